@@ -1,0 +1,16 @@
+// One row of a table to f32: the embedding look-up. Exact, so there is one version for every level.
+#pragma once
+#include "../layout.h"
+
+namespace phasor {
+
+// y (cols) = row `row` of a matrix in panel16 or rows layout (f32 or q8: scale · value, one multiplication).
+// `data` is the tensor's first byte; `rows` its true number of rows (the q8 rows layout needs it to find the values).
+void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept;
+
+float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
+
+// sin and cos of position·inv_freq, reduced and evaluated in double by the project's own code (1.10), rounded to f32.
+void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept;
+
+}  // namespace phasor
