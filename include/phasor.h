@@ -1,0 +1,349 @@
+/* Phasor: a Transformer from one flat file, in one block of memory, with the same bits on every machine.
+ *
+ * The order of use:  file bytes -> phasor_model_size, phasor_model_open -> limits -> phasor_session_size,
+ * phasor_session_open -> phasor_encode / phasor_step / phasor_generate -> results. Nothing is closed: forget the memory.
+ *
+ * Memory    The caller gives two blocks, each aligned to PHASOR_ALIGN: the model's (read-only once open, shared by any number
+ *           of sessions and threads) and one for each session (its arena). Both sizes are exact, known before, and the same
+ *           on every machine. The file's bytes stay where they are, aligned to PHASOR_ALIGN (64 on a host, 16 on a Cortex-M),
+ *           and outlive the model; the model outlives its sessions. After open nothing is allocated.
+ * Threads   A model may be used from many threads; a session from one at a time. A session's work is spread over threads
+ *           only through the caller's own `parallel` function. The result does not depend on it.
+ * Errors    Functions return a status; `error`, which may be NULL, gets the details and one line of text. File contents,
+ *           ids, texts and lengths are data and give a status; NULL for a required pointer is the caller's bug (an assert).
+ * Growth    Every struct that can grow begins with struct_size; set it to sizeof (the _INIT macros do).
+ */
+#ifndef PHASOR_H
+#define PHASOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PHASOR_ALIGN 64u           /* bytes; of the model's block and of the arena */
+#define PHASOR_NONE 0xFFFFFFFFu    /* no such id, no such index */
+
+/* ------------------------------------------------------------------ versions and errors */
+
+uint32_t phasor_version(void);     /* 0x00MMmmpp */
+uint32_t phasor_numerics(void);    /* number of the arithmetic's rules: hashes compare only at equal numbers */
+uint32_t phasor_format_max(void);  /* newest version of the file that this build reads */
+
+typedef enum phasor_status {
+  PHASOR_OK = 0,
+  PHASOR_BAD_FILE = 1,        /* not a .phasor file, or its structure is wrong */
+  PHASOR_BAD_CHECKSUM = 2,    /* structurally fine but damaged */
+  PHASOR_UNSUPPORTED = 3,     /* a version, section, key or descriptor value that this build does not have */
+  PHASOR_TOO_LARGE = 4,       /* does not fit this machine's addresses */
+  PHASOR_NO_MEMORY = 5,       /* the block is smaller than its size function said (expected, found: bytes) */
+  PHASOR_BAD_LIMITS = 6,
+  PHASOR_BAD_INPUT = 7,       /* a token id, position, text or count out of range */
+  PHASOR_FULL = 8,            /* the sequence is as long as the limits allow */
+  PHASOR_NOT_FINITE = 9,      /* a value became infinite or NaN; layer says where */
+  PHASOR_STOPPED = 10,        /* a callback asked to stop */
+  PHASOR_BAD_ARITHMETIC = 11, /* this machine or compiler breaks the rules of the arithmetic */
+  PHASOR_BAD_STATE = 12,      /* a saved state that is not of this file, arithmetic or limits */
+  PHASOR_MISMATCH = 13        /* a test vector gives something else */
+} phasor_status;
+
+/* The name of a status, "ok", "bad file", ...; static. */
+const char* phasor_status_name(phasor_status status);
+
+typedef struct phasor_error {
+  uint32_t struct_size;
+  int32_t code;       /* a phasor_status */
+  uint32_t section;   /* of the file, as in docs/format.md, or PHASOR_NONE */
+  uint32_t layer;     /* or PHASOR_NONE */
+  uint64_t expected;  /* where a number was expected, and the one found */
+  uint64_t found;
+  char text[160];     /* one line, terminated: the thing and what was expected; it does not name the file */
+} phasor_error;
+#define PHASOR_ERROR_INIT { sizeof(phasor_error), 0, PHASOR_NONE, PHASOR_NONE, 0, 0, { 0 } }
+
+/* ------------------------------------------------------------------ the model */
+
+typedef struct phasor_model phasor_model;      /* lives in the caller's block */
+typedef struct phasor_session phasor_session;  /* lives at the start of the arena */
+
+typedef struct phasor_open_options {
+  uint32_t struct_size;
+  const char* isa;  /* NULL or "auto": the best level here; else a level's name, as `--isa` takes it */
+} phasor_open_options;
+#define PHASOR_OPEN_OPTIONS_INIT { sizeof(phasor_open_options), NULL }
+
+/* Bytes of the model's block for this file. Reads the head of the file and checks it as open does. */
+phasor_status phasor_model_size(size_t* need, const void* file, size_t file_bytes, phasor_error* error);
+
+/* Checks the file's head and structure, binds its tensors, and puts the model into `memory` (at least phasor_model_size).
+ * *model points into `memory`. Time is linear in the head; the tensors are not read (see phasor_model_check). */
+phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memory_bytes, const void* file,
+                                size_t file_bytes, const phasor_open_options* options, phasor_error* error);
+
+/* Reads the whole file once: the checksum of every section and tensor, padding that must be zero, weights that must be finite. */
+phasor_status phasor_model_check(const phasor_model* model, phasor_error* error);
+
+const char* phasor_model_isa(const phasor_model* model);  /* the level in use; static */
+const char* phasor_isa_name(uint32_t index);              /* the levels that run here, best first; NULL past the last */
+
+enum { PHASOR_ENCODER = 1, PHASOR_DECODER = 2, PHASOR_ENCODER_DECODER = 3 };
+enum { PHASOR_SOURCE = 1, PHASOR_TARGET = 2 };  /* sides */
+
+/* What a caller needs to know of one side. Absent ids are PHASOR_NONE. The pointers lie in the file. */
+typedef struct phasor_side {
+  uint32_t struct_size;
+  uint32_t vocabulary;     /* ids are 0 … vocabulary−1 */
+  uint32_t has_tokenizer;
+  uint32_t pad, unknown, start, decoder_start, forced_first, mask;
+  uint32_t end_count, prefix_count, suffix_count;
+  const uint32_t* end;     /* (end_count) ids that end a sequence */
+  const uint32_t* prefix;  /* (prefix_count) ids put before an encoded text */
+  const uint32_t* suffix;  /* (suffix_count) ids put after it */
+  uint32_t max_positions;  /* longest sequence of this side that the model allows; 0 = no limit */
+  uint32_t width;          /* D of this side's stack */
+  uint32_t layers;
+} phasor_side;
+
+uint32_t phasor_model_stack(const phasor_model* model); /* PHASOR_ENCODER, … */
+/* PHASOR_BAD_INPUT when the model has no such side. */
+phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor_side* out);
+
+/* One tensor of the directory. */
+typedef struct phasor_tensor {
+  uint32_t struct_size;
+  uint32_t stack, set, role;  /* docs/format.md */
+  const char* name;           /* of stack and role, "encoder q,k,v weight"; static */
+  const char* type;           /* "f32", "q8", …; static */
+  const char* layout;         /* "panel16", "rows", "vector"; static */
+  uint64_t rows, cols, offset, bytes;
+} phasor_tensor;
+uint32_t phasor_tensor_count(const phasor_model* model);
+phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phasor_tensor* out);
+
+/* One entry of the metadata as text: "encoder.width" = "256". Strings longer than the buffer are cut. */
+typedef struct phasor_field {
+  uint32_t struct_size;
+  char name[48];
+  char value[208];
+} phasor_field;
+uint32_t phasor_field_count(const phasor_model* model);
+phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor_field* out);
+
+/* ------------------------------------------------------------------ limits and the arena */
+
+enum { PHASOR_WANT_ATTENTION = 1 };  /* outputs that need memory of their own */
+enum { PHASOR_CACHE_F32 = 0 };
+enum { PHASOR_TABLES_WHOLE = 0, PHASOR_TABLES_ROWS = 1 };
+
+typedef struct phasor_limits {
+  uint32_t struct_size;
+  uint32_t source;      /* tokens of one source sequence (0 for a decoder) */
+  uint32_t target;      /* tokens of one decoder sequence, its start token included (0 for an encoder) */
+  uint32_t sequences;   /* that live at the same time */
+  uint32_t chunk;       /* rows (tokens) that are computed together; any value gives the same bits */
+  uint32_t threads;     /* that `parallel` may use at the same time */
+  uint32_t text_bytes;  /* longest text for the tokenizers; 0 = no text */
+  uint32_t logit_rows;  /* rows of logits that one step can be asked for */
+  uint32_t cache_type;  /* PHASOR_CACHE_F32 */
+  uint32_t outputs;     /* PHASOR_WANT_… */
+  uint32_t tables;      /* sinusoid rows for the whole context at open, or computed as needed: the same bits */
+} phasor_limits;
+
+/* Fills *limits for one sequence of the given lengths; 0 asks for the model's own maximum (or 256 where it has none). */
+phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint32_t target, phasor_limits* limits);
+
+/* The arena's exact size in bytes: with one byte less open answers PHASOR_NO_MEMORY. */
+phasor_status phasor_session_size(size_t* need, const phasor_model* model, const phasor_limits* limits,
+                                  phasor_error* error);
+
+/* Part `index` of the arena: its name (static) and bytes; PHASOR_BAD_INPUT past the last. The parts add up to the size. */
+phasor_status phasor_session_part(const phasor_model* model, const phasor_limits* limits, uint32_t index,
+                                  const char** name, uint64_t* bytes);
+
+/* What one step at position `position` costs (weights, cache), from the header alone. */
+typedef struct phasor_cost {
+  uint32_t struct_size;
+  uint64_t encode_bytes, encode_macs;  /* bytes of weights read once a source; multiply-adds for `source` tokens */
+  uint64_t step_bytes, step_macs;      /* bytes read (weights and cache) and multiply-adds of one decoder token */
+} phasor_cost;
+phasor_status phasor_model_cost(const phasor_model* model, uint32_t source, uint32_t position, phasor_cost* out);
+
+/* One piece of a job: called for every index 0 … count−1 exactly once, on any thread. */
+typedef void (*phasor_task)(void* context, uint32_t index);
+
+/* The caller's threads. run calls task(context, i) for each i < count, at most limits.threads at a time, and returns when all
+ * are done. NULL run: everything happens on the calling thread. */
+typedef struct phasor_parallel {
+  uint32_t struct_size;
+  void (*run)(void* user, phasor_task task, void* context, uint32_t count);
+  void* user;
+} phasor_parallel;
+
+/* Puts a session into `memory`. parallel may be NULL. Computes the position tables for the requested lengths. */
+phasor_status phasor_session_open(phasor_session** session, void* memory, size_t memory_bytes, const phasor_model* model,
+                                  const phasor_limits* limits, const phasor_parallel* parallel, phasor_error* error);
+
+/* ------------------------------------------------------------------ the forward pass */
+
+enum { PHASOR_LOGITS_NONE = 0, PHASOR_LOGITS_LAST = 1, PHASOR_LOGITS_ALL = 2 };
+
+/* Tokens for one sequence. */
+typedef struct phasor_item {
+  uint32_t struct_size;
+  uint32_t sequence;        /* 0 … limits.sequences−1; each sequence at most once in a call */
+  uint32_t count;           /* tokens, at least 1 */
+  uint32_t logits;          /* PHASOR_LOGITS_… (decoder) */
+  const uint32_t* ids;      /* (count), or NULL when embeddings are given */
+  const float* embeddings;  /* (count, embedding width), in place of the embedding's rows, before scale and position */
+} phasor_item;
+
+/* Runs the encoder over each item's whole source, attending within the item only, and clears the sequence. For an
+ * encoder-decoder the keys and values of cross-attention are computed here, once. */
+phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
+
+/* Appends each item's tokens to its sequence and runs the decoder. Logits of the wanted rows are in phasor_logits, items in
+ * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. */
+phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
+
+/* Row `row` of the last step's logits (vocabulary floats), or NULL past the last. Writable: it is the caller's until the next call. */
+float* phasor_logits(phasor_session* session, uint32_t row);
+
+/* The encoder's output of a sequence: rows of width floats, *stride floats apart; valid until the next phasor_encode. NULL when none. */
+const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride);
+
+/* The lowest id with the largest logit of a row; PHASOR_NOT_FINITE when the row holds a NaN. */
+phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit);
+
+/* Sequences. Their cache lies in pages of 16 positions, each sequence with its own table. */
+uint32_t phasor_sequence_length(const phasor_session* session, uint32_t sequence);
+phasor_status phasor_sequence_status(const phasor_session* session, uint32_t sequence);
+phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length);  /* forgets the tail */
+phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from);  /* `to` becomes a copy; pages are shared */
+phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence);          /* empty, without a source */
+
+/* A sequence as one block that can be moved to another machine: carries the file's checksum, the arithmetic's number and the
+ * cache type, no pointers. restore checks all of it and continues with the same bits. */
+phasor_status phasor_state_size(const phasor_session* session, uint32_t sequence, size_t* need);
+phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence, void* out, size_t capacity);
+phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, const void* state, size_t bytes,
+                                   phasor_error* error);
+
+/* What an observer sees: a view that is valid during the call only. */
+enum { PHASOR_SEE_RESIDUAL = 1, PHASOR_SEE_SELF_ATTENTION = 2, PHASOR_SEE_CROSS_ATTENTION = 3, PHASOR_SEE_EMBEDDING = 4,
+       PHASOR_SEE_FINAL = 5 /* the stack's output, after its final norm */ };
+typedef struct phasor_view {
+  uint32_t struct_size;
+  uint32_t what;         /* PHASOR_SEE_… */
+  uint32_t stack;        /* 2 encoder, 4 decoder, as in docs/format.md */
+  uint32_t layer;
+  uint32_t sequence;
+  uint32_t position;     /* of the first row */
+  uint32_t rows;
+  uint32_t cols;         /* width; keys for attention */
+  uint32_t heads;        /* attention: row r of head h is data + (h·head_stride + r·stride); else 1 */
+  uint32_t reserved;
+  size_t stride;         /* floats */
+  size_t head_stride;
+  const float* data;     /* attention: the weights, which add up to one */
+} phasor_view;
+
+/* Callbacks of a session; each may be NULL. They run on the calling thread. */
+typedef struct phasor_callbacks {
+  uint32_t struct_size;
+  void (*see)(void* user, const phasor_view* view);                       /* attention needs PHASOR_WANT_ATTENTION */
+  int (*progress)(void* user, uint32_t stack, uint32_t layer, uint32_t layers); /* between layers; not 0 aborts with PHASOR_STOPPED */
+  void* user;
+} phasor_callbacks;
+void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks); /* NULL: none */
+
+/* ------------------------------------------------------------------ generation */
+
+enum { PHASOR_FINISH_END = 1, PHASOR_FINISH_LENGTH = 2, PHASOR_FINISH_STOPPED = 3 };
+
+typedef struct phasor_generate_options {
+  uint32_t struct_size;
+  uint32_t max_new;        /* new tokens at most; 0 = as many as the limits allow */
+  const uint32_t* forced;  /* (forced_count) the first tokens of the output, forced */
+  uint32_t forced_count;
+  /* After each token, the end token included: not 0 stops with PHASOR_FINISH_STOPPED. */
+  int (*token)(void* user, uint32_t id, uint32_t position);
+  /* Before each choice: may edit the logits (vocabulary floats); sees the ids so far. Not 0 stops. */
+  int (*logits)(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids, uint32_t count);
+  void* user;
+} phasor_generate_options;
+#define PHASOR_GENERATE_OPTIONS_INIT { sizeof(phasor_generate_options), 0, NULL, 0, NULL, NULL, NULL }
+
+typedef struct phasor_generation {
+  uint32_t struct_size;
+  uint32_t count;     /* new tokens, the end token included */
+  uint32_t finish;    /* PHASOR_FINISH_… */
+  uint32_t reserved;
+} phasor_generation;
+
+/* Greedy decoding. Encoder-decoder: call phasor_encode first; ids/count is an output already begun (NULL, 0: from the decoder's
+ * start token). Decoder: ids/count is the prompt. New ids go to out (capacity); more than that many end with
+ * PHASOR_FINISH_LENGTH. The sequence is at its end afterwards: call again to go on with it. */
+phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
+                              uint32_t* out, uint32_t capacity, const phasor_generate_options* options,
+                              phasor_generation* result, phasor_error* error);
+
+/* ------------------------------------------------------------------ text */
+
+/* Ids of a text with the side's prefix and suffix around them when `template_ids` is not 0. *count gets the number needed,
+ * also when capacity is too small (then PHASOR_FULL, and nothing beyond capacity is written). Scratch lies in the arena:
+ * a text longer than limits.text_bytes is PHASOR_BAD_INPUT. */
+phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity,
+                                 size_t* count, const char* text, size_t bytes, phasor_error* error);
+
+/* Streaming text of ids: holds back an unfinished UTF-8 character. */
+typedef struct phasor_text {
+  uint32_t struct_size;
+  uint32_t state[7];
+} phasor_text;
+#define PHASOR_TEXT_INIT { sizeof(phasor_text), { 0 } }
+
+/* Bytes that the id adds to the text; *bytes gets the number needed (PHASOR_FULL when capacity is too small: nothing is
+ * written and the state is unchanged). Ids of control pieces add nothing. */
+phasor_status phasor_id_to_text(const phasor_model* model, uint32_t side, phasor_text* text, uint32_t id, char* out,
+                                size_t capacity, size_t* bytes);
+/* What is still held back, at the end. */
+phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor_text* text, char* out, size_t capacity,
+                                size_t* bytes);
+
+/* The piece behind an id, in the file; NULL when there is no tokenizer or no such piece. */
+const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes);
+
+/* ------------------------------------------------------------------ the file's own test vectors */
+
+typedef struct phasor_vector {
+  uint32_t struct_size;
+  uint32_t source_count, target_count;
+  float tolerance;            /* share of a position's range of logits */
+  uint64_t hash;              /* recorded; 0 when none */
+  uint32_t numerics;          /* of the hash */
+  const uint32_t* source;     /* (source_count) ids, in the file */
+  const uint32_t* target;     /* (target_count) */
+} phasor_vector;
+uint32_t phasor_vector_count(const phasor_model* model);
+phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phasor_vector* out);
+
+typedef struct phasor_vector_result {
+  uint32_t struct_size;
+  uint32_t argmax_differs;    /* positions whose best token is another one */
+  uint64_t hash;              /* FNV-1a-64 over all logits of the vector */
+  float worst_logit;          /* largest difference as a share of the range, and where */
+  uint32_t worst_position;
+  float worst_residual;       /* largest difference as a share of the largest sampled value, and where */
+  uint32_t worst_stack, worst_layer;
+} phasor_vector_result;
+
+/* Replays a test vector on sequence 0 and compares: PHASOR_MISMATCH and error->text name the first thing that differs: a residual,
+ * in the order of the forward pass, then logits, then the recorded hash. The limits must hold the vector (source, target, one row of logits). */
+phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
