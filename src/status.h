@@ -1,0 +1,58 @@
+// Errors as one line of text, without a C library: every room from format upwards reports through `fail`.
+// Includes the public header for its status codes, and nothing else of the project.
+#pragma once
+#include "../include/phasor.h"
+
+namespace phasor {
+
+// Appends text and numbers to a phasor_error's line; what does not fit is cut, the terminator always fits.
+class Line {
+ public:
+  Line(char* out, size_t capacity) : out_(out), capacity_(capacity) { out_[0] = 0; }
+  void add(const char* text) {
+    while (*text != 0) put(*text++);
+  }
+  void add(uint64_t value);
+  void add(uint32_t value) { add(static_cast<uint64_t>(value)); }
+  void add(float value);                          // six significant digits, as %g prints them
+  void add_hex(uint64_t value, unsigned digits);
+  void put(char c) {
+    if (used_ + 1 < capacity_) {
+      out_[used_++] = c;
+      out_[used_] = 0;
+    }
+  }
+
+ private:
+  char* out_;
+  size_t capacity_;
+  size_t used_ = 0;
+};
+
+// Where a failure is: parts of phasor_error that are numbers.
+struct At {
+  uint32_t section = PHASOR_NONE;
+  uint32_t layer = PHASOR_NONE;
+  uint64_t expected = 0;
+  uint64_t found = 0;
+};
+
+// True when the caller gave an error struct that is large enough to be written.
+inline bool writable(const phasor_error* e) { return e != nullptr && e->struct_size >= sizeof(phasor_error); }
+
+// Fills *error (when there is one) with a line made of `parts`, and returns `status`.
+template <class... Parts>
+[[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at, Parts... parts) noexcept {
+  if (writable(error)) {
+    error->code = status;
+    error->section = at.section;
+    error->layer = at.layer;
+    error->expected = at.expected;
+    error->found = at.found;
+    Line line(error->text, sizeof error->text);
+    (line.add(parts), ...);
+  }
+  return status;
+}
+
+}  // namespace phasor
