@@ -1,0 +1,73 @@
+// format: the metadata as plain structs. One table (descriptor.cpp) says for every key of docs/format.md its type, range,
+// default, name and place, and which values this build has; a value that is known but not built is refused by name.
+#pragma once
+#include "file.h"
+
+namespace phasor {
+
+// u32 values in the file.
+struct Array {
+  uint64_t offset;  // from the file's first byte
+  uint32_t count;
+  uint32_t present;  // 0: the key is absent
+};
+
+enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
+enum Position : uint32_t { kPositionNone = 0, kPositionLearned = 1, kPositionInterleaved = 2, kPositionHalves = 3 };
+enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
+enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3 };
+enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
+enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8, kBiasIn = 1, kBiasFfnOut = 2 };
+enum Output : uint32_t { kOutputLogits = 1, kOutputHidden = 2 };
+enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
+
+// Token ids that are absent are PHASOR_NONE.
+struct SideDescriptor {
+  uint32_t vocabulary, tokenizer, embedding_shared;
+  uint32_t pad, unknown, start, decoder_start, forced_first, mask;
+  uint32_t present;  // the model has this side
+  Array end, prefix, suffix;
+};
+
+struct StackDescriptor {
+  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width;
+  float embedding_scale, embedding_norm_eps, final_norm_eps;
+  uint32_t present;
+  Array layers;  // pairs (kind, weights)
+};
+
+struct KindDescriptor {
+  uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases, qk_norm, window;
+  uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
+  uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases, score_order;
+  float norm_eps, scale, cap, cross_scale, residual_scale;
+  uint32_t reserved;
+};
+
+struct OutputDescriptor {
+  uint32_t output, tied, bias, pooling, normalise, classes;
+  float scale, cap;
+};
+
+constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
+
+struct Descriptor {
+  uint32_t stack;
+  uint32_t kinds;  // number of kinds
+  SideDescriptor sides[2];      // source, target
+  StackDescriptor stacks[2];    // encoder, decoder
+  OutputDescriptor output;
+};
+
+// Reads the metadata into *out and, when it is not NULL, `kinds` (out->kinds of them: call twice). Checks every value by itself
+// and the values against each other.
+[[nodiscard]] phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File& file,
+                                            phasor_error* error) noexcept;
+
+// Entry `meta` as text: "decoder.width", "256".
+void describe_meta(const Meta& meta, Line* name, Line* value) noexcept;
+
+// Element i of an array, or of a layers array: (kind, weights) of layer i.
+inline uint32_t array_at(const File& file, const Array& a, uint32_t i) { return load_u32(file.data + a.offset + 4u * i); }
+
+}  // namespace phasor
