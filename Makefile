@@ -103,6 +103,11 @@ CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsa
 CXX_CLI  := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -pthread
 CXX_TEST := -std=c++17 $(COMMON) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
+# The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
+ifneq ($(TARGET),)
+  CXX_TEST  += -DPHASOR_HEAP_WRAP
+  HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
+endif
 LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-static)
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
