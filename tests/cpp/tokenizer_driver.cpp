@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../../src/decode/tokenizer.h"
+#include "decode/tokenizer.h"
 
 namespace {
 
