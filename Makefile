@@ -150,7 +150,7 @@ programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
 
 $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	@rm -f $@
-	$(AR) rcsD $@ $(CORE_OBJ)
+	$(AR) qcsD $@ $(CORE_OBJ)
 
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
