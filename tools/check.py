@@ -59,7 +59,7 @@ class Problem(Exception):
 
 
 def core_files():
-    return sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".cpp", ".inc") and room_of(p) != "cli")
+    return sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp", ".inc") and room_of(p) != "cli")
 
 
 def room_of(path):
@@ -101,7 +101,7 @@ def run(*command, **kw):
 
 def check_rooms(_):
     problems, count = [], 0
-    for path in sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".cpp", ".inc")):
+    for path in sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp", ".inc")):
         room = room_of(path)
         if room not in ROOMS:
             problems.append(f"{path.relative_to(ROOT)}: there is no room {room}")

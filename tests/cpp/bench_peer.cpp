@@ -1,6 +1,7 @@
 // The engine's side of `make bench` (tools/bench_peer.py): times encoding and greedy decoding of given token ids, a sentence at a time.
 //
-//   bench_peer MODEL IDS --threads N --length L [--isa NAME] [--passes N]
+//   bench_peer MODEL IDS --threads N --length L [--isa NAME] [--passes N] [--never ID]...
+//   bench_peer MODEL --tokenize TEXT              prints IDS for a file with a sentence on each line
 //
 // IDS: a file with a sentence's source ids on each line. Each sentence is encoded and decoded to exactly L tokens; ids named with
 // --never are not chosen. Prints one JSON object: seconds of each pass for encoding, for encoding plus one token and for encoding plus
@@ -115,7 +116,7 @@ uint64_t memory(const char* field) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char *path = nullptr, *ids_path = nullptr, *isa = nullptr;
+  const char *path = nullptr, *ids_path = nullptr, *isa = nullptr, *text_path = nullptr;
   uint32_t threads = 1, length = 32, passes = 1;
   std::vector<uint32_t> never;
   for (int i = 1; i < argc; ++i) {
@@ -125,16 +126,17 @@ int main(int argc, char** argv) {
     else if (a == "--length") length = static_cast<uint32_t>(std::atoi(value()));
     else if (a == "--passes") passes = static_cast<uint32_t>(std::atoi(value()));
     else if (a == "--isa") isa = value();
+    else if (a == "--tokenize") text_path = value();
     else if (a == "--never") never.push_back(static_cast<uint32_t>(std::atoi(value())));
     else if (path == nullptr) path = argv[i];
     else ids_path = argv[i];
   }
-  if (ids_path == nullptr) {
+  if (ids_path == nullptr && text_path == nullptr) {
     std::fprintf(stderr, "usage: bench_peer MODEL IDS --threads N --length L [--never ID]... [--isa NAME] [--passes N]\n");
     return 2;
   }
   std::vector<std::vector<uint32_t>> sentences;
-  std::ifstream in(ids_path);
+  std::ifstream in(ids_path != nullptr ? ids_path : "");
   size_t longest = 0, source_tokens = 0;
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
@@ -175,6 +177,7 @@ int main(int argc, char** argv) {
   status = phasor_limits_for(model, static_cast<uint32_t>(longest), length + 1, &limits);
   if (status != PHASOR_OK) die("limits", status, error);
   limits.threads = threads;
+  if (text_path != nullptr) limits.text_bytes = 4096;
   status = phasor_session_size(&arena_bytes, model, &limits, &error);
   if (status != PHASOR_OK) die("session size", status, error);
   Pool pool(threads);
@@ -185,6 +188,18 @@ int main(int argc, char** argv) {
   phasor_session* session = nullptr;
   status = phasor_session_open(&session, block(arena_bytes), arena_bytes, model, &limits, threads > 1 ? &parallel : nullptr, &error);
   if (status != PHASOR_OK) die("session", status, error);
+
+  if (text_path != nullptr) {
+    std::ifstream text(text_path);
+    for (std::string line; std::getline(text, line);) {
+      std::vector<uint32_t> ids(4096);
+      size_t count = 0;
+      status = phasor_text_to_ids(session, PHASOR_SOURCE, 1, ids.data(), ids.size(), &count, line.data(), line.size(), &error);
+      if (status != PHASOR_OK) die("tokenize", status, error);
+      for (size_t i = 0; i < count; ++i) std::printf("%u%s", ids[i], i + 1 < count ? " " : "\n");
+    }
+    return 0;
+  }
 
   std::vector<std::vector<uint32_t>> out(sentences.size());
   // Encodes a sentence and decodes `count` tokens.
