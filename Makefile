@@ -7,7 +7,7 @@
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
-# A room of the core is a folder of src/: all its *.cpp go into libphasor.a. The kernels have one file an instruction-set
+# A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
 # level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
@@ -124,7 +124,7 @@ endif
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
-CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
+CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
 CLI_SRC   := $(wildcard src/cli/*.cpp)
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/test_*.cpp)
 TOOL_SRC  := $(filter-out $(TEST_SRC),$(wildcard tests/cpp/*.cpp))
@@ -150,7 +150,7 @@ programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
 
 $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	@rm -f $@
-	$(AR) rcsD $@ $(CORE_OBJ)
+	$(AR) qcsD $@ $(CORE_OBJ)
 
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)

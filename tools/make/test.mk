@@ -27,3 +27,10 @@ test-c: $(PROGRAMS_C)
 
 check: all
 	python3 tools/check.py --build $(OUT)
+
+# Translates a few sentences: the shortest way from a clone to something that works. No Python.
+demo:
+	@bash tools/install.sh build
+	@$(MAKE) -j$$(nproc 2>/dev/null || echo 2) all
+	@test -f "$(MODEL)" || { echo "demo: $(MODEL) is not there" >&2; exit 1; }
+	@printf '%s\n' 我有一只猫。 你好！ 他每天早上六点起床。 我们昨天去了公园。 这本书多少钱？ 我不知道该说什么。 | $(OUT)/phasor run $(MODEL)
