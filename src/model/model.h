@@ -20,7 +20,6 @@ struct alignas(8) Ref {
     pointer = p;
   }
   T* operator->() const { return pointer; }
-  T& operator*() const { return *pointer; }
 };
 
 // A tensor where it lies; offset 0 is "the model has none".
