@@ -126,7 +126,7 @@ ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
 CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
 CLI_SRC   := $(wildcard src/cli/*.cpp)
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/test_*.cpp)
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp)
 TOOL_SRC  := $(filter-out $(TEST_SRC),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard tests/c/*.c)
 
