@@ -153,3 +153,70 @@ def export_peer(directory, compute, m):
     encoder.config.unk_token, encoder.config.bos_token, encoder.config.eos_token = token(m["unknown"]), token(m["decoder_start"]), token(m["end"])
     save(encoder, f"{directory}/encoder")
     Path(f"{directory}/never.json").write_text(json.dumps(m["never"]))
+
+
+# ------------------------------------------------------------------ the table
+
+def start(command):
+    r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, stdin=subprocess.DEVNULL)
+    if r.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {r.stderr.strip()}")
+    return json.loads(r.stdout)
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+                 platform.processor() or platform.machine())
+    flags = next((set(line.split()) for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("flags", "Features"))), set())
+    seen = [f for f in ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimddp") if f in flags]
+    return f"{model}, {os.cpu_count()} cores, {' '.join(seen)}"
+
+
+class Series:
+    """The runs of one engine, type and number of threads."""
+
+    def __init__(self):
+        self.runs = []
+
+    def figure(self, f):
+        return statistics.median(f(r) for r in self.runs)
+
+    @property
+    def encoder(self):
+        return self.figure(lambda r: r["source_tokens"] / statistics.median(r["encode"]))
+
+    @property
+    def decoder(self):
+        return self.figure(lambda r: r["sentences"] * (r["length"] - 1) / (statistics.median(r["all"]) - statistics.median(r["one"])))
+
+    @property
+    def whole(self):
+        return self.figure(lambda r: statistics.median(r["all"]) / r["sentences"] * 1e3)
+
+    @property
+    def spread(self):
+        """(slowest − fastest) / median of the whole, over the runs."""
+        values = [statistics.median(r["all"]) for r in self.runs]
+        return (max(values) - min(values)) / statistics.median(values)
+
+    @property
+    def peak(self):
+        return self.figure(lambda r: r["rss_peak"]) / 2**20
+
+    @property
+    def before(self):
+        return self.figure(lambda r: r["rss_before"]) / 2**20
+
+
+def table(series, types, threads):
+    lines = ["| type | threads | engine | encoder tokens/s | decoder tokens/s | whole ms | peak memory MiB (before loading) | spread |",
+             "|---|---|---|---|---|---|---|---|"]
+    for kind in types:
+        for t in threads:
+            ours, theirs = series["Phasor", kind, t], series[PEER, kind, t]
+            for name, s in (("Phasor", ours), (PEER, theirs)):
+                lines.append(f"| {kind} | {t} | {name} | {s.encoder:,.0f} | {s.decoder:,.0f} | {s.whole:.2f} | {s.peak:.1f} ({s.before:.1f}) | "
+                             f"{s.spread * 100:.0f} % |")
+            lines.append(f"| {kind} | {t} | **ratio** | **{ours.encoder / theirs.encoder:.2f}** | **{ours.decoder / theirs.decoder:.2f}** | "
+                         f"**{theirs.whole / ours.whole:.2f}** | **{ours.peak / theirs.peak:.2f}** | |")
+    return lines

@@ -146,7 +146,7 @@ TEST_CASE("contract 2.9: a flipped bit in any section behind the head is found b
   for (const std::string& name : golden_models()) {
     CAPTURE(name);
     Block file = golden_file(name);
-    const uint64_t head = phasor::load_u64(file.data() + 32);
+    const std::size_t head = static_cast<std::size_t>(phasor::load_u64(file.data() + 32));
     for (std::size_t i = head; i < file.size(); i += 1 + (file.size() - head) / 40) {
       file.data()[i] = static_cast<unsigned char>(file.data()[i] ^ 0x10);
       std::size_t need = 0;
