@@ -206,6 +206,8 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
+VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
+VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
 define PKGCONFIG
 prefix=$(PREFIX)
 libdir=$${prefix}/lib
@@ -213,7 +215,7 @@ includedir=$${prefix}/include
 
 Name: phasor
 Description: Transformer inference from one flat file, in one block of memory
-Version: $(shell sed -n 's/^\#define PHASOR_VERSION_TEXT "\(.*\)"/\1/p' include/phasor.h src/api/*.cpp src/layout.h 2>/dev/null | head -1 | grep . || echo 0.1.0)
+Version: $(VERSION)
 Libs: -L$${libdir} -lphasor
 Cflags: -I$${includedir}
 endef
@@ -234,9 +236,9 @@ distclean: clean
 	rm -rf .venv .venv-reference .venv-bench
 
 help:
-	@sed -n '3,11s/^# \{0,2\}//p' Makefile
+	@sed -n 's/^#: //p' Makefile
 	@echo
-	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+	@sed -n '3,8s/^# *//p' Makefile
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences
