@@ -482,3 +482,96 @@ TEST_CASE("contract 3.9: versions") {
   CHECK(phasor_version() >= 0x100);
   CHECK(std::string(phasor_status_name(PHASOR_NOT_FINITE)) == "not finite");
 }
+
+TEST_CASE("contract 3.1: sessions on one model, each on a thread of its own, do not meet") {
+  const std::string name = decoders().front();
+  const Block file = golden_file(name);
+  const Engine e(file, nullptr);
+  const uint64_t expected = vector_hash(file, 0, nullptr, 1, 64, 64);
+  uint64_t hashes[4] = {0, 0, 0, 0};
+  struct Job {
+    const Engine* e;
+    uint64_t* hashes;
+  } job{&e, hashes};
+  run_threads(nullptr, [](void* context, uint32_t index) {
+    const Job* j = static_cast<const Job*>(context);
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      std::size_t need = 0;
+      phasor_session_size(&need, j->e->model, &j->e->limits, nullptr);
+      Block arena(need);
+      phasor_session* session = nullptr;
+      phasor_session_open(&session, arena.data(), need, j->e->model, &j->e->limits, nullptr, nullptr);
+      phasor_vector_result result{};
+      result.struct_size = sizeof result;
+      phasor_error error = PHASOR_ERROR_INIT;
+      if (phasor_vector_run(session, 0, &result, &error) == PHASOR_OK) j->hashes[index] = result.hash;
+    }
+  }, &job, 4);
+  for (const uint64_t hash : hashes) CHECK(hash == expected);
+}
+
+namespace {
+struct Seen {
+  uint32_t residuals[2] = {0, 0}, self[2] = {0, 0}, cross = 0, embeddings = 0, finals = 0;
+  float worst_sum = 0;
+};
+void on_view(void* user, const phasor_view* v) {
+  Seen* s = static_cast<Seen*>(user);
+  const int stack = v->stack == 2 ? 0 : 1;
+  if (v->what == PHASOR_SEE_RESIDUAL) s->residuals[stack] += v->rows;
+  if (v->what == PHASOR_SEE_EMBEDDING) s->embeddings += v->rows;
+  if (v->what == PHASOR_SEE_FINAL) s->finals += v->rows;
+  if (v->what == PHASOR_SEE_SELF_ATTENTION) s->self[stack] += v->rows;
+  if (v->what == PHASOR_SEE_CROSS_ATTENTION) s->cross += v->rows;
+  if (v->what != PHASOR_SEE_SELF_ATTENTION && v->what != PHASOR_SEE_CROSS_ATTENTION) return;
+  for (uint32_t h = 0; h < v->heads; ++h)
+    for (uint32_t r = 0; r < v->rows; ++r) {
+      double sum = 0;
+      for (uint32_t k = 0; k < v->cols; ++k) sum += static_cast<double>(v->data[h * v->head_stride + r * v->stride + k]);
+      s->worst_sum = std::max(s->worst_sum, static_cast<float>(std::abs(sum - 1)));
+    }
+}
+int stop_at_layer_one(void*, uint32_t stack, uint32_t layer, uint32_t) { return stack == 4 && layer == 1 ? 1 : 0; }
+}  // namespace
+
+TEST_CASE("contract 3.7: an observer sees every block, and attention weights that add up to one; progress can stop a step") {
+  for (const std::string& name : decoders()) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    phasor_limits limits = small_limits(probe.model, 1);
+    limits.outputs = PHASOR_WANT_ATTENTION;
+    const Engine e(file, nullptr, &limits);
+    Seen seen;
+    phasor_callbacks callbacks{sizeof(phasor_callbacks), on_view, nullptr, &seen};
+    phasor_session_callbacks(e.session, &callbacks);
+    give_source(e, 0, 13);
+    step_hash(e, 0, {1, 2, 3, 4, 5, 6, 7});
+    phasor_side source{}, target{};
+    source.struct_size = target.struct_size = sizeof source;
+    const bool encoder = phasor_model_side(e.model, PHASOR_SOURCE, &source) == PHASOR_OK;
+    REQUIRE(phasor_model_side(e.model, PHASOR_TARGET, &target) == PHASOR_OK);
+    CHECK(seen.residuals[0] == (encoder ? 13 * source.layers : 0));
+    CHECK(seen.residuals[1] == 7 * target.layers);
+    CHECK(seen.self[0] == seen.residuals[0]);
+    CHECK(seen.self[1] == seen.residuals[1]);
+    CHECK(seen.cross == (encoder ? 7 * target.layers : 0));
+    CHECK(seen.embeddings == (encoder ? 13u : 0u) + 7u);
+    CHECK(seen.finals == (encoder ? 13u : 0u) + 1u);
+    CHECK(seen.worst_sum < 1e-5f);
+    if (target.layers < 2) continue;
+    callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr};
+    phasor_session_callbacks(e.session, &callbacks);
+    const uint32_t more[20] = {1};
+    phasor_item item{sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr};
+    phasor_error error = PHASOR_ERROR_INIT;
+    CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_STOPPED);
+    CHECK(phasor_sequence_length(e.session, 0) == 7);
+    phasor_session_callbacks(e.session, nullptr);
+    const uint64_t after = step_hash(e, 0, {9});
+    const Engine fresh(file, nullptr, &limits);
+    give_source(fresh, 0, 13);
+    step_hash(fresh, 0, {1, 2, 3, 4, 5, 6, 7});
+    CHECK(step_hash(fresh, 0, {9}) == after);
+  }
+}
