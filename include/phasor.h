@@ -283,8 +283,8 @@ typedef struct phasor_generation {
 } phasor_generation;
 
 /* Greedy decoding. Encoder-decoder: call phasor_encode first; ids/count is an output already begun (NULL, 0: from the decoder's
- * start token). Decoder: ids/count is the prompt. New ids go to out (capacity); more than that many end with
- * PHASOR_FINISH_LENGTH. The sequence is at its end afterwards: call again to go on with it. */
+ * start token). Decoder: ids/count is the prompt. New ids go to out (capacity); when it, max_new or
+ * the context is full the end is PHASOR_FINISH_LENGTH. The last new token has not entered the sequence: to go on, give it as ids. */
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
                               uint32_t* out, uint32_t capacity, const phasor_generate_options* options,
                               phasor_generation* result, phasor_error* error);

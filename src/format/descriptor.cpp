@@ -65,7 +65,7 @@ constexpr Field kFields[] = {
     {kScopeEncoder, 12, kMetaU32, kOptional, STACK(cross_width), 1, kMaxWidth, kAll, "cross_width", nullptr},
 
     {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kAll, "norm", "layer norm|RMS norm"},
-    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 3, kAll, "norm_place", "before|after|both"},
+    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 3, 1u << 1 | 1u << 2, "norm_place", "before|after|both"},
     {kScopeKind, 3, kMetaF32, kNeeded, KIND(norm_eps), 0, 0, kAll, "norm_eps", nullptr},
     {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 1, kZero, "parallel", nullptr},
     {kScopeKind, 5, kMetaU32, kNeeded, KIND(heads), 1, 4096, kAll, "heads", nullptr},

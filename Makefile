@@ -1,0 +1,257 @@
+# Phasor's build. `make help` lists the targets.
+#
+#   config=release|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   TARGET=aarch64|armhf|riscv64           a static cross build, in build/TARGET/
+#   BOARD=mps2-an500|mps2-an386            a bare-metal image, in build/BOARD/
+#   WERROR=1                               warnings are errors
+#   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
+#   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
+#
+# A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
+# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
+# Changing a flag or the compiler rebuilds what it touches; headers are tracked.
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+config ?= release
+TARGET ?=
+BOARD  ?= mps2-an500
+PREFIX ?= /usr/local
+DESTDIR ?=
+XSIMD   ?= /usr/include
+DOCTEST ?= /usr/include
+MODEL   ?= models/zh-en.phasor
+
+ifeq ($(filter $(config),release debug sanitize scalar),)
+  $(error config=$(config): expected release, debug, sanitize or scalar)
+endif
+
+# ---------------------------------------------------------------- compilers
+CROSS_aarch64 := aarch64-linux-gnu-
+CROSS_armhf   := arm-linux-gnueabihf-
+CROSS_riscv64 := riscv64-linux-gnu-
+QEMU_aarch64  := qemu-aarch64-static
+QEMU_armhf    := qemu-arm-static
+QEMU_riscv64  := qemu-riscv64-static
+
+ifeq ($(TARGET),)
+  ifeq ($(origin CXX),default)
+    CXX := g++
+  endif
+  ifeq ($(origin AR),default)
+    AR := ar
+  endif
+else
+  ifeq ($(CROSS_$(TARGET)),)
+    $(error TARGET=$(TARGET): expected aarch64, armhf or riscv64)
+  endif
+  CXX := $(CROSS_$(TARGET))g++
+  CC  := $(CROSS_$(TARGET))gcc
+  AR  := $(CROSS_$(TARGET))ar
+  QEMU := $(QEMU_$(TARGET))
+endif
+
+# x86_64, aarch64, arm, riscv64, … whatever the compiler builds for.
+ARCH := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine 2>/dev/null)))
+ifeq ($(ARCH),)
+  ifeq ($(filter help clean distclean demo test test-reference,$(MAKECMDGOALS)),)
+    $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
+  endif
+endif
+IS_CLANG := $(findstring clang,$(shell $(CXX) --version 2>/dev/null | head -1))
+
+OUT := build
+ifneq ($(TARGET),)
+  OUT := $(OUT)/$(TARGET)
+endif
+ifneq ($(config),release)
+  OUT := $(OUT)/$(config)
+endif
+OBJ := $(OUT)/obj
+
+# ---------------------------------------------------------------- flags
+# Every multiply-add that is one operation is written as such: the compiler may not make others (CONTRACT 1.1).
+NUMERIC := -ffp-contract=off -fno-fast-math -fno-math-errno
+WARN    := -Wall -Wextra -Wconversion -Wshadow
+ifeq ($(WERROR),1)
+  WARN += -Werror
+endif
+
+OPTIMISE_release  := -O3 -DNDEBUG
+OPTIMISE_scalar   := -O3 -DNDEBUG
+# Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
+OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer
+OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+OPTIMISE := $(OPTIMISE_$(config))
+
+# 32-bit ARM: the first floating-point unit with a fused multiply-add.
+ifeq ($(ARCH),arm)
+  MACHINE := -march=armv7-a+neon-vfpv4 -mfloat-abi=hard -Wno-psabi
+endif
+ifeq ($(ARCH),aarch64)
+  ifeq ($(IS_CLANG),)
+    MACHINE := -Wno-psabi
+  endif
+endif
+
+HEADERS  := build/include
+COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
+CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
+CXX_CLI  := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -pthread
+CXX_TEST := -std=c++17 $(COMMON) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
+C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
+# The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
+ifneq ($(TARGET),)
+  CXX_TEST  += -DPHASOR_HEAP_WRAP
+  HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
+endif
+LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-static)
+DEPEND    = -MMD -MP -MF $(@:.o=.d)
+
+# ---------------------------------------------------------------- sources
+ROOMS := format kernels model runtime decode api
+-include src/kernels/levels.mk
+
+ifeq ($(config),scalar)
+  LEVELS := scalar
+  CXX_CORE += -DPHASOR_SCALAR_ONLY
+else
+  LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
+endif
+
+ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
+LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
+CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
+CLI_SRC   := $(wildcard src/cli/*.cpp)
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp)
+TOOL_SRC  := $(filter-out $(TEST_SRC),$(wildcard tests/cpp/*.cpp))
+C_SRC     := $(wildcard tests/c/*.c)
+
+CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
+CLI_OBJ  := $(CLI_SRC:%.cpp=$(OBJ)/%.o)
+TEST_OBJ := $(TEST_SRC:%.cpp=$(OBJ)/%.o)
+TOOL_OBJ := $(TOOL_SRC:%.cpp=$(OBJ)/%.o)
+C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
+
+LIBRARY := $(OUT)/libphasor.a
+PROGRAM := $(if $(CLI_SRC),$(OUT)/phasor)
+TESTS   := $(OUT)/phasor-tests
+PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
+PROGRAMS_C   := $(C_SRC:tests/c/%.c=$(OUT)/c-%)
+
+# ---------------------------------------------------------------- main targets
+.PHONY: all tests programs help clean distclean install uninstall FORCE
+all: $(LIBRARY) $(PROGRAM)
+tests: all $(TESTS) $(PROGRAMS_CPP) $(PROGRAMS_C)
+programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
+
+$(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
+	@rm -f $@
+	$(AR) qcsD $@ $(CORE_OBJ)
+
+$(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
+
+$(TESTS): $(TEST_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+
+$(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
+
+# The C example is linked by the C compiler: the core needs no C++ run-time library.
+$(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
+	$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
+
+# A level's file is compiled for its own instruction set; level_NAME.o gets LEVEL_FLAGS_NAME.
+level_of = $(if $(findstring src/kernels/level_,$1),$(patsubst level_%,%,$(basename $(notdir $1))))
+$(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/tests/c/%.o: tests/c/%.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
+
+# Third-party headers are seen through links, so that nothing else of the host is on a cross compiler's path.
+$(HEADERS)/xsimd:
+	@test -e "$(XSIMD)/xsimd/xsimd.hpp" || { echo "xsimd's headers are not in $(XSIMD): run tools/install.sh build, or set XSIMD=DIR, or build with config=scalar" >&2; exit 1; }
+	@mkdir -p $(@D) && ln -sfn "$(XSIMD)/xsimd" $@
+$(HEADERS)/doctest:
+	@test -e "$(DOCTEST)/doctest/doctest.h" || { echo "doctest's header is not in $(DOCTEST): run tools/install.sh test, or set DOCTEST=DIR" >&2; exit 1; }
+	@mkdir -p $(@D) && ln -sfn "$(DOCTEST)/doctest" $@
+
+# Written only when it changes: compilers, flags, and the list of the library's members.
+write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
+$(OUT)/flags: FORCE
+	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
+	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(LEVEL_FLAGS_$l);)')
+$(OUT)/library.list: FORCE
+	$(call write_if_changed,$(CORE_OBJ))
+FORCE:
+
+-include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d)
+
+# ---------------------------------------------------------------- install
+VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
+VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
+define PKGCONFIG
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+includedir=$${prefix}/include
+
+Name: phasor
+Description: Transformer inference from one flat file, in one block of memory
+Version: $(VERSION)
+Libs: -L$${libdir} -lphasor
+Cflags: -I$${includedir}
+endef
+export PKGCONFIG
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/phasor)
+	install -m 644 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/libphasor.a
+	install -m 644 $(wildcard include/phasor.h include/phasor.hpp) $(DESTDIR)$(PREFIX)/include/
+	printf '%s\n' "$$PKGCONFIG" > $(DESTDIR)$(PREFIX)/lib/pkgconfig/phasor.pc
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/phasor $(DESTDIR)$(PREFIX)/lib/libphasor.a $(DESTDIR)$(PREFIX)/include/phasor.h \
+	  $(DESTDIR)$(PREFIX)/include/phasor.hpp $(DESTDIR)$(PREFIX)/lib/pkgconfig/phasor.pc
+
+clean:
+	rm -rf build
+distclean: clean
+	rm -rf .venv .venv-reference .venv-bench
+
+help:
+	@sed -n 's/^#: //p' Makefile
+	@echo
+	@sed -n '3,8s/^# *//p' Makefile
+
+#: make                 build/phasor and build/libphasor.a
+#: make demo            installs what is missing, builds, translates a few sentences
+#: make test            everything that needs no PyTorch: C++, Python, sanitizers, emulated targets
+#: make test-reference  the Python reference and the converter against PyTorch (large download)
+#: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
+#: make cross           static program, library and tests for TARGET
+#: make test-cross      the tests and the hashes on aarch64 and armhf under emulation
+#: make baremetal       a Cortex-M image without system, heap or C library allocator, for BOARD
+#: make test-baremetal  that image under emulation, its hashes compared
+#: make hashes          writes tests/golden/hashes.txt from this machine
+#: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
+#: make bench           speed and memory beside CTranslate2, into docs/performance.md
+#: make install         PREFIX=/usr/local DESTDIR=
+#: make clean           removes build/ (distclean: the Python environments too)
+include $(wildcard tools/make/*.mk)

@@ -1,0 +1,411 @@
+// api: include/phasor.h over the rooms below. Arguments are checked here or one room down; nothing is computed here.
+#include "../../include/phasor.h"
+
+#include "../decode/generate.h"
+#include "../decode/replay.h"
+#include "../runtime/cost.h"
+
+struct phasor_model : phasor::Model {};
+struct phasor_session : phasor::Session {};
+
+using namespace phasor;
+
+namespace {
+
+constexpr uint32_t kVersion = 0x00000100;  // 0.1.0
+constexpr uint32_t kNumerics = 1;
+
+const SideDescriptor* side_of(const Model& m, uint32_t side) {
+  if (side != PHASOR_SOURCE && side != PHASOR_TARGET) return nullptr;
+  const SideDescriptor& s = m.descriptor.sides[side - 1];
+  return s.present != 0 ? &s : nullptr;
+}
+
+const Tokenizer* tokenizer_of(const Model& m, uint32_t side) { return side_of(m, side) != nullptr ? m.tokenizer(side - 1) : nullptr; }
+
+bool aligned(const void* p, uintptr_t to) { return reinterpret_cast<uintptr_t>(p) % to == 0; }
+
+phasor_status check_alignment(const void* file, phasor_error* error) {
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+  constexpr uintptr_t kFileAlign = 16;
+#else
+  constexpr uintptr_t kFileAlign = PHASOR_ALIGN;
+#endif
+  if (aligned(file, kFileAlign)) return PHASOR_OK;
+  return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, kFileAlign, 0}, "the file's bytes are not aligned to ", uint64_t(kFileAlign));
+}
+
+uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+const uint32_t* ids_at(const Model& m, const Array& a) {  // 4-byte aligned: arrays lie at multiples of 4 in META
+  return a.count == 0 ? nullptr : reinterpret_cast<const uint32_t*>(m.at(a.offset));
+}
+
+// Answers of the text functions: how many bytes are needed, and whether they fit.
+phasor_status answer(size_t needed, size_t capacity, size_t* bytes) {
+  *bytes = needed;
+  return needed > capacity ? PHASOR_FULL : PHASOR_OK;
+}
+
+static_assert(sizeof(TokenDecoder) <= sizeof(uint32_t) * 7, "phasor_text keeps a decoder's state");
+
+}  // namespace
+
+extern "C" {
+
+uint32_t phasor_version(void) { return kVersion; }
+uint32_t phasor_numerics(void) { return kNumerics; }
+uint32_t phasor_format_max(void) { return kFormatVersion; }
+
+const char* phasor_status_name(phasor_status status) {
+  switch (status) {
+    case PHASOR_OK: return "ok";
+    case PHASOR_BAD_FILE: return "bad file";
+    case PHASOR_BAD_CHECKSUM: return "bad checksum";
+    case PHASOR_UNSUPPORTED: return "unsupported";
+    case PHASOR_TOO_LARGE: return "too large";
+    case PHASOR_NO_MEMORY: return "no memory";
+    case PHASOR_BAD_LIMITS: return "bad limits";
+    case PHASOR_BAD_INPUT: return "bad input";
+    case PHASOR_FULL: return "full";
+    case PHASOR_NOT_FINITE: return "not finite";
+    case PHASOR_STOPPED: return "stopped";
+    case PHASOR_BAD_ARITHMETIC: return "bad arithmetic";
+    case PHASOR_BAD_STATE: return "bad state";
+    case PHASOR_MISMATCH: return "mismatch";
+  }
+  return "unknown status";
+}
+
+// ------------------------------------------------------------------ the model
+
+phasor_status phasor_model_size(size_t* need, const void* file, size_t file_bytes, phasor_error* error) {
+  File f{};
+  uint64_t bytes = 0;
+  phasor_status status = open_file(&f, file, file_bytes, error);
+  if (status == PHASOR_OK) status = model_bytes(&bytes, f, error);
+  if (status == PHASOR_OK) *need = static_cast<size_t>(bytes);
+  return status;
+}
+
+phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memory_bytes, const void* file, size_t file_bytes,
+                                const phasor_open_options* options, phasor_error* error) {
+  *model = nullptr;
+  phasor_status status = check_alignment(file, error);
+  if (status != PHASOR_OK) return status;
+  const char* isa = options != nullptr ? options->isa : nullptr;
+  const Kernels* kernels = kernels_by_name(isa);
+  if (kernels == nullptr) return fail(error, PHASOR_UNSUPPORTED, {}, "instruction set \"", isa, "\" is not one of this machine and build");
+  File f{};
+  uint64_t need = 0;
+  status = open_file(&f, file, file_bytes, error);
+  if (status == PHASOR_OK) status = model_bytes(&need, f, error);
+  if (status != PHASOR_OK) return status;
+  if (memory_bytes < need)
+    return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, need, memory_bytes}, "the model's block has ", uint64_t(memory_bytes),
+                " bytes, this file needs ", need);
+  if (!aligned(memory, PHASOR_ALIGN)) return fail(error, PHASOR_BAD_INPUT, {}, "the model's block is not aligned to 64");
+  const uint64_t mode = fp_mode_enter();
+  const bool sound = arithmetic_is_sound(*kernels);
+  fp_mode_leave(mode);
+  if (!sound) return fail(error, PHASOR_BAD_ARITHMETIC, {}, "level ", kernels->name, ": this machine or compiler breaks the arithmetic's rules");
+  Model* m = nullptr;
+  status = model_open(&m, memory, f, kernels, error);
+  if (status != PHASOR_OK) return status;
+  if (!vectors_are_sound(*m)) return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0}, "test vectors: the section is not sound");
+  *model = static_cast<phasor_model*>(m);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_model_check(const phasor_model* model, phasor_error* error) {
+  const phasor_status status = check_file(model->file(), error);
+  return status != PHASOR_OK ? status : model_check(*model, error);
+}
+
+const char* phasor_model_isa(const phasor_model* model) { return model->kernels->name; }
+
+const char* phasor_isa_name(uint32_t index) {
+  const Kernels* levels[8];
+  return index < kernels_available(levels) ? levels[index]->name : nullptr;
+}
+
+uint32_t phasor_model_stack(const phasor_model* model) { return model->descriptor.stack; }
+
+phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor_side* out) {
+  const SideDescriptor* s = side_of(*model, side);
+  if (s == nullptr) return PHASOR_BAD_INPUT;
+  const StackDescriptor& stack = model->descriptor.stacks[side - 1];
+  *out = {out->struct_size,
+          s->vocabulary,
+          model->has_tokenizer[side - 1],
+          s->pad,
+          s->unknown,
+          s->start,
+          s->decoder_start,
+          s->forced_first,
+          s->mask,
+          s->end.count,
+          s->prefix.count,
+          s->suffix.count,
+          ids_at(*model, s->end),
+          ids_at(*model, s->prefix),
+          ids_at(*model, s->suffix),
+          stack.max_positions,
+          stack.width,
+          model->layer_count[side - 1]};
+  return PHASOR_OK;
+}
+
+uint32_t phasor_tensor_count(const phasor_model* model) { return entry_count(model->file()); }
+
+phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phasor_tensor* out) {
+  const File f = model->file();
+  if (index >= entry_count(f)) return PHASOR_BAD_INPUT;
+  const Entry e = entry_at(f, index);
+  *out = {out->struct_size, e.key >> 24,         e.key >> 8 & 0xFFFF,     e.key & 0xFF, tensor_name(e.key),
+          type_name(e.type), layout_name(e.layout), e.rows, e.cols, e.offset, e.bytes};
+  return PHASOR_OK;
+}
+
+uint32_t phasor_field_count(const phasor_model* model) {
+  const File f = model->file();
+  uint64_t at = 0;
+  uint32_t count = 0;
+  for (Meta m{}; next_meta(f, &at, &m);) ++count;
+  return count;
+}
+
+phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor_field* out) {
+  const File f = model->file();
+  uint64_t at = 0;
+  Meta m{};
+  for (uint32_t i = 0; next_meta(f, &at, &m); ++i) {
+    if (i != index) continue;
+    Line name(out->name, sizeof out->name), value(out->value, sizeof out->value);
+    describe_meta(m, &name, &value);
+    return PHASOR_OK;
+  }
+  return PHASOR_BAD_INPUT;
+}
+
+// ------------------------------------------------------------------ limits and the arena
+
+phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint32_t target, phasor_limits* limits) {
+  const Descriptor& d = model->descriptor;
+  const uint32_t size = limits->struct_size;
+  *limits = phasor_limits{};
+  limits->struct_size = size;
+  const uint32_t wanted[2] = {source, target};
+  uint32_t lengths[2] = {0, 0};
+  for (uint32_t i = 0; i < 2; ++i)
+    if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : d.stacks[i].max_positions != 0 ? d.stacks[i].max_positions : 256;
+  limits->source = lengths[0];
+  limits->target = lengths[1];
+  limits->sequences = 1;
+  limits->chunk = smaller(lengths[0] > lengths[1] ? lengths[0] : lengths[1], 64);
+  limits->threads = 1;
+  limits->text_bytes = model->has_tokenizer[0] != 0 || model->has_tokenizer[1] != 0 ? 4096 : 0;
+  limits->logit_rows = d.stack == kEncoder ? 0 : 1;
+  limits->cache_type = PHASOR_CACHE_F32;
+  limits->outputs = 0;
+  limits->tables = PHASOR_TABLES_WHOLE;
+  return PHASOR_OK;
+}
+
+phasor_status phasor_session_size(size_t* need, const phasor_model* model, const phasor_limits* limits, phasor_error* error) {
+  Plan plan{};
+  const phasor_status status = make_plan(&plan, *model, *limits, error);
+  if (status == PHASOR_OK) *need = static_cast<size_t>(plan.total);
+  return status;
+}
+
+phasor_status phasor_session_part(const phasor_model* model, const phasor_limits* limits, uint32_t index, const char** name, uint64_t* bytes) {
+  Plan plan{};
+  const phasor_status status = make_plan(&plan, *model, *limits, nullptr);
+  if (status != PHASOR_OK) return status;
+  if (index >= kPartCount) return PHASOR_BAD_INPUT;
+  *name = part_name(index);
+  *bytes = plan.bytes[index];
+  return PHASOR_OK;
+}
+
+phasor_status phasor_model_cost(const phasor_model* model, uint32_t source, uint32_t position, phasor_cost* out) {
+  model_cost(*model, source, position, out);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_session_open(phasor_session** session, void* memory, size_t memory_bytes, const phasor_model* model,
+                                  const phasor_limits* limits, const phasor_parallel* parallel, phasor_error* error) {
+  *session = nullptr;
+  if (!aligned(memory, PHASOR_ALIGN)) return fail(error, PHASOR_BAD_INPUT, {}, "the arena is not aligned to 64");
+  Session* s = nullptr;
+  const phasor_status status = session_open(&s, memory, memory_bytes, *model, *limits, parallel, error);
+  if (status == PHASOR_OK) *session = static_cast<phasor_session*>(s);
+  return status;
+}
+
+// ------------------------------------------------------------------ the forward pass
+
+phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) {
+  return checked_encode(session, items, count, error);
+}
+
+phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) {
+  return checked_step(session, items, count, error);
+}
+
+float* phasor_logits(phasor_session* session, uint32_t row) {
+  return row < session->logits ? session->part<float>(kPartLogits) + uint64_t(row) * session->plan.logit_ld : nullptr;
+}
+
+const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride) {
+  const Plan& p = session->plan;
+  if (sequence >= p.sequences || session->sequences()[sequence].encoded == 0) return nullptr;
+  *rows = session->sequences()[sequence].encoded;
+  *stride = p.ld;
+  const uint64_t slot = p.encoder_slots == 1 ? 0 : sequence;
+  return session->part<float>(kPartEncoder) + slot * p.source * p.ld;
+}
+
+phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit) {
+  return row < session->logits ? best_token(*session, row, id, logit) : PHASOR_BAD_INPUT;
+}
+
+uint32_t phasor_sequence_length(const phasor_session* session, uint32_t sequence) {
+  return sequence < session->plan.sequences ? session->sequences()[sequence].length : 0;
+}
+
+phasor_status phasor_sequence_status(const phasor_session* session, uint32_t sequence) {
+  return sequence < session->plan.sequences ? static_cast<phasor_status>(session->sequences()[sequence].status) : PHASOR_BAD_INPUT;
+}
+
+phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) {
+  if (sequence >= session->plan.sequences || length > session->sequences()[sequence].length) return PHASOR_BAD_INPUT;
+  sequence_truncate(session, sequence, length);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from) {
+  if (to >= session->plan.sequences || from >= session->plan.sequences) return PHASOR_BAD_INPUT;
+  sequence_fork(session, to, from);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence) {
+  if (sequence >= session->plan.sequences) return PHASOR_BAD_INPUT;
+  sequence_clear(session, sequence);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_state_size(const phasor_session* session, uint32_t sequence, size_t* need) {
+  if (sequence >= session->plan.sequences) return PHASOR_BAD_INPUT;
+  *need = static_cast<size_t>(state_bytes(*session, sequence));
+  return PHASOR_OK;
+}
+
+phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence, void* out, size_t capacity) {
+  if (sequence >= session->plan.sequences) return PHASOR_BAD_INPUT;
+  if (capacity < state_bytes(*session, sequence)) return PHASOR_NO_MEMORY;
+  state_save(*session, sequence, static_cast<unsigned char*>(out));
+  return PHASOR_OK;
+}
+
+phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, const void* state, size_t bytes, phasor_error* error) {
+  if (sequence >= session->plan.sequences) return fail(error, PHASOR_BAD_INPUT, {}, "no sequence ", sequence);
+  return state_restore(session, sequence, static_cast<const unsigned char*>(state), bytes, error);
+}
+
+void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) {
+  session->see.set(callbacks != nullptr ? callbacks->see : nullptr);
+  session->progress.set(callbacks != nullptr ? callbacks->progress : nullptr);
+  session->user.set(callbacks != nullptr ? callbacks->user : nullptr);
+}
+
+// ------------------------------------------------------------------ generation
+
+phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out, uint32_t capacity,
+                              const phasor_generate_options* options, phasor_generation* result, phasor_error* error) {
+  const phasor_generate_options none = PHASOR_GENERATE_OPTIONS_INIT;
+  return generate(session, sequence, ids, count, out, capacity, options != nullptr ? *options : none, result, error);
+}
+
+// ------------------------------------------------------------------ text
+
+phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity, size_t* count,
+                                 const char* text, size_t bytes, phasor_error* error) {
+  const Model& m = *session->model.pointer;
+  const Tokenizer* t = tokenizer_of(m, side);
+  if (t == nullptr) return fail(error, PHASOR_BAD_INPUT, {}, "the model has no tokenizer for this side: give ids");
+  const uint64_t limit = session->plan.text_bytes;
+  if (bytes > limit) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes, the limits hold ", limit);
+  const SideDescriptor& s = *side_of(m, side);
+  size_t n = 0;
+  const auto put = [&](const Array& a) {
+    for (uint32_t i = 0; template_ids != 0 && i < a.count; ++i, ++n)
+      if (n < capacity) ids[n] = load_u32(m.at(a.offset + 4u * i));
+  };
+  put(s.prefix);
+  const uint64_t mode = fp_mode_enter();
+  const EncodeResult r = tokenizer_encode(*t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0, text, bytes,
+                                          session->part<unsigned char>(kPartText), static_cast<size_t>(session->plan.bytes[kPartText]));
+  fp_mode_leave(mode);
+  if (r.status == EncodeStatus::unknown_word)
+    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, 0, r.offset}, "the word at byte ", uint64_t(r.offset), " is not in the word list, which has no unknown");
+  if (r.status != EncodeStatus::ok) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes is too long for the limits");
+  n += r.count;
+  put(s.suffix);
+  *count = n;
+  if (n > capacity) return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, capacity, n}, "the text has ", uint64_t(n), " tokens, there is room for ", uint64_t(capacity));
+  return PHASOR_OK;
+}
+
+phasor_status phasor_id_to_text(const phasor_model* model, uint32_t side, phasor_text* text, uint32_t id, char* out, size_t capacity, size_t* bytes) {
+  const Tokenizer* t = tokenizer_of(*model, side);
+  if (t == nullptr) return PHASOR_BAD_INPUT;
+  TokenDecoder state{};
+  memcpy(&state, text->state, sizeof state);
+  const size_t needed = token_decode(*t, &state, id, out, capacity);
+  if (needed == kBadToken) return PHASOR_BAD_INPUT;
+  memcpy(text->state, &state, sizeof state);
+  return answer(needed, capacity, bytes);
+}
+
+phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor_text* text, char* out, size_t capacity, size_t* bytes) {
+  if (tokenizer_of(*model, side) == nullptr) return PHASOR_BAD_INPUT;
+  TokenDecoder state{};
+  memcpy(&state, text->state, sizeof state);
+  const size_t needed = token_decode_end(&state, out, capacity);
+  memcpy(text->state, &state, sizeof state);
+  return answer(needed, capacity, bytes);
+}
+
+const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes) {
+  const Tokenizer* t = tokenizer_of(*model, side);
+  if (t == nullptr || id >= t->pieces) return nullptr;
+  const PieceView piece = tokenizer_piece(*t, id);
+  *bytes = piece.bytes;
+  return piece.text;
+}
+
+// ------------------------------------------------------------------ the file's own test vectors
+
+uint32_t phasor_vector_count(const phasor_model* model) {
+  const File f = model->file();
+  VectorsHeader h{};
+  return f.sections[kSectionVectors].bytes != 0 && read_vectors_header(&h, f) ? h.count : 0;
+}
+
+phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phasor_vector* out) {
+  VectorsHeader h{};
+  TestVector v{};
+  if (!find_vector(&v, &h, *model, index)) return PHASOR_BAD_INPUT;
+  *out = {out->struct_size, v.source, v.target, h.tolerance, v.hash, h.numerics, reinterpret_cast<const uint32_t*>(v.source_ids),
+          reinterpret_cast<const uint32_t*>(v.target_ids)};
+  return PHASOR_OK;
+}
+
+phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error) {
+  return replay_vector(session, index, result, error);
+}
+
+}  // extern "C"

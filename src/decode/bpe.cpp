@@ -1,0 +1,150 @@
+// Byte-pair encoding (Sennrich et al. 2016) as SentencePiece does it: of all neighbours whose concatenation is a piece,
+// merge the pair of the highest score, the leftmost of equals, until there is none. Includes pieces.h only; never allocates.
+//
+// Symbols are stretches of the text and are named by their first byte's place. A symbol's length is stored at its first
+// and at its last byte, which is all that finding both neighbours takes. The best pair is the winner of a tournament
+// tree over the places: n − 1 matches at the start, log2 n after each change, so a text of n equal letters is no worse
+// than any other.
+#include "pieces.h"
+
+namespace phasor {
+namespace pieces {
+namespace {
+
+constexpr std::uint16_t kFrozen = 0x8000;  // a user-defined symbol, never merged
+constexpr std::uint32_t kNobody = 0xFFFFFFFFu;
+
+// Slots of the table that remembers how unused pieces were put together: a power of two, at most half full.
+std::uint64_t split_slots(const Tokenizer& t, std::uint64_t limit) noexcept {
+  std::uint64_t keys = 3 * limit;  // pairs that can be looked at
+  if (t.unused < keys) keys = t.unused;
+  std::uint64_t slots = keys == 0 ? 0 : 2;
+  while (slots < 2 * keys) slots *= 2;
+  return slots;
+}
+
+struct Symbols {
+  const Tokenizer& t;
+  const unsigned char* text;  // (n)
+  std::uint32_t n;
+  std::uint32_t* pair;     // (n) the piece that this symbol and the next would make, or kNoToken
+  std::uint32_t* winner;   // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
+  std::uint32_t* splits;   // (slots, 2) id + 1 and length of its left part as it was last put together
+  std::uint32_t slots;
+  std::uint16_t* length;   // (n) at the first and the last byte of a symbol, with kFrozen
+
+  std::uint32_t size(std::uint32_t at) const noexcept { return length[at] & (kFrozen - 1u); }
+  bool frozen(std::uint32_t at) const noexcept { return (length[at] & kFrozen) != 0; }
+  void set(std::uint32_t at, std::uint32_t bytes, bool frozen) noexcept {
+    length[at] = length[at + bytes - 1] = static_cast<std::uint16_t>(bytes | (frozen ? kFrozen : 0u));
+  }
+  std::uint32_t before(std::uint32_t at) const noexcept { return at - size(at - 1); }
+
+  // The place whose pair is merged first.
+  std::uint32_t better(std::uint32_t a, std::uint32_t b) const noexcept {
+    if (a == kNobody || pair[a] == kNoToken) return b;
+    if (b == kNobody || pair[b] == kNoToken) return a;
+    const float sa = row(t, pair[a]).score(), sb = row(t, pair[b]).score();
+    if (sa != sb) return sa > sb ? a : b;
+    return a < b ? a : b;
+  }
+  std::uint32_t player(std::uint32_t i) const noexcept { return i < n ? winner[i] : pair[i - n] == kNoToken ? kNobody : i - n; }
+  void play(std::uint32_t match) noexcept { winner[match] = better(player(2 * match), player(2 * match + 1)); }
+  void replay(std::uint32_t place) noexcept {
+    for (std::uint32_t match = (n + place) / 2; match >= 1; match /= 2) play(match);
+  }
+
+  std::uint32_t* split_slot(std::uint32_t id) const noexcept {
+    std::uint32_t slot = (id * 2654435761u) & (slots - 1);
+    while (splits[2 * std::size_t{slot}] != 0 && splits[2 * std::size_t{slot}] != id + 1) slot = (slot + 1) & (slots - 1);
+    return splits + 2 * std::size_t{slot};
+  }
+
+  // Looks at the symbol at `at` and its right neighbour.
+  void look(std::uint32_t at) noexcept {
+    pair[at] = kNoToken;
+    const std::uint32_t left = size(at), next = at + left;
+    if (next >= n || frozen(at) || frozen(next)) return;
+    const std::uint32_t both = left + size(next);
+    if (both > t.longest) return;
+    pair[at] = find(t, text + at, both, false);
+    if (pair[at] != kNoToken && row(t, pair[at]).type() == PieceType::unused) {
+      std::uint32_t* const split = split_slot(pair[at]);
+      split[0] = pair[at] + 1;
+      split[1] = left;
+    }
+  }
+};
+
+}  // namespace
+
+std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
+  return 8 * split_slots(t, limit)  // two u32
+         + 4 * limit                // u32 pair
+         + 4 * limit                // u32 winner
+         + 2 * limit;               // u16 length
+}
+
+void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
+                std::uint64_t limit) noexcept {
+  if (n == 0) return;
+  Symbols s{t, text, n, nullptr, nullptr, nullptr, static_cast<std::uint32_t>(split_slots(t, limit)), nullptr};
+  s.splits = reinterpret_cast<std::uint32_t*>(scratch);
+  s.pair = s.splits + 2 * std::size_t{s.slots};
+  s.winner = s.pair + n;
+  s.length = reinterpret_cast<std::uint16_t*>(s.winner + n);
+  if (s.slots > 0) std::memset(s.splits, 0, 8 * std::size_t{s.slots});
+
+  // The text as characters and user-defined symbols; then all pairs of neighbours, from the left.
+  for (std::uint32_t at = 0; at < n;) {
+    s.pair[at] = kNoToken;
+    const std::uint32_t user = static_cast<std::uint32_t>(match_user_defined(t, text + at, n - at));
+    std::uint32_t bytes = user != 0 ? user : static_cast<std::uint32_t>(char_bytes(text[at]));
+    if (bytes > n - at) bytes = n - at;
+    s.set(at, bytes, user != 0);
+    for (std::uint32_t i = 1; i < bytes; ++i) s.pair[at + i] = kNoToken;
+    at += bytes;
+  }
+  for (std::uint32_t at = 0; at < n; at += s.size(at)) s.look(at);
+  for (std::uint32_t match = n; --match >= 1;) s.play(match);
+
+  for (;;) {
+    const std::uint32_t left = n > 1 ? s.winner[1] : kNobody;
+    if (left == kNobody || s.pair[left] == kNoToken) break;
+    const std::uint32_t right = left + s.size(left);
+    s.set(left, s.size(left) + s.size(right), false);
+    s.pair[right] = kNoToken;
+    s.replay(right);
+    if (left > 0) {
+      const std::uint32_t before = s.before(left);
+      s.look(before);
+      s.replay(before);
+    }
+    s.look(left);
+    s.replay(left);
+  }
+
+  for (std::uint32_t at = 0; at < n;) {
+    const std::uint32_t bytes = s.size(at);
+    std::uint32_t id = find(t, text + at, bytes, true);
+    if (id == kNoToken) id = find(t, text + at, bytes, false);
+    if (id == kNoToken || id == t.unknown) {
+      out->unknown(text + at, bytes);
+    } else {
+      if (row(t, id).type() == PieceType::unused && s.slots > 0) {
+        // An unused piece is taken apart again, in the way it was last put together, and so are its parts.
+        const std::uint32_t* const split = s.split_slot(id);
+        if (split[0] != 0) {
+          s.set(at, split[1], false);
+          s.set(at + split[1], bytes - split[1], false);
+          continue;
+        }
+      }
+      out->piece(id);
+    }
+    at += bytes;
+  }
+}
+
+}  // namespace pieces
+}  // namespace phasor

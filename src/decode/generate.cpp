@@ -1,0 +1,147 @@
+#include "generate.h"
+
+namespace phasor {
+namespace {
+
+phasor_status bad_input(phasor_error* error, uint64_t expected, uint64_t found, const char* a, uint64_t x, const char* b, uint64_t y) {
+  return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, expected, found}, a, x, b, y);
+}
+
+// What holds for an item of either stack; `room` is how many tokens its sequence can still take.
+phasor_status check_item(const Session& s, const phasor_item* items, uint32_t i, uint32_t vocabulary, phasor_error* error) {
+  const phasor_item& it = items[i];
+  if (it.sequence >= s.plan.sequences) return bad_input(error, s.plan.sequences, it.sequence, "sequence ", it.sequence, ", expected one below ", s.plan.sequences);
+  for (uint32_t j = 0; j < i; ++j)
+    if (items[j].sequence == it.sequence) return bad_input(error, 0, it.sequence, "sequence ", it.sequence, " stands twice in a call, in item ", i);
+  if (it.count == 0) return bad_input(error, 1, 0, "sequence ", it.sequence, ": no tokens; expected at least ", 1);
+  if ((it.ids == nullptr) == (it.embeddings == nullptr))
+    return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, ": expected either ids or embeddings");
+  for (uint32_t t = 0; it.ids != nullptr && t < it.count; ++t)
+    if (it.ids[t] >= vocabulary)
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, it.ids[t]}, "token id ", it.ids[t], " at place ", t, ", the vocabulary has ", vocabulary);
+  return PHASOR_OK;
+}
+
+bool is_end(const Session& s, uint32_t id) {
+  const Array& end = s.model->descriptor.sides[1].end;
+  for (uint32_t i = 0; i < end.count; ++i)
+    if (load_u32(s.model->at(end.offset + 4u * i)) == id) return true;
+  return false;
+}
+
+}  // namespace
+
+phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
+  const Model& m = *s->model.pointer;
+  if (m.descriptor.stack == kDecoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is a decoder: there is nothing to encode");
+  for (uint32_t i = 0; i < count; ++i) {
+    const phasor_status status = check_item(*s, items, i, m.descriptor.sides[0].vocabulary, error);
+    if (status != PHASOR_OK) return status;
+    if (items[i].count > s->plan.source)
+      return bad_input(error, s->plan.source, items[i].count, "a source of ", items[i].count, " tokens, the limits hold ", s->plan.source);
+  }
+  phasor_status status = PHASOR_OK;
+  for (uint32_t i = 0; i < count; ++i) {
+    sequence_clear(s, items[i].sequence);
+    const uint64_t mode = fp_mode_enter();
+    const phasor_status now = encode_source(s, items[i], status == PHASOR_OK ? error : nullptr);
+    fp_mode_leave(mode);
+    if (now == PHASOR_STOPPED) return now;
+    if (status == PHASOR_OK) status = now;
+  }
+  return status;
+}
+
+phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
+  const Model& m = *s->model.pointer;
+  s->logits = 0;
+  if (m.descriptor.stack == kEncoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
+  uint64_t logits = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const phasor_item& it = items[i];
+    phasor_status status = check_item(*s, items, i, m.descriptor.sides[1].vocabulary, error);
+    if (status != PHASOR_OK) return status;
+    const Sequence& q = s->sequences()[it.sequence];
+    if (q.status != PHASOR_OK) return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", it.sequence, " has failed: clear it first");
+    if (m.cross_floats != 0 && q.source == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, " has no source: encode one first");
+    if (it.count > s->plan.target - q.length)
+      return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s->plan.target, uint64_t(q.length) + it.count}, "sequence ", it.sequence, ": ", q.length,
+                  " tokens and ", it.count, " more, the limits hold ", s->plan.target);
+    logits += it.logits == PHASOR_LOGITS_ALL ? it.count : it.logits == PHASOR_LOGITS_LAST ? 1u : 0u;
+  }
+  if (logits > s->plan.logit_rows) return bad_input(error, s->plan.logit_rows, logits, "logits of ", logits, " rows, the limits hold ", s->plan.logit_rows);
+  for (uint32_t i = 0; i < count; ++i) sequence_reserve(s, items[i].sequence, items[i].count);
+  const uint64_t mode = fp_mode_enter();
+  const phasor_status status = decode_step(s, items, count, error);
+  fp_mode_leave(mode);
+  if (status == PHASOR_STOPPED)  // pages that were reserved and not used go back
+    for (uint32_t i = 0; i < count; ++i) {
+      Sequence& q = s->sequences()[items[i].sequence];
+      const uint32_t length = q.length;
+      q.length += items[i].count;
+      sequence_truncate(s, items[i].sequence, length);
+    }
+  return status;
+}
+
+phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept {
+  const uint32_t vocabulary = s.model->descriptor.sides[1].vocabulary;
+  const size_t best = s.model->kernels->argmax(s.part<float>(kPartLogits) + uint64_t(row) * s.plan.logit_ld, vocabulary, logit);
+  if (best >= vocabulary) return PHASOR_NOT_FINITE;
+  *id = static_cast<uint32_t>(best);
+  return PHASOR_OK;
+}
+
+phasor_status generate(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out, uint32_t capacity,
+                       const phasor_generate_options& options, phasor_generation* result, phasor_error* error) noexcept {
+  const SideDescriptor& side = s->model->descriptor.sides[1];
+  phasor_item item{sizeof(phasor_item), sequence, count, PHASOR_LOGITS_LAST, ids, nullptr};
+  if (count == 0) {  // an encoder-decoder that begins, or an empty prompt: from the start token
+    const uint32_t& start = side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start;
+    if (start == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
+    item.ids = &start;
+    item.count = 1;
+  }
+  const uint32_t most = options.max_new != 0 && options.max_new < capacity ? options.max_new : capacity;
+  uint32_t made = 0, finish = PHASOR_FINISH_LENGTH;
+  phasor_status status = PHASOR_OK;
+  while (made < most) {
+    // One step: the tokens that are new go in, the logits of the last come out.
+    if (made != 0 && s->sequences()[sequence].length == s->plan.target) break;  // the context is full: an ordinary end
+    status = checked_step(s, &item, 1, error);
+    if (status != PHASOR_OK) break;
+    const uint32_t length = s->sequences()[sequence].length;
+    float* logits = s->part<float>(kPartLogits);
+    if (options.logits != nullptr && options.logits(options.user, logits, side.vocabulary, s->ids(sequence), length) != 0) {
+      finish = PHASOR_FINISH_STOPPED;
+      break;
+    }
+    uint32_t id = 0;
+    float logit = 0;
+    status = best_token(*s, 0, &id, &logit);
+    if (status != PHASOR_OK) {
+      s->sequences()[sequence].status = PHASOR_NOT_FINITE;
+      (void)fail(error, status, {PHASOR_NONE, s->model->layer_count[1], 0, 0}, "output: a logit of sequence ", sequence, " at position ", length - 1, " is not a number");
+      break;
+    }
+    const bool begins = count == 0 && made == 0;
+    if (begins && side.forced_first != PHASOR_NONE) id = side.forced_first;
+    if (made < options.forced_count) id = options.forced[made];
+    out[made++] = id;
+    if (options.token != nullptr && options.token(options.user, id, length) != 0) {
+      finish = PHASOR_FINISH_STOPPED;
+      break;
+    }
+    if (is_end(*s, id)) {
+      finish = PHASOR_FINISH_END;
+      break;
+    }
+    item.ids = &out[made - 1];
+    item.count = 1;
+  }
+  result->count = made;
+  result->finish = finish;
+  return status;
+}
+
+}  // namespace phasor

@@ -1,0 +1,21 @@
+// SentencePiece's text normalisation (Kudo and Richardson 2018, 3.2): the map of characters, then white space.
+// Includes tokenizer.h only. Never allocates.
+#ifndef PHASOR_DECODE_NORMALIZER_H_
+#define PHASOR_DECODE_NORMALIZER_H_
+
+#include "tokenizer.h"
+
+namespace phasor {
+
+// Normalises a text into `out`.
+// Returns the number of bytes written, or kNormalizedTooLong when they would be more than `capacity`.
+constexpr std::uint64_t kNormalizedTooLong = ~std::uint64_t{0};
+std::uint64_t normalize(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
+                        const unsigned char* text, std::size_t bytes) noexcept;
+
+// Checks that no walk through the double array leaves it and that every value is inside the strings.
+bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint32_t string_bytes) noexcept;
+
+}  // namespace phasor
+
+#endif  // PHASOR_DECODE_NORMALIZER_H_

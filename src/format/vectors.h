@@ -1,0 +1,34 @@
+// format: the VECTORS section, test vectors that the converter computed in float64 (docs/format.md).
+#pragma once
+#include "file.h"
+
+namespace phasor {
+
+struct VectorsHeader {
+  uint32_t count, numerics, author_bytes, samples;
+  float tolerance;
+  const unsigned char* author;
+  uint64_t first;  // bytes from the section's start to the first vector
+};
+
+// One vector; the pointers lie in the file, each to little-endian 32-bit values.
+struct TestVector {
+  uint32_t source, target;                   // ids of each
+  uint32_t source_residual, target_residual; // the positions whose residuals were sampled
+  uint64_t hash;
+  const unsigned char* source_ids;           // (source)
+  const unsigned char* target_ids;           // (target)
+  const unsigned char* logit_ids;            // (samples)
+  const unsigned char* logits;               // (target) × {argmax, largest, range, (samples)}
+  const unsigned char* source_places;        // (samples), NULL when source is 0
+  const unsigned char* source_residuals;     // (encoder layers, samples)
+  const unsigned char* target_places;        // (samples), NULL when target is 0
+  const unsigned char* target_residuals;     // (decoder layers, samples)
+};
+
+// Both are false when the section is not sound; layers: of the encoder and the decoder.
+bool read_vectors_header(VectorsHeader* out, const File& file) noexcept;
+// Reads the vector that begins `*at` bytes into the section, and moves *at behind it.
+bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& header, const File& file, const uint32_t layers[2]) noexcept;
+
+}  // namespace phasor

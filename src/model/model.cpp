@@ -1,0 +1,436 @@
+#include "model.h"
+
+namespace phasor {
+namespace {
+
+const char* role_name(uint32_t role) {
+  switch (role) {
+    case 0x10: return "norm before attention, weight";
+    case 0x11: return "norm before attention, bias";
+    case 0x20: return "q,k,v weight";
+    case 0x21: return "q,k,v bias";
+    case 0x40: return "attention out weight";
+    case 0x41: return "attention out bias";
+    case 0x48: return "norm after attention, weight";
+    case 0x49: return "norm after attention, bias";
+    case 0x50: return "norm before cross-attention, weight";
+    case 0x51: return "norm before cross-attention, bias";
+    case 0x58: return "cross q weight";
+    case 0x59: return "cross q bias";
+    case 0x60: return "cross k,v weight";
+    case 0x61: return "cross k,v bias";
+    case 0x68: return "cross out weight";
+    case 0x69: return "cross out bias";
+    case 0x70: return "norm after cross-attention, weight";
+    case 0x71: return "norm after cross-attention, bias";
+    case 0x80: return "norm before feed-forward, weight";
+    case 0x81: return "norm before feed-forward, bias";
+    case 0x88: return "feed-forward in weight";
+    case 0x89: return "feed-forward in bias";
+    case 0x90: return "feed-forward out weight";
+    case 0x91: return "feed-forward out bias";
+    case 0x98: return "norm after feed-forward, weight";
+    case 0x99: return "norm after feed-forward, bias";
+    case 0xF0: return "final norm weight";
+    case 0xF1: return "final norm bias";
+    default: return "unknown tensor";
+  }
+}
+
+const char* stack_name(uint32_t stack) {
+  static const char* const names[] = {"kind", "source", "encoder", "target", "decoder", "output"};
+  return stack <= kStackOutput ? names[stack] : "?";
+}
+
+// Takes the directory's tensors in the order of their keys, which is the order in which a model asks for them.
+class Binder {
+ public:
+  Binder(const File& file, phasor_error* error) : file_(file), error_(error) {}
+
+  phasor_status status() const { return status_; }
+
+  // The next tensor must be `key` with this shape; `types` has a bit for each type that is built here. rows of a vector: its
+  // elements. Does nothing after a failure.
+  void take(Tensor* out, uint32_t stack, uint32_t set, uint32_t role, uint32_t layouts, uint32_t types, uint32_t rows,
+            uint32_t cols, uint32_t panels) {
+    if (status_ != PHASOR_OK) return;
+    const uint32_t key = stack << 24 | set << 8 | role;
+    if (next_ == entry_count(file_)) return missing(key);
+    const Entry e = entry_at(file_, next_);
+    if (e.key > key) return missing(key);
+    if (e.key < key) return left_over(e);
+    const uint32_t wanted_panels = e.layout == Layout::panel16 ? panels : 0;
+    if ((layouts >> static_cast<uint32_t>(e.layout) & 1u) == 0 || e.rows != rows || e.cols != cols || e.panels != wanted_panels)
+      return wrong_shape(e, rows, cols, panels);
+    if ((types >> static_cast<uint32_t>(e.type) & 1u) == 0) {
+      status_ = fail(error_, PHASOR_UNSUPPORTED, at(), stack_name(stack), " set ", set, ", ", tensor_name(key), ": type ",
+                     type_name(e.type), " is not built yet for this tensor");
+      return;
+    }
+    *out = Tensor{e.offset, e.rows, e.cols, e.panels, e.type, e.layout, {0, 0}};
+    ++next_;
+  }
+
+  void vector(Tensor* out, uint32_t stack, uint32_t set, uint32_t role, uint32_t n, Type type = Type::f32) {
+    take(out, stack, set, role, bit(Layout::vector), 1u << static_cast<uint32_t>(type), n, 1, 0);
+  }
+
+  // A linear layer of up to three parts, each of whole panels.
+  void linear(Linear* out, uint32_t stack, uint32_t set, uint32_t role, const uint32_t parts[3], uint32_t cols, bool bias) {
+    uint32_t rows = 0, panels = 0, count = 0;
+    for (int i = 0; i < 3; ++i) {
+      rows += parts[i];
+      panels += static_cast<uint32_t>(panels_of(parts[i]));
+      count += parts[i] != 0 ? 1u : 0u;
+    }
+    take(&out->weight, stack, set, role, bit(Layout::panel16), kMatrixTypes, rows, cols, panels);
+    if (bias) vector(&out->bias, stack, set, role + 1, count > 1 ? panels * static_cast<uint32_t>(kLanes) : rows);
+  }
+
+  void norm(NormTensors* out, uint32_t stack, uint32_t set, uint32_t role, uint32_t n, bool bias) {
+    vector(&out->weight, stack, set, role, n);
+    if (bias) vector(&out->bias, stack, set, role + 1, n);
+  }
+
+  // Whatever the model has not asked for.
+  void finish() {
+    if (status_ == PHASOR_OK && next_ != entry_count(file_)) left_over(entry_at(file_, next_));
+  }
+
+  static constexpr uint32_t bit(Layout layout) { return 1u << static_cast<uint32_t>(layout); }
+  static constexpr uint32_t kMatrixTypes = 1u << static_cast<uint32_t>(Type::f32) | 1u << static_cast<uint32_t>(Type::q8);
+
+ private:
+  At at() const { return {kSectionDirectory, PHASOR_NONE, 0, next_}; }
+
+  void missing(uint32_t key) {
+    status_ = fail(error_, PHASOR_BAD_FILE, at(), stack_name(key >> 24), " set ", key >> 8 & 0xFFFF, ": no tensor \"",
+                   tensor_name(key), "\", the descriptor asks for it");
+  }
+  void left_over(const Entry& e) {
+    status_ = fail(error_, PHASOR_BAD_FILE, at(), stack_name(e.key >> 24), " set ", e.key >> 8 & 0xFFFF, ": tensor \"", tensor_name(e.key),
+                   "\" (role ", e.key & 0xFF, ") has no use in this model");
+  }
+  void wrong_shape(const Entry& e, uint32_t rows, uint32_t cols, uint32_t panels) {
+    status_ = fail(error_, PHASOR_BAD_FILE, at(), stack_name(e.key >> 24), " set ", e.key >> 8 & 0xFFFF, ", ", tensor_name(e.key), ": ",
+                   layout_name(e.layout), " ", e.rows, "x", e.cols, "/", e.panels, ", expected ", rows, "x", cols, "/", panels);
+  }
+
+  const File& file_;
+  phasor_error* error_;
+  phasor_status status_ = PHASOR_OK;
+  uint32_t next_ = 0;
+};
+
+void bind_input(Binder* b, Input* in, const Descriptor& d, uint32_t which) {
+  const StackDescriptor& s = d.stacks[which];
+  const uint32_t stack = which == 0 ? kStackSource : kStackTarget;
+  const uint32_t vocabulary = d.sides[which].vocabulary;
+  if (d.sides[which].embedding_shared == 0)
+    b->take(&in->embedding, stack, 0, kRoleEmbedding, Binder::bit(Layout::panel16) | Binder::bit(Layout::rows),
+            Binder::kMatrixTypes, vocabulary, s.embedding_width, static_cast<uint32_t>(panels_of(vocabulary)));
+  if (s.position == kPositionLearned)
+    b->take(&in->positions, stack, 0, kRolePositions, Binder::bit(Layout::rows), 1u << static_cast<uint32_t>(Type::f32),
+            s.max_positions, s.width, 0);
+  if (s.embedding_norm != kNormNone) b->norm(&in->norm, stack, 0, kRoleEmbeddingNorm, s.embedding_width, s.embedding_norm == kNormLayer);
+  if (s.position == kPositionInterleaved || s.position == kPositionHalves)
+    b->vector(&in->inv_freq, stack, 0, kRoleInvFreq, s.width / 2, Type::f64);
+}
+
+void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, uint32_t cross_width, uint32_t stack) {
+  const bool before = k.norm_place != kNormAfter, after = k.norm_place != kNormBefore, biases = k.norm_biases != 0;
+  const uint32_t set = l->set, q = q_width(k), kv = kv_width(k);
+  if (before) b->norm(&l->attention_before, stack, set, kRoleAttentionBefore, width, biases);
+  const uint32_t qkv[3] = {q, kv, kv}, out[3] = {width, 0, 0};
+  b->linear(&l->qkv, stack, set, kRoleQkv, qkv, width, (k.attention_biases & (kBiasQ | kBiasK | kBiasV)) != 0);
+  b->linear(&l->attention_out, stack, set, kRoleAttentionOut, out, q, (k.attention_biases & kBiasOut) != 0);
+  if (after) b->norm(&l->attention_after, stack, set, kRoleAttentionAfter, width, biases);
+  if (k.cross != 0) {
+    if (before) b->norm(&l->cross_before, stack, set, kRoleCrossBefore, width, biases);
+    const uint32_t cross_q[3] = {cross_q_width(k), 0, 0}, cross_kv[3] = {cross_kv_width(k), cross_kv_width(k), 0};
+    b->linear(&l->cross_q, stack, set, kRoleCrossQ, cross_q, width, (k.cross_biases & kBiasQ) != 0);
+    b->linear(&l->cross_kv, stack, set, kRoleCrossKv, cross_kv, cross_width, (k.cross_biases & (kBiasK | kBiasV)) != 0);
+    b->linear(&l->cross_out, stack, set, kRoleCrossOut, out, cross_q_width(k), (k.cross_biases & kBiasOut) != 0);
+    if (after) b->norm(&l->cross_after, stack, set, kRoleCrossAfter, width, biases);
+  }
+  if (before) b->norm(&l->ffn_before, stack, set, kRoleFfnBefore, width, biases);
+  const uint32_t in[3] = {k.hidden, k.gated != 0 ? k.hidden : 0, 0};
+  b->linear(&l->ffn_in, stack, set, kRoleFfnIn, in, width, (k.ffn_biases & kBiasIn) != 0);
+  b->linear(&l->ffn_out, stack, set, kRoleFfnOut, out, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
+  if (after) b->norm(&l->ffn_after, stack, set, kRoleFfnAfter, width, biases);
+}
+
+// The layers of a stack; a set of weights that was used before is the same tensors again.
+phasor_status bind_stack(Binder* b, Model* m, Layer* layers, const File& file, uint32_t which, phasor_error* error) {
+  const StackDescriptor& s = m->descriptor.stacks[which];
+  uint32_t sets = 0;
+  for (uint32_t i = 0; i < m->layer_count[which]; ++i) {
+    Layer l{};
+    l.kind = array_at(file, s.layers, 2 * i);
+    l.set = array_at(file, s.layers, 2 * i + 1);
+    if (l.set < sets) {
+      uint32_t first = 0;
+      while (layers[first].set != l.set) ++first;
+      if (layers[first].kind != l.kind)
+        return fail(error, PHASOR_UNSUPPORTED, {kSectionMeta, i, layers[first].kind, l.kind}, which == 0 ? "encoder" : "decoder",
+                    ".layers: layers ", first, " and ", i, " share weights and differ in kind, which is not built yet");
+      l = layers[first];
+    } else {
+      sets = l.set + 1;
+      bind_layer(b, &l, m->kind(l), s.width, s.cross_width, which == 0 ? kStackEncoder : kStackDecoder);
+    }
+    if (which == 1) {
+      const KindDescriptor& k = m->kind(l);
+      l.cache_offset = m->cache_floats;
+      m->cache_floats += k.kv_heads * page_floats(k.head_width);
+      l.cross_offset = m->cross_floats;
+      if (k.cross != 0) m->cross_floats += k.cross_kv_heads * page_floats(k.cross_head_width);
+    }
+    layers[i] = l;
+  }
+  if (s.final_norm != kNormNone)
+    b->norm(&m->final_norms[which], which == 0 ? kStackEncoder : kStackDecoder, kFinalSet, kRoleFinalNorm, s.width,
+            s.final_norm == kNormLayer);
+  return b->status();
+}
+
+// Where the parts of the block lie.
+struct Places {
+  uint64_t kinds, layers[2], tokenizers[2], end;
+};
+
+Places places_of(const Descriptor& d) {
+  static_assert(sizeof(Tokenizer) <= 192, "the model's block keeps 192 bytes for a tokenizer");
+  Places p{};
+  p.kinds = round_up(sizeof(Model), 64);
+  p.layers[0] = round_up(p.kinds + d.kinds * sizeof(KindDescriptor), 64);
+  p.layers[1] = p.layers[0] + d.stacks[0].layers.count / 2 * sizeof(Layer);
+  p.tokenizers[0] = round_up(p.layers[1] + d.stacks[1].layers.count / 2 * sizeof(Layer), 64);
+  p.tokenizers[1] = p.tokenizers[0] + 192;
+  p.end = p.tokenizers[1] + 192;
+  return p;
+}
+
+phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
+  for (uint32_t side = 0; side < 2; ++side) {
+    const uint32_t section = m->descriptor.sides[side].tokenizer;
+    if (section == 0) continue;
+    const Section& s = file.sections[section];
+    Tokenizer* t = reinterpret_cast<Tokenizer*>(reinterpret_cast<unsigned char*>(m) + m->tokenizer_at[side]);
+    const char* why = "";
+    if (!tokenizer_open(t, file.data + s.offset, static_cast<size_t>(s.bytes), &why))
+      return fail(error, PHASOR_BAD_FILE, {section, PHASOR_NONE, 0, 0}, "tokenizer (section ", section, "): ", why);
+    if (t->pieces > m->descriptor.sides[side].vocabulary)
+      return fail(error, PHASOR_BAD_FILE, {section, PHASOR_NONE, m->descriptor.sides[side].vocabulary, t->pieces}, "tokenizer (section ",
+                  section, "): ", t->pieces, " pieces, the vocabulary has ", m->descriptor.sides[side].vocabulary);
+    m->has_tokenizer[side] = 1;
+  }
+  return PHASOR_OK;
+}
+
+// --- model_check: what only reading every weight can tell
+
+bool finite_f32(const unsigned char* p, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i)
+    if (!is_finite_f32(load_u32(p + 4 * i))) return false;
+  return true;
+}
+
+// Lanes of a panel (f32 or q8) from `used` on are zero, and k from cols to the end of its group.
+bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
+  if (type == Type::f32) {
+    for (uint32_t k = 0; k < cols; ++k)
+      for (size_t o = used; o < kLanes; ++o)
+        if (load_u32(panel + 4 * panel_index_f32(o, k)) != 0) return false;
+    return true;
+  }
+  const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(groups * kLanes);
+  for (uint64_t i = groups * kLanes * 2; i < plane; ++i)
+    if (panel[i] != 0) return false;
+  for (uint64_t g = 0; g < groups; ++g)
+    for (size_t o = used; o < kLanes; ++o)
+      if (load_u16(panel + 2 * (g * kLanes + o)) != 0) return false;
+  for (size_t o = 0; o < kLanes; ++o)
+    for (size_t k = o < used ? cols : 0; k < groups * kGroup; ++k)
+      if (panel[plane + panel_index_q8(o, k)] != 0) return false;
+  return true;
+}
+
+bool scales_are_finite(const unsigned char* p, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i)
+    if ((load_u16(p + 2 * i) & 0x7C00) == 0x7C00) return false;
+  return true;
+}
+
+// One tensor; parts: outputs of a fused matrix, one entry for any other.
+phasor_status check_tensor(const Model& m, const Tensor& t, const uint32_t parts[3], uint32_t key, phasor_error* error) {
+  if (!t) return PHASOR_OK;
+  const unsigned char* p = m.at(t.offset);
+  const At at{kSectionData, key >> 8 & 0xFFFF, 0, 0};
+  bool finite = true, padded = true;
+  if (t.layout == Layout::panel16) {
+    const uint64_t bytes = panel_bytes(t.type, t.cols);
+    uint32_t panel = 0;
+    for (int part = 0; part < 3; ++part)
+      for (uint32_t row = 0; row < parts[part]; row += kLanes, ++panel) {
+        const unsigned char* q = p + panel * bytes;
+        const uint32_t used = parts[part] - row < kLanes ? parts[part] - row : static_cast<uint32_t>(kLanes);
+        finite = finite && (t.type == Type::f32 ? finite_f32(q, uint64_t(t.cols) * kLanes) : scales_are_finite(q, groups_of(t.cols) * kLanes));
+        padded = padded && padding_is_zero(q, t.type, t.cols, used);
+      }
+  } else if (t.type == Type::f32) {
+    finite = finite_f32(p, uint64_t(t.rows) * t.cols);
+  } else if (t.type == Type::q8) {
+    const uint64_t count = t.rows * groups_of(t.cols);
+    finite = scales_are_finite(p, count);
+    for (uint64_t i = count * 2; i < scale_plane_bytes(count); ++i) padded = padded && p[i] == 0;
+    for (uint32_t r = 0; r < t.rows && t.cols % kGroup != 0; ++r)
+      for (uint64_t k = t.cols; k < groups_of(t.cols) * kGroup; ++k)
+        padded = padded && p[scale_plane_bytes(count) + r * groups_of(t.cols) * kGroup + k] == 0;
+  } else {
+    for (uint32_t i = 0; i < t.rows; ++i) finite = finite && (load_u16(p + 8 * i + 6) & 0x7FF0) != 0x7FF0;
+  }
+  if (!finite) return fail(error, PHASOR_NOT_FINITE, at, stack_name(key >> 24), " set ", key >> 8 & 0xFFFF, ", ", tensor_name(key), ": a weight is not finite");
+  if (!padded) return fail(error, PHASOR_BAD_FILE, at, stack_name(key >> 24), " set ", key >> 8 & 0xFFFF, ", ", tensor_name(key), ": padding is not zero");
+  return PHASOR_OK;
+}
+
+// Collects the first failure over many tensors.
+struct Checker {
+  const Model& m;
+  phasor_error* error;
+  phasor_status status = PHASOR_OK;
+  void tensor(const Tensor& t, uint32_t key) {
+    const uint32_t parts[3] = {t.rows, 0, 0};
+    if (status == PHASOR_OK) status = check_tensor(m, t, parts, key, error);
+  }
+  void linear(const Linear& l, uint32_t key, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
+    const uint32_t parts[3] = {a, b, c};
+    if (status == PHASOR_OK) status = check_tensor(m, l.weight, parts, key, error);
+    tensor(l.bias, key + 1);
+  }
+  void norm(const NormTensors& n, uint32_t key) {
+    tensor(n.weight, key);
+    tensor(n.bias, key + 1);
+  }
+};
+
+void check_layer(Checker* c, const Layer& l, const KindDescriptor& k, uint32_t width, uint32_t stack) {
+  const uint32_t base = stack << 24 | l.set << 8;
+  c->norm(l.attention_before, base | kRoleAttentionBefore);
+  c->linear(l.qkv, base | kRoleQkv, q_width(k), kv_width(k), kv_width(k));
+  c->linear(l.attention_out, base | kRoleAttentionOut, width);
+  c->norm(l.attention_after, base | kRoleAttentionAfter);
+  if (k.cross != 0) {
+    c->norm(l.cross_before, base | kRoleCrossBefore);
+    c->linear(l.cross_q, base | kRoleCrossQ, cross_q_width(k));
+    c->linear(l.cross_kv, base | kRoleCrossKv, cross_kv_width(k), cross_kv_width(k));
+    c->linear(l.cross_out, base | kRoleCrossOut, width);
+    c->norm(l.cross_after, base | kRoleCrossAfter);
+  }
+  c->norm(l.ffn_before, base | kRoleFfnBefore);
+  c->linear(l.ffn_in, base | kRoleFfnIn, k.hidden, k.gated != 0 ? k.hidden : 0);
+  c->linear(l.ffn_out, base | kRoleFfnOut, width);
+  c->norm(l.ffn_after, base | kRoleFfnAfter);
+}
+
+}  // namespace
+
+const char* tensor_name(uint32_t key) noexcept {
+  const uint32_t stack = key >> 24, role = key & 0xFF;
+  if (stack == kStackSource || stack == kStackTarget) switch (role) {
+      case 1: return "embedding";
+      case 2: return "positions";
+      case 4: return "embedding norm weight";
+      case 5: return "embedding norm bias";
+      case 8: return "sinusoid inv_freq";
+      default: return "unknown tensor";
+    }
+  if (stack == kStackOutput) return role == 1 ? "output weight" : role == 2 ? "output bias" : "unknown tensor";
+  return stack == kStackEncoder || stack == kStackDecoder ? role_name(role) : "unknown tensor";
+}
+
+File Model::file() const {
+  File f{};
+  const phasor_status status = open_file(&f, data.pointer, static_cast<size_t>(file_bytes), nullptr);
+  (void)status;  // open has checked the same bytes
+  return f;
+}
+
+phasor_status model_bytes(uint64_t* need, const File& file, phasor_error* error) noexcept {
+  Descriptor d{};
+  const phasor_status status = read_descriptor(&d, nullptr, file, error);
+  if (status == PHASOR_OK) *need = places_of(d).end;
+  return status;
+}
+
+phasor_status model_open(Model** out, void* memory, const File& file, const Kernels* kernels, phasor_error* error) noexcept {
+  Model* m = static_cast<Model*>(memory);
+  *m = Model{};
+  m->data.set(file.data);
+  m->kernels.set(kernels);
+  m->file_bytes = file.bytes;
+  m->head_crc = file.head_crc;
+  phasor_status status = read_descriptor(&m->descriptor, nullptr, file, error);
+  if (status != PHASOR_OK) return status;
+  const Places p = places_of(m->descriptor);
+  memset(static_cast<unsigned char*>(memory) + sizeof(Model), 0, static_cast<size_t>(p.end - sizeof(Model)));
+  m->kinds_at = p.kinds;
+  KindDescriptor* kinds = reinterpret_cast<KindDescriptor*>(static_cast<unsigned char*>(memory) + p.kinds);
+  status = read_descriptor(&m->descriptor, kinds, file, error);
+  if (status != PHASOR_OK) return status;
+  for (uint32_t i = 0; i < 2; ++i) {
+    m->layers_at[i] = p.layers[i];
+    m->layer_count[i] = m->descriptor.stacks[i].layers.count / 2;
+    m->tokenizer_at[i] = p.tokenizers[i];
+  }
+  Binder b(file, error);
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (m->descriptor.stacks[i].present == 0) continue;
+    bind_input(&b, &m->inputs[i], m->descriptor, i);
+    Layer* layers = reinterpret_cast<Layer*>(static_cast<unsigned char*>(memory) + p.layers[i]);
+    status = bind_stack(&b, m, layers, file, i, error);
+    if (status != PHASOR_OK) return status;
+  }
+  const Descriptor& d = m->descriptor;
+  if (d.sides[1].embedding_shared != 0) m->inputs[1].embedding = m->inputs[0].embedding;
+  if (d.output.output == kOutputLogits) {
+    const uint32_t parts[3] = {d.sides[1].vocabulary, 0, 0};
+    if (d.output.tied == kTiedOwn)
+      b.take(&m->output.weight, kStackOutput, 0, kRoleOutput, Binder::bit(Layout::panel16), Binder::kMatrixTypes, parts[0],
+             d.stacks[1].width, static_cast<uint32_t>(panels_of(parts[0])));
+    else
+      m->output.weight = m->inputs[d.output.tied == kTiedTarget ? 1 : 0].embedding;
+    if (d.output.bias != 0) b.vector(&m->output.bias, kStackOutput, 0, kRoleOutput + 1, parts[0]);
+  }
+  b.finish();
+  if (b.status() != PHASOR_OK) return b.status();
+  if (m->output.weight && m->output.weight.layout != Layout::panel16)
+    return fail(error, PHASOR_BAD_FILE, {kSectionDirectory, PHASOR_NONE, 0, 0}, "output.tied: the embedding is in rows, a tied one must be in panels");
+  status = open_tokenizers(m, file, error);
+  if (status == PHASOR_OK) *out = m;
+  return status;
+}
+
+phasor_status model_check(const Model& m, phasor_error* error) noexcept {
+  Checker c{m, error};
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint32_t input = (i == 0 ? kStackSource : kStackTarget) << 24, stack = i == 0 ? kStackEncoder : kStackDecoder;
+    c.tensor(m.inputs[i].embedding, input | kRoleEmbedding);
+    c.tensor(m.inputs[i].positions, input | kRolePositions);
+    c.norm(m.inputs[i].norm, input | kRoleEmbeddingNorm);
+    c.tensor(m.inputs[i].inv_freq, input | kRoleInvFreq);
+    uint32_t sets = 0;
+    for (uint32_t l = 0; l < m.layer_count[i]; ++l) {
+      const Layer& layer = m.layer(i, l);
+      if (layer.set < sets) continue;
+      sets = layer.set + 1;
+      check_layer(&c, layer, m.kind(layer), m.descriptor.stacks[i].width, stack);
+    }
+    c.norm(m.final_norms[i], stack << 24 | kFinalSet << 8 | kRoleFinalNorm);
+  }
+  c.linear(m.output, kStackOutput << 24 | kRoleOutput, m.output.weight.rows);
+  return c.status;
+}
+
+}  // namespace phasor

@@ -1,0 +1,135 @@
+// model: the descriptor and the file's tensors, bound by name, type and shape. A Model is one block of plain data in the
+// caller's memory, read-only once it is open, of the same size on every machine. It knows format, the kernels' table and the
+// tokenizer's view; it never computes.
+#pragma once
+#include "../decode/tokenizer.h"
+#include "../format/descriptor.h"
+#include "../kernels/kernels.h"
+
+namespace phasor {
+
+// A pointer that takes eight bytes on every machine, so that sizes do not depend on it (rule 3.1).
+template <class T>
+struct alignas(8) Ref {
+  union {
+    T* pointer;
+    uint64_t bits;
+  };
+  void set(T* p) {
+    bits = 0;
+    pointer = p;
+  }
+  T* operator->() const { return pointer; }
+};
+
+// A tensor where it lies; offset 0 is "the model has none".
+struct alignas(8) Tensor {
+  uint64_t offset;  // from the file's first byte
+  uint32_t rows, cols, panels;
+  Type type;
+  Layout layout;
+  uint8_t padding[2];
+  explicit operator bool() const { return offset != 0; }
+};
+
+struct Linear {
+  Tensor weight;  // panel16 (N, K)
+  Tensor bias;    // vector, or none
+};
+
+struct NormTensors {
+  Tensor weight, bias;
+};
+
+// The tensors of one block, in the order of a forward pass.
+struct alignas(8) Layer {
+  uint32_t kind, set;
+  uint64_t cache_offset;  // decoder: floats from a cache page's start to this layer's keys and values
+  uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of floats a page
+  NormTensors attention_before;
+  Linear qkv, attention_out;
+  NormTensors attention_after, cross_before;
+  Linear cross_q, cross_kv, cross_out;
+  NormTensors cross_after, ffn_before;
+  Linear ffn_in, ffn_out;
+  NormTensors ffn_after;
+};
+
+// What stands before the first block of a stack.
+struct alignas(8) Input {
+  Tensor embedding;  // (V, D), rows or panel16
+  Tensor positions;  // (max_positions, D), learned
+  NormTensors norm;
+  Tensor inv_freq;   // (D/2) f64, sinusoidal
+};
+
+struct alignas(8) Model {
+  Ref<const unsigned char> data;  // the file
+  Ref<const Kernels> kernels;
+  uint64_t file_bytes;
+  uint64_t kinds_at, layers_at[2];  // bytes from the Model to its KindDescriptors and Layers
+  uint32_t head_crc;
+  uint32_t has_tokenizer[2];
+  uint32_t layer_count[2];
+  uint32_t reserved;
+  uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
+  uint64_t cache_floats;            // of one page of 16 positions, all decoder layers
+  uint64_t cross_floats;            // of one page of 16 source positions, all decoder layers
+  Descriptor descriptor;
+  Input inputs[2];
+  NormTensors final_norms[2];
+  Linear output;
+  File file() const;                // re-reads the section table, which open has checked
+
+  const unsigned char* at(uint64_t offset) const { return data.pointer + offset; }
+  const float* floats(const Tensor& t) const {  // of an f32 tensor; NULL when there is none
+    return t ? reinterpret_cast<const float*>(data.pointer + t.offset) : nullptr;
+  }
+  const KindDescriptor& kind(const Layer& layer) const {
+    return reinterpret_cast<const KindDescriptor*>(reinterpret_cast<const unsigned char*>(this) + kinds_at)[layer.kind];
+  }
+  const Layer& layer(uint32_t stack, uint32_t i) const {  // stack: 0 encoder, 1 decoder
+    return reinterpret_cast<const Layer*>(reinterpret_cast<const unsigned char*>(this) + layers_at[stack])[i];
+  }
+  const Tokenizer* tokenizer(uint32_t side) const {  // 0 source, 1 target; NULL when there is none
+    return has_tokenizer[side] == 0
+               ? nullptr
+               : reinterpret_cast<const Tokenizer*>(reinterpret_cast<const unsigned char*>(this) + tokenizer_at[side]);
+  }
+};
+
+// Roles of docs/format.md.
+enum Role : uint32_t {
+  kRoleEmbedding = 1, kRolePositions = 2, kRoleEmbeddingNorm = 4, kRoleInvFreq = 8,
+  kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleAttentionOut = 0x40, kRoleAttentionAfter = 0x48,
+  kRoleCrossBefore = 0x50, kRoleCrossQ = 0x58, kRoleCrossKv = 0x60, kRoleCrossOut = 0x68, kRoleCrossAfter = 0x70,
+  kRoleFfnBefore = 0x80, kRoleFfnIn = 0x88, kRoleFfnOut = 0x90, kRoleFfnAfter = 0x98, kRoleFinalNorm = 0xF0,
+  kRoleOutput = 1
+};
+enum TensorStack : uint32_t { kStackKinds = 0, kStackSource = 1, kStackEncoder = 2, kStackTarget = 3, kStackDecoder = 4, kStackOutput = 5 };
+constexpr uint32_t kFinalSet = 0xFFFF;
+
+// "encoder q,k,v weight": the name of a directory key; static.
+const char* tensor_name(uint32_t key) noexcept;
+
+// Bytes of the block for a model of this file: a multiple of 64, a function of the file only.
+[[nodiscard]] phasor_status model_bytes(uint64_t* need, const File& file, phasor_error* error) noexcept;
+
+// Fills `memory` (model_bytes, aligned to 64). Every tensor of the directory must have a use, and every use a tensor.
+[[nodiscard]] phasor_status model_open(Model** out, void* memory, const File& file, const Kernels* kernels,
+                                       phasor_error* error) noexcept;
+
+// Reads all weights: finite values, and zeros where the layout has padding.
+[[nodiscard]] phasor_status model_check(const Model& model, phasor_error* error) noexcept;
+
+// Parts of a fused linear layer, in outputs: the panels of a part begin at a multiple of 16.
+inline uint32_t q_width(const KindDescriptor& k) { return k.heads * k.head_width; }
+inline uint32_t kv_width(const KindDescriptor& k) { return k.kv_heads * k.head_width; }
+inline uint32_t cross_q_width(const KindDescriptor& k) { return k.cross_heads * k.cross_head_width; }
+inline uint32_t cross_kv_width(const KindDescriptor& k) { return k.cross_kv_heads * k.cross_head_width; }
+inline uint32_t lanes(uint32_t n) { return static_cast<uint32_t>(round_up(n, kLanes)); }
+
+// Floats that 16 positions of one key/value head take: keys [w][16], then values [16][round_up(w, 16)].
+inline uint64_t page_floats(uint32_t head_width) { return uint64_t(head_width) * kLanes + uint64_t(lanes(head_width)) * kLanes; }
+
+}  // namespace phasor

@@ -1,0 +1,47 @@
+#include "cost.h"
+
+namespace phasor {
+namespace {
+
+// Bytes of a layer's matrices, and multiply-adds for one row.
+struct Sum {
+  uint64_t bytes = 0, macs = 0;
+  void add(const Linear& l) {
+    if (!l.weight) return;
+    bytes += panel_bytes(l.weight.type, l.weight.cols) * l.weight.panels + uint64_t(l.bias.rows) * 4;
+    macs += uint64_t(l.weight.rows) * l.weight.cols;
+  }
+};
+
+}  // namespace
+
+void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost* out) noexcept {
+  Sum encoder, cross, step;
+  uint64_t encoder_attention = 0, step_attention = 0, cache = 0;
+  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
+    const Layer& l = m.layer(0, i);
+    const KindDescriptor& k = m.kind(l);
+    const Linear* all[] = {&l.qkv, &l.attention_out, &l.ffn_in, &l.ffn_out};
+    for (const Linear* linear : all) encoder.add(*linear);
+    encoder_attention += uint64_t(2) * q_width(k) * source * source;
+  }
+  for (uint32_t i = 0; i < m.layer_count[1]; ++i) {
+    const Layer& l = m.layer(1, i);
+    const KindDescriptor& k = m.kind(l);
+    const Linear* all[] = {&l.qkv, &l.attention_out, &l.cross_q, &l.cross_out, &l.ffn_in, &l.ffn_out};
+    for (const Linear* linear : all) step.add(*linear);
+    step_attention += uint64_t(2) * q_width(k) * (uint64_t(position) + 1);
+    cache += uint64_t(2) * kv_width(k) * (uint64_t(position) + 1) * 4;
+    if (k.cross == 0) continue;
+    cross.add(l.cross_kv);
+    step_attention += uint64_t(2) * cross_q_width(k) * source;
+    cache += uint64_t(2) * cross_kv_width(k) * source * 4;
+  }
+  step.add(m.output);
+  out->encode_bytes = encoder.bytes + cross.bytes;
+  out->encode_macs = (encoder.macs + cross.macs) * source + encoder_attention;
+  out->step_bytes = step.bytes + cache;
+  out->step_macs = step.macs + step_attention;
+}
+
+}  // namespace phasor

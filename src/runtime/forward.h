@@ -1,0 +1,16 @@
+// runtime: the forward pass. Read forward.cpp from the bottom: encode and decode say what a pass does, a block is a call for each
+// line of the paper, and the parts above them are the lines.
+#pragma once
+#include "session.h"
+
+namespace phasor {
+
+// Runs the encoder over one item's whole source (Vaswani et al. 2017, section 3.1, left half), and for an encoder-decoder
+// computes the keys and values of cross-attention. The item has been checked.
+[[nodiscard]] phasor_status encode_source(Session* s, const phasor_item& item, phasor_error* error) noexcept;
+
+// Appends the tokens of all items to their sequences and computes the wanted logits (right half). The items have been checked
+// and their sequences have room.
+[[nodiscard]] phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+
+}  // namespace phasor

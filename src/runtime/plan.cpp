@@ -1,0 +1,152 @@
+#include "plan.h"
+
+#include "session.h"
+
+namespace phasor {
+namespace {
+
+// Sizes saturate: UINT64_MAX stands for "more than can be counted".
+uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
+uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+uint64_t whole(uint64_t a) { return a > UINT64_MAX - 64 ? UINT64_MAX : round_up(a, 64); }
+uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 1u << 16, kMaxThreads = 256;
+
+phasor_status outside(phasor_error* error, const char* name, uint32_t value, uint32_t low, uint32_t high) {
+  return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, high, value}, "limits.", name, ": ", value, ", expected ",
+              low, " to ", high);
+}
+
+// The most that the model allows of one stack.
+uint32_t longest(const StackDescriptor& s) { return s.max_positions != 0 ? s.max_positions : kMaxLength; }
+
+phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
+  const Descriptor& d = m.descriptor;
+  const bool encoder = d.stack != kDecoder, decoder = d.stack != kEncoder;
+  const uint32_t source = encoder ? longest(d.stacks[0]) : 0, target = decoder ? longest(d.stacks[1]) : 0;
+  if (l.source < (encoder ? 1u : 0u) || l.source > source) return outside(error, "source", l.source, encoder ? 1 : 0, source);
+  if (l.target < (decoder ? 1u : 0u) || l.target > target) return outside(error, "target", l.target, decoder ? 1 : 0, target);
+  if (l.sequences < 1 || l.sequences > kMaxSequences) return outside(error, "sequences", l.sequences, 1, kMaxSequences);
+  if (l.chunk < 1 || l.chunk > kMaxChunk) return outside(error, "chunk", l.chunk, 1, kMaxChunk);
+  if (l.threads < 1 || l.threads > kMaxThreads) return outside(error, "threads", l.threads, 1, kMaxThreads);
+  if (l.logit_rows < (decoder ? 1u : 0u) || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, decoder ? 1 : 0, kMaxLength);
+  if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
+  if (l.cache_type != PHASOR_CACHE_F32) return outside(error, "cache_type", l.cache_type, 0, 0);
+  if (l.outputs > PHASOR_WANT_ATTENTION) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION);
+  if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
+  return PHASOR_OK;
+}
+
+bool sinusoidal(const StackDescriptor& s) { return s.position == kPositionInterleaved || s.position == kPositionHalves; }
+
+bool quantised(const Linear& l) { return l.weight && l.weight.type == Type::q8; }
+
+// The widest of what the layers of a stack ask for; the encoder's pages of one layer.
+void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
+  const StackDescriptor& s = m.descriptor.stacks[stack];
+  for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
+    const Layer& l = m.layer(stack, i);
+    const KindDescriptor& k = m.kind(l);
+    p->wide_ld = larger(p->wide_ld, lanes(q_width(k)) + 2 * lanes(kv_width(k)));
+    p->wide_ld = larger(p->wide_ld, lanes(k.hidden) * (1 + k.gated));
+    p->attention_ld = larger(p->attention_ld, lanes(q_width(k)));
+    p->most_heads = larger(p->most_heads, k.heads);
+    uint32_t inputs = larger(larger(s.width, q_width(k)), k.hidden);
+    if (k.cross != 0) {
+      p->wide_ld = larger(p->wide_ld, larger(lanes(cross_q_width(k)), 2 * lanes(cross_kv_width(k))));
+      p->attention_ld = larger(p->attention_ld, lanes(cross_q_width(k)));
+      p->most_heads = larger(p->most_heads, k.cross_heads);
+      inputs = larger(inputs, larger(cross_q_width(k), s.cross_width));
+    }
+    const Linear* all[] = {&l.qkv, &l.attention_out, &l.cross_q, &l.cross_kv, &l.cross_out, &l.ffn_in, &l.ffn_out};
+    for (const Linear* linear : all)
+      if (quantised(*linear)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(inputs)));
+    const uint64_t page = k.kv_heads * page_floats(k.head_width);
+    if (stack == 0 && page > *encoder_page) *encoder_page = page;
+  }
+}
+
+}  // namespace
+
+const char* part_name(uint32_t part) noexcept {
+  static const char* const names[kPartCount] = {
+      "session", "sequences", "page tables", "token ids", "source positions", "target positions", "encoder residual",
+      "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
+      "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
+      "tokenizer scratch"};
+  return part < kPartCount ? names[part] : "?";
+}
+
+phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phasor_error* error) noexcept {
+  const phasor_status status = check_limits(m, l, error);
+  if (status != PHASOR_OK) return status;
+  const Descriptor& d = m.descriptor;
+  Plan p{};
+  p.source = l.source;
+  p.target = l.target;
+  p.sequences = l.sequences;
+  p.chunk = l.chunk;
+  p.threads = l.threads;
+  p.logit_rows = d.stack == kEncoder ? 0 : l.logit_rows;
+  p.text_bytes = l.text_bytes;
+  p.outputs = l.outputs;
+  p.tables = l.tables;
+  p.encoder_slots = d.stack == kEncoder ? l.sequences : d.stack == kEncoderDecoder ? 1 : 0;
+  p.source_pages = static_cast<uint32_t>(panels_of(l.source));
+  p.target_pages = static_cast<uint32_t>(panels_of(l.target));
+  p.most_pages = larger(p.source_pages, p.target_pages);
+  p.score_ld = p.most_pages * static_cast<uint32_t>(kLanes);
+  p.ld = lanes(larger(d.stacks[0].width, d.stacks[1].width));
+  p.wide_ld = p.ld;  // a row of positions and its scratch lie here too
+  uint64_t encoder_page = 0;
+  widen(&p, m, 0, &encoder_page);
+  widen(&p, m, 1, &encoder_page);
+  if (quantised(m.output)) p.groups = larger(p.groups, static_cast<uint32_t>(groups_of(d.stacks[1].width)));
+  p.logit_ld = d.stack == kEncoder ? 0 : lanes(d.sides[1].vocabulary);
+  const uint64_t pages = times(p.sequences, p.target_pages);
+  if (pages > UINT32_MAX) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target, " positions");
+  p.pages = static_cast<uint32_t>(pages);
+
+  const uint64_t f = sizeof(float), rows = p.chunk;
+  uint64_t* b = p.bytes;
+  b[kPartSession] = sizeof(Session);
+  b[kPartSequences] = times(p.sequences, sizeof(Sequence) + sizeof(Source));
+  b[kPartPageTables] = times(pages, 2 * sizeof(uint32_t));
+  b[kPartIds] = times(times(p.sequences, p.target), sizeof(uint32_t));
+  if (l.tables == PHASOR_TABLES_WHOLE) {
+    b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, d.stacks[0].width), f) : 0;
+    b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, d.stacks[1].width), f) : 0;
+  }
+  b[kPartEncoder] = times(times(times(p.encoder_slots, p.source), p.ld), f);
+  b[kPartEncoderCache] = times(times(p.source_pages, encoder_page), f);
+  b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_floats), f);
+  b[kPartCache] = times(times(pages, m.cache_floats), f);
+  b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
+  b[kPartNormed] = times(times(rows, p.ld), f);
+  b[kPartWide] = times(times(rows, p.wide_ld), f);
+  b[kPartAttention] = times(times(rows, p.attention_ld), f);
+  b[kPartQuantised] = times(times(rows, p.groups), kGroup + sizeof(float) + sizeof(int32_t));
+  b[kPartScores] = times(times(times(p.threads, kTile), p.score_ld), f);
+  b[kPartPointers] = times(times(p.threads, 2 * uint64_t(p.most_pages)), 8);
+  b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + sizeof(uint32_t));
+  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0) b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);
+  b[kPartLogits] = times(times(p.logit_rows, p.logit_ld), f);
+  if (l.text_bytes != 0)
+    for (uint32_t side = 0; side < 2; ++side) {
+      const Tokenizer* t = m.tokenizer(side);
+      const uint64_t scratch = t == nullptr ? 0 : tokenizer_scratch_bytes(*t, l.text_bytes);
+      if (scratch > b[kPartText]) b[kPartText] = scratch;
+    }
+  for (uint32_t i = 0; i < kPartCount; ++i) {
+    p.offset[i] = p.total;
+    b[i] = whole(b[i]);
+    p.total = plus(p.total, b[i]);
+  }
+  if (p.total > SIZE_MAX - 64)
+    return fail(error, PHASOR_TOO_LARGE, {PHASOR_NONE, PHASOR_NONE, SIZE_MAX, p.total}, "the arena for these limits is too large for this machine");
+  *plan = p;
+  return PHASOR_OK;
+}
+
+}  // namespace phasor

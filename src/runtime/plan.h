@@ -1,0 +1,52 @@
+// runtime: the plan of an arena. One function computes every part's size and place from the model and the limits, before any
+// memory exists; the same function carves the memory. No sizes of pointers or of this machine enter it (rule 3.1).
+#pragma once
+#include "../model/model.h"
+
+namespace phasor {
+
+constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and values
+
+// The parts of an arena, in order. Each begins at a multiple of 64 bytes.
+enum Part : uint32_t {
+  kPartSession,
+  kPartSequences,        // (sequences) Sequence, then (sequences) Source
+  kPartPageTables,       // (sequences, target_pages) u32, then (pages) u32 reference counts
+  kPartIds,              // (sequences, target) u32
+  kPartSourcePositions,  // (source, D) sinusoids
+  kPartTargetPositions,  // (target, D)
+  kPartEncoder,          // (encoder_slots, source, ld) residual, at the end the output
+  kPartEncoderCache,     // (source_pages, kv heads) pages of the layer at hand
+  kPartCrossCache,       // (sequences, source_pages) pages of all decoder layers
+  kPartCache,            // (pages) pages of all decoder layers
+  kPartResidual,         // (chunk, ld)
+  kPartNormed,           // (chunk, ld)
+  kPartWide,             // (chunk, wide_ld) q,k,v; feed-forward
+  kPartAttention,        // (chunk, attention_ld) heads, side by side
+  kPartQuantised,        // (chunk) rows of int8, their scales and sums
+  kPartScores,           // (threads, kTile, score_ld)
+  kPartPointers,         // (threads, 2, most pages) of keys and of values
+  kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
+  kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted
+  kPartLogits,           // (logit_rows, logit_ld)
+  kPartText,             // scratch of the tokenizers
+  kPartCount
+};
+
+const char* part_name(uint32_t part) noexcept;
+
+struct alignas(8) Plan {
+  uint64_t offset[kPartCount], bytes[kPartCount];
+  uint64_t total;
+  uint32_t source, target, sequences, chunk, threads, logit_rows, text_bytes, outputs, tables;
+  uint32_t encoder_slots;   // hidden states that are kept: one a sequence for an encoder, one for an encoder-decoder
+  uint32_t source_pages, target_pages, pages;
+  uint32_t ld;              // floats of a row of residuals: the wider stack's width in whole lanes
+  uint32_t wide_ld, attention_ld, score_ld, logit_ld, most_pages, most_heads;
+  uint32_t groups;          // groups of 32 of the widest linear input, 0 when no matrix is quantised
+};
+
+// Checks the limits against the model and fills *plan.
+[[nodiscard]] phasor_status make_plan(Plan* plan, const Model& model, const phasor_limits& limits, phasor_error* error) noexcept;
+
+}  // namespace phasor

@@ -1,0 +1,129 @@
+#include "session.h"
+
+#include "../kernels/gather.h"
+#include "positions.h"
+
+namespace phasor {
+namespace {
+
+// Fills the tables of sinusoids for the requested lengths; the rows of normed activations serve as scratch.
+void fill_positions(Session* s, uint32_t stack) {
+  const Model& m = *s->model.pointer;
+  const uint32_t width = m.descriptor.stacks[stack].width, length = stack == 0 ? s->plan.source : s->plan.target;
+  float* table = s->part<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions);
+  if (!m.inputs[stack].inv_freq || s->plan.tables != PHASOR_TABLES_WHOLE) return;
+  for (uint32_t i = 0; i < length; ++i) sinusoid_row(table + uint64_t(i) * width, s->part<float>(kPartNormed), m, stack, i);
+}
+
+void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
+
+// A page that no sequence uses, with its values zero.
+uint32_t new_page(Session* s) {
+  uint32_t* references = s->page_references();
+  uint32_t page = 0;
+  while (references[page] != 0) ++page;
+  references[page] = 1;
+  memset(s->cache_page(page), 0, static_cast<size_t>(s->model->cache_floats * sizeof(float)));
+  return page;
+}
+
+uint32_t pages_for(uint32_t length) { return static_cast<uint32_t>(panels_of(length)); }
+
+void release_source(Session* s, uint32_t sequence) {
+  Sequence& q = s->sequences()[sequence];
+  if (q.source != PHASOR_NONE) --s->sources()[q.source].references;
+  q.source = PHASOR_NONE;
+}
+
+}  // namespace
+
+void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack, uint32_t position) noexcept {
+  const uint32_t half = m.descriptor.stacks[stack].width / 2;
+  float *sine = scratch, *cosine = scratch + half;
+  sincos_row(sine, cosine, half, m.at(m.inputs[stack].inv_freq.offset), position);
+  const bool interleaved = m.descriptor.stacks[stack].position == kPositionInterleaved;
+  for (uint32_t i = 0; i < half; ++i) {
+    row[interleaved ? 2 * i : i] = sine[i];
+    row[interleaved ? 2 * i + 1 : half + i] = cosine[i];
+  }
+}
+
+phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model, const phasor_limits& limits,
+                           const phasor_parallel* parallel, phasor_error* error) noexcept {
+  Plan plan{};
+  const phasor_status status = make_plan(&plan, model, limits, error);
+  if (status != PHASOR_OK) return status;
+  if (bytes < plan.total)
+    return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, plan.total, bytes}, "the arena has ", bytes, " bytes, these limits need ",
+                plan.total);
+  Session* s = static_cast<Session*>(memory);
+  *s = Session{};
+  s->model.set(&model);
+  s->run.set(parallel != nullptr && limits.threads > 1 ? parallel->run : nullptr);
+  s->run_user.set(parallel != nullptr ? parallel->user : nullptr);
+  s->see.set(nullptr);
+  s->progress.set(nullptr);
+  s->user.set(nullptr);
+  s->plan = plan;
+  for (uint32_t i = 0; i < plan.sequences; ++i) {
+    s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0};
+    s->sources()[i] = {0, 0};
+  }
+  memset(s->part<unsigned char>(kPartPageTables), 0, static_cast<size_t>(plan.bytes[kPartPageTables]));
+  const uint64_t mode = fp_mode_enter();
+  fill_positions(s, 0);
+  fill_positions(s, 1);
+  fp_mode_leave(mode);
+  *out = s;
+  return PHASOR_OK;
+}
+
+void sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept {
+  Sequence& q = s->sequences()[sequence];
+  if (length >= q.length) return;
+  for (uint32_t i = pages_for(length); i < pages_for(q.length); ++i) release_page(s, s->page_table(sequence)[i]);
+  q.length = length;
+}
+
+void sequence_clear(Session* s, uint32_t sequence) noexcept {
+  sequence_truncate(s, sequence, 0);
+  release_source(s, sequence);
+  s->sequences()[sequence] = {0, PHASOR_OK, PHASOR_NONE, 0};
+}
+
+void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
+  if (to == from) return;
+  sequence_clear(s, to);
+  const Sequence& q = s->sequences()[from];
+  for (uint32_t i = 0; i < pages_for(q.length); ++i) {
+    s->page_table(to)[i] = s->page_table(from)[i];
+    ++s->page_references()[s->page_table(from)[i]];
+  }
+  if (q.length != 0) memcpy(s->ids(to), s->ids(from), q.length * sizeof(uint32_t));
+  if (q.source != PHASOR_NONE) ++s->sources()[q.source].references;
+  s->sequences()[to] = {q.length, q.status, q.source, 0};
+}
+
+void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
+  const uint32_t length = s->sequences()[sequence].length;
+  uint32_t* table = s->page_table(sequence);
+  const uint32_t have = pages_for(length);
+  if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {  // the last page is shared and will be written
+    const uint32_t page = new_page(s);
+    memcpy(s->cache_page(page), s->cache_page(table[have - 1]), static_cast<size_t>(s->model->cache_floats * sizeof(float)));
+    release_page(s, table[have - 1]);
+    table[have - 1] = page;
+  }
+  for (uint32_t i = have; i < pages_for(length + count); ++i) table[i] = new_page(s);
+}
+
+uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept {
+  release_source(s, sequence);
+  uint32_t source = 0;
+  while (s->sources()[source].references != 0) ++source;
+  s->sources()[source] = {1, length};
+  s->sequences()[sequence].source = source;
+  return source;
+}
+
+}  // namespace phasor

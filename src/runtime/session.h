@@ -1,0 +1,93 @@
+// runtime: a session's state, where the arena's parts are, and the operations on sequences. The forward pass is forward.h.
+#pragma once
+#include "plan.h"
+
+namespace phasor {
+
+struct Sequence {
+  uint32_t length;   // positions in the cache
+  uint32_t status;   // a phasor_status: PHASOR_NOT_FINITE until it is cleared
+  uint32_t source;   // its Source, or PHASOR_NONE
+  uint32_t encoded;  // rows of hidden states in kPartEncoder, 0 when they are gone
+};
+
+// Keys and values of one encoded source; sequences that were forked share it.
+struct Source {
+  uint32_t references, length;
+};
+
+// One row of a chunk: a token of a sequence.
+struct Row {
+  uint32_t sequence, position;
+  uint32_t id;        // PHASOR_NONE: an embedding was given
+  uint32_t logits;    // row of logits + 1; 0 when none are wanted
+  uint64_t embedding; // floats from the item's embeddings
+  uint32_t item, reserved;
+};
+
+// Up to kTile rows, one after the other in the same sequence.
+struct Tile {
+  uint32_t first, count;
+};
+
+struct alignas(64) Session {
+  Ref<const Model> model;
+  Ref<void(void*, phasor_task, void*, uint32_t)> run;  // NULL: the calling thread does everything
+  Ref<void> run_user;
+  Ref<void(void*, const phasor_view*)> see;
+  Ref<int(void*, uint32_t, uint32_t, uint32_t)> progress;
+  Ref<void> user;
+  Plan plan;
+  uint32_t logits;  // rows of the last step
+  uint32_t reserved;
+
+  template <class T>
+  T* part(Part p) {
+    return reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(this) + plan.offset[p]);
+  }
+  template <class T>
+  const T* part(Part p) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(this) + plan.offset[p]);
+  }
+  Sequence* sequences() { return part<Sequence>(kPartSequences); }
+  const Sequence* sequences() const { return part<Sequence>(kPartSequences); }
+  Source* sources() { return reinterpret_cast<Source*>(sequences() + plan.sequences); }
+  const Source* sources() const { return reinterpret_cast<const Source*>(sequences() + plan.sequences); }
+  uint32_t* page_table(uint32_t sequence) { return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages; }
+  const uint32_t* page_table(uint32_t sequence) const {
+    return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages;
+  }
+  uint32_t* page_references() { return part<uint32_t>(kPartPageTables) + uint64_t(plan.sequences) * plan.target_pages; }
+  uint32_t* ids(uint32_t sequence) { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
+  const uint32_t* ids(uint32_t sequence) const { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
+  float* cache_page(uint32_t page) { return part<float>(kPartCache) + page * model->cache_floats; }
+  const float* cache_page(uint32_t page) const { return part<float>(kPartCache) + page * model->cache_floats; }
+  float* cross_page(uint32_t source, uint32_t page) {
+    return part<float>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * model->cross_floats;
+  }
+  const float* cross_page(uint32_t source, uint32_t page) const {
+    return part<float>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * model->cross_floats;
+  }
+};
+
+[[nodiscard]] phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model,
+                                         const phasor_limits& limits, const phasor_parallel* parallel,
+                                         phasor_error* error) noexcept;
+
+// Sequences (rule 3.3). Indices have been checked by the caller.
+void sequence_clear(Session* s, uint32_t sequence) noexcept;
+void sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept;
+void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept;
+// Gives the sequence pages of its own for positions length … length + count − 1, which the limits hold. Never fails: there are as
+// many pages as all sequences can need.
+void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept;
+// A free Source for the sequence, in place of the one it has.
+uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept;
+
+// Rule 3.8: a sequence as one movable block.
+uint64_t state_bytes(const Session& s, uint32_t sequence) noexcept;
+void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcept;  // state_bytes of room
+[[nodiscard]] phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* state, uint64_t bytes,
+                                          phasor_error* error) noexcept;
+
+}  // namespace phasor

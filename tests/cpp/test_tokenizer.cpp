@@ -1,0 +1,507 @@
+// Tokenizers: the package's ids on committed goldens, refusal of every damaged section, scratch to the byte, streaming decode.
+// tests/golden/tokenizers/make.py made the sections and the expected ids; tests/reference/test_tokenizer.py compares many more.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "decode/tokenizer.h"
+#include "heap_counter.h"
+
+using namespace phasor;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+using Ids = std::vector<std::uint32_t>;
+
+std::string read_file(const std::string& path) {
+  std::string data;
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  REQUIRE_MESSAGE(file != nullptr, "cannot open " << path << " (run from the repository's root)");
+  char block[4096];
+  for (std::size_t n; (n = std::fread(block, 1, sizeof block, file)) > 0;) data.append(block, n);
+  std::fclose(file);
+  return data;
+}
+
+Bytes golden(const char* name) {
+  const std::string data = read_file(std::string("tests/golden/tokenizers/") + name);
+  return Bytes(data.begin(), data.end());
+}
+
+Tokenizer open(const Bytes& section) {
+  Tokenizer tokenizer;
+  const char* why = nullptr;
+  const bool opened = tokenizer_open(&tokenizer, section.data(), section.size(), &why);
+  REQUIRE_MESSAGE(opened, why);
+  return tokenizer;
+}
+
+// A block of exactly `bytes` bytes: a sanitizer sees the first byte read or written behind it.
+struct Block {
+  void* data;
+  explicit Block(std::size_t bytes) : data(std::malloc(bytes)) {}
+  Block(const void* from, std::size_t bytes) : Block(bytes) {
+    if (bytes > 0) std::memcpy(data, from, bytes);
+  }
+  ~Block() { std::free(data); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+};
+
+EncodeResult encode(const Tokenizer& t, Ids* ids, const std::string& text) {
+  const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+  const Block scratch(bytes), copy(text.data(), text.size());
+  const char* const p = static_cast<const char*>(copy.data);
+  const EncodeResult counted = tokenizer_encode(t, nullptr, 0, p, text.size(), scratch.data, bytes);
+  ids->assign(counted.count, 0xABABABABu);
+  return tokenizer_encode(t, ids->data(), ids->size(), p, text.size(), scratch.data, bytes);
+}
+
+Ids encode(const Tokenizer& t, const std::string& text) {
+  Ids ids;
+  CHECK(encode(t, &ids, text).status == EncodeStatus::ok);
+  return ids;
+}
+
+std::string decode(const Tokenizer& t, const Ids& ids) {
+  std::string text;
+  const std::size_t capacity = token_decode_capacity(t);
+  const Block out(capacity);
+  TokenDecoder state{};
+  for (const std::uint32_t id : ids) {
+    const std::size_t bytes = token_decode(t, &state, id, static_cast<char*>(out.data), capacity);
+    REQUIRE(bytes <= capacity);
+    text.append(static_cast<char*>(out.data), bytes);
+  }
+  const std::size_t bytes = token_decode_end(&state, static_cast<char*>(out.data), capacity);
+  REQUIRE(bytes <= capacity);
+  return text.append(static_cast<char*>(out.data), bytes);
+}
+
+struct Case {
+  std::string text, decoded;
+  Ids ids;
+};
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+std::vector<Case> golden_cases(const char* name) {
+  const std::string data = read_file(std::string("tests/golden/tokenizers/") + name);
+  std::vector<Case> cases;
+  for (std::size_t at = 0; at < data.size();) {
+    const std::size_t end = data.find('\n', at), first = data.find('\t', at), second = data.find('\t', first + 1);
+    Case c{from_hex(data.substr(at, first - at)), from_hex(data.substr(second + 1, end - second - 1)), {}};
+    for (std::size_t i = first + 1; i < second;) {
+      const std::size_t space = data.find(' ', i), stop = space < second ? space : second;
+      c.ids.push_back(static_cast<std::uint32_t>(std::stoul(data.substr(i, stop - i))));
+      i = stop + 1;
+    }
+    cases.push_back(c);
+    at = end + 1;
+  }
+  return cases;
+}
+
+void put_u32(Bytes* to, std::size_t at, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i) (*to)[at + i] = static_cast<unsigned char>(value >> (8 * i));
+}
+
+struct Piece {
+  std::string text;
+  PieceType type;
+  float score;
+};
+
+// A section without a normaliser's map, put together here so that the reader is checked against the page, not against one writer.
+Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>& pieces, std::uint32_t unknown,
+            const std::string& surface) {
+  const std::size_t count = pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
+  std::string all;
+  Bytes section(text);
+  Ids ids;
+  std::size_t longest = 0;
+  float lowest = model == TokenizerModel::unigram ? 3.40282346638528859812e+38f : 0.0f;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t score;
+    std::memcpy(&score, &pieces[i].score, 4);
+    put_u32(&section, table + 16 * i, static_cast<std::uint32_t>(all.size()));
+    put_u32(&section, table + 16 * i + 4, static_cast<std::uint32_t>(pieces[i].text.size()));
+    put_u32(&section, table + 16 * i + 8, score);
+    put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(pieces[i].type));
+    all += pieces[i].text;
+    if (pieces[i].text.size() > longest) longest = pieces[i].text.size();
+    if (model == TokenizerModel::unigram && pieces[i].type == PieceType::normal && pieces[i].score < lowest) lowest = pieces[i].score;
+    std::size_t place = 0;  // insertion sort: std::string compares bytes as unsigned
+    while (place < ids.size() && pieces[ids[place]].text <= pieces[i].text) ++place;
+    ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(place), static_cast<std::uint32_t>(i));
+  }
+  for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, ids[i]);
+  std::uint32_t lowest_bits;
+  std::memcpy(&lowest_bits, &lowest, 4);
+  put_u32(&section, 0, static_cast<std::uint32_t>(model));
+  put_u32(&section, 4, flags);
+  put_u32(&section, 8, static_cast<std::uint32_t>(count));
+  put_u32(&section, 12, unknown);
+  put_u32(&section, 16, lowest_bits);
+  put_u32(&section, 20, static_cast<std::uint32_t>(longest));
+  put_u32(&section, 32, static_cast<std::uint32_t>(table));
+  put_u32(&section, 40, static_cast<std::uint32_t>(order));
+  put_u32(&section, 48, static_cast<std::uint32_t>(text));
+  put_u32(&section, 56, static_cast<std::uint32_t>(all.size() + surface.size()));
+  put_u32(&section, 80, static_cast<std::uint32_t>(all.size()));
+  put_u32(&section, 84, static_cast<std::uint32_t>(surface.size()));
+  put_u32(&section, 88, model == TokenizerModel::words ? 0 : 3);
+  all += surface;
+  section.insert(section.end(), all.begin(), all.end());
+  section.resize((section.size() + 3) / 4 * 4);
+  return section;
+}
+
+Bytes word_list(bool with_unknown) {
+  return build(TokenizerModel::words, 0,
+               {{"<pad>", PieceType::control, 0}, {"<unk>", with_unknown ? PieceType::unknown : PieceType::control, 0},
+                {"a", PieceType::normal, 0}, {"cat", PieceType::normal, 0}, {"cats", PieceType::normal, 0},
+                {"猫", PieceType::normal, 0}, {"cat", PieceType::normal, 0}},
+               with_unknown ? 1 : kNoToken, with_unknown ? "<unk>" : "");
+}
+
+Bytes small_bpe() {
+  return build(TokenizerModel::bpe, 4,
+               {{"<unk>", PieceType::unknown, 0}, {"<s>", PieceType::control, 0}, {"a", PieceType::normal, -9},
+                {"b", PieceType::normal, -9}, {"c", PieceType::normal, -9}, {"ab", PieceType::unused, -1},
+                {"abc", PieceType::normal, -3}, {"bc", PieceType::normal, -2}, {"aa", PieceType::normal, -4},
+                {"[x]", PieceType::user_defined, 0}, {"x]a", PieceType::normal, -1}},
+               0, " ? ");
+}
+
+// Every way in which a section may be used after it was opened.
+void use(const Tokenizer& t) {
+  static const char* const texts[] = {"", " ", "  a  b ", "\xff\xe6\x88", "aaaaaaaaaaaaaaaa", "I have a cat. 我有一只猫。", "<sep>x [x]abcab\tﷺ", "ｆｕｌｌ é"};
+  for (const char* text : texts) {
+    const std::size_t size = std::strlen(text);
+    const std::uint64_t bytes = tokenizer_scratch_bytes(t, size);
+    REQUIRE(bytes < (std::uint64_t{1} << 24));
+    const Block scratch(static_cast<std::size_t>(bytes)), copy(text, size);
+    Ids ids(64);
+    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), static_cast<const char*>(copy.data), size, scratch.data,
+                                            static_cast<std::size_t>(bytes));
+    for (std::size_t i = 0; i < r.count && i < ids.size(); ++i) {
+      if (r.status == EncodeStatus::ok) REQUIRE(ids[i] < t.pieces);
+    }
+  }
+  const std::size_t capacity = token_decode_capacity(t);
+  const Block out(capacity);
+  TokenDecoder state{};
+  for (std::uint32_t id = 0; id < t.pieces; ++id) {
+    REQUIRE(token_decode(t, &state, id, static_cast<char*>(out.data), capacity) <= capacity);
+    const PieceView piece = tokenizer_piece(t, id);
+    REQUIRE(tokenizer_find(t, piece.text, piece.bytes) < t.pieces);
+  }
+  REQUIRE(token_decode_end(&state, static_cast<char*>(out.data), capacity) <= capacity);
+}
+
+// Opens a copy of the section in a block of its own, and uses it if it opens.
+bool survives(const unsigned char* section, std::size_t bytes) {
+  const Block block(section, bytes);
+  Tokenizer t;
+  const char* why = nullptr;
+  if (!tokenizer_open(&t, static_cast<const unsigned char*>(block.data), bytes, &why)) {
+    REQUIRE(why != nullptr);
+    return false;
+  }
+  use(t);
+  return true;
+}
+
+void refuses(Bytes section, std::size_t at, std::uint32_t value, const char* expected) {
+  put_u32(&section, at, value);
+  Tokenizer t;
+  const char* why = "";
+  CHECK_FALSE(tokenizer_open(&t, section.data(), section.size(), &why));
+  CHECK(std::string(why) == expected);
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer: the package's ids and text on every golden line") {
+  for (const char* name : {"unigram", "bpe"}) {
+    const Bytes section = golden((std::string(name) + ".bin").c_str());
+    const Tokenizer t = open(section);
+    const std::vector<Case> cases = golden_cases((std::string(name) + ".ids.txt").c_str());
+    REQUIRE(cases.size() > 300);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      CAPTURE(name);
+      CAPTURE(i + 1);
+      CHECK(encode(t, cases[i].text) == cases[i].ids);
+      CHECK(decode(t, cases[i].ids) == cases[i].decoded);
+    }
+  }
+}
+
+TEST_CASE("tokenizer: a word list") {
+  const Bytes section = word_list(true);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "") == Ids{});
+  CHECK(encode(t, " \t\r\n ") == Ids{});
+  CHECK(encode(t, "a cat") == Ids{2, 3});  // the lowest id of a word that is there twice
+  CHECK(encode(t, "  cats\tdog 猫\n") == Ids{4, 1, 5});
+  CHECK(encode(t, "<pad> <unk>") == Ids{1, 1});  // text never gives a control word
+  CHECK(encode(t, std::string("a\0b", 3)) == Ids{1});
+  CHECK(decode(t, {0, 2, 3, 1, 0, 5}) == "a cat <unk> 猫");
+  CHECK(tokenizer_scratch_bytes(t, 1000000) == 0);
+
+  const Bytes closed_section = word_list(false);
+  const Tokenizer closed = open(closed_section);
+  Ids ids;
+  const EncodeResult result = encode(closed, &ids, "a dog");
+  CHECK(result.status == EncodeStatus::unknown_word);
+  CHECK(result.offset == 2);
+  CHECK(result.bytes == 3);
+  CHECK(encode(closed, "a cat") == Ids{2, 3});
+}
+
+TEST_CASE("tokenizer: BPE takes unused pieces apart and leaves user-defined ones whole") {
+  const Bytes section = small_bpe();
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "ab") == Ids{2, 3});
+  CHECK(encode(t, "abc") == Ids{6});
+  CHECK(encode(t, "[x]a") == Ids{9, 2});
+  CHECK(encode(t, "aaa") == Ids{8, 2});  // the leftmost of equals
+  CHECK(encode(t, "zz<s>z") == Ids{0});
+  CHECK(decode(t, {1, 6, 0, 9}) == "abc ? [x]");
+}
+
+TEST_CASE("tokenizer: the scratch is exact, for every length and model") {
+  for (const char* name : {"unigram.bin", "bpe.bin"}) {
+    const Bytes section = golden(name);
+    const Tokenizer t = open(section);
+    // The worst text for this normaliser: each character grows as much as one can, and the dummy prefix is added.
+    const std::string grows = t.expansion > 3 ? "\xEF\xB7\xBA" : "\xff";
+    std::uint64_t before = 0;
+    for (std::size_t size = 0; size <= 300; ++size) {
+      std::string text;
+      while (text.size() + grows.size() <= size) text += grows;
+      text.append(size - text.size(), 'a');
+      const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, size));
+      CHECK(bytes > before);
+      before = bytes;
+      std::uint32_t id = 7;
+      {
+        const Block scratch(bytes);
+        const EncodeResult r = tokenizer_encode(t, &id, 1, text.data(), size, scratch.data, bytes);
+        CHECK(r.status == EncodeStatus::ok);
+      }
+      const Block less(bytes - 1);
+      id = 7;
+      const EncodeResult r = tokenizer_encode(t, &id, 1, text.data(), size, less.data, bytes - 1);
+      CHECK(r.status == EncodeStatus::text_too_long);
+      CHECK(r.count == 0);
+      CHECK(id == 7);
+    }
+    CHECK(tokenizer_scratch_bytes(t, ~std::uint64_t{0}) == ~std::uint64_t{0});
+    CHECK(tokenizer_scratch_bytes(t, 0x7FFFFFFF) == ~std::uint64_t{0});
+  }
+}
+
+TEST_CASE("tokenizer: the count does not depend on the capacity, and nothing is written behind it") {
+  const Bytes section = golden("unigram.bin");
+  const Tokenizer t = open(section);
+  const std::string text = "I have a cat. 我有一只猫。 \xff\xff zqx";
+  const Ids all = encode(t, text);
+  const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+  const Block scratch(bytes);
+  for (std::size_t capacity = 0; capacity <= all.size() + 2; ++capacity) {
+    Ids ids(all.size() + 3, 0xABABABABu);
+    const EncodeResult r = tokenizer_encode(t, ids.data(), capacity, text.data(), text.size(), scratch.data, bytes);
+    CHECK(r.count == all.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
+  }
+}
+
+TEST_CASE("tokenizer: a character is held back until it is complete") {
+  const Bytes section = golden("bpe.bin");
+  const Tokenizer t = open(section);
+  const auto byte = [&t](unsigned value) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", value);
+    return tokenizer_find(t, name, 6);
+  };
+  char out[64];
+  TokenDecoder state{};
+  const auto feed = [&](std::uint32_t id) {
+    const std::size_t bytes = token_decode(t, &state, id, out, sizeof out);
+    return std::string(out, bytes);
+  };
+  CHECK(feed(byte(0xE6)) == "");
+  CHECK(feed(byte(0x88)) == "");
+  CHECK(feed(byte(0x91)) == "我");
+  CHECK(feed(byte(0xF0)) == "");
+  CHECK(feed(byte('a')) == "\uFFFDa");                     // F0 cannot begin F0 61
+  CHECK(feed(byte(0xE0)) == "");
+  CHECK(feed(byte(0x80)) == "\uFFFD\uFFFD");               // overlong: each byte on its own
+  CHECK(feed(byte(0xF0)) == "");
+  CHECK(feed(byte(0x9F)) == "");
+  CHECK(feed(tokenizer_find(t, "a", 1)) == "\uFFFD\uFFFDa");
+  CHECK(feed(byte(0xE6)) == "");
+  const std::size_t rest = token_decode_end(&state, out, sizeof out);
+  CHECK(std::string(out, rest) == "\uFFFD");
+  CHECK(token_decode_end(&state, out, sizeof out) == 0);
+
+  // Too little room: nothing is written, the state does not move, and the call can be made again.
+  state = TokenDecoder{};
+  CHECK(feed(byte(0xF0)) == "");
+  std::memset(out, '#', sizeof out);
+  TokenDecoder moved = state;
+  CHECK(token_decode(t, &state, byte('a'), out, 3) == 4);
+  CHECK(std::memcmp(&moved, &state, sizeof state) == 0);
+  CHECK(out[3] == '#');
+  CHECK(token_decode(t, &state, byte('a'), nullptr, 0) == 4);
+  CHECK(feed(byte('a')) == "\uFFFDa");
+
+  CHECK(token_decode(t, &state, t.pieces, out, sizeof out) == kBadToken);
+  CHECK(token_decode(t, &state, kNoToken, out, sizeof out) == kBadToken);
+}
+
+TEST_CASE("tokenizer: pieces by id and by text") {
+  const Bytes section = golden("unigram.bin");
+  const Tokenizer t = open(section);
+  CHECK(tokenizer_find(t, "<unk>", 5) == 0);
+  CHECK(tokenizer_piece(t, 0).type == PieceType::unknown);
+  CHECK(tokenizer_piece(t, 1).type == PieceType::control);
+  CHECK(std::string(tokenizer_piece(t, 1).text, tokenizer_piece(t, 1).bytes) == "<s>");
+  CHECK(tokenizer_piece(t, tokenizer_find(t, "<sep>", 5)).type == PieceType::user_defined);
+  CHECK(tokenizer_find(t, "no such piece", 13) == kNoToken);
+  CHECK(tokenizer_find(t, "", 0) == kNoToken);
+  for (std::uint32_t id = 0; id < t.pieces; ++id) CHECK(tokenizer_find(t, tokenizer_piece(t, id).text, tokenizer_piece(t, id).bytes) == id);
+}
+
+TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
+  if (!HeapCounter::active()) return;
+  for (const char* name : {"unigram.bin", "bpe.bin"}) {
+    const Bytes section = golden(name);
+    const std::string text = "I have a cat. 我有一只猫。 \xff " + std::string(1000, 'a');
+    Tokenizer t = open(section);
+    const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+    const Block scratch(bytes);
+    Ids ids(2000);
+    std::vector<char> out(token_decode_capacity(t));
+    HeapCounter heap;
+    const char* why = nullptr;
+    bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
+    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
+    ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
+    TokenDecoder state{};
+    for (std::size_t i = 0; ok && i < r.count; ++i) ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
+    ok = ok && token_decode_end(&state, out.data(), out.size()) == 0;
+    const std::uint64_t allocations = heap.allocations();
+    CHECK(ok);
+    CHECK(allocations == 0);
+  }
+}
+
+TEST_CASE("tokenizer: every truncation is refused") {
+  for (const Bytes& section : {golden("unigram.bin"), golden("bpe.bin"), word_list(true), small_bpe()}) {
+    CHECK(survives(section.data(), section.size()));
+    for (std::size_t bytes = 0; bytes < section.size(); ++bytes) REQUIRE_FALSE(survives(section.data(), bytes));
+    Bytes longer = section;
+    longer.resize(section.size() + 4);
+    CHECK_FALSE(survives(longer.data(), longer.size()));
+  }
+}
+
+TEST_CASE("tokenizer: no damaged byte gets further than an error") {
+  // Whole small sections under many values; the goldens, larger, with a stride that meets every field.
+  for (Bytes section : {word_list(true), small_bpe()}) {
+    for (std::size_t i = 0; i < section.size(); ++i) {
+      const unsigned char right = section[i];
+      for (const int wrong : {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
+        section[i] = static_cast<unsigned char>(wrong);
+        survives(section.data(), section.size());
+      }
+      section[i] = right;
+    }
+  }
+  for (const char* name : {"unigram.bin", "bpe.bin"}) {
+    Bytes section = golden(name);
+    for (std::size_t i = 0; i < section.size(); i += i < 512 ? 1 : 13) {
+      const unsigned char right = section[i];
+      for (const int wrong : {0, 0xFF, right ^ 1, right ^ 0x80}) {
+        section[i] = static_cast<unsigned char>(wrong);
+        survives(section.data(), section.size());
+      }
+      section[i] = right;
+    }
+  }
+}
+
+TEST_CASE("tokenizer: a damaged section is refused by name") {
+  const Bytes good = small_bpe();
+  const Bytes words = word_list(true);
+  const Bytes mapped = golden("unigram.bin");
+  const std::uint32_t count = 11, table = 128, order = table + 16 * count;
+  refuses(good, 0, 0, "unknown tokenizer model");
+  refuses(good, 0, 4, "unknown tokenizer model");
+  refuses(good, 4, 32, "unknown tokenizer flags");
+  refuses(words, 4, 1, "unknown tokenizer flags");
+  refuses(good, 8, 0, "the number of pieces is out of range");
+  refuses(good, 8, (1u << 24) + 1, "the number of pieces is out of range");
+  refuses(good, 8, 1u << 24, "the table of pieces is outside the section");
+  refuses(good, 12, 11, "the unknown id is out of range");
+  refuses(good, 12, 1, "a piece of type unknown is not the unknown id");
+  refuses(good, 12, kNoToken, "a piece of type unknown is not the unknown id");
+  refuses(good, 16, 1, "the lowest score is wrong");
+  refuses(good, 20, 4, "the length of the longest piece is wrong");
+  refuses(good, 32, 64, "the table of pieces is outside the section");
+  refuses(good, 36, 1, "the table of pieces is outside the section");
+  refuses(good, 40, order + 2, "the sorted permutation is outside the section");
+  refuses(good, 48, table, "the pieces' text is outside the section");
+  refuses(good, 60, 1, "the pieces' text is outside the section");
+  refuses(good, 24, 4, "the normaliser's trie is outside the section");
+  refuses(good, 64, 4, "the normaliser has no trie but other parts");
+  refuses(good, 80, 0xFFFFFFFF, "the unknown surface is outside the text");
+  refuses(good, 84, 4, "the unknown surface is outside the text");
+  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 92, 1, "the normaliser has no trie but rules");
+  refuses(good, 124, 1, "a reserved byte of the header is not zero");
+  refuses(good, table, 1, "a piece's text is out of order or outside the text");
+  refuses(good, table + 4, 0, "a piece is empty or too long");
+  refuses(good, table + 4, 0xFFFFFFFF, "a piece's text is out of order or outside the text");
+  refuses(good, table + 8, 0x7FC00000, "a piece's score is not finite");
+  refuses(good, table + 12, 1, "the unknown id is not a piece of type unknown");
+  refuses(good, table + 12 + 16, 6, "a byte piece is not allowed or not <0x00> ... <0xFF>");
+  refuses(good, table + 12 + 16, 7, "a piece has an unknown type");
+  refuses(good, order, 11, "the sorted permutation has an id out of range");
+  refuses(good, order, 10, "the sorted permutation is not sorted");
+  refuses(words, 128 + 12, 4, "a word list has a user-defined piece");
+  refuses(words, 128 + 12, 5, "a word list has an unused piece");
+  refuses(mapped, 28, 0, "the normaliser's strings are outside the section");
+  refuses(mapped, 92, 1025, "the normaliser's longest rule is out of range");
+  const std::size_t trie = mapped[64] | static_cast<std::size_t>(mapped[65]) << 8;
+  refuses(mapped, trie, 0x7FFFFC00, "the normaliser's trie leads out of itself");
+  refuses(mapped, trie, 0x80000000, "the normaliser's trie leads out of itself");
+  refuses(golden("bpe.bin"), 4, 4, "a byte piece is not allowed or not <0x00> ... <0xFF>");
+}
+
+TEST_CASE("tokenizer: long and hostile lines take linear time") {
+  // Not timed here: a quadratic encoder would take minutes on these under an emulator.
+  for (const char* name : {"unigram.bin", "bpe.bin"}) {
+    const Bytes section = golden(name);
+    const Tokenizer t = open(section);
+    const Ids letters = encode(t, std::string(100000, 'a'));
+    std::size_t bytes = 0;
+    for (const std::uint32_t id : letters) bytes += tokenizer_piece(t, id).bytes;
+    CHECK(bytes == 100000 + 3);  // and the dummy prefix
+    CHECK(encode(t, std::string(100000, ' ')).size() <= 100001);
+    CHECK(encode(t, std::string(100000, '\xff')).size() == (t.model == TokenizerModel::bpe ? 300001u : 2u));
+  }
+}

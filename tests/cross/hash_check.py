@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""The same bits everywhere: every way of running the golden models gives the hashes of tests/golden/hashes.txt.
+
+    hash_check.py write DRIVER                  make the table, on the host, from the scalar level with one thread
+    hash_check.py compare NAME DRIVER [RUNNER]  every level, 1, 2, 3 and 7 threads, chunks of 1, 7 and the plan's own; RUNNER is an
+                                                emulator. The levels that must be there are given with --levels
+    hash_check.py board BOARD IMAGE             run a bare-metal image under qemu-system-arm, look at its symbols, compare
+
+DRIVER is build/hash_driver. One row for each model and way of running it; all its vectors must agree.
+"""
+import argparse
+import collections
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TABLE = ROOT / "tests/golden/hashes.txt"
+MODELS = ROOT / "tests/golden/models"
+
+HEAP = re.compile(r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
+                  r"|_exit|_write|_read|puts|memalign)\b")
+
+
+def read_table():
+    """{model: {vector: hash}} and the number of the arithmetic."""
+    if not TABLE.is_file():
+        sys.exit(f"{TABLE.relative_to(ROOT)} is not there: make hashes")
+    table, numerics = collections.defaultdict(dict), None
+    for line in TABLE.read_text().splitlines():
+        word = line.split()
+        if not word or word[0] == "#":
+            continue
+        if word[0] == "numerics":
+            numerics = word[1]
+        else:
+            table[word[0]][int(word[1])] = word[2]
+    return table, numerics
+
+
+def models():
+    found = sorted(MODELS.glob("*.phasor"))
+    if not found:
+        sys.exit(f"no models in {MODELS.relative_to(ROOT)}")
+    return [str(p.relative_to(ROOT)) for p in found]
+
+
+def run(command):
+    r = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200, stdin=subprocess.DEVNULL)
+    return r.returncode, r.stdout
+
+
+def vectors(text):
+    """{(model, rest of the line): {vector: hash}}"""
+    rows = collections.defaultdict(dict)
+    for line in text.splitlines():
+        word = line.split()
+        if word[:1] == ["vector"]:
+            rows[word[1], " ".join(word[4:])][int(word[2])] = word[3]
+    return rows
+
+
+def difference(model, got, table):
+    """What is wrong with a row, or None."""
+    if model not in table:
+        return "not in the table: make hashes"
+    for i in sorted(set(got) | set(table[model])):
+        if got.get(i) != table[model].get(i):
+            return f"vector {i}: {got.get(i, 'missing')}, the table has {table[model].get(i, 'nothing')}"
+    return None
+
+
+def report(name, rows, table, problems, seconds, detail=""):
+    passed = 0
+    for (model, way), got in sorted(rows.items()):
+        wrong = difference(model, got, table)
+        if wrong:
+            problems.append(f"{model} {way}: {wrong}")
+        else:
+            passed += 1
+    for p in problems:
+        print(f"FAIL {p}")
+    print(f"{name}: {passed} rows equal to the table{detail}, {seconds:.0f} s")
+    print(f"{name} hashes: {passed} passed, {len(problems)} failed")
+    return 1 if problems else 0
+
+
+def write(args):
+    rc, text = run([args.driver, "--isa", "scalar", "--threads", "1", "--chunk", "0", *models()])
+    if rc:
+        sys.exit(text)
+    numerics = re.search(r"^numerics (\d+)$", text, re.M)[1]
+    lines = ["# FNV-1a-64 of the logits of every test vector of every golden model: model, vector, hash. The same on every machine;",
+             "# written by `make hashes`, compared by `make test`. Hashes compare only at equal numbers of the arithmetic's rules.",
+             f"numerics {numerics}"]
+    for (model, _), got in sorted(vectors(text).items()):
+        lines += [f"{model} {i} {h}" for i, h in sorted(got.items())]
+    TABLE.write_text("\n".join(lines) + "\n")
+    print(f"{TABLE.relative_to(ROOT)}: {len(lines) - 3} hashes")
+    return 0
+
+
+def compare(args):
+    table, numerics = read_table()
+    start = time.monotonic()
+    rc, text = run([*args.runner, args.driver, "--threads", args.threads, "--chunk", args.chunk, *models()])
+    rows = vectors(text)
+    problems = [line[5:] for line in text.splitlines() if line.startswith("FAIL ")]
+    here = re.findall(r"^isa (\S+)$", text, re.M)
+    if rc and not problems:
+        problems.append(f"the driver ended with {rc}: {' '.join(text.splitlines()[-3:])}")
+    if f"numerics {numerics}\n" not in text:
+        problems.append(f"the table is of arithmetic {numerics}, the driver of another")
+    for level in args.levels.split(","):
+        if level and level not in here:
+            problems.append(f"level {level} did not run")
+    wanted = {Path(m).stem for m in models()}
+    for model in sorted((wanted | set(table)) - {m for m, _ in rows}):
+        problems.append(f"{model}: no hash" if model in wanted else f"{model} is in the table but not among the models")
+    return report(args.name, rows, table, problems, time.monotonic() - start,
+                  f" (levels {' '.join(here)}; threads {args.threads}; chunks {args.chunk})")
+
+
+def board(args):
+    table, _ = read_table()
+    start = time.monotonic()
+    passed, problems = 0, []
+    rc, names = run(["arm-none-eabi-nm", args.image])
+    if rc:
+        sys.exit(names)
+    heap = sorted({line.split()[-1] for line in names.splitlines() if HEAP.fullmatch(line.split()[-1])})
+    if heap:
+        problems.append(f"the image links {' '.join(heap)}")
+    else:
+        passed += 1
+        print("ok the image links no allocator, no output, no C library")
+    rc, text = run(["qemu-system-arm", "-M", args.name, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
+                    "enable=on,target=native", "-kernel", args.image])
+    for line in text.splitlines():
+        if not line.startswith(("vector ", "FAIL ")):
+            print(line)
+        passed += line.startswith("ok ")
+    problems += [line[5:] for line in text.splitlines() if line.startswith("FAIL ")]
+    if rc and not problems:
+        problems.append(f"the image ended with {rc}: {' '.join(text.splitlines()[-3:])}")
+    rows = vectors(text)
+    if not rows and not problems:
+        problems.append("the image printed no hash")
+    print(f"{args.name} image: {passed} passed, 0 failed")
+    return report(args.name, rows, table, problems, time.monotonic() - start)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = parser.add_subparsers(required=True)
+    p = sub.add_parser("write")
+    p.set_defaults(f=write)
+    p.add_argument("driver")
+    p = sub.add_parser("compare")
+    p.set_defaults(f=compare)
+    p.add_argument("name")
+    p.add_argument("driver")
+    p.add_argument("runner", nargs="*")
+    p.add_argument("--levels", default="")
+    p.add_argument("--threads", default="1,2,3,7")
+    p.add_argument("--chunk", default="0,1,7")
+    p = sub.add_parser("board")
+    p.set_defaults(f=board)
+    p.add_argument("name")
+    p.add_argument("image")
+    args = parser.parse_args()
+    return args.f(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""The rules of the source that a compiler does not enforce, each a named check with one line of result.
+
+    python3 tools/check.py [--build build] [NAME…]
+
+rooms         include directions between the folders of src/ (docs: README, "Rooms")
+headers       the core includes nothing that allocates, prints or throws; only instruction-set levels see xsimd
+interface     every function of include/phasor.h is in libphasor.a, and libphasor.a exports nothing else with C linkage
+symbols       every other symbol of libphasor.a is in namespace phasor
+imports       the core's objects import memcpy, memmove, memset, memcmp, each other, and nothing else
+constructors  no static constructors in the core's objects
+globals       no writable data in the core's objects
+levels        no inline function is compiled for an instruction set and left where the linker may take it for all
+recursion     no function of the core calls itself, directly or through others (gcc's call graph)
+freestanding  each of the core's files compiles without a hosted C++ library
+c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
+paths         no path of somebody's machine in a tracked file or in the library
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+
+# A room may include itself, the leaf headers that lie in src/ itself, and these.
+ROOMS = {
+    "": set(),
+    "format": set(),
+    "kernels": set(),
+    "tokenizer": set(),
+    "model": {"format", "kernels", "tokenizer"},
+    "runtime": {"format", "kernels", "tokenizer", "model"},
+    "decode": {"format", "kernels", "tokenizer", "model", "runtime"},
+    "api": {"format", "kernels", "tokenizer", "model", "runtime", "decode"},
+    "cli": set(),
+}
+# The tokenizers lie in decode but are a leaf of their own: bytes and text, no model.
+TOKENIZER = {"tokenizer", "pieces", "normalizer", "unigram", "bpe", "wordlist"}
+PUBLIC = {"phasor.h", "phasor.hpp"}
+NO_PUBLIC = {"kernels"}  # arrays and sizes only, no status
+STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
+    "array", "atomic", "cassert", "assert.h", "cfloat", "cfenv", "cinttypes", "climits", "cmath", "cstdarg", "cstddef", "cstdint",
+    "cstring", "limits", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
+}
+INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h", "emmintrin.h", "xmmintrin.h", "cpuid.h"}
+# Besides memcpy and friends: what a compiler puts in by itself.
+IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
+COMPILER = re.compile(r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
+                      r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*")
+
+
+class Problem(Exception):
+    pass
+
+
+def core_files():
+    return sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp", ".inc") and room_of(p) != "cli")
+
+
+def room_of(path):
+    parts = path.relative_to(SRC).parts
+    room = parts[0] if len(parts) > 1 else ""
+    return "tokenizer" if room == "decode" and path.stem in TOKENIZER else room
+
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+
+def includes(path):
+    return INCLUDE.findall(path.read_text(encoding="utf-8"))
+
+
+def resolve(path, name):
+    """The project's file behind an include, or None."""
+    for base in (path.parent, SRC, ROOT / "include"):
+        p = (base / name)
+        if p.is_file():
+            return p.resolve()
+    return None
+
+
+def problems_to(problems, what):
+    if problems:
+        raise Problem("; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else ""))
+    return what
+
+
+def run(*command, **kw):
+    r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
+    if r.returncode:
+        raise Problem(f"{' '.join(map(str, command[:3]))} …: {(r.stderr or r.stdout).strip().splitlines()[:3]}")
+    return r.stdout
+
+
+# ------------------------------------------------------------------ source
+
+def check_rooms(_):
+    problems, count = [], 0
+    for path in sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp", ".inc")):
+        room = room_of(path)
+        if room not in ROOMS:
+            problems.append(f"{path.relative_to(ROOT)}: there is no room {room}")
+            continue
+        count += 1
+        for kind, name in includes(path):
+            target = resolve(path, name)
+            where = path.relative_to(ROOT)
+            if target is None:
+                if kind == '"':
+                    problems.append(f'{where} includes "{name}", which is not there')
+                continue
+            if target.parent == ROOT / "include":
+                if room in NO_PUBLIC:
+                    problems.append(f"{where} includes {name}: {room} may not know it")
+                continue
+            other = room_of(target)
+            if room == "cli":
+                if other != "cli":
+                    problems.append(f"{where} includes {name}: the program uses only the public header")
+            elif other != "" and other != room and other not in ROOMS[room]:
+                problems.append(f"{where} includes {name}: {room or 'src/'} may not know {other}")
+    return problems_to(problems, f"{count} files")
+
+
+def check_headers(_):
+    problems = []
+    wraps = set()  # headers that bring xsimd in
+    for path in core_files():
+        for kind, name in includes(path):
+            where = path.relative_to(ROOT)
+            if resolve(path, name) is not None:
+                continue
+            if name.startswith("xsimd/"):
+                if room_of(path) != "kernels":
+                    problems.append(f"{where} includes {name}: only kernels may")
+                wraps.add(path.resolve())
+            elif name in INTRINSICS:
+                if room_of(path) != "kernels":
+                    problems.append(f"{where} includes <{name}>: only kernels may")
+            elif name not in STANDARD:
+                problems.append(f"{where} includes <{name}>: not one of the headers that the core uses")
+    files = core_files()
+    grew = True
+    while grew:
+        grew = False
+        for path in files:
+            if path.resolve() in wraps:
+                continue
+            for _, name in includes(path):
+                if resolve(path, name) in wraps:
+                    wraps.add(path.resolve())
+                    grew = True
+    for path in sorted(wraps):
+        if path.suffix == ".cpp" and not path.name.startswith("level_"):
+            problems.append(f"{path.relative_to(ROOT)} sees xsimd: only level_*.cpp may")
+        if path.name == "level_scalar.cpp":
+            problems.append("level_scalar.cpp sees xsimd: it is the twin without it")
+    return problems_to(problems, f"{len(files)} files, xsimd in {sum(p.suffix == '.cpp' for p in wraps)} levels")
+
+
+# ------------------------------------------------------------------ objects
+
+def library(args):
+    path = ROOT / args.build / "libphasor.a"
+    if not path.is_file():
+        raise Problem(f"{path.relative_to(ROOT)} is not there: make")
+    return path
+
+
+def symbols(args):
+    """(member, kind, name) of every symbol in the library."""
+    out, member = [], ""
+    for line in run(args.nm, library(args)).splitlines():
+        if line.endswith(":") and " " not in line:
+            member = line[:-1]
+        elif line.strip():
+            kind, name = line.split()[-2:]
+            out.append((member, kind, name))
+    if not out:
+        raise Problem("the library has no symbols")
+    return out
+
+
+def demangle(names):
+    names = list(names)
+    out = run("c++filt", input="\n".join(names)).splitlines() if names else []
+    return dict(zip(names, out))
+
+
+def check_interface(args):
+    text = (ROOT / "include/phasor.h").read_text(encoding="utf-8")
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    declared = {m for m in re.findall(r"\b(phasor_\w+)\s*\([^;{]*\)\s*;", text)}
+    defined = {n for _, k, n in symbols(args) if k in "TDBRVWu" and not n.startswith("_Z")}
+    problems = [f"{n} is declared but not in the library" for n in sorted(declared - defined)]
+    problems += [f"{n} is exported but not in phasor.h" for n in sorted(defined - declared)]
+    return problems_to(problems, f"{len(declared)} functions")
+
+
+def check_symbols(args):
+    names = {n for _, k, n in symbols(args) if k in "TDBRVWuG" and n.startswith("_Z")}
+    plain = demangle(names)
+    ok = re.compile(r"^((vtable|typeinfo|typeinfo name|guard variable|VTT) for )?(?:[\w:<>*& ]+ )?phasor::")
+    problems = [plain[n] for n in sorted(names) if not ok.match(plain[n])]
+    return problems_to(problems, f"{len(names)} symbols in namespace phasor")
+
+
+def check_imports(args):
+    all_symbols = symbols(args)
+    defined = {n for _, k, n in all_symbols if k not in "Uwv"}
+    wanted = sorted({(m, n) for m, k, n in all_symbols if k in "Uwv" and n not in defined})
+    problems = [f"{m} imports {n}" for m, n in wanted if n not in IMPORTS and not COMPILER.fullmatch(n)]
+    return problems_to(problems, ", ".join(sorted({n for _, n in wanted})) or "none")
+
+
+def sections(args):
+    member = ""
+    for line in run("readelf", "-SW", library(args)).splitlines():
+        if line.startswith("File: "):
+            member = line.rsplit("(", 1)[-1].rstrip(")")
+        m = re.match(r"\s*\[ *\d+\] (\S+)\s+(\S+)\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) \S+\s+(\S*)", line)
+        if m:
+            yield member, m[1], int(m[3], 16), m[4]
+
+
+def check_constructors(args):
+    problems = [f"{m} has {s}" for m, s, size, _ in sections(args)
+                if size and re.match(r"\.(init_array|ctors|preinit_array|fini_array|dtors)", s)]
+    return problems_to(problems, "none")
+
+
+def check_globals(args):
+    problems = [f"{m} has {size} bytes of {s}" for m, s, size, flags in sections(args)
+                if size and re.match(r"\.(data|bss|tdata|tbss)(\.|$)", s) and not s.startswith(".data.rel.ro")]
+    return problems_to(problems, "none")
+
+
+def check_levels(args):
+    found = [(m, n) for m, k, n in symbols(args) if m.startswith("level_") and k in "WVu"]
+    plain = demangle({n for _, n in found})
+    members = {m for m, _, _ in symbols(args) if m.startswith("level_")}
+    return problems_to([f"{m} has {plain[n]}" for m, n in found], f"{len(members)} levels")
+
+
+def compile_all(commands):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        results = pool.map(lambda c: (c, subprocess.run(c, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)), commands)
+    def first(text):
+        lines = text.strip().splitlines() or ["?"]
+        return next((line for line in lines if "error:" in line), lines[0])
+    return [f"{Path(c[-1]).name}: {first(r.stderr)}" for c, r in results if r.returncode]
+
+
+def portable_files():
+    return [p for p in core_files() if p.suffix == ".cpp" and (not p.name.startswith("level_") or p.name == "level_scalar.cpp")]
+
+
+def check_recursion(_):
+    if not shutil.which("g++"):
+        return "skipped: needs g++"
+    calls = collections.defaultdict(set)
+    with tempfile.TemporaryDirectory() as d:
+        commands = []
+        for i, p in enumerate(portable_files()):
+            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-DPHASOR_SCALAR_ONLY", "-fcallgraph-info", f"-I{ROOT}/include",
+                             "-o", f"{d}/{i}.o", "-c", str(p)])
+        problems_to(compile_all(commands), "")
+        for ci in Path(d).glob("*.ci"):
+            for a, b in re.findall(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()):
+                calls[a].add(b)
+    # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches itself.
+    problems = []
+    for start in sorted(calls):
+        seen, todo = set(), list(calls[start])
+        while todo:
+            f = todo.pop()
+            if f not in seen:
+                seen.add(f)
+                todo += calls.get(f, ())
+        if start in seen:
+            problems.append(demangle([start.rsplit(":", 1)[-1]]).popitem()[1])
+    return problems_to(problems, f"{len(calls)} callers; calls through pointers are not seen")
+
+
+def check_freestanding(args):
+    files = portable_files()
+    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-DPHASOR_SCALAR_ONLY",
+                 f"-I{ROOT}/include", str(p.relative_to(ROOT))] for p in files]
+    os.chdir(ROOT)
+    return problems_to(compile_all(commands), f"{len(files)} files")
+
+
+def check_c_header(args):
+    with tempfile.TemporaryDirectory() as d:
+        c = Path(d) / "header.c"
+        c.write_text("#include <phasor.h>\n")
+        strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only", f"-I{ROOT}/include"]
+        commands = [[args.cc, "-std=c99", "-Wstrict-prototypes", *strict, str(c)], [args.cxx, "-x", "c++", "-std=c++17", *strict, str(c)]]
+        if (ROOT / "include/phasor.hpp").is_file():
+            h = Path(d) / "header.cpp"
+            h.write_text("#include <phasor.hpp>\n")
+            commands.append([args.cxx, "-std=c++17", *strict, str(h)])
+        return problems_to(compile_all(commands), f"{len(commands)} compilations")
+
+
+def check_paths(args):
+    somewhere = re.compile(("/(?:ho" + "me|ro" + "ot|wo" + "rk|Us" + "ers|mnt|build" + "s)/[A-Za-z0-9_.-]").encode())
+    tracked = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
+    problems, count = [], 0
+    for name in filter(None, tracked):
+        path = ROOT / name
+        if not path.is_file() or path.suffix == ".phasor":
+            continue
+        count += 1
+        data = path.read_bytes()
+        if b"\0" in data[:8000]:
+            continue
+        for i, line in enumerate(data.split(b"\n"), 1):
+            if somewhere.search(line):
+                problems.append(f"{name}:{i}")
+    if str(ROOT).encode() in library(args).read_bytes():
+        problems.append("libphasor.a holds the path of its source")
+    return problems_to(problems, f"{count} files")
+
+
+CHECKS = {name[6:].replace("_", "-"): f for name, f in list(globals().items()) if name.startswith("check_")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--nm", default=os.environ.get("NM", "nm"))
+    parser.add_argument("--cxx", default=os.environ.get("CXX", "g++"))
+    parser.add_argument("--cc", default=os.environ.get("CC", "cc"))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    args = parser.parse_args()
+    for name in args.names:
+        if name not in CHECKS:
+            parser.error(f"no check {name}: {' '.join(CHECKS)}")
+    passed = failed = 0
+    for name in args.names or CHECKS:
+        try:
+            line = f"ok    {CHECKS[name](args)}"
+            passed += 1
+        except Problem as problem:
+            line = f"FAIL  {problem}"
+            failed += 1
+        print(f"{name:13} {line}", flush=True)
+    print(f"check: {passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what a group of make's targets needs and this machine lacks; says each package's name; does nothing when all is there.
+#   tools/install.sh build    xsimd's headers                        (make, make demo)
+#   tools/install.sh test     doctest, cross compilers, emulators    (make test)
+#   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
+# Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says what is missing.
+set -euo pipefail
+
+missing=()
+need() {  # PACKAGE TEST…: the package is wanted unless the test succeeds
+  local package=$1; shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+on_path() { command -v "$1"; }
+header() {  # COMPILER HEADER: the compiler finds the header
+  printf '#include <%s>\n' "$2" | "$1" -x c++ -std=c++17 -fsyntax-only -
+}
+static_library() {  # COMPILER: can link a static C++ program
+  local dir; dir=$(mktemp -d)
+  printf '#include <vector>\nint main() { std::vector<int> v(1); return v[0]; }\n' > "$dir/a.cpp"
+  "$1" -static "$dir/a.cpp" -o "$dir/a" && rm -rf "$dir" || { rm -rf "$dir"; return 1; }
+}
+venv() {
+  local dir; dir=$(mktemp -d)
+  python3 -m venv "$dir/v" && rm -rf "$dir" || { rm -rf "$dir"; return 1; }
+}
+
+for group in "$@"; do
+  case $group in
+    build)
+      need g++ on_path "${CXX:-g++}"
+      need libxsimd-dev test -e "${XSIMD:-/usr/include}/xsimd/xsimd.hpp"
+      ;;
+    test)
+      need gcc on_path "${CC:-cc}"
+      need libxsimd-dev test -e "${XSIMD:-/usr/include}/xsimd/xsimd.hpp"
+      need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
+      if [ "$(uname -m)" != aarch64 ]; then need g++-aarch64-linux-gnu static_library aarch64-linux-gnu-g++; fi
+      need g++-arm-linux-gnueabihf static_library arm-linux-gnueabihf-g++
+      need qemu-user-static on_path qemu-aarch64-static
+      need gcc-arm-none-eabi on_path arm-none-eabi-gcc
+      need libnewlib-arm-none-eabi test -e /usr/lib/arm-none-eabi/newlib/nano.specs -o -e /usr/lib/arm-none-eabi/lib/nano.specs
+      need libstdc++-arm-none-eabi-newlib header arm-none-eabi-g++ cstdint
+      need qemu-system-arm on_path qemu-system-arm
+      need python3 on_path python3
+      need python3-venv venv
+      ;;
+    fuzz)
+      need clang-19 on_path clang++-19
+      need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a
+      ;;
+    *) echo "install.sh: '$group': expected build, test or fuzz" >&2; exit 2 ;;
+  esac
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+
+if [ "${PHASOR_NO_INSTALL:-0}" = 1 ]; then
+  echo "missing: ${missing[*]}" >&2; exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+  echo "missing: ${missing[*]} (Debian's names; there is no apt-get here: install them by your system's means)" >&2; exit 1
+fi
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    as_root=(sudo)
+  else
+    echo "missing: ${missing[*]}; installing needs root or sudo: apt-get install -y --no-install-recommends ${missing[*]}" >&2; exit 1
+  fi
+fi
+echo "installing: ${missing[*]}"
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@"; }
+# Package lists can be missing or old: refresh them when the packages cannot be had from what is there.
+if ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+  apt update
+  apt install -y --no-install-recommends "${missing[@]}" >/dev/null
+fi

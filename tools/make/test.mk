@@ -1,0 +1,36 @@
+# Tests: `make test` is a list of stages, each of which is also a target or a program of its own.
+.PHONY: demo test test-reference test-c test-hashes check
+
+test:
+	@bash tools/test.sh
+
+test-reference:
+	@bash tools/test.sh reference
+
+# A Python environment; made again when its requirements change.
+.venv/ready: tools/requirements.txt
+	$(call make_venv,.venv,$<)
+.venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt
+	$(call make_venv,.venv-reference,$<)
+.venv-bench/ready: tools/requirements-bench.txt
+	$(call make_venv,.venv-bench,$<)
+define make_venv
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$(python3 --version)" >&2; exit 1; }
+	python3 -m venv --clear $1
+	$1/bin/python -m pip install --quiet --disable-pip-version-check --requirement $2
+	@touch $@
+endef
+
+# The C programs, compiled as C and linked by the C compiler.
+test-c: $(PROGRAMS_C)
+	@bash tests/c/run.sh $(OUT)
+
+check: all
+	python3 tools/check.py --build $(OUT)
+
+# Translates a few sentences: the shortest way from a clone to something that works. No Python.
+demo:
+	@bash tools/install.sh build
+	@$(MAKE) -j$$(nproc 2>/dev/null || echo 2) all
+	@test -f "$(MODEL)" || { echo "demo: $(MODEL) is not there" >&2; exit 1; }
+	@printf '%s\n' 我有一只猫。 你好！ 他每天早上六点起床。 我们昨天去了公园。 这本书多少钱？ 我不知道该说什么。 | $(OUT)/phasor run $(MODEL)

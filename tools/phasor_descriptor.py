@@ -1,0 +1,323 @@
+"""The descriptor: the typed keys of META, between a file's bytes and plain dictionaries. numpy is not needed here.
+
+A descriptor is {"model": {...}, "source": {...}, "target": {...}, "encoder": {...}, "decoder": {...}, "kinds": [{...}],
+"output": {...}} with the field names of docs/format.md and numbers as values. A scope that the stack does not have is
+absent. `with_defaults` fills every field, so that readers never test for presence; an absent id is None.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Iterator, NamedTuple
+
+from phasor_layout import PhasorError, round_up
+
+U32, FLOAT, STRING, IDS, FLOATS = 1, 2, 3, 4, 5
+NEEDED = object()   # a field that the file must have
+DERIVED = object()  # a default that depends on other fields
+ABSENT = 0xFFFFFFFF
+MAX_VOCABULARY, MAX_WIDTH, MAX_LAYERS, MAX_KINDS, MAX_IDS = 1 << 24, 65536, 1024, 256, 16
+
+ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
+LAYER_NORM, RMS_NORM = 1, 2
+BEFORE, AFTER, BOTH = 1, 2, 3
+LEARNED, INTERLEAVED, HALVES = 1, 2, 3
+ROTARY_INTERLEAVED, ROTARY_HALVES = 4, 5
+RELU, GELU_ERF, GELU_TANH, SILU = 1, 2, 3, 4
+LOGITS, HIDDEN = 1, 2
+TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
+
+
+class Field(NamedTuple):
+    """One key: its number, type, name, default, and the range of a u32 or of an array's length."""
+
+    number: int
+    type: int
+    name: str
+    default: Any
+    low: int = 0
+    high: int = 0xFFFFFFFE
+
+
+def _numbers(*rows: tuple) -> dict[str, Field]:
+    return {row[2]: Field(*row) for row in rows}
+
+
+_SIDE = _numbers(
+    (1, U32, "vocabulary", NEEDED, 1, MAX_VOCABULARY), (2, U32, "tokenizer", 0, 0, 4), (3, U32, "embedding_shared", 0, 0, 1),
+    *((n, U32, name, None, 0, MAX_VOCABULARY - 1) for n, name in
+      ((4, "pad"), (5, "unknown"), (6, "start"), (8, "decoder_start"), (9, "forced_first"), (10, "mask"))),
+    *((n, IDS, name, [], 0, MAX_IDS) for n, name in ((7, "end"), (11, "prefix"), (12, "suffix"))))
+_STACK = _numbers(
+    (1, U32, "width", NEEDED, 1, MAX_WIDTH), (2, IDS, "layers", NEEDED, 2, 2 * MAX_LAYERS), (3, U32, "position", 0, 0, 3),
+    (4, U32, "max_positions", 0, 0, 1 << 24), (5, FLOAT, "embedding_scale", 1.0), (6, U32, "embedding_width", DERIVED, 1, MAX_WIDTH),
+    (7, U32, "embedding_norm", 0, 0, 2), (8, FLOAT, "embedding_norm_eps", 0.0), (9, U32, "segments", 0, 0, 65536),
+    (10, U32, "final_norm", 0, 0, 2), (11, FLOAT, "final_norm_eps", 0.0), (12, U32, "cross_width", DERIVED, 1, MAX_WIDTH))
+SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
+    "model": (0, _numbers((1, U32, "stack", NEEDED, 1, 3),
+                          *((16 + i, STRING, name, "") for i, name in
+                            enumerate(("name", "author", "licence", "credit", "origin", "converter"))))),
+    "source": (1, _SIDE),
+    "target": (2, _SIDE),
+    "encoder": (3, _STACK),
+    "decoder": (4, _STACK),
+    "kinds": (5, _numbers(
+        (1, U32, "norm", NEEDED, 1, 2), (2, U32, "norm_place", NEEDED, 1, 3), (3, FLOAT, "norm_eps", NEEDED),
+        (4, U32, "parallel", 0, 0, 1), (5, U32, "heads", NEEDED, 1, 4096), (6, U32, "kv_heads", DERIVED, 1, 4096),
+        (7, U32, "head_width", NEEDED, 1, 4096), (8, FLOAT, "scale", NEEDED), (9, U32, "score", 0, 0, 1),
+        (10, U32, "attention_biases", 0, 0, 15), (11, U32, "qk_norm", 0, 0, 2), (12, U32, "window", 0, 0, 1 << 24),
+        (13, FLOAT, "cap", 0.0), (14, U32, "position", 0, 0, 8), (15, U32, "rotary_width", 0, 0, 4096),
+        (16, U32, "max_distance", 0, 0, 1 << 24), (17, U32, "hidden", NEEDED, 1, 1 << 20), (18, U32, "activation", NEEDED, 1, 4),
+        (19, U32, "gated", 0, 0, 1), (20, U32, "ffn_biases", 0, 0, 3), (21, U32, "cross", 0, 0, 1),
+        (22, U32, "cross_heads", DERIVED, 1, 4096), (23, U32, "cross_kv_heads", DERIVED, 1, 4096),
+        (24, U32, "cross_head_width", DERIVED, 1, 4096), (25, FLOAT, "cross_scale", DERIVED), (26, U32, "cross_biases", 0, 0, 15),
+        (27, FLOAT, "residual_scale", 1.0), (28, U32, "norm_biases", DERIVED, 0, 1), (29, U32, "score_order", 0, 0, 0xFFFFFFFE))),
+    "output": (6, _numbers(
+        (1, U32, "output", NEEDED, 1, 4), (2, U32, "tied", 0, 0, 2), (3, FLOAT, "scale", 1.0), (4, FLOAT, "cap", 0.0),
+        (5, U32, "bias", 0, 0, 1), (6, U32, "pooling", 0, 0, 3), (7, U32, "normalise", 0, 0, 1), (8, U32, "classes", 0, 0, 1 << 24))),
+}
+_BY_NUMBER = {number: (name, {f.number: f for f in fields.values()}) for name, (number, fields) in SCOPES.items()}
+
+
+# ---- Values ----------------------------------------------------------------------------------------------------------
+
+
+def _check_value(where: str, field: Field, value: Any) -> None:
+    """PhasorError unless the value has the field's type and lies in its range."""
+    name = f"{where}.{field.name}"
+    if field.type == U32:
+        if isinstance(value, bool) or not isinstance(value, int) or not field.low <= value <= field.high:
+            raise PhasorError(f"{name}: {value!r}, expected a whole number from {field.low} to {field.high}")
+    elif field.type == FLOAT:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise PhasorError(f"{name}: {value!r}, expected a finite number")
+    elif field.type == STRING:
+        if not isinstance(value, str):
+            raise PhasorError(f"{name}: expected text")
+    else:
+        if not isinstance(value, (list, tuple)) or not field.low <= len(value) <= field.high:
+            raise PhasorError(f"{name}: expected {field.low} to {field.high} values")
+        if not all(isinstance(v, int) and 0 <= v < 1 << 32 for v in value):
+            raise PhasorError(f"{name}: expected whole numbers")
+
+
+def _encode(field: Field, value: Any) -> bytes:
+    if field.type == U32:
+        return struct.pack("<I", value)
+    if field.type == FLOAT:
+        return struct.pack("<f", value)
+    if field.type == STRING:
+        return value.encode()
+    return struct.pack(f"<{len(value)}I", *value)
+
+
+def _entry(key: int, kind: int, required: bool, value: bytes) -> bytes:
+    return struct.pack("<IBBHI", key, kind, required, 0, len(value)) + value + bytes(-len(value) % 4)
+
+
+def _scopes(descriptor: dict) -> Iterator[tuple[str, int, int, dict, dict[str, Field]]]:
+    """(name for people, scope, index, values, fields) in the order of the keys."""
+    unknown = set(descriptor) - set(SCOPES)
+    if unknown:
+        raise PhasorError(f"descriptor: no scope is called {sorted(unknown)[0]!r}")
+    for name, (number, fields) in SCOPES.items():
+        values = descriptor.get(name)
+        if values is None:
+            continue
+        for index, one in enumerate(values if name == "kinds" else [values]):
+            yield (f"kind{index}" if name == "kinds" else name), number, index, one, fields
+
+
+def encode_meta(descriptor: dict) -> bytes:
+    """The META section. Fields that are absent, None or an empty string or list are left out."""
+    check(with_defaults(descriptor))
+    out = []
+    for where, scope, index, values, fields in _scopes(descriptor):
+        for name in values:
+            if name not in fields:
+                raise PhasorError(f"{where}: no field is called {name!r}")
+        for field in sorted(fields.values()):
+            value = values.get(field.name)
+            if value is None or value == "" or (field.type == IDS and len(value) == 0):
+                continue
+            _check_value(where, field, value)
+            key = scope << 24 | index << 12 | field.number
+            out.append(_entry(key, field.type, field.type != STRING, _encode(field, value)))
+    return b"".join(out)
+
+
+# ---- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def _entries(data: bytes) -> Iterator[tuple[int, int, bool, bytes]]:
+    """(key, type, required, value), with the framing checked."""
+    at, last = 0, -1
+    while at < len(data):
+        if at + 12 > len(data):
+            raise PhasorError("metadata: an entry is cut off")
+        key, kind, flags, reserved, size = struct.unpack_from("<IBBHI", data, at)
+        if key <= last:
+            raise PhasorError(f"metadata: key {key} is not above the one before it")
+        if flags & ~1 or reserved:
+            raise PhasorError(f"metadata: key {key} has reserved bits set")
+        if at + 12 + round_up(size, 4) > len(data):
+            raise PhasorError(f"metadata: key {key} is cut off")
+        if not U32 <= kind <= FLOATS:
+            raise PhasorError(f"metadata: key {key} has type {kind}, which is not known")
+        if (kind in (U32, FLOAT) and size != 4) or (kind in (IDS, FLOATS) and (size % 4 or size > 4 * 65536)):
+            raise PhasorError(f"metadata: key {key} has {size} bytes, not what its type asks for")
+        value = data[at + 12:at + 12 + size]
+        if any(data[at + 12 + size:at + 12 + round_up(size, 4)]):
+            raise PhasorError(f"metadata: key {key}: padding is not zero")
+        yield key, kind, bool(flags), value
+        at += 12 + round_up(size, 4)
+        last = key
+
+
+def _decode(where: str, field: Field, value: bytes) -> Any:
+    if field.type == U32:
+        return struct.unpack("<I", value)[0]
+    if field.type == FLOAT:
+        return struct.unpack("<f", value)[0]
+    if field.type == STRING:
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise PhasorError(f"{where}.{field.name}: not UTF-8") from error
+    return list(struct.unpack(f"<{len(value) // 4}I", value))
+
+
+def decode_meta(data: bytes) -> dict:
+    """The descriptor of a META section, checked, without defaults filled in. Unknown optional keys are skipped."""
+    out: dict[str, Any] = {}
+    for key, kind, required, value in _entries(data):
+        scope, index, number = key >> 24, key >> 12 & 0xFFF, key & 0xFFF
+        name, fields = _BY_NUMBER.get(scope, ("", {}))
+        field = fields.get(number)
+        if field is None:
+            if required:
+                raise PhasorError(f"metadata: key {key} (scope {scope}, field {number}) is required and not known here")
+            continue
+        where = f"{name}{index}" if name == "kinds" else name
+        if kind != field.type:
+            raise PhasorError(f"{where}.{field.name}: has type {kind}, expected {field.type}")
+        decoded = _decode(where, field, value)
+        _check_value(where, field, decoded)
+        if name != "kinds":
+            if index:
+                raise PhasorError(f"metadata: index {index} of scope {scope}, expected 0")
+            out.setdefault(name, {})[field.name] = decoded
+            continue
+        kinds = out.setdefault("kinds", [])
+        if index > len(kinds) or index >= MAX_KINDS:
+            raise PhasorError(f"metadata: index {index} of scope {scope}, expected {len(kinds)}")
+        if index == len(kinds):
+            kinds.append({})
+        kinds[index][field.name] = decoded
+    check(with_defaults(out))
+    return out
+
+
+# ---- The whole -------------------------------------------------------------------------------------------------------
+
+
+def _filled(where: str, values: dict, fields: dict[str, Field]) -> dict:
+    out = dict(values)
+    for field in fields.values():
+        if out.get(field.name) is not None:
+            continue
+        if field.default is NEEDED:
+            raise PhasorError(f"{where}.{field.name}: is missing")
+        out[field.name] = None if field.default is DERIVED else list(field.default) if isinstance(field.default, list) else field.default
+    return out
+
+
+def _derive_kind(kind: dict) -> None:
+    for name, other in (("kv_heads", "heads"), ("cross_heads", "heads"), ("cross_kv_heads", "kv_heads"),
+                        ("cross_head_width", "head_width"), ("cross_scale", "scale")):
+        if kind[name] is None:
+            kind[name] = kind[other]
+    if kind["norm_biases"] is None:
+        kind["norm_biases"] = int(kind["norm"] == LAYER_NORM)
+
+
+def with_defaults(descriptor: dict) -> dict:
+    """A copy with every field of every scope that is there; PhasorError for one that must be there and is not."""
+    for name in ("model", "kinds", "output"):
+        if not descriptor.get(name):
+            raise PhasorError(f"metadata: scope {name} is missing")
+    out: dict[str, Any] = {}
+    for where, scope, _, values, fields in _scopes(descriptor):
+        filled = _filled(where, values, fields)
+        if scope == 5:
+            _derive_kind(filled)
+            out.setdefault("kinds", []).append(filled)
+        else:
+            out[where] = filled
+    for name in ("encoder", "decoder"):
+        if name in out and out[name]["embedding_width"] is None:
+            out[name]["embedding_width"] = out[name]["width"]
+    if "decoder" in out and out["decoder"]["cross_width"] is None:
+        out["decoder"]["cross_width"] = out.get("encoder", {}).get("width")
+    return out
+
+
+def _check_side(name: str, side: dict) -> None:
+    ids = [side[f] for f in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask") if side[f] is not None]
+    for value in ids + side["end"] + side["prefix"] + side["suffix"]:
+        if value >= side["vocabulary"]:
+            raise PhasorError(f"{name}: special id {value} is not below the vocabulary {side['vocabulary']}")
+    if side["tokenizer"] not in (0, 3, 4):
+        raise PhasorError(f"{name}.tokenizer: {side['tokenizer']}, expected 0, 3 or 4")
+
+
+def _check_stack(name: str, descriptor: dict) -> None:
+    stack, kinds, sets = descriptor[name], descriptor["kinds"], 0
+    if len(stack["layers"]) % 2:
+        raise PhasorError(f"{name}.layers: an odd number of values")
+    for i, (kind, weights) in enumerate(layers_of(stack)):
+        if kind >= len(kinds):
+            raise PhasorError(f"{name}.layers: layer {i} is of kind {kind}, there are {len(kinds)}")
+        if weights > sets:
+            raise PhasorError(f"{name}.layers: sets of weights must be numbered in order of first use")
+        sets += weights == sets
+        wanted = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
+        if bool(kinds[kind]["cross"]) != wanted:
+            raise PhasorError(f"{name}.layers: layer {i} " + ("has no cross-attention" if wanted else "has a cross-attention without an encoder"))
+    if stack["position"] == LEARNED and stack["max_positions"] == 0:
+        raise PhasorError(f"{name}.max_positions: learned positions need the number of rows")
+    if stack["position"] in (INTERLEAVED, HALVES) and stack["width"] % 2:
+        raise PhasorError(f"{name}.width: {stack['width']} is odd, sine and cosine need an even width")
+
+
+def check(descriptor: dict) -> None:
+    """PhasorError for values that do not fit each other. Takes a descriptor with defaults."""
+    stack = descriptor["model"]["stack"]
+    for side, name, wanted in (("source", "encoder", stack != DECODER), ("target", "decoder", stack != ENCODER)):
+        for scope in (side, name):
+            if (scope in descriptor) != wanted:
+                raise PhasorError(f"{scope}: " + ("missing, the stack needs it" if wanted else "present, the stack has none"))
+        if wanted:
+            _check_side(side, descriptor[side])
+            _check_stack(name, descriptor)
+    for i, kind in enumerate(descriptor["kinds"]):
+        if kind["heads"] % kind["kv_heads"] or kind["cross_heads"] % kind["cross_kv_heads"]:
+            raise PhasorError(f"kind{i}.kv_heads: does not divide the heads")
+    if stack == ENCODER_DECODER:
+        if descriptor["decoder"]["cross_width"] != descriptor["encoder"]["width"]:
+            raise PhasorError(f"decoder.cross_width: {descriptor['decoder']['cross_width']}, the encoder's width is {descriptor['encoder']['width']}")
+        if descriptor["target"]["decoder_start"] is None:
+            raise PhasorError("target.decoder_start: missing, an encoder-decoder needs it")
+    same = stack == ENCODER_DECODER and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"] \
+        and descriptor["encoder"]["width"] == descriptor["decoder"]["width"]
+    if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
+        raise PhasorError("target.embedding_shared: the sides differ in vocabulary or width")
+    if descriptor["output"]["tied"] == TIED_SOURCE and not same:
+        raise PhasorError("output.tied: the source embedding has another shape")
+
+
+def layers_of(stack: dict) -> list[tuple[int, int]]:
+    """(kind, weights) of each layer."""
+    values = stack["layers"]
+    return [(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The forward pass of any descriptor in float64, from the papers (Vaswani et al. 2017 and those named below). numpy only.
+
+It reads a `.phasor` file and computes with the weights as they are stored. For q8 layers it also rounds the activations
+as the engine does (rule 1.3 of the contract), unless told otherwise; so what differs from the engine is arithmetic.
+
+    reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits at each position
+    reference.py MODEL --source-ids 1,2,3 --greedy 20         the plain loop: the whole prefix again at each step
+
+Letters: S source positions, T positions of the rows at hand, D width, H heads, w head width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Callable, Sequence
+
+import numpy as np
+
+import phasor_descriptor as D
+import phasor_tensors as R
+from phasor_file import PhasorFile
+from phasor_layout import GROUP, Q8, PhasorError
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+_SMALLEST_AMAX = 2.0 ** -80
+_INVERSE_127 = float(np.float32(1) / np.float32(127))
+
+
+@dataclass
+class Trace:
+    """What a stack computed for T positions."""
+
+    embedding: np.ndarray = None                                 # (T, D) with positions, before the first block
+    residuals: list[np.ndarray] = field(default_factory=list)    # (T, D) after each block
+    output: np.ndarray = None                                    # (T, D) after the final norm, where there is one
+    logits: np.ndarray = None                                    # (T, V), of a decoder
+
+
+def round_activations(x: np.ndarray) -> np.ndarray:
+    """x (T, K) as the int8 path sees it: groups of 32 along K, q·s with s = amax/127 and q rounded half to even."""
+    rows, cols = x.shape
+    groups = -(-cols // GROUP)
+    padded = np.zeros((rows, groups * GROUP), dtype=x.dtype)
+    padded[:, :cols] = x
+    grouped = padded.reshape(rows, groups, GROUP)
+    amax = np.abs(grouped).max(axis=2, keepdims=True)
+    live = amax >= _SMALLEST_AMAX
+    inverse = np.divide(x.dtype.type(127), amax, where=live, out=np.zeros_like(amax))
+    q = np.clip(np.rint(grouped * inverse), -127, 127)
+    scale = np.where(live, amax * x.dtype.type(_INVERSE_127), 0)
+    return (q * scale).reshape(rows, groups * GROUP)[:, :cols]
+
+
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+    """Ba et al. 2016, over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    y = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + x.dtype.type(eps)) * weight
+    return y if bias is None else y + bias
+
+
+def rms_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+    """Zhang and Sennrich 2019, over the last axis."""
+    y = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(eps)) * weight
+    return y if bias is None else y + bias
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; −inf is an absent key, and a row without keys gives zeros."""
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    return np.divide(e, total, where=total > 0, out=np.zeros_like(e))
+
+
+def _gelu_erf(x: np.ndarray) -> np.ndarray:
+    return x * (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))) / 2
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
+
+
+ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    D.RELU: lambda x: np.maximum(x, 0), D.GELU_ERF: _gelu_erf, D.GELU_TANH: _gelu_tanh, D.SILU: _silu}
+
+
+def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.ndarray:
+    """(T, D) for inv_freq (D/2) and positions (T): sin at even and cos at odd places, or sin in the first half and cos in the second."""
+    angle = positions[:, None].astype(np.float64) * inv_freq
+    if layout == D.HALVES:
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(positions), -1)
+
+
+def rotate(x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool) -> np.ndarray:
+    """Su et al. 2021: x (T, H, w); the first 2·len(inv_freq) values of each head turn by position·inv_freq, as pairs or as halves."""
+    width = 2 * len(inv_freq)
+    angle = (positions[:, None].astype(np.float64) * inv_freq)[:, None, :]
+    c, s = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
+    turned = x.copy()
+    first, second = (slice(0, width // 2), slice(width // 2, width)) if halves else (slice(0, width, 2), slice(1, width, 2))
+    turned[..., first] = x[..., first] * c - x[..., second] * s
+    turned[..., second] = x[..., second] * c + x[..., first] * s
+    return turned
+
+
+class Reference:
+    """The model of one file. dtype float32 is for measuring how far rounding moves a result; everything else is float64."""
+
+    def __init__(self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64) -> None:
+        self.file, self.emulate, self.dtype = file, emulate, np.dtype(dtype)
+        self.d = file.descriptor
+        self._weights: dict[int, np.ndarray] = {}
+        _refuse(self.d)
+
+    # ---- tensors
+
+    def tensor(self, stack: int, weights: int, role: int) -> np.ndarray | None:
+        """A tensor as stored, or None when the model has none."""
+        key = stack << 24 | weights << 8 | role
+        if key not in self.file.entries:
+            return None
+        if key not in self._weights:
+            value = self.file.weights(key)
+            self._weights[key] = value if role == R.SINUSOID and stack in (R.SOURCE, R.TARGET) else value.astype(self.dtype)
+        return self._weights[key]
+
+    def _is_q8(self, stack: int, weights: int, role: int) -> bool:
+        return self.file.entries[stack << 24 | weights << 8 | role].type == Q8
+
+    def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
+        """x (T, K) · Wᵀ + b -> (T, N)."""
+        if self.emulate and self._is_q8(stack, weights, role):
+            x = round_activations(x)
+        y = x @ self.tensor(stack, weights, role).T
+        bias = self.tensor(stack, weights, role + 1)
+        return y if bias is None else y + bias
+
+    def norm(self, x: np.ndarray, kind: int, eps: float, stack: int, weights: int, role: int) -> np.ndarray:
+        """The norm with these tensors; x itself where the model has none."""
+        weight = self.tensor(stack, weights, role)
+        if weight is None:
+            return x
+        return (rms_norm if kind == D.RMS_NORM else layer_norm)(x, weight, self.tensor(stack, weights, role + 1), eps)
+
+    # ---- parts of a block
+
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, seen: np.ndarray | None) -> np.ndarray:
+        """Section 3.2.1. q (T, H, w), k and v (S, KV, w), seen (T, S) bool or None for all -> (T, H·w)."""
+        group = q.shape[1] // k.shape[1]  # query heads that share a key head
+        k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+        scores = np.einsum("thw,shw->hts", q, k) * self.dtype.type(scale)
+        if cap:
+            scores = cap * np.tanh(scores / self.dtype.type(cap))
+        if seen is not None:
+            scores = np.where(seen, scores, -np.inf)
+        return np.einsum("hts,shw->thw", softmax(scores), v).reshape(q.shape[0], -1)
+
+    def self_attention(self, h: np.ndarray, kind: dict, index: int, stack: int, weights: int) -> np.ndarray:
+        heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
+        q, k, v = np.split(self.linear(h, stack, weights, R.QKV), [heads * w, (heads + kv) * w], axis=1)
+        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
+        if kind["qk_norm"]:
+            q = self.norm(q, kind["qk_norm"], kind["norm_eps"], stack, weights, R.Q_NORM)
+            k = self.norm(k, kind["qk_norm"], kind["norm_eps"], stack, weights, R.K_NORM)
+        at = np.arange(count)
+        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
+            q, k = (rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES) for x in (q, k))
+        seen = None
+        if stack == R.DECODER:
+            seen = at[None, :] <= at[:, None]
+            if kind["window"]:
+                seen &= at[None, :] > at[:, None] - kind["window"]
+        return self.linear(self.attention(q, k, v, kind["scale"], kind["cap"], seen), stack, weights, R.ATTENTION_OUT)
+
+    def cross_attention(self, h: np.ndarray, memory: np.ndarray, kind: dict, weights: int) -> np.ndarray:
+        heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
+        q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
+        k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
+        mixed = self.attention(q, k.reshape(-1, kv, w), v.reshape(-1, kv, w), kind["cross_scale"], kind["cap"], None)
+        return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
+
+    def feed_forward(self, h: np.ndarray, kind: dict, stack: int, weights: int) -> np.ndarray:
+        """Section 3.3, or the gated form of Shazeer 2020."""
+        h, activation = self.linear(h, stack, weights, R.FFN_IN), ACTIVATIONS[kind["activation"]]
+        if kind["gated"]:
+            gate, up = np.split(h, 2, axis=1)
+            h = activation(gate) * up
+        else:
+            h = activation(h)
+        return self.linear(h, stack, weights, R.FFN_OUT)
+
+    def block(self, x: np.ndarray, memory: np.ndarray | None, index: int, stack: int, weights: int) -> np.ndarray:
+        """x (T, D) -> (T, D). Norm before: x + f(norm(x)); after: norm(x + f(x)); both: x + norm(f(norm(x)))."""
+        kind = self.d["kinds"][index]
+
+        def norm(value: np.ndarray, role: int) -> np.ndarray:
+            return self.norm(value, kind["norm"], kind["norm_eps"], stack, weights, role)
+
+        def add(x: np.ndarray, given: np.ndarray, after: int) -> np.ndarray:
+            given = given * self.dtype.type(kind["residual_scale"])
+            if kind["norm_place"] == D.BOTH:
+                return x + norm(given, after)
+            return norm(x + given, after)
+
+        before = norm(x, R.ATTENTION_BEFORE)
+        attended = self.self_attention(before, kind, index, stack, weights)
+        if kind["parallel"]:
+            return add(x, attended + self.feed_forward(before, kind, stack, weights), R.ATTENTION_AFTER)
+        x = add(x, attended, R.ATTENTION_AFTER)
+        if kind["cross"]:
+            x = add(x, self.cross_attention(norm(x, R.CROSS_BEFORE), memory, kind, weights), R.CROSS_AFTER)
+        return add(x, self.feed_forward(norm(x, R.FFN_BEFORE), kind, stack, weights), R.FFN_AFTER)
+
+    # ---- the whole
+
+    def embed(self, ids: np.ndarray, name: str, stack: int) -> np.ndarray:
+        """Section 3.4: embedding × scale + position, then the embedding's norm. ids (T) -> (T, D)."""
+        s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
+        if ids.size == 0 or ids.min() < 0 or ids.max() >= side["vocabulary"]:
+            raise PhasorError(f"ids: expected at least one, all from 0 to {side['vocabulary'] - 1}")
+        if s["max_positions"] and ids.size > s["max_positions"]:
+            raise PhasorError(f"{ids.size} ids, the model allows {s['max_positions']}")
+        x = self.tensor(R.SOURCE if side["embedding_shared"] else stack, 0, R.EMBEDDING)[ids] * self.dtype.type(s["embedding_scale"])
+        if s["position"] == D.LEARNED:
+            x = x + self.tensor(stack, 0, R.POSITIONS)[:ids.size]
+        elif s["position"]:
+            x = x + sinusoid(self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]).astype(self.dtype)
+        return self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
+
+    def _run(self, ids: Sequence[int], memory: np.ndarray | None, name: str, inputs: int, stack: int) -> Trace:
+        s, trace = self.d[name], Trace()
+        x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs)
+        for index, weights in D.layers_of(s):
+            x = self.block(x, memory, index, stack, weights)
+            trace.residuals.append(x)
+        trace.output = self.norm(x, s["final_norm"], s["final_norm_eps"], stack, R.FINAL, R.FINAL_NORM)
+        return trace
+
+    def encode(self, ids: Sequence[int]) -> Trace:
+        """The encoder over S source ids."""
+        if "encoder" not in self.d:
+            raise PhasorError("this model is a decoder: there is nothing to encode")
+        return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER)
+
+    def decode(self, ids: Sequence[int], memory: np.ndarray | None = None) -> Trace:
+        """The decoder over T target ids, causal; memory (S, D) is the encoder's output."""
+        if "decoder" not in self.d:
+            raise PhasorError("this model is an encoder: it has no decoder")
+        if (memory is None) != (self.d["model"]["stack"] == D.DECODER):
+            raise PhasorError("an encoder-decoder needs a source, a decoder has none")
+        trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER)
+        if self.d["output"]["output"] == D.LOGITS:
+            trace.logits = self.logits(trace.output)
+        return trace
+
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        """y (T, D) -> (T, V)."""
+        o = self.d["output"]
+        if o["tied"] == D.TIED_OWN:
+            logits = self.linear(y, R.OUTPUT, 0, R.OUTPUT_WEIGHT)
+        else:
+            shared = o["tied"] == D.TIED_SOURCE or self.d["target"]["embedding_shared"]
+            stack = R.SOURCE if shared else R.TARGET
+            rounded = round_activations(y) if self.emulate and self._is_q8(stack, 0, R.EMBEDDING) else y
+            logits = rounded @ self.tensor(stack, 0, R.EMBEDDING).T
+            bias = self.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
+            logits = logits if bias is None else logits + bias
+        if o["scale"] != 1:
+            logits = logits * self.dtype.type(o["scale"])
+        return o["cap"] * np.tanh(logits / self.dtype.type(o["cap"])) if o["cap"] else logits
+
+    def greedy(self, source: Sequence[int] | None, most: int, prefix: Sequence[int] = (), exclude: Sequence[int] = ()) -> list[int]:
+        """The tutorial's loop: the whole prefix again at each step; ties to the lowest id. At most `most` new ids, an end id last.
+
+        exclude: ids that are never chosen. An encoder-decoder begins with its start token, which is not returned.
+        """
+        target = self.d["target"]
+        memory = self.encode(source).output if source is not None else None
+        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+        ids = list(prefix) or [start]
+        if ids == [None]:
+            raise PhasorError("an empty prompt, and the model has no start token")
+        made: list[int] = []
+        limit = self.d["decoder"]["max_positions"] or sys.maxsize
+        while len(made) < most and len(ids) <= limit:
+            row = self.decode(ids, memory).logits[-1].copy()
+            row[list(exclude)] = -np.inf
+            best = int(np.argmax(row))
+            if not made and not prefix and target["forced_first"] is not None:
+                best = target["forced_first"]
+            made.append(best)
+            ids.append(best)
+            if best in target["end"]:
+                break
+        return made
+
+
+def _refuse(d: dict) -> None:
+    """PhasorError, by name, for what the reference does not compute yet."""
+    for i, kind in enumerate(d["kinds"]):
+        if kind["score_order"]:
+            raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
+        if kind["parallel"] and kind["cross"]:
+            raise PhasorError(f"kind{i}.parallel: with cross-attention is not built yet")
+        if kind["window"] and d["model"]["stack"] != D.DECODER:
+            raise PhasorError(f"kind{i}.window: with an encoder is not built yet")
+
+
+# ---- Command line ----------------------------------------------------------------------------------------------------
+
+
+def parse_ids(text: str) -> list[int]:
+    """"1,2,3" as numbers."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected ids such as 1,2,3") from error
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The float64 forward pass of a .phasor file.")
+    parser.add_argument("model")
+    parser.add_argument("--source-ids", type=parse_ids)
+    parser.add_argument("--target-ids", type=parse_ids, default=[], help="the decoder's input; empty: its start token")
+    parser.add_argument("--greedy", type=int, metavar="N", help="continue with at most N new tokens")
+    parser.add_argument("--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses")
+    parser.add_argument("--exact", action="store_true", help="do not round the activations of q8 layers")
+    args = parser.parse_args(argv)
+    try:
+        model = Reference(PhasorFile(args.model), emulate=not args.exact)
+        if args.greedy is not None:
+            print(",".join(map(str, model.greedy(args.source_ids, args.greedy, args.target_ids, args.exclude))))
+            return 0
+        memory = None
+        if args.source_ids is not None:
+            memory = model.encode(args.source_ids).output
+            print(f"encoder output: {memory.shape[0]} x {memory.shape[1]}, largest {np.abs(memory).max():.6g}")
+        if "decoder" not in model.d:
+            return 0
+        target = model.d["target"]
+        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+        logits = model.decode(args.target_ids or [start], memory).logits
+        for position, row in enumerate(logits):
+            best = np.argsort(-row, kind="stable")[:5]
+            print(f"{position}: best {best[0]}; " + ", ".join(f"{i}: {row[i]:.6g}" for i in best))
+    except PhasorError as error:
+        print(f"reference: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

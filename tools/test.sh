@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# The stages behind `make test` and `make test-reference`: each prints one line, its output goes to build/test/NAME.log,
+# and a stage that fails shows the end of its log. All stages run; the last line is the sum.
+#   tools/test.sh [STAGE…]     default: every stage but reference
+# Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+make=${MAKE:-make}
+jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+logs=build/test
+mkdir -p "$logs"
+unset MAKEFLAGS MFLAGS MAKELEVEL
+passed=0 failed=0 failures=()
+
+# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1 failed").
+count() {  # LOG -> "passed failed"
+  sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
+    /^\[doctest\] test cases:/ { n = split($0, f, /[|:]/); for (i in f) { if (f[i] ~ /passed/) p += f[i] + 0; if (f[i] ~ /failed/) q += f[i] + 0 } next }
+    /^(=+ )?[0-9]+ (passed|failed|error|errors|skipped|deselected|warning|warnings|xfailed|xpassed).* in [0-9.]+s/ ||
+    /^[a-z0-9 -]+: [0-9]+ passed, [0-9]+ failed$/ {
+      line = $0; sub(/^[^:0-9]*: /, "", line); gsub(/[=,]/, " ", line); n = split(line, w, / +/)
+      for (i = 2; i <= n; ++i) { if (w[i] == "passed") p += w[i-1]; if (w[i] == "failed" || w[i] ~ /^errors?$/) q += w[i-1] }
+    }
+    END { print p + 0, q + 0 }'
+}
+
+stage() {  # NAME COMMAND…
+  local name=$1 log start rc p q; shift
+  log=$logs/$name.log start=$SECONDS
+  "$@" >"$log" 2>&1 </dev/null; rc=$?
+  read -r p q < <(count "$log")
+  # A stage without a closing line of its own counts as one test.
+  if [ "$p" = 0 ] && [ "$q" = 0 ]; then if [ $rc = 0 ]; then p=1; else q=1; fi; fi
+  if [ $rc != 0 ] && [ "$q" = 0 ]; then q=1; fi
+  passed=$((passed + p)) failed=$((failed + q))
+  if [ $rc = 0 ] && [ "$q" = 0 ]; then
+    printf '%-12s ok    %4d passed             %4d s\n' "$name" "$p" $((SECONDS - start))
+  else
+    printf '%-12s FAIL  %4d passed, %4d failed %4d s   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$log"
+    tail -n 40 "$log" | sed 's/^/    | /'
+    failures+=("$name")
+  fi
+  return 0
+}
+
+mk() { "$make" -j"$jobs" "$@"; }
+tests_in() { "build/$1phasor-tests"; }
+
+do_install()   { bash tools/install.sh build test; }
+do_python()    { mk .venv/ready; }
+do_build()     { mk WERROR=1 tests; }
+do_unit()      { build/phasor-tests; }
+do_example()   { mk WERROR=1 test-c; }
+do_pytest()    { .venv/bin/python -m pytest -q tests/python; }
+do_check()     { mk WERROR=1 check; }
+do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
+do_scalar()    { mk WERROR=1 config=scalar tests && build/scalar/phasor-tests; }
+do_hashes()    { mk WERROR=1 test-hashes; }
+do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
+do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
+do_baremetal() { mk WERROR=1 test-baremetal; }
+do_reference() { mk .venv-reference/ready && mk all && .venv-reference/bin/python -m pytest -q tests/reference; }
+
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf baremetal)
+for s in "${stages[@]}"; do
+  stage "$s" "do_$s"
+  # Without the tools or the build nothing that follows means anything.
+  case $s in install|python|build) [ ${#failures[@]} = 0 ] || break ;; esac
+done
+echo "$passed passed, $failed failed in $SECONDS s${failures:+ (${failures[*]})}"
+printf '%s %s\n' "$passed" "$failed" > "$logs/totals"
+[ ${#failures[@]} = 0 ]
