@@ -114,7 +114,7 @@ ROOMS := format kernels model runtime decode api
 -include src/kernels/levels.mk
 
 ALL_LEVELS := scalar $(LEVELS_$(ARCH))
-LEVELS     := $(if $(filter scalar,$(config)),scalar,$(ALL_LEVELS))
+LEVELS     := $(filter $(if $(filter scalar,$(config)),scalar,$(ALL_LEVELS)),$(patsubst src/kernels/level_%.cpp,%,$(wildcard src/kernels/level_*.cpp)))
 # A level's own flags, and those of its processor family.
 level_flags = $(filter-out -Werror,$(KERNEL_FLAGS)) $(or $(FLAGS_$1_$(ARCH)),$(FLAGS_$1))
 LEVEL_DEFINES := $(patsubst %,-DPHASOR_LEVEL_%,$(filter-out scalar,$(LEVELS)))

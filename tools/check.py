@@ -48,7 +48,7 @@ PUBLIC = {"phasor.h", "phasor.hpp"}
 NO_PUBLIC = {"kernels"}  # arrays and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
     "array", "atomic", "cassert", "assert.h", "cfloat", "cfenv", "cinttypes", "climits", "cmath", "cstdarg", "cstddef", "cstdint",
-    "cstring", "limits", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
+    "cstring", "float.h", "limits", "limits.h", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
 }
 INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h", "emmintrin.h", "xmmintrin.h", "cpuid.h"}
 # Besides memcpy and friends: what a compiler puts in by itself.
