@@ -48,11 +48,12 @@ PUBLIC = {"phasor.h", "phasor.hpp"}
 NO_PUBLIC = {"kernels"}  # arrays and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
     "array", "atomic", "cassert", "assert.h", "cfloat", "cfenv", "cinttypes", "climits", "cmath", "cstdarg", "cstddef", "cstdint",
-    "cstring", "limits", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
+    "cstring", "float.h", "limits", "limits.h", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
 }
 INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h", "emmintrin.h", "xmmintrin.h", "cpuid.h"}
 # Besides memcpy and friends: what a compiler puts in by itself.
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
+WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
 COMPILER = re.compile(r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
                       r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*")
 
@@ -217,7 +218,9 @@ def check_imports(args):
     all_symbols = symbols(args)
     defined = {n for _, k, n in all_symbols if k not in "Uwv"}
     wanted = sorted({(m, n) for m, k, n in all_symbols if k in "Uwv" and n not in defined})
-    problems = [f"{m} imports {n}" for m, n in wanted if n not in IMPORTS and not COMPILER.fullmatch(n)]
+    weak = {n for _, k, n in all_symbols if k in "wv"}
+    problems = [f"{m} imports {n}" for m, n in wanted
+                if n not in IMPORTS and not (n in WEAK and n in weak) and not COMPILER.fullmatch(n)]
     return problems_to(problems, ", ".join(sorted({n for _, n in wanted})) or "none")
 
 
@@ -270,7 +273,7 @@ def check_recursion(_):
     with tempfile.TemporaryDirectory() as d:
         commands = []
         for i, p in enumerate(portable_files()):
-            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-DPHASOR_SCALAR_ONLY", "-fcallgraph-info", f"-I{ROOT}/include",
+            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fcallgraph-info", f"-I{ROOT}/include",
                              "-o", f"{d}/{i}.o", "-c", str(p)])
         problems_to(compile_all(commands), "")
         for ci in Path(d).glob("*.ci"):
@@ -292,7 +295,7 @@ def check_recursion(_):
 
 def check_freestanding(args):
     files = portable_files()
-    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-DPHASOR_SCALAR_ONLY",
+    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only",
                  f"-I{ROOT}/include", str(p.relative_to(ROOT))] for p in files]
     os.chdir(ROOT)
     return problems_to(compile_all(commands), f"{len(files)} files")
