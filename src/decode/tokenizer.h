@@ -40,8 +40,7 @@ struct Tokenizer {
   std::uint32_t unused;                 // how many pieces are of type unused
   std::uint32_t longest_user;           // bytes of the longest user-defined piece, 0 when there is none
   std::uint32_t user_first[8];          // bit b: some user-defined piece begins with byte b
-  bool shadowed;                        // a reserved piece has the same text as another piece
-  float lowest_score, highest_score;    // of the normal pieces (unigram)
+  float lowest_score;                   // of the normal pieces (unigram)
 };
 
 // Checks a whole section and binds it.
