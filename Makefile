@@ -110,7 +110,7 @@ LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-st
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels model runtime decode api
+ROOMS := format kernels text model runtime decode api
 -include src/kernels/levels.mk
 
 ALL_LEVELS := scalar $(LEVELS_$(ARCH))

@@ -6,8 +6,8 @@
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once, completely and in
 // linear time; after that encoding needs only the caller's scratch, whose size is known before the text is.
 // Includes nothing but three freestanding headers. Never does I/O.
-#ifndef PHASOR_DECODE_TOKENIZER_H_
-#define PHASOR_DECODE_TOKENIZER_H_
+#ifndef PHASOR_TEXT_TOKENIZER_H_
+#define PHASOR_TEXT_TOKENIZER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -120,4 +120,4 @@ constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
 
 }  // namespace phasor
 
-#endif  // PHASOR_DECODE_TOKENIZER_H_
+#endif  // PHASOR_TEXT_TOKENIZER_H_
