@@ -8,7 +8,8 @@
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
 # A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
-# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
+# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has beside scalar and with what flags each is
+# compiled; kernels.cpp gets -DPHASOR_LEVEL_NAME for each of them.
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -87,11 +88,8 @@ OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer
 OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPTIMISE := $(OPTIMISE_$(config))
 
-# 32-bit ARM: the first floating-point unit with a fused multiply-add.
-ifeq ($(ARCH),arm)
-  MACHINE := -march=armv7-a+neon-vfpv4 -mfloat-abi=hard -Wno-psabi
-endif
-ifeq ($(ARCH),aarch64)
+# gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
+ifneq ($(filter arm aarch64,$(ARCH)),)
   ifeq ($(IS_CLANG),)
     MACHINE := -Wno-psabi
   endif
@@ -115,18 +113,17 @@ DEPEND    = -MMD -MP -MF $(@:.o=.d)
 ROOMS := format kernels model runtime decode api
 -include src/kernels/levels.mk
 
-ifeq ($(config),scalar)
-  LEVELS := scalar
-  CXX_CORE += -DPHASOR_SCALAR_ONLY
-else
-  LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
-endif
+ALL_LEVELS := scalar $(LEVELS_$(ARCH))
+LEVELS     := $(filter $(if $(filter scalar,$(config)),scalar,$(ALL_LEVELS)),$(patsubst src/kernels/level_%.cpp,%,$(wildcard src/kernels/level_*.cpp)))
+# A level's own flags, and those of its processor family.
+level_flags = $(filter-out -Werror,$(KERNEL_FLAGS)) $(or $(FLAGS_$1_$(ARCH)),$(FLAGS_$1))
+LEVEL_DEFINES := $(patsubst %,-DPHASOR_LEVEL_%,$(filter-out scalar,$(LEVELS)))
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
 CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
 CLI_SRC   := $(wildcard src/cli/*.cpp)
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/test_*.cpp)
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp)
 TOOL_SRC  := $(filter-out $(TEST_SRC),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard tests/c/*.c)
 
@@ -165,14 +162,16 @@ $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(LIBRARY)
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
 	$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
-# A level's file is compiled for its own instruction set; level_NAME.o gets LEVEL_FLAGS_NAME.
-level_of = $(if $(findstring src/kernels/level_,$1),$(patsubst level_%,%,$(basename $(notdir $1))))
+# A level's file is compiled for its own instruction set, and only those files see xsimd.
 $(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/src/kernels/%.o: src/kernels/%.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CORE) $(LEVEL_DEFINES) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -198,7 +197,7 @@ $(HEADERS)/doctest:
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
-	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(LEVEL_FLAGS_$l);)')
+	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
 $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:
@@ -206,6 +205,8 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
+VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
+VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
 define PKGCONFIG
 prefix=$(PREFIX)
 libdir=$${prefix}/lib
@@ -213,7 +214,7 @@ includedir=$${prefix}/include
 
 Name: phasor
 Description: Transformer inference from one flat file, in one block of memory
-Version: $(shell sed -n 's/^\#define PHASOR_VERSION_TEXT "\(.*\)"/\1/p' include/phasor.h src/api/*.cpp src/layout.h 2>/dev/null | head -1 | grep . || echo 0.1.0)
+Version: $(VERSION)
 Libs: -L$${libdir} -lphasor
 Cflags: -I$${includedir}
 endef
@@ -234,9 +235,9 @@ distclean: clean
 	rm -rf .venv .venv-reference .venv-bench
 
 help:
-	@sed -n '3,11s/^# \{0,2\}//p' Makefile
+	@sed -n 's/^#: //p' Makefile
 	@echo
-	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+	@sed -n '3,8s/^# *//p' Makefile
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences

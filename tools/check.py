@@ -11,14 +11,17 @@ imports       the core's objects import memcpy, memmove, memset, memcmp, each ot
 constructors  no static constructors in the core's objects
 globals       no writable data in the core's objects
 levels        no inline function is compiled for an instruction set and left where the linker may take it for all
+recursion     no function of the core calls itself, directly or through others (gcc's call graph)
 freestanding  each of the core's files compiles without a hosted C++ library
 c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
 paths         no path of somebody's machine in a tracked file or in the library
 """
 import argparse
+import collections
 import concurrent.futures
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,11 +48,12 @@ PUBLIC = {"phasor.h", "phasor.hpp"}
 NO_PUBLIC = {"kernels"}  # arrays and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
     "array", "atomic", "cassert", "assert.h", "cfloat", "cfenv", "cinttypes", "climits", "cmath", "cstdarg", "cstddef", "cstdint",
-    "cstring", "limits", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
+    "cstring", "float.h", "limits", "limits.h", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
 }
 INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h", "emmintrin.h", "xmmintrin.h", "cpuid.h"}
 # Besides memcpy and friends: what a compiler puts in by itself.
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
+WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
 COMPILER = re.compile(r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
                       r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*")
 
@@ -214,7 +218,9 @@ def check_imports(args):
     all_symbols = symbols(args)
     defined = {n for _, k, n in all_symbols if k not in "Uwv"}
     wanted = sorted({(m, n) for m, k, n in all_symbols if k in "Uwv" and n not in defined})
-    problems = [f"{m} imports {n}" for m, n in wanted if n not in IMPORTS and not COMPILER.fullmatch(n)]
+    weak = {n for _, k, n in all_symbols if k in "wv"}
+    problems = [f"{m} imports {n}" for m, n in wanted
+                if n not in IMPORTS and not (n in WEAK and n in weak) and not COMPILER.fullmatch(n)]
     return problems_to(problems, ", ".join(sorted({n for _, n in wanted})) or "none")
 
 
@@ -250,12 +256,46 @@ def check_levels(args):
 def compile_all(commands):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         results = pool.map(lambda c: (c, subprocess.run(c, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)), commands)
-    return [f"{c[-1]}: {(r.stderr.strip().splitlines() or ['?'])[0]}" for c, r in results if r.returncode]
+    def first(text):
+        lines = text.strip().splitlines() or ["?"]
+        return next((line for line in lines if "error:" in line), lines[0])
+    return [f"{Path(c[-1]).name}: {first(r.stderr)}" for c, r in results if r.returncode]
+
+
+def portable_files():
+    return [p for p in core_files() if p.suffix == ".cpp" and (not p.name.startswith("level_") or p.name == "level_scalar.cpp")]
+
+
+def check_recursion(_):
+    if not shutil.which("g++"):
+        return "skipped: needs g++"
+    calls = collections.defaultdict(set)
+    with tempfile.TemporaryDirectory() as d:
+        commands = []
+        for i, p in enumerate(portable_files()):
+            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fcallgraph-info", f"-I{ROOT}/include",
+                             "-o", f"{d}/{i}.o", "-c", str(p)])
+        problems_to(compile_all(commands), "")
+        for ci in Path(d).glob("*.ci"):
+            for a, b in re.findall(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()):
+                calls[a].add(b)
+    # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches itself.
+    problems = []
+    for start in sorted(calls):
+        seen, todo = set(), list(calls[start])
+        while todo:
+            f = todo.pop()
+            if f not in seen:
+                seen.add(f)
+                todo += calls.get(f, ())
+        if start in seen:
+            problems.append(demangle([start.rsplit(":", 1)[-1]]).popitem()[1])
+    return problems_to(problems, f"{len(calls)} callers; calls through pointers are not seen")
 
 
 def check_freestanding(args):
-    files = [p for p in core_files() if p.suffix == ".cpp" and (not p.name.startswith("level_") or p.name == "level_scalar.cpp")]
-    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-DPHASOR_SCALAR_ONLY",
+    files = portable_files()
+    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only",
                  f"-I{ROOT}/include", str(p.relative_to(ROOT))] for p in files]
     os.chdir(ROOT)
     return problems_to(compile_all(commands), f"{len(files)} files")

@@ -32,7 +32,7 @@ void attend_queries(const Work& w, float* out, size_t ldo, const float* q, size_
     most = ends[i] > most ? ends[i] : most;
     same = same && ends[i] == ends[0];
   }
-  w.k->scores(w.scores, ld, q, ldq, count, w.keys, panels_of(most), w.h->width);
+  w.k->scores(w.scores, ld, q, ldq, count, w.keys, static_cast<size_t>(panels_of(most)), w.h->width);
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
     inverse[i] = weigh(w, w.scores + i * ld, ends[i]);

@@ -68,7 +68,8 @@ class Pass {
     const uint64_t bytes = panel_bytes(l.weight.type, in->cols);
     const float* bias = m_.floats(l.bias);
     const uint32_t bias_rows = l.bias.rows;
-    const uint64_t groups = groups_of(in->cols);
+    const size_t groups = static_cast<size_t>(groups_of(in->cols));
+    const size_t ld_out = static_cast<size_t>(ldy), ld_in = static_cast<size_t>(in->ld);
     int8_t* q = s_.part<int8_t>(kPartQuantised);
     float* scales = reinterpret_cast<float*>(q + uint64_t(p_.chunk) * p_.groups * kGroup);
     int32_t* sums = reinterpret_cast<int32_t*>(scales + uint64_t(p_.chunk) * p_.groups);
@@ -84,12 +85,12 @@ class Pass {
       const uint32_t at = first + begin, row = at * static_cast<uint32_t>(kLanes);
       const float* part_bias = bias != nullptr && row < bias_rows ? bias + row : nullptr;
       const uint32_t bias_n = part_bias == nullptr ? 0 : bias_rows - row;
-      float* out = y + uint64_t(begin) * kLanes;
+      float* out = y + size_t{begin} * kLanes;
       const unsigned char* part = w + at * bytes;
       if (q8)
-        k_.linear_q8(out, ldy, q, scales, sums, in->count, part, part_bias, bias_n, end - begin, groups);
+        k_.linear_q8(out, ld_out, q, scales, sums, in->count, part, part_bias, bias_n, end - begin, groups);
       else
-        k_.linear_f32(out, ldy, in->x, in->ld, in->count, reinterpret_cast<const float*>(part), part_bias, bias_n, end - begin, in->cols);
+        k_.linear_f32(out, ld_out, in->x, ld_in, in->count, reinterpret_cast<const float*>(part), part_bias, bias_n, end - begin, in->cols);
     });
   }
   void linear(float* y, uint64_t ldy, LinearInput in, const Linear& l) { linear(y, ldy, &in, l, 0, l.weight.panels); }
