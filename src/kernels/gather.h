@@ -13,4 +13,7 @@ float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 // sin and cos of position·inv_freq, reduced and evaluated in double by the project's own code (1.10), rounded to f32.
 void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept;
 
+// sin and cos of x in double, own reduction and series, no C library. |x| ≤ 2^31, else NaN; absolute error below 2^-52.
+void sin_cos(double x, double* s, double* c) noexcept;
+
 }  // namespace phasor

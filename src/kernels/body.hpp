@@ -1,0 +1,391 @@
+// The kernels' bodies for the vector levels: templates over a Level, which says
+//   using Arch                    the xsimd architecture
+//   struct Tiles                  how many rows and panels a micro-kernel takes at once
+//   half16(p)                     16 f16 values to f32
+//   struct Int8                   the exact dot product of 16 outputs by 4 activations (int8_*.hpp)
+// level_scalar.cpp says in plain loops what each of them computes.
+#pragma once
+#include "functions.hpp"
+#include "kernels.h"
+#include "simd.hpp"
+
+namespace phasor {
+namespace {
+
+template <class L>
+struct Body {
+  using A = typename L::Arch;
+  using V = v16<A>;
+  using T = typename L::Tiles;
+
+  // acc (R, P) from +0, or stored with the bias. `at`: the first output of the tile.
+  template <int R, int P>
+  static PHASOR_INLINE void store_tile(float* y, size_t ldy, V (&acc)[R][P], const float* bias, size_t bias_n, size_t at) {
+    times<P>(PHASOR_EACH(p) {
+      const size_t o = at + p.value * kLanes;
+      if (bias != nullptr && o + kLanes <= bias_n) {
+        const V b = V::load(bias + o);
+        times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
+      } else if (bias != nullptr && o < bias_n) {
+        times<R>(PHASOR_EACH(r) {
+          float* out = y + r.value * ldy + o;
+          acc[r.value][p.value].store(out);
+          for (size_t i = 0; o + i < bias_n; ++i) out[i] = out[i] + bias[o + i];
+        });
+      } else {
+        times<R>(PHASOR_EACH(r) { acc[r.value][p.value].store(y + r.value * ldy + o); });
+      }
+    });
+  }
+
+  // R rows by P panels, each [K][16].
+  template <int R, int P>
+  static PHASOR_INLINE void chains(V (&acc)[R][P], const float* x, size_t ldx, const float* const (&w)[P], size_t cols) {
+    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
+    for (size_t k = 0; k < cols; ++k) {
+      V wk[P];
+      times<P>(PHASOR_EACH(p) { wk[p.value] = V::load(w[p.value] + k * kLanes); });
+      times<R>(PHASOR_EACH(r) {
+        const V xk = V::set(x[r.value * ldx + k]);
+        times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = fma(xk, wk[p.value], acc[r.value][p.value]); });
+      });
+    }
+  }
+
+  // All rows by P panels from `at` on: R rows at a time, the rest by halves.
+  template <int R, int P>
+  static void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
+                          const float* bias, size_t bias_n, size_t at, size_t cols) {
+    size_t r = 0;
+    for (; r + R <= rows; r += R) {
+      V acc[R][P];
+      chains<R, P>(acc, x + r * ldx, ldx, w, cols);
+      store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
+    }
+    if constexpr (R > 1)
+      if (r < rows) linear_rows<R / 2, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, cols);
+  }
+  // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
+  template <int R, int P, class Panel>
+  static void linear_panels(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, Panel panel, const float* bias,
+                            size_t bias_n, size_t first, size_t panels, size_t cols) {
+    size_t p = first;
+    for (; p + P <= panels; p += P) {
+      const float* w[P];
+      for (int i = 0; i < P; ++i) w[i] = panel(p + static_cast<size_t>(i));
+      linear_rows<R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, cols);
+    }
+    if constexpr (P > 1)
+      if (p < panels) linear_panels<R, P / 2>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
+  }
+
+  static void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
+                         size_t bias_n, size_t panels, size_t cols) {
+    const auto panel = [=](size_t p) { return w + p * kLanes * cols; };
+    if (rows == 1)
+      linear_panels<1, T::kOneRow>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+    else
+      linear_panels<T::kRows, T::kPanels>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
+  }
+
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
+                     size_t pages, size_t width) {
+    const auto panel = [=](size_t p) { return k_pages[p]; };
+    if (rows == 1)
+      linear_panels<1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
+    else
+      linear_panels<T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+  }
+
+  // R rows by D blocks of 16 of the value's width, from `at` on; n of the last block's lanes are written.
+  template <int R, int D>
+  static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const float* const* v_pages,
+                       size_t ldv, size_t at, size_t first, size_t end, size_t n) {
+    V acc[R][D];
+    times<R>(PHASOR_EACH(r) { times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = V::set(0.0f); }); });
+    for (size_t t = first; t < end;) {
+      const size_t stop = t / kLanes * kLanes + kLanes < end ? t / kLanes * kLanes + kLanes : end;
+      const float* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
+      for (; t < stop; ++t, v += ldv) {
+        V vt[D];
+        times<D>(PHASOR_EACH(d) { vt[d.value] = V::load(v + d.value * kLanes); });
+        times<R>(PHASOR_EACH(r) {
+          const V et = V::set(e[r.value * lde + t]);
+          times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = fma(et, vt[d.value], acc[r.value][d.value]); });
+        });
+      }
+    }
+    times<R>(PHASOR_EACH(r) {
+      const V f = V::set(inv[r.value]);
+      times<D>(PHASOR_EACH(d) {
+        float* o = out + r.value * ldo + at + d.value * kLanes;
+        const V y = acc[r.value][d.value] * f;
+        if (d.value == D - 1 && n != kLanes)
+          store_part<A>(o, y, n);
+        else
+          y.store(o);
+      });
+    });
+  }
+  template <int R, int D>
+  static void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                       const float* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
+    size_t r = 0;
+    for (; r + R <= rows; r += R)
+      mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, first, end, n);
+    if constexpr (R > 1)
+      if (r < rows)
+        mix_rows<R / 2, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, first, end, n);
+  }
+  template <int R, int D>
+  static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                         const float* const* v_pages, size_t at, size_t first, size_t end, size_t width) {
+    const size_t ldv = round_up(width, kLanes), step = D * kLanes;
+    for (; at + step <= ldv; at += step)
+      mix_rows<R, D>(out, ldo, e, lde, inv, rows, v_pages, ldv, at, first, end,
+                     at + step <= width ? kLanes : kLanes - (ldv - width));
+    if constexpr (D > 1)
+      if (at < ldv) mix_blocks<R, D / 2>(out, ldo, e, lde, inv, rows, v_pages, at, first, end, width);
+  }
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const float* const* v_pages, size_t first, size_t end, size_t width) {
+    if (rows == 1)
+      mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, first, end, width);
+    else
+      mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, first, end, width);
+  }
+
+  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
+      const size_t n = cols - first;
+      const V a = n >= kLanes ? V::load(x + first) : load_part<A>(x + first, n);
+      const V b = n >= kGroup   ? V::load(x + first + kLanes)
+                  : n > kLanes ? load_part<A>(x + first + kLanes, n - kLanes)
+                               : V::set(0.0f);
+      const float amax = largest_lane<A>(larger(abs(a), abs(b)));
+      const bool zero = amax < 0x1p-80f;
+      const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
+      alignas(64) int32_t t[kGroup];
+      rounded(t, (zero ? V::set(0.0f) : a * inv) + round);
+      rounded(t + kLanes, (zero ? V::set(0.0f) : b * inv) + round);
+      int32_t total = 0;
+      for (size_t i = 0; i < kGroup; ++i) {
+        const int32_t v = t[i] < -127 ? -127 : t[i] > 127 ? 127 : t[i];
+        q[i] = static_cast<int8_t>(v);
+        total += v;
+      }
+      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
+      *sum++ = total;
+    }
+  }
+  static PHASOR_INLINE void rounded(int32_t* t, V x) {
+    using I = typename V::I;
+    times<V::N>(PHASOR_EACH(i) {
+      (as_int<A>(x.v[i.value]) - I(static_cast<int32_t>(bits_of(kRound)))).store_unaligned(t + i.value * V::W);
+    });
+  }
+
+  using Int8 = typename L::Int8;
+  template <int R, int P>
+  static PHASOR_INLINE void q8_tile(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum,
+                                    const unsigned char* w, size_t bytes, size_t plane, size_t groups) {
+    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
+    for (size_t g = 0; g < groups; ++g) {
+      typename Int8::Sum sum[R][P];
+      times<R>(PHASOR_EACH(r) {
+        const typename Int8::Sum start = Int8::start(xsum[r.value * groups + g]);
+        times<P>(PHASOR_EACH(p) { sum[r.value][p.value] = start; });
+      });
+      const unsigned char* wg = w + plane + g * (kLanes * kGroup);
+      times<8 / Int8::kSteps>(PHASOR_EACH(j) {
+        typename Int8::Weights wj[P];
+        times<P>(PHASOR_EACH(p) { wj[p.value] = Int8::weights(wg + p.value * bytes + j.value * Int8::kSteps * 64); });
+        times<R>(PHASOR_EACH(r) {
+          const typename Int8::Values x = Int8::values(xq + (r.value * groups + g) * kGroup + j.value * Int8::kSteps * 4);
+          times<P>(PHASOR_EACH(p) { Int8::dot(sum[r.value][p.value], wj[p.value], x); });
+        });
+      });
+      V sw[P];
+      times<P>(PHASOR_EACH(p) { sw[p.value] = L::half16(w + p.value * bytes + g * (kLanes * 2)); });
+      times<R>(PHASOR_EACH(r) {
+        const V sx = V::set(xs[r.value * groups + g]);
+        times<P>(PHASOR_EACH(p) {
+          acc[r.value][p.value] = fma(Int8::to_float(sum[r.value][p.value]), sx * sw[p.value], acc[r.value][p.value]);
+        });
+      });
+    }
+  }
+  template <int R, int P>
+  static void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                      const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
+                      size_t groups) {
+    size_t r = 0;
+    for (; r + R <= rows; r += R) {
+      V acc[R][P];
+      q8_tile<R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w, bytes, plane, groups);
+      store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
+    }
+    if constexpr (R > 1)
+      if (r < rows)
+        q8_rows<R / 2, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
+                          bytes, plane, bias, bias_n, at, groups);
+  }
+  template <int R, int P>
+  static void q8_panels(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                        const unsigned char* w, const float* bias, size_t bias_n, size_t first, size_t panels,
+                        size_t groups) {
+    const size_t plane = scale_plane_bytes(groups * kLanes), bytes = plane + groups * kLanes * kGroup;
+    size_t p = first;
+    for (; p + P <= panels; p += P)
+      q8_rows<R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups);
+    if constexpr (P > 1)
+      if (p < panels) q8_panels<R, P / 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, p, panels, groups);
+  }
+  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                        const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {
+    const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    if (rows == 1)
+      q8_panels<1, T::kOneRowInt8>(y, ldy, xq, xs, xsum, 1, bytes, bias, bias_n, 0, panels, groups);
+    else
+      q8_panels<T::kRowsInt8, T::kPanelsInt8>(y, ldy, xq, xs, xsum, rows, bytes, bias, bias_n, 0, panels, groups);
+  }
+
+  // y = f(y), 16 at a time; the tail's absent lanes are +0 and dropped.
+  template <class F>
+  static PHASOR_INLINE void each(float* y, size_t n, F f) {
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) f(V::load(y + i), i, kLanes).store(y + i);
+    if (i < n) store_part<A>(y + i, f(load_part<A>(y + i, n - i), i, n - i), n - i);
+  }
+  static PHASOR_INLINE V load(const float* p, size_t n) { return n == kLanes ? V::load(p) : load_part<A>(p, n); }
+
+  static float softmax(float* s, size_t first, size_t end) {
+    if (first >= end) return 0.0f;
+    const size_t begin = first / kLanes * kLanes, stop = round_up(end, kLanes);
+    for (size_t i = begin; i < first; ++i) s[i] = -kInfinity;
+    for (size_t i = end; i < stop; ++i) s[i] = -kInfinity;
+    V m = V::load(s + begin);
+    for (size_t i = begin + kLanes; i < stop; i += kLanes) m = larger(m, V::load(s + i));
+    const V largest = V::set(largest_lane<A>(m));
+    V sum = V::set(0.0f);
+    for (size_t i = begin; i < stop; i += kLanes) {
+      const V e = exp_not_positive(V::load(s + i) - largest);
+      sum = sum + e;
+      e.store(s + i);
+    }
+    for (size_t i = begin; i < first; ++i) s[i] = 0.0f;  // they are 0 already unless a key is NaN or all are −inf
+    for (size_t i = end; i < stop; ++i) s[i] = 0.0f;
+    return 1.0f / tree<A>(sum);
+  }
+
+  // y = (x − mean)·r scaled by g and shifted by b, for both norms.
+  static PHASOR_INLINE void normed(float* y, const float* x, const float* g, const float* b, size_t n, V mean, V r,
+                                   bool centred) {
+    for (size_t i = 0; i < n; i += kLanes) {
+      const size_t m = n - i < kLanes ? n - i : kLanes;
+      const V xi = load(x + i, m), z = (centred ? xi - mean : xi) * r, gi = load(g + i, m);
+      const V out = b != nullptr ? fma(z, gi, load(b + i, m)) : z * gi;
+      if (m == kLanes)
+        out.store(y + i);
+      else
+        store_part<A>(y + i, out, m);
+    }
+  }
+  static float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+    V sum = V::set(0.0f), squares = sum;
+    for (size_t i = 0; i < n; i += kLanes) sum = sum + load(x + i, n - i < kLanes ? n - i : kLanes);
+    const float mean = tree<A>(sum) / float_of_size(n);
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      const V d = V::load(x + i) - V::set(mean);
+      squares = fma(d, d, squares);
+    }
+    if (i < n) {  // an absent lane is mean − mean
+      alignas(64) float t[16];
+      V::set(mean).store(t);
+      for (size_t j = i; j < n; ++j) t[j - i] = x[j];
+      const V d = V::load(t) - V::set(mean);
+      squares = fma(d, d, squares);
+    }
+    const float square = tree<A>(squares) / float_of_size(n);
+    normed(y, x, g, b, n, V::set(mean), V::set(1.0f / sqrt1(square + eps)), true);
+    return square;
+  }
+  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+    V squares = V::set(0.0f);
+    for (size_t i = 0; i < n; i += kLanes) {
+      const V xi = load(x + i, n - i < kLanes ? n - i : kLanes);
+      squares = fma(xi, xi, squares);
+    }
+    const float square = tree<A>(squares) / float_of_size(n);
+    normed(y, x, g, b, n, V::set(0.0f), V::set(1.0f / sqrt1(square + eps)), false);
+    return square;
+  }
+
+  static void add(float* y, const float* x, size_t n) {
+    each(y, n, [=](V v, size_t i, size_t m) { return v + load(x + i, m); });
+  }
+  static void mul(float* y, const float* x, size_t n) {
+    each(y, n, [=](V v, size_t i, size_t m) { return v * load(x + i, m); });
+  }
+  static void scale(float* y, const float* x, size_t n, float s) {
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) (V::load(x + i) * V::set(s)).store(y + i);
+    if (i < n) store_part<A>(y + i, load_part<A>(x + i, n - i) * V::set(s), n - i);
+  }
+  static void relu(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return relu_of(v); });
+  }
+  static void gelu_erf(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return gelu_erf_of(v); });
+  }
+  static void gelu_tanh(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return gelu_tanh_of(v); });
+  }
+  static void silu(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return silu_of(v); });
+  }
+  static void soft_cap(float* y, size_t n, float cap) {
+    const V c = V::set(cap), inv = V::set(1.0f / cap);
+    each(y, n, [=](V v, size_t, size_t) { return c * tanh_of(v * inv); });
+  }
+  static void exp_all(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return exp_of(v); });
+  }
+  static void log_all(float* y, size_t n) {
+    each(y, n, [](V v, size_t, size_t) { return log_of(v); });
+  }
+
+  // The largest of all lanes, then the first place that holds it: two passes without an index in the vectors.
+  static size_t argmax(const float* x, size_t n, float* largest) {
+    const V zero = V::set(0.0f), one = V::set(1.0f);
+    V m = V::set(-kInfinity), numbers = one;  // a lane of `numbers` becomes 0 at a NaN
+    for (size_t i = 0; i < n; i += kLanes) {
+      const size_t rest = n - i;
+      V v = load(x + i, rest < kLanes ? rest : kLanes);
+      numbers = where_gt(V::set(kInfinity), v, numbers, where_gt(v, zero, numbers, zero));
+      if (rest >= kLanes) m = larger(m, v);
+    }
+    float best = largest_lane<A>(m);
+    alignas(64) float ok[16];
+    numbers.store(ok);
+    for (size_t i = 0; i < kLanes; ++i)
+      if (!(ok[i] > 0.0f)) {
+        *largest = __builtin_nanf("");
+        return n;
+      }
+    for (size_t i = n / kLanes * kLanes; i < n; ++i) best = x[i] > best ? x[i] : best;
+    size_t at = 0;
+    while (!(x[at] >= best)) ++at;
+    *largest = x[at];
+    return at;
+  }
+
+  static constexpr Kernels table(const char* name) {
+    return {name, linear_f32, quantize_row, linear_q8, scores, softmax,   mix,  layer_norm, rms_norm, add,
+            scale, mul,       relu,         gelu_erf,  gelu_tanh, silu, soft_cap, argmax,     exp_all,  log_all};
+  }
+};
+
+}  // namespace
+}  // namespace phasor

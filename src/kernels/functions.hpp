@@ -1,0 +1,143 @@
+// exp, log, tanh, erf and the activations made of them, in f32: templates over a vector type V (v1 or v16), so that
+// every level evaluates the same expression with the same roundings.
+// The coefficients are this project's own minimax fits (Lawson-weighted least squares on Chebyshev nodes, rounded to f32 from
+// the lowest power up, the rest refitted after each rounding). The errors stated are the largest over all floats, in units in
+// the last place of the correctly rounded result; tests/cpp/test_functions.cpp measures them.
+#pragma once
+#include "scalar_math.h"
+
+namespace phasor {
+namespace {
+
+constexpr float kRound = 12582912.0f;            // 1.5·2^23: adding it rounds to an integer, ties to even, below 2^22
+constexpr float kLog2e = 0x1.715476p+0f;
+constexpr float kLn2 = 0x1.62e430p-1f, kLn2Low = -0x1.05c610p-29f;  // ln 2 = kLn2 + kLn2Low + 2^-57
+constexpr float kInfinity = __builtin_inff();
+
+// e^r − 1 for |r| ≤ ½ln 2, relative error 2^-28 of e^r.
+template <class V>
+PHASOR_INLINE V exp_core(V r) {
+  V q = fma(V::set(0x1.6a4744p-10f), r, V::set(0x1.1239a2p-7f));
+  q = fma(q, r, V::set(0x1.5558b6p-5f));
+  q = fma(q, r, V::set(0x1.555492p-3f));
+  q = fma(q, r, V::set(0x1.fffffcp-2f));
+  return fma(r * r, q, r);
+}
+
+// e^x for x ≤ 0 (softmax); 0 below −64 (1.12). The same bits as exp_of, with one scaling less.
+template <class V>
+PHASOR_INLINE V exp_not_positive(V x) {
+  const V t = fma(x, V::set(kLog2e), V::set(kRound)), n = t - V::set(kRound);
+  V r = fma(n, V::set(-kLn2), x);
+  r = fma(n, V::set(-kLn2Low), r);
+  const V y = (exp_core(r) + V::set(1.0f)) * pow2_of_rounded(t);
+  return where_gt(V::set(-64.0f), x, V::set(0.0f), y);
+}
+
+// e^x; 0 below −64 (1.12), +inf from 88.7229 on. The scale 2^n is applied in two exact steps, since n may be 128.
+template <class V>
+PHASOR_INLINE V exp_of(V x) {
+  const V c = where_gt(x, V::set(89.0f), V::set(89.0f), x);
+  const V n = fma(c, V::set(kLog2e), V::set(kRound)) - V::set(kRound);
+  V r = fma(n, V::set(-kLn2), c);
+  r = fma(n, V::set(-kLn2Low), r);
+  const V t1 = fma(n, V::set(0.5f), V::set(kRound)), t2 = (n - (t1 - V::set(kRound))) + V::set(kRound);
+  const V y = (exp_core(r) + V::set(1.0f)) * pow2_of_rounded(t1) * pow2_of_rounded(t2);
+  return where_gt(V::set(-64.0f), x, V::set(0.0f), y);
+}
+
+// Natural logarithm. 0 gives −inf, x < 0 gives NaN, subnormals are exact inputs.
+template <class V>
+PHASOR_INLINE V log_of(V x) {
+  const V tiny = V::set(0x1p-126f);
+  const V up = where_gt(tiny, x, x * V::set(0x1p24f), x);
+  V m = x, e = x;
+  split(up, m, e);
+  e = where_gt(tiny, x, e - V::set(24.0f), e);
+  const V f = m - V::set(1.0f), z = f * f;
+  V p = fma(V::set(-0x1.420384p-4f), f, V::set(0x1.07d7b8p-3f));
+  p = fma(p, f, V::set(-0x1.0cdf2cp-3f));
+  p = fma(p, f, V::set(0x1.226d02p-3f));
+  p = fma(p, f, V::set(-0x1.547890p-3f));
+  p = fma(p, f, V::set(0x1.99a5aap-3f));
+  p = fma(p, f, V::set(-0x1.000220p-2f));
+  p = fma(p, f, V::set(0x1.55554ap-2f));
+  V y = p * (f * z);
+  y = fma(e, V::set(kLn2Low), y);
+  y = fma(V::set(-0.5f), z, y) + f;
+  y = fma(e, V::set(kLn2), y);
+  y = where_gt(x, V::set(FLT_MAX), x, y);
+  const V bad = where_gt(V::set(0.0f), x, V::set(__builtin_nanf("")), V::set(-kInfinity)) + x * V::set(0.0f);  // NaN stays
+  return where_gt(x, V::set(0.0f), y, bad);
+}
+
+// tanh |x| = t / (t + 2) with t = e^{2|x|} − 1, which does not cancel for small x; 1 from 9.02 on.
+template <class V>
+PHASOR_INLINE V tanh_of(V x) {
+  V a = abs(x);
+  a = where_gt(a, V::set(9.25f), V::set(9.25f), a);
+  a = a + a;
+  const V t = fma(a, V::set(kLog2e), V::set(kRound)), n = t - V::set(kRound), s = pow2_of_rounded(t);
+  V r = fma(n, V::set(-kLn2), a);
+  r = fma(n, V::set(-kLn2Low), r);
+  // As exp_core, but fitted for a small relative error of e^r − 1 itself (2^-26).
+  V q = fma(V::set(0x1.6d66aep-10f), r, V::set(0x1.1227c2p-7f));
+  q = fma(q, r, V::set(0x1.5554d2p-5f));
+  q = fma(q, r, V::set(0x1.5554b0p-3f));
+  q = fma(q, r, V::set(0.5f));
+  const V m = fma(s, fma(r * r, q, r), s - V::set(1.0f));
+  return copysign(m / (m + V::set(2.0f)), x);
+}
+
+// erf: x + x·P(x²) up to 1; above, 1 − exp(−Q(x)) with Q a fit of −ln erfc, exact to 2^-35 of erf; 1 from 4 on.
+template <class V>
+PHASOR_INLINE V erf_of(V x) {
+  const V a = abs(x);
+  const V z = x * x;
+  V p = fma(V::set(0x1.4c344ep-14f), z, V::set(-0x1.a50b0ep-11f));
+  p = fma(p, z, V::set(0x1.542e10p-8f));
+  p = fma(p, z, V::set(-0x1.b7fe90p-6f));
+  p = fma(p, z, V::set(0x1.ce2d50p-4f));
+  p = fma(p, z, V::set(-0x1.812740p-2f));
+  p = fma(p, z, V::set(0x1.06eba8p-3f));
+  const V small = fma(x, p, x);
+  const V b = where_gt(a, V::set(4.0f), V::set(4.0f), a);
+  V q = fma(V::set(0x1.6bddb2p-16f), b, V::set(-0x1.cecaacp-12f));
+  q = fma(q, b, V::set(0x1.138e30p-8f));
+  q = fma(q, b, V::set(-0x1.9d03ecp-6f));
+  q = fma(q, b, V::set(0x1.bc1564p-4f));
+  q = fma(q, b, V::set(0x1.443560p-1f));
+  q = fma(q, b, V::set(0x1.212c0ep+0f));
+  q = fma(q, b, V::set(-0x1.8a5954p-13f));
+  const V large = copysign(V::set(1.0f) - exp_not_positive(V::set(0.0f) - q), x);
+  return where_gt(a, V::set(1.0f), large, small);
+}
+
+// x·½(1 + erf(x/√2)); 0 below −12 (1.12), where the exact value is under 2^-100.
+template <class V>
+PHASOR_INLINE V gelu_erf_of(V x) {
+  const V y = (V::set(0.5f) * x) * (V::set(1.0f) + erf_of(x * V::set(0x1.6a09e6p-1f)));
+  return where_gt(V::set(-12.0f), x, V::set(0.0f), y);
+}
+
+// ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³): the second form does not cancel for negative x.
+template <class V>
+PHASOR_INLINE V gelu_tanh_of(V x) {
+  const V minus_2u = x * fma(x * x, V::set(-0x1.2444f2p-4f), V::set(-0x1.988454p+0f));
+  return where_gt(V::set(-12.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(minus_2u)));
+}
+
+// x·sigmoid(x); 0 below −64 (1.12).
+template <class V>
+PHASOR_INLINE V silu_of(V x) {
+  return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
+}
+
+// max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and clears the other.)
+template <class V>
+PHASOR_INLINE V relu_of(V x) {
+  return where_gt(V::set(0.0f), x, V::set(0.0f), x + V::set(0.0f));
+}
+
+}  // namespace
+}  // namespace phasor

@@ -1,0 +1,112 @@
+// Rows of tables to f32, f16 to f32, and sin and cos: plain code, one version for every level.
+// Includes the layout and nothing of the machine; needs double arithmetic (in software on small Cortex-M).
+#include "gather.h"
+
+#include "scalar_math.h"
+
+namespace phasor {
+namespace {
+
+// π/2 in three parts of 22 bits, so that their products with a 31-bit integer are exact, and the rest (2^-122).
+constexpr double kPio2[4] = {0x1.921fb00000000p+0, 0x1.5110b00000000p-22, 0x1.1846980000000p-44, 0x1.3198a2e037073p-69};
+constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+constexpr double kRoundDouble = 0x1.8p52;  // adding it rounds to an integer below 2^51, whose low bits it then holds
+
+// s + the error of a + b (Knuth 1969): hi + lo becomes hi + lo + b, with lo collecting what hi cannot hold.
+PHASOR_INLINE void add_to(double& hi, double& lo, double b) {
+  const double s = hi + b, t = s - hi;
+  lo += (hi - (s - t)) + (b - t);
+  hi = s;
+}
+
+}  // namespace
+
+float widen_f16(uint16_t h) noexcept {
+  const uint32_t sign = (h & 0x8000u) << 16, body = h & 0x7fffu;
+  if (body >= 0x7c00u) return float_of(sign | 0x7f800000u | (body & 0x3ffu) << 13);
+  if (body >= 0x0400u) return float_of(sign | ((body << 13) + (112u << 23)));
+  // A subnormal is body·2^-24; both are exact in f32, and never subnormal there.
+  const float x = static_cast<float>(body) * 0x1p-24f;
+  return sign != 0 ? -x : x;
+}
+
+void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept {
+  const unsigned char* p = static_cast<const unsigned char*>(data);
+  const bool panels = layout == Layout::panel16;
+  const size_t o = row % kLanes;
+  if (panels) p += static_cast<size_t>(panel_bytes(type, cols)) * (row / kLanes);
+  if (type == Type::f32) {
+    if (!panels) {
+      __builtin_memcpy(y, p + row * cols * 4, cols * 4);
+      return;
+    }
+    for (size_t k = 0; k < cols; ++k) __builtin_memcpy(y + k, p + panel_index_f32(o, k) * 4, 4);
+    return;
+  }
+  if (type == Type::f16 && !panels) {
+    for (size_t k = 0; k < cols; ++k) {
+      uint16_t h;
+      __builtin_memcpy(&h, p + (row * cols + k) * 2, 2);
+      y[k] = widen_f16(h);
+    }
+    return;
+  }
+  // q8: the scale of each group, then its values.
+  const size_t groups = static_cast<size_t>(groups_of(cols));
+  const size_t plane = static_cast<size_t>(scale_plane_bytes((panels ? kLanes : rows) * groups));
+  float scale = 0.0f;
+  for (size_t k = 0; k < cols; ++k) {
+    if (k % kGroup == 0) {
+      uint16_t h;
+      const size_t g = k / kGroup;
+      __builtin_memcpy(&h, p + (panels ? g * kLanes + o : row * groups + g) * 2, 2);
+      scale = widen_f16(h);
+    }
+    const size_t at = panels ? panel_index_q8(o, k) : row * groups * kGroup + k;
+    y[k] = scale * static_cast<float>(static_cast<int8_t>(p[plane + at]));
+  }
+}
+
+// Reduction by Cody and Waite (1980) with a second word for what the first cannot hold; then Taylor's series on
+// |r| ≤ π/4, whose first omitted term is below 2^-60. Absolute error under 2^-52 for |x| ≤ 2^31; not a number beyond.
+void sin_cos(double x, double* s, double* c) noexcept {
+  if (!(x <= 0x1p31 && x >= -0x1p31)) {
+    *s = *c = __builtin_nan("");
+    return;
+  }
+  const double t = x * kTwoOverPi + kRoundDouble, n = t - kRoundDouble;
+  uint64_t quadrant;
+  __builtin_memcpy(&quadrant, &t, 8);
+  double hi = x, lo = 0.0;
+  for (double part : kPio2) add_to(hi, lo, -(n * part));
+  const double r = hi + lo, rest = (hi - r) + lo;
+  const double z = r * r;
+  static const double sin_terms[] = {1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
+                                     1.0 / 362880,          -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
+  static const double cos_terms[] = {-1.0 / 6402373705728000, 1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
+                                     -1.0 / 3628800,          1.0 / 40320,          -1.0 / 720,         1.0 / 24};
+  double sp = 0.0, cp = 0.0;
+  for (double term : sin_terms) sp = sp * z + term;
+  for (double term : cos_terms) cp = cp * z + term;
+  // sin(r + rest) and cos(r + rest), first order in rest.
+  const double sr = r + (sp * z * r + rest * (1.0 - 0.5 * z));
+  const double cr = 1.0 - (0.5 * z - (cp * z * z - rest * r));
+  const bool swap = (quadrant & 1u) != 0;
+  const double a = swap ? cr : sr, b = swap ? sr : cr;
+  *s = (quadrant & 2u) != 0 ? -a : a;
+  *c = ((quadrant + 1) & 2u) != 0 ? -b : b;
+}
+
+void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept {
+  for (size_t i = 0; i < n; ++i) {
+    uint64_t u = 0;  // little-endian, unaligned
+    for (size_t b = 8; b-- != 0;) u = u << 8 | inv_freq_f64[8 * i + b];
+    double f, sd, cd;
+    __builtin_memcpy(&f, &u, 8);
+    sin_cos(static_cast<double>(position) * f, &sd, &cd);
+    s[i] = static_cast<float>(sd);
+    c[i] = static_cast<float>(cd);
+  }
+}
+
+}  // namespace phasor

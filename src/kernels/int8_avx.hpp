@@ -1,0 +1,70 @@
+// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned bytes times sign(x, w), so that the
+// pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
+// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4).
+#pragma once
+#include "simd.hpp"
+
+namespace phasor {
+namespace {
+
+struct Int8Avx2 {
+  static constexpr int kSteps = 1;
+  struct Sum {
+    __m256i v[2];
+  };
+  struct Weights {
+    __m256i v[2], size[2];
+  };
+  using Values = __m256i;
+  static PHASOR_INLINE Sum start(int32_t) { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
+    return {{a, b}, {_mm256_abs_epi8(a), _mm256_abs_epi8(b)}};
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return _mm256_set1_epi32(four);
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    times<2>(PHASOR_EACH(i) {
+      const __m256i pairs = _mm256_maddubs_epi16(w.size[i.value], _mm256_sign_epi8(x, w.v[i.value]));
+      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
+    });
+  }
+  static PHASOR_INLINE auto to_float(const Sum& s) {
+    using V = v16<xsimd::fma3<xsimd::avx2>>;
+    return V{{V::B(_mm256_cvtepi32_ps(s.v[0])), V::B(_mm256_cvtepi32_ps(s.v[1]))}};
+  }
+};
+
+#if defined(__AVXVNNI__)
+struct Int8AvxVnni : Int8Avx2 {
+  struct Weights {
+    __m256i v[2];
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    const __m256i s = _mm256_set1_epi32(-128 * sum);
+    return {{s, s}};
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    const __m256i flip = _mm256_set1_epi8(-128);
+    return {{_mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), flip),
+             _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)), flip)}};
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    times<2>(PHASOR_EACH(i) { s.v[i.value] = _mm256_dpbusd_avx_epi32(s.v[i.value], w.v[i.value], x); });
+  }
+};
+#endif
+
+PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
+  using V = v16<xsimd::fma3<xsimd::avx2>>;
+  return {{V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))),
+           V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16))))}};
+}
+
+}  // namespace
+}  // namespace phasor

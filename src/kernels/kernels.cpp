@@ -1,0 +1,187 @@
+// Which levels this build has and this processor runs, the floating-point mode, and the self-check of the arithmetic.
+// Imports nothing: the processor is asked directly (getauxval, on Linux for ARM, is a weak reference).
+// A build with -DPHASOR_SCALAR_ONLY, and every bare-metal one without NEON, has the scalar level alone.
+#include "kernels.h"
+
+#include "scalar_math.h"
+#if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
+#define PHASOR_X86_LEVELS 1
+#include <cpuid.h>
+#elif defined(__aarch64__) && !defined(PHASOR_SCALAR_ONLY)
+#define PHASOR_AARCH64_LEVELS 1
+#elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'A'
+#define PHASOR_ARM_LEVELS 1
+#endif
+
+namespace phasor {
+
+// Which of these exist is decided below and in levels.mk, in the same words.
+extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512vnni, kernels_neon,
+    kernels_dotprod;
+
+#if defined(__linux__) && (defined(PHASOR_AARCH64_LEVELS) || defined(PHASOR_ARM_LEVELS))
+extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
+#endif
+
+namespace {
+
+#if defined(PHASOR_X86_LEVELS)
+// What the processor has and the operating system saves (Intel SDM 1, 13.3 and 14.3: OSXSAVE, then XCR0).
+struct Features {
+  bool avx2, avxvnni, avx512, avx512vnni;
+};
+Features features() {
+  unsigned a = 0, b = 0, c = 0, d = 0, b7 = 0, c7 = 0, a71 = 0;
+  Features f = {};
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return f;
+  const unsigned leaf1 = c;
+  if ((leaf1 >> 27 & 1u) == 0) return f;  // OSXSAVE
+  unsigned xcr0, high;
+  __asm__("xgetbv" : "=a"(xcr0), "=d"(high) : "c"(0));
+  unsigned sub = 0;
+  if (__get_cpuid_count(7, 0, &sub, &b7, &c7, &d) == 0) return f;
+  if (sub >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
+  const bool avx = (xcr0 & 6u) == 6u && (leaf1 >> 28 & 1u) != 0;
+  f.avx2 = avx && (b7 >> 5 & 1u) != 0 && (leaf1 >> 12 & 1u) != 0 && (leaf1 >> 29 & 1u) != 0;  // with FMA and F16C
+  f.avxvnni = f.avx2 && (a71 >> 4 & 1u) != 0;
+  const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F, DQ, CD, BW, VL
+  f.avx512 = f.avx2 && (xcr0 & 0xe6u) == 0xe6u && (b7 & wanted) == wanted;
+  f.avx512vnni = f.avx512 && (c7 >> 11 & 1u) != 0;
+  return f;
+}
+#endif
+
+bool same(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) {
+    ++a;
+    ++b;
+  }
+  return *a == *b;
+}
+
+}  // namespace
+
+size_t kernels_available(const Kernels* out[8]) noexcept {
+  size_t n = 0;
+#if defined(PHASOR_X86_LEVELS)
+  const Features has = features();
+  if (has.avx512vnni) out[n++] = &kernels_avx512vnni;
+  if (has.avx512) out[n++] = &kernels_avx512;
+  if (has.avxvnni) out[n++] = &kernels_avxvnni;
+  if (has.avx2) out[n++] = &kernels_avx2;
+  out[n++] = &kernels_sse2;
+#elif defined(PHASOR_AARCH64_LEVELS)
+#if defined(__ARM_FEATURE_DOTPROD)
+  out[n++] = &kernels_dotprod;
+#elif defined(__linux__)
+  if (getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0) out[n++] = &kernels_dotprod;  // AT_HWCAP, HWCAP_ASIMDDP
+#endif
+  out[n++] = &kernels_neon;
+#elif defined(PHASOR_ARM_LEVELS)
+#if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
+  out[n++] = &kernels_neon;
+#elif defined(__linux__)
+  if (getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u) out[n++] = &kernels_neon;  // NEON and VFPv4
+#endif
+#endif
+  out[n++] = &kernels_scalar;
+  return n;
+}
+
+const Kernels* kernels_by_name(const char* name) noexcept {
+  const Kernels* all[8];
+  const size_t n = kernels_available(all);
+  if (name == nullptr || same(name, "auto")) return all[0];
+  for (size_t i = 0; i < n; ++i)
+    if (same(name, all[i]->name)) return all[i];
+  return nullptr;
+}
+
+// The mode registers: round to nearest, no flushing, no traps. What else is in them is given back unchanged.
+uint64_t fp_mode_enter() noexcept {
+#if defined(__SSE2__)
+  const uint32_t before = _mm_getcsr();
+  _mm_setcsr(0x1f80u);
+  return before;
+#elif defined(__aarch64__)
+  uint64_t before;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  const uint64_t mode = before & ~(0x7c80000ull | 0x9f00ull);  // FZ16, RMode, FZ, DN and AHP; the traps
+  __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory");
+  return before;
+#elif defined(__arm__) && defined(__ARM_FP) && !defined(__SOFTFP__)
+  uint32_t before;
+  __asm__ volatile("vmrs %0, fpscr" : "=r"(before));
+  __asm__ volatile("vmsr fpscr, %0" ::"r"(before & ~0x7c09f00u & ~0x370000u) : "memory");  // AHP DN FZ RMode, traps, Len Stride
+  return before;
+#elif defined(__riscv_flen)
+  uint32_t before;
+  __asm__ volatile("fsrmi %0, 0" : "=r"(before)::"memory");
+  return before;
+#else
+  return 0;
+#endif
+}
+
+void fp_mode_leave(uint64_t before) noexcept {
+#if defined(__SSE2__)
+  _mm_setcsr(static_cast<uint32_t>(before));
+#elif defined(__aarch64__)
+  __asm__ volatile("msr fpcr, %0" ::"r"(before) : "memory");
+#elif defined(__arm__) && defined(__ARM_FP) && !defined(__SOFTFP__)
+  __asm__ volatile("vmsr fpscr, %0" ::"r"(static_cast<uint32_t>(before)) : "memory");
+#elif defined(__riscv_flen)
+  __asm__ volatile("fsrm %0" ::"r"(static_cast<uint32_t>(before)) : "memory");
+#else
+  static_cast<void>(before);
+#endif
+}
+
+bool arithmetic_is_sound(const Kernels& k) noexcept {
+  // Fused: (1 + 2^-12)² − (1 + 2^-11) is 2^-24 when the product is not rounded, else 0; all 16 outputs of a row.
+  alignas(64) float w[32], y[16], x[2] = {-1.0f, 1.0f + 0x1p-12f};
+  for (size_t i = 0; i < 16; ++i) {
+    w[i] = 1.0f + 0x1p-11f;
+    w[16 + i] = x[1];
+  }
+  k.linear_f32(y, 16, x, 2, 1, w, nullptr, 0, 1, 2);
+  for (float v : y)
+    if (v != 0x1p-24f) return false;
+  // The sum 1 + 2^-24 is a tie: to even, whatever the mode was. Then a little more than the tie: up.
+  for (size_t i = 0; i < 16; ++i) {
+    y[i] = 1.0f;
+    w[i] = i % 2 == 0 ? 0x1p-24f : 0x1.000002p-24f;
+  }
+  k.add(y, w, 16);
+  for (size_t i = 0; i < 16; ++i)
+    if (y[i] != (i % 2 == 0 ? 1.0f : 1.0f + 0x1p-23f)) return false;
+#if !(defined(__arm__) && defined(__ARM_NEON))  // ARMv7's NEON always flushes: the one documented exception
+  for (size_t i = 0; i < 16; ++i) w[i] = 0x1p-126f;
+  k.scale(y, w, 16, 0.5f);
+  for (float v : y)
+    if (bits_of(v) != 0x00400000u) return false;
+#endif
+  // Division and square root: {1, −1, …} scaled by 3 has mean 0 and variance 9; with eps = −6 they give 1/√3. The vectors'
+  // own division is in SiLU.
+  for (size_t i = 0; i < 16; ++i) {
+    w[i] = i % 2 == 0 ? 3.0f : -3.0f;
+    w[16 + i] = 1.0f;
+    y[i] = 1.0f;
+  }
+  k.layer_norm(y, w, w + 16, nullptr, 16, -6.0f);
+  for (size_t i = 0; i < 16; ++i)
+    if (bits_of(y[i]) != (i % 2 == 0 ? 0x3fddb3d7u : 0xbfddb3d7u)) return false;
+  for (size_t i = 0; i < 16; ++i) y[i] = 1.0f;
+  k.silu(y, 16);
+  for (float v : y)
+    if (bits_of(v) != 0x3f3b26a8u) return false;
+  // Conversion and rounding: 127·{1, ½/127 (a tie, to 0), 1.5/127 (a tie, to 2), …}.
+  float in[4] = {127.0f, 0.5f, 1.5f, -2.5f}, scale;
+  int8_t q[32];
+  int32_t sum;
+  k.quantize_row(q, &scale, &sum, in, 4);
+  return q[0] == 127 && q[1] == 0 && q[2] == 2 && q[3] == -2 && q[31] == 0 && sum == 127 &&
+         bits_of(scale) == bits_of(127.0f * 0x1.020408p-7f);
+}
+
+}  // namespace phasor

@@ -1,0 +1,24 @@
+// AVX2 with FMA and F16C. Flags: -mavx2 -mfma -mf16c
+#include "body.hpp"
+#include "int8_avx.hpp"
+
+namespace phasor {
+namespace {
+
+struct Level {
+  using Arch = xsimd::fma3<xsimd::avx2>;
+  using Int8 = Int8Avx2;
+  // 16 registers, 2 a panel: 6 rows by 1 panel leaves 12 accumulators, 2 weights, 1 broadcast.
+  struct Tiles {
+    static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
+    static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
+  };
+  static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
+};
+
+}  // namespace
+
+extern const Kernels kernels_avx2;
+const Kernels kernels_avx2 = Body<Level>::table("avx2");
+
+}  // namespace phasor

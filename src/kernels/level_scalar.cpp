@@ -1,0 +1,195 @@
+// The scalar level: the kernels as plain loops, in every build, the twin that all other levels are tested against.
+// Read this file to know what a kernel computes; the vector levels (body.hpp) compute the same bits.
+// Flags: none beyond the target's own.
+#include "functions.hpp"
+#include "gather.h"
+#include "kernels.h"
+
+namespace phasor {
+namespace {
+
+// The fixed tree over 16 lanes: distance 8, 4, 2, 1.
+float tree(float* t) {
+  for (size_t half = 8; half != 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) t[i] = t[i] + t[i + half];
+  return t[0];
+}
+
+// Chains of one row and one panel: 16 outputs, k ascending.
+void chains(float* acc, const float* x, const float* w, size_t cols) {
+  for (size_t i = 0; i < kLanes; ++i) acc[i] = 0.0f;
+  for (size_t k = 0; k < cols; ++k)
+    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(x[k], w[k * kLanes + i], acc[i]);
+}
+
+void store_with_bias(float* y, const float* acc, const float* bias, size_t bias_n, size_t at) {
+  for (size_t i = 0; i < kLanes; ++i) y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
+}
+
+void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
+                size_t bias_n, size_t panels, size_t cols) {
+  float acc[kLanes];
+  for (size_t p = 0; p < panels; ++p)
+    for (size_t r = 0; r < rows; ++r) {
+      chains(acc, x + r * ldx, w + p * kLanes * cols, cols);
+      store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+    }
+}
+
+void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+  for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
+    const size_t n = cols - first < kGroup ? cols - first : kGroup;
+    float amax = 0.0f;
+    for (size_t i = 0; i < n; ++i) {
+      const float a = abs(v1{x[first + i]}).x;
+      amax = a > amax ? a : amax;
+    }
+    const bool zero = amax < 0x1p-80f;
+    const float inv = zero ? 0.0f : 127.0f / amax;
+    int32_t total = 0;
+    for (size_t i = 0; i < kGroup; ++i) {
+      const float t = (i < n && !zero ? x[first + i] * inv : 0.0f) + kRound;
+      int32_t v = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
+      v = v < -127 ? -127 : v > 127 ? 127 : v;
+      q[i] = static_cast<int8_t>(v);
+      total += v;
+    }
+    *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
+    *sum++ = total;
+  }
+}
+
+void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*, size_t rows, const void* w,
+               const float* bias, size_t bias_n, size_t panels, size_t groups) {
+  const size_t plane = scale_plane_bytes(groups * kLanes), bytes = plane + groups * kLanes * kGroup;
+  for (size_t p = 0; p < panels; ++p) {
+    const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
+    for (size_t r = 0; r < rows; ++r) {
+      float acc[kLanes] = {};
+      for (size_t g = 0; g < groups; ++g) {
+        const int8_t* x = xq + (r * groups + g) * kGroup;
+        const int8_t* v = reinterpret_cast<const int8_t*>(panel + plane) + g * kLanes * kGroup;
+        int32_t isum[kLanes] = {};
+        for (size_t j = 0; j < kGroup / 4; ++j)
+          for (size_t i = 0; i < kLanes; ++i)
+            for (size_t c = 0; c < 4; ++c) isum[i] += x[4 * j + c] * v[j * 64 + i * 4 + c];
+        for (size_t i = 0; i < kLanes; ++i) {
+          uint16_t half;
+          __builtin_memcpy(&half, panel + (g * kLanes + i) * 2, 2);
+          acc[i] = fma1(static_cast<float>(isum[i]), xs[r * groups + g] * widen_f16(half), acc[i]);
+        }
+      }
+      store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+    }
+  }
+}
+
+void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t pages,
+            size_t width) {
+  for (size_t p = 0; p < pages; ++p)
+    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, k_pages[p], width);
+}
+
+float softmax(float* s, size_t first, size_t end) {
+  if (first >= end) return 0.0f;
+  float largest = s[first];
+  for (size_t t = first; t < end; ++t) largest = s[t] > largest ? s[t] : largest;
+  float lanes[kLanes] = {};
+  for (size_t t = first / kLanes * kLanes; t < round_up(end, kLanes); ++t) {
+    s[t] = t >= first && t < end ? exp_not_positive(v1{s[t] - largest}).x : 0.0f;
+    lanes[t % kLanes] = lanes[t % kLanes] + s[t];
+  }
+  return 1.0f / tree(lanes);
+}
+
+void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
+         size_t first, size_t end, size_t width) {
+  const size_t ldv = round_up(width, kLanes);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t d = 0; d < width; ++d) {
+      float acc = 0.0f;
+      for (size_t t = first; t < end; ++t)
+        acc = fma1(e[r * lde + t], v_pages[t / kLanes][t % kLanes * ldv + d], acc);
+      out[r * ldo + d] = acc * inv[r];
+    }
+}
+
+float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + x[i];
+  const float mean = tree(lanes) / float_of_size(n);
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = 0.0f;
+  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i] - mean, x[i] - mean, lanes[i % kLanes]);
+  const float square = tree(lanes) / float_of_size(n);
+  const float r = 1.0f / sqrt1(square + eps);
+  for (size_t i = 0; i < n; ++i) {
+    const float z = (x[i] - mean) * r;
+    y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
+  }
+  return square;
+}
+
+float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
+  const float square = tree(lanes) / float_of_size(n);
+  const float r = 1.0f / sqrt1(square + eps);
+  for (size_t i = 0; i < n; ++i) {
+    const float z = x[i] * r;
+    y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
+  }
+  return square;
+}
+
+void add(float* y, const float* x, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = y[i] + x[i];
+}
+void scale(float* y, const float* x, size_t n, float s) {
+  for (size_t i = 0; i < n; ++i) y[i] = x[i] * s;
+}
+void mul(float* y, const float* x, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = y[i] * x[i];
+}
+void relu(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = relu_of(v1{y[i]}).x;
+}
+void gelu_erf(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = gelu_erf_of(v1{y[i]}).x;
+}
+void gelu_tanh(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = gelu_tanh_of(v1{y[i]}).x;
+}
+void silu(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = silu_of(v1{y[i]}).x;
+}
+void soft_cap(float* y, size_t n, float cap) {
+  const float inv = 1.0f / cap;
+  for (size_t i = 0; i < n; ++i) y[i] = cap * tanh_of(v1{y[i] * inv}).x;
+}
+
+size_t argmax(const float* x, size_t n, float* largest) {
+  size_t best = 0;
+  bool nan = false;
+  for (size_t i = 0; i < n; ++i) {
+    nan = nan || x[i] != x[i];
+    if (x[i] > x[best]) best = i;
+  }
+  *largest = nan ? __builtin_nanf("") : x[best];
+  return nan ? n : best;
+}
+
+void exp_all(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = exp_of(v1{y[i]}).x;
+}
+void log_all(float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = log_of(v1{y[i]}).x;
+}
+
+}  // namespace
+
+extern const Kernels kernels_scalar = {
+    "scalar", linear_f32, quantize_row, linear_q8, scores, softmax,  mix,      layer_norm, rms_norm, add,
+    scale,    mul,        relu,         gelu_erf,  gelu_tanh, silu,   soft_cap, argmax,     exp_all,  log_all,
+};
+
+}  // namespace phasor

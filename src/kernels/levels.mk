@@ -1,0 +1,23 @@
+# The levels of each processor family, and the flags that each level's file gets beside those of the core.
+# kernels.cpp chooses among the same levels at run time.
+LEVELS_x86_64  := scalar sse2 avx2 avxvnni avx512 avx512vnni
+LEVELS_aarch64 := scalar neon dotprod
+LEVELS_arm     := scalar neon
+LEVELS_riscv64 := scalar
+
+# Optimised in every configuration: at -O0 the compiler emits xsimd's functions out of line, and the linker could give one
+# level another level's copy.
+LEVEL_FLAGS_scalar  := -O3
+LEVEL_FLAGS_sse2    := -O3 -msse2
+LEVEL_FLAGS_avx2    := -O3 -mavx2 -mfma -mf16c
+LEVEL_FLAGS_avxvnni := -O3 -mavx2 -mfma -mf16c -mavxvnni
+LEVEL_FLAGS_avx512  := -O3 -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+# gcc 12 warns falsely of uninitialised variables inside its own avx512fintrin.h.
+LEVEL_FLAGS_avx512  += -Wno-uninitialized -Wno-maybe-uninitialized
+LEVEL_FLAGS_avx512vnni := $(LEVEL_FLAGS_avx512) -mavx512vnni
+ifeq ($(ARCH),arm)
+  LEVEL_FLAGS_neon  := -O3 -march=armv7-a+neon-vfpv4 -mfp16-format=ieee
+else
+  LEVEL_FLAGS_neon  := -O3
+endif
+LEVEL_FLAGS_dotprod := -O3 -march=armv8.2-a+dotprod

@@ -1,0 +1,190 @@
+// The one file that wraps xsimd: v16<A>, a virtual vector of 16 floats made of 1, 2 or 4 registers of architecture A, and
+// what xsimd leaves inexact put right: its fma is not fused on AVX-512 (8.1) nor where there is no unit, its division on
+// ARM is an estimate. Works with xsimd 8.1 and newer. Only level_*.cpp include it; all of it is in an anonymous
+// namespace, since those files are compiled for different instruction sets and the linker must not merge their copies.
+#pragma once
+#include <xsimd/xsimd.hpp>
+
+#include "../layout.h"
+#include "scalar_math.h"
+
+namespace phasor {
+namespace {
+
+// f(0), f(1), … f(N − 1) with the index as a constant, unrolled before the optimiser runs, so that arrays of registers
+// stay in registers at any optimisation level that inlines.
+template <int I>
+struct Index {
+  static constexpr int value = I;
+};
+template <int N, class F>
+PHASOR_INLINE void times(F&& f) {
+  if constexpr (N > 0) {
+    times<N - 1>(f);
+    f(Index<N - 1>{});
+  }
+}
+#define PHASOR_EACH(i) [&](auto i) __attribute__((always_inline))
+
+template <class A>
+struct v16 {
+  using B = xsimd::batch<float, A>;
+  using I = xsimd::batch<int32_t, A>;
+  static constexpr int W = static_cast<int>(B::size);  // floats in a register
+  static constexpr int N = 16 / W;                     // registers
+  B v[N];
+
+  static PHASOR_INLINE v16 set(float s) {
+    v16 r;
+    const B b(s);
+    times<N>(PHASOR_EACH(i) { r.v[i.value] = b; });
+    return r;
+  }
+  static PHASOR_INLINE v16 load(const float* p) {
+    v16 r;
+    times<N>(PHASOR_EACH(i) { r.v[i.value] = B::load_unaligned(p + i.value * W); });
+    return r;
+  }
+  PHASOR_INLINE void store(float* p) const {
+    times<N>(PHASOR_EACH(i) { v[i.value].store_unaligned(p + i.value * W); });
+  }
+};
+
+template <class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
+#if XSIMD_VERSION_MAJOR >= 11
+  return xsimd::bitwise_cast<int32_t>(x);
+#else
+  return xsimd::bitwise_cast<xsimd::batch<int32_t, A>>(x);
+#endif
+}
+template <class A>
+PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x) {
+#if XSIMD_VERSION_MAJOR >= 11
+  return xsimd::bitwise_cast<float>(x);
+#else
+  return xsimd::bitwise_cast<xsimd::batch<float, A>>(x);
+#endif
+}
+
+#if defined(__SSE2__) && !defined(__FMA__)
+// fma1 of scalar_math.h, two lanes at a time.
+PHASOR_INLINE __m128d fma_odd(__m128d a, __m128d b, __m128d c) {
+  const __m128d p = _mm_mul_pd(a, b), s = _mm_add_pd(p, c), t = _mm_sub_pd(s, p);
+  const __m128d e = _mm_add_pd(_mm_sub_pd(p, _mm_sub_pd(s, t)), _mm_sub_pd(c, t));
+  const __m128d size = _mm_andnot_pd(_mm_set1_pd(-0.0), e);
+  const __m128i inexact = _mm_srli_epi64(_mm_castpd_si128(_mm_cmpgt_pd(size, _mm_setzero_pd())), 63);
+  const __m128i away = _mm_and_si128(_mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(e, s)), 63), inexact);
+  return _mm_castsi128_pd(_mm_or_si128(_mm_sub_epi64(_mm_castpd_si128(s), away), inexact));
+}
+#endif
+
+template <class A>
+PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a, const xsimd::batch<float, A>& b,
+                                           const xsimd::batch<float, A>& c) {
+#if defined(__AVX512F__)
+  return xsimd::batch<float, A>(_mm512_fmadd_ps(a, b, c));
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  return xsimd::fma(a, b, c);
+#elif defined(__SSE2__)
+  const __m128 x = a, y = b, z = c;
+  const __m128d low = fma_odd(_mm_cvtps_pd(x), _mm_cvtps_pd(y), _mm_cvtps_pd(z));
+  const __m128d high = fma_odd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y)),
+                               _mm_cvtps_pd(_mm_movehl_ps(z, z)));
+  return xsimd::batch<float, A>(_mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high)));
+#else
+#error "phasor: a vector level needs a fused multiply-add (ARM: -mfpu=neon-vfpv4)"
+#endif
+}
+
+template <class A>
+PHASOR_INLINE xsimd::batch<float, A> divided(const xsimd::batch<float, A>& a, const xsimd::batch<float, A>& b) {
+#if defined(__aarch64__)
+  return xsimd::batch<float, A>(vdivq_f32(a, b));
+#elif defined(__arm__)
+  alignas(16) float x[4], y[4];  // VFP divides exactly; NEON has only an estimate
+  a.store_aligned(x);
+  b.store_aligned(y);
+  for (int i = 0; i < 4; ++i) x[i] = x[i] / y[i];
+  return xsimd::batch<float, A>::load_aligned(x);
+#else
+  return a / b;
+#endif
+}
+
+// The operations of v1 in scalar_math.h.
+#define PHASOR_LANEWISE(head, expression)                                 \
+  template <class A>                                                      \
+  PHASOR_INLINE v16<A> head {                                             \
+    v16<A> r;                                                             \
+    times<v16<A>::N>(PHASOR_EACH(at) {                                    \
+      constexpr int i = decltype(at)::value;                              \
+      r.v[i] = expression;                                                \
+    });                                                                   \
+    return r;                                                             \
+  }
+PHASOR_LANEWISE(operator+(v16<A> a, v16<A> b), a.v[i] + b.v[i])
+PHASOR_LANEWISE(operator-(v16<A> a, v16<A> b), a.v[i] - b.v[i])
+PHASOR_LANEWISE(operator*(v16<A> a, v16<A> b), a.v[i] * b.v[i])
+PHASOR_LANEWISE(operator/(v16<A> a, v16<A> b), divided<A>(a.v[i], b.v[i]))
+PHASOR_LANEWISE(fma(v16<A> a, v16<A> b, v16<A> c), fused<A>(a.v[i], b.v[i], c.v[i]))
+PHASOR_LANEWISE(where_gt(v16<A> a, v16<A> b, v16<A> yes, v16<A> no), xsimd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]))
+PHASOR_LANEWISE(larger(v16<A> a, v16<A> b), xsimd::max(a.v[i], b.v[i]))  // either, when one is NaN
+PHASOR_LANEWISE(abs(v16<A> a), as_float<A>(as_int<A>(a.v[i]) & typename v16<A>::I(0x7fffffff)))
+PHASOR_LANEWISE(copysign(v16<A> a, v16<A> s),
+                as_float<A>((as_int<A>(a.v[i]) & typename v16<A>::I(0x7fffffff)) |
+                            (as_int<A>(s.v[i]) & typename v16<A>::I(static_cast<int32_t>(0x80000000u)))))
+PHASOR_LANEWISE(pow2_of_rounded(v16<A> t), as_float<A>((as_int<A>(t.v[i]) << 23) + typename v16<A>::I(0x3f800000)))
+#undef PHASOR_LANEWISE
+
+template <class A>
+PHASOR_INLINE void split(v16<A> x, v16<A>& m, v16<A>& e) {
+  using I = typename v16<A>::I;
+  times<v16<A>::N>(PHASOR_EACH(i) {
+    const I t = as_int<A>(x.v[i.value]) - I(0x3f3504f3);
+    m.v[i.value] = as_float<A>((t & I(0x7fffff)) + I(0x3f3504f3));
+    e.v[i.value] = xsimd::to_float(t >> 23);
+  });
+}
+
+// The fixed tree over 16 lanes: t[i] = t[i] + t[i + 8], then + 4, + 2, + 1. Narrowing registers, so the same for all widths.
+template <class A>
+PHASOR_INLINE float tree(v16<A> x) {
+  alignas(64) float t[16];
+  x.store(t);
+#if defined(__SSE2__)
+  __m128 a = _mm_add_ps(_mm_add_ps(_mm_load_ps(t), _mm_load_ps(t + 8)), _mm_add_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
+  a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(a, _mm_shuffle_ps(a, a, 1)));
+#else
+  for (int half = 8; half != 0; half /= 2)
+    for (int i = 0; i < half; ++i) t[i] = t[i] + t[i + half];
+  return t[0];
+#endif
+}
+
+template <class A>
+PHASOR_INLINE float largest_lane(v16<A> x) {
+  alignas(64) float t[16];
+  x.store(t);
+  for (int half = 8; half != 0; half /= 2)
+    for (int i = 0; i < half; ++i) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
+  return t[0];
+}
+
+// The first n < 16 floats of p, the rest +0; and the way back.
+template <class A>
+PHASOR_INLINE v16<A> load_part(const float* p, size_t n) {
+  alignas(64) float t[16] = {};
+  for (size_t i = 0; i < n; ++i) t[i] = p[i];
+  return v16<A>::load(t);
+}
+template <class A>
+PHASOR_INLINE void store_part(float* p, v16<A> x, size_t n) {
+  alignas(64) float t[16];
+  x.store(t);
+  for (size_t i = 0; i < n; ++i) p[i] = t[i];
+}
+
+}  // namespace
+}  // namespace phasor
