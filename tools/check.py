@@ -270,7 +270,7 @@ def check_recursion(_):
     with tempfile.TemporaryDirectory() as d:
         commands = []
         for i, p in enumerate(portable_files()):
-            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fcallgraph-info", f"-I{ROOT}/include",
+            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-DPHASOR_SCALAR_ONLY", "-fcallgraph-info", f"-I{ROOT}/include",
                              "-o", f"{d}/{i}.o", "-c", str(p)])
         problems_to(compile_all(commands), "")
         for ci in Path(d).glob("*.ci"):
@@ -292,7 +292,7 @@ def check_recursion(_):
 
 def check_freestanding(args):
     files = portable_files()
-    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only",
+    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-DPHASOR_SCALAR_ONLY",
                  f"-I{ROOT}/include", str(p.relative_to(ROOT))] for p in files]
     os.chdir(ROOT)
     return problems_to(compile_all(commands), f"{len(files)} files")
