@@ -192,9 +192,9 @@ def test_random_strings(driver, models, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_line_of_100_kb_takes_well_under_a_second(driver, models, name):
+def test_a_line_of_100_kb_is_never_quadratic(driver, models, name):
     section = driver.section(pt.build_sentencepiece_section(models[name]))
-    assert max(driver.seconds(section, long_lines())) < 2  # 0.25 on the machine where it was written; quadratic would be minutes
+    assert max(driver.seconds(section, long_lines())) < 5  # 0.25 on an idle machine; quadratic would be minutes
 
 
 @pytest.mark.parametrize("name", KINDS)
