@@ -45,6 +45,7 @@ def write_zip(path: Path, program: bytes, storages: dict[str, bytes], compressio
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("archive/data.pkl", program)
         archive.writestr("archive/byteorder", b"little")
+        archive.writestr("archive/version", b"3\n")
         for name, data in storages.items():
             archive.writestr(f"archive/data/{name}", data)
         for name, data in (extra or {}).items():
@@ -56,7 +57,7 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> Path:
     """What torch.save(state_dict) writes for these arrays."""
     entries, storages = {}, {}
     for i, (name, array) in enumerate(arrays.items()):
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         entries[name], storages[str(i)] = tensor(array, str(i)), array.tobytes()
     return write_zip(path, state_dict(entries), storages)
 
