@@ -9,6 +9,9 @@ import phasor_layout as L
 from checkpoint import open_checkpoint
 from torch_zip import save
 
+settings.register_profile("phasor", deadline=None, derandomize=True)  # machines differ, and so may not the examples
+settings.load_profile("phasor")
+
 sizes = st.integers(1, 70)
 seeds = st.integers(0, 2 ** 32 - 1)
 
@@ -70,7 +73,7 @@ def test_metadata_of_any_bytes(data):
         pass
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(["<f4", "<f8", "<f2", "<i8"]), st.lists(st.integers(0, 5), max_size=3)), min_size=1, max_size=4), seeds)
 def test_torch_reads_what_we_read(tmp_path_factory, shapes, seed):
     """The handmade zip format is torch's: torch.load of the same file gives the same tensors."""
