@@ -286,6 +286,7 @@ def test_damaged_checkpoints_never_crash(golden, tmp_path):
     ('position = "learned"', 'position = "rope"', "position: 'rope', expected"),
     ('max_positions = 40', 'max_positions = 41', "max_positions 41"),
     ('start = 2', 'start = 99', "special id 99 is not below the vocabulary"),
+    ('start = 2', 'start = -2', "start: -2 is not an id"),
     ('heads = 2', 'heads = 2\nheads = 2', "not TOML"),
     ('output = "own"', 'output = "target-embedding"', "left over: decoder.fc_out.bias|differs from"),
     ('[source]', '[names]\nencoder.nose = "x"\n[source]', "names.encoder.nose: no part is called so"),
