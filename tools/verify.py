@@ -149,7 +149,8 @@ def table(pairs: list[tuple[Run, Run] | None]) -> list[Row]:
     rows = []
     for name in ("encoder", "decoder"):
         for layer in range(len(getattr(first, name))):
-            rows.append(Row(f"{name} layer {layer}", [None if p is None else difference(getattr(p[0], name)[layer], getattr(p[1], name)[layer]) for p in pairs]))
+            values = [None if p is None else difference(getattr(p[0], name)[layer], getattr(p[1], name)[layer]) for p in pairs]
+            rows.append(Row(f"{name} layer {layer}", values))
     rows.append(Row("logits (of the range)", [None if p is None else difference(p[0].logits, p[1].logits, True) for p in pairs]))
     return rows
 

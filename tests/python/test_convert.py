@@ -354,7 +354,6 @@ def sharing_model(tmp_path, change, more=""):
     config = Config("separate", width=16, heads=2, hidden=9, layers=(1, 1), vocabularies=(25, 25), longest=8, position="learned")
     rng = np.random.default_rng(9)
     arrays = {}
-    descriptor = config.descriptor()
     from families import names
     table = names.PRESETS["separate"](D.ENCODER_DECODER)
     for stack in ("encoder", "decoder"):
@@ -374,7 +373,6 @@ def sharing_model(tmp_path, change, more=""):
     change(arrays)
     path = torch_zip.save(tmp_path / "model.pt", arrays)
     path.with_suffix(".toml").write_text(config.toml() + more)
-    assert descriptor["encoder"]["width"] == 16
     return path
 
 
@@ -388,8 +386,6 @@ def test_equal_matrices_are_stored_once(tmp_path, capsys):
     file = PhasorFile(tmp_path / "m.phasor")
     assert file.descriptor["target"]["embedding_shared"] == 1 and file.descriptor["output"]["tied"] == D.TIED_TARGET
     assert R.TARGET << 24 | R.EMBEDDING not in file.entries and R.OUTPUT << 24 | 1 not in file.entries
-    twice = sharing_model(tmp_path, lambda arrays: change(arrays) or arrays["decoder.fc_out.weight"].__imul__(1))
-    assert twice.is_file()
     assert np.isfinite(Reference(file).decode([2, 5], Reference(file).encode([4, 3]).output).logits).all()
 
 
