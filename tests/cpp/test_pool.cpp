@@ -1,4 +1,4 @@
-// The program's thread pool: every piece of a job exactly once, whatever the number of threads, and the time of an empty job.
+// The program's thread pool: every piece of a job exactly once, whatever the number of threads, and the time it takes to meet.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -20,8 +20,6 @@ struct Job {
     return true;
   }
 };
-
-void nothing(void*, uint32_t) {}
 
 }  // namespace
 
@@ -69,14 +67,29 @@ TEST_CASE("pool: workers that have parked come back") {
   }
 }
 
-TEST_CASE("pool: time of an empty job") {
-  for (uint32_t threads : {1u, 2u, 4u}) {
+TEST_CASE("pool: time of a job that needs every thread") {
+  const uint32_t cores = std::thread::hardware_concurrency();
+  for (uint32_t threads = 2; threads <= 4 && threads <= cores; ++threads) {
     cli::Pool pool;
     REQUIRE(pool.start(threads));
-    constexpr int kJobs = 2000;
+    struct Meeting {
+      std::atomic<uint32_t> here{0};
+      uint32_t threads;
+    } meeting;
+    meeting.threads = threads;
+    constexpr uint32_t kJobs = 2000;
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kJobs; ++i) pool.run(&nothing, nullptr, threads);
+    for (uint32_t i = 0; i < kJobs; ++i) {
+      meeting.here.store(0);
+      pool.run(
+          [](void* m, uint32_t) {  // a piece ends when each thread has one
+            Meeting* all = static_cast<Meeting*>(m);
+            all->here.fetch_add(1);
+            while (all->here.load() < all->threads) std::this_thread::yield();
+          },
+          &meeting, threads);
+    }
     const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kJobs;
-    MESSAGE(threads, " threads on ", std::thread::hardware_concurrency(), " cores: ", us, " us a job");
+    MESSAGE(threads, " threads on ", cores, " cores: ", us, " us a job");
   }
 }
