@@ -8,8 +8,7 @@
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
 # A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
-# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has beside scalar and with what flags each is
-# compiled; kernels.cpp gets -DPHASOR_LEVEL_NAME for each of them.
+# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -110,14 +109,15 @@ LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-st
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels model runtime decode api
+ROOMS := format kernels text model runtime decode api
 -include src/kernels/levels.mk
 
-ALL_LEVELS := scalar $(LEVELS_$(ARCH))
-LEVELS     := $(filter $(if $(filter scalar,$(config)),scalar,$(ALL_LEVELS)),$(patsubst src/kernels/level_%.cpp,%,$(wildcard src/kernels/level_*.cpp)))
-# A level's own flags, and those of its processor family.
-level_flags = $(filter-out -Werror,$(KERNEL_FLAGS)) $(or $(FLAGS_$1_$(ARCH)),$(FLAGS_$1))
-LEVEL_DEFINES := $(patsubst %,-DPHASOR_LEVEL_%,$(filter-out scalar,$(LEVELS)))
+ifeq ($(config),scalar)
+  LEVELS := scalar
+  CXX_CORE += -DPHASOR_SCALAR_ONLY
+else
+  LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
+endif
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
@@ -167,13 +167,10 @@ $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
 $(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/src/kernels/%.o: src/kernels/%.cpp $(OUT)/flags
-	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(LEVEL_DEFINES) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -199,7 +196,7 @@ $(HEADERS)/doctest:
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
-	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
+	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(LEVEL_FLAGS_$l);)')
 $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:

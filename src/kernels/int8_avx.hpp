@@ -1,5 +1,6 @@
-// Exact dot products of 16 outputs by 4 activations for the AVX2 level: |w| as unsigned bytes times sign(x, w), so that the
+// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned bytes times sign(x, w), so that the
 // pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
+// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4).
 #pragma once
 #include "simd.hpp"
 
@@ -38,6 +39,26 @@ struct Int8Avx2 {
     return V{{V::B(_mm256_cvtepi32_ps(s.v[0])), V::B(_mm256_cvtepi32_ps(s.v[1]))}};
   }
 };
+
+#if defined(__AVXVNNI__)
+struct Int8AvxVnni : Int8Avx2 {
+  struct Weights {
+    __m256i v[2];
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    const __m256i s = _mm256_set1_epi32(-128 * sum);
+    return {{s, s}};
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    const __m256i flip = _mm256_set1_epi8(-128);
+    return {{_mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), flip),
+             _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)), flip)}};
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    times<2>(PHASOR_EACH(i) { s.v[i.value] = _mm256_dpbusd_avx_epi32(s.v[i.value], w.v[i.value], x); });
+  }
+};
+#endif
 
 PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;

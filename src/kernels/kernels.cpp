@@ -1,25 +1,31 @@
 // Which levels this build has and this processor runs, the floating-point mode, and the self-check of the arithmetic.
 // Imports nothing: the processor is asked directly (getauxval, on Linux for ARM, is a weak reference).
-// The build defines PHASOR_LEVEL_<name> for each level that it compiles (levels.mk).
+// A build with -DPHASOR_SCALAR_ONLY, and every bare-metal one without NEON, has the scalar level alone.
 #include "kernels.h"
 
 #include "scalar_math.h"
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
+#define PHASOR_X86_LEVELS 1
 #include <cpuid.h>
+#elif defined(__aarch64__) && !defined(PHASOR_SCALAR_ONLY)
+#define PHASOR_AARCH64_LEVELS 1
+#elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'A'
+#define PHASOR_ARM_LEVELS 1
 #endif
 
 namespace phasor {
 
+// Which of these exist is decided below and in levels.mk, in the same words.
 extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512vnni, kernels_neon,
     kernels_dotprod;
 
-#if defined(__linux__) && (defined(__aarch64__) || defined(__arm__))
+#if defined(__linux__) && (defined(PHASOR_AARCH64_LEVELS) || defined(PHASOR_ARM_LEVELS))
 extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
 #endif
 
 namespace {
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(PHASOR_X86_LEVELS)
 // What the processor has and the operating system saves (Intel SDM 1, 13.3 and 14.3: OSXSAVE, then XCR0).
 struct Features {
   bool avx2, avxvnni, avx512, avx512vnni;
@@ -57,40 +63,25 @@ bool same(const char* a, const char* b) {
 
 size_t kernels_available(const Kernels* out[8]) noexcept {
   size_t n = 0;
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(PHASOR_X86_LEVELS)
   const Features has = features();
-  static_cast<void>(has);
-#if defined(PHASOR_LEVEL_avx512vnni)
   if (has.avx512vnni) out[n++] = &kernels_avx512vnni;
-#endif
-#if defined(PHASOR_LEVEL_avx512)
   if (has.avx512) out[n++] = &kernels_avx512;
-#endif
-#if defined(PHASOR_LEVEL_avxvnni)
   if (has.avxvnni) out[n++] = &kernels_avxvnni;
-#endif
-#if defined(PHASOR_LEVEL_avx2)
   if (has.avx2) out[n++] = &kernels_avx2;
-#endif
-#if defined(PHASOR_LEVEL_sse2)
   out[n++] = &kernels_sse2;
-#endif
-#elif defined(__aarch64__)
-#if defined(PHASOR_LEVEL_dotprod)
+#elif defined(PHASOR_AARCH64_LEVELS)
 #if defined(__ARM_FEATURE_DOTPROD)
   out[n++] = &kernels_dotprod;
 #elif defined(__linux__)
   if (getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0) out[n++] = &kernels_dotprod;  // AT_HWCAP, HWCAP_ASIMDDP
 #endif
-#endif
-#if defined(PHASOR_LEVEL_neon)
   out[n++] = &kernels_neon;
-#endif
-#elif defined(__arm__) && defined(PHASOR_LEVEL_neon)
+#elif defined(PHASOR_ARM_LEVELS)
 #if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
   out[n++] = &kernels_neon;
 #elif defined(__linux__)
-  if (getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u) out[n++] = &kernels_neon;  // NEON, VFPv4
+  if (getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u) out[n++] = &kernels_neon;  // NEON and VFPv4
 #endif
 #endif
   out[n++] = &kernels_scalar;

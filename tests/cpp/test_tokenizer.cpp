@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/tokenizer.h"
+#include "text/tokenizer.h"
 #include "heap_counter.h"
 
 using namespace phasor;

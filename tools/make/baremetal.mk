@@ -12,7 +12,7 @@ BM_DIR    := tests/baremetal
 BM_CPU     = $(or $(BM_CPU_$(BOARD)),$(error BOARD=$(BOARD): expected $(patsubst BM_CPU_%,%,$(filter BM_CPU_%,$(.VARIABLES)))))
 BM_COMMON  = -mthumb $(BM_CPU) -O3 -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf
 BM_CXX     = -std=c++17 $(BM_COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-unwind-tables \
-             -fno-asynchronous-unwind-tables
+             -fno-asynchronous-unwind-tables -DPHASOR_SCALAR_ONLY
 BM_C       = -std=c11 $(BM_COMMON) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns
 BM_LINK    = -mthumb $(BM_CPU) -nostdlib -nostartfiles -L$(BM_DIR) -T $(BM_DIR)/$(BOARD).ld -Wl,--gc-sections,--no-warn-rwx-segments
 

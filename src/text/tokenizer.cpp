@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 128;
 constexpr std::uint32_t kMostPieces = 1u << 24;
-constexpr float kFloatMax = 3.40282346638528859812e+38f, kFloatMin = 1.17549435082228750797e-38f;
+constexpr float kFloatMax = 3.40282346638528859812e+38f;
 
 std::uint64_t load_u64(const unsigned char* p) noexcept {
   return static_cast<std::uint64_t>(load_u32(p)) | static_cast<std::uint64_t>(load_u32(p + 4)) << 32;
@@ -48,7 +48,6 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
   std::uint32_t unknowns = 0;
   std::uint32_t byte_pieces[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   t->lowest_score = kFloatMax;
-  t->highest_score = kFloatMin;
   for (std::uint32_t id = 0; id < t->pieces; ++id) {
     const pieces::Row r = row(*t, id);
     const std::uint32_t length = r.length();
@@ -63,7 +62,6 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     switch (r.type()) {
       case PieceType::normal:
         if (r.score() < t->lowest_score) t->lowest_score = r.score();
-        if (r.score() > t->highest_score) t->highest_score = r.score();
         break;
       case PieceType::unknown:
         if (id != t->unknown) return "a piece of type unknown is not the unknown id";
@@ -107,9 +105,10 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     const std::uint32_t before = sorted_id(*t, rank - 1);
     bool same = false;
     if (!ascends(*t, before, id, &same)) return "the sorted permutation is not sorted";
-    if (same && !words) {
-      if (pieces::reserved(row(*t, before).type()) == pieces::reserved(row(*t, id).type())) return "two pieces are the same";
-      t->shadowed = true;
+    // Only unigram may have a reserved piece of the same text as another.
+    if (same && !words && (t->model != TokenizerModel::unigram ||
+                           pieces::reserved(row(*t, before).type()) == pieces::reserved(row(*t, id).type()))) {
+      return "two pieces are the same";
     }
   }
   return nullptr;
@@ -336,11 +335,6 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
   if (t.model == TokenizerModel::words) {
     decode_word(t, &sink, row(t, id));
   } else {
-    if (t.shadowed) {
-      // The package goes from id to text and back, and a reserved piece comes first.
-      const std::uint32_t first = pieces::find(t, t.text + row(t, id).offset(), row(t, id).length(), true);
-      if (first != kNoToken) id = first;
-    }
     decode_piece(t, &sink, id);
   }
   return sink.finish(state);

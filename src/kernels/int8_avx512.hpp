@@ -1,0 +1,52 @@
+// Exact dot products of 16 outputs by 4 activations for the 512-bit levels. With VNNI: weights xor 0x80 are w + 128 unsigned,
+// so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as on AVX2, the sign applied under a mask.
+#pragma once
+#include "simd.hpp"
+
+namespace phasor {
+namespace {
+
+using V512 = v16<xsimd::avx512bw>;
+
+struct Int8Avx512 {
+  static constexpr int kSteps = 1;
+  using Sum = __m512i;
+  struct Weights {
+    __m512i size;
+    __mmask64 negative;
+  };
+  using Values = __m512i;
+  static PHASOR_INLINE Sum start(int32_t) { return _mm512_setzero_si512(); }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    const __m512i w = _mm512_loadu_si512(p);
+    return {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return _mm512_set1_epi32(four);
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    const __m512i signed_x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
+    s = _mm512_add_epi32(s, _mm512_madd_epi16(_mm512_maddubs_epi16(w.size, signed_x), _mm512_set1_epi16(1)));
+  }
+  static PHASOR_INLINE V512 to_float(Sum s) { return {{V512::B(_mm512_cvtepi32_ps(s))}}; }
+};
+
+#if defined(__AVX512VNNI__)
+struct Int8Vnni : Int8Avx512 {
+  using Weights = __m512i;
+  static PHASOR_INLINE Sum start(int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
+  }
+  static PHASOR_INLINE void dot(Sum& s, Weights w, Values x) { s = _mm512_dpbusd_epi32(s, w, x); }
+};
+#endif
+
+PHASOR_INLINE V512 half16_avx512(const unsigned char* p) {
+  return {{V512::B(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))}};
+}
+
+}  // namespace
+}  // namespace phasor

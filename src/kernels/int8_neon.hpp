@@ -1,0 +1,113 @@
+// Exact dot products of 16 outputs by 4 activations for NEON. Without dot-product instructions: two steps of k in 16 bits
+// (2·128·127 = 32512 fits), added in pairs to 32 bits; c = 0, 1 and c = 2, 3 stay apart until the group's end. With: SDOT.
+#pragma once
+#include <arm_neon.h>
+
+#include "simd.hpp"
+
+namespace phasor {
+namespace {
+
+#if defined(__aarch64__)
+using ArchNeon = xsimd::neon64;
+#else
+using ArchNeon = xsimd::neon;
+#endif
+using VNeon = v16<ArchNeon>;
+
+struct Int8Neon {
+  static constexpr int kSteps = 2;
+  struct Sum {
+    int32x4_t v[8];  // 2i + h: outputs 4i + 2h and 4i + 2h + 1
+  };
+  struct Weights {
+    int8x16_t v[8];
+  };
+  struct Values {
+    int8x8_t v[2];
+  };
+  static PHASOR_INLINE Sum start(int32_t) {
+    Sum s;
+    times<8>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(0); });
+    return s;
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    Weights w;
+    times<8>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
+    return w;
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) {
+    int32_t a, b;
+    __builtin_memcpy(&a, p, 4);
+    __builtin_memcpy(&b, p + 4, 4);
+    return {{vreinterpret_s8_s32(vdup_n_s32(a)), vreinterpret_s8_s32(vdup_n_s32(b))}};
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, const Values& x) {
+    times<4>(PHASOR_EACH(i) {
+      const int8x16_t a = w.v[i.value], b = w.v[4 + i.value];
+      const int16x8_t low = vmlal_s8(vmull_s8(vget_low_s8(a), x.v[0]), vget_low_s8(b), x.v[1]);
+      const int16x8_t high = vmlal_s8(vmull_s8(vget_high_s8(a), x.v[0]), vget_high_s8(b), x.v[1]);
+      s.v[2 * i.value] = vpadalq_s16(s.v[2 * i.value], low);
+      s.v[2 * i.value + 1] = vpadalq_s16(s.v[2 * i.value + 1], high);
+    });
+  }
+  static PHASOR_INLINE VNeon to_float(const Sum& s) {
+    VNeon r;
+    times<4>(PHASOR_EACH(i) {
+      const int32x4_t a = s.v[2 * i.value], b = s.v[2 * i.value + 1];
+      const int32x4_t sum = vcombine_s32(vpadd_s32(vget_low_s32(a), vget_high_s32(a)),
+                                         vpadd_s32(vget_low_s32(b), vget_high_s32(b)));
+      r.v[i.value] = VNeon::B(vcvtq_f32_s32(sum));
+    });
+    return r;
+  }
+};
+
+#if defined(__ARM_FEATURE_DOTPROD)
+struct Int8Dotprod {
+  static constexpr int kSteps = 1;
+  struct Sum {
+    int32x4_t v[4];
+  };
+  struct Weights {
+    int8x16_t v[4];
+  };
+  using Values = int8x16_t;
+  static PHASOR_INLINE Sum start(int32_t) {
+    Sum s;
+    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(0); });
+    return s;
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    Weights w;
+    times<4>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
+    return w;
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+  }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_s32(s.v[i.value], w.v[i.value], x); });
+  }
+  static PHASOR_INLINE VNeon to_float(const Sum& s) {
+    VNeon r;
+    times<4>(PHASOR_EACH(i) { r.v[i.value] = VNeon::B(vcvtq_f32_s32(s.v[i.value])); });
+    return r;
+  }
+};
+#endif
+
+// The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
+PHASOR_INLINE VNeon half16_neon(const unsigned char* p) {
+  VNeon r;
+  times<4>(PHASOR_EACH(i) {
+    const uint8x8_t bytes = vld1_u8(p + 8 * i.value);
+    r.v[i.value] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
+  });
+  return r;
+}
+
+}  // namespace
+}  // namespace phasor

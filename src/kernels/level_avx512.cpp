@@ -1,0 +1,24 @@
+// AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+#include "body.hpp"
+#include "int8_avx512.hpp"
+
+namespace phasor {
+namespace {
+
+struct Level {
+  using Arch = xsimd::avx512bw;
+  using Int8 = Int8Avx512;
+  // 32 registers, 1 a panel.
+  struct Tiles {
+    static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;
+    static constexpr int kOneRowInt8 = 4, kRowsInt8 = 4, kPanelsInt8 = 2;
+  };
+  static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx512(p); }
+};
+
+}  // namespace
+
+extern const Kernels kernels_avx512;
+const Kernels kernels_avx512 = Body<Level>::table("avx512");
+
+}  // namespace phasor

@@ -1,0 +1,24 @@
+// AVX-VNNI: AVX2 with 256-bit integer dot products. Flags: -mavx2 -mfma -mf16c -mavxvnni
+#include "body.hpp"
+#include "int8_avx.hpp"
+
+namespace phasor {
+namespace {
+
+struct Level {
+  using Arch = xsimd::fma3<xsimd::avx2>;
+  using Int8 = Int8AvxVnni;
+  // As AVX2; no intermediate values in the integer products, so one row more.
+  struct Tiles {
+    static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
+    static constexpr int kOneRowInt8 = 2, kRowsInt8 = 3, kPanelsInt8 = 1;
+  };
+  static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
+};
+
+}  // namespace
+
+extern const Kernels kernels_avxvnni;
+const Kernels kernels_avxvnni = Body<Level>::table("avxvnni");
+
+}  // namespace phasor
