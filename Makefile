@@ -163,8 +163,10 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
-$(TESTS): $(TEST_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+# The thread pool is the program's, and tested with the rest.
+POOL_OBJ := $(filter %/pool.o,$(CLI_OBJ))
+$(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
 $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)

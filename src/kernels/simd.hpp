@@ -26,6 +26,15 @@ PHASOR_INLINE void times(F&& f) {
 }
 #define PHASOR_EACH(i) [&](auto i) __attribute__((always_inline))
 
+#if defined(__SSE2__)
+// Keeps a sum of integers in its register from step to step: gcc would otherwise collect all the addends of an unrolled group
+// first, to add them as a tree, and spill them.
+template <class R>
+PHASOR_INLINE void keep(R& sum) {
+  __asm__("" : "+v"(sum));
+}
+#endif
+
 template <class A>
 struct v16 {
   using B = xsimd::batch<float, A>;
@@ -83,7 +92,10 @@ template <class A>
 PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a, const xsimd::batch<float, A>& b,
                                            const xsimd::batch<float, A>& c) {
 #if defined(__AVX512F__)
-  return xsimd::batch<float, A>(_mm512_fmadd_ps(a, b, c));
+  if constexpr (xsimd::batch<float, A>::size == 16)
+    return xsimd::batch<float, A>(_mm512_fmadd_ps(a, b, c));
+  else
+    return xsimd::fma(a, b, c);
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return xsimd::fma(a, b, c);
 #elif defined(__SSE2__)
