@@ -125,10 +125,10 @@ else
   LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
 endif
 
-# A level under sanitizers: not unrolled, and without red zones around each of the many local vectors, which would take gcc minutes.
-# The scalar level has both.
-ASAN_STACK  := $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
-level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(ASAN_STACK)),$(LEVEL_FLAGS_$1))
+# A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
+# take gcc many minutes. The scalar level has everything.
+LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
+level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(LEVEL_FLAGS_$1))
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
