@@ -152,27 +152,23 @@ def _read_model_proto(data: bytes) -> dict:
 # ---- The normaliser's map -----------------------------------------------------------------------------------------
 
 
-def _trie_rules(trie: np.ndarray, limit: int = LONGEST_RULE) -> Iterator[tuple[bytes, int]]:
-    """Yields (key, value) for every key of a Darts double array."""
+def _trie_values(trie: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields (length, values) for the keys of a Darts double array, by their length in bytes."""
     units = trie.astype(np.int64)
+    distance = (units >> 10) << ((units & 0x200) >> 6)
     bytes_ = np.arange(256, dtype=np.int64)
-    stack = [(0, b"")]
-    visited = 0
-    while stack:
-        node, key = stack.pop()
-        visited += 1
-        if visited > 1 << 22 or len(key) > limit:  # keys share their ends, so there are more paths than units
-            raise TokenizerError("precompiled_charsmap: the trie has a loop")
-        unit = int(units[node])
-        base = node ^ ((unit >> 10) << ((unit & 0x200) >> 6))
-        if (base | 0xFF) >= len(units):
+    nodes = np.zeros(1, dtype=np.int64)
+    for length in range(LONGEST_RULE + 1):
+        if np.any(((nodes ^ distance[nodes]) | 0xFF) >= len(units)):
             raise TokenizerError("precompiled_charsmap: the trie points outside itself")
-        if unit & 0x100:
-            yield key, int(units[base]) & 0x7FFFFFFF
-        children = base ^ bytes_
-        for byte in np.flatnonzero((units[children] & 0x800000FF) == bytes_):
-            if byte:
-                stack.append((int(children[byte]), key + bytes([byte])))
+        base = nodes ^ distance[nodes]
+        yield length, np.unique(units[base[units[nodes] & 0x100 != 0]] & 0x7FFFFFFF)
+        children = base[:, None] ^ bytes_
+        children = children[(units[children] & 0x800000FF == bytes_) & (bytes_ != 0)]
+        nodes = np.unique(children)  # keys share their ends
+        if not len(nodes):
+            return
+    raise TokenizerError("precompiled_charsmap: a rule is too long, or the trie has a loop")
 
 
 def _split_charsmap(charsmap: bytes) -> tuple[bytes, bytes]:
@@ -194,13 +190,14 @@ def _map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
     """(most normalised bytes for one byte of text, longest key); an invalid byte becomes the 3 bytes of U+FFFD."""
     expansion, longest = 3, 0
     if trie:
-        for key, value in _trie_rules(np.frombuffer(trie, dtype="<u4")):
-            if value >= len(strings):
-                raise TokenizerError("precompiled_charsmap: a value points outside the strings")
-            replacement = strings[value : strings.index(0, value)]
-            size = len(replacement) + (2 * replacement.count(b" ") if escape else 0)
-            expansion = max(expansion, -(-size // max(1, len(key))))
-            longest = max(longest, len(key))
+        for length, values in _trie_values(np.frombuffer(trie, dtype="<u4")):
+            for value in values.tolist():
+                if value >= len(strings):
+                    raise TokenizerError("precompiled_charsmap: a value points outside the strings")
+                replacement = strings[value : strings.index(0, value)]
+                size = len(replacement) + (2 * replacement.count(b" ") if escape else 0)
+                expansion = max(expansion, -(-size // max(1, length)))
+                longest = length
     return expansion, longest
 
 
@@ -271,7 +268,7 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
             raise TokenizerError(f"{label} has type {kind}, which is not understood")
         if not np.isfinite(score):
             raise TokenizerError(f"{label} has a score that is not finite")
-        reserved = kind in (UNKNOWN, CONTROL, BYTE)
+        reserved = model == MODEL_UNIGRAM and kind in (UNKNOWN, CONTROL, BYTE)
         if (text, reserved) in seen:
             raise TokenizerError(f"{label} is already defined as piece {seen[text, reserved]}")
         seen[text, reserved] = id_
@@ -296,10 +293,12 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     lowest = 0.0
     if model == MODEL_UNIGRAM:
         lowest = min((score for _, score, kind in pieces if kind == NORMAL), default=_FLOAT_MAX)
+        if lowest == _FLOAT_MAX:
+            raise TokenizerError("the unigram model has no normal piece")
     trie, strings = _split_charsmap(proto["charsmap"])
     expansion, rule = _map_bounds(trie, strings, proto["escape"])
-    if expansion > 255 or rule > LONGEST_RULE:
-        raise TokenizerError("precompiled_charsmap: a rule is too long")
+    if expansion > 255:
+        raise TokenizerError("precompiled_charsmap: a rule expands too much")
     section = _assemble(model, flags, pieces, unknown, lowest, proto["unknown_surface"], trie, strings, expansion, rule)
     read_section(section)
     return section

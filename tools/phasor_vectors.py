@@ -116,10 +116,10 @@ def tolerance_of(file: PhasorFile, measured: float) -> float:
     """The section's tolerance. f32: 8 × the larger of the bound and what a float32 run of the reference measured.
 
     q8: a rounding difference can move an activation across the border between two integers, a step of 1/127 of its group's
-    largest value, so the measured value has a floor of 1/1024; what is damaged or misread differs by far more.
+    largest value, so the measured value has a floor of 1/256: several such steps meet in one sum. What is damaged or misread differs by far more.
     """
     q8 = any(e.type == Q8 and e.layout == PANEL16 for e in file.entries.values())
-    return 8 * max(rounding_bound(file), measured, 2.0 ** -10 if q8 else 0.0)
+    return 8 * max(rounding_bound(file), measured, 2.0 ** -8 if q8 else 0.0)
 
 
 def build(file: PhasorFile, inputs: Sequence[Input], hashes: Sequence[int] = (), numerics: int = 0) -> bytes:

@@ -2,7 +2,7 @@
 // caller's memory, read-only once it is open, of the same size on every machine. It knows format, the kernels' table and the
 // tokenizer's view; it never computes.
 #pragma once
-#include "../decode/tokenizer.h"
+#include "../text/tokenizer.h"
 #include "../format/descriptor.h"
 #include "../kernels/kernels.h"
 

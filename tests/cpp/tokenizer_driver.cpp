@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace {
 

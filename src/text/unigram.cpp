@@ -47,8 +47,8 @@ void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, 
       if (id == kNoToken) continue;
       const PieceType type = row(t, id).type();
       if (type == PieceType::unused) continue;
-      // A user-defined piece gets a bonus by length, so that it is always taken.
-      const float bonus = static_cast<float>(static_cast<double>(static_cast<float>(bytes) * t.highest_score) - 0.1);
+      // A user-defined piece has a score by its length in place of its own, above what log-probabilities can reach.
+      const float bonus = static_cast<float>(0.1 * static_cast<double>(bytes) - 0.1);
       offer(bytes, type == PieceType::user_defined ? bonus : row(t, id).score());
       has_single = has_single || bytes == one;
     }

@@ -6,8 +6,8 @@
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once, completely and in
 // linear time; after that encoding needs only the caller's scratch, whose size is known before the text is.
 // Includes nothing but three freestanding headers. Never does I/O.
-#ifndef PHASOR_DECODE_TOKENIZER_H_
-#define PHASOR_DECODE_TOKENIZER_H_
+#ifndef PHASOR_TEXT_TOKENIZER_H_
+#define PHASOR_TEXT_TOKENIZER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,7 @@ struct Tokenizer {
   std::uint32_t unused;                 // how many pieces are of type unused
   std::uint32_t longest_user;           // bytes of the longest user-defined piece, 0 when there is none
   std::uint32_t user_first[8];          // bit b: some user-defined piece begins with byte b
-  bool shadowed;                        // a reserved piece has the same text as another piece
-  float lowest_score, highest_score;    // of the normal pieces (unigram)
+  float lowest_score;                   // of the normal pieces (unigram)
 };
 
 // Checks a whole section and binds it.
@@ -96,11 +95,11 @@ struct PieceView {
 
 // The state of a streaming decode; all zero (`TokenDecoder state{}`) is the start of a text.
 struct TokenDecoder {
-  unsigned char pending[4];    // bytes of a character that is not complete yet
-  unsigned char pending_bytes;
-  bool past_start;             // no more leading space is stripped
-  bool prefix_seen;            // the piece before gave up its leading space
-  bool any_text;               // something was written
+  unsigned char pending[4];     // bytes of a character that is not complete yet
+  unsigned char pending_bytes;  // 0 … 3
+  unsigned char past_start;     // 1: no more leading space is stripped
+  unsigned char prefix_seen;    // 1: the piece before gave up its leading space
+  unsigned char any_text;       // 1: something was written
 };
 
 constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
@@ -121,4 +120,4 @@ constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
 
 }  // namespace phasor
 
-#endif  // PHASOR_DECODE_TOKENIZER_H_
+#endif  // PHASOR_TEXT_TOKENIZER_H_

@@ -126,22 +126,21 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std:
 
   for (std::uint32_t at = 0; at < n;) {
     const std::uint32_t bytes = s.size(at);
-    std::uint32_t id = find(t, text + at, bytes, true);
-    if (id == kNoToken) id = find(t, text + at, bytes, false);
-    if (id == kNoToken || id == t.unknown) {
-      out->unknown(text + at, bytes);
-    } else {
-      if (row(t, id).type() == PieceType::unused && s.slots > 0) {
-        // An unused piece is taken apart again, in the way it was last put together, and so are its parts.
-        const std::uint32_t* const split = s.split_slot(id);
-        if (split[0] != 0) {
-          s.set(at, split[1], false);
-          s.set(at + split[1], bytes - split[1], false);
-          continue;
-        }
+    std::uint32_t id = find(t, text + at, bytes, false);
+    if (id != kNoToken && row(t, id).type() == PieceType::unused) {
+      // An unused piece is taken apart again, in the way it was last put together, and so are its parts.
+      const std::uint32_t* const split = s.split_slot(id);
+      if (split[0] != 0) {
+        s.set(at, split[1], false);
+        s.set(at + split[1], bytes - split[1], false);
+        continue;
       }
-      out->piece(id);
+      id = kNoToken;  // a character: text cannot give it
     }
+    if (id == kNoToken)
+      out->unknown(text + at, bytes);
+    else
+      out->piece(id);
     at += bytes;
   }
 }

@@ -1,7 +1,7 @@
 // SentencePiece's text normalisation (Kudo and Richardson 2018, 3.2): the map of characters, then white space.
 // Includes tokenizer.h only. Never allocates.
-#ifndef PHASOR_DECODE_NORMALIZER_H_
-#define PHASOR_DECODE_NORMALIZER_H_
+#ifndef PHASOR_TEXT_NORMALIZER_H_
+#define PHASOR_TEXT_NORMALIZER_H_
 
 #include "tokenizer.h"
 
@@ -18,4 +18,4 @@ bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint3
 
 }  // namespace phasor
 
-#endif  // PHASOR_DECODE_NORMALIZER_H_
+#endif  // PHASOR_TEXT_NORMALIZER_H_

@@ -41,8 +41,9 @@ Chunk next_chunk(const Tokenizer& t, const unsigned char* text, std::size_t byte
       }
     }
     if (replacement != nullptr) {
+      const std::size_t most = t.expansion * consumed;  // a second bound, or gcc makes a call to strlen of the loop
       std::size_t length = 0;
-      while (replacement[length] != 0) ++length;
+      while (length < most && replacement[length] != 0) ++length;
       return {replacement, length, consumed};
     }
   }

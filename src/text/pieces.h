@@ -1,7 +1,7 @@
 // The parts that the tokenizer's files share: reading the section, finding pieces in place, UTF-8, collecting ids.
 // Includes tokenizer.h only. Everything here trusts a section that tokenizer_open has checked.
-#ifndef PHASOR_DECODE_PIECES_H_
-#define PHASOR_DECODE_PIECES_H_
+#ifndef PHASOR_TEXT_PIECES_H_
+#define PHASOR_TEXT_PIECES_H_
 
 #include <cstring>
 
@@ -112,4 +112,4 @@ std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 }  // namespace pieces
 }  // namespace phasor
 
-#endif  // PHASOR_DECODE_PIECES_H_
+#endif  // PHASOR_TEXT_PIECES_H_

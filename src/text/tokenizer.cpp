@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 128;
 constexpr std::uint32_t kMostPieces = 1u << 24;
-constexpr float kFloatMax = 3.40282346638528859812e+38f, kFloatMin = 1.17549435082228750797e-38f;
+constexpr float kFloatMax = 3.40282346638528859812e+38f;
 
 std::uint64_t load_u64(const unsigned char* p) noexcept {
   return static_cast<std::uint64_t>(load_u32(p)) | static_cast<std::uint64_t>(load_u32(p + 4)) << 32;
@@ -48,7 +48,6 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
   std::uint32_t unknowns = 0;
   std::uint32_t byte_pieces[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   t->lowest_score = kFloatMax;
-  t->highest_score = kFloatMin;
   for (std::uint32_t id = 0; id < t->pieces; ++id) {
     const pieces::Row r = row(*t, id);
     const std::uint32_t length = r.length();
@@ -63,7 +62,6 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     switch (r.type()) {
       case PieceType::normal:
         if (r.score() < t->lowest_score) t->lowest_score = r.score();
-        if (r.score() > t->highest_score) t->highest_score = r.score();
         break;
       case PieceType::unknown:
         if (id != t->unknown) return "a piece of type unknown is not the unknown id";
@@ -97,6 +95,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     }
   }
   if (t->model != TokenizerModel::unigram) t->lowest_score = 0.0f;
+  if (t->lowest_score == kFloatMax) return "a unigram model has no normal piece";
   if (t->lowest_score != lowest) return "the lowest score is wrong";
 
   // Strictly ascending and in range: so every id is there exactly once.
@@ -107,9 +106,10 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     const std::uint32_t before = sorted_id(*t, rank - 1);
     bool same = false;
     if (!ascends(*t, before, id, &same)) return "the sorted permutation is not sorted";
-    if (same && !words) {
-      if (pieces::reserved(row(*t, before).type()) == pieces::reserved(row(*t, id).type())) return "two pieces are the same";
-      t->shadowed = true;
+    // Only unigram may have a reserved piece of the same text as another.
+    if (same && !words && (t->model != TokenizerModel::unigram ||
+                           pieces::reserved(row(*t, before).type()) == pieces::reserved(row(*t, id).type()))) {
+      return "two pieces are the same";
     }
   }
   return nullptr;
@@ -255,7 +255,7 @@ struct TextSink {
     for (std::size_t i = 0; i < bytes; ++i, ++count) {
       if (count < capacity) out[count] = static_cast<char>(text[i]);
     }
-    if (bytes > 0) state.any_text = true;
+    if (bytes > 0) state.any_text = 1;
   }
 
   // Writes the characters that are complete; with `all`, what is left is not coming any more.
@@ -281,9 +281,15 @@ struct TextSink {
   }
 };
 
+// A state that was never set to zero may give any text, but no access out of bounds.
+TokenDecoder sound(TokenDecoder state) noexcept {
+  if (state.pending_bytes > 3) state.pending_bytes = 0;
+  return state;
+}
+
 void decode_word(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   if (r.type() == PieceType::control) return;
-  if (sink->state.any_text) sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
+  if (sink->state.any_text != 0) sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
   if (r.type() == PieceType::unknown)
     sink->put(t.surface, t.surface_bytes);
   else
@@ -300,19 +306,19 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
     return;
   }
   sink->settle(true);
-  if (sink->state.prefix_seen || sink->state.any_text) sink->state.past_start = true;
-  sink->state.prefix_seen = false;
+  if (sink->state.prefix_seen != 0 || sink->state.any_text != 0) sink->state.past_start = 1;
+  sink->state.prefix_seen = 0;
   if (r.type() == PieceType::control) return;
   if (r.type() == PieceType::unknown) return sink->put(t.surface, t.surface_bytes);
 
   const auto at_space = [&text, &bytes]() noexcept {
     return bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0;
   };
-  if (!sink->state.past_start && (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
+  if (sink->state.past_start == 0 && (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
     text += 3;
     bytes -= 3;
     // Where extra white space is removed, the next piece may give up its leading space too.
-    sink->state.prefix_seen = (t.flags & pieces::kRemoveExtraWhitespaces) == 0;
+    sink->state.prefix_seen = (t.flags & pieces::kRemoveExtraWhitespaces) == 0 ? 1 : 0;
   }
   while (bytes > 0) {
     if (at_space()) {
@@ -332,22 +338,17 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
                          std::size_t capacity) noexcept {
   if (id >= t.pieces) return kBadToken;
-  TextSink sink{*state, out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0};
   if (t.model == TokenizerModel::words) {
     decode_word(t, &sink, row(t, id));
   } else {
-    if (t.shadowed) {
-      // The package goes from id to text and back, and a reserved piece comes first.
-      const std::uint32_t first = pieces::find(t, t.text + row(t, id).offset(), row(t, id).length(), true);
-      if (first != kNoToken) id = first;
-    }
     decode_piece(t, &sink, id);
   }
   return sink.finish(state);
 }
 
 std::size_t token_decode_end(TokenDecoder* state, char* out, std::size_t capacity) noexcept {
-  TextSink sink{*state, out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0};
   sink.settle(true);
   return sink.finish(state);
 }

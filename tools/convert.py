@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Turns a checkpoint into a `.phasor` file. Needs numpy only.
+
+    convert.py CHECKPOINT -o model.phasor [--type f32|q8] [--describe FILE.toml] [--tokenizer FILE]…
+
+CHECKPOINT is a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors. What its weights cannot say
+stands in a small TOML beside it (CHECKPOINT with .toml, or --describe); tools/description.py has its keys. The file gets
+test vectors from the float64 reference, and the hashes of phasor's own logits where a phasor program is found. It is
+written whole or not at all. Exit: 0 done, 1 the model or the data is bad, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable, Sequence
+
+import phasor_layout as L
+import phasor_tensors as R
+import phasor_vectors as V
+from checkpoint import open_checkpoint
+from description import Description, read_description
+from families import state_dict
+from families.model import Model
+from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
+from phasor_layout import PhasorError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Problems(PhasorError):
+    """Several faults, a line each."""
+
+
+def note(text: str) -> None:
+    print(f"convert: {text}", file=sys.stderr)
+
+
+# ---- Tokenizers ------------------------------------------------------------------------------------------------------
+
+
+def tokenizer_section(path: Path, side: dict) -> bytes:
+    """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a list, or word -> id)."""
+    import phasor_tokenizer
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        if path.suffix == ".model":
+            return phasor_tokenizer.build_sentencepiece_section(data)
+        if path.suffix in (".txt", ".json"):
+            control = [side[k] for k in ("pad", "start", "decoder_start", "mask") if side[k] is not None] + side["end"]
+            return phasor_tokenizer.build_wordlist_section(_words(data, path.suffix), side["unknown"], control)
+        raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
+    except (PhasorError, phasor_tokenizer.TokenizerError, UnicodeDecodeError, ValueError) as error:
+        raise PhasorError(f"{path}: {error}") from error
+
+
+def _words(data: bytes, suffix: str) -> list[str]:
+    if suffix == ".txt":
+        return data.decode("utf-8").removesuffix("\n").split("\n")
+    content = json.loads(data)
+    if isinstance(content, dict):
+        if sorted(content.values()) != list(range(len(content))):
+            raise PhasorError("the ids of the words are not 0, 1, 2, …")
+        content = sorted(content, key=content.__getitem__)
+    if not isinstance(content, list) or not all(isinstance(word, str) for word in content):
+        raise PhasorError("expected a list of words, or a table from word to id")
+    return content
+
+
+def add_tokenizers(model: Model, description: Description, given: Sequence[Path]) -> dict[int, bytes]:
+    """The tokenizer sections; the sides of the descriptor say which is theirs. One file for two sides is stored once."""
+    sides = list(description.sides)
+    if len(given) > len(sides):
+        raise PhasorError(f"--tokenizer: {len(given)} files, the model has {len(sides)} side" + "s" * (len(sides) > 1))
+    paths = {side: description.path.parent / values["tokenizer"] for side, values in description.sides.items() if values["tokenizer"]}
+    if given:
+        paths = dict(zip(sides, given)) if len(given) == len(sides) else {side: given[0] for side in sides}
+    own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
+    sections: dict[int, bytes] = {}
+    for side, path in paths.items():
+        shared = next((s for s in sections if side == "target" and path == paths["source"]), None)
+        kind = shared or own[side]
+        if shared is None:
+            sections[kind] = tokenizer_section(path, model.descriptor[side])
+        pieces = int.from_bytes(sections[kind][8:12], "little")
+        if pieces > model.descriptor[side]["vocabulary"]:
+            raise PhasorError(f"{path}: has {pieces} pieces, the {side} embedding has {model.descriptor[side]['vocabulary']} rows")
+        model.descriptor[side]["tokenizer"] = kind
+    return sections
+
+
+# ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
+
+
+def phasor_hashes(program: Path, path: Path, count: int) -> tuple[list[int], int]:
+    """(hash of each vector, PHASOR_NUMERICS) from `phasor verify`. PhasorError when it does not agree with the vectors."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run([program, "verify", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=1800, cwd=folder,
+                                  stdin=subprocess.DEVNULL)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PhasorError(f"{program}: cannot be run: {error}") from error
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise PhasorError(f"{program} verify refuses the file (exit {done.returncode}): {lines[-1] if lines else 'no message'}")
+    try:
+        result = json.loads(done.stdout)
+        hashes = [int(vector["hash"], 16) for vector in result["vectors"]]
+        if len(hashes) != count:
+            raise ValueError
+        return hashes, int(result["numerics"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PhasorError(f"{program} verify --json printed something else than {count} vectors with a hash") from error
+
+
+# ---- Conversion ------------------------------------------------------------------------------------------------------
+
+
+def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
+    """(call for each tensor, call at the end): tqdm where there is one, else a line that counts; on standard error."""
+    if quiet:
+        return (lambda slot: None), (lambda: None)
+    try:
+        from tqdm import tqdm
+        bar = tqdm(total=count, unit="tensor", desc="convert", leave=False)
+        return (lambda slot: bar.set_postfix_str(slot.name, refresh=False) or bar.update(1)), bar.close
+    except ImportError:
+        done = [0]
+
+        def step(slot: R.Slot) -> None:
+            done[0] += 1
+            print(f"\rconvert: {done[0]} of {count} tensors", end="", file=sys.stderr, flush=True)
+
+        return step, lambda: print(file=sys.stderr)
+
+
+def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False) -> list[Rounding]:
+    """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before."""
+    problems = model.problems()
+    if problems:
+        raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
+    inputs = V.choose_inputs(model.descriptor)
+    extra = {**sections, VECTORS: bytes(V.section_bytes(model.descriptor, inputs))}
+    step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
+    with replacing(output) as file:
+        try:
+            rounding = write_model(file, model.descriptor, model.weights, kind, extra, step)
+        finally:
+            close()
+        file.flush()
+        section = V.build(PhasorFile(file.name), inputs)
+        replace_section(file, VECTORS, section)
+        if phasor is not None:
+            hashes, numerics = phasor_hashes(phasor, Path(file.name).absolute(), len(inputs))
+            replace_section(file, VECTORS, V.with_hashes(section, model.descriptor, hashes, numerics))
+    return rounding
+
+
+def find_phasor(given: Path | None) -> Path | None:
+    """The program that records hashes: the one given, or build/phasor."""
+    if given is not None:
+        if not given.is_file():
+            raise PhasorError(f"--phasor: {given} is not a file")
+        return given.absolute()
+    built = ROOT / "build" / "phasor"
+    return built if built.is_file() else None
+
+
+def report(output: Path, rounding: Sequence[Rounding]) -> None:
+    """Size, and the largest rounding error of each type."""
+    print(f"{output}: {output.stat().st_size:,} bytes")
+    for r in rounding:
+        text = f"largest rounding error {r.largest:.3g} ({r.share:.3%} of its tensor's largest value)" if r.largest else "stored exactly"
+        print(f"  {L.TYPES[r.type]:4} {r.bytes:>12,} bytes   {text}" + (f", in {r.where}" if r.where else ""))
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Turns a checkpoint into a .phasor file.")
+    parser.add_argument("source", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--type", default="f32", choices=("f32", "f16", "bf16", "q8", "q4"), help="of the matrices; norms, biases and tables stay f32")
+    parser.add_argument("--describe", type=Path, metavar="FILE", help="the description; default: the checkpoint's name with .toml")
+    parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", help="for the source side, then the target; one for both")
+    parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args(argv)
+    if args.type not in ("f32", "q8"):
+        parser.error(f"type {args.type} is not built yet")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    try:
+        described = args.describe or args.source.with_suffix(".toml")
+        if args.describe is None and args.source.exists() and not described.is_file():
+            raise PhasorError(f"{described}: there is no description; write one (tools/description.py) or give --describe")
+        if not args.source.exists():
+            raise PhasorError(f"{args.source}: there is no such file")
+        description = read_description(described)
+        checkpoint = open_checkpoint(args.source, description.key)
+        model = state_dict.read(checkpoint, description)
+        sections = add_tokenizers(model, description, args.tokenizer)
+        phasor = find_phasor(args.phasor)
+        rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet)
+    except Problems as error:
+        for line in str(error).splitlines():
+            note(line)
+        return 1
+    except PhasorError as error:
+        note(str(error))
+        return 1
+    if not args.quiet:
+        for line in model.notes:
+            note(line)
+        if phasor is None:
+            note("no phasor program was found: the test vectors have no hashes of its logits")
+        report(args.output, rounding)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

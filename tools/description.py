@@ -1,0 +1,197 @@
+"""The TOML that describes a state_dict: what its weights cannot say. Read, checked, and with its defaults filled in.
+
+    name = "zh-en"                     # also author, licence, credit, origin: text for people
+    preset = "torch-transformer"       # or "separate", "bias-free": how the tensors are called
+    stack = "encoder-decoder"          # or "encoder", "decoder"
+    heads = 4
+    norm_place = "before"              # or "after" (the residual)
+    position = "sinusoidal"            # or "sinusoidal-halves", "learned", "none"
+
+A key that is not known is an error. `KEYS` says what there is, with the defaults; [encoder] and [decoder] may have most of
+the keys of the model once more, for that stack only. [source] and [target] have the ids and the tokenizer; [names] maps a
+part of the model to the name of its tensor, `{layer}` standing for the layer's number; [rename] replaces the start of names;
+[checkpoint] has `key` (the entry of a nested file) and `ignore` (patterns of tensors that are not part of the model).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import phasor_descriptor as D
+from phasor_layout import PhasorError
+
+PRESETS = ("torch-transformer", "separate", "bias-free")
+STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
+CHOICES = {
+    "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
+    "norm_place": {"before": D.BEFORE, "after": D.AFTER},
+    "activation": {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu-tanh": D.GELU_TANH, "silu": D.SILU},
+    "position": {"none": 0, "learned": D.LEARNED, "sinusoidal": D.INTERLEAVED, "sinusoidal-halves": D.HALVES},
+    "output": {"own": D.TIED_OWN, "target-embedding": D.TIED_TARGET, "source-embedding": D.TIED_SOURCE},
+}
+_STACK_KEYS: dict[str, tuple[type | tuple[type, ...], Any]] = {  # name -> type, default (None: must be there or is found in the weights)
+    "heads": (int, None), "kv_heads": (int, 0), "norm": (str, "layer"), "norm_place": (str, None), "norm_eps": (float, 1e-5),
+    "final_norm": (bool, None), "activation": (str, "relu"), "position": (str, None), "position_base": (float, 10000.0),
+    "position_offset": (int, 0), "max_positions": (int, 0), "embedding_scale": ((float, str), None), "score_scale": ((float, str), None),
+    "layers": (int, 0), "hidden": (int, 0), "width": (int, 0),
+}
+_MODEL_KEYS = {"name": (str, ""), "author": (str, ""), "licence": (str, ""), "credit": (str, ""), "origin": (str, ""),
+               "preset": (str, None), "stack": (str, "encoder-decoder"), "output": (str, "own")}
+_SIDE_KEYS = {"tokenizer": (str, ""), "pad": (int, -1), "unknown": (int, -1), "start": (int, -1), "end": (list, []), "decoder_start": (int, -1),
+              "forced_first": (int, -1), "mask": (int, -1), "prefix": (list, []), "suffix": (list, []), "embedding_shared": (bool, False)}
+KEYS = {**_MODEL_KEYS, **_STACK_KEYS}
+_PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
+    # nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides by √(head width).
+    "torch-transformer": {"final_norm": True, "score_scale": "sqrt_head_width", "norm_place": "after"},
+    # Published code of this style divides scores by √(head width) or by √heads: the description must say which.
+    "separate": {"final_norm": False, "norm_place": "after", "position": "learned", "embedding_scale": "sqrt_width"},
+    "bias-free": {"final_norm": False, "score_scale": "sqrt_head_width", "norm_place": "after", "position": "sinusoidal",
+                  "embedding_scale": "sqrt_width"},
+}
+
+
+@dataclass
+class Description:
+    """What a TOML says. `stacks` has the keys of _STACK_KEYS for each stack there is, `sides` those of _SIDE_KEYS."""
+
+    path: Path
+    model: dict[str, Any]
+    stacks: dict[str, dict[str, Any]]
+    sides: dict[str, dict[str, Any]]
+    names: dict[str, str] = field(default_factory=dict)
+    rename: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    ignore: list[str] = field(default_factory=list)
+
+    @property
+    def stack(self) -> int:
+        return STACKS[self.model["stack"]]
+
+    @property
+    def preset(self) -> str:
+        return self.model["preset"]
+
+
+def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> Any:
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(k.__name__ for k in kinds)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
+    if isinstance(value, list) and not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value):
+        raise PhasorError(f"{where}{key}: expected a list of ids")
+    if key in CHOICES and value not in CHOICES[key]:
+        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(CHOICES[key])}")
+    return value
+
+
+def _table(content: dict, name: str) -> dict:
+    value = content.pop(name, {})
+    if not isinstance(value, dict):
+        raise PhasorError(f"{name}: expected a table")
+    return value
+
+
+def _keys(where: str, content: dict, known: dict) -> dict[str, Any]:
+    for key in content:
+        if key not in known:
+            raise PhasorError(f"{where}{key}: no key is called so here; there are {', '.join(known)}")
+    return {key: _typed(where, key, value, known[key][0]) for key, value in content.items()}
+
+
+def _texts(name: str, table: dict) -> dict[str, str]:
+    """A table of texts; nested tables (encoder.q = …) become dotted names."""
+    out = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            out.update({f"{key}.{inner}": text for inner, text in _texts(f"{name}.{key}", value).items()})
+        elif isinstance(value, str):
+            out[key] = value
+        else:
+            raise PhasorError(f"{name}.{key}: {value!r}, expected text")
+    return out
+
+
+def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
+    """The keys of one stack: its own, else the model's, else the preset's, else the default."""
+    out = {key: default for key, (_, default) in _STACK_KEYS.items()}
+    out.update(_PRESET_DEFAULTS[preset])
+    out.update(shared)
+    out.update(own)
+    for key in ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm"):
+        if out[key] is None:
+            extra = " (the scores are divided by \"sqrt_head_width\", \"sqrt_heads\" or a number)" if key == "score_scale" else ""
+            raise PhasorError(f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}")
+    for key in ("heads", "kv_heads", "position_offset", "max_positions", "layers", "hidden", "width"):
+        if out[key] < (1 if key == "heads" else 0):
+            raise PhasorError(f"{name}: {key}: {out[key]} is too small")
+    if out["norm_eps"] < 0:
+        raise PhasorError(f"{name}: norm_eps: {out['norm_eps']} is negative")
+    return out
+
+
+def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
+    """A number, or one of the names."""
+    if isinstance(value, str):
+        if value not in names:
+            raise PhasorError(f"{where}: {value!r}, expected a number or {' or '.join(names)}")
+        return names[value]
+    return value
+
+
+def read_description(path: os.PathLike | str) -> Description:
+    """Reads and checks a description; PhasorError names the file and the key."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+        return parse_description(content, path)
+    except OSError as error:
+        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PhasorError(f"{path}: not TOML: {error}") from error
+    except PhasorError as error:
+        raise PhasorError(f"{path}: {error}") from error
+
+
+def parse_description(content: dict, path: Path = Path("description")) -> Description:
+    """The same from a dictionary, as a TOML reader gives it."""
+    content = dict(content)
+    tables = {name: _table(content, name) for name in ("encoder", "decoder", "source", "target", "names", "rename", "checkpoint")}
+    given = _keys("", content, KEYS)
+    model = {key: given.get(key, default) for key, (_, default) in _MODEL_KEYS.items()}
+    if model["preset"] is None:
+        raise PhasorError(f"preset: missing, expected one of {', '.join(PRESETS)}")
+    if model["preset"] not in PRESETS:
+        raise PhasorError(f"preset: {model['preset']!r}, expected one of {', '.join(PRESETS)}")
+    if model["stack"] not in STACKS:
+        raise PhasorError(f"stack: {model['stack']!r}, expected one of {', '.join(STACKS)}")
+    wanted = STACKS[model["stack"]]
+    shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
+    stacks, sides = {}, {}
+    for name, side, absent in (("encoder", "source", D.DECODER), ("decoder", "target", D.ENCODER)):
+        if wanted == absent:
+            for table in (name, side):
+                if tables[table]:
+                    raise PhasorError(f"{table}: a model of stack {model['stack']!r} has none")
+            continue
+        stacks[name] = _stack(name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"])
+        given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
+        for key, value in given_side.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+                raise PhasorError(f"{side}.{key}: {value} is not an id")
+        sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
+    checkpoint = tables["checkpoint"]
+    key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
+    if checkpoint:
+        raise PhasorError(f"checkpoint.{next(iter(checkpoint))}: no key is called so here; there are key, ignore")
+    if not (key is None or isinstance(key, str)) or not isinstance(ignore, list) or not all(isinstance(p, str) for p in ignore):
+        raise PhasorError("checkpoint: key is text and ignore a list of patterns")
+    return Description(path, model, stacks, sides, _texts("names", tables["names"]), _texts("rename", tables["rename"]), key, ignore)

@@ -1,0 +1,80 @@
+"""The one internal description that every family makes and the writer takes: a descriptor, and the parts of each tensor."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+import phasor_descriptor as D
+import phasor_tensors as R
+from checkpoint import Checkpoint
+from phasor_layout import VECTOR, PhasorError
+
+
+class Part(NamedTuple):
+    """Some rows of a tensor of the checkpoint, or zeros."""
+
+    name: str | None            # None: zeros (a bias that a part of a fused layer does not have)
+    shape: tuple[int, ...]      # the whole tensor's, as it must be
+    rows: slice = slice(None)   # which of its rows
+    transposed: bool = False    # the checkpoint has (inputs, outputs)
+
+
+@dataclass
+class Model:
+    """A descriptor with defaults, the checkpoint, and for each slot its parts (one below the other) or its values."""
+
+    descriptor: dict
+    checkpoint: Checkpoint
+    parts: dict[int, list[Part]] = field(default_factory=dict)
+    values: dict[int, np.ndarray] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)  # names that were compared or are doubles of others
+    ignore: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def problems(self) -> list[str]:
+        """One line for each tensor that is missing, misshapen or left over."""
+        out, used = [], set(self.used)
+        for slot in R.slots(self.descriptor):
+            for part in self.parts.get(slot.key, ()):
+                if part.name is None:
+                    continue
+                used.add(part.name)
+                if part.name not in self.checkpoint:
+                    out.append(f"missing: {part.name} ({slot.name})")
+                elif self.checkpoint.shape(part.name) != part.shape:
+                    out.append(f"misshapen: {part.name} ({slot.name}) has shape {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}")
+        for name in self.checkpoint:
+            if name not in used and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.ignore):
+                out.append(f"left over: {name} {_text(self.checkpoint.shape(name))} has no use in this model")
+        return list(dict.fromkeys(out))
+
+    def weights(self, slot: R.Slot) -> np.ndarray:
+        """The values of a slot: (N, K), or (N,) of a vector; only this tensor is in memory."""
+        if slot.key in self.values:
+            return self.values[slot.key]
+        pieces = []
+        for part in self.parts[slot.key]:
+            if part.name is None:
+                pieces.append(np.zeros(part.shape, dtype=np.float32))
+                continue
+            value = self.checkpoint.load(part.name)
+            pieces.append((value.T if part.transposed else value)[part.rows])
+        out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        expected = (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
+        if out.shape != expected:
+            raise PhasorError(f"{slot.name}: has shape {_text(out.shape)}, expected {_text(expected)}")
+        return out
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "(" + " x ".join(map(str, shape)) + ")"
+
+
+def same_sides(descriptor: dict) -> bool:
+    """Whether source and target could share an embedding."""
+    return descriptor["model"]["stack"] == D.ENCODER_DECODER and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"] \
+        and descriptor["encoder"]["width"] == descriptor["decoder"]["width"]
