@@ -94,6 +94,11 @@ ifneq ($(filter arm aarch64,$(ARCH)),)
   endif
 endif
 
+# 32-bit programs read directories of 64-bit file systems.
+ifeq ($(ARCH),arm)
+  MACHINE += -D_FILE_OFFSET_BITS=64
+endif
+
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
@@ -120,8 +125,10 @@ else
   LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
 endif
 
-# Unrolled and instrumented, a level would take minutes to compile.
-level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1))
+# A level under sanitizers: not unrolled, and without red zones around each of the many local vectors, which would take gcc minutes.
+# The scalar level has both.
+ASAN_STACK  := $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
+level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(ASAN_STACK)),$(LEVEL_FLAGS_$1))
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
