@@ -140,7 +140,7 @@ struct Body {
   template <int R, int D>
   static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                          const float* const* v_pages, size_t at, size_t first, size_t end, size_t width) {
-    const size_t ldv = round_up(width, kLanes), step = D * kLanes;
+    const size_t ldv = up_to_lanes(width), step = D * kLanes;
     for (; at + step <= ldv; at += step)
       mix_rows<R, D>(out, ldo, e, lde, inv, rows, v_pages, ldv, at, first, end,
                      at + step <= width ? kLanes : kLanes - (ldv - width));
@@ -234,7 +234,7 @@ struct Body {
   static void q8_panels(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                         const unsigned char* w, const float* bias, size_t bias_n, size_t first, size_t panels,
                         size_t groups) {
-    const size_t plane = scale_plane_bytes(groups * kLanes), bytes = plane + groups * kLanes * kGroup;
+    const size_t plane = plane_bytes(groups), bytes = plane + groups * kLanes * kGroup;
     size_t p = first;
     for (; p + P <= panels; p += P)
       q8_rows<R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups);
@@ -261,7 +261,7 @@ struct Body {
 
   static float softmax(float* s, size_t first, size_t end) {
     if (first >= end) return 0.0f;
-    const size_t begin = first / kLanes * kLanes, stop = round_up(end, kLanes);
+    const size_t begin = first / kLanes * kLanes, stop = up_to_lanes(end);
     for (size_t i = begin; i < first; ++i) s[i] = -kInfinity;
     for (size_t i = end; i < stop; ++i) s[i] = -kInfinity;
     V m = V::load(s + begin);

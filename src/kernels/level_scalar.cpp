@@ -61,7 +61,7 @@ void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t 
 
 void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*, size_t rows, const void* w,
                const float* bias, size_t bias_n, size_t panels, size_t groups) {
-  const size_t plane = scale_plane_bytes(groups * kLanes), bytes = plane + groups * kLanes * kGroup;
+  const size_t plane = plane_bytes(groups), bytes = plane + groups * kLanes * kGroup;
   for (size_t p = 0; p < panels; ++p) {
     const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
     for (size_t r = 0; r < rows; ++r) {
@@ -95,7 +95,7 @@ float softmax(float* s, size_t first, size_t end) {
   float largest = s[first];
   for (size_t t = first; t < end; ++t) largest = s[t] > largest ? s[t] : largest;
   float lanes[kLanes] = {};
-  for (size_t t = first / kLanes * kLanes; t < round_up(end, kLanes); ++t) {
+  for (size_t t = first / kLanes * kLanes; t < up_to_lanes(end); ++t) {
     s[t] = t >= first && t < end ? exp_not_positive(v1{s[t] - largest}).x : 0.0f;
     lanes[t % kLanes] = lanes[t % kLanes] + s[t];
   }
@@ -104,7 +104,7 @@ float softmax(float* s, size_t first, size_t end) {
 
 void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
          size_t first, size_t end, size_t width) {
-  const size_t ldv = round_up(width, kLanes);
+  const size_t ldv = up_to_lanes(width);
   for (size_t r = 0; r < rows; ++r)
     for (size_t d = 0; d < width; ++d) {
       float acc = 0.0f;

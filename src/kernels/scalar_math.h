@@ -9,6 +9,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "../layout.h"
+
 #if defined(__FAST_MATH__)
 #error "phasor: -ffast-math breaks the numerics contract (rule 1.13); do not use it"
 #endif
@@ -99,6 +101,10 @@ PHASOR_INLINE float sqrt1(float x) {
 
 // The number of outputs, lanes and so on as f32; exact below 2^24.
 PHASOR_INLINE float float_of_size(size_t n) { return static_cast<float>(n); }
+
+// layout.h's sizes in size_t: they are sizes of things in memory here.
+PHASOR_INLINE size_t up_to_lanes(size_t n) { return static_cast<size_t>(round_up(n, kLanes)); }
+PHASOR_INLINE size_t plane_bytes(size_t groups) { return static_cast<size_t>(scale_plane_bytes(groups * kLanes)); }
 
 // A vector of one lane with the operations of v16 in simd.hpp, so that functions.hpp is written once.
 struct v1 {

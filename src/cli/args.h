@@ -1,0 +1,50 @@
+// cli: the command line as a struct. One table in args.cpp has every flag, its commands and its help.
+#pragma once
+#include <stdint.h>
+
+#include <vector>
+
+namespace cli {
+
+enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32 };
+
+struct Ids {
+  bool given = false;
+  bool from_input = false;  // "-": one list a line of standard input
+  std::vector<uint32_t> values;
+};
+
+struct Options {
+  const char* model = nullptr;
+  std::vector<const char*> texts;
+  Ids ids, prefix_ids, target_ids;
+  const char* prefix = nullptr;
+  const char* target = nullptr;
+  const char* isa = nullptr;
+  const char* logits = nullptr;
+  const char* hidden = nullptr;
+  const char* hidden_decoder = nullptr;
+  const char* attention = nullptr;
+  uint32_t n = 0;        // 0: as many as the context holds
+  uint32_t context = 0;  // 0: the default
+  uint32_t source = 0;   // 0: the default
+  uint32_t threads = 1;
+  uint32_t reps = 5;
+  bool print_ids = false, decode = false, check = false, json = false, quiet = false;
+  bool help = false;
+};
+
+// Reads what stands after the command. 0, or 2 when a line on standard error says what is wrong.
+int parse(Options* out, Command command, const char* name, int argc, char** argv);
+
+// "1,2,3"; an empty text is an empty list. False when it is not that.
+bool parse_ids(const char* text, std::vector<uint32_t>* ids);
+
+// The flags of a command, a line each.
+void print_flags(Command command);
+
+// "phasor: " and a line on standard error; returns 2 (the command line) or 1 (the model or the data).
+__attribute__((format(printf, 1, 2))) int usage_error(const char* format, ...);
+__attribute__((format(printf, 1, 2))) int data_error(const char* format, ...);
+
+}  // namespace cli

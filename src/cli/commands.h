@@ -1,0 +1,14 @@
+// cli: the commands. Each takes its options and returns the exit status: 0 done, 1 the model or the data is bad, 2 the command line.
+#pragma once
+#include "args.h"
+
+namespace cli {
+
+int run(const Options& options);
+int tokenize(const Options& options);
+int inspect(const Options& options);
+int verify(const Options& options);
+int score(const Options& options);
+int bench(const Options& options);
+
+}  // namespace cli

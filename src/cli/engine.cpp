@@ -1,0 +1,133 @@
+#include "engine.h"
+
+#include <string.h>
+
+#include "text.h"
+
+namespace cli {
+namespace {
+
+constexpr uint32_t kMostByDefault = 2048;  // positions, of a model that allows more: the arena should not surprise
+
+// aligned_alloc wants whole multiples of the alignment; the library is told the exact size.
+Block allocate(size_t bytes) {
+  const size_t whole = bytes > SIZE_MAX - PHASOR_ALIGN ? bytes : (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN;
+  return Block(aligned_alloc(PHASOR_ALIGN, whole));
+}
+
+bool no_memory(const char* path, const char* what, size_t bytes) {
+  data_error("%s: no memory for the %s of %s bytes", path, what, grouped(bytes).c_str());
+  return false;
+}
+
+uint32_t default_length(uint32_t asked, const phasor_side& side) {
+  if (asked != 0) return asked;
+  if (side.max_positions == 0) return 256;
+  return side.max_positions < kMostByDefault ? side.max_positions : kMostByDefault;
+}
+
+}  // namespace
+
+bool Engine::fail(const phasor_error& error) const {
+  data_error("%s: %s", path, error.text);
+  return false;
+}
+
+bool Engine::open(const Options& options) {
+  path = options.model;
+  if (!file.open(path)) return false;
+  phasor_error error = PHASOR_ERROR_INIT;
+  if (phasor_model_size(&model_bytes, file.data(), file.bytes(), &error) != PHASOR_OK) return fail(error);
+  model_block_ = allocate(model_bytes);
+  if (!model_block_) return no_memory(path, "model's block", model_bytes);
+  phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
+  open.isa = options.isa;
+  if (phasor_model_open(&model, model_block_.get(), model_bytes, file.data(), file.bytes(), &open, &error) != PHASOR_OK) return fail(error);
+  if (options.check && phasor_model_check(model, &error) != PHASOR_OK) return fail(error);
+  stack = phasor_model_stack(model);
+  source.struct_size = target.struct_size = sizeof(phasor_side);
+  if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
+  if (phasor_model_side(model, PHASOR_TARGET, &target) != PHASOR_OK) target.vocabulary = 0;
+  return true;
+}
+
+bool Engine::start(const phasor_limits& wanted) {
+  limits = wanted;
+  phasor_error error = PHASOR_ERROR_INIT;
+  if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail(error);
+  arena_ = allocate(arena_bytes);
+  if (!arena_) return no_memory(path, "arena", arena_bytes);
+  pool_ = std::make_unique<Pool>();
+  if (!pool_->start(limits.threads)) return data_error("--threads %u: the system gives no more threads", limits.threads), false;
+  const phasor_parallel parallel = pool_->parallel();
+  if (phasor_session_open(&session, arena_.get(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+    return fail(error);
+  return true;
+}
+
+bool Engine::is_end(uint32_t id) const {
+  for (uint32_t i = 0; i < target.end_count; ++i)
+    if (target.end[i] == id) return true;
+  return false;
+}
+
+uint32_t Engine::start_id() const { return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start; }
+
+phasor_limits default_limits(const Engine& e, const Options& o) {
+  phasor_limits limits{};
+  limits.struct_size = sizeof limits;
+  const uint32_t source = e.has_source() ? default_length(o.source, e.source) : 0;
+  const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
+  (void)phasor_limits_for(e.model, source, target, &limits);
+  limits.threads = o.threads;
+  return limits;
+}
+
+uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
+  if (count <= limit || count > UINT32_MAX) return limit;
+  const uint32_t wanted = static_cast<uint32_t>(count);
+  return side.max_positions == 0 || wanted <= side.max_positions ? wanted : limit;
+}
+
+bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* why) {
+  const size_t bad = utf8_end(text, bytes);
+  if (bad < bytes) {
+    char line[80];
+    snprintf(line, sizeof line, "invalid UTF-8 at byte %zu (0x%02X)", bad, static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
+    *why = line;
+    return false;
+  }
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t count = 0;
+  ids->resize(e.limits.source + e.limits.target + 16);
+  phasor_status status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count, text, bytes, &error);
+  if (status == PHASOR_FULL) {  // longer than any use of it here, but the caller says so better
+    ids->resize(count);
+    status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count, text, bytes, &error);
+  }
+  ids->resize(status == PHASOR_OK ? count : 0);
+  if (status != PHASOR_OK) *why = error.text;
+  return status == PHASOR_OK;
+}
+
+const std::string& Detokenizer::add(uint32_t id) {
+  size_t bytes = 0;
+  out_.resize(out_.capacity());
+  phasor_status status = phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
+  if (status == PHASOR_FULL) {
+    out_.resize(bytes);
+    status = phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
+  }
+  out_.resize(status == PHASOR_OK ? bytes : 0);
+  return out_;
+}
+
+const std::string& Detokenizer::end() {
+  size_t bytes = 0;
+  out_.resize(64);
+  if (phasor_text_flush(model_, side_, &state_, &out_[0], out_.size(), &bytes) != PHASOR_OK) bytes = 0;
+  out_.resize(bytes);
+  return out_;
+}
+
+}  // namespace cli

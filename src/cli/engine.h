@@ -1,0 +1,70 @@
+// cli: what every command begins with: the file, the model in its block, the arena, the threads. Errors are printed here, with the
+// file's name in front.
+#pragma once
+#include <stdlib.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../include/phasor.h"
+#include "args.h"
+#include "file.h"
+#include "pool.h"
+
+namespace cli {
+
+struct Free {
+  void operator()(void* p) const { free(p); }
+};
+using Block = std::unique_ptr<void, Free>;
+
+class Engine {
+ public:
+  bool open(const Options& options);                 // file and model; --check where it is asked for
+  bool start(const phasor_limits& limits);           // the arena, exactly as large as the library says, and the pool
+  bool fail(const phasor_error& error) const;        // "phasor: FILE: text"; always false
+  bool has_source() const { return stack != PHASOR_DECODER; }
+  bool has_target() const { return stack != PHASOR_ENCODER; }
+  bool is_end(uint32_t id) const;                    // of the target side
+  uint32_t start_id() const;                         // what an encoder-decoder's output begins from, or PHASOR_NONE
+
+  const char* path = nullptr;
+  phasor_model* model = nullptr;
+  phasor_session* session = nullptr;
+  uint32_t stack = 0;
+  phasor_side source{}, target{};                    // vocabulary 0: the model has no such side
+  phasor_limits limits{};
+  size_t model_bytes = 0, arena_bytes = 0;
+  MappedFile file;
+
+ private:
+  Block model_block_, arena_;
+  std::unique_ptr<Pool> pool_;
+};
+
+// Limits for one sequence: --source, --context and --threads where given; by default what the model allows, at most 2048, and
+// 256 where it sets no limit.
+phasor_limits default_limits(const Engine& engine, const Options& options);
+
+// The default with more room, as far as the model goes, for a list of ids that is already known.
+uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
+
+// Adds ids of a text. `where` stands before an error: "line 3".
+bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* error);
+
+// Ids to text, piece by piece.
+class Detokenizer {
+ public:
+  Detokenizer(const Engine& engine, uint32_t side) : model_(engine.model), side_(side) {}
+  const std::string& add(uint32_t id);  // what the id adds; valid until the next call
+  const std::string& end();
+
+ private:
+  const phasor_model* model_;
+  uint32_t side_;
+  phasor_text state_ = PHASOR_TEXT_INIT;
+  std::string out_;
+};
+
+}  // namespace cli

@@ -1,0 +1,37 @@
+// cli: the inputs of a command, one after the other: --ids, the arguments, or standard input; each with the name that errors use.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "args.h"
+#include "text.h"
+
+namespace cli {
+
+struct Input {
+  std::string where;          // "--ids", "argument 2", "standard input, line 3"
+  bool is_ids = false;
+  std::vector<uint32_t> ids;  // is_ids
+  std::string text;           // else
+  std::string error;          // not empty: this input is bad
+};
+
+class Inputs {
+ public:
+  // whole: standard input is one text. `most_bytes`: longer texts are bad inputs.
+  Inputs(const Options& options, bool whole, size_t most_bytes) : options_(options), whole_(whole), most_bytes_(most_bytes) {}
+  bool next(Input* input);  // false: no more, or standard input failed
+  bool failed() const { return reader_.failed(); }
+
+ private:
+  bool from_input(Input* input);
+  const Options& options_;
+  bool whole_;
+  size_t most_bytes_, given_ = 0;
+  LineReader reader_;
+};
+
+// The longest text among the arguments, in bytes.
+size_t longest_argument(const Options& options);
+
+}  // namespace cli

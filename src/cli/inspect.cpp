@@ -1,0 +1,122 @@
+// cli: `phasor inspect`. The descriptor, the tensors, the arena part by part, and what a token costs; from the head of the file.
+#include "commands.h"
+#include "engine.h"
+#include "json.h"
+#include "text.h"
+
+namespace cli {
+namespace {
+
+struct Report {
+  Engine e;
+  phasor_limits limits{};
+  size_t arena = 0;
+  phasor_cost cost{};
+  uint64_t tensor_bytes = 0, parameters = 0;
+};
+
+phasor_tensor tensor_at(const Report& r, uint32_t i) {
+  phasor_tensor t{};
+  t.struct_size = sizeof t;
+  (void)phasor_tensor_get(r.e.model, i, &t);
+  return t;
+}
+
+bool fill(Report* r, const Options& o) {
+  if (!r->e.open(o)) return false;
+  r->limits = default_limits(r->e, o);
+  phasor_error error = PHASOR_ERROR_INIT;
+  if (phasor_session_size(&r->arena, r->e.model, &r->limits, &error) != PHASOR_OK) return r->e.fail(error);
+  r->cost.struct_size = sizeof r->cost;
+  (void)phasor_model_cost(r->e.model, r->limits.source, r->limits.target != 0 ? r->limits.target - 1 : 0, &r->cost);
+  for (uint32_t i = 0; i < phasor_tensor_count(r->e.model); ++i) {
+    const phasor_tensor t = tensor_at(*r, i);
+    r->tensor_bytes += t.bytes;
+    r->parameters += t.rows * t.cols;
+  }
+  return true;
+}
+
+template <class F>
+void each_part(const Report& r, F call) {
+  const char* name = nullptr;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; phasor_session_part(r.e.model, &r.limits, i, &name, &bytes) == PHASOR_OK; ++i) call(name, bytes);
+}
+
+template <class F>
+void each_field(const Report& r, F call) {
+  phasor_field f{};
+  f.struct_size = sizeof f;
+  for (uint32_t i = 0; phasor_field_get(r.e.model, i, &f) == PHASOR_OK; ++i) call(f);
+}
+
+const char* stack_name(uint32_t stack) { return stack == PHASOR_ENCODER ? "encoder" : stack == PHASOR_DECODER ? "decoder" : "encoder-decoder"; }
+
+std::string row(const char* name, const std::string& value, const char* unit) {
+  char line[320];
+  snprintf(line, sizeof line, "  %-44s %18s%s\n", name, value.c_str(), unit);
+  return line;
+}
+
+void print_text(const Report& r) {
+  std::string out = std::string(r.e.path) + ": " + stack_name(r.e.stack) + ", " + grouped(r.e.file.bytes()) + " bytes\n\ndescriptor\n";
+  each_field(r, [&](const phasor_field& f) { out += std::string("  ") + f.name + " = " + f.value + "\n"; });
+  out += "\ntensors                                        set type  layout            shape              bytes\n";
+  for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
+    const phasor_tensor t = tensor_at(r, i);
+    char line[200], shape[40];
+    snprintf(shape, sizeof shape, "%llu x %llu", static_cast<unsigned long long>(t.rows), static_cast<unsigned long long>(t.cols));
+    snprintf(line, sizeof line, "  %-44s %3u %-5s %-8s %14s %18s\n", t.name, t.set, t.type, t.layout, shape, grouped(t.bytes).c_str());
+    out += line;
+  }
+  out += row("parameters", grouped(r.parameters), "") + row("tensors", grouped(r.tensor_bytes), " bytes");
+  out += row("model's block", grouped(r.e.model_bytes), " bytes") + row("test vectors", grouped(phasor_vector_count(r.e.model)), "");
+  out += "\narena for";
+  if (r.limits.source != 0) out += " --source " + std::to_string(r.limits.source);
+  if (r.limits.target != 0) out += " --context " + std::to_string(r.limits.target);
+  out += " --threads " + std::to_string(r.limits.threads) + ", texts of " + grouped(r.limits.text_bytes) + " bytes\n";
+  each_part(r, [&](const char* name, uint64_t bytes) {
+    if (bytes != 0) out += row(name, grouped(bytes), " bytes");
+  });
+  out += row("the whole arena", grouped(r.arena), " bytes") + "\n";
+  if (r.limits.source != 0)
+    out += "encoder, a source of " + std::to_string(r.limits.source) + " tokens\n" + row("bytes of weights read", grouped(r.cost.encode_bytes), "") + row("multiply-adds", grouped(r.cost.encode_macs), "");
+  if (r.limits.target != 0)
+    out += "decoder, the token at position " + std::to_string(r.limits.target - 1) + "\n" + row("bytes read", grouped(r.cost.step_bytes), "") + row("multiply-adds", grouped(r.cost.step_macs), "");
+  output(out);
+}
+
+void print_json(const Report& r) {
+  Json json;
+  json.open('{').key("file").text(r.e.path).key("bytes").number(r.e.file.bytes()).key("stack").text(stack_name(r.e.stack)).key("descriptor").open('{');
+  each_field(r, [&](const phasor_field& f) { json.key(f.name).text(f.value); });
+  json.close('}').key("tensors").open('[');
+  for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
+    const phasor_tensor t = tensor_at(r, i);
+    json.open('{').key("name").text(t.name).key("stack").number(t.stack).key("set").number(t.set).key("role").number(t.role);
+    json.key("type").text(t.type).key("layout").text(t.layout).key("rows").number(t.rows).key("cols").number(t.cols);
+    json.key("offset").number(t.offset).key("bytes").number(t.bytes).close('}');
+  }
+  json.close(']').key("parameters").number(r.parameters).key("tensor_bytes").number(r.tensor_bytes).key("model_bytes").number(r.e.model_bytes);
+  json.key("vectors").number(phasor_vector_count(r.e.model));
+  json.key("limits").open('{').key("source").number(r.limits.source).key("target").number(r.limits.target).key("threads").number(r.limits.threads);
+  json.key("chunk").number(r.limits.chunk).key("text_bytes").number(r.limits.text_bytes).close('}').key("arena_parts").open('[');
+  each_part(r, [&](const char* name, uint64_t bytes) { json.open('{').key("name").text(name).key("bytes").number(bytes).close('}'); });
+  json.close(']').key("arena_bytes").number(r.arena).key("encode_bytes").number(r.cost.encode_bytes).key("encode_macs").number(r.cost.encode_macs);
+  json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs).close('}');
+  output(json.str() + "\n");
+}
+
+}  // namespace
+
+int inspect(const Options& o) {
+  Report r;
+  if (!o.texts.empty()) return usage_error("inspect: unexpected argument %s", o.texts[0]);
+  if (!fill(&r, o)) return 1;
+  if (o.json) print_json(r);
+  else print_text(r);
+  return 0;
+}
+
+}  // namespace cli

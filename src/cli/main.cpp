@@ -1,0 +1,89 @@
+// cli: the program's commands, and which function each is. Everything the program does goes through include/phasor.h.
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../include/phasor.h"
+#include "commands.h"
+#include "text.h"
+
+namespace {
+
+using namespace cli;
+
+struct Entry {
+  const char* name;
+  const char* arguments;
+  const char* summary;
+  const char* more;  // of its own help
+  Command command;
+  int (*function)(const Options&);  // NULL: not built yet
+};
+
+constexpr Entry kCommands[] = {
+    {"run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
+     "Each TEXT is a line; without one, standard input is read: line by line for an encoder-decoder, whole for a decoder.\n"
+     "One line of output a line of input, an empty one for an empty or a bad line. Greedy. --logits, --hidden and --attention\n"
+     "take one line of input; docs/cli.md says what the files hold.",
+     kRun, run},
+    {"embed", "MODEL [TEXT...]", "encoder: one vector a line", "", kRun, nullptr},
+    {"fill", "MODEL TEXT", "masked language model: the best tokens for each mask", "", kRun, nullptr},
+    {"classify", "MODEL [TEXT...]", "labels with scores", "", kRun, nullptr},
+    {"chat", "MODEL", "a conversation, with the model's own template", "", kRun, nullptr},
+    {"tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
+     "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts around a text, and their pieces.", kTokenize, tokenize},
+    {"inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "", kInspect, inspect},
+    {"verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
+     "Exit status 1 when the file is damaged or a test vector gives something else.", kVerify, verify},
+    {"score", "MODEL [TEXT...]", "log-probability and perplexity of text; of a target given a source",
+     "A line of output for each TEXT or line: the natural logarithm of the probability, the perplexity, the tokens scored.", kScore, score},
+    {"bench", "MODEL", "encoder, prefill and decode tokens/s, arena, RSS",
+     "The share of the machine's memory bandwidth and peak arithmetic is not built yet.", kBench, bench},
+    {"quantize", "IN OUT --type q8", "another type of the same model", "", kRun, nullptr},
+};
+
+void print_version() {
+  const uint32_t v = phasor_version();
+  printf("phasor %u.%u.%u, numerics %u, format %u, levels", v >> 16, v >> 8 & 255, v & 255, phasor_numerics(), phasor_format_max());
+  for (uint32_t i = 0; phasor_isa_name(i) != nullptr; ++i) printf(" %s", phasor_isa_name(i));
+  printf("\n");
+}
+
+void print_help() {
+  printf("phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of memory\n\n");
+  for (const Entry& e : kCommands) printf("  %-9s %-17s %s%s\n", e.name, e.arguments, e.summary, e.function == nullptr ? " (not built yet)" : "");
+  printf("\nphasor COMMAND --help has a command's flags; phasor --version the version and the instruction sets that run here.\n"
+         "Exit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
+}
+
+void print_command_help(const Entry& e) {
+  printf("phasor %s %s: %s\n", e.name, e.arguments, e.summary);
+  if (e.more[0] != 0) printf("%s\n", e.more);
+  printf("\n");
+  print_flags(e.command);
+}
+
+int dispatch(int argc, char** argv) {
+  if (argc < 2) return usage_error("expected a command (phasor --help lists them)");
+  const char* name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return print_help(), 0;
+  if (strcmp(name, "--version") == 0) return print_version(), 0;
+  for (const Entry& e : kCommands) {
+    if (strcmp(e.name, name) != 0) continue;
+    if (e.function == nullptr) return usage_error("%s is not built yet", name);
+    Options options;
+    const int status = parse(&options, e.command, name, argc - 2, argv + 2);
+    if (status != 0) return status;
+    if (options.help) return print_command_help(e), 0;
+    return e.function(options);
+  }
+  return usage_error("%s: unknown command (phasor --help lists them)", name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);  // a closed output is an error with a line, as a full disk is
+  const int status = dispatch(argc, argv);
+  return output_flush() || status != 0 ? status : 1;
+}

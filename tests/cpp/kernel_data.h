@@ -1,0 +1,137 @@
+// Inputs and comparisons for the kernels' tests: pseudo-random values, arrays at any alignment with guarded ends, bit-wise
+// comparison, FNV-1a-64.
+#pragma once
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/gather.h"
+#include "kernels/kernels.h"
+
+namespace kernel_test {
+
+using namespace phasor;
+
+// splitmix64 (Steele, Lea & Flood 2014): the same values on every machine.
+struct Random {
+  uint64_t state;
+  explicit Random(uint64_t seed) : state(seed) {}
+  uint64_t next() {
+    uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  size_t below(size_t n) { return static_cast<size_t>(next() % n); }
+  float unit() { return static_cast<float>(static_cast<int32_t>(next() >> 40) - (1 << 23)) * 0x1p-23f; }  // −1 … 1
+};
+
+enum class Fill { ordinary, wide, zeros, subnormal };
+inline float value(Random& random, Fill fill) {
+  const float u = random.unit();
+  switch (fill) {
+    case Fill::wide: return std::ldexp(u, static_cast<int>(random.below(80)) - 40);
+    case Fill::zeros: return random.below(3) == 0 ? u : random.below(2) == 0 ? 0.0f : -0.0f;
+    case Fill::subnormal: return std::ldexp(u, -20 - static_cast<int>(random.below(60)));
+    default: return u;
+  }
+}
+
+// n elements, `offset` elements off a 64-byte boundary, with 64 guarded bytes or more on each side.
+template <class T>
+class Array {
+ public:
+  explicit Array(size_t n, size_t offset = 0) : storage_(n + 3 * kPad + offset), n_(n) {
+    std::memset(storage_.data(), kGuard, storage_.size() * sizeof(T));
+    const uintptr_t past = reinterpret_cast<uintptr_t>(storage_.data()) % 64;
+    at_ = static_cast<size_t>((64 - past) % 64) / sizeof(T) + kPad + offset;
+  }
+  T* get() { return storage_.data() + at_; }
+  operator T*() { return get(); }
+  size_t size() const { return n_; }
+  bool intact() const {
+    for (size_t i = 0; i < storage_.size(); ++i) {
+      if (i >= at_ && i < at_ + n_) continue;
+      unsigned char bytes[sizeof(T)];
+      std::memcpy(bytes, &storage_[i], sizeof(T));
+      for (unsigned char b : bytes)
+        if (b != kGuard) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char kGuard = 0xA5;
+  static constexpr size_t kPad = 64 / sizeof(T);
+  std::vector<T> storage_;
+  size_t n_, at_ = 0;
+};
+
+inline Array<float> floats(Random& random, size_t n, Fill fill = Fill::ordinary, size_t offset = 0) {
+  Array<float> a(n, offset);
+  for (size_t i = 0; i < n; ++i) a[i] = value(random, fill);
+  return a;
+}
+
+inline uint32_t bits(float x) {
+  uint32_t u;
+  std::memcpy(&u, &x, 4);
+  return u;
+}
+// Equal bits; any NaN equals any other.
+inline bool same(float a, float b) { return bits(a) == bits(b) || (a != a && b != b); }
+inline size_t first_difference(const float* a, const float* b, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (!same(a[i], b[i])) return i;
+  return n;
+}
+
+// Every level that this processor runs; the scalar one is the last.
+inline std::vector<const Kernels*> levels() {
+  const Kernels* all[8];
+  const size_t n = kernels_available(all);
+  return std::vector<const Kernels*>(all, all + n);
+}
+// ARMv7's NEON flushes subnormals: the one documented exception to "the same bits".
+inline bool flushes(const Kernels& k) {
+#if defined(__arm__)
+  return std::strcmp(k.name, "neon") == 0;
+#else
+  return static_cast<void>(k), false;
+#endif
+}
+
+struct Fnv {
+  uint64_t h = 0xcbf29ce484222325ull;
+  void add(const void* data, size_t n) {
+    const unsigned char* p = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < n; ++i) h = (h ^ p[i]) * 0x100000001b3ull;
+  }
+};
+
+// Panels of q8 with all the extremes: −128, ±127, scales that are negative, subnormal and zero.
+inline std::vector<unsigned char> q8_panels(Random& random, size_t panels, size_t groups) {
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + groups * kLanes * kGroup;
+  std::vector<unsigned char> w(panels * bytes + 64);
+  for (size_t p = 0; p < panels; ++p) {
+    for (size_t i = 0; i < groups * kLanes; ++i) {
+      const size_t kind = random.below(8);
+      uint16_t h = static_cast<uint16_t>(0x1800 + random.below(0x1000));
+      if (kind == 0) h = static_cast<uint16_t>(h | 0x8000);
+      if (kind == 1) h = static_cast<uint16_t>(random.below(0x400));
+      std::memcpy(&w[p * bytes + i * 2], &h, 2);
+    }
+    for (size_t i = 0; i < groups * kLanes * kGroup; ++i) {
+      const size_t kind = random.below(4);
+      w[p * bytes + plane + i] = kind == 0   ? 0x80
+                                 : kind == 1 ? 0x7f
+                                             : static_cast<unsigned char>(random.below(256));
+    }
+  }
+  return w;
+}
+}  // namespace kernel_test

@@ -1,0 +1,269 @@
+// The products and attention kernels: the scalar level against plain code that follows the contract's words with the C
+// library's fma, then every other level against the scalar one, bit for bit, over sizes, strides, offsets and odd values.
+#include "kernel_data.h"
+
+using namespace kernel_test;
+
+namespace {
+
+// Rule 1.1 in words, with the C library's exact fma.
+std::vector<float> linear_reference(Array<float>& x, size_t ldx, size_t rows, const float* w, const float* bias,
+                                    size_t bias_n, size_t panels, size_t cols) {
+  std::vector<float> y(rows * panels * kLanes);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t o = 0; o < panels * kLanes; ++o) {
+      float acc = 0.0f;
+      for (size_t k = 0; k < cols; ++k)
+        acc = std::fma(x[r * ldx + k], w[o / kLanes * kLanes * cols + panel_index_f32(o % kLanes, k)], acc);
+      y[r * panels * kLanes + o] = bias != nullptr && o < bias_n ? acc + bias[o] : acc;
+    }
+  return y;
+}
+
+void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t offset) {
+  Random random(rows * 1000003 + panels * 1009 + cols * 17 + offset);
+  const size_t ldx = cols + random.below(5), ldy = panels * kLanes + random.below(3) * 7;
+  Array<float> x = floats(random, rows * ldx + 1, fill, offset), w = floats(random, panels * kLanes * cols, fill);
+  Array<float> bias = floats(random, panels * kLanes, fill, offset);
+  const size_t bias_n = random.below(panels * kLanes + 1);
+  const float* b = random.below(4) == 0 ? nullptr : bias.get();
+  const std::vector<float> wanted = linear_reference(x, ldx, rows, w, b, bias_n, panels, cols);
+  for (const Kernels* k : levels()) {
+    if (fill == Fill::subnormal && flushes(*k)) continue;
+    Array<float> y(rows * ldy, offset);
+    k->linear_f32(y, ldy, x, ldx, rows, w, b, bias_n, panels, cols);
+    INFO(k->name << " rows " << rows << " panels " << panels << " cols " << cols << " offset " << offset);
+    REQUIRE(y.intact());
+    for (size_t r = 0; r < rows; ++r)
+      REQUIRE(first_difference(y + r * ldy, &wanted[r * panels * kLanes], panels * kLanes) == panels * kLanes);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then the bias") {
+  for (size_t rows = 1; rows <= 14; ++rows)
+    for (size_t panels : {1, 2, 3, 5, 8, 15}) check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
+  for (size_t cols = 0; cols <= 33; ++cols) check_linear(1 + cols % 5, 1 + cols % 6, cols, Fill::wide, cols % 3);
+  for (size_t cols : {63, 100, 257, 515}) check_linear(7, 5, cols, Fill::ordinary, 1);
+  for (size_t rows : {1, 2, 6, 13}) {
+    check_linear(rows, 5, 41, Fill::zeros, 2);
+    check_linear(rows, 9, 41, Fill::subnormal, 0);
+  }
+}
+
+TEST_CASE("contract 1.1: a chain of zeros is +0, and an empty one too") {
+  for (const Kernels* k : levels()) {
+    Array<float> x(3), w(48), y(16);
+    for (size_t i = 0; i < 3; ++i) x[i] = 1.0f;
+    for (size_t i = 0; i < 48; ++i) w[i] = -0.0f;
+    for (size_t cols : {0, 3}) {
+      k->linear_f32(y, 16, x, 3, 1, w, nullptr, 0, 1, cols);
+      for (size_t i = 0; i < 16; ++i) CHECK(bits(y[i]) == 0);
+    }
+  }
+}
+
+TEST_CASE("contract 1.3: activations to int8") {
+  for (size_t cols = 0; cols <= 100; ++cols)
+    for (Fill fill : {Fill::ordinary, Fill::wide, Fill::zeros}) {
+      Random random(cols * 7 + static_cast<size_t>(fill));
+      Array<float> x = floats(random, cols, fill, cols % 5);
+      const size_t groups = static_cast<size_t>(groups_of(cols));
+      if (cols > 40 && cols % 2 == 0)
+        for (size_t i = 0; i < 32; ++i) x[i] = std::ldexp(x[i], -90);  // below the floor
+      for (const Kernels* k : levels()) {
+        Array<int8_t> q(groups * kGroup);
+        Array<float> s(groups, 1);
+        Array<int32_t> sum(groups, 3);
+        k->quantize_row(q, s, sum, x, cols);
+        INFO(k->name << " cols " << cols);
+        REQUIRE((q.intact() && s.intact() && sum.intact()));
+        for (size_t g = 0; g < groups; ++g) {
+          float amax = 0.0f;
+          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i) amax = std::fmax(amax, std::fabs(x[i]));
+          const bool zero = amax < 0x1p-80f;
+          REQUIRE(same(s[g], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
+          int32_t total = 0;
+          for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
+            int wanted = 0;
+            if (i < cols && !zero) {
+              volatile float inv = 127.0f / amax, scaled = x[i] * inv;
+              wanted = static_cast<int>(std::fmax(-127.0f, std::fmin(127.0f, std::nearbyint(scaled))));
+            }
+            REQUIRE(q[i] == wanted);
+            total += wanted;
+          }
+          REQUIRE(sum[g] == total);
+        }
+      }
+    }
+}
+
+TEST_CASE("contract 1.3: ties go to even, the largest is ±127, infinities and NaN do not crash") {
+  for (const Kernels* k : levels()) {
+    Array<float> x(32), s(1);
+    Array<int8_t> q(32);
+    Array<int32_t> sum(1);
+    for (size_t i = 0; i < 32; ++i) x[i] = static_cast<float>(i) - 15.5f;
+    x[0] = -127.0f;
+    k->quantize_row(q, s, sum, x, 32);
+    CHECK(int{q[0]} == -127);
+    for (size_t i = 1; i < 32; ++i) CHECK(int{q[i]} == static_cast<int>(std::nearbyint(x[i])));
+    for (float odd : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
+      x[3] = odd;
+      k->quantize_row(q, s, sum, x, 32);
+      for (size_t i = 0; i < 32; ++i) CHECK(int{q[i]} >= -127);
+    }
+  }
+}
+
+TEST_CASE("contract 1.2 and 1.4: linear q8, with weights of −128 and activations of ±127") {
+  for (size_t rows = 1; rows <= 9; ++rows)
+    for (size_t panels : {1, 2, 3, 4, 7})
+      for (size_t groups : {0, 1, 2, 3, 9}) {
+        Random random(rows * 10007 + panels * 101 + groups);
+        const std::vector<unsigned char> w = q8_panels(random, panels, groups);
+        Array<int8_t> xq(rows * groups * kGroup);
+        Array<float> xs = floats(random, rows * groups), bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+        Array<int32_t> xsum(rows * groups);
+        for (size_t i = 0; i < rows * groups; ++i) {
+          int32_t total = 0;
+          for (size_t j = 0; j < kGroup; ++j) {
+            const size_t kind = random.below(4);
+            const int v = kind == 0 || i == 0 ? 127 : kind == 1 ? -127 : static_cast<int>(random.below(255)) - 127;
+            xq[i * kGroup + j] = static_cast<int8_t>(v);
+            total += v;
+          }
+          xsum[i] = total;
+        }
+        const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
+        const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
+        const size_t bytes = plane + groups * kLanes * kGroup;
+        for (const Kernels* k : levels()) {
+          Array<float> y(rows * ldy, 3);
+          k->linear_q8(y, ldy, xq, xs, xsum, rows, w.data(), bias, bias_n, panels, groups);
+          INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
+          REQUIRE(y.intact());
+          for (size_t r = 0; r < rows; ++r)
+            for (size_t o = 0; o < panels * kLanes; ++o) {
+              const unsigned char* panel = w.data() + o / kLanes * bytes;
+              float acc = 0.0f;
+              for (size_t g = 0; g < groups; ++g) {
+                int32_t isum = 0;
+                for (size_t i = 0; i < kGroup; ++i)
+                  isum += xq[(r * groups + g) * kGroup + i] *
+                          static_cast<int8_t>(panel[plane + panel_index_q8(o % kLanes, g * kGroup + i)]);
+                uint16_t h;
+                std::memcpy(&h, panel + (g * kLanes + o % kLanes) * 2, 2);
+                volatile float scale = xs[r * groups + g] * widen_f16(h);
+                acc = std::fma(static_cast<float>(isum), scale, acc);
+              }
+              REQUIRE(same(y[r * ldy + o], o < bias_n ? acc + bias[o] : acc));
+            }
+        }
+      }
+}
+
+TEST_CASE("contract 1.6: scores are one chain over the width, for any head width and order of pages") {
+  for (size_t rows : {1, 2, 3, 5, 6, 7, 12})
+    for (size_t pages : {0, 1, 2, 3, 4, 9})
+      for (size_t width : {1, 8, 33, 64}) {
+        Random random(rows * 101 + pages * 11 + width);
+        Array<float> store = floats(random, (pages + 1) * width * kLanes), q = floats(random, rows * (width + 3), Fill::ordinary, 1);
+        std::vector<const float*> page(pages + 1);
+        for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * width * kLanes;
+        for (const Kernels* k : levels()) {
+          Array<float> s(rows * (pages * kLanes + 2), 1);
+          k->scores(s, pages * kLanes + 2, q, width + 3, rows, page.data(), pages, width);
+          INFO(k->name << " rows " << rows << " pages " << pages << " width " << width);
+          REQUIRE(s.intact());
+          for (size_t r = 0; r < rows; ++r)
+            for (size_t t = 0; t < pages * kLanes; ++t) {
+              float acc = 0.0f;
+              for (size_t d = 0; d < width; ++d)
+                acc = std::fma(q[r * (width + 3) + d], page[t / kLanes][d * kLanes + t % kLanes], acc);
+              REQUIRE(same(s[r * (pages * kLanes + 2) + t], acc));
+            }
+        }
+      }
+}
+
+TEST_CASE("contract 1.6: mix is one chain over the keys per output, and writes the width and no more") {
+  for (size_t rows : {1, 2, 3, 6, 7, 13})
+    for (size_t width : {1, 15, 16, 17, 48, 64, 100})
+      for (size_t end : {0, 1, 15, 16, 17, 40, 64}) {
+        Random random(rows * 103 + width * 11 + end);
+        const size_t first = end == 0 ? 0 : random.below(end), pages = (end + 15) / 16;
+        const size_t ldv = static_cast<size_t>(round_up(width, kLanes));
+        Array<float> store = floats(random, (pages + 1) * ldv * kLanes), e = floats(random, rows * (end + 1), Fill::ordinary, 1);
+        Array<float> inv = floats(random, rows);
+        std::vector<const float*> page(pages + 1);
+        for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * ldv * kLanes;
+        const size_t ldo = width + random.below(3);
+        for (const Kernels* k : levels()) {
+          Array<float> out((rows - 1) * ldo + width, 1);
+          std::vector<float> gap(out.get(), out.get() + out.size());
+          k->mix(out, ldo, e, end + 1, inv, rows, page.data(), first, end, width);
+          INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end);
+          REQUIRE(out.intact());
+          for (size_t r = 0; r < rows; ++r) {
+            for (size_t d = 0; d < width; ++d) {
+              float acc = 0.0f;
+              for (size_t t = first; t < end; ++t)
+                acc = std::fma(e[r * (end + 1) + t], page[t / kLanes][t % kLanes * ldv + d], acc);
+              REQUIRE(same(out[r * ldo + d], acc * inv[r]));
+            }
+            for (size_t i = r * ldo + width; i < (r + 1) * ldo && i < out.size(); ++i) REQUIRE(bits(out[i]) == bits(gap[i]));
+          }
+        }
+      }
+}
+
+TEST_CASE("contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true division") {
+  for (size_t end = 0; end <= 70; ++end)
+    for (size_t first : {size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {
+      Random random(end * 71 + first);
+      const size_t n = static_cast<size_t>(round_up(end, kLanes)) + 16;
+      Array<float> s = floats(random, n, Fill::ordinary, end % 4);
+      for (size_t i = 0; i < n; ++i) s[i] *= 40.0f;
+      Array<float> wanted(n);
+      std::memcpy(wanted.get(), s.get(), n * 4);
+      const float inv = kernels_scalar.softmax(wanted, first, end);
+      if (first < end) {
+        // In double, for the sense of it.
+        double top = -1e30, sum = 0.0;
+        for (size_t t = first; t < end; ++t) top = std::fmax(top, s[t]);
+        for (size_t t = first; t < end; ++t) sum += s[t] - top < -64 ? 0.0 : std::exp(s[t] - top);
+        CHECK(std::fabs(inv * sum - 1.0) < 1e-6);
+        for (size_t t = first; t < end; ++t)
+          CHECK(std::fabs(wanted[t] - (s[t] - top < -64 ? 0.0 : std::exp(s[t] - top))) < 4e-6);
+        for (size_t t = first / 16 * 16; t < first; ++t) CHECK(bits(wanted[t]) == 0);
+        for (size_t t = end; t % 16 != 0; ++t) CHECK(bits(wanted[t]) == 0);
+        for (size_t t = static_cast<size_t>(round_up(end, 16)); t < n; ++t) CHECK(bits(wanted[t]) == bits(s[t]));
+      } else {
+        CHECK(bits(inv) == 0);
+      }
+      for (const Kernels* k : levels()) {
+        Array<float> e(n, end % 3);
+        std::memcpy(e.get(), s.get(), n * 4);
+        INFO(k->name << " keys " << first << " to " << end);
+        REQUIRE(bits(k->softmax(e, first, end)) == bits(inv));
+        REQUIRE(e.intact());
+        REQUIRE(first_difference(e, wanted, n) == n);
+      }
+    }
+}
+
+TEST_CASE("every level is found by its name, the best one first, and its arithmetic is sound") {
+  const std::vector<const Kernels*> all = levels();
+  CHECK(kernels_by_name(nullptr) == all[0]);
+  CHECK(kernels_by_name("auto") == all[0]);
+  CHECK(kernels_by_name("nothing") == nullptr);
+  CHECK(all.back() == &kernels_scalar);
+  for (const Kernels* k : all) {
+    CHECK(kernels_by_name(k->name) == k);
+    INFO(k->name);
+    CHECK(arithmetic_is_sound(*k));
+  }
+}

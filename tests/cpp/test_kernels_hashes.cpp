@@ -1,0 +1,141 @@
+// FNV-1a-64 of every kernel's output on fixed pseudo-random input, one table for every level and every machine
+// (PHASOR_NUMERICS 1). PHASOR_PRINT_HASHES=1 prints the table's lines. The inputs hold no f32 subnormals, so that ARMv7's
+// NEON, which flushes them, is held to the same table.
+#include "kernel_data.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace kernel_test;
+
+namespace {
+
+struct Row {
+  const char* name;
+  uint64_t hash;
+};
+const Row kTable[] = {
+#include "kernel_hashes.inc"
+};
+
+struct Check {
+  const Kernels& k;
+  bool print;
+  void operator()(const char* name, const float* y, size_t n) const {
+    Fnv fnv;
+    for (size_t i = 0; i < n; ++i) {
+      const uint32_t u = bits(y[i]);  // the bytes of the little-endian value, on any machine
+      const unsigned char b[4] = {static_cast<unsigned char>(u), static_cast<unsigned char>(u >> 8),
+                                  static_cast<unsigned char>(u >> 16), static_cast<unsigned char>(u >> 24)};
+      fnv.add(b, 4);
+    }
+    if (print) std::printf("{\"%s\", 0x%016llxull},\n", name, static_cast<unsigned long long>(fnv.h));
+    INFO(k.name << ": " << name);
+    bool found = false;
+    for (const Row& row : kTable)
+      if (std::strcmp(row.name, name) == 0) {
+        found = true;
+        CHECK(row.hash == fnv.h);
+      }
+    CHECK((found || print));
+  }
+};
+
+void hash_level(const Kernels& k, bool print) {
+  const Check check{k, print};
+  Random random(20260101);
+  const size_t rows = 7, cols = 203, panels = 9, n = panels * kLanes, groups = 7;
+  Array<float> x = floats(random, rows * cols), w = floats(random, n * cols), bias = floats(random, n), y(rows * n);
+  k.linear_f32(y, n, x, cols, rows, w, bias, n - 5, panels, cols);
+  check("linear_f32", y, rows * n);
+  k.linear_f32(y, n, x, cols, 1, w, nullptr, 0, panels, cols);
+  check("linear_f32 of one row", y, n);
+
+  Array<int8_t> q(rows * groups * kGroup);
+  Array<float> scale(rows * groups), values(rows * groups * (kGroup + 2));
+  Array<int32_t> sum(rows * groups);
+  for (size_t r = 0; r < rows; ++r)
+    k.quantize_row(q + r * groups * kGroup, scale + r * groups, sum + r * groups, x + r * cols, cols);
+  for (size_t i = 0; i < rows * groups; ++i) {
+    for (size_t j = 0; j < kGroup; ++j) values[i * kGroup + j] = q[i * kGroup + j];
+    values[rows * groups * kGroup + i] = scale[i];
+    values[rows * groups * (kGroup + 1) + i] = static_cast<float>(sum[i]);
+  }
+  check("quantize_row", values, values.size());
+  const std::vector<unsigned char> w8 = q8_panels(random, panels, groups);
+  k.linear_q8(y, n, q, scale, sum, rows, w8.data(), bias, n, panels, groups);
+  check("linear_q8", y, rows * n);
+  // Weights of −128 and 127 with activations of ±127 throughout (1.4).
+  std::vector<unsigned char> extreme = w8;
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + groups * kLanes * kGroup;
+  for (size_t p = 0; p < panels; ++p)
+    for (size_t i = plane; i < bytes; ++i) extreme[p * bytes + i] = random.below(4) == 0 ? 0x7f : 0x80;
+  for (size_t i = 0; i < rows * groups; ++i) {
+    int32_t total = 0;
+    for (size_t j = 0; j < kGroup; ++j) {
+      q[i * kGroup + j] = random.below(5) == 0 || i < 7 ? 127 : -127;
+      total += q[i * kGroup + j];
+    }
+    sum[i] = total;
+  }
+  k.linear_q8(y, n, q, scale, sum, rows, extreme.data(), nullptr, 0, panels, groups);
+  check("linear_q8 at the extremes", y, rows * n);
+
+  const size_t pages = 5, width = 40, ldv = 48;
+  Array<float> store = floats(random, pages * kLanes * ldv), queries = floats(random, rows * width);
+  Array<float> s(rows * pages * kLanes), inv(rows), out(rows * width);
+  const float* page[pages];
+  for (size_t p = 0; p < pages; ++p) page[p] = store + (p * 3 % pages) * kLanes * ldv;
+  k.scores(s, pages * kLanes, queries, width, rows, page, pages, width);
+  check("scores", s, s.size());
+  for (size_t i = 0; i < s.size(); ++i) s[i] *= 4.0f;
+  for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * pages * kLanes, 5, 71);
+  check("softmax", s, s.size());
+  check("softmax, the sums", inv, rows);
+  k.mix(out, width, s, pages * kLanes, inv, rows, page, 5, 71, width);
+  check("mix", out, out.size());
+
+  const size_t m = 203;
+  Array<float> a(m), g = floats(random, m), b = floats(random, m), u = floats(random, m), square(2);
+  square[0] = k.layer_norm(a, u, g, b, m, 1e-5f);
+  check("layer_norm", a, m);
+  square[1] = k.rms_norm(a, u, g, nullptr, m, 1e-6f);
+  check("rms_norm", a, m);
+  check("the norms' mean squares", square, 2);
+
+  const auto each = [&](const char* name, float by, auto f) {
+    Array<float> v(m);
+    for (size_t i = 0; i < m; ++i) v[i] = u[i] * by;
+    f(v.get());
+    check(name, v, m);
+  };
+  each("add", 1.0f, [&](float* v) { k.add(v, g, m); });
+  each("scale", 1.0f, [&](float* v) { k.scale(v, g, m, 0.7f); });
+  each("mul", 1.0f, [&](float* v) { k.mul(v, g, m); });
+  each("relu", 1.0f, [&](float* v) { k.relu(v, m); });
+  each("gelu_erf", 9.0f, [&](float* v) { k.gelu_erf(v, m); });
+  each("gelu_tanh", 9.0f, [&](float* v) { k.gelu_tanh(v, m); });
+  each("silu", 30.0f, [&](float* v) { k.silu(v, m); });
+  each("soft_cap", 60.0f, [&](float* v) { k.soft_cap(v, m, 30.0f); });
+  each("exp", 80.0f, [&](float* v) { k.exp(v, m); });
+  each("log", 1000.0f, [&](float* v) {
+    for (size_t i = 0; i < m; ++i) v[i] = std::fabs(v[i]) + 0x1p-60f;
+    k.log(v, m);
+  });
+  unsigned char frequency[8 * 16];
+  for (size_t i = 0; i < 16; ++i) {
+    const double f = std::ldexp(1.0 + static_cast<double>(i) * 0.0625, -static_cast<int>(i));
+    std::memcpy(frequency + 8 * i, &f, 8);
+  }
+  Array<float> table(32 * 8);
+  for (size_t p = 0; p < 8; ++p) sincos_row(table + 32 * p, table + 32 * p + 16, 16, frequency, p * p * p * p * p * 7);
+  check("sincos_row", table, table.size());
+}
+
+}  // namespace
+
+TEST_CASE("contract 1.1 to 1.12: one table of hashes for every level and every machine") {
+  const std::vector<const Kernels*> all = levels();
+  const bool print = std::getenv("PHASOR_PRINT_HASHES") != nullptr;
+  for (const Kernels* k : all) hash_level(*k, print && k == all.back());
+}

@@ -1,0 +1,275 @@
+"""The three published styles of encoder–decoder in PyTorch, with the names of their state_dicts. For verify.py and the tests.
+
+`build(descriptor, preset)` makes the module of a descriptor; `forward(source, target, lengths)` gives logits (B, T, V) and
+leaves the residual after each block in `seen`. They are written plainly, as the tutorials have them: a mask is a large
+negative score, padding is computed. Letters: B batch, S source positions, T target positions, D width, H heads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import phasor_descriptor as D
+
+_ACTIVATIONS = {D.RELU: F.relu, D.GELU_ERF: F.gelu, D.GELU_TANH: lambda x: F.gelu(x, approximate="tanh"), D.SILU: F.silu}
+
+
+def sinusoids(count: int, width: int, layout: int = D.INTERLEAVED) -> Tensor:
+    """(count, width) in float64 (Vaswani et al. 2017, section 3.5)."""
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
+    angle = torch.arange(count, dtype=torch.float64)[:, None] * rate
+    if layout == D.HALVES:
+        return torch.cat([angle.sin(), angle.cos()], dim=1)
+    return torch.stack([angle.sin(), angle.cos()], dim=2).reshape(count, width)
+
+
+class Base(nn.Module):
+    """What the styles share: embeddings with positions, masks, and the record of residuals."""
+
+    def __init__(self, descriptor: dict) -> None:
+        super().__init__()
+        self.d = descriptor
+        self.seen: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
+        kind = descriptor["kinds"][0]
+        for i, k in enumerate(descriptor["kinds"]):
+            if k["norm"] != D.LAYER_NORM or k["gated"] or k["kv_heads"] != k["heads"] or k["position"] or k["window"] or k["cap"]:
+                raise ValueError(f"kind{i}: the PyTorch modules here have layer norm, plain feed-forward and plain attention only")
+        self.activation = _ACTIVATIONS[kind["activation"]]
+
+    def embed(self, ids: Tensor, stack: str, embedding: nn.Embedding, learned: nn.Embedding | None) -> Tensor:
+        """(B, T) -> (B, T, D)."""
+        s = self.d[stack]
+        x = embedding(ids) * s["embedding_scale"]
+        if s["position"] == D.LEARNED:
+            return x + learned(torch.arange(ids.shape[1]))
+        if s["position"]:
+            return x + sinusoids(ids.shape[1], s["width"], s["position"]).to(x.dtype)
+        return x
+
+    def keep(self, stack: str, x: Tensor) -> Tensor:
+        self.seen[stack].append(x.detach())
+        return x
+
+    def project(self, x: Tensor, own: nn.Linear | None, source: nn.Embedding, target: nn.Embedding) -> Tensor:
+        """The logits, by an own or a tied matrix."""
+        tied = self.d["output"]["tied"]
+        if tied == D.TIED_OWN:
+            return own(x)
+        return F.linear(x, (target if tied == D.TIED_TARGET else source).weight)
+
+    def forward(self, source: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """source (B, S), target (B, T), lengths (B) of the sources -> logits (B, T, V)."""
+        self.seen = {"encoder": [], "decoder": []}
+        here = torch.arange(source.shape[1])[None, :]
+        absent = here >= lengths[:, None] if lengths is not None else torch.zeros_like(source, dtype=torch.bool)
+        future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        return self.run(source, target, absent, future)
+
+    def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def greedy(self, source: list[int], most: int, exclude: tuple[int, ...] = ()) -> list[int]:
+        """The tutorial's loop: the whole prefix again at each step."""
+        target, made = self.d["target"], []
+        while len(made) < most:
+            ids = torch.tensor([[target["decoder_start"], *made]])
+            row = self(torch.tensor([source]), ids)[0, -1].clone()
+            row[list(exclude)] = -math.inf
+            made.append(int(row.argmax()))
+            if made[-1] in target["end"]:
+                break
+        return made
+
+
+def _learned(descriptor: dict, stack: str) -> nn.Embedding | None:
+    s = descriptor[stack]
+    return nn.Embedding(s["max_positions"], s["width"]) if s["position"] == D.LEARNED else None
+
+
+class TorchTransformer(Base):
+    """torch.nn.Transformer's own encoder and decoder."""
+
+    def __init__(self, descriptor: dict) -> None:
+        super().__init__(descriptor)
+        encoder, decoder, kind = descriptor["encoder"], descriptor["decoder"], descriptor["kinds"][0]
+        self.src_embedding = nn.Embedding(descriptor["source"]["vocabulary"], encoder["width"])
+        self.tgt_embedding = nn.Embedding(descriptor["target"]["vocabulary"], decoder["width"])
+        self.src_positions, self.tgt_positions = _learned(descriptor, "encoder"), _learned(descriptor, "decoder")
+        whole = nn.Transformer(d_model=encoder["width"], nhead=kind["heads"], num_encoder_layers=len(encoder["layers"]) // 2,
+                               num_decoder_layers=len(decoder["layers"]) // 2, dim_feedforward=kind["hidden"], dropout=0.0,
+                               activation=self.activation, layer_norm_eps=kind["norm_eps"], batch_first=True,
+                               norm_first=kind["norm_place"] == D.BEFORE, bias=bool(kind["norm_biases"]))
+        self.encoder, self.decoder = whole.encoder, whole.decoder
+        self.encoder.enable_nested_tensor = False
+        for stack in ("encoder", "decoder"):
+            if not descriptor[stack]["final_norm"]:
+                getattr(self, stack).norm = None
+        output = descriptor["output"]
+        self.output = nn.Linear(decoder["width"], descriptor["target"]["vocabulary"], bias=bool(output["bias"])) if output["tied"] == D.TIED_OWN else None
+
+    def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
+        hooks = [layer.register_forward_hook(lambda module, given, out, name=name: self._hook(name, out))
+                 for name in ("encoder", "decoder") for layer in getattr(self, name).layers]
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            memory = self.encoder(self.embed(source, "encoder", self.src_embedding, self.src_positions), src_key_padding_mask=absent)
+            x = self.decoder(self.embed(target, "decoder", self.tgt_embedding, self.tgt_positions), memory, tgt_mask=future,
+                             memory_key_padding_mask=absent)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
+            for hook in hooks:
+                hook.remove()
+        return self.project(x, self.output, self.src_embedding, self.tgt_embedding)
+
+    def _hook(self, name: str, out: Tensor) -> None:
+        self.keep(name, out)
+
+
+class Attention(nn.Module):
+    """Section 3.2.2 with a matrix each for q, k, v and out, called by `names`; scores are multiplied by `scale`."""
+
+    def __init__(self, names: tuple[str, str, str, str], width: int, memory: int, inner: int, heads: int, scale: float, biases: int) -> None:
+        super().__init__()
+        self.names, self.heads, self.scale = names, heads, scale
+        shapes = ((width, inner, 1), (memory, inner, 2), (memory, inner, 4), (inner, width, 8))
+        for name, (inputs, outputs, bit) in zip(names, shapes):
+            setattr(self, name, nn.Linear(inputs, outputs, bias=bool(biases & bit)))
+
+    def forward(self, x: Tensor, memory: Tensor, masked: Tensor) -> Tensor:
+        """x (B, T, D), memory (B, S, D), masked: broadcast to (B, H, T, S)."""
+        q, k, v, out = (getattr(self, name) for name in self.names)
+
+        def heads(y: Tensor) -> Tensor:
+            return y.reshape(y.shape[0], y.shape[1], self.heads, -1).transpose(1, 2)
+
+        scores = heads(q(x)) @ heads(k(memory)).transpose(2, 3) * self.scale
+        weights = scores.masked_fill(masked, -1e10).softmax(dim=-1)
+        return out((weights @ heads(v(memory))).transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
+
+
+class _Feed(nn.Module):
+    """Section 3.3, its two layers called by `names`."""
+
+    def __init__(self, names: tuple[str, str], width: int, hidden: int, biases: int, activation: object) -> None:
+        super().__init__()
+        self.names, self.activation = names, activation
+        setattr(self, names[0], nn.Linear(width, hidden, bias=bool(biases & 1)))
+        setattr(self, names[1], nn.Linear(hidden, width, bias=bool(biases & 2)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(self, self.names[1])(self.activation(getattr(self, self.names[0])(x)))
+
+
+class _Norm(nn.Module):
+    """A layer norm one level down, as `addnorm1.ln`."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.ln = nn.LayerNorm(width, eps=eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ln(x)
+
+
+class _Block(nn.Module):
+    """One block. parts: (attention, its norm, cross-attention or None, its norm, feed-forward, its norm) by name."""
+
+    def __init__(self, parts: dict[str, nn.Module], order: tuple[str | None, ...], before: bool) -> None:
+        super().__init__()
+        for name, module in parts.items():
+            self.add_module(name, module)
+        self.order, self.before = order, before
+
+    def _sub(self, x: Tensor, norm: str, f: object) -> Tensor:
+        norm_ = getattr(self, norm)
+        return x + f(norm_(x)) if self.before else norm_(x + f(x))
+
+    def forward(self, x: Tensor, memory: Tensor | None, own_mask: Tensor, memory_mask: Tensor) -> Tensor:
+        attention, norm1, cross, norm2, feed, norm3 = self.order
+        x = self._sub(x, norm1, lambda h: getattr(self, attention)(h, h, own_mask))
+        if cross is not None:
+            x = self._sub(x, norm2, lambda h: getattr(self, cross)(h, memory, memory_mask))
+        return self._sub(x, norm3, getattr(self, feed))
+
+
+class _Stack(nn.Module):
+    """An encoder or decoder of the last two styles: children by name, and the blocks in order."""
+
+    def __init__(self, children: dict[str, nn.Module | None], blocks: str, names: list[str], embedding: str, positions: str) -> None:
+        super().__init__()
+        for name, module in children.items():
+            if module is not None:
+                self.add_module(name, module)
+        self.where, self.block_names, self.embedding_name, self.positions_name = blocks, names, embedding, positions
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        return [getattr(self, self.where).get_submodule(name) for name in self.block_names]
+
+
+class _Split(Base):
+    """Attention with separate matrices: the last two styles differ in names only."""
+
+    def __init__(self, descriptor: dict, style: str) -> None:
+        super().__init__(descriptor)
+        separate = self.separate = style == "separate"
+        for stack, side, index in (("encoder", "source", 0), ("decoder", "target", 1)):
+            s, kind = descriptor[stack], descriptor["kinds"][index]
+            names = [str(i) if separate else f"block{i}" for i in range(len(s["layers"]) // 2)]
+            blocks = {name: self._block(kind, s, bool(kind["cross"])) for name in names}
+            holder = nn.ModuleDict(blocks) if not separate else nn.ModuleList(blocks.values())
+            embedding, positions, where = ("tok_embedding", "pos_embedding", "layers") if separate else ("embedding", "positions", "blks")
+            children = {embedding: nn.Embedding(descriptor[side]["vocabulary"], s["width"]), positions: _learned(descriptor, stack), where: holder}
+            if stack == "decoder" and descriptor["output"]["tied"] == D.TIED_OWN:
+                children["fc_out" if separate else "dense"] = nn.Linear(s["width"], descriptor[side]["vocabulary"], bias=bool(descriptor["output"]["bias"]))
+            if s["final_norm"]:
+                raise ValueError(f"{stack}: this style has no final norm")
+            self.add_module(stack, _Stack(children, where, names, embedding, positions))
+
+    def _block(self, kind: dict, s: dict, cross: bool) -> _Block:
+        width, eps = s["width"], kind["norm_eps"]
+        letters = ("fc_q", "fc_k", "fc_v", "fc_o") if self.separate else ("W_q", "W_k", "W_v", "W_o")
+        own = Attention(letters, width, width, kind["heads"] * kind["head_width"], kind["heads"], kind["scale"], kind["attention_biases"])
+        feed = _Feed(("fc_1", "fc_2") if self.separate else ("dense1", "dense2"), width, kind["hidden"], kind["ffn_biases"], self.activation)
+        if self.separate:
+            order = ("self_attention", "self_attn_layer_norm", "encoder_attention", "enc_attn_layer_norm", "positionwise_feedforward", "ff_layer_norm")
+        elif cross:
+            order = ("attention1", "addnorm1", "attention2", "addnorm2", "ffn", "addnorm3")
+        else:
+            order = ("attention", "addnorm1", None, None, "ffn", "addnorm2")
+        norm = (lambda: nn.LayerNorm(width, eps=eps)) if self.separate else (lambda: _Norm(width, eps))
+        parts = {order[0]: own, order[1]: norm(), order[4]: feed, order[5]: norm()}
+        if cross:
+            inner = kind["cross_heads"] * kind["cross_head_width"]
+            parts[order[2]] = Attention(letters, width, s["cross_width"], inner, kind["cross_heads"], kind["cross_scale"], kind["cross_biases"])
+            parts[order[3]] = norm()
+        elif order[2] is not None:
+            order = (*order[:2], None, None, *order[4:])
+        return _Block(parts, order, kind["norm_place"] == D.BEFORE)
+
+    def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
+        keys = absent[:, None, None, :]
+        memory, out = None, None
+        for stack, ids, own_mask in (("encoder", source, keys), ("decoder", target, future[None, None])):
+            part = getattr(self, stack)
+            out = self.embed(ids, stack, getattr(part, part.embedding_name), getattr(part, part.positions_name, None))
+            for block in part.blocks:
+                out = self.keep(stack, block(out, memory, own_mask, keys))
+            memory = out if stack == "encoder" else memory
+        own = getattr(self.decoder, "fc_out" if self.separate else "dense", None)
+        embeddings = [getattr(p, p.embedding_name) for p in (self.encoder, self.decoder)]
+        return self.project(out, own, *embeddings)
+
+
+def build(descriptor: dict, preset: str) -> Base:
+    """The module of a descriptor (with defaults) in one of the styles; ValueError for what the style does not have."""
+    if descriptor["model"]["stack"] != D.ENCODER_DECODER:
+        raise ValueError("the PyTorch modules here are encoder-decoders")
+    module = TorchTransformer(descriptor) if preset == "torch-transformer" else _Split(descriptor, preset)
+    return module.eval()
