@@ -94,10 +94,16 @@ ifneq ($(filter arm aarch64,$(ARCH)),)
   endif
 endif
 
+# 32-bit programs read directories of 64-bit file systems.
+ifeq ($(ARCH),arm)
+  MACHINE += -D_FILE_OFFSET_BITS=64
+endif
+
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
-CXX_CLI  := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -pthread
+# Nothing in the program is hot; and gcc 12 for aarch64 fails, internally, when it vectorises score.cpp.
+CXX_CLI  := -std=c++17 $(COMMON) $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize) $(WARN) -fno-exceptions -fno-rtti -pthread
 CXX_TEST := -std=c++17 $(COMMON) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
@@ -118,6 +124,11 @@ ifeq ($(config),scalar)
 else
   LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
 endif
+
+# A level under sanitizers: not unrolled, and without red zones around each of the many local vectors, which would take gcc minutes.
+# The scalar level has both.
+ASAN_STACK  := $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
+level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(ASAN_STACK)),$(LEVEL_FLAGS_$1))
 
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
@@ -152,8 +163,10 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
-$(TESTS): $(TEST_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+# The thread pool is the program's, and tested with the rest.
+POOL_OBJ := $(filter %/pool.o,$(CLI_OBJ))
+$(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
 $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
@@ -165,10 +178,10 @@ $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
 $(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(LEVEL_FLAGS_scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -194,7 +207,7 @@ $(HEADERS)/doctest:
 write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
-	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(LEVEL_FLAGS_$l);)')
+	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
 $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:

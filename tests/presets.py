@@ -34,8 +34,9 @@ class Config:
 
     @property
     def name(self) -> str:
-        return f"{self.preset}-{self.width}x{self.heads}-{self.hidden}-{self.layers[0]}+{self.layers[1]}-{self.place}-{self.position}-{self.output}" \
-            + f"{'' if self.biases else '-nobias'}{'' if self.score == 'sqrt_head_width' else '-' + self.score}{'' if self.final is None else f'-final{self.final}'}"
+        more = ("" if self.biases else "-nobias") + ("" if self.score == "sqrt_head_width" else f"-{self.score}")
+        more += "" if self.final is None else f"-final{self.final}"
+        return f"{self.preset}-{self.width}x{self.heads}-{self.hidden}-{self.layers[0]}+{self.layers[1]}-{self.place}-{self.position}-{self.output}{more}"
 
     @property
     def has_final(self) -> bool:

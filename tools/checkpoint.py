@@ -51,7 +51,7 @@ class Stored(NamedTuple):
         view = np.lib.stride_tricks.as_strided(flat, self.shape, tuple(s * item for s in self.strides), writeable=False)
         if self.dtype == "bf16":
             return (view.astype("<u4") << 16).view("<f4")
-        return view.astype("<f4") if self.dtype == "<f2" else np.ascontiguousarray(view)
+        return view.astype("<f4") if self.dtype == "<f2" else np.asarray(view, order="C")
 
 
 class Checkpoint:

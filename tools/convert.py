@@ -26,7 +26,6 @@ from checkpoint import open_checkpoint
 from description import Description, read_description
 from families import state_dict
 from families.model import Model
-from phasor_descriptor import ENCODER_DECODER
 from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
 from phasor_layout import PhasorError
 

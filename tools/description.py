@@ -183,7 +183,11 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
                     raise PhasorError(f"{table}: a model of stack {model['stack']!r} has none")
             continue
         stacks[name] = _stack(name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"])
-        sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **_keys(f"{side}.", tables[side], _SIDE_KEYS)}
+        given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
+        for key, value in given_side.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+                raise PhasorError(f"{side}.{key}: {value} is not an id")
+        sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
     checkpoint = tables["checkpoint"]
     key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
     if checkpoint:

@@ -131,7 +131,6 @@ def _scopes(descriptor: dict) -> Iterator[tuple[str, int, int, dict, dict[str, F
 
 def encode_meta(descriptor: dict) -> bytes:
     """The META section. Fields that are absent, None or an empty string or list are left out."""
-    check(with_defaults(descriptor))
     out = []
     for where, scope, index, values, fields in _scopes(descriptor):
         for name in values:
@@ -144,6 +143,7 @@ def encode_meta(descriptor: dict) -> bytes:
             _check_value(where, field, value)
             key = scope << 24 | index << 12 | field.number
             out.append(_entry(key, field.type, field.type != STRING, _encode(field, value)))
+    check(with_defaults(descriptor))
     return b"".join(out)
 
 

@@ -293,6 +293,8 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     lowest = 0.0
     if model == MODEL_UNIGRAM:
         lowest = min((score for _, score, kind in pieces if kind == NORMAL), default=_FLOAT_MAX)
+        if lowest == _FLOAT_MAX:
+            raise TokenizerError("the unigram model has no normal piece")
     trie, strings = _split_charsmap(proto["charsmap"])
     expansion, rule = _map_bounds(trie, strings, proto["escape"])
     if expansion > 255:

@@ -26,6 +26,7 @@ from phasor_file import PhasorFile
 from phasor_layout import GROUP, Q8, PhasorError
 
 _erf = np.frompyfunc(math.erf, 1, 1)
+_KEPT_VALUES = 1 << 26  # a larger model is dequantised tensor by tensor each time: slower, and never whole in memory
 _SMALLEST_AMAX = 2.0 ** -80
 _INVERSE_127 = float(np.float32(1) / np.float32(127))
 
@@ -119,6 +120,7 @@ class Reference:
         self.file, self.emulate, self.dtype = file, emulate, np.dtype(dtype)
         self.d = file.descriptor
         self._weights: dict[int, np.ndarray] = {}
+        self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
         _refuse(self.d)
 
     # ---- tensors
@@ -128,10 +130,14 @@ class Reference:
         key = stack << 24 | weights << 8 | role
         if key not in self.file.entries:
             return None
-        if key not in self._weights:
+        value = self._weights.get(key)
+        if value is None:
             value = self.file.weights(key)
-            self._weights[key] = value if role == R.SINUSOID and stack in (R.SOURCE, R.TARGET) else value.astype(self.dtype)
-        return self._weights[key]
+            if not (role == R.SINUSOID and stack in (R.SOURCE, R.TARGET)):
+                value = value.astype(self.dtype, copy=False)
+            if self._keep:
+                self._weights[key] = value
+        return value
 
     def _is_q8(self, stack: int, weights: int, role: int) -> bool:
         return self.file.entries[stack << 24 | weights << 8 | role].type == Q8

@@ -8,6 +8,7 @@ negative score, padding is computed. Letters: B batch, S source positions, T tar
 from __future__ import annotations
 
 import math
+import warnings
 
 import torch
 from torch import Tensor, nn
@@ -96,14 +97,13 @@ class TorchTransformer(Base):
 
     def __init__(self, descriptor: dict) -> None:
         super().__init__(descriptor)
-        encoder, decoder, kind = descriptor["encoder"], descriptor["decoder"], descriptor["kinds"][0]
+        encoder, decoder = descriptor["encoder"], descriptor["decoder"]
         self.src_embedding = nn.Embedding(descriptor["source"]["vocabulary"], encoder["width"])
         self.tgt_embedding = nn.Embedding(descriptor["target"]["vocabulary"], decoder["width"])
         self.src_positions, self.tgt_positions = _learned(descriptor, "encoder"), _learned(descriptor, "decoder")
-        whole = nn.Transformer(d_model=encoder["width"], nhead=kind["heads"], num_encoder_layers=len(encoder["layers"]) // 2,
-                               num_decoder_layers=len(decoder["layers"]) // 2, dim_feedforward=kind["hidden"], dropout=0.0,
-                               activation=self.activation, layer_norm_eps=kind["norm_eps"], batch_first=True,
-                               norm_first=kind["norm_place"] == D.BEFORE, bias=bool(kind["norm_biases"]))
+        with warnings.catch_warnings():  # about a fast path that is switched off below
+            warnings.filterwarnings("ignore", message="enable_nested_tensor")
+            whole = self._whole(descriptor)
         self.encoder, self.decoder = whole.encoder, whole.decoder
         self.encoder.enable_nested_tensor = False
         for stack in ("encoder", "decoder"):
@@ -111,6 +111,13 @@ class TorchTransformer(Base):
                 getattr(self, stack).norm = None
         output = descriptor["output"]
         self.output = nn.Linear(decoder["width"], descriptor["target"]["vocabulary"], bias=bool(output["bias"])) if output["tied"] == D.TIED_OWN else None
+
+    def _whole(self, descriptor: dict) -> nn.Transformer:
+        encoder, decoder, kind = descriptor["encoder"], descriptor["decoder"], descriptor["kinds"][0]
+        return nn.Transformer(d_model=encoder["width"], nhead=kind["heads"], num_encoder_layers=len(encoder["layers"]) // 2,
+                               num_decoder_layers=len(decoder["layers"]) // 2, dim_feedforward=kind["hidden"], dropout=0.0,
+                               activation=self.activation, layer_norm_eps=kind["norm_eps"], batch_first=True,
+                               norm_first=kind["norm_place"] == D.BEFORE, bias=bool(kind["norm_biases"]))
 
     def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
         hooks = [layer.register_forward_hook(lambda module, given, out, name=name: self._hook(name, out))

@@ -51,23 +51,30 @@ void each_field(const Report& r, F call) {
   for (uint32_t i = 0; phasor_field_get(r.e.model, i, &f) == PHASOR_OK; ++i) call(f);
 }
 
+// Where a tensor belongs, docs/format.md.
+const char* place_name(uint32_t stack) {
+  constexpr const char* kNames[] = {"table", "source", "encoder", "target", "decoder", "output"};
+  return stack < 6 ? kNames[stack] : "?";
+}
+
 const char* stack_name(uint32_t stack) { return stack == PHASOR_ENCODER ? "encoder" : stack == PHASOR_DECODER ? "decoder" : "encoder-decoder"; }
 
 std::string row(const char* name, const std::string& value, const char* unit) {
   char line[320];
-  snprintf(line, sizeof line, "  %-44s %18s%s\n", name, value.c_str(), unit);
+  snprintf(line, sizeof line, "  %-63s %22s%s\n", name, value.c_str(), unit);
   return line;
 }
 
 void print_text(const Report& r) {
   std::string out = std::string(r.e.path) + ": " + stack_name(r.e.stack) + ", " + grouped(r.e.file.bytes()) + " bytes\n\ndescriptor\n";
   each_field(r, [&](const phasor_field& f) { out += std::string("  ") + f.name + " = " + f.value + "\n"; });
-  out += "\ntensors                                        set type  layout            shape              bytes\n";
+  out += "\ntensors                                          set type  layout            shape              bytes\n";
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);
-    char line[200], shape[40];
+    const std::string set = t.set == 0xFFFF ? "" : std::to_string(t.set);  // 0xFFFF: of the whole stack
+    char line[240], shape[48];
     snprintf(shape, sizeof shape, "%llu x %llu", static_cast<unsigned long long>(t.rows), static_cast<unsigned long long>(t.cols));
-    snprintf(line, sizeof line, "  %-44s %3u %-5s %-8s %14s %18s\n", t.name, t.set, t.type, t.layout, shape, grouped(t.bytes).c_str());
+    snprintf(line, sizeof line, "  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack), t.name, set.c_str(), t.type, t.layout, shape, grouped(t.bytes).c_str());
     out += line;
   }
   out += row("parameters", grouped(r.parameters), "") + row("tensors", grouped(r.tensor_bytes), " bytes");

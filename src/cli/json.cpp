@@ -67,7 +67,7 @@ Json& Json::number(uint64_t value) {
 Json& Json::real(double value) {
   separate();
   char digits[32];
-  snprintf(digits, sizeof digits, "%.9g", value);
+  snprintf(digits, sizeof digits, "%.12g", value);
   out_ += isfinite(value) ? digits : "null";
   return *this;
 }

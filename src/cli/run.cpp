@@ -109,7 +109,7 @@ void Runner::one(const Input& input) {
   result_ = {sizeof(phasor_generation), 0, 0, 0};
   seconds_ = 0;
   if (!error.empty() || !prepare(input, &ids, &error)) return bad_line(input, error);
-  const bool nothing = !input.is_ids && e_.has_source() && input.text.find_first_not_of(" \t") == std::string::npos;
+  const bool nothing = e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input : input.text.find_first_not_of(" \t") == std::string::npos);
   if (!nothing) {
     begin_line(ids);
     if (!generate(ids, &error)) return bad_line(input, error);

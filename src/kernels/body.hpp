@@ -9,6 +9,9 @@
 #include "kernels.h"
 #include "simd.hpp"
 
+// A function that holds one micro-kernel: inlined into each other they would be ten times the code.
+#define PHASOR_APART __attribute__((noinline))
+
 namespace phasor {
 namespace {
 
@@ -18,31 +21,35 @@ struct Body {
   using V = v16<A>;
   using T = typename L::Tiles;
 
-  // acc (R, P) from +0, or stored with the bias. `at`: the first output of the tile.
+  static constexpr size_t kBlock = 512;
+
+  // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
+  static PHASOR_APART void bias_lanes(float* lanes, const float* bias, size_t bias_n, size_t o) {
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = bias != nullptr && o + i < bias_n ? bias[o + i] : -0.0f;
+  }
+
+  // acc (R, P) plus the bias to y. `at`: the first output of the tile.
   template <int R, int P>
   static PHASOR_INLINE void store_tile(float* y, size_t ldy, V (&acc)[R][P], const float* bias, size_t bias_n, size_t at) {
+    alignas(64) float lanes[kLanes];
     times<P>(PHASOR_EACH(p) {
       const size_t o = at + p.value * kLanes;
-      if (bias != nullptr && o + kLanes <= bias_n) {
-        const V b = V::load(bias + o);
-        times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
-      } else if (bias != nullptr && o < bias_n) {
-        times<R>(PHASOR_EACH(r) {
-          float* out = y + r.value * ldy + o;
-          acc[r.value][p.value].store(out);
-          for (size_t i = 0; o + i < bias_n; ++i) out[i] = out[i] + bias[o + i];
-        });
-      } else {
-        times<R>(PHASOR_EACH(r) { acc[r.value][p.value].store(y + r.value * ldy + o); });
-      }
+      bias_lanes(lanes, bias, bias_n, o);
+      const V b = V::load(lanes);
+      times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
     });
   }
 
-  // R rows by P panels, each [K][16].
+  // R rows by P panels, each [K][16]: the chains over k from `first` to `end`, begun at +0 or continued from y.
   template <int R, int P>
-  static PHASOR_INLINE void chains(V (&acc)[R][P], const float* x, size_t ldx, const float* const (&w)[P], size_t cols) {
+  static PHASOR_INLINE void chains(V (&acc)[R][P], const float* y, size_t ldy, const float* x, size_t ldx,
+                                   const float* const (&w)[P], size_t at, size_t first, size_t end) {
     times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
-    for (size_t k = 0; k < cols; ++k) {
+    if (first != 0)
+      times<R>(PHASOR_EACH(r) {
+        times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::load(y + r.value * ldy + at + p.value * kLanes); });
+      });
+    for (size_t k = first; k < end; ++k) {
       V wk[P];
       times<P>(PHASOR_EACH(p) { wk[p.value] = V::load(w[p.value] + k * kLanes); });
       times<R>(PHASOR_EACH(r) {
@@ -52,18 +59,18 @@ struct Body {
     }
   }
 
-  // All rows by P panels from `at` on: R rows at a time, the rest by halves.
+  // All rows by P panels from `at` on: R rows at a time, the rest in one tile.
   template <int R, int P>
-  static void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
-                          const float* bias, size_t bias_n, size_t at, size_t cols) {
+  static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
+                          const float* bias, size_t bias_n, size_t at, size_t first, size_t end) {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      chains<R, P>(acc, x + r * ldx, ldx, w, cols);
+      chains<R, P>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
-      if (r < rows) linear_rows<R / 2, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, cols);
+      if (r < rows) linear_rows<R - 1, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
   }
   // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
   template <int R, int P, class Panel>
@@ -73,7 +80,13 @@ struct Body {
     for (; p + P <= panels; p += P) {
       const float* w[P];
       for (int i = 0; i < P; ++i) w[i] = panel(p + static_cast<size_t>(i));
-      linear_rows<R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, cols);
+      // With more rows than one tile, k goes in blocks, whose weights stay in the second-level cache from tile to tile.
+      // The chains wait in y (1.1).
+      size_t k = 0;
+      if (rows > R)
+        for (; cols - k > kBlock; k += kBlock)
+          linear_rows<R, P>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
+      linear_rows<R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
     }
     if constexpr (P > 1)
       if (p < panels) linear_panels<R, P / 2>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
@@ -128,14 +141,14 @@ struct Body {
     });
   }
   template <int R, int D>
-  static void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+  static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                        const float* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
     size_t r = 0;
     for (; r + R <= rows; r += R)
       mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, first, end, n);
     if constexpr (R > 1)
       if (r < rows)
-        mix_rows<R / 2, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, first, end, n);
+        mix_rows<R - 1, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, first, end, n);
   }
   template <int R, int D>
   static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
@@ -216,7 +229,7 @@ struct Body {
     }
   }
   template <int R, int P>
-  static void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+  static PHASOR_APART void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                       const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
                       size_t groups) {
     size_t r = 0;
@@ -227,7 +240,7 @@ struct Body {
     }
     if constexpr (R > 1)
       if (r < rows)
-        q8_rows<R / 2, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
+        q8_rows<R - 1, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
                           bytes, plane, bias, bias_n, at, groups);
   }
   template <int R, int P>
@@ -323,10 +336,10 @@ struct Body {
   }
 
   static void add(float* y, const float* x, size_t n) {
-    each(y, n, [=](V v, size_t i, size_t m) { return v + load(x + i, m); });
+    each(y, n, [=](V v, size_t i, size_t m) __attribute__((always_inline)) { return v + load(x + i, m); });
   }
   static void mul(float* y, const float* x, size_t n) {
-    each(y, n, [=](V v, size_t i, size_t m) { return v * load(x + i, m); });
+    each(y, n, [=](V v, size_t i, size_t m) __attribute__((always_inline)) { return v * load(x + i, m); });
   }
   static void scale(float* y, const float* x, size_t n, float s) {
     size_t i = 0;
@@ -334,26 +347,26 @@ struct Body {
     if (i < n) store_part<A>(y + i, load_part<A>(x + i, n - i) * V::set(s), n - i);
   }
   static void relu(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return relu_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return relu_of(v); });
   }
   static void gelu_erf(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return gelu_erf_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return gelu_erf_of(v); });
   }
   static void gelu_tanh(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return gelu_tanh_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return gelu_tanh_of(v); });
   }
   static void silu(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return silu_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return silu_of(v); });
   }
   static void soft_cap(float* y, size_t n, float cap) {
     const V c = V::set(cap), inv = V::set(1.0f / cap);
-    each(y, n, [=](V v, size_t, size_t) { return c * tanh_of(v * inv); });
+    each(y, n, [=](V v, size_t, size_t) __attribute__((always_inline)) { return c * tanh_of(v * inv); });
   }
   static void exp_all(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return exp_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return exp_of(v); });
   }
   static void log_all(float* y, size_t n) {
-    each(y, n, [](V v, size_t, size_t) { return log_of(v); });
+    each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return log_of(v); });
   }
 
   // The largest of all lanes, then the first place that holds it: two passes without an index in the vectors.

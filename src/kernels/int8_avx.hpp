@@ -32,6 +32,7 @@ struct Int8Avx2 {
     times<2>(PHASOR_EACH(i) {
       const __m256i pairs = _mm256_maddubs_epi16(w.size[i.value], _mm256_sign_epi8(x, w.v[i.value]));
       s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i.value]);
     });
   }
   static PHASOR_INLINE auto to_float(const Sum& s) {

@@ -29,6 +29,7 @@ struct Int8Avx512 {
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     const __m512i signed_x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
     s = _mm512_add_epi32(s, _mm512_madd_epi16(_mm512_maddubs_epi16(w.size, signed_x), _mm512_set1_epi16(1)));
+    keep(s);
   }
   static PHASOR_INLINE V512 to_float(Sum s) { return {{V512::B(_mm512_cvtepi32_ps(s))}}; }
 };

@@ -40,7 +40,10 @@ struct Int8Sse2 {
     return _mm_srai_epi16(_mm_unpacklo_epi8(_mm_setzero_si128(), x), 8);
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    times<8>(PHASOR_EACH(i) { s.v[i.value] = _mm_add_epi32(s.v[i.value], _mm_madd_epi16(w.v[i.value], x)); });
+    times<8>(PHASOR_EACH(i) {
+      s.v[i.value] = _mm_add_epi32(s.v[i.value], _mm_madd_epi16(w.v[i.value], x));
+      keep(s.v[i.value]);
+    });
   }
   static PHASOR_INLINE V128 to_float(const Sum& s) {
     V128 r;

@@ -11,7 +11,7 @@ struct Level {
   // 16 registers, 2 a panel: 6 rows by 1 panel leaves 12 accumulators, 2 weights, 1 broadcast.
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
-    static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr int kOneRowInt8 = 2, kRowsInt8 = 4, kPanelsInt8 = 1;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
 };

@@ -95,6 +95,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     }
   }
   if (t->model != TokenizerModel::unigram) t->lowest_score = 0.0f;
+  if (t->lowest_score == kFloatMax) return "a unigram model has no normal piece";
   if (t->lowest_score != lowest) return "the lowest score is wrong";
 
   // Strictly ascending and in range: so every id is there exactly once.
@@ -254,7 +255,7 @@ struct TextSink {
     for (std::size_t i = 0; i < bytes; ++i, ++count) {
       if (count < capacity) out[count] = static_cast<char>(text[i]);
     }
-    if (bytes > 0) state.any_text = true;
+    if (bytes > 0) state.any_text = 1;
   }
 
   // Writes the characters that are complete; with `all`, what is left is not coming any more.
@@ -280,9 +281,15 @@ struct TextSink {
   }
 };
 
+// A state that was never set to zero may give any text, but no access out of bounds.
+TokenDecoder sound(TokenDecoder state) noexcept {
+  if (state.pending_bytes > 3) state.pending_bytes = 0;
+  return state;
+}
+
 void decode_word(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   if (r.type() == PieceType::control) return;
-  if (sink->state.any_text) sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
+  if (sink->state.any_text != 0) sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
   if (r.type() == PieceType::unknown)
     sink->put(t.surface, t.surface_bytes);
   else
@@ -299,19 +306,19 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
     return;
   }
   sink->settle(true);
-  if (sink->state.prefix_seen || sink->state.any_text) sink->state.past_start = true;
-  sink->state.prefix_seen = false;
+  if (sink->state.prefix_seen != 0 || sink->state.any_text != 0) sink->state.past_start = 1;
+  sink->state.prefix_seen = 0;
   if (r.type() == PieceType::control) return;
   if (r.type() == PieceType::unknown) return sink->put(t.surface, t.surface_bytes);
 
   const auto at_space = [&text, &bytes]() noexcept {
     return bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0;
   };
-  if (!sink->state.past_start && (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
+  if (sink->state.past_start == 0 && (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
     text += 3;
     bytes -= 3;
     // Where extra white space is removed, the next piece may give up its leading space too.
-    sink->state.prefix_seen = (t.flags & pieces::kRemoveExtraWhitespaces) == 0;
+    sink->state.prefix_seen = (t.flags & pieces::kRemoveExtraWhitespaces) == 0 ? 1 : 0;
   }
   while (bytes > 0) {
     if (at_space()) {
@@ -331,7 +338,7 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
                          std::size_t capacity) noexcept {
   if (id >= t.pieces) return kBadToken;
-  TextSink sink{*state, out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0};
   if (t.model == TokenizerModel::words) {
     decode_word(t, &sink, row(t, id));
   } else {
@@ -341,7 +348,7 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
 }
 
 std::size_t token_decode_end(TokenDecoder* state, char* out, std::size_t capacity) noexcept {
-  TextSink sink{*state, out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0};
   sink.settle(true);
   return sink.finish(state);
 }

@@ -95,11 +95,11 @@ struct PieceView {
 
 // The state of a streaming decode; all zero (`TokenDecoder state{}`) is the start of a text.
 struct TokenDecoder {
-  unsigned char pending[4];    // bytes of a character that is not complete yet
-  unsigned char pending_bytes;
-  bool past_start;             // no more leading space is stripped
-  bool prefix_seen;            // the piece before gave up its leading space
-  bool any_text;               // something was written
+  unsigned char pending[4];     // bytes of a character that is not complete yet
+  unsigned char pending_bytes;  // 0 … 3
+  unsigned char past_start;     // 1: no more leading space is stripped
+  unsigned char prefix_seen;    // 1: the piece before gave up its leading space
+  unsigned char any_text;       // 1: something was written
 };
 
 constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);

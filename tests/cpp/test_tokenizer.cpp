@@ -368,6 +368,14 @@ TEST_CASE("tokenizer: a character is held back until it is complete") {
   CHECK(token_decode(t, &state, byte('a'), nullptr, 0) == 4);
   CHECK(feed(byte('a')) == "\uFFFDa");
 
+  // A state that was never set to zero gives some text, inside its bounds.
+  for (std::uint32_t id = 0; id < t.pieces; ++id) {
+    std::memset(&state, 0xFF, sizeof state);
+    CHECK(token_decode(t, &state, id, out, sizeof out) <= sizeof out);
+    std::memset(&state, 0xFF, sizeof state);
+    CHECK(token_decode_end(&state, out, sizeof out) <= sizeof out);
+  }
+
   CHECK(token_decode(t, &state, t.pieces, out, sizeof out) == kBadToken);
   CHECK(token_decode(t, &state, kNoToken, out, sizeof out) == kBadToken);
 }
@@ -489,6 +497,8 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   const std::size_t trie = mapped[64] | static_cast<std::size_t>(mapped[65]) << 8;
   refuses(mapped, trie, 0x7FFFFC00, "the normaliser's trie leads out of itself");
   refuses(mapped, trie, 0x80000000, "the normaliser's trie leads out of itself");
+  const Bytes symbols = build(TokenizerModel::unigram, 0, {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::user_defined, 0}}, 0, "");
+  refuses(symbols, 120, 0, "a unigram model has no normal piece");
   refuses(golden("bpe.bin"), 4, 4, "a byte piece is not allowed or not <0x00> ... <0xFF>");
 }
 

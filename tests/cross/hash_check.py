@@ -10,6 +10,7 @@ DRIVER is build/hash_driver. One row for each model and way of running it; all i
 """
 import argparse
 import collections
+import json
 import re
 import subprocess
 import sys
@@ -116,6 +117,16 @@ def compare(args):
     for level in args.levels.split(","):
         if level and level not in here:
             problems.append(f"level {level} did not run")
+    if args.program:  # and once as a user would
+        for m in models():
+            rc, out = run([*args.runner, args.program, "verify", "--json", "--threads", "2", m])
+            try:
+                found = json.loads(out[out.index("{"):])
+                rows[Path(m).stem, f"{args.program} verify, isa={found['isa']}"] = {i: v["hash"] for i, v in enumerate(found["vectors"])}
+                if rc or not found["ok"]:
+                    problems.append(f"{m}: verify ended with {rc}: {out.strip()[-200:]}")
+            except (ValueError, KeyError):
+                problems.append(f"{m}: verify ended with {rc}: {out.strip()[-200:]}")
     wanted = {Path(m).stem for m in models()}
     for model in sorted((wanted | set(table)) - {m for m, _ in rows}):
         problems.append(f"{model}: no hash" if model in wanted else f"{model} is in the table but not among the models")
@@ -164,6 +175,7 @@ def main():
     p.add_argument("driver")
     p.add_argument("runner", nargs="*")
     p.add_argument("--levels", default="")
+    p.add_argument("--program", help="compare what `PROGRAM verify --json` says, too")
     p.add_argument("--threads", default="1,2,3,7")
     p.add_argument("--chunk", default="0,1,7")
     p = sub.add_parser("board")

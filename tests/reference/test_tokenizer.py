@@ -192,9 +192,9 @@ def test_random_strings(driver, models, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_line_of_100_kb_takes_well_under_a_second(driver, models, name):
+def test_a_line_of_100_kb_is_never_quadratic(driver, models, name):
     section = driver.section(pt.build_sentencepiece_section(models[name]))
-    assert max(driver.seconds(section, long_lines())) < 2  # 0.25 on the machine where it was written; quadratic would be minutes
+    assert max(driver.seconds(section, long_lines())) < 5  # 0.25 on an idle machine; quadratic would be minutes
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -272,8 +272,8 @@ def random_model(rng: random.Random, charsmap: bytes) -> tuple[bytes, str]:
         score = round(score / step) * step if step else score
         kind = rng.choices([pt.NORMAL, pt.UNUSED, pt.USER_DEFINED], shares)[0]
         pieces.append((text.encode(), score, kind))
-    if all(kind not in (pt.NORMAL, pt.USER_DEFINED, pt.UNUSED) for _, _, kind in pieces):
-        pieces.append((b"a", -1.0, pt.NORMAL))
+    if all(kind != pt.NORMAL for _, _, kind in pieces):
+        pieces.append((b"normal", -1.0, pt.NORMAL))
     trainer = {3: 2 if bpe else 1, 24: int(rng.random() < 0.2), 35: int(byte_fallback)}
     if rng.random() < 0.2:
         trainer[44] = rng.choice([b"", b"?", b" \xe2\x96\x81?"])
@@ -314,6 +314,7 @@ A = (b"a", -1.0, pt.NORMAL)
     (model_proto([UNKNOWN_PIECE, A], {3: 4}, {}), "model type char"),
     (model_proto([UNKNOWN_PIECE, A], {3: 9}, {}), "model type 9"),
     (model_proto([A], {}, {}), "no unknown piece"),
+    (model_proto([UNKNOWN_PIECE, (b"a", -1.0, pt.USER_DEFINED)], {}, {}), "no normal piece"),
     (model_proto([UNKNOWN_PIECE, (b"<u>", 0.0, pt.UNKNOWN)], {}, {}), "the unknown piece is already defined"),
     (model_proto([UNKNOWN_PIECE, A, A], {}, {}), "already defined as piece 1"),
     (model_proto([UNKNOWN_PIECE, (b"", 0.0, 1)], {}, {}), "piece 1 is empty"),

@@ -85,7 +85,7 @@ class _Reader:
         for stack in d.stacks:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
             out[stack] = self.stack(stack, len(out["kinds"]))
-            out["kinds"].append(self.kind(stack, out[stack]["width"], len(out[stack]["layers"]) // 2))
+            out["kinds"].append(self.kind(stack, len(out[stack]["layers"]) // 2))
         out["output"] = self.output()
         return out
 
@@ -115,7 +115,7 @@ class _Reader:
             raise PhasorError(f"{stack}: width {width} is odd, sine and cosine need an even width")
         return out
 
-    def attention(self, stack: str, prefix: str, width: int, layers: int) -> tuple[int, int, int]:
+    def attention(self, stack: str, prefix: str, layers: int) -> tuple[int, int, int]:
         """(head width, kv heads, bias bits) of self- ("") or cross-attention ("cross_")."""
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
         kv, heads = s["kv_heads"] or s["heads"], s["heads"]
@@ -127,12 +127,13 @@ class _Reader:
             rows, units = self.rows(f"{name}q"), heads
             bits = sum(bit * self.has_bias(f"{name}{part}", layers) for part, bit in (("q", 1), ("k", 2), ("v", 4)))
         if rows % units:
-            raise PhasorError(f"{stack}: {rows} rows of {self.name(f'{name}qkv' if f'{name}qkv' in self.names else f'{name}q')} are not divisible by {units} heads")
+            fused = f"{name}qkv" in self.names
+            raise PhasorError(f"{stack}: {rows} rows of {self.name(f'{name}qkv' if fused else f'{name}q')} are not divisible by {units} heads")
         return rows // units, kv, bits | out_bias
 
-    def kind(self, stack: str, width: int, layers: int) -> dict:
+    def kind(self, stack: str, layers: int) -> dict:
         s = self.description.stacks[stack]
-        head_width, kv, bits = self.attention(stack, "", width, layers)
+        head_width, kv, bits = self.attention(stack, "", layers)
         gated = f"{stack}.ffn_gate" in self.names
         divisor = scale_of("score_scale", s["score_scale"], {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])})
         if divisor == 0:
@@ -143,7 +144,7 @@ class _Reader:
                "ffn_biases": self.has_bias(f"{stack}.ffn_in", layers) + 2 * self.has_bias(f"{stack}.ffn_out", layers),
                "norm_biases": int(self.has_bias(f"{stack}.attention_norm", layers))}
         if stack == "decoder" and self.description.stack == D.ENCODER_DECODER:
-            cross_width, cross_kv, cross_bits = self.attention(stack, "cross_", width, layers)
+            cross_width, cross_kv, cross_bits = self.attention(stack, "cross_", layers)
             divisor = scale_of("score_scale", s["score_scale"], {"sqrt_head_width": math.sqrt(cross_width), "sqrt_heads": math.sqrt(s["heads"])})
             out.update(cross=1, cross_heads=s["heads"], cross_kv_heads=cross_kv, cross_head_width=cross_width, cross_scale=1 / divisor,
                        cross_biases=cross_bits)
@@ -193,7 +194,8 @@ class _Reader:
         if out["position"] == D.LEARNED:
             rows = self.rows(f"{side}.positions") - s["position_offset"]
             if rows < 1 or s["max_positions"] > rows:
-                raise PhasorError(f"{stack}: max_positions {s['max_positions']} with offset {s['position_offset']}, the table has {rows + s['position_offset']} rows")
+                total = rows + s["position_offset"]
+                raise PhasorError(f"{stack}: max_positions {s['max_positions']} with offset {s['position_offset']}, the table has {total} rows")
             out["max_positions"] = s["max_positions"] or rows
         if out["position"] not in (D.INTERLEAVED, D.HALVES):
             return

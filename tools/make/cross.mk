@@ -17,14 +17,14 @@ cross:
 hashes: $(OUT)/hash_driver
 	python3 tests/cross/hash_check.py write $(OUT)/hash_driver
 
-test-hashes: $(OUT)/hash_driver
-	python3 tests/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) $(or $(TARGET),host) $(OUT)/hash_driver $(QEMU)
+test-hashes: $(OUT)/hash_driver $(PROGRAM)
+	python3 tests/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(QEMU)
 
 ifeq ($(TARGET),)
 test-cross:
 	@for t in aarch64 armhf; do $(MAKE) test-cross TARGET=$$t || exit 1; done
 else
-test-cross: $(TESTS) $(OUT)/hash_driver
+test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 	$(QEMU) $(TESTS) $(if $(QEMU),--test-case-exclude='*[host]*')
 	@$(MAKE) test-hashes
 endif

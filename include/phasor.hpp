@@ -1,0 +1,183 @@
+// Phasor for C++17: a thin layer over phasor.h, which is the manual. Header only, no exceptions, no RTTI, nothing allocated.
+//
+//   phasor::Result<phasor::Model> model = phasor::Model::open(memory, file);
+//   if (!model) report(model.error().text);
+//   model->limits(64, 64); ...
+//
+// Errors    A function that can fail returns a Result: a value, or the phasor_error with its line of text. It converts to bool.
+// Memory    Model and Session are handles that own nothing and are copied freely: the caller's blocks stay the caller's, and
+//           nothing needs closing. Bytes and Ids are views: a pointer and a count.
+#ifndef PHASOR_HPP
+#define PHASOR_HPP
+
+#include "phasor.h"
+
+namespace phasor {
+inline namespace interface {
+
+struct Bytes {
+  void* data = nullptr;
+  size_t size = 0;
+  constexpr Bytes() = default;
+  constexpr Bytes(void* d, size_t n) : data(d), size(n) {}
+};
+
+struct File {  // the weight file, aligned to PHASOR_ALIGN
+  const void* data = nullptr;
+  size_t size = 0;
+};
+
+struct Ids {
+  const uint32_t* data = nullptr;
+  uint32_t count = 0;
+  constexpr Ids() = default;
+  constexpr Ids(const uint32_t* d, size_t n) : data(d), count(static_cast<uint32_t>(n)) {}
+  template <size_t N>
+  constexpr Ids(const uint32_t (&d)[N]) : data(d), count(N) {}
+  template <class C, class = decltype(static_cast<const uint32_t*>(static_cast<const C*>(nullptr)->data()))>
+  constexpr Ids(const C& c) : data(c.data()), count(static_cast<uint32_t>(c.size())) {}  // std::vector, std::array, std::span
+};
+
+struct Text {
+  const char* data = nullptr;
+  size_t size = 0;
+  constexpr Text(const char* d, size_t n) : data(d), size(n) {}
+  template <class C, class = decltype(static_cast<const char*>(static_cast<const C*>(nullptr)->data()))>
+  constexpr Text(const C& c) : data(c.data()), size(c.size()) {}  // std::string, std::string_view
+};
+
+struct Error : phasor_error {
+  Error() : phasor_error PHASOR_ERROR_INIT {}
+  phasor_status status() const { return static_cast<phasor_status>(code); }
+};
+
+// A value, or why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(phasor_status status, const T& value, const Error& error) : value_(value), error_(error) { error_.code = status; }
+  explicit operator bool() const { return error_.code == PHASOR_OK; }
+  phasor_status status() const { return error_.status(); }
+  const Error& error() const { return error_; }
+  T& operator*() { return value_; }
+  const T& operator*() const { return value_; }
+  T* operator->() { return &value_; }
+  const T* operator->() const { return &value_; }
+
+ private:
+  T value_;
+  Error error_;
+};
+
+struct Limits : phasor_limits {
+  Limits() : phasor_limits{} { struct_size = sizeof(phasor_limits); }
+};
+struct Side : phasor_side {
+  Side() : phasor_side{} { struct_size = sizeof(phasor_side); }
+};
+struct GenerateOptions : phasor_generate_options {
+  GenerateOptions() : phasor_generate_options PHASOR_GENERATE_OPTIONS_INIT {}
+};
+struct Generation : phasor_generation {
+  Generation() : phasor_generation{} { struct_size = sizeof(phasor_generation); }
+};
+
+class Model {
+ public:
+  Model() = default;
+  explicit Model(phasor_model* handle) : handle_(handle) {}
+
+  static Result<size_t> size(File file) {
+    Error error;
+    size_t need = 0;
+    const phasor_status status = phasor_model_size(&need, file.data, file.size, &error);
+    return {status, need, error};
+  }
+  static Result<Model> open(Bytes memory, File file, const char* isa = nullptr) {
+    Error error;
+    phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
+    options.isa = isa;
+    phasor_model* handle = nullptr;
+    const phasor_status status = phasor_model_open(&handle, memory.data, memory.size, file.data, file.size, &options, &error);
+    return {status, Model(handle), error};
+  }
+
+  uint32_t stack() const { return phasor_model_stack(handle_); }
+  const char* isa() const { return phasor_model_isa(handle_); }
+  Result<Side> side(uint32_t which) const {
+    Side out;
+    const phasor_status status = phasor_model_side(handle_, which, &out);
+    return {status, out, Error()};
+  }
+  Result<bool> check() const {
+    Error error;
+    const phasor_status status = phasor_model_check(handle_, &error);
+    return {status, status == PHASOR_OK, error};
+  }
+  Limits limits(uint32_t source, uint32_t target) const {
+    Limits out;
+    (void)phasor_limits_for(handle_, source, target, &out);
+    return out;
+  }
+  Result<size_t> session_size(const phasor_limits& limits) const {
+    Error error;
+    size_t need = 0;
+    const phasor_status status = phasor_session_size(&need, handle_, &limits, &error);
+    return {status, need, error};
+  }
+  phasor_model* handle() const { return handle_; }
+
+ private:
+  phasor_model* handle_ = nullptr;
+};
+
+class Session {
+ public:
+  Session() = default;
+  explicit Session(phasor_session* handle) : handle_(handle) {}
+
+  static Result<Session> open(Bytes arena, Model model, const phasor_limits& limits, const phasor_parallel* parallel = nullptr) {
+    Error error;
+    phasor_session* handle = nullptr;
+    const phasor_status status = phasor_session_open(&handle, arena.data, arena.size, model.handle(), &limits, parallel, &error);
+    return {status, Session(handle), error};
+  }
+
+  // The number of ids; status PHASOR_FULL when it is more than capacity.
+  Result<size_t> to_ids(uint32_t side, Text text, uint32_t* ids, size_t capacity, bool template_ids = true) {
+    Error error;
+    size_t count = 0;
+    const phasor_status status = phasor_text_to_ids(handle_, side, template_ids, ids, capacity, &count, text.data, text.size, &error);
+    return {status, count, error};
+  }
+  Result<bool> encode(Ids ids, uint32_t sequence = 0) {
+    Error error;
+    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, PHASOR_LOGITS_NONE, ids.data, nullptr};
+    const phasor_status status = phasor_encode(handle_, &item, 1, &error);
+    return {status, status == PHASOR_OK, error};
+  }
+  Result<bool> step(Ids ids, uint32_t logits = PHASOR_LOGITS_LAST, uint32_t sequence = 0) {
+    Error error;
+    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, logits, ids.data, nullptr};
+    const phasor_status status = phasor_step(handle_, &item, 1, &error);
+    return {status, status == PHASOR_OK, error};
+  }
+  Result<Generation> generate(Ids prompt, uint32_t* out, uint32_t capacity, const phasor_generate_options& options = GenerateOptions(),
+                              uint32_t sequence = 0) {
+    Error error;
+    Generation result;
+    const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out, capacity, &options, &result, &error);
+    return {status, result, error};
+  }
+  float* logits(uint32_t row = 0) { return phasor_logits(handle_, row); }
+  uint32_t length(uint32_t sequence = 0) const { return phasor_sequence_length(handle_, sequence); }
+  void clear(uint32_t sequence = 0) { (void)phasor_sequence_clear(handle_, sequence); }
+  phasor_session* handle() const { return handle_; }
+
+ private:
+  phasor_session* handle_ = nullptr;
+};
+
+}  // namespace interface
+}  // namespace phasor
+#endif

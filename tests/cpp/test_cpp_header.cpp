@@ -1,0 +1,91 @@
+// The C++ layer says what the C interface says: a small model is opened, run, and refused, through include/phasor.hpp alone.
+#include <doctest/doctest.h>
+#include <phasor.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Block {
+  explicit Block(size_t bytes) : size(bytes), data(std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { std::free(data); }
+  size_t size;
+  void* data;
+};
+
+std::unique_ptr<Block> read(const char* path) {
+  std::FILE* f = std::fopen(path, "rb");
+  if (f == nullptr) return nullptr;
+  std::fseek(f, 0, SEEK_END);
+  auto block = std::make_unique<Block>(static_cast<size_t>(std::ftell(f)));
+  std::rewind(f);
+  const size_t n = std::fread(block->data, 1, block->size, f);
+  std::fclose(f);
+  return n == block->size ? std::move(block) : nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
+  const auto bytes = read("tests/golden/models/tiny-d2l-f32.phasor");
+  REQUIRE(bytes);
+  const phasor::File file{bytes->data, bytes->size};
+  const auto need = phasor::Model::size(file);
+  REQUIRE(need);
+  Block memory(*need);
+  auto model = phasor::Model::open({memory.data, *need}, file);
+  REQUIRE_MESSAGE(model, model.error().text);
+  CHECK(model->stack() == PHASOR_ENCODER_DECODER);
+  CHECK(model->check());
+  CHECK(model->side(PHASOR_TARGET)->vocabulary == 47);
+
+  const phasor::Limits limits = model->limits(16, 16);
+  const auto size = model->session_size(limits);
+  REQUIRE(size);
+  Block arena(*size);
+  auto session = phasor::Session::open({arena.data, *size}, *model, limits);
+  REQUIRE_MESSAGE(session, session.error().text);
+  std::array<uint32_t, 16> ids{};
+  const auto count = session->to_ids(PHASOR_SOURCE, std::string("source7 source11"), ids.data(), ids.size());
+  REQUIRE(count);
+  CHECK(*count == 3);
+  REQUIRE(session->encode({ids.data(), *count}));
+  std::vector<uint32_t> out(8), plain(8);
+  const auto made = session->generate({}, out.data(), 8);
+  REQUIRE(made);
+  CHECK(made->count >= 1);
+
+  phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(*count), 0, ids.data(), nullptr};
+  phasor_generation result{sizeof(phasor_generation), 0, 0, 0};
+  REQUIRE(phasor_encode(session->handle(), &item, 1, nullptr) == PHASOR_OK);
+  REQUIRE(phasor_generate(session->handle(), 0, nullptr, 0, plain.data(), 8, nullptr, &result, nullptr) == PHASOR_OK);
+  CHECK(result.count == made->count);
+  CHECK(out == plain);
+  CHECK(session->length() == made->count);
+
+  session->clear();
+  CHECK(session->length() == 0);
+  const std::vector<uint32_t> wrong{99};
+  CHECK(session->encode(wrong).status() == PHASOR_BAD_INPUT);
+}
+
+TEST_CASE("phasor.hpp: an error has a status and a line") {
+  alignas(64) static const char nonsense[64] = "not a weight file";
+  const auto size = phasor::Model::size({nonsense, sizeof nonsense});
+  CHECK_FALSE(size);
+  CHECK(size.status() != PHASOR_OK);
+  CHECK(size.error().text[0] != 0);
+  const auto bytes = read("tests/golden/models/tiny-lm-q8.phasor");
+  REQUIRE(bytes);
+  const phasor::File file{bytes->data, bytes->size};
+  Block memory(*phasor::Model::size(file));
+  CHECK(phasor::Model::open({memory.data, memory.size - 1}, file).status() == PHASOR_NO_MEMORY);
+  CHECK(phasor::Model::open({memory.data, memory.size}, file, "no such level").status() == PHASOR_UNSUPPORTED);
+}

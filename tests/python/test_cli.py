@@ -1,0 +1,356 @@
+"""The program from outside: exit statuses, one-line errors, results that do not depend on threads or levels, files for NumPy.
+
+PHASOR names the program (default build/phasor). Needs numpy; the models are the small ones of tests/golden/models.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
+MODELS = ROOT / "tests" / "golden" / "models"
+TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"  # word lists: source4 … source42, target4 … target46
+LANGUAGE = MODELS / "tiny-lm-f32.phasor"     # a decoder without a tokenizer
+SECTIONS = {1: "META", 2: "DIRECTORY", 3: "source tokenizer", 4: "target tokenizer", 5: "VECTORS", 15: "DATA"}
+
+
+def phasor(*arguments, stdin: bytes | str = b"", **more):
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    return subprocess.run([PHASOR, *map(str, arguments)], input=data, stdout=more.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, timeout=60, **more)
+
+
+def good(*arguments, **more) -> str:
+    done = phasor(*arguments, **more)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def bad(status: int, *arguments, says: tuple[str, ...] = (), **more) -> str:
+    """Runs what must fail: the status, and one line on standard error that has all of `says`."""
+    done = phasor(*arguments, **more)
+    error = done.stderr.decode()
+    assert done.returncode == status, (done.returncode, error)
+    assert error.startswith("phasor: ") and error.endswith("\n") and error.count("\n") == 1, error
+    for word in says:
+        assert word in error, (word, error)
+    return error
+
+
+def levels() -> list[str]:
+    return good("--version").split(" levels ")[1].split()
+
+
+def sections(data: bytes) -> dict[int, tuple[int, int]]:
+    count = struct.unpack_from("<I", data, 20)[0]
+    return {kind: (offset, size) for kind, _, offset, size in (struct.unpack_from("<IIQQ", data, 64 + 32 * i) for i in range(count))}
+
+
+# ---------------------------------------------------------------- the command line
+
+@pytest.mark.parametrize("arguments, says", [
+    ([], ["expected a command"]),
+    (["walk"], ["walk", "unknown command"]),
+    (["run"], ["expected a model file"]),
+    (["run", "m", "--fast"], ["--fast", "unknown flag"]),
+    (["run", "m", "--reps", "3"], ["--reps", "not a flag of run"]),
+    (["run", "m", "-n"], ["-n", "expected a value"]),
+    (["run", "m", "-n", "0"], ["-n 0", "from 1 to"]),
+    (["run", "m", "-n", "ten"], ["-n ten", "whole number"]),
+    (["run", "m", "-n", "-1"], ["-n -1", "whole number"]),
+    (["run", "m", "-n", "99999999999999999999"], ["-n 9", "from 1 to"]),
+    (["run", "m", "--threads=65"], ["--threads 65", "from 1 to 64"]),
+    (["run", "m", "--threads", ""], ["--threads", "whole number"]),
+    (["run", "m", "--quiet=yes"], ["--quiet", "no value"]),
+    (["run", "m", "--ids", "1,,2"], ["--ids 1,,2", "separated by commas"]),
+    (["run", "m", "--ids", "1;2"], ["--ids 1;2", "separated by commas"]),
+    (["run", "m", "--ids", "4294967295"], ["--ids", "token ids"]),
+    (["run", "m", "--isa", "quantum"], ["--isa quantum", "scalar"]),
+    (["run", "m", "--seed", "1"], ["--seed is not built yet"]),
+    (["run", "m", "--beam=4"], ["--beam is not built yet"]),
+    (["embed", "m"], ["embed is not built yet"]),
+    (["quantize", "a", "b", "--type", "q8"], ["quantize is not built yet"]),
+])
+def test_a_wrong_command_line(arguments, says):
+    bad(2, *arguments, says=says)
+
+
+@pytest.mark.parametrize("flag", ["--temperature", "--top-k", "--top-p", "--min-p", "--repeat-penalty", "--seed", "--beam", "--stop"])
+def test_flags_of_later(flag):
+    bad(2, "run", TRANSLATOR, flag, "1", says=[flag, "not built yet"])
+
+
+def test_contradictions():
+    bad(2, "run", TRANSLATOR, "source5", "--ids", "5", says=["--ids"])
+    bad(2, "run", TRANSLATOR, "source5", "--prefix", "target5", "--prefix-ids", "5", says=["--prefix"])
+    bad(2, "run", LANGUAGE, "--ids", "5", "--source", "4", says=["--source"])
+    bad(2, "run", LANGUAGE, "--ids", "5", "--hidden-decoder", "x.npy", says=["--hidden-decoder"])
+    bad(2, "verify", TRANSLATOR, "extra", says=["extra"])
+
+
+def test_help_and_version():
+    text = good("--help")
+    for command in "run embed fill classify chat tokenize inspect verify score bench quantize".split():
+        assert f"\n  {command} " in text
+    for command in "run tokenize inspect verify score bench".split():
+        assert "--" in good(command, "--help")
+    assert "numerics 1" in good("--version") and "scalar" in levels()
+
+
+# ---------------------------------------------------------------- bad files
+
+def test_files_that_are_none(tmp_path):
+    empty, text, folder = tmp_path / "empty", tmp_path / "text", tmp_path
+    empty.write_bytes(b"")
+    text.write_text("This is a text file. " * 20)
+    for command in ["run", "inspect", "verify", "bench", "tokenize", "score"]:
+        bad(1, command, tmp_path / "none", says=[str(tmp_path / "none"), "no such file"])
+        bad(1, command, folder, says=[str(folder), "is a directory"])
+        bad(1, command, empty, says=[str(empty), "is empty"])
+        bad(1, command, text, says=[str(text)])
+    bad(1, "run", "/dev/null", says=["/dev/null", "not a regular file"])
+
+
+def test_a_truncated_file(tmp_path):
+    data = TRANSLATOR.read_bytes()
+    cut = tmp_path / "cut.phasor"
+    for size in [1, 7, 8, 63, 64, 100, 1000, len(data) // 2, len(data) - 64, len(data) - 1]:
+        cut.write_bytes(data[:size])
+        bad(1, "run", cut, "--ids", "5", says=[str(cut)])
+        bad(1, "verify", cut, says=[str(cut)])
+    cut.write_bytes(data + b"\0")
+    bad(1, "verify", cut, says=[str(cut)])
+
+
+def test_another_version(tmp_path):
+    data = bytearray(TRANSLATOR.read_bytes())
+    struct.pack_into("<I", data, 8, 2)
+    other = tmp_path / "other.phasor"
+    other.write_bytes(data)
+    bad(1, "inspect", other, says=[str(other), "version 2"])
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_a_flipped_bit(kind, place, tmp_path):
+    data = bytearray(TRANSLATOR.read_bytes())
+    offset, size = sections(data)[kind]
+    data[offset + {"first": 0, "middle": size // 2, "last": size - 1}[place]] ^= 0x10
+    damaged = tmp_path / "damaged.phasor"
+    damaged.write_bytes(data)
+    bad(1, "verify", damaged, says=[str(damaged)])
+    bad(1, "run", damaged, "--ids", "5", "--check", says=[str(damaged)])
+
+
+@pytest.mark.parametrize("byte", range(64))
+def test_a_flipped_bit_in_the_header(byte, tmp_path):
+    data = bytearray(TRANSLATOR.read_bytes())
+    data[byte] ^= 0x01
+    damaged = tmp_path / "damaged.phasor"
+    damaged.write_bytes(data)
+    bad(1, "inspect", damaged, says=[str(damaged)])
+
+
+def test_verify_json_of_a_damaged_file(tmp_path):
+    data = bytearray(TRANSLATOR.read_bytes())
+    data[sections(data)[15][0] + 5] ^= 1
+    damaged = tmp_path / "damaged.phasor"
+    damaged.write_bytes(data)
+    done = phasor("verify", damaged, "--json")
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["ok"] is False and report["vectors"] == [] and report["error"] in done.stderr.decode()
+
+
+# ---------------------------------------------------------------- bad input
+
+def test_a_token_id_out_of_range():
+    bad(1, "run", TRANSLATOR, "--ids", "4,43", says=["--ids", "43"])
+    bad(1, "run", TRANSLATOR, "--ids", "4,5", "--prefix-ids", "47", says=["--prefix-ids", "47"])
+    bad(1, "run", LANGUAGE, "--ids", "4,99999", says=["--ids", "99999"])
+    bad(1, "run", TRANSLATOR, "--ids", "", says=["--ids"])
+    bad(1, "score", TRANSLATOR, "--ids", "4", "--target-ids", "5,47", says=["47"])
+
+
+@pytest.mark.parametrize("text, place", [(b"\xff", 0), (b"abc\x80", 3), (b"ab\xc3", 2), (b"\xed\xa0\x80", 0), (b"x\xc0\xaf", 1), (b"\xf5\x80\x80\x80", 0)])
+def test_invalid_utf8(text, place):
+    bad(1, "run", TRANSLATOR, stdin=b"source5\n" + text + b"\nsource6\n", says=["line 2", f"byte {place}"])
+    bad(1, "tokenize", TRANSLATOR, stdin=text, says=["line 1", "UTF-8"])
+
+
+def test_too_long_a_line():
+    long = " ".join(["source5"] * 40)
+    error = bad(1, "run", TRANSLATOR, "--source", "16", stdin=f"source5\n{long}\nsource6\n", says=["line 2", "41 tokens", "16"])
+    assert "--source" in error
+    bad(1, "run", TRANSLATOR, "--source", "16", long, says=["argument 1", "41 tokens"])
+    bad(1, "run", TRANSLATOR, stdin="x" * 100_000, says=["line 1", "100000 bytes"])
+    bad(1, "run", LANGUAGE, "--context", "4", "--ids", "4,5,6,7,8", says=["--ids", "5 tokens", "4"])
+
+
+def test_a_bad_line_keeps_the_others_in_their_place():
+    lines = ["source5 source6", "", " ".join(["source5"] * 300), "source7", "source8"]
+    done = phasor("run", TRANSLATOR, "-n", "4", stdin="\n".join(lines) + "\n")
+    out = done.stdout.decode().split("\n")
+    assert done.returncode == 1 and len(out) == 6 and out[5] == ""
+    assert out[1] == "" and out[2] == ""
+    for i in (0, 3, 4):
+        assert out[i] + "\n" == good("run", TRANSLATOR, "-n", "4", "--quiet", lines[i])
+
+
+def test_outputs_that_cannot_be_written(tmp_path):
+    bad(1, "run", TRANSLATOR, "--ids", "5", "--logits", tmp_path / "no" / "x.npy", says=["x.npy", "No such file"])
+    bad(1, "run", TRANSLATOR, "--ids", "5", "--logits", tmp_path, says=[str(tmp_path)])
+    bad(1, "run", TRANSLATOR, "--ids", "5", "--attention", "/dev/full", says=["/dev/full"])
+    assert list(tmp_path.iterdir()) == []
+    with open("/dev/full", "wb") as full:
+        bad(1, "run", TRANSLATOR, "--ids", "5", stdout=full, says=["standard output"])
+        bad(1, "inspect", TRANSLATOR, stdout=full, says=["standard output"])
+        bad(1, "--help", stdout=full, says=["standard output"])
+    read, write = os.pipe()
+    os.close(read)
+    bad(1, "run", TRANSLATOR, stdin="source5\n" * 100, stdout=write, says=["standard output", "pipe"])
+    os.close(write)
+
+
+def test_a_file_that_failed_leaves_nothing(tmp_path):
+    bad(1, "run", TRANSLATOR, "--ids", "99", "--logits", tmp_path / "x.npy", says=["99"])
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- results
+
+def test_lines_and_arguments_are_the_same():
+    lines = ["source5 source6", "source7", "source9 source10 source11"]
+    from_arguments = good("run", TRANSLATOR, "-n", "6", *lines)
+    assert from_arguments.count("\n") == 3
+    assert good("run", TRANSLATOR, "-n", "6", stdin="\n".join(lines)) == from_arguments
+    assert good("run", TRANSLATOR, "-n", "6", stdin="\r\n".join(lines) + "\r\n") == from_arguments
+    assert good("run", TRANSLATOR, "-n", "6", stdin="\ufeff" + "\n".join(lines) + "\n") == from_arguments
+    assert good("run", TRANSLATOR, stdin="") == ""
+    assert good("run", TRANSLATOR, stdin="\n \n") == "\n\n"
+
+
+def test_the_output_comes_while_the_program_reads():
+    with subprocess.Popen([PHASOR, "run", str(TRANSLATOR), "-n", "4", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        for line in (b"source5\n", b"source6 source7\n"):
+            program.stdin.write(line)
+            program.stdin.flush()
+            assert program.stdout.readline().endswith(b"\n")
+        program.stdin.close()
+        assert program.wait(timeout=20) == 0
+
+
+def test_ids_in_and_out():
+    text = good("run", TRANSLATOR, "-n", "6", "source5 source6")
+    ids = good("run", TRANSLATOR, "-n", "6", "--print-ids", "--ids", "5,6,3")
+    assert good("tokenize", TRANSLATOR, "--decode", "--ids", ids.strip()) == text
+    assert good("tokenize", TRANSLATOR, "--print-ids", "source5 source6") == "5,6,3\n"
+    assert good("tokenize", TRANSLATOR, "source5") == "5\tsource5\n3\t<eos>\n\n"
+    lists = good("run", TRANSLATOR, "-n", "6", "--print-ids", "--ids", "-", stdin="5,6,3\n\n7,3\n")
+    assert lists == ids + "\n" + good("run", TRANSLATOR, "-n", "6", "--print-ids", "--ids", "7,3")
+
+
+@pytest.mark.parametrize("model, ids", [(TRANSLATOR, "5,6,7,8,9,10,3"), (MODELS / "tiny-post-sin-q8.phasor", "5,6,7"), (LANGUAGE, "4,5,6,7,8"), (MODELS / "tiny-lm-q8.phasor", "9,8")])
+def test_threads_and_levels_change_nothing(model, ids, tmp_path):
+    want = None
+    for level in levels():
+        for threads in (1, 2, 3, 7):
+            file = tmp_path / f"{level}-{threads}.npy"
+            out = good("run", model, "--ids", ids, "-n", "12", "--print-ids", "--isa", level, "--threads", threads, "--logits", file)
+            got = (out, file.read_bytes())
+            want = want or got
+            assert got == want, (level, threads)
+
+
+def test_a_forced_start():
+    forced = good("run", TRANSLATOR, "-n", "6", "--print-ids", "--prefix-ids", "9,11", "source5")
+    assert forced.startswith("9,11,") and forced.count(",") == 5
+    assert good("run", TRANSLATOR, "-n", "6", "--print-ids", "--prefix", "target9 target11", "source5") == forced
+
+
+def test_arrays_of_a_translation(tmp_path):
+    names = {n: tmp_path / f"{n}.npy" for n in ("logits", "hidden", "hidden-decoder", "attention")}
+    flags = [w for n, f in names.items() for w in (f"--{n}", f)]
+    ids = [int(i) for i in good("run", TRANSLATOR, "--ids", "5,6,7,3", "-n", "5", "--print-ids", "--prefix-ids", "9", *flags).split(",")]
+    a = {n: np.load(f) for n, f in names.items()}
+    assert all(x.dtype == np.float32 and np.isfinite(x).all() for x in a.values())
+    positions = len(ids)
+    assert a["logits"].shape == (positions, 47)
+    assert (a["logits"].argmax(1)[1:] == ids[1:]).all()  # the first was forced
+    assert a["hidden"].shape == (3, 4, 60) and a["hidden-decoder"].shape == (3, positions, 60)
+    assert a["attention"].shape == (1, 5, positions, 4)
+    assert np.abs(a["attention"].sum(-1) - 1).max() < 1e-5
+    assert all(np.abs(layer).max() > 0 for n in ("hidden", "hidden-decoder") for layer in a[n])
+
+
+def test_arrays_of_a_decoder(tmp_path):
+    names = {n: tmp_path / f"{n}.npy" for n in ("logits", "hidden", "attention")}
+    flags = [w for n, f in names.items() for w in (f"--{n}", f)]
+    ids = [int(i) for i in good("run", LANGUAGE, "--ids", "4,5,6", "-n", "4", "--print-ids", *flags).split(",")]
+    a = {n: np.load(f) for n, f in names.items()}
+    positions = 3 + len(ids) - 1
+    assert a["logits"].shape[0] == a["hidden"].shape[1] == positions
+    assert (a["logits"].argmax(1)[2:] == ids).all()
+    layers, _, t, keys = a["attention"].shape
+    assert layers == a["hidden"].shape[0] - 2 and t == keys == positions
+    assert (a["attention"][..., np.triu_indices(positions, 1)[0], np.triu_indices(positions, 1)[1]] == 0).all()
+    bad(2, "run", LANGUAGE, "--ids", "-", "--logits", names["logits"], stdin="4\n5\n", says=["--logits", "one line"])
+
+
+def test_figures():
+    done = phasor("run", TRANSLATOR, "source5", "-n", "3")
+    assert "tokens/s" in done.stderr.decode() and "arena" in done.stderr.decode()
+    assert phasor("run", TRANSLATOR, "source5", "-n", "3", "--quiet").stderr == b""
+    line = json.loads(good("run", TRANSLATOR, "source5", "-n", "3", "--json"))
+    assert line["tokens"] == len(line["ids"]) <= 3 and line["finish"] in ("end", "length") and line["input_tokens"] == 2
+    assert line["text"] + "\n" == good("run", TRANSLATOR, "source5", "-n", "3")
+
+
+def test_inspect_adds_up():
+    for context in (1, 16, 64):
+        report = json.loads(good("inspect", TRANSLATOR, "--context", context, "--source", "20", "--json"))
+        assert sum(p["bytes"] for p in report["arena_parts"]) == report["arena_bytes"]
+        assert sum(t["bytes"] for t in report["tensors"]) == report["tensor_bytes"]
+        assert report["bytes"] == TRANSLATOR.stat().st_size and report["limits"]["target"] == context
+        assert report["step_macs"] > 0 and report["encode_macs"] > 0
+    text = good("inspect", TRANSLATOR, "--context", "64", "--source", "20")
+    assert f"{report['arena_bytes']:,}" in text
+    run = json.loads(good("run", TRANSLATOR, "source5", "--context", "64", "--source", "20", "--json"))
+    assert run["arena_bytes"] == report["arena_bytes"]
+
+
+@pytest.mark.parametrize("model", sorted(MODELS.glob("*.phasor")), ids=lambda p: p.stem)
+def test_verify(model):
+    reports = [json.loads(good("verify", model, "--isa", level, "--json")) for level in levels()]
+    assert all(r["ok"] and r["numerics"] == 1 and r["isa"] == level for r, level in zip(reports, levels()))
+    hashes = [[v["hash"] for v in r["vectors"]] for r in reports]
+    assert hashes[0] and all(h == hashes[0] and len(h[0]) == 16 for h in hashes)
+    assert good("verify", model, "--quiet").count("\n") == 1
+
+
+def test_score_is_the_logits(tmp_path):
+    logits = tmp_path / "logits.npy"
+    ids = [4, 5, 6, 7]
+    good("run", LANGUAGE, "--ids", ",".join(map(str, ids)), "-n", "1", "--print-ids", "--logits", logits)
+    x = np.load(logits).astype(np.float64)
+    x -= x.max(1, keepdims=True)
+    want = sum(x[i, ids[i + 1]] - np.log(np.exp(x[i]).sum()) for i in range(3))
+    got = json.loads(good("score", LANGUAGE, "--ids", ",".join(map(str, ids)), "--json"))
+    assert abs(got["log_probability"] - want) < 1e-9 * abs(want) + 1e-9 and got["tokens"] == 3
+    assert abs(got["perplexity"] - np.exp(-want / 3)) < 1e-6 * got["perplexity"]
+    assert "log-probability" in good("score", TRANSLATOR, "source5", "--target", "target6 target7")
+
+
+def test_bench():
+    report = json.loads(good("bench", TRANSLATOR, "--source", "8", "-n", "4", "--reps", "2", "--threads", "2", "--json"))
+    assert report["source_tokens"] == 8 and report["decode_tokens"] == 4 and report["threads"] == 2
+    assert report["encode_tokens_per_second"] > 0 and report["decode_tokens_per_second"] > 0
+    assert report["arena_bytes"] > 0 and report["peak_rss_bytes"] > report["arena_bytes"]
+    assert "decode" in good("bench", LANGUAGE, "--reps", "1")

@@ -1,0 +1,87 @@
+"""Layouts and checksums for shapes and values that hypothesis chooses."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import phasor_descriptor as D
+import phasor_layout as L
+from checkpoint import open_checkpoint
+from torch_zip import save
+
+settings.register_profile("phasor", deadline=None, derandomize=True)  # machines differ, and so may not the examples
+settings.load_profile("phasor")
+
+sizes = st.integers(1, 70)
+seeds = st.integers(0, 2 ** 32 - 1)
+
+
+def matrix(seed: int, rows: int, cols: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(rows, cols)) * 10.0 ** rng.integers(-6, 5, size=(rows, 1))).astype(np.float32)
+
+
+@given(seeds, sizes, sizes)
+def test_f32_panels(seed, rows, cols):
+    x = matrix(seed, rows, cols)
+    data = np.frombuffer(L.pack_panels_f32(x), np.uint8)
+    assert data.size == L.panels_of([rows]) * L.panel_bytes(L.F32, cols)
+    back = L.unpack_panels_f32(data, cols)
+    assert np.array_equal(back[:rows], L.flush_subnormals(x)) and not back[rows:].any()
+
+
+@given(seeds, sizes, sizes)
+def test_q8_panels_and_rows(seed, rows, cols):
+    scales, q = L.quantize_q8(matrix(seed, rows, cols))
+    data = np.frombuffer(L.pack_panels_q8(scales, q), np.uint8)
+    assert data.size == L.panels_of([rows]) * L.panel_bytes(L.Q8, cols)
+    for back in (L.unpack_panels_q8(data, cols), L.unpack_rows_q8(np.frombuffer(L.pack_rows_q8(scales, q), np.uint8), rows, cols)):
+        assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows], q)
+        assert not back[0][rows:].any() and not back[1][rows:].any()
+
+
+@given(seeds, sizes, sizes)
+def test_quantising_twice_changes_nothing_more_than_a_scale(seed, rows, cols):
+    """The error of a value is at most half a step, and a little at the ends where the scale was rounded down."""
+    x = matrix(seed, rows, cols)
+    scales, q = L.quantize_q8(x)
+    groups = np.repeat(scales.astype(np.float64), 32, axis=1)[:, :cols]
+    normal = groups >= 2.0 ** -14
+    error = np.abs(L.dequantize_q8(scales, q, cols) - x)
+    assert (error[normal] <= groups[normal] * 0.5625).all()
+    assert q.min() >= -127 and not q[:, cols:].any()
+
+
+@given(st.binary(max_size=5000), st.integers(0, 5000))
+def test_checksums_join(data, at):
+    a, b = data[:at], data[at:]
+    assert L.crc32c(data) == L.crc32c(b, L.crc32c(a)) == L.crc32c_join(L.crc32c(a), L.crc32c(b), len(b))
+
+
+@given(st.lists(sizes, min_size=1, max_size=3))
+def test_parts_start_panels(parts):
+    spans = list(L.part_rows(parts))
+    assert [t.stop - t.start for t, _ in spans] == parts == [p.stop - p.start for _, p in spans]
+    assert all(p.start % 16 == 0 for _, p in spans) and spans[-1][1].stop <= 16 * L.panels_of(parts)
+
+
+@given(st.binary(max_size=400))
+def test_metadata_of_any_bytes(data):
+    try:
+        D.decode_meta(data)
+    except L.PhasorError:
+        pass
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from(["<f4", "<f8", "<f2", "<i8"]), st.lists(st.integers(0, 5), max_size=3)), min_size=1, max_size=4), seeds)
+def test_torch_reads_what_we_read(tmp_path_factory, shapes, seed):
+    """The handmade zip format is torch's: torch.load of the same file gives the same tensors."""
+    import torch
+    rng = np.random.default_rng(seed)
+    arrays = {f"t{i}": (rng.normal(size=shape) * 100).astype(dtype) for i, (dtype, shape) in enumerate(shapes)}
+    path = save(tmp_path_factory.mktemp("zip") / "m.pt", arrays)
+    theirs, ours = torch.load(path, weights_only=True), open_checkpoint(path)
+    for name, array in arrays.items():
+        assert np.array_equal(theirs[name].numpy(), array)
+        assert np.array_equal(ours.tensors[name].load(), array.astype("<f4") if array.dtype == np.float16 else array)

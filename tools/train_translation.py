@@ -1,0 +1,853 @@
+#!/usr/bin/env python3
+"""Train the Chinese -> English Transformer that Phasor ships.
+
+The model and the training follow "Attention is all you need" (Vaswani et al., 2017), sized for a
+microcontroller-class engine and a small corpus: teacher forcing with the target shifted by one,
+cross-entropy that ignores padding, label smoothing, dropout, a warm-up schedule, Adam with
+beta2 = 0.98, a padding mask on the source, a causal mask on the target, and the average of the last
+checkpoints as the final weights. SentencePiece unigram models, one for each language, are trained
+on the training split only; training segments are sampled anew in each epoch (subword
+regularisation, Kudo 2018).
+
+    train_translation.py check-split               prove that no test sentence is in training
+    train_translation.py train  --out DIR          train; run it again to resume after a stop
+    train_translation.py export --out DIR --to DIR average checkpoints, score, write the artefacts
+    train_translation.py translate --model DIR     translate standard input, a sentence a line
+
+Everything is seeded. A resumed run repeats an uninterrupted one: the order of batches and the
+sampled segments depend on (seed, epoch) alone, and the checkpoint, written after each epoch, holds
+the optimizer and the state of torch's generator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import dataclasses
+import io
+import json
+import math
+import os
+import platform
+import pickle
+import random
+import sys
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sacrebleu
+import sentencepiece as spm
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from sacrebleu.metrics import BLEU, CHRF
+from tqdm import tqdm
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+REPO = Path(__file__).resolve().parents[1]
+DEFAULT_DATA = REPO / "../shared/data/cmn-eng/cmn.attrib.txt"
+SHOWCASE = ("我有一只猫。", "I have a cat.")  # shown in the README: must never be in training
+
+
+class UserError(Exception):
+    """A mistake in the input or in the options: reported as one line."""
+
+
+# ---------------------------------------------------------------------------------- options
+
+
+@dataclasses.dataclass
+class Recipe:
+    """Everything that decides the result. Stored in each checkpoint."""
+
+    seed: int = 20170612
+    valid_pairs: int = 500
+    test_pairs: int = 1000
+    max_component: int = 10
+    source_vocab: int = 6000
+    target_vocab: int = 4000
+    d_model: int = 256
+    heads: int = 4
+    ffn: int = 1024
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    norm_first: bool = True
+    max_length: int = 128
+    dropout: float = 0.3
+    activation_dropout: float = 0.1
+    label_smoothing: float = 0.1
+    sample_alpha_source: float = 0.2
+    sample_alpha_target: float = 0.2
+    sample_share: float = 0.5
+    batch_tokens: int = 2500
+    epochs: int = 66
+    warmup_steps: int = 800
+    peak_lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.98
+    adam_eps: float = 1e-9
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    average: int = 8
+    bf16: bool = True
+
+    def model_fields(self) -> dict[str, object]:
+        """The part that fixes the shapes and the arithmetic of the model."""
+        names = ("d_model", "heads", "ffn", "encoder_layers", "decoder_layers", "norm_first", "max_length")
+        return {name: getattr(self, name) for name in names}
+
+
+# ------------------------------------------------------------------------------------- data
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One line of the corpus."""
+
+    source: str
+    target: str
+
+
+@dataclasses.dataclass
+class Split:
+    """Three disjoint lists of pairs."""
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+
+
+def normalise(sentence: str) -> str:
+    """The form in which two sentences count as the same: NFKC, lower case, letters and digits only."""
+    folded = unicodedata.normalize("NFKC", sentence).lower()
+    kept = "".join(c for c in folded if unicodedata.category(c)[0] in "LNM")
+    return kept or "".join(folded.split())
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Distinct (Chinese, English) pairs of an `English TAB Chinese TAB credit` file, in file order."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    pairs: dict[Pair, None] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        fields = line.rstrip("\r").split("\t")
+        if len(fields) < 2 or not fields[0].strip() or not fields[1].strip():
+            raise UserError(f"{path}:{number}: expected English TAB Chinese TAB credit")
+        pairs[Pair(fields[1].strip(), fields[0].strip())] = None
+    if not pairs:
+        raise UserError(f"{path} holds no sentence pairs")
+    return list(pairs)
+
+
+def components(pairs: Sequence[Pair]) -> list[list[Pair]]:
+    """Connected components of the graph whose nodes are normalised sentences and whose edges are pairs."""
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def find(node: tuple[str, str]) -> tuple[str, str]:
+        root = node
+        while parent.setdefault(root, root) != root:
+            root = parent[root]
+        while parent[node] != root:
+            parent[node], node = root, parent[node]
+        return root
+
+    for pair in pairs:
+        parent[find(("zh", normalise(pair.source)))] = find(("en", normalise(pair.target)))
+    groups: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(find(("zh", normalise(pair.source))), []).append(pair)
+    return list(groups.values())
+
+
+def split_pairs(pairs: Sequence[Pair], recipe: Recipe) -> Split:
+    """Deal whole components to test, validation and training, so that no sentence is on two sides.
+
+    Components of more than `max_component` pairs go to training: one would fill a test set with
+    variants of one sentence.
+    """
+    groups = components(pairs)
+    random.Random(recipe.seed).shuffle(groups)
+    split = Split([], [], [])
+    held_out = {normalise(SHOWCASE[0])}
+    for group in groups:
+        if any(normalise(pair.source) in held_out for pair in group):
+            split.test.extend(group)
+        elif len(group) <= recipe.max_component and len(split.test) < recipe.test_pairs:
+            split.test.extend(group)
+        elif len(group) <= recipe.max_component and len(split.valid) < recipe.valid_pairs:
+            split.valid.extend(group)
+        else:
+            split.train.extend(group)
+    return split
+
+
+def check_split(split: Split) -> dict[str, int]:
+    """Prove the split clean, or raise. Returns the counts that were compared."""
+    for side in ("source", "target"):
+        seen = {normalise(getattr(pair, side)) for pair in split.train}
+        held = {normalise(getattr(pair, side)) for pair in split.test}
+        tuned = {normalise(getattr(pair, side)) for pair in split.valid}
+        for name, left, right in (("train/test", seen, held), ("train/valid", seen, tuned), ("valid/test", tuned, held)):
+            shared = left & right
+            if shared:
+                raise UserError(f"split is not clean: {len(shared)} {side} sentences in both of {name}, such as {min(shared)!r}")
+    if normalise(SHOWCASE[0]) in {normalise(pair.source) for pair in split.train}:
+        raise UserError(f"split is not clean: {SHOWCASE[0]} is in training")
+    return {
+        "train_pairs": len(split.train),
+        "valid_pairs": len(split.valid),
+        "test_pairs": len(split.test),
+        "test_sources": len({normalise(pair.source) for pair in split.test}),
+        "showcase_target_in_train": sum(normalise(p.target) == normalise(SHOWCASE[1]) for p in split.train),
+    }
+
+
+# ----------------------------------------------------------------------------- segmentation
+
+
+def train_segmenter(sentences: Iterable[str], vocab: int, coverage: float) -> bytes:
+    """A unigram SentencePiece model with the project's special ids, as the bytes of its file."""
+    model = io.BytesIO()
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, model_type="unigram", vocab_size=vocab,
+            character_coverage=coverage, pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
+            num_threads=1, byte_fallback=False, hard_vocab_limit=False, minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(f"cannot train a segmenter of {vocab} pieces: {str(error).splitlines()[-1]}") from error
+    return model.getvalue()
+
+
+def load_segmenter(model: bytes) -> spm.SentencePieceProcessor:
+    """A processor for the bytes of a SentencePiece file."""
+    return spm.SentencePieceProcessor(model_proto=model)
+
+
+@dataclasses.dataclass
+class Segmenters:
+    """The two SentencePiece models."""
+
+    source_bytes: bytes
+    target_bytes: bytes
+
+    def __post_init__(self) -> None:
+        self.source = load_segmenter(self.source_bytes)
+        self.target = load_segmenter(self.target_bytes)
+
+
+def sample_segments(model: bytes, sentences: Sequence[str], alpha: float, share: float, seed: int) -> list[list[int]]:
+    """Segment each sentence: a `share` of them by sampling with `alpha`, the others the best way.
+
+    SentencePiece keeps one generator for each thread and seeds it at its first use, so the work is
+    done in a new thread: the result then depends on the arguments alone.
+    """
+    result: list[list[int]] = []
+
+    def work() -> None:
+        spm.set_random_generator_seed(seed)
+        processor = load_segmenter(model)
+        chosen = np.random.default_rng(seed).random(len(sentences)) < share
+        for sentence, sampled in zip(sentences, chosen, strict=True):
+            if sampled and alpha > 0:
+                result.append(processor.encode(sentence, enable_sampling=True, alpha=alpha, nbest_size=-1))
+            else:
+                result.append(processor.encode(sentence))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return result
+
+
+# ---------------------------------------------------------------------------------- batches
+
+
+@dataclasses.dataclass
+class Batch:
+    """Padded ids. `target_in` begins with <s>; `target_out` is the same moved one to the left."""
+
+    source: Tensor
+    target_in: Tensor
+    target_out: Tensor
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Rows of ids as a matrix, filled with PAD on the right."""
+    matrix = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
+    for i, row in enumerate(rows):
+        matrix[i, : len(row)] = row
+    return torch.from_numpy(matrix)
+
+
+def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    """Teacher forcing: the decoder reads <s> y1 .. yn and is asked for y1 .. yn </s>."""
+    return Batch(
+        pad([[*row, EOS] for row in sources]),
+        pad([[BOS, *row] for row in targets]),
+        pad([[*row, EOS] for row in targets]),
+    )
+
+
+def plan_batches(lengths: Sequence[tuple[int, int]], batch_tokens: int, rng: np.random.Generator) -> list[list[int]]:
+    """Indices grouped by similar length, each group of at most `batch_tokens` padded tokens on each side."""
+    noise = rng.random(len(lengths))
+    order = sorted(range(len(lengths)), key=lambda i: (max(lengths[i]) + 2 * noise[i], sum(lengths[i]), noise[i]))
+    plans: list[list[int]] = []
+    current: list[int] = []
+    longest = 0
+    for i in order:
+        longest = max(longest, *lengths[i])
+        if current and (len(current) + 1) * longest > batch_tokens:
+            plans.append(current)
+            current, longest = [], max(lengths[i])
+        current.append(i)
+    if current:
+        plans.append(current)
+    return [plans[i] for i in rng.permutation(len(plans))]
+
+
+def epoch_batches(pairs: Sequence[Pair], segmenters: Segmenters, recipe: Recipe, epoch: int) -> list[Batch]:
+    """The batches of one epoch, a function of (seed, epoch) alone."""
+    rng = np.random.default_rng((recipe.seed, epoch))
+    seeds = rng.integers(1, 2**31 - 1, size=2)
+    sources = sample_segments(segmenters.source_bytes, [p.source for p in pairs], recipe.sample_alpha_source,
+                              recipe.sample_share, int(seeds[0]))
+    targets = sample_segments(segmenters.target_bytes, [p.target for p in pairs], recipe.sample_alpha_target,
+                              recipe.sample_share, int(seeds[1]))
+    limit = recipe.max_length - 1
+    kept = [i for i in range(len(pairs)) if len(sources[i]) <= limit and len(targets[i]) <= limit]
+    lengths = [(len(sources[i]) + 1, len(targets[i]) + 1) for i in kept]
+    return [
+        make_batch([sources[kept[j]] for j in plan], [targets[kept[j]] for j in plan])
+        for plan in plan_batches(lengths, recipe.batch_tokens, rng)
+    ]
+
+
+# ------------------------------------------------------------------------------------ model
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """The paper's table: sine in even columns, cosine in odd ones, base 10000."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))
+    table = torch.empty(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)
+    return table.float()
+
+
+class ByteDropout(nn.Module):
+    """Dropout whose mask costs one random byte an element.
+
+    torch draws its CPU masks one number at a time in one thread, a quarter of a training step; eight
+    bytes of each number serve as well. The rate is rounded to a multiple of 1/256.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = round(rate * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero a share of the elements in training and scale up the others."""
+        if not self.training or self.threshold == 0:
+            return x
+        draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        keep = draws.view(torch.uint8)[: x.numel()].view(x.shape) >= self.threshold
+        return x * keep.to(x.dtype).mul_(256 / (256 - self.threshold))
+
+
+class Translator(nn.Module):
+    """Encoder-decoder Transformer of torch's own layers; the output projection is the target embedding."""
+
+    def __init__(self, source_vocab: int, target_vocab: int, recipe: Recipe) -> None:
+        super().__init__()
+        d = recipe.d_model
+        common = {
+            "d_model": d, "nhead": recipe.heads, "dim_feedforward": recipe.ffn, "dropout": 0.0,
+            "activation": "relu", "batch_first": True, "norm_first": recipe.norm_first, "layer_norm_eps": 1e-5,
+        }
+        final = (lambda: nn.LayerNorm(d, eps=1e-5)) if recipe.norm_first else (lambda: None)
+        self.src_embedding = nn.Embedding(source_vocab, d, padding_idx=PAD)
+        self.tgt_embedding = nn.Embedding(target_vocab, d, padding_idx=PAD)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**common), recipe.encoder_layers, final(),
+                                             enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**common), recipe.decoder_layers, final())
+        self.dropout = ByteDropout(recipe.dropout)
+        self.scale = math.sqrt(d)
+        self.register_buffer("positions", sinusoids(recipe.max_length, d), persistent=False)
+        self._initialise(recipe)
+
+    def _initialise(self, recipe: Recipe) -> None:
+        for name, parameter in self.named_parameters():
+            if "embedding" in name:
+                nn.init.normal_(parameter, std=recipe.d_model**-0.5)
+                with torch.no_grad():
+                    parameter[PAD].zero_()
+            elif parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.dropout = ByteDropout(recipe.activation_dropout)
+            for name in ("dropout1", "dropout2", "dropout3"):
+                if hasattr(layer, name):
+                    setattr(layer, name, ByteDropout(recipe.dropout))
+
+    def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Token embedding times the root of the width, plus positions."""
+        return self.dropout(embedding(ids) * self.scale + self.positions[: ids.shape[1]])
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory and its padding mask (True where there is nothing to attend to)."""
+        mask = source == PAD
+        return self.encoder(self.embed(self.src_embedding, source), src_key_padding_mask=mask), mask
+
+    def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """Hidden states of the target, each position blind to those after it."""
+        causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        return self.decoder(self.embed(self.tgt_embedding, target), memory, tgt_mask=causal, tgt_is_causal=True,
+                            memory_key_padding_mask=memory_mask)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over the target vocabulary."""
+        return F.linear(hidden, self.tgt_embedding.weight)
+
+    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+        """Logits for every target position."""
+        return self.logits(self.decode(target_in, *self.encode(source)))
+
+
+def batch_loss(model: Translator, batch: Batch, smoothing: float) -> Tensor:
+    """Mean label-smoothed cross-entropy over the positions that are not padding."""
+    real = batch.target_out != PAD
+    hidden = model.decode(batch.target_in, *model.encode(batch.source))[real]
+    return F.cross_entropy(model.logits(hidden).float(), batch.target_out[real], label_smoothing=smoothing)
+
+
+def output_limit(source_pieces: int, recipe: Recipe) -> int:
+    """The most pieces to produce for a source of so many: a stop for a model that repeats itself."""
+    return min(recipe.max_length - 1, 3 * source_pieces + 10)
+
+
+@torch.no_grad()
+def greedy(model: Translator, segmenters: Segmenters, sentences: Sequence[str], recipe: Recipe, batch_size: int = 64) -> list[str]:
+    """The likeliest next piece at each step, until </s>."""
+    model.eval()
+    rows = [segmenters.source.encode(s)[: recipe.max_length - 1] for s in sentences]
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    output = [""] * len(rows)
+    for start in range(0, len(order), batch_size):
+        chunk = order[start : start + batch_size]
+        source = pad([[*rows[i], EOS] for i in chunk])
+        memory, mask = model.encode(source)
+        limits = torch.tensor([output_limit(len(rows[i]), recipe) for i in chunk])
+        ids = torch.full((len(chunk), 1), BOS)
+        done = torch.zeros(len(chunk), dtype=torch.bool)
+        for produced in range(1, int(limits.max()) + 1):
+            scores = model.logits(model.decode(ids, memory, mask)[:, -1])
+            scores[:, [PAD, BOS]] = -math.inf
+            best = scores.argmax(-1).masked_fill(done, EOS)
+            ids = torch.cat([ids, best[:, None]], 1)
+            done |= (best == EOS) | (limits <= produced)
+            if bool(done.all()):
+                break
+        for i, row in zip(chunk, ids[:, 1:].tolist(), strict=True):
+            output[i] = segmenters.target.decode(row[: row.index(EOS)] if EOS in row else row)
+    return output
+
+
+# --------------------------------------------------------------------------------- training
+
+
+def prepare_torch(threads: int) -> None:
+    """Settings that make short sentences fast on a CPU, and runs repeatable."""
+    torch.set_num_threads(threads)
+    torch.backends.cuda.enable_flash_sdp(False)  # the plain attention is faster below some 50 tokens
+    torch.backends.mha.set_fastpath_enabled(False)  # one set of kernels in training and evaluation
+    mmap_threshold, trim_threshold = -3, -1
+    try:  # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time)
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(mmap_threshold, 2**30)
+        libc.mallopt(trim_threshold, 2**31 - 1)
+    except (OSError, AttributeError):
+        pass
+
+
+def learning_rate(recipe: Recipe, step: int, progress: float) -> float:
+    """Linear warm-up over `warmup_steps`, then a cosine down to zero at the end (progress 1)."""
+    warm = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    return recipe.peak_lr * warm * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a neighbour of `path`, then move it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(scratch)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A UTF-8 text file, whole or not at all."""
+    write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def checkpoint_path(out: Path, epoch: int) -> Path:
+    """Where the state after `epoch` epochs lies."""
+    return out / f"epoch-{epoch:03d}.pt"
+
+
+def checkpoints(out: Path) -> list[Path]:
+    """Checkpoints in the order of their epochs."""
+    return sorted(out.glob("epoch-[0-9][0-9][0-9].pt"))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The contents of a checkpoint, read without running any code from it."""
+    try:
+        state = torch.load(path, weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise UserError(f"cannot read checkpoint {path}: {str(error).splitlines()[0]}") from error
+    wanted = {"recipe", "model", "optimizer", "torch_rng", "epoch", "step", "seconds", "history"}
+    if not isinstance(state, dict) or not wanted <= state.keys():
+        raise UserError(f"{path} is not a checkpoint of this program")
+    return state
+
+
+@dataclasses.dataclass
+class Run:
+    """A model in training."""
+
+    recipe: Recipe
+    segmenters: Segmenters
+    model: Translator
+    optimizer: torch.optim.Optimizer
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def start(cls, recipe: Recipe, segmenters: Segmenters) -> Run:
+        """A new model with seeded weights."""
+        torch.manual_seed(recipe.seed)
+        model = Translator(segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(recipe.beta1, recipe.beta2),
+                                      eps=recipe.adam_eps, weight_decay=recipe.weight_decay, fused=True)
+        return cls(recipe, segmenters, model, optimizer)
+
+    def save(self, path: Path) -> None:
+        """Everything that a faithful continuation needs."""
+        state = {
+            "recipe": dataclasses.asdict(self.recipe), "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(), "torch_rng": torch.get_rng_state(), "epoch": self.epoch,
+            "step": self.step, "seconds": self.seconds, "history": self.history,
+        }
+        write_atomically(path, lambda scratch: torch.save(state, scratch))
+
+    def load(self, path: Path) -> None:
+        """Continue from a checkpoint."""
+        state = load_checkpoint(path)
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{path} does not fit this recipe: {str(error).splitlines()[0]}") from error
+        torch.set_rng_state(state["torch_rng"])
+        self.epoch, self.step, self.seconds = state["epoch"], state["step"], state["seconds"]
+        self.history = state["history"]
+
+    def train_epoch(self, pairs: Sequence[Pair], quiet: bool = False) -> list[float]:
+        """One pass over the training pairs; returns the loss of each step."""
+        batches = epoch_batches(pairs, self.segmenters, self.recipe, self.epoch)
+        losses: list[float] = []
+        self.model.train()
+        bar = tqdm(batches, desc=f"epoch {self.epoch + 1}/{self.recipe.epochs}", unit="step", disable=quiet,
+                   mininterval=0.5 if sys.stderr.isatty() else 30.0)
+        began = time.monotonic()
+        for i, batch in enumerate(bar):
+            rate = learning_rate(self.recipe, self.step, (self.epoch + i / len(batches)) / self.recipe.epochs)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.recipe.bf16):
+                loss = batch_loss(self.model, batch, self.recipe.label_smoothing)
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                raise UserError(f"loss is {losses[-1]} at step {self.step}: resume with a lower --peak-lr")
+            bar.set_postfix(loss=f"{losses[-1]:.3f}", lr=f"{rate:.1e}", refresh=False)
+        self.epoch += 1
+        self.seconds += time.monotonic() - began
+        return losses
+
+
+def obtain_segmenters(out: Path, split: Split, recipe: Recipe) -> Segmenters:
+    """The SentencePiece models of a run: read if they are there, else trained on the training split."""
+    paths = (out / "zh.model", out / "en.model")
+    if not all(path.exists() for path in paths):
+        models = (
+            train_segmenter((pair.source for pair in split.train), recipe.source_vocab, 0.9995),
+            train_segmenter((pair.target for pair in split.train), recipe.target_vocab, 1.0),
+        )
+        for path, model in zip(paths, models, strict=True):
+            write_atomically(path, lambda scratch, data=model: scratch.write_bytes(data))
+    return Segmenters(*(path.read_bytes() for path in paths))
+
+
+def bleu_chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Corpus BLEU (13a tokens, cased) and chrF2; each sentence has one reference or more."""
+    most = max(map(len, references))
+    streams = [[row[i] if i < len(row) else None for row in references] for i in range(most)]
+    return {
+        "bleu": round(BLEU().corpus_score(list(hypotheses), streams).score, 2),
+        "chrf": round(CHRF().corpus_score(list(hypotheses), streams).score, 2),
+    }
+
+
+def score_pairs(pairs: Sequence[Pair], hypotheses: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Two readings of one set of outputs.
+
+    `single_reference`: each pair counts, against its own reference alone, so a source that has two
+    translations counts twice and can match at most one of them. `multi_reference`: each distinct
+    source counts once, against all its translations in the set.
+    """
+    references: dict[str, list[str]] = {}
+    outputs: dict[str, str] = {}
+    for pair, hypothesis in zip(pairs, hypotheses, strict=True):
+        references.setdefault(pair.source, []).append(pair.target)
+        outputs[pair.source] = hypothesis
+    return {
+        "single_reference": {"sentences": len(pairs), **bleu_chrf(hypotheses, [[pair.target] for pair in pairs])},
+        "multi_reference": {"sentences": len(outputs), **bleu_chrf(list(outputs.values()), list(references.values()))},
+    }
+
+
+def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
+    """The recipe of the run in `out`, changed only where the command line says so."""
+    found = checkpoints(out)
+    if not found:
+        return wanted
+    stored = load_checkpoint(found[-1])["recipe"]
+    changes = {name: getattr(wanted, name) for name in given}
+    fixed = {*wanted.model_fields(), "seed", "valid_pairs", "test_pairs", "max_component", "source_vocab", "target_vocab"}
+    for name in sorted(fixed & given):
+        if changes[name] != stored[name]:
+            raise UserError(f"{out} was begun with {name} {stored[name]}: cannot continue with {changes[name]}")
+    return Recipe(**{**stored, **changes})
+
+
+def train(out: Path, split: Split, recipe: Recipe, keep: int = 10, validate_every: int = 4) -> Run:
+    """Train to the last epoch, continuing from the newest checkpoint in `out`."""
+    segmenters = obtain_segmenters(out, split, recipe)
+    run = Run.start(recipe, segmenters)
+    found = checkpoints(out)
+    if found:
+        run.load(found[-1])
+        print(f"resumed after epoch {run.epoch}", flush=True)
+    while run.epoch < recipe.epochs:
+        losses = run.train_epoch(split.train)
+        entry = {"epoch": run.epoch, "step": run.step, "loss": round(float(np.mean(losses)), 4), "seconds": round(run.seconds, 1)}
+        if run.epoch % validate_every == 0 or run.epoch == recipe.epochs:
+            sources = [pair.source for pair in split.valid]
+            outputs = greedy(run.model, segmenters, [*sources, SHOWCASE[0]], recipe)
+            entry |= bleu_chrf(outputs[:-1], [[pair.target] for pair in split.valid])
+            print(f"  {SHOWCASE[0]} -> {outputs[-1]}", flush=True)
+        run.history.append(entry)
+        print(json.dumps(entry), flush=True)
+        run.save(checkpoint_path(out, run.epoch))
+        for stale in checkpoints(out)[:-keep]:
+            stale.unlink()
+    return run
+
+
+# ---------------------------------------------------------------------------------- export
+
+
+def average_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights, computed in double precision."""
+    return {name: torch.stack([state[name].double() for state in states]).mean(0).float() for name in states[0]}
+
+
+def model_card(model: Translator, recipe: Recipe) -> dict[str, Any]:
+    """What a reader of the weights must know to run them."""
+    return {
+        **recipe.model_fields(),
+        "source_vocab": model.src_embedding.num_embeddings,
+        "target_vocab": model.tgt_embedding.num_embeddings,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "activation": "relu",
+        "layer_norm_eps": 1e-5,
+        "final_norm": recipe.norm_first,
+        "positions": "sinusoidal, interleaved, base 10000, not stored",
+        "embedding_scale": model.scale,
+        "output_projection": "tgt_embedding.weight, no bias",
+        "pad_id": PAD, "unk_id": UNK, "bos_id": BOS, "eos_id": EOS,
+        "source_form": "pieces </s>",
+        "decoder_start": "<s>",
+    }
+
+
+def processor_name() -> str:
+    """The name the processor gives itself, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def sample_text(pairs: Sequence[Pair], hypotheses: Sequence[str], seed: int, count: int = 20) -> str:
+    """Seeded random outputs beside source and reference, as they come."""
+    chosen = sorted(random.Random(seed).sample(range(len(pairs)), min(count, len(pairs))))
+    return "".join(f"zh   {pairs[i].source}\nref  {pairs[i].target}\nout  {hypotheses[i]}\n\n" for i in chosen)
+
+
+def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
+    """Average the last checkpoints, score them and write the artefacts."""
+    found = checkpoints(out)[-recipe.average :]
+    if not found:
+        raise UserError(f"no checkpoint in {out}: run train first")
+    segmenters = obtain_segmenters(out, split, recipe)
+    states = [load_checkpoint(path) for path in found]
+    model = Translator(segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe)
+    weights = average_states([state["model"] for state in states])
+    model.load_state_dict(weights)
+    hypotheses = {name: greedy(model, segmenters, [pair.source for pair in getattr(split, name)], recipe) for name in ("valid", "test")}
+    scores = {
+        "recipe": dataclasses.asdict(recipe),
+        "averaged_epochs": [state["epoch"] for state in states],
+        "steps": states[-1]["step"],
+        "training_seconds": round(states[-1]["seconds"]),
+        "processor": processor_name(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "split": check_split(split),
+        "decoding": "greedy, float32",
+        "metrics": f"sacrebleu {sacrebleu.__version__}: BLEU 13a cased exp-smoothed, chrF2",
+        "valid": score_pairs(split.valid, hypotheses["valid"]),
+        "test": score_pairs(split.test, hypotheses["test"]),
+        "showcase": {"source": SHOWCASE[0], "output": greedy(model, segmenters, [SHOWCASE[0]], recipe)[0]},
+        "history": states[-1]["history"],
+    }
+    write_atomically(to / "zh.model", lambda scratch: scratch.write_bytes(segmenters.source_bytes))
+    write_atomically(to / "en.model", lambda scratch: scratch.write_bytes(segmenters.target_bytes))
+    write_text(to / "zh-en.json", to_json(model_card(model, recipe)))
+    write_text(to / "test.zh", "".join(f"{pair.source}\n" for pair in split.test))
+    write_text(to / "test.en", "".join(f"{pair.target}\n" for pair in split.test))
+    write_text(to / "test.hyp", "".join(f"{line}\n" for line in hypotheses["test"]))
+    write_text(to / "samples.txt", sample_text(split.test, hypotheses["test"], recipe.seed))
+    write_text(to / "scores.json", to_json(scores))
+    write_atomically(to / "zh-en.pt", lambda scratch: torch.save(weights, scratch))
+    return scores
+
+
+def to_json(value: object) -> str:
+    """Readable JSON that keeps Chinese as it is."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def load_translator(folder: Path) -> tuple[Translator, Segmenters, Recipe]:
+    """A model from the files that `export` writes."""
+    try:
+        card = json.loads((folder / "zh-en.json").read_text(encoding="utf-8"))
+        segmenters = Segmenters((folder / "zh.model").read_bytes(), (folder / "en.model").read_bytes())
+        recipe = Recipe(**{name: card[name] for name in Recipe().model_fields()})
+        model = Translator(card["source_vocab"], card["target_vocab"], recipe)
+        model.load_state_dict(torch.load(folder / "zh-en.pt", weights_only=True))
+    except (OSError, ValueError, KeyError, RuntimeError, pickle.UnpicklingError) as error:
+        raise UserError(f"cannot load the model in {folder}: {str(error).splitlines()[0]}") from error
+    return model, segmenters, recipe
+
+
+# ------------------------------------------------------------------------------ command line
+
+
+def add_recipe_options(parser: argparse.ArgumentParser) -> None:
+    """An option for each field of the recipe."""
+    group = parser.add_argument_group("recipe (defaults shown; a resumed run keeps its own)")
+    for field in dataclasses.fields(Recipe):
+        flag = "--" + field.name.replace("_", "-")
+        if isinstance(field.default, bool):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+        else:
+            group.add_argument(flag, type=type(field.default), default=None, metavar=str(field.default))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, summary in (
+        ("check-split", "prove that no test sentence is in training"),
+        ("train", "train, or resume"),
+        ("export", "average, score and write the artefacts"),
+    ):
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.add_argument("--data", type=Path, default=DEFAULT_DATA, help="English TAB Chinese TAB credit lines")
+        if name != "check-split":
+            command.add_argument("--out", type=Path, required=True, help="folder of the checkpoints")
+            command.add_argument("--threads", type=int, default=2)
+        if name == "export":
+            command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
+        add_recipe_options(command)
+    command = commands.add_parser("translate", help="translate standard input, a sentence a line")
+    command.add_argument("--model", type=Path, required=True, help="folder that export wrote")
+    command.add_argument("--threads", type=int, default=2)
+    return parser
+
+
+def run_command(options: argparse.Namespace) -> None:
+    """Do what the command line says."""
+    if options.command == "translate":
+        prepare_torch(options.threads)
+        model, segmenters, recipe = load_translator(options.model)
+        for line in sys.stdin:
+            print(greedy(model, segmenters, [line.strip()], recipe)[0], flush=True)
+        return
+    given = {f.name for f in dataclasses.fields(Recipe) if getattr(options, f.name) is not None}
+    recipe = Recipe(**{name: getattr(options, name) for name in given})
+    if options.command != "check-split":
+        prepare_torch(options.threads)
+        recipe = resume_recipe(options.out, recipe, given)
+    split = split_pairs(read_pairs(options.data), recipe)
+    counts = check_split(split)
+    print(json.dumps(counts), flush=True)
+    if options.command == "train":
+        train(options.out, split, recipe)
+    elif options.command == "export":
+        scores = export(options.out, options.to, split, recipe)
+        print(json.dumps({name: scores[name] for name in ("valid", "test", "showcase")}, ensure_ascii=False))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    try:
+        run_command(build_parser().parse_args(arguments))
+    except UserError as error:
+        print(f"train_translation: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("train_translation: stopped; run the same command to resume", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
