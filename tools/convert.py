@@ -4,7 +4,8 @@
     convert.py CHECKPOINT -o model.phasor [--type f32|q8] [--describe FILE.toml] [--tokenizer FILE]…
 
 CHECKPOINT is a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors. What its weights cannot say
-stands in a small TOML beside it (CHECKPOINT with .toml, or --describe); tools/description.py has its keys. The file gets
+stands in a small TOML beside it (CHECKPOINT with .toml, or --describe); tools/description.py has its keys. A llama2.c .bin of
+version 0 says all of it itself, but for its tokenizer. The file gets
 test vectors from the float64 reference, and the hashes of phasor's own logits where a phasor program is found. It is
 written whole or not at all. Exit: 0 done, 1 the model or the data is bad, 2 the command line is wrong.
 """
@@ -24,7 +25,7 @@ import phasor_tensors as R
 import phasor_vectors as V
 from checkpoint import open_checkpoint
 from description import Description, read_description
-from families import state_dict
+from families import llama2c, state_dict
 from families.model import Model
 from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
 from phasor_layout import PhasorError
@@ -82,6 +83,11 @@ def add_tokenizers(model: Model, description: Description, given: Sequence[Path]
     paths = {side: description.path.parent / values["tokenizer"] for side, values in description.sides.items() if values["tokenizer"]}
     if given:
         paths = dict(zip(sides, given)) if len(given) == len(sides) else {side: given[0] for side in sides}
+    return tokenizer_sections(model, paths)
+
+
+def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]:
+    """A section for each side that has a file, the same one for the same file; the descriptor says which is whose."""
     own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
     sections: dict[int, bytes] = {}
     for side, path in paths.items():
@@ -163,6 +169,23 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
     return rounding
 
 
+def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path]) -> tuple[Model, dict[int, bytes]]:
+    """The family's model and its tokenizer sections."""
+    if not source.exists():
+        raise PhasorError(f"{source}: there is no such file")
+    if describe is None and source.is_file() and llama2c.read_config(source) is not None:
+        if len(tokenizers) > 1:
+            raise PhasorError(f"--tokenizer: {len(tokenizers)} files, a decoder has one side")
+        model = llama2c.read(source)
+        return model, tokenizer_sections(model, {"target": tokenizers[0]} if tokenizers else {})
+    described = describe or source.with_suffix(".toml")
+    if describe is None and not described.is_file():
+        raise PhasorError(f"{described}: there is no description; write one (tools/description.py) or give --describe")
+    description = read_description(described)
+    model = state_dict.read(open_checkpoint(source, description.key), description)
+    return model, add_tokenizers(model, description, tokenizers)
+
+
 def find_phasor(given: Path | None) -> Path | None:
     """The program that records hashes: the one given, or build/phasor."""
     if given is not None:
@@ -199,15 +222,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     try:
-        described = args.describe or args.source.with_suffix(".toml")
-        if args.describe is None and args.source.exists() and not described.is_file():
-            raise PhasorError(f"{described}: there is no description; write one (tools/description.py) or give --describe")
-        if not args.source.exists():
-            raise PhasorError(f"{args.source}: there is no such file")
-        description = read_description(described)
-        checkpoint = open_checkpoint(args.source, description.key)
-        model = state_dict.read(checkpoint, description)
-        sections = add_tokenizers(model, description, args.tokenizer)
+        model, sections = read_source(args.source, args.describe, args.tokenizer)
         phasor = find_phasor(args.phasor)
         rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet)
     except Problems as error:

@@ -85,7 +85,7 @@ class Recipe:
     sample_alpha_target: float = 0.2
     sample_share: float = 0.5
     batch_tokens: int = 2500
-    epochs: int = 66
+    epochs: int = 44
     warmup_steps: int = 800
     peak_lr: float = 1e-3
     beta1: float = 0.9
@@ -198,10 +198,12 @@ def check_split(split: Split) -> dict[str, int]:
         seen = {normalise(getattr(pair, side)) for pair in split.train}
         held = {normalise(getattr(pair, side)) for pair in split.test}
         tuned = {normalise(getattr(pair, side)) for pair in split.valid}
-        for name, left, right in (("train/test", seen, held), ("train/valid", seen, tuned), ("valid/test", tuned, held)):
+        comparisons = (("train/test", seen, held), ("train/valid", seen, tuned), ("valid/test", tuned, held))
+        for name, left, right in comparisons:
             shared = left & right
             if shared:
-                raise UserError(f"split is not clean: {len(shared)} {side} sentences in both of {name}, such as {min(shared)!r}")
+                example = f"{len(shared)} {side} sentences in both of {name}, such as {min(shared)!r}"
+                raise UserError(f"split is not clean: {example}")
     if normalise(SHOWCASE[0]) in {normalise(pair.source) for pair in split.train}:
         raise UserError(f"split is not clean: {SHOWCASE[0]} is in training")
     return {
@@ -440,7 +442,9 @@ def output_limit(source_pieces: int, recipe: Recipe) -> int:
 
 
 @torch.no_grad()
-def greedy(model: Translator, segmenters: Segmenters, sentences: Sequence[str], recipe: Recipe, batch_size: int = 64) -> list[str]:
+def greedy(
+    model: Translator, segmenters: Segmenters, sentences: Sequence[str], recipe: Recipe, batch_size: int = 64
+) -> list[str]:
     """The likeliest next piece at each step, until </s>."""
     model.eval()
     rows = [segmenters.source.encode(s)[: recipe.max_length - 1] for s in sentences]
@@ -646,8 +650,8 @@ def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
         return wanted
     stored = load_checkpoint(found[-1])["recipe"]
     changes = {name: getattr(wanted, name) for name in given}
-    fixed = {*wanted.model_fields(), "seed", "valid_pairs", "test_pairs", "max_component", "source_vocab", "target_vocab"}
-    for name in sorted(fixed & given):
+    data_fields = {"seed", "valid_pairs", "test_pairs", "max_component", "source_vocab", "target_vocab"}
+    for name in sorted((data_fields | wanted.model_fields().keys()) & given):
         if changes[name] != stored[name]:
             raise UserError(f"{out} was begun with {name} {stored[name]}: cannot continue with {changes[name]}")
     return Recipe(**{**stored, **changes})
@@ -663,7 +667,10 @@ def train(out: Path, split: Split, recipe: Recipe, keep: int = 10, validate_ever
         print(f"resumed after epoch {run.epoch}", flush=True)
     while run.epoch < recipe.epochs:
         losses = run.train_epoch(split.train)
-        entry = {"epoch": run.epoch, "step": run.step, "loss": round(float(np.mean(losses)), 4), "seconds": round(run.seconds, 1)}
+        entry = {
+            "epoch": run.epoch, "planned": recipe.epochs, "step": run.step,
+            "loss": round(float(np.mean(losses)), 4), "seconds": round(run.seconds, 1),
+        }
         if run.epoch % validate_every == 0 or run.epoch == recipe.epochs:
             sources = [pair.source for pair in split.valid]
             outputs = greedy(run.model, segmenters, [*sources, SHOWCASE[0]], recipe)
@@ -729,7 +736,10 @@ def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
     model = Translator(segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe)
     weights = average_states([state["model"] for state in states])
     model.load_state_dict(weights)
-    hypotheses = {name: greedy(model, segmenters, [pair.source for pair in getattr(split, name)], recipe) for name in ("valid", "test")}
+    hypotheses = {
+        name: greedy(model, segmenters, [pair.source for pair in getattr(split, name)], recipe)
+        for name in ("valid", "test")
+    }
     scores = {
         "recipe": dataclasses.asdict(recipe),
         "averaged_epochs": [state["epoch"] for state in states],

@@ -77,9 +77,9 @@ constexpr Field kFields[] = {
     {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, kZero, "qk_norm", "none|layer norm|RMS norm"},
     {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kZero, "window", nullptr},
     {kScopeKind, 13, kMetaF32, kOptional, KIND(cap), 0, 0, kAll, "cap", nullptr},
-    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kZero, "position",
+    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, 1u << kRotaryNone | 1u << kRotaryInterleaved | 1u << kRotaryHalves, "position",
      "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary halves|T5 bias|ALiBi|three-way relative"},
-    {kScopeKind, 15, kMetaU32, kOptional, KIND(rotary_width), 0, 4096, kZero, "rotary_width", nullptr},
+    {kScopeKind, 15, kMetaU32, kOptional, KIND(rotary_width), 0, 4096, kAll, "rotary_width", nullptr},
     {kScopeKind, 16, kMetaU32, kOptional, KIND(max_distance), 0, 1u << 24, kZero, "max_distance", nullptr},
     {kScopeKind, 17, kMetaU32, kNeeded, KIND(hidden), 1, 1u << 20, kAll, "hidden", nullptr},
     {kScopeKind, 18, kMetaU32, kNeeded, KIND(activation), 1, 4, kAll, "activation", "ReLU|GELU (erf)|GELU (tanh)|SiLU"},
@@ -230,6 +230,10 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
   if (k.heads % k.kv_heads != 0 || k.cross_heads % k.cross_kv_heads != 0)
     return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".kv_heads: does not divide the heads");
   if (!(k.norm_eps >= 0)) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".norm_eps: is negative");
+  const bool rotary = k.position == kRotaryInterleaved || k.position == kRotaryHalves;
+  if (rotary && (k.rotary_width == 0 || k.rotary_width % 2 != 0 || k.rotary_width > k.head_width))
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: ", k.rotary_width, ", expected an even number up to the head width ", k.head_width);
+  if (!rotary && k.rotary_width != 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: nothing is rotary here");
   if (k.cap < 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".cap: is negative");
   return PHASOR_OK;
 }

@@ -16,6 +16,7 @@ enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
 enum Position : uint32_t { kPositionNone = 0, kPositionLearned = 1, kPositionInterleaved = 2, kPositionHalves = 3 };
 enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
 enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3 };
+enum KindPosition : uint32_t { kRotaryNone = 0, kRotaryInterleaved = 4, kRotaryHalves = 5 };
 enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
 enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8, kBiasIn = 1, kBiasFfnOut = 2 };
 enum Output : uint32_t { kOutputLogits = 1, kOutputHidden = 2 };

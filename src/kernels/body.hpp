@@ -9,6 +9,9 @@
 #include "kernels.h"
 #include "simd.hpp"
 
+// A function that holds one micro-kernel: inlined into each other they would be ten times the code.
+#define PHASOR_APART __attribute__((noinline))
+
 namespace phasor {
 namespace {
 
@@ -20,23 +23,20 @@ struct Body {
 
   static constexpr size_t kBlock = 512;
 
-  // acc (R, P) stored to y, with the bias where there is one. `at`: the first output of the tile.
+  // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
+  static PHASOR_APART void bias_lanes(float* lanes, const float* bias, size_t bias_n, size_t o) {
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = bias != nullptr && o + i < bias_n ? bias[o + i] : -0.0f;
+  }
+
+  // acc (R, P) plus the bias to y. `at`: the first output of the tile.
   template <int R, int P>
   static PHASOR_INLINE void store_tile(float* y, size_t ldy, V (&acc)[R][P], const float* bias, size_t bias_n, size_t at) {
+    alignas(64) float lanes[kLanes];
     times<P>(PHASOR_EACH(p) {
       const size_t o = at + p.value * kLanes;
-      if (bias != nullptr && o + kLanes <= bias_n) {
-        const V b = V::load(bias + o);
-        times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
-      } else if (bias != nullptr && o < bias_n) {
-        times<R>(PHASOR_EACH(r) {
-          float* out = y + r.value * ldy + o;
-          acc[r.value][p.value].store(out);
-          for (size_t i = 0; o + i < bias_n; ++i) out[i] = out[i] + bias[o + i];
-        });
-      } else {
-        times<R>(PHASOR_EACH(r) { acc[r.value][p.value].store(y + r.value * ldy + o); });
-      }
+      bias_lanes(lanes, bias, bias_n, o);
+      const V b = V::load(lanes);
+      times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
     });
   }
 
@@ -44,11 +44,11 @@ struct Body {
   template <int R, int P>
   static PHASOR_INLINE void chains(V (&acc)[R][P], const float* y, size_t ldy, const float* x, size_t ldx,
                                    const float* const (&w)[P], size_t at, size_t first, size_t end) {
-    times<R>(PHASOR_EACH(r) {
-      times<P>(PHASOR_EACH(p) {
-        acc[r.value][p.value] = first == 0 ? V::set(0.0f) : V::load(y + r.value * ldy + at + p.value * kLanes);
+    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
+    if (first != 0)
+      times<R>(PHASOR_EACH(r) {
+        times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::load(y + r.value * ldy + at + p.value * kLanes); });
       });
-    });
     for (size_t k = first; k < end; ++k) {
       V wk[P];
       times<P>(PHASOR_EACH(p) { wk[p.value] = V::load(w[p.value] + k * kLanes); });
@@ -61,7 +61,7 @@ struct Body {
 
   // All rows by P panels from `at` on: R rows at a time, the rest in one tile.
   template <int R, int P>
-  static void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
+  static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
                           const float* bias, size_t bias_n, size_t at, size_t first, size_t end) {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
@@ -141,7 +141,7 @@ struct Body {
     });
   }
   template <int R, int D>
-  static void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+  static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                        const float* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
     size_t r = 0;
     for (; r + R <= rows; r += R)
@@ -229,7 +229,7 @@ struct Body {
     }
   }
   template <int R, int P>
-  static void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+  static PHASOR_APART void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                       const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
                       size_t groups) {
     size_t r = 0;

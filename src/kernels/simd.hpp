@@ -86,6 +86,13 @@ PHASOR_INLINE __m128d fma_odd(__m128d a, __m128d b, __m128d c) {
   const __m128i away = _mm_and_si128(_mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(e, s)), 63), inexact);
   return _mm_castsi128_pd(_mm_or_si128(_mm_sub_epi64(_mm_castpd_si128(s), away), inexact));
 }
+// A function of its own: inlined, the level is four times the code and a twentieth faster.
+__attribute__((noinline)) __m128 fma_sse2(__m128 x, __m128 y, __m128 z) {
+  const __m128d low = fma_odd(_mm_cvtps_pd(x), _mm_cvtps_pd(y), _mm_cvtps_pd(z));
+  const __m128d high = fma_odd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y)),
+                               _mm_cvtps_pd(_mm_movehl_ps(z, z)));
+  return _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+}
 #endif
 
 template <class A>
@@ -99,11 +106,7 @@ PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a, cons
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return xsimd::fma(a, b, c);
 #elif defined(__SSE2__)
-  const __m128 x = a, y = b, z = c;
-  const __m128d low = fma_odd(_mm_cvtps_pd(x), _mm_cvtps_pd(y), _mm_cvtps_pd(z));
-  const __m128d high = fma_odd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y)),
-                               _mm_cvtps_pd(_mm_movehl_ps(z, z)));
-  return xsimd::batch<float, A>(_mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high)));
+  return xsimd::batch<float, A>(fma_sse2(a, b, c));
 #else
 #error "phasor: a vector level needs a fused multiply-add (ARM: -mfpu=neon-vfpv4)"
 #endif

@@ -196,14 +196,15 @@ phasor_status bind_stack(Binder* b, Model* m, Layer* layers, const File& file, u
 
 // Where the parts of the block lie.
 struct Places {
-  uint64_t kinds, layers[2], tokenizers[2], end;
+  uint64_t kinds, tables, layers[2], tokenizers[2], end;
 };
 
 Places places_of(const Descriptor& d) {
   static_assert(sizeof(Tokenizer) <= 192, "the model's block keeps 192 bytes for a tokenizer");
   Places p{};
   p.kinds = round_up(sizeof(Model), 64);
-  p.layers[0] = round_up(p.kinds + d.kinds * sizeof(KindDescriptor), 64);
+  p.tables = round_up(p.kinds + d.kinds * sizeof(KindDescriptor), 64);
+  p.layers[0] = round_up(p.tables + d.kinds * sizeof(KindTables), 64);
   p.layers[1] = p.layers[0] + d.stacks[0].layers.count / 2 * sizeof(Layer);
   p.tokenizers[0] = round_up(p.layers[1] + d.stacks[1].layers.count / 2 * sizeof(Layer), 64);
   p.tokenizers[1] = p.tokenizers[0] + 192;
@@ -346,6 +347,7 @@ const char* tensor_name(uint32_t key) noexcept {
       case 8: return "sinusoid inv_freq";
       default: return "unknown tensor";
     }
+  if (stack == kStackKinds) return role == kRoleRotary ? "rotary inv_freq" : "unknown tensor";
   if (stack == kStackOutput) return role == 1 ? "output weight" : role == 2 ? "output bias" : "unknown tensor";
   return stack == kStackEncoder || stack == kStackDecoder ? role_name(role) : "unknown tensor";
 }
@@ -384,7 +386,11 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
     m->layer_count[i] = m->descriptor.stacks[i].layers.count / 2;
     m->tokenizer_at[i] = p.tokenizers[i];
   }
+  m->tables_at = p.tables;
   Binder b(file, error);
+  KindTables* tables = reinterpret_cast<KindTables*>(static_cast<unsigned char*>(memory) + p.tables);
+  for (uint32_t i = 0; i < m->descriptor.kinds; ++i)
+    if (kinds[i].rotary_width != 0) b.vector(&tables[i].inv_freq, kStackKinds, i, kRoleRotary, kinds[i].rotary_width / 2, Type::f64);
   for (uint32_t i = 0; i < 2; ++i) {
     if (m->descriptor.stacks[i].present == 0) continue;
     bind_input(&b, &m->inputs[i], m->descriptor, i);
@@ -392,6 +398,8 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
     status = bind_stack(&b, m, layers, file, i, error);
     if (status != PHASOR_OK) return status;
   }
+  for (uint32_t i = 0; i < 2; ++i)
+    for (uint32_t l = 0; l < m->layer_count[i]; ++l) tables[m->layer(i, l).kind].stacks |= 1u << i;
   const Descriptor& d = m->descriptor;
   if (d.sides[1].embedding_shared != 0) m->inputs[1].embedding = m->inputs[0].embedding;
   if (d.output.output == kOutputLogits) {
@@ -414,6 +422,7 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
 
 phasor_status model_check(const Model& m, phasor_error* error) noexcept {
   Checker c{m, error};
+  for (uint32_t i = 0; i < m.descriptor.kinds; ++i) c.tensor(m.tables(i).inv_freq, i << 8 | kRoleRotary);
   for (uint32_t i = 0; i < 2; ++i) {
     const uint32_t input = (i == 0 ? kStackSource : kStackTarget) << 24, stack = i == 0 ? kStackEncoder : kStackDecoder;
     c.tensor(m.inputs[i].embedding, input | kRoleEmbedding);

@@ -63,11 +63,18 @@ struct alignas(8) Input {
   Tensor inv_freq;   // (D/2) f64, sinusoidal
 };
 
+// What belongs to a kind of block and not to a layer.
+struct alignas(8) KindTables {
+  Tensor inv_freq;   // rotary: (rotary_width/2) f64, or none
+  uint32_t stacks;   // bit 0: an encoder layer is of this kind, bit 1: a decoder layer
+  uint32_t reserved;
+};
+
 struct alignas(8) Model {
   Ref<const unsigned char> data;  // the file
   Ref<const Kernels> kernels;
   uint64_t file_bytes;
-  uint64_t kinds_at, layers_at[2];  // bytes from the Model to its KindDescriptors and Layers
+  uint64_t kinds_at, tables_at, layers_at[2];  // bytes from the Model to its KindDescriptors, KindTables and Layers
   uint32_t head_crc;
   uint32_t has_tokenizer[2];
   uint32_t layer_count[2];
@@ -85,8 +92,12 @@ struct alignas(8) Model {
   const float* floats(const Tensor& t) const {  // of an f32 tensor; NULL when there is none
     return t ? reinterpret_cast<const float*>(data.pointer + t.offset) : nullptr;
   }
-  const KindDescriptor& kind(const Layer& layer) const {
-    return reinterpret_cast<const KindDescriptor*>(reinterpret_cast<const unsigned char*>(this) + kinds_at)[layer.kind];
+  const KindDescriptor& kind(uint32_t i) const {
+    return reinterpret_cast<const KindDescriptor*>(reinterpret_cast<const unsigned char*>(this) + kinds_at)[i];
+  }
+  const KindDescriptor& kind(const Layer& layer) const { return kind(layer.kind); }
+  const KindTables& tables(uint32_t kind) const {
+    return reinterpret_cast<const KindTables*>(reinterpret_cast<const unsigned char*>(this) + tables_at)[kind];
   }
   const Layer& layer(uint32_t stack, uint32_t i) const {  // stack: 0 encoder, 1 decoder
     return reinterpret_cast<const Layer*>(reinterpret_cast<const unsigned char*>(this) + layers_at[stack])[i];
@@ -104,7 +115,7 @@ enum Role : uint32_t {
   kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleAttentionOut = 0x40, kRoleAttentionAfter = 0x48,
   kRoleCrossBefore = 0x50, kRoleCrossQ = 0x58, kRoleCrossKv = 0x60, kRoleCrossOut = 0x68, kRoleCrossAfter = 0x70,
   kRoleFfnBefore = 0x80, kRoleFfnIn = 0x88, kRoleFfnOut = 0x90, kRoleFfnAfter = 0x98, kRoleFinalNorm = 0xF0,
-  kRoleOutput = 1
+  kRoleOutput = 1, kRoleRotary = 1
 };
 enum TensorStack : uint32_t { kStackKinds = 0, kStackSource = 1, kStackEncoder = 2, kStackTarget = 3, kStackDecoder = 4, kStackOutput = 5 };
 constexpr uint32_t kFinalSet = 0xFFFF;

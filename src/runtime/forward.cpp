@@ -114,6 +114,12 @@ class Pass {
     return input(normed(), p_.ld, width, c.count);
   }
 
+  // Rotary positions: the heads at x (count, wide_ld) turn by their row's angles.
+  void rotate(const Chunk& c, float* x, uint32_t heads, uint32_t kind) {
+    if (m_.kind(kind).rotary_width == 0) return;
+    for (uint32_t r = 0; r < c.count; ++r) rotate_row(&s_, x + uint64_t(r) * p_.wide_ld, heads, kind, c.rows[r].position, r);
+  }
+
   // Position-wise feed-forward (section 3.3): out(activation(in(x))), gated or plain.
   void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k) {
     linear(wide(), p_.wide_ld, sublayer_input(c, k, l.ffn_before), l.ffn_in);
@@ -158,6 +164,7 @@ class Pass {
   void encoder_keys_values(const Chunk& c, const Layer& l, const KindDescriptor& k, LinearInput* in) {
     const uint32_t q_panels = static_cast<uint32_t>(panels_of(q_width(k))), kv = lanes(kv_width(k));
     linear(wide(), p_.wide_ld, in, l.qkv, q_panels, l.qkv.weight.panels - q_panels);
+    rotate(c, wide(), k.kv_heads, l.kind);
     for (uint32_t r = 0; r < c.count; ++r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
@@ -168,6 +175,7 @@ class Pass {
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
   void encoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer, LinearInput in) {
     linear(wide(), p_.wide_ld, &in, l.qkv, 0, static_cast<uint32_t>(panels_of(q_width(k))));
+    rotate(c, wide(), k.heads, l.kind);
     attend_and_add(c, self_heads(k), {encoder_keys, encoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
     feed_forward(c, l, k);
   }
@@ -186,6 +194,8 @@ class Pass {
   void decoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer) {
     const uint32_t q = lanes(q_width(k)), kv = lanes(kv_width(k));
     linear(wide(), p_.wide_ld, sublayer_input(c, k, l.attention_before), l.qkv);
+    rotate(c, wide(), k.heads, l.kind);
+    rotate(c, wide() + q, k.kv_heads, l.kind);
     for (uint32_t r = 0; r < c.count; ++r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;

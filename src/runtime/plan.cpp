@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include "positions.h"
 #include "session.h"
 
 namespace phasor {
@@ -71,7 +72,7 @@ void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
 
 const char* part_name(uint32_t part) noexcept {
   static const char* const names[kPartCount] = {
-      "session", "sequences", "page tables", "token ids", "source positions", "target positions", "encoder residual",
+      "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
       "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
       "tokenizer scratch"};
@@ -118,6 +119,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
     b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, d.stacks[0].width), f) : 0;
     b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, d.stacks[1].width), f) : 0;
   }
+  b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
   b[kPartEncoder] = times(times(times(p.encoder_slots, p.source), p.ld), f);
   b[kPartEncoderCache] = times(times(p.source_pages, encoder_page), f);
   b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_floats), f);

@@ -15,6 +15,7 @@ enum Part : uint32_t {
   kPartIds,              // (sequences, target) u32
   kPartSourcePositions,  // (source, D) sinusoids
   kPartTargetPositions,  // (target, D)
+  kPartRotary,           // (kinds, longest) cosines and sines; or (chunk, widest) when rows are computed as needed
   kPartEncoder,          // (encoder_slots, source, ld) residual, at the end the output
   kPartEncoderCache,     // (source_pages, kv heads) pages of the layer at hand
   kPartCrossCache,       // (sequences, source_pages) pages of all decoder layers

@@ -1,6 +1,5 @@
 #include "session.h"
 
-#include "../kernels/gather.h"
 #include "positions.h"
 
 namespace phasor {
@@ -37,17 +36,6 @@ void release_source(Session* s, uint32_t sequence) {
 
 }  // namespace
 
-void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack, uint32_t position) noexcept {
-  const uint32_t half = m.descriptor.stacks[stack].width / 2;
-  float *sine = scratch, *cosine = scratch + half;
-  sincos_row(sine, cosine, half, m.at(m.inputs[stack].inv_freq.offset), position);
-  const bool interleaved = m.descriptor.stacks[stack].position == kPositionInterleaved;
-  for (uint32_t i = 0; i < half; ++i) {
-    row[interleaved ? 2 * i : i] = sine[i];
-    row[interleaved ? 2 * i + 1 : half + i] = cosine[i];
-  }
-}
-
 phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model, const phasor_limits& limits,
                            const phasor_parallel* parallel, phasor_error* error) noexcept {
   Plan plan{};
@@ -73,6 +61,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   const uint64_t mode = fp_mode_enter();
   fill_positions(s, 0);
   fill_positions(s, 1);
+  fill_rotary(s);
   fp_mode_leave(mode);
   *out = s;
   return PHASOR_OK;

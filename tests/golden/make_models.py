@@ -39,6 +39,8 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
     rows = sum(slot.parts)
     if slot.role == R.SINUSOID and slot.stack in (R.SOURCE, R.TARGET):
         return 10000.0 ** (-2.0 * np.arange(rows) / width)
+    if slot.stack == R.KINDS and slot.role == R.ROTARY:
+        return 10000.0 ** (-np.arange(rows) / rows)
     if slot.layout == L.VECTOR:
         values = uniform(f"{name} {slot.name}", (rows,)) * np.float32(0.1)
         is_norm = slot.role in (R.ATTENTION_BEFORE, R.ATTENTION_AFTER, R.CROSS_BEFORE, R.CROSS_AFTER, R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM)
@@ -93,13 +95,22 @@ def lm() -> dict:
             "decoder": stack(32, [0, 0, 0, 1], D.HALVES, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "output": {"output": D.LOGITS}}
 
 
+def rotary() -> dict:
+    """Llama's block: RMS norm before, gated SiLU, grouped heads, rotary positions; the two layers turn pairs and halves, the second in part."""
+    block = {**kind(4, 16, 44, D.BEFORE, False, kv_heads=2, norm_biases=0), "norm": D.RMS_NORM, "activation": D.SILU, "gated": 1}
+    return {"model": {"stack": D.DECODER}, "target": side(61),
+            "kinds": [{**block, "position": D.ROTARY_INTERLEAVED, "rotary_width": 16}, {**block, "position": D.ROTARY_HALVES, "rotary_width": 10}],
+            "decoder": {**stack(40, [0, 0, 1, 1], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-5), "embedding_scale": 1.0},
+            "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}}
+
+
 def words(language: str, count: int) -> bytes:
     """A word list: control ids, then "source4 source5 …"."""
     return build_wordlist_section(["<pad>", "<unk>", "<bos>", "<eos>"] + [f"{language}{i}" for i in range(4, count)], UNKNOWN, (PAD, START, END))
 
 
 MODELS: dict[str, tuple[Callable[[], dict], bool]] = {  # name -> descriptor, weights of −128 in the q8 one
-    "tiny-post-sin": (post_sin, True), "tiny-pre-learned": (pre_learned, False), "tiny-d2l": (d2l, False), "tiny-lm": (lm, False)}
+    "tiny-post-sin": (post_sin, True), "tiny-pre-learned": (pre_learned, False), "tiny-d2l": (d2l, False), "tiny-lm": (lm, False), "tiny-rotary": (rotary, False)}
 
 
 def with_minus_128(values: np.ndarray) -> Quantised:

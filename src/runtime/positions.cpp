@@ -1,0 +1,71 @@
+#include "positions.h"
+
+#include "../kernels/gather.h"
+#include "../kernels/rotary.h"
+
+namespace phasor {
+namespace {
+
+// Positions of a kind's table: the longest sequence of the stacks that use it.
+uint32_t rotary_rows(const Plan& p, const KindTables& t) {
+  const uint32_t source = (t.stacks & 1u) != 0 ? p.source : 0, target = (t.stacks & 2u) != 0 ? p.target : 0;
+  return source > target ? source : target;
+}
+
+// A row of a table: cosines, then sines.
+void angles(float* row, const Model& m, uint32_t kind, uint32_t position) {
+  const Tensor& inv_freq = m.tables(kind).inv_freq;
+  sincos_row(row + inv_freq.rows, row, inv_freq.rows, m.at(inv_freq.offset), position);
+}
+
+}  // namespace
+
+void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack, uint32_t position) noexcept {
+  const uint32_t half = m.descriptor.stacks[stack].width / 2;
+  float *sine = scratch, *cosine = scratch + half;
+  sincos_row(sine, cosine, half, m.at(m.inputs[stack].inv_freq.offset), position);
+  const bool interleaved = m.descriptor.stacks[stack].position == kPositionInterleaved;
+  for (uint32_t i = 0; i < half; ++i) {
+    row[interleaved ? 2 * i : i] = sine[i];
+    row[interleaved ? 2 * i + 1 : half + i] = cosine[i];
+  }
+}
+
+uint64_t rotary_floats(const Plan& p, const Model& m, uint32_t kinds) noexcept {
+  uint64_t whole = 0, widest = 0;
+  for (uint32_t i = 0; i < kinds; ++i) {
+    const KindTables& t = m.tables(i);
+    const uint64_t width = 2 * uint64_t(t.inv_freq.rows);
+    whole += width * rotary_rows(p, t);
+    if (width > widest) widest = width;
+  }
+  return p.tables == PHASOR_TABLES_WHOLE ? whole : kinds == m.descriptor.kinds ? widest * p.chunk : 0;
+}
+
+void fill_rotary(Session* s) noexcept {
+  const Model& m = *s->model.pointer;
+  if (s->plan.tables != PHASOR_TABLES_WHOLE) return;
+  for (uint32_t i = 0; i < m.descriptor.kinds; ++i) {
+    const KindTables& t = m.tables(i);
+    if (!t.inv_freq) continue;
+    float* table = s->part<float>(kPartRotary) + rotary_floats(s->plan, m, i);
+    for (uint32_t p = 0; p < rotary_rows(s->plan, t); ++p) angles(table + uint64_t(p) * 2 * t.inv_freq.rows, m, i, p);
+  }
+}
+
+void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t position, uint32_t place) noexcept {
+  const Model& m = *s->model.pointer;
+  const KindDescriptor& k = m.kind(kind);
+  const uint32_t half = k.rotary_width / 2;
+  float* row = s->part<float>(kPartRotary);
+  if (s->plan.tables == PHASOR_TABLES_WHOLE) {
+    row += rotary_floats(s->plan, m, kind) + uint64_t(position) * k.rotary_width;
+  } else {
+    row += uint64_t(place) * k.rotary_width;
+    angles(row, m, kind, position);
+  }
+  for (uint32_t h = 0; h < heads; ++h, x += k.head_width)
+    k.position == kRotaryHalves ? rotate_halves(x, row, row + half, half) : rotate_pairs(x, row, row + half, half);
+}
+
+}  // namespace phasor
