@@ -112,6 +112,10 @@ ifneq ($(TARGET),)
   HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
 endif
 LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-static)
+# In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
+ifneq ($(filter aarch64 armhf,$(TARGET)),)
+  LINK += -Wl,-u,getauxval
+endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
