@@ -33,4 +33,8 @@ demo:
 	@bash tools/install.sh build
 	@$(MAKE) -j$$(nproc 2>/dev/null || echo 2) all
 	@test -f "$(MODEL)" || { echo "demo: $(MODEL) is not there" >&2; exit 1; }
-	@printf '%s\n' 我有一只猫。 你好！ 他每天早上六点起床。 我们昨天去了公园。 这本书多少钱？ 我不知道该说什么。 | $(OUT)/phasor run $(MODEL)
+	@mkdir -p $(OUT)
+	@printf '%s\n' $(DEMO) > $(OUT)/demo.txt
+	@$(OUT)/phasor run $(MODEL) < $(OUT)/demo.txt > $(OUT)/demo.out
+	@paste $(OUT)/demo.txt $(OUT)/demo.out
+DEMO := 我有一只猫。 今天天气很好。 他每天早上六点起床。 我们昨天去了公园。 这本书多少钱？ 我不知道该说什么。 她会说三种语言。
