@@ -44,7 +44,6 @@ stage() {  # NAME COMMAND…
 }
 
 mk() { "$make" -j"$jobs" "$@"; }
-tests_in() { "build/$1phasor-tests"; }
 
 do_install()   { bash tools/install.sh build test; }
 do_python()    { mk .venv/ready; }
@@ -54,7 +53,7 @@ do_example()   { mk WERROR=1 test-c; }
 do_pytest()    { .venv/bin/python -m pytest -q tests/python; }
 do_check()     { mk WERROR=1 check; }
 do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
-do_scalar()    { mk WERROR=1 config=scalar tests && build/scalar/phasor-tests; }
+do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
 do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
