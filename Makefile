@@ -102,9 +102,10 @@ endif
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
-# Nothing in the program is hot; and gcc 12 for aarch64 fails, internally, when it vectorises score.cpp.
-CXX_CLI  := -std=c++17 $(COMMON) $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize) $(WARN) -fno-exceptions -fno-rtti -pthread
-CXX_TEST := -std=c++17 $(COMMON) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
+# Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
+CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
+CXX_CLI  := -std=c++17 $(COMMON) $(CALM) $(WARN) -fno-exceptions -fno-rtti -pthread
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
 ifneq ($(TARGET),)
@@ -112,6 +113,10 @@ ifneq ($(TARGET),)
   HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
 endif
 LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-static)
+# In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
+ifneq ($(filter aarch64 armhf,$(TARGET)),)
+  LINK += -Wl,-u,getauxval
+endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
