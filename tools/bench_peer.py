@@ -375,6 +375,10 @@ def main():
             f"{PEER} {other['version']}, compute types float32 and int8, its own choice of kernels, Python {platform.python_version()}",
             f"the same tokens in f32: {sum(a == b for a, b in pairs) / len(pairs) * 100:.2f} % of the tokens, {whole} of {one['sentences']} sentences whole",
         ]
+        fewest, most = args.threads[0], args.threads[-1]
+        if any(series[PEER, kind, most].encoder < series[PEER, kind, fewest].encoder for kind in types):
+            facts.append(f"{PEER} is slower at {most} threads than at {fewest} here: its OpenMP threads meet after every operation, and on a shared "
+                         f"machine a core is often away when they do. The rows of {fewest} thread are the comparison.")
     print("\n".join(lines))
     for fact in facts:
         print(f"- {fact}")
