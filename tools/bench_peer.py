@@ -375,6 +375,10 @@ def main():
             f"{PEER} {other['version']}, compute types float32 and int8, its own choice of kernels, Python {platform.python_version()}",
             f"the same tokens in f32: {sum(a == b for a, b in pairs) / len(pairs) * 100:.2f} % of the tokens, {whole} of {one['sentences']} sentences whole",
         ]
+    if load > 0.5:
+        facts.append(f"**The machine was busy** (load {load:.1f} before the first run): figures for several threads are then mostly about how each engine waits "
+                     "for a thread that is not running, and ratios from them mean little. Measure again on an idle machine.")
+        print(facts[-1], file=sys.stderr)
     print("\n".join(lines))
     for fact in facts:
         print(f"- {fact}")
