@@ -13,7 +13,9 @@ LEVEL_FLAGS_avx2    := -O3 -mavx2 -mfma -mf16c
 LEVEL_FLAGS_avxvnni := -O3 -mavx2 -mfma -mf16c -mavxvnni
 LEVEL_FLAGS_avx512  := -O3 -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
 # gcc 12 warns falsely of uninitialised variables inside its own avx512fintrin.h.
-LEVEL_FLAGS_avx512  += -Wno-uninitialized -Wno-maybe-uninitialized
+ifeq ($(IS_CLANG),)
+  LEVEL_FLAGS_avx512 += -Wno-uninitialized -Wno-maybe-uninitialized
+endif
 LEVEL_FLAGS_avx512vnni := $(LEVEL_FLAGS_avx512) -mavx512vnni
 ifeq ($(ARCH),arm)
   LEVEL_FLAGS_neon  := -O3 -march=armv7-a+neon-vfpv4 -mfp16-format=ieee
