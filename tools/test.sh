@@ -58,7 +58,7 @@ do_hashes()    { mk WERROR=1 test-hashes; }
 do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
 do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
-do_reference() { mk .venv-reference/ready && mk all && .venv-reference/bin/python -m pytest -q tests/reference; }
+do_reference() { mk .venv-reference/ready && mk WERROR=1 all && .venv-reference/bin/python -m pytest -q tests/reference; }
 
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf baremetal)
