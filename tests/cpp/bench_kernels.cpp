@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 #include <vector>
 
 #include "kernels/kernels.h"
 
 using namespace phasor;
+using Sizes = std::initializer_list<size_t>;
 
 namespace {
 
@@ -62,7 +64,7 @@ void products(const Kernels& k, size_t outputs, size_t inputs, bool whole) {
   int8_t* v = aligned(xq, most * inputs, static_cast<int8_t>(5));
   int32_t* sum = aligned(sums, most * groups, 160);
   std::printf("  %zu × %zu\n", outputs, inputs);
-  for (size_t rows : {1, 2, 3, 4, 6, 8, 16, 64}) {
+  for (size_t rows : Sizes{1, 2, 3, 4, 6, 8, 16, 64}) {
     if (!whole && rows > 1 && rows < 16) continue;
     const double work = 2.0 * static_cast<double>(rows * outputs * inputs);
     const double f = seconds([&] { k.linear_f32(y, outputs, x, inputs, rows, w, nullptr, 0, panels, inputs); });
@@ -83,7 +85,7 @@ void attention(const Kernels& k, size_t keys, size_t width) {
   float* inv = aligned(is, most, 1.0f);
   std::vector<const float*> page(pages);
   for (size_t p = 0; p < pages; ++p) page[p] = kv + p * kLanes * width;
-  for (size_t rows : {1, 4, 32}) {
+  for (size_t rows : Sizes{1, 4, 32}) {
     const double work = 2.0 * static_cast<double>(rows * keys * width);
     const double a = seconds([&] { k.scores(s, keys, q, width, rows, page.data(), pages, width); });
     const double b = seconds([&] {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace kernel_test {
 
 using namespace phasor;
+using Sizes = std::initializer_list<size_t>;
 
 // splitmix64 (Steele, Lea & Flood 2014): the same values on every machine.
 struct Random {

@@ -43,10 +43,10 @@ void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t off
 
 TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then the bias") {
   for (size_t rows = 1; rows <= 14; ++rows)
-    for (size_t panels : {1, 2, 3, 5, 8, 15}) check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
+    for (size_t panels : Sizes{1, 2, 3, 5, 8, 15}) check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
   for (size_t cols = 0; cols <= 33; ++cols) check_linear(1 + cols % 5, 1 + cols % 6, cols, Fill::wide, cols % 3);
-  for (size_t cols : {63, 100, 257, 515}) check_linear(7, 5, cols, Fill::ordinary, 1);
-  for (size_t rows : {1, 2, 6, 13}) {
+  for (size_t cols : Sizes{63, 100, 257, 515}) check_linear(7, 5, cols, Fill::ordinary, 1);
+  for (size_t rows : Sizes{1, 2, 6, 13}) {
     check_linear(rows, 5, 41, Fill::zeros, 2);
     check_linear(rows, 9, 41, Fill::subnormal, 0);
   }
@@ -57,7 +57,7 @@ TEST_CASE("contract 1.1: a chain of zeros is +0, and an empty one too") {
     Array<float> x(3), w(48), y(16);
     for (size_t i = 0; i < 3; ++i) x[i] = 1.0f;
     for (size_t i = 0; i < 48; ++i) w[i] = -0.0f;
-    for (size_t cols : {0, 3}) {
+    for (size_t cols : Sizes{0, 3}) {
       k->linear_f32(y, 16, x, 3, 1, w, nullptr, 0, 1, cols);
       for (size_t i = 0; i < 16; ++i) CHECK(bits(y[i]) == 0);
     }
@@ -120,8 +120,8 @@ TEST_CASE("contract 1.3: ties go to even, the largest is ±127, infinities and N
 
 TEST_CASE("contract 1.2 and 1.4: linear q8, with weights of −128 and activations of ±127") {
   for (size_t rows = 1; rows <= 9; ++rows)
-    for (size_t panels : {1, 2, 3, 4, 7})
-      for (size_t groups : {0, 1, 2, 3, 9}) {
+    for (size_t panels : Sizes{1, 2, 3, 4, 7})
+      for (size_t groups : Sizes{0, 1, 2, 3, 9}) {
         Random random(rows * 10007 + panels * 101 + groups);
         const std::vector<unsigned char> w = q8_panels(random, panels, groups);
         Array<int8_t> xq(rows * groups * kGroup);
@@ -166,9 +166,9 @@ TEST_CASE("contract 1.2 and 1.4: linear q8, with weights of −128 and activatio
 }
 
 TEST_CASE("contract 1.6: scores are one chain over the width, for any head width and order of pages") {
-  for (size_t rows : {1, 2, 3, 5, 6, 7, 12})
-    for (size_t pages : {0, 1, 2, 3, 4, 9})
-      for (size_t width : {1, 8, 33, 64}) {
+  for (size_t rows : Sizes{1, 2, 3, 5, 6, 7, 12})
+    for (size_t pages : Sizes{0, 1, 2, 3, 4, 9})
+      for (size_t width : Sizes{1, 8, 33, 64}) {
         Random random(rows * 101 + pages * 11 + width);
         Array<float> store = floats(random, (pages + 1) * width * kLanes), q = floats(random, rows * (width + 3), Fill::ordinary, 1);
         std::vector<const float*> page(pages + 1);
@@ -190,9 +190,9 @@ TEST_CASE("contract 1.6: scores are one chain over the width, for any head width
 }
 
 TEST_CASE("contract 1.6: mix is one chain over the keys per output, and writes the width and no more") {
-  for (size_t rows : {1, 2, 3, 6, 7, 13})
-    for (size_t width : {1, 15, 16, 17, 48, 64, 100})
-      for (size_t end : {0, 1, 15, 16, 17, 40, 64}) {
+  for (size_t rows : Sizes{1, 2, 3, 6, 7, 13})
+    for (size_t width : Sizes{1, 15, 16, 17, 48, 64, 100})
+      for (size_t end : Sizes{0, 1, 15, 16, 17, 40, 64}) {
         Random random(rows * 103 + width * 11 + end);
         const size_t first = end == 0 ? 0 : random.below(end), pages = (end + 15) / 16;
         const size_t ldv = static_cast<size_t>(round_up(width, kLanes));
@@ -222,7 +222,7 @@ TEST_CASE("contract 1.6: mix is one chain over the keys per output, and writes t
 
 TEST_CASE("contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true division") {
   for (size_t end = 0; end <= 70; ++end)
-    for (size_t first : {size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {
+    for (size_t first : Sizes{size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {
       Random random(end * 71 + first);
       const size_t n = static_cast<size_t>(round_up(end, kLanes)) + 16;
       Array<float> s = floats(random, n, Fill::ordinary, end % 4);

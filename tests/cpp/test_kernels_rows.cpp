@@ -44,7 +44,7 @@ void all_levels_agree(const Array<float>& x, size_t n, size_t offset, F f) {
 std::vector<size_t> lengths() {
   std::vector<size_t> n;
   for (size_t i = 0; i <= 33; ++i) n.push_back(i);
-  for (size_t i : {47, 48, 49, 63, 100, 257, 1000, 1031}) n.push_back(i);
+  for (size_t i : Sizes{47, 48, 49, 63, 100, 257, 1000, 1031}) n.push_back(i);
   return n;
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("contract 1.11: layer norm and RMS norm") {
 TEST_CASE("contract 1.14: a value that is not finite reaches the norm's mean square") {
   for (const Kernels* k : levels())
     for (float odd : {HUGE_VALF, -HUGE_VALF, std::nanf("")})
-      for (size_t at : {0, 5, 36}) {
+      for (size_t at : Sizes{0, 5, 36}) {
         Array<float> x(37), y(37), g(37);
         for (size_t i = 0; i < 37; ++i) x[i] = g[i] = 1.0f;
         x[at] = odd;
