@@ -377,9 +377,9 @@ def main():
         ]
         fewest, most = args.threads[0], args.threads[-1]
         if any(series[PEER, kind, most].encoder < series[PEER, kind, fewest].encoder for kind in types):
-            facts.append(f"{PEER} is slower at {most} threads than at {fewest} here: its OpenMP threads meet after every operation, and on a shared "
-                         f"machine a core is often away when they do. The rows of {fewest} thread are the comparison.")
-    if load > 0.5:
+            facts.append(f"{PEER} is slower at {most} threads than at {fewest} in this run; the reason was not looked for here. "
+                         f"The rows of {fewest} thread are the comparison.")
+    if load > 1:
         facts.append(f"**The machine was busy** (load {load:.1f} before the first run): figures for several threads are then mostly about how each engine waits "
                      "for a thread that is not running, and ratios from them mean little. Measure again on an idle machine.")
         print(facts[-1], file=sys.stderr)
