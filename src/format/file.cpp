@@ -200,6 +200,20 @@ phasor_status open_file(File* file, const void* data, size_t bytes, phasor_error
   return status;
 }
 
+File view_file(const void* data, uint64_t bytes) noexcept {
+  File file{};
+  file.data = static_cast<const unsigned char*>(data);
+  file.bytes = bytes;
+  file.head_bytes = load_u64(file.data + 32);
+  file.head_crc = load_u32(file.data + 40);
+  for (uint32_t i = 0; i < load_u32(file.data + 20); ++i) {
+    const unsigned char* e = file.data + kHeaderBytes + i * kSectionBytes;
+    const uint32_t kind = load_u32(e);
+    if (known_section(kind)) file.sections[kind] = {load_u64(e + 8), load_u64(e + 16), load_u32(e + 24)};
+  }
+  return file;
+}
+
 bool next_meta(const File& file, uint64_t* at, Meta* out) noexcept {
   const Section& s = file.sections[kSectionMeta];
   if (*at >= s.bytes) return false;

@@ -57,6 +57,9 @@ struct Entry {
 // Checks `data` (bytes) and fills *file. The head's checksum is tested first: a damaged head is BAD_CHECKSUM.
 [[nodiscard]] phasor_status open_file(File* file, const void* data, size_t bytes, phasor_error* error) noexcept;
 
+// The same view of bytes that open_file has checked before: reads the section table and tests nothing again.
+File view_file(const void* data, uint64_t bytes) noexcept;
+
 // Walks the metadata, which open_file has checked: *at starts at 0; false at the end.
 bool next_meta(const File& file, uint64_t* at, Meta* out) noexcept;
 

@@ -352,12 +352,7 @@ const char* tensor_name(uint32_t key) noexcept {
   return stack == kStackEncoder || stack == kStackDecoder ? role_name(role) : "unknown tensor";
 }
 
-File Model::file() const {
-  File f{};
-  const phasor_status status = open_file(&f, data.pointer, static_cast<size_t>(file_bytes), nullptr);
-  (void)status;  // open has checked the same bytes
-  return f;
-}
+File Model::file() const { return view_file(data.pointer, file_bytes); }
 
 phasor_status model_bytes(uint64_t* need, const File& file, phasor_error* error) noexcept {
   Descriptor d{};

@@ -86,7 +86,7 @@ struct alignas(8) Model {
   Input inputs[2];
   NormTensors final_norms[2];
   Linear output;
-  File file() const;                // re-reads the section table, which open has checked
+  File file() const;                // its view, from the section table that open has checked
 
   const unsigned char* at(uint64_t offset) const { return data.pointer + offset; }
   const float* floats(const Tensor& t) const {  // of an f32 tensor; NULL when there is none

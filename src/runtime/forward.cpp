@@ -270,7 +270,7 @@ class Pass {
         k_.add(x, m_.floats(in.positions) + uint64_t(row.position) * d.width, d.width);
       } else if (in.inv_freq && p_.tables == PHASOR_TABLES_WHOLE) {
         k_.add(x, s_.part<float>(c.stack == 0 ? kPartSourcePositions : kPartTargetPositions) + uint64_t(row.position) * d.width, d.width);
-      } else if (in.inv_freq) {  // `wide` holds a row and its scratch: neither is in use yet
+      } else if (in.inv_freq) {  // the row lies in `normed`, its scratch in `wide`: neither is in use yet
         sinusoid_row(scratch, wide(), m_, c.stack, row.position);
         k_.add(x, scratch, d.width);
       }

@@ -99,7 +99,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.most_pages = larger(p.source_pages, p.target_pages);
   p.score_ld = p.most_pages * static_cast<uint32_t>(kLanes);
   p.ld = lanes(larger(d.stacks[0].width, d.stacks[1].width));
-  p.wide_ld = p.ld;  // a row of positions and its scratch lie here too
+  p.wide_ld = p.ld;  // the scratch of a row of positions lies here too
   uint64_t encoder_page = 0;
   widen(&p, m, 0, &encoder_page);
   widen(&p, m, 1, &encoder_page);
