@@ -230,7 +230,7 @@ def test_other_files(tmp_path, golden):
     arrays, save = golden
     good = save().read_bytes()
     legacy = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + b"\x80\x02M\xe9\x03."
-    cases = {"empty": (b"", "is empty"), "text": (b"hello world, this is not a model", "neither"), "legacy": (legacy, "old format"),
+    cases = {"empty": (b"", "is empty"), "text": (b"hello world, this is not a model", "neither"), "legacy": (legacy, "writer's machine is damaged"),
              "cut": (good[:len(good) // 2], "damaged"), "safetensors": (struct.pack("<Q", 10 ** 9) + b"{}  ", "header is said"),
              "json": (struct.pack("<Q", 4) + b"{nul", "not a JSON object")}
     for name, (data, message) in cases.items():
