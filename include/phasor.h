@@ -110,6 +110,31 @@ uint32_t phasor_model_stack(const phasor_model* model); /* PHASOR_ENCODER, … *
 /* PHASOR_BAD_INPUT when the model has no such side. */
 phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor_side* out);
 
+enum { PHASOR_OUTPUT_LOGITS = 1, PHASOR_OUTPUT_HIDDEN = 2, PHASOR_OUTPUT_POOLED = 3, PHASOR_OUTPUT_CLASSES = 4 };
+enum { PHASOR_POOL_MODEL = 0, PHASOR_POOL_MEAN = 1, PHASOR_POOL_FIRST = 2, PHASOR_POOL_LAST = 3 };
+enum { PHASOR_SCORES_SOFTMAX = 0, PHASOR_SCORES_SIGMOID = 1, PHASOR_SCORES_PLAIN = 2 };
+
+/* What comes out of the model. */
+typedef struct phasor_output {
+  uint32_t struct_size;
+  uint32_t output;      /* PHASOR_OUTPUT_… */
+  uint32_t pooling;     /* PHASOR_POOL_…; 0 = a row for each position */
+  uint32_t normalise;   /* 1: the pooled vector has length 1 */
+  uint32_t classes;     /* number of classes, 0 for other outputs */
+  uint32_t scores;      /* how classes become scores: PHASOR_SCORES_… */
+  uint32_t width;       /* of an output row: the vocabulary, the classes, or the vector */
+  uint32_t segments;    /* token types of the first stack, 0 = none */
+  uint32_t prompts;     /* number of prompts, see phasor_prompt */
+} phasor_output;
+phasor_status phasor_model_output(const phasor_model* model, phasor_output* out);
+
+/* The name of class `index`, in the file, without a terminator; NULL when it has none. */
+const char* phasor_label(const phasor_model* model, uint32_t index, size_t* bytes);
+
+/* Prompt `index`: a prefix for texts of one use ("query"), in the file, without terminators. PHASOR_BAD_INPUT past the last. */
+phasor_status phasor_prompt(const phasor_model* model, uint32_t index, const char** name, size_t* name_bytes, const char** text,
+                            size_t* text_bytes);
+
 /* One tensor of the directory. */
 typedef struct phasor_tensor {
   uint32_t struct_size;
@@ -197,9 +222,14 @@ typedef struct phasor_item {
   uint32_t logits;          /* PHASOR_LOGITS_… (decoder) */
   const uint32_t* ids;      /* (count), or NULL when embeddings are given */
   const float* embeddings;  /* (count, embedding width), in place of the embedding's rows, before scale and position */
+  const uint32_t* segments; /* (count) token types, or NULL: all 0 */
+  const uint32_t* positions; /* (count) or NULL. Positions are counted, not chosen: where they are given they must be those that
+                               * the tokens have, and anything else (token ids, a padded batch's) is an error */
 } phasor_item;
+#define PHASOR_ITEM_INIT { sizeof(phasor_item), 0, 0, PHASOR_LOGITS_NONE, NULL, NULL, NULL, NULL }
 
-/* Runs the encoder over each item's whole source, attending within the item only, and clears the sequence. For an
+/* Runs the encoder over each item's whole source, attending within the item only, and clears the sequence. Short sources share the matrix
+ * products, as many as limits.chunk tokens hold; no padding is computed, and the bits are those of each source alone. For an
  * encoder-decoder the keys and values of cross-attention are computed here, once. */
 phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
 
@@ -207,11 +237,25 @@ phasor_status phasor_encode(phasor_session* session, const phasor_item* items, u
  * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. */
 phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
 
-/* Row `row` of the last step's logits (vocabulary floats), or NULL past the last. Writable: it is the caller's until the next call. */
+/* Row `row` of the last step's or encoder output's logits (vocabulary or classes), or NULL past the last. Writable: it is the caller's until the next call. */
 float* phasor_logits(phasor_session* session, uint32_t row);
 
-/* The encoder's output of a sequence: rows of width floats, *stride floats apart; valid until the next phasor_encode. NULL when none. */
+/* The encoder's output of a sequence: rows of width floats, *stride floats apart; valid until the next phasor_encode. NULL when none.
+ * An encoder keeps those of all items of the call, an encoder-decoder those of the last sources that shared a chunk. */
 const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride);
+
+/* An encoder's output rows for positions first … first+count−1 of an encoded sequence: the vocabulary's logits (masked language model)
+ * or the classes of each token; one row (first 0, count 1) where the output is pooled. They are in phasor_logits, row 0 … count−1,
+ * until the next call. Count is at most limits.logit_rows. */
+phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error);
+
+enum { PHASOR_NORMALISE_MODEL = 0, PHASOR_NORMALISE_YES = 1, PHASOR_NORMALISE_NO = 2 };
+
+/* One vector for an encoded sequence: its hidden states pooled (PHASOR_POOL_MODEL: as the file says, PHASOR_BAD_INPUT where it says
+ * nothing), through the model's dense layer where its output is a pooled vector. out gets the first `dim` values (1 … width:
+ * Matryoshka embeddings, Kusupati et al. 2022), then divided by their length when asked. Mean: sum over positions in their order, times 1/n. */
+phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
+                               phasor_error* error);
 
 /* The lowest id with the largest logit of a row; PHASOR_NOT_FINITE when the row holds a NaN. */
 phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit);
@@ -297,6 +341,11 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
 phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity,
                                  size_t* count, const char* text, size_t bytes, phasor_error* error);
 
+/* The same for two texts that an encoder reads together: prefix, first text, the ids between, second text, suffix; segments (capacity) gets
+ * the token type of each id. PHASOR_BAD_INPUT where the model has no template for pairs. */
+phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_t* ids, uint32_t* segments, size_t capacity, size_t* count,
+                                 const char* first, size_t first_bytes, const char* second, size_t second_bytes, phasor_error* error);
+
 /* Streaming text of ids: holds back an unfinished UTF-8 character. */
 typedef struct phasor_text {
   uint32_t struct_size;
@@ -332,7 +381,7 @@ phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phaso
 typedef struct phasor_vector_result {
   uint32_t struct_size;
   uint32_t argmax_differs;    /* positions whose best token is another one */
-  uint64_t hash;              /* FNV-1a-64 over all logits of the vector */
+  uint64_t hash;              /* FNV-1a-64 over all output rows of the vector */
   float worst_logit;          /* largest difference as a share of the range, and where */
   uint32_t worst_position;
   float worst_residual;       /* largest difference as a share of the largest sampled value, and where */

@@ -152,13 +152,13 @@ class Session {
   }
   Result<bool> encode(Ids ids, uint32_t sequence = 0) {
     Error error;
-    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, PHASOR_LOGITS_NONE, ids.data, nullptr};
+    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, PHASOR_LOGITS_NONE, ids.data, nullptr, nullptr, nullptr};
     const phasor_status status = phasor_encode(handle_, &item, 1, &error);
     return {status, status == PHASOR_OK, error};
   }
   Result<bool> step(Ids ids, uint32_t logits = PHASOR_LOGITS_LAST, uint32_t sequence = 0) {
     Error error;
-    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, logits, ids.data, nullptr};
+    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, logits, ids.data, nullptr, nullptr, nullptr};
     const phasor_status status = phasor_step(handle_, &item, 1, &error);
     return {status, status == PHASOR_OK, error};
   }

@@ -47,6 +47,74 @@ phasor_status answer(size_t needed, size_t capacity, size_t* bytes) {
   return needed > capacity ? PHASOR_FULL : PHASOR_OK;
 }
 
+constexpr char kRecordEnd = 0x1E, kUnitEnd = 0x1F;  // of the lists that are one string
+
+// Record `index` of such a list, or NULL past the last.
+const char* record(const Model& m, const Array& list, uint32_t index, size_t* bytes) {
+  const char* p = reinterpret_cast<const char*>(m.at(list.offset));
+  uint32_t at = 0;
+  for (uint32_t i = 0; at < list.count; ++i) {
+    const uint32_t first = at;
+    while (at < list.count && p[at] != kRecordEnd) ++at;
+    *bytes = at - first;
+    if (i == index) return p + first;
+    ++at;
+  }
+  return nullptr;
+}
+
+uint32_t records(const Model& m, const Array& list) {
+  uint32_t n = 0;
+  for (size_t bytes = 0; record(m, list, n, &bytes) != nullptr;) ++n;
+  return n;
+}
+
+// Collects the ids of texts and of what the template puts around them: counts all, writes those that fit.
+struct IdWriter {
+  Session& s;
+  uint32_t* ids;
+  uint32_t* segments;  // or NULL
+  size_t capacity;
+  const Model& m = *s.model.pointer;
+  const Tokenizer* t = nullptr;
+  size_t n = 0;
+
+  phasor_status open(uint32_t side, phasor_error* error) {
+    t = tokenizer_of(m, side);
+    return t != nullptr ? PHASOR_OK : fail(error, PHASOR_BAD_INPUT, {}, "the model has no tokenizer for this side: give ids");
+  }
+  void mark(size_t first, uint32_t segment) {
+    for (size_t i = first; segments != nullptr && i < n && i < capacity; ++i) segments[i] = segment;
+  }
+  void put(const Array& a, uint32_t segment) {
+    const size_t first = n;
+    for (uint32_t i = 0; i < a.count; ++i, ++n)
+      if (n < capacity) ids[n] = load_u32(m.at(a.offset + 4u * i));
+    mark(first, segment);
+  }
+  phasor_status encode(const char* text, size_t bytes, uint32_t segment, phasor_error* error) {
+    const uint64_t limit = s.plan.text_bytes;
+    if (bytes > limit) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes, the limits hold ", limit);
+    const size_t first = n;
+    const uint64_t mode = fp_mode_enter();
+    const EncodeResult r = tokenizer_encode(*t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0, text, bytes,
+                                            s.part<unsigned char>(kPartText), static_cast<size_t>(s.plan.bytes[kPartText]));
+    fp_mode_leave(mode);
+    if (r.status == EncodeStatus::unknown_word)
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, 0, r.offset}, "the word at byte ", uint64_t(r.offset), " is not in the word list, which has no unknown");
+    if (r.status != EncodeStatus::ok)
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes is too long for the limits");
+    n += r.count;
+    mark(first, segment);
+    return PHASOR_OK;
+  }
+  phasor_status finish(size_t* count, phasor_error* error) const {
+    *count = n;
+    if (n <= capacity) return PHASOR_OK;
+    return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, capacity, n}, "the text has ", uint64_t(n), " tokens, there is room for ", uint64_t(capacity));
+  }
+};
+
 static_assert(sizeof(TokenDecoder) <= sizeof(uint32_t) * 7, "phasor_text keeps a decoder's state");
 
 }  // namespace
@@ -156,6 +224,30 @@ phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor
   return PHASOR_OK;
 }
 
+phasor_status phasor_model_output(const phasor_model* model, phasor_output* out) {
+  const Descriptor& d = model->descriptor;
+  const OutputDescriptor& o = d.output;
+  *out = {out->struct_size, o.output, o.pooling, o.normalise, o.classes, o.scores, output_width(d), d.stacks[d.stack == kDecoder ? 1 : 0].segments,
+          records(*model, o.prompts)};
+  return PHASOR_OK;
+}
+
+const char* phasor_label(const phasor_model* model, uint32_t index, size_t* bytes) {
+  return index < model->descriptor.output.classes ? record(*model, model->descriptor.output.labels, index, bytes) : nullptr;
+}
+
+phasor_status phasor_prompt(const phasor_model* model, uint32_t index, const char** name, size_t* name_bytes, const char** text, size_t* text_bytes) {
+  size_t bytes = 0;
+  *name = record(*model, model->descriptor.output.prompts, index, &bytes);
+  if (*name == nullptr) return PHASOR_BAD_INPUT;
+  *name_bytes = 0;
+  while (*name_bytes < bytes && (*name)[*name_bytes] != kUnitEnd) ++*name_bytes;
+  const size_t after = *name_bytes < bytes ? *name_bytes + 1 : bytes;
+  *text = *name + after;
+  *text_bytes = bytes - after;
+  return PHASOR_OK;
+}
+
 uint32_t phasor_tensor_count(const phasor_model* model) { return entry_count(model->file()); }
 
 phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phasor_tensor* out) {
@@ -205,7 +297,7 @@ phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint
   limits->chunk = smaller(lengths[0] > lengths[1] ? lengths[0] : lengths[1], 64);
   limits->threads = 1;
   limits->text_bytes = model->has_tokenizer[0] != 0 || model->has_tokenizer[1] != 0 ? 4096 : 0;
-  limits->logit_rows = d.stack == kEncoder ? 0 : 1;
+  limits->logit_rows = d.output.output == kOutputLogits || d.output.output == kOutputClasses ? 1 : 0;
   limits->cache_type = PHASOR_CACHE_F32;
   limits->outputs = 0;
   limits->tables = PHASOR_TABLES_WHOLE;
@@ -263,8 +355,15 @@ const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uin
   if (sequence >= p.sequences || session->sequences()[sequence].encoded == 0) return nullptr;
   *rows = session->sequences()[sequence].encoded;
   *stride = p.ld;
-  const uint64_t slot = p.encoder_slots == 1 ? 0 : sequence;
-  return session->part<float>(kPartEncoder) + slot * p.source * p.ld;
+  return session->part<float>(kPartEncoder) + uint64_t(session->sequences()[sequence].hidden) * p.ld;
+}
+
+phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) {
+  return checked_output(session, sequence, first, count, error);
+}
+
+phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim, phasor_error* error) {
+  return checked_embedding(session, sequence, pooling, normalise, out, dim, error);
 }
 
 phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit) {
@@ -333,30 +432,31 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
 
 phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity, size_t* count,
                                  const char* text, size_t bytes, phasor_error* error) {
-  const Model& m = *session->model.pointer;
-  const Tokenizer* t = tokenizer_of(m, side);
-  if (t == nullptr) return fail(error, PHASOR_BAD_INPUT, {}, "the model has no tokenizer for this side: give ids");
-  const uint64_t limit = session->plan.text_bytes;
-  if (bytes > limit) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes, the limits hold ", limit);
-  const SideDescriptor& s = *side_of(m, side);
-  size_t n = 0;
-  const auto put = [&](const Array& a) {
-    for (uint32_t i = 0; template_ids != 0 && i < a.count; ++i, ++n)
-      if (n < capacity) ids[n] = load_u32(m.at(a.offset + 4u * i));
-  };
-  put(s.prefix);
-  const uint64_t mode = fp_mode_enter();
-  const EncodeResult r = tokenizer_encode(*t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0, text, bytes,
-                                          session->part<unsigned char>(kPartText), static_cast<size_t>(session->plan.bytes[kPartText]));
-  fp_mode_leave(mode);
-  if (r.status == EncodeStatus::unknown_word)
-    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, 0, r.offset}, "the word at byte ", uint64_t(r.offset), " is not in the word list, which has no unknown");
-  if (r.status != EncodeStatus::ok) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes is too long for the limits");
-  n += r.count;
-  put(s.suffix);
-  *count = n;
-  if (n > capacity) return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, capacity, n}, "the text has ", uint64_t(n), " tokens, there is room for ", uint64_t(capacity));
-  return PHASOR_OK;
+  IdWriter w{*session, ids, nullptr, capacity};
+  phasor_status status = w.open(side, error);
+  if (status != PHASOR_OK) return status;
+  if (template_ids != 0) w.put(side_of(w.m, side)->prefix, 0);
+  status = w.encode(text, bytes, 0, error);
+  if (status != PHASOR_OK) return status;
+  if (template_ids != 0) w.put(side_of(w.m, side)->suffix, 0);
+  return w.finish(count, error);
+}
+
+phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_t* ids, uint32_t* segments, size_t capacity, size_t* count,
+                                 const char* first, size_t first_bytes, const char* second, size_t second_bytes, phasor_error* error) {
+  IdWriter w{*session, ids, segments, capacity};
+  phasor_status status = w.open(side, error);
+  if (status != PHASOR_OK) return status;
+  const SideDescriptor& s = *side_of(w.m, side);
+  if (s.pair.count == 0) return fail(error, PHASOR_BAD_INPUT, {}, "the model has no template for two texts");
+  w.put(s.prefix, 0);
+  status = w.encode(first, first_bytes, 0, error);
+  if (status != PHASOR_OK) return status;
+  w.put(s.pair, 0);
+  status = w.encode(second, second_bytes, s.pair_segment, error);
+  if (status != PHASOR_OK) return status;
+  w.put(s.suffix, s.pair_segment);
+  return w.finish(count, error);
 }
 
 phasor_status phasor_id_to_text(const phasor_model* model, uint32_t side, phasor_text* text, uint32_t id, char* out, size_t capacity, size_t* bytes) {

@@ -43,13 +43,13 @@ bool pass(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint
   phasor_status status = phasor_sequence_clear(e.session, 0);
   double start = now();
   if (status == PHASOR_OK && e.has_source()) {
-    const phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(source.size()), PHASOR_LOGITS_NONE, source.data(), nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(source.size()), PHASOR_LOGITS_NONE, source.data(), nullptr, nullptr, nullptr};
     status = phasor_encode(e.session, &item, 1, error);
   }
   seconds[0] = now() - start;
   if (!e.has_target() || status != PHASOR_OK) return status == PHASOR_OK;
   start = now();
-  const phasor_item read = {sizeof(phasor_item), 0, static_cast<uint32_t>(prompt.size()), PHASOR_LOGITS_LAST, prompt.data(), nullptr};
+  const phasor_item read = {sizeof(phasor_item), 0, static_cast<uint32_t>(prompt.size()), PHASOR_LOGITS_LAST, prompt.data(), nullptr, nullptr, nullptr};
   status = phasor_step(e.session, &read, 1, error);
   seconds[1] = now() - start;
   start = now();
@@ -57,7 +57,7 @@ bool pass(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint
     uint32_t id = 0;
     float logit = 0;
     status = phasor_argmax(e.session, 0, &id, &logit);
-    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr};
     if (status == PHASOR_OK) status = phasor_step(e.session, &item, 1, error);
   }
   seconds[2] = now() - start;

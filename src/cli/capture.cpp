@@ -56,11 +56,11 @@ bool Capture::replay(Engine& e, const std::vector<uint32_t>& source, const std::
   phasor_error error = PHASOR_ERROR_INIT;
   phasor_status status = phasor_sequence_clear(e.session, 0);
   if (status == PHASOR_OK && !lone_decoder) {
-    const phasor_item item = {sizeof(phasor_item), 0, source_rows, PHASOR_LOGITS_NONE, source.data(), nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, source_rows, PHASOR_LOGITS_NONE, source.data(), nullptr, nullptr, nullptr};
     status = phasor_encode(e.session, &item, 1, &error);
   }
   for (uint32_t t = 0; t < rows && status == PHASOR_OK; ++t) {
-    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &target[t], nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &target[t], nullptr, nullptr, nullptr};
     status = phasor_step(e.session, &item, 1, &error);
     if (status == PHASOR_OK && logits_.is_open() && !logits_.append(phasor_logits(e.session, 0), e.target.vocabulary)) return false;
   }

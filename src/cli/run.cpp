@@ -155,7 +155,7 @@ bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {
   const uint32_t count = static_cast<uint32_t>(ids.size());
   const double start = now();
   phasor_status status = phasor_sequence_clear(e_.session, 0);
-  const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_NONE, ids.data(), nullptr};
+  const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
   if (e_.has_source()) status = phasor_encode(e_.session, &item, 1, &error);
   if (status == PHASOR_OK)
     status = phasor_generate(e_.session, 0, e_.has_source() ? nullptr : ids.data(), e_.has_source() ? 0 : count, out_.data(),

@@ -29,7 +29,7 @@ bool score_target(Engine& e, const std::vector<uint32_t>& target, Scored* out, s
   const uint32_t rows = static_cast<uint32_t>(target.size()) - 1;
   for (uint32_t done = 0; done < rows;) {
     const uint32_t count = rows - done < e.limits.logit_rows ? rows - done : e.limits.logit_rows;
-    const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, &target[done], nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, &target[done], nullptr, nullptr, nullptr};
     if (target[done + count] >= e.target.vocabulary) {
       *why = "token id " + std::to_string(target[done + count]) + ", the vocabulary has " + std::to_string(e.target.vocabulary);
       return false;
@@ -71,7 +71,7 @@ bool score_input(Engine& e, const Options& o, const Input& input, Scored* out, s
   (void)phasor_sequence_clear(e.session, 0);
   if (e.has_source()) {
     phasor_error error = PHASOR_ERROR_INIT;
-    const phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_NONE, ids.data(), nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
     if (phasor_encode(e.session, &item, 1, &error) != PHASOR_OK) {
       *why = error.text;
       return false;

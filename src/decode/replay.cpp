@@ -86,27 +86,64 @@ void compare_logits(Replay* r, const float* logits, uint32_t vocabulary, uint32_
     differ(r, PHASOR_NONE, "position ", r->position, ": the best token is ", best, ", expected ", load_u32(stored));
 }
 
+// One output row: its best place, then its values.
+phasor_status compare_row(Replay* r, const float* row, uint32_t width) {
+  float largest = 0;
+  const size_t best = r->s->model->kernels->argmax(row, width, &largest);
+  if (best >= width) return fail(r->error, PHASOR_NOT_FINITE, {kSectionVectors, PHASOR_NONE, 0, 0}, "position ", r->position, ": an output is not a number");
+  compare_logits(r, row, width, static_cast<uint32_t>(best));
+  ++r->position;
+  return PHASOR_OK;
+}
+
+// What an encoder gives: hidden states, a pooled vector, or rows of logits or classes, as many at a time as the limits hold.
+phasor_status run_encoder_output(Replay* r) {
+  Session* s = r->s;
+  const Descriptor& d = s->model->descriptor;
+  const uint32_t width = output_width(d), rows = output_rows(d, r->v->source);
+  if (d.output.output == kOutputPooled) {  // in the rows of activations, which the embedding leaves free
+    float* y = s->part<float>(kPartAttention);
+    const phasor_status status = checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y, width, r->error);
+    return status != PHASOR_OK ? status : compare_row(r, y, width) != PHASOR_OK ? PHASOR_NOT_FINITE : r->status;
+  }
+  for (uint32_t done = 0; done < rows;) {
+    const bool hidden = d.output.output == kOutputHidden;
+    const uint32_t left = rows - done, count = hidden || left < s->plan.logit_rows ? left : s->plan.logit_rows;
+    if (count == 0) return fail(r->error, PHASOR_BAD_LIMITS, {}, "limits.logit_rows: 0, a test vector needs at least 1");
+    const float* first = s->part<float>(kPartEncoder) + uint64_t(s->sequences()[0].hidden + done) * s->plan.ld;
+    if (!hidden) {
+      const phasor_status status = checked_output(s, 0, done, count, r->error);
+      if (status != PHASOR_OK) return status;
+      first = s->part<float>(kPartLogits);
+    }
+    for (uint32_t row = 0; row < count; ++row) {
+      const phasor_status now = compare_row(r, first + uint64_t(row) * (hidden ? s->plan.ld : s->plan.logit_ld), width);
+      if (now != PHASOR_OK) return now;
+    }
+    done += count;
+  }
+  return r->status;
+}
+
 phasor_status run_vector(Replay* r) {
   Session* s = r->s;
   const TestVector& v = *r->v;
   sequence_clear(s, 0);
   if (v.source != 0) {
-    phasor_item item{sizeof(phasor_item), 0, v.source, PHASOR_LOGITS_NONE, reinterpret_cast<const uint32_t*>(v.source_ids), nullptr};
+    phasor_item item{sizeof(phasor_item), 0, v.source, PHASOR_LOGITS_NONE, reinterpret_cast<const uint32_t*>(v.source_ids), nullptr, nullptr, nullptr};
     const phasor_status status = checked_encode(s, &item, 1, r->error);
     if (status != PHASOR_OK) return status;
   }
+  if (v.target == 0) return run_encoder_output(r);
   // As many tokens at a time as there are rows of logits: the same bits in any chunking.
   for (uint32_t done = 0; done < v.target;) {
     const uint32_t left = v.target - done, count = left < s->plan.logit_rows ? left : s->plan.logit_rows;
-    phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, reinterpret_cast<const uint32_t*>(v.target_ids) + done, nullptr};
+    phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, reinterpret_cast<const uint32_t*>(v.target_ids) + done, nullptr, nullptr, nullptr};
     const phasor_status status = checked_step(s, &item, 1, r->error);
     if (status != PHASOR_OK) return status;
-    for (uint32_t row = 0; row < count; ++row, ++r->position) {
-      uint32_t best = 0;
-      float largest = 0;
-      if (best_token(*s, row, &best, &largest) != PHASOR_OK)
-        return fail(r->error, PHASOR_NOT_FINITE, {kSectionVectors, PHASOR_NONE, 0, 0}, "position ", r->position, ": a logit is not a number");
-      compare_logits(r, s->part<float>(kPartLogits) + uint64_t(row) * s->plan.logit_ld, s->model->descriptor.sides[1].vocabulary, best);
+    for (uint32_t row = 0; row < count; ++row) {
+      const phasor_status now = compare_row(r, s->part<float>(kPartLogits) + uint64_t(row) * s->plan.logit_ld, output_width(s->model->descriptor));
+      if (now != PHASOR_OK) return now;
     }
     done += count;
   }
@@ -123,12 +160,14 @@ bool vector_is_sound(const Model& m, const VectorsHeader& h, const TestVector& v
   const Descriptor& d = m.descriptor;
   if (!ids_below(v.source_ids, v.source, d.sides[0].vocabulary) || !ids_below(v.target_ids, v.target, d.sides[1].vocabulary)) return false;
   if (v.source != 0 && !ids_below(v.source_places, h.samples, d.stacks[0].width)) return false;
-  if (v.target == 0) return true;
-  if (!ids_below(v.logit_ids, h.samples, d.sides[1].vocabulary) || !ids_below(v.target_places, h.samples, d.stacks[1].width)) return false;
-  for (uint32_t t = 0; t < v.target; ++t)
-    if (load_u32(v.logits + uint64_t(t) * (3 + h.samples) * 4) >= d.sides[1].vocabulary) return false;
+  if (v.target != 0 && !ids_below(v.target_places, h.samples, d.stacks[1].width)) return false;
+  if (!ids_below(v.logit_ids, h.samples, output_width(d))) return false;
+  for (uint32_t t = 0; t < v.rows; ++t)
+    if (load_u32(v.logits + uint64_t(t) * (3 + h.samples) * 4) >= output_width(d)) return false;
   return true;
 }
+
+VectorShape shape_of(const Model& m) { return {{m.layer_count[0], m.layer_count[1]}, m.descriptor.output.pooling != kPoolNone}; }
 
 }  // namespace
 
@@ -137,7 +176,7 @@ bool find_vector(TestVector* out, VectorsHeader* header, const Model& m, uint32_
   if (file.sections[kSectionVectors].bytes == 0 || !read_vectors_header(header, file) || index >= header->count) return false;
   uint64_t at = header->first;
   for (uint32_t i = 0; i <= index; ++i)
-    if (!next_vector(out, &at, *header, file, m.layer_count)) return false;
+    if (!next_vector(out, &at, *header, file, shape_of(m))) return false;
   return true;
 }
 
@@ -149,7 +188,7 @@ bool vectors_are_sound(const Model& m) noexcept {
   uint64_t at = header.first;
   for (uint32_t i = 0; i < header.count; ++i) {
     TestVector v{};
-    if (!next_vector(&v, &at, header, file, m.layer_count) || !vector_is_sound(m, header, v)) return false;
+    if (!next_vector(&v, &at, header, file, shape_of(m)) || !vector_is_sound(m, header, v)) return false;
   }
   return at == file.sections[kSectionVectors].bytes;
 }

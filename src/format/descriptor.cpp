@@ -49,6 +49,8 @@ constexpr Field kFields[] = {
     {kScopeSource, 10, kMetaU32, kOptional, SIDE(mask), 0, kMaxId, kAll, "mask", nullptr},
     {kScopeSource, 11, kMetaU32Array, kOptional, SIDE(prefix), 0, kMaxIds, kAll, "prefix", nullptr},
     {kScopeSource, 12, kMetaU32Array, kOptional, SIDE(suffix), 0, kMaxIds, kAll, "suffix", nullptr},
+    {kScopeSource, 13, kMetaU32Array, kOptional, SIDE(pair), 0, kMaxIds, kAll, "pair", nullptr},
+    {kScopeSource, 14, kMetaU32, kOptional, SIDE(pair_segment), 0, 65535, kAll, "pair_segment", nullptr},
 
     {kScopeEncoder, 1, kMetaU32, kNeeded, STACK(width), 1, kMaxWidth, kAll, "width", nullptr},
     {kScopeEncoder, 2, kMetaU32Array, kNeeded, STACK(layers), 2, 2 * kMaxLayers, kAll, "layers", nullptr},
@@ -59,28 +61,29 @@ constexpr Field kFields[] = {
     {kScopeEncoder, 6, kMetaU32, kOptional, STACK(embedding_width), 1, kMaxWidth, kAll, "embedding_width", nullptr},
     {kScopeEncoder, 7, kMetaU32, kOptional, STACK(embedding_norm), 0, 2, kAll, "embedding_norm", "none|layer norm|RMS norm"},
     {kScopeEncoder, 8, kMetaF32, kOptional, STACK(embedding_norm_eps), 0, 0, kAll, "embedding_norm_eps", nullptr},
-    {kScopeEncoder, 9, kMetaU32, kOptional, STACK(segments), 0, 65536, kZero, "segments", nullptr},
+    {kScopeEncoder, 9, kMetaU32, kOptional, STACK(segments), 0, 65536, kAll, "segments", nullptr},
     {kScopeEncoder, 10, kMetaU32, kOptional, STACK(final_norm), 0, 2, kAll, "final_norm", "none|layer norm|RMS norm"},
     {kScopeEncoder, 11, kMetaF32, kOptional, STACK(final_norm_eps), 0, 0, kAll, "final_norm_eps", nullptr},
     {kScopeEncoder, 12, kMetaU32, kOptional, STACK(cross_width), 1, kMaxWidth, kAll, "cross_width", nullptr},
+    {kScopeEncoder, 13, kMetaU32, kOptional, STACK(projection_bias), 0, 1, kAll, "projection_bias", nullptr},
 
     {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kAll, "norm", "layer norm|RMS norm"},
-    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 3, 1u << 1 | 1u << 2, "norm_place", "before|after|both"},
+    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 3, kAll, "norm_place", "before|after|both"},
     {kScopeKind, 3, kMetaF32, kNeeded, KIND(norm_eps), 0, 0, kAll, "norm_eps", nullptr},
     {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 1, kZero, "parallel", nullptr},
     {kScopeKind, 5, kMetaU32, kNeeded, KIND(heads), 1, 4096, kAll, "heads", nullptr},
     {kScopeKind, 6, kMetaU32, kOptional, KIND(kv_heads), 1, 4096, kAll, "kv_heads", nullptr},
     {kScopeKind, 7, kMetaU32, kNeeded, KIND(head_width), 1, 4096, kAll, "head_width", nullptr},
     {kScopeKind, 8, kMetaF32, kNeeded, KIND(scale), 0, 0, kAll, "scale", nullptr},
-    {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kZero, "score", "dot product|additive"},
+    {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kAll, "score", "dot product|additive"},
     {kScopeKind, 10, kMetaU32, kOptional, KIND(attention_biases), 0, 15, kAll, "attention_biases", nullptr},
-    {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, kZero, "qk_norm", "none|layer norm|RMS norm"},
-    {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kZero, "window", nullptr},
+    {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, kAll, "qk_norm", "none|layer norm|RMS norm"},
+    {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kAll, "window", nullptr},
     {kScopeKind, 13, kMetaF32, kOptional, KIND(cap), 0, 0, kAll, "cap", nullptr},
-    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, 1u << kRotaryNone | 1u << kRotaryInterleaved | 1u << kRotaryHalves, "position",
+    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kAll, "position",
      "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary halves|T5 bias|ALiBi|three-way relative"},
     {kScopeKind, 15, kMetaU32, kOptional, KIND(rotary_width), 0, 4096, kAll, "rotary_width", nullptr},
-    {kScopeKind, 16, kMetaU32, kOptional, KIND(max_distance), 0, 1u << 24, kZero, "max_distance", nullptr},
+    {kScopeKind, 16, kMetaU32, kOptional, KIND(max_distance), 0, 1u << 24, kAll, "max_distance", nullptr},
     {kScopeKind, 17, kMetaU32, kNeeded, KIND(hidden), 1, 1u << 20, kAll, "hidden", nullptr},
     {kScopeKind, 18, kMetaU32, kNeeded, KIND(activation), 1, 4, kAll, "activation", "ReLU|GELU (erf)|GELU (tanh)|SiLU"},
     {kScopeKind, 19, kMetaU32, kOptional, KIND(gated), 0, 1, kAll, "gated", nullptr},
@@ -94,15 +97,25 @@ constexpr Field kFields[] = {
     {kScopeKind, 27, kMetaF32, kOptional, KIND(residual_scale), 0, 0, kAll, "residual_scale", nullptr},
     {kScopeKind, 28, kMetaU32, kOptional, KIND(norm_biases), 0, 1, kAll, "norm_biases", nullptr},
     {kScopeKind, 29, kMetaU32, kOptional, KIND(score_order), 0, 0, kZero, "score_order", nullptr},
+    {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kAll, "cross_score", "dot product|additive"},
+    {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm", nullptr},
 
-    {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, 1u << 1 | 1u << 2, "output", "logits|hidden states|pooled|classes"},
+    {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kAll, "output", "logits|hidden states|pooled|classes"},
     {kScopeOutput, 2, kMetaU32, kOptional, OUT(tied), 0, 2, kAll, "tied", "own|target embedding|source embedding"},
     {kScopeOutput, 3, kMetaF32, kOptional, OUT(scale), 0, 0, kAll, "scale", nullptr},
     {kScopeOutput, 4, kMetaF32, kOptional, OUT(cap), 0, 0, kAll, "cap", nullptr},
     {kScopeOutput, 5, kMetaU32, kOptional, OUT(bias), 0, 1, kAll, "bias", nullptr},
-    {kScopeOutput, 6, kMetaU32, kOptional, OUT(pooling), 0, 3, kZero, "pooling", "none|mean|first|last"},
-    {kScopeOutput, 7, kMetaU32, kOptional, OUT(normalise), 0, 1, kZero, "normalise", nullptr},
-    {kScopeOutput, 8, kMetaU32, kOptional, OUT(classes), 0, 1u << 24, kZero, "classes", nullptr},
+    {kScopeOutput, 6, kMetaU32, kOptional, OUT(pooling), 0, 3, kAll, "pooling", "none|mean|first|last"},
+    {kScopeOutput, 7, kMetaU32, kOptional, OUT(normalise), 0, 1, kAll, "normalise", nullptr},
+    {kScopeOutput, 8, kMetaU32, kOptional, OUT(classes), 0, 1u << 24, kAll, "classes", nullptr},
+    {kScopeOutput, 9, kMetaU32, kOptional, OUT(head_width), 0, kMaxWidth, kAll, "head_width", nullptr},
+    {kScopeOutput, 10, kMetaU32, kOptional, OUT(head_activation), 0, 5, kAll, "head_activation", "none|ReLU|GELU (erf)|GELU (tanh)|SiLU|tanh"},
+    {kScopeOutput, 11, kMetaU32, kOptional, OUT(head_norm), 0, 2, kAll, "head_norm", "none|layer norm|RMS norm"},
+    {kScopeOutput, 12, kMetaF32, kOptional, OUT(head_norm_eps), 0, 0, kAll, "head_norm_eps", nullptr},
+    {kScopeOutput, 13, kMetaU32, kOptional, OUT(head_bias), 0, 1, kAll, "head_bias", nullptr},
+    {kScopeOutput, 14, kMetaU32, kOptional, OUT(scores), 0, 2, kAll, "scores", "softmax|sigmoid|as they are"},
+    {kScopeOutput, 16, kMetaString, kOptional, OUT(labels), 0, 0, kAll, "labels", nullptr},
+    {kScopeOutput, 17, kMetaString, kOptional, OUT(prompts), 0, 0, kAll, "prompts", nullptr},
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
@@ -176,8 +189,8 @@ void store_value(const File& file, const Meta& m, const Field& f, void* target) 
   } else if (f.type == kMetaF32) {
     const float v = load_f32(m.value);
     memcpy(p, &v, sizeof v);
-  } else if (f.type == kMetaU32Array) {
-    const Array a{static_cast<uint64_t>(m.value - file.data), m.bytes / 4, 1};
+  } else if (f.type == kMetaU32Array || f.type == kMetaString) {
+    const Array a{static_cast<uint64_t>(m.value - file.data), f.type == kMetaString ? m.bytes : m.bytes / 4, 1};
     memcpy(p, &a, sizeof a);
   }
 }
@@ -212,6 +225,7 @@ KindDescriptor default_kind() {
   k.residual_scale = 1;
   k.norm_biases = PHASOR_NONE;  // resolved by the norm
   k.cross_scale = 0;            // resolved by the scale
+  k.attention_norm = 1;
   return k;
 }
 
@@ -235,6 +249,13 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
     return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: ", k.rotary_width, ", expected an even number up to the head width ", k.head_width);
   if (!rotary && k.rotary_width != 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: nothing is rotary here");
   if (k.cap < 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".cap: is negative");
+  const bool table = relative_keys(k) || k.position == kT5Bias;
+  if (table && k.max_distance == 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".max_distance: missing, its position needs a table of distances");
+  if (!table && k.max_distance != 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".max_distance: nothing is relative here");
+  if (relative_keys(k) && k.score == kScoreAdditive)
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".score: an additive score has no relative keys");
+  if (k.attention_norm == 0 && k.norm_place != kNormBefore)
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
 }
 
@@ -244,7 +265,7 @@ phasor_status check_ids(const File& file, const SideDescriptor& s, const char* s
     if (id != PHASOR_NONE && id >= s.vocabulary)
       return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, s.vocabulary, id}, side, ": special id ", id,
                   " is not below the vocabulary ", s.vocabulary);
-  const Array* arrays[] = {&s.end, &s.prefix, &s.suffix};
+  const Array* arrays[] = {&s.end, &s.prefix, &s.suffix, &s.pair};
   for (const Array* a : arrays)
     for (uint32_t i = 0; i < a->count; ++i)
       if (array_at(file, *a, i) >= s.vocabulary)
@@ -271,15 +292,45 @@ phasor_status check_stack(const File& file, const Descriptor& d, const KindDescr
     sets += set == sets ? 1u : 0u;
     if (kinds == nullptr) continue;
     const bool crossing = kinds[kind].cross != 0, wanted = which == 1 && d.stack == kEncoderDecoder;
+    if (which == 0 && kinds[kind].window != 0 && kinds[kind].window % 2 == 0)
+      return fail(error, PHASOR_BAD_FILE, at, "kind", kind, ".window: ", kinds[kind].window, ", expected an odd number: an encoder's window has as many keys on both sides");
     if (crossing != wanted)
       return fail(error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i / 2, wanted ? " has no cross-attention" : " has a cross-attention without an encoder");
   }
   if (s.position == kPositionLearned && s.max_positions == 0)
     return fail(error, PHASOR_BAD_FILE, at, name, ".max_positions: learned positions need the number of rows");
-  if ((s.position == kPositionInterleaved || s.position == kPositionHalves) && s.width % 2 != 0)
-    return fail(error, PHASOR_BAD_FILE, at, name, ".width: ", s.width, " is odd, sine and cosine need an even width");
-  if (s.embedding_width != s.width)
-    return fail(error, PHASOR_UNSUPPORTED, at, name, ".embedding_width: a projected embedding is not built yet");
+  if ((s.position == kPositionInterleaved || s.position == kPositionHalves) && s.embedding_width % 2 != 0)
+    return fail(error, PHASOR_BAD_FILE, at, name, ".width: ", s.embedding_width, " is odd, sine and cosine need an even width");
+  if (s.embedding_width == s.width && s.projection_bias != 0)
+    return fail(error, PHASOR_BAD_FILE, at, name, ".projection_bias: the embedding is not projected");
+  if (d.sides[which].pair_segment != 0 && d.sides[which].pair_segment >= s.segments)
+    return fail(error, PHASOR_BAD_FILE, at, which == 0 ? "source" : "target", ".pair_segment: ", d.sides[which].pair_segment, ", there are ", s.segments, " segments");
+  return PHASOR_OK;
+}
+
+// What an encoder or a decoder may give, and from which matrix.
+phasor_status check_output(const Descriptor& d, phasor_error* error) {
+  const At at{kSectionMeta, PHASOR_NONE, 0, 0};
+  const OutputDescriptor& o = d.output;
+  const bool logits = o.output == kOutputLogits, encoder = d.stack == kEncoder;
+  if (!encoder) {
+    if (!logits) return fail(error, PHASOR_BAD_FILE, at, "output.output: a decoder gives logits");
+    if (o.pooling != 0 || o.normalise != 0 || o.classes != 0 || o.head_width != 0 || o.head_activation != 0 || o.head_norm != 0 || o.head_bias != 0)
+      return fail(error, PHASOR_BAD_FILE, at, "output: pooling, classes and a head are an encoder's");
+  }
+  if ((o.output == kOutputPooled && o.pooling == 0) || (o.pooling != 0 && o.output != kOutputPooled && o.output != kOutputClasses))
+    return fail(error, PHASOR_BAD_FILE, at, "output.pooling: a pooled vector needs one; logits and hidden states have none");
+  if ((o.output == kOutputClasses) != (o.classes != 0)) return fail(error, PHASOR_BAD_FILE, at, "output.classes: their number goes with output classes, and only there");
+  if (o.normalise != 0 && o.output != kOutputPooled) return fail(error, PHASOR_BAD_FILE, at, "output.normalise: only a pooled vector can have length 1");
+  if (o.output == kOutputHidden && (o.head_width != 0 || o.head_activation != 0 || o.head_norm != 0))
+    return fail(error, PHASOR_BAD_FILE, at, "output: hidden states have no head");
+  if (o.head_width == 0 && o.head_bias != 0) return fail(error, PHASOR_BAD_FILE, at, "output.head_bias: the head has no dense layer");
+  if (!logits || o.tied == kTiedOwn) return PHASOR_OK;
+  // A tied matrix takes what its embedding gives.
+  const uint32_t from = o.tied == kTiedSource ? 0 : 1, to = encoder ? 0 : 1;
+  const uint32_t inputs = o.head_width != 0 ? o.head_width : d.stacks[to].width;
+  if (d.stacks[from].present == 0 || d.sides[from].vocabulary != d.sides[to].vocabulary || d.stacks[from].embedding_width != inputs)
+    return fail(error, PHASOR_BAD_FILE, at, "output.tied: the ", from == 0 ? "source" : "target", " embedding has another shape");
   return PHASOR_OK;
 }
 
@@ -303,17 +354,10 @@ phasor_status check_whole(const File& file, const Descriptor& d, const KindDescr
       return fail(error, PHASOR_BAD_FILE, at, "target.decoder_start: missing, an encoder-decoder needs it");
   }
   if (d.sides[1].embedding_shared != 0 &&
-      (d.stack != kEncoderDecoder || d.sides[0].vocabulary != d.sides[1].vocabulary || d.stacks[0].width != d.stacks[1].width))
+      (d.stack != kEncoderDecoder || d.sides[0].vocabulary != d.sides[1].vocabulary || d.stacks[0].embedding_width != d.stacks[1].embedding_width))
     return fail(error, PHASOR_BAD_FILE, at, "target.embedding_shared: the sides differ in vocabulary or width");
   if (d.sides[0].embedding_shared != 0) return fail(error, PHASOR_BAD_FILE, at, "source.embedding_shared: only the target side can share");
-  const bool logits = d.output.output == kOutputLogits;
-  if (logits != (d.stack != kEncoder))
-    return fail(error, logits ? PHASOR_UNSUPPORTED : PHASOR_BAD_FILE, at, "output.output: ",
-                logits ? "logits of an encoder are not built yet" : "a decoder gives logits");
-  if (logits && d.output.tied == kTiedSource &&
-      (d.stack != kEncoderDecoder || d.sides[0].vocabulary != d.sides[1].vocabulary || d.stacks[0].width != d.stacks[1].width))
-    return fail(error, PHASOR_BAD_FILE, at, "output.tied: the source embedding has another shape");
-  return PHASOR_OK;
+  return check_output(d, error);
 }
 
 }  // namespace
@@ -393,7 +437,7 @@ void describe_meta(const Meta& m, Line* name, Line* value) noexcept {
   const Field* f = m.key >> 24 <= kScopeOutput ? field_of(m.key >> 24, m.key & 0xFFF) : nullptr;
   add_key_name(m.key, f, name);
   if (m.type == kMetaString) {
-    for (uint32_t i = 0; i < m.bytes; ++i) value->put(static_cast<char>(m.value[i]));
+    for (uint32_t i = 0; i < m.bytes; ++i) value->put(m.value[i] < 0x20 ? ' ' : static_cast<char>(m.value[i]));
   } else if (m.type == kMetaU32 && f != nullptr && f->choices != nullptr) {
     add_choice(*f, load_u32(m.value), value);
   } else {

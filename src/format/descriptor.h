@@ -5,7 +5,7 @@
 
 namespace phasor {
 
-// u32 values in the file.
+// u32 values, or the bytes of a string, in the file.
 struct Array {
   uint64_t offset;  // from the file's first byte
   uint32_t count;
@@ -16,22 +16,29 @@ enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
 enum Position : uint32_t { kPositionNone = 0, kPositionLearned = 1, kPositionInterleaved = 2, kPositionHalves = 3 };
 enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
 enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3 };
-enum KindPosition : uint32_t { kRotaryNone = 0, kRotaryInterleaved = 4, kRotaryHalves = 5 };
+enum KindPosition : uint32_t {
+  kRotaryNone = 0, kRelativeKey = 1, kRelativeKeyQuery = 2, kClippedRelative = 3, kRotaryInterleaved = 4, kRotaryHalves = 5, kT5Bias = 6,
+  kAlibi = 7, kThreeWay = 8
+};
+enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
 enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
 enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8, kBiasIn = 1, kBiasFfnOut = 2 };
-enum Output : uint32_t { kOutputLogits = 1, kOutputHidden = 2 };
+enum Output : uint32_t { kOutputLogits = 1, kOutputHidden = 2, kOutputPooled = 3, kOutputClasses = 4 };
+enum Pooling : uint32_t { kPoolNone = 0, kPoolMean = 1, kPoolFirst = 2, kPoolLast = 3 };
+enum HeadActivation : uint32_t { kHeadNone = 0, kHeadTanh = 5 };  // between them: Activation
 enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
 
 // Token ids that are absent are PHASOR_NONE.
 struct SideDescriptor {
   uint32_t vocabulary, tokenizer, embedding_shared;
   uint32_t pad, unknown, start, decoder_start, forced_first, mask;
+  uint32_t pair_segment;
   uint32_t present;  // the model has this side
-  Array end, prefix, suffix;
+  Array end, prefix, suffix, pair;
 };
 
 struct StackDescriptor {
-  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width;
+  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width, projection_bias;
   float embedding_scale, embedding_norm_eps, final_norm_eps;
   uint32_t present;
   Array layers;  // pairs (kind, weights)
@@ -41,13 +48,15 @@ struct KindDescriptor {
   uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases, qk_norm, window;
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
   uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases, score_order;
+  uint32_t cross_score, attention_norm;
   float norm_eps, scale, cap, cross_scale, residual_scale;
   uint32_t reserved;
 };
 
 struct OutputDescriptor {
-  uint32_t output, tied, bias, pooling, normalise, classes;
-  float scale, cap;
+  uint32_t output, tied, bias, pooling, normalise, classes, head_width, head_activation, head_norm, head_bias, scores;
+  float scale, cap, head_norm_eps;
+  Array labels, prompts;  // bytes of text
 };
 
 constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
@@ -67,6 +76,14 @@ struct Descriptor {
 
 // Entry `meta` as text: "decoder.width", "256".
 void describe_meta(const Meta& meta, Line* name, Line* value) noexcept;
+
+// Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is at entry d + reach.
+inline uint32_t reach(const KindDescriptor& k) { return k.position == kClippedRelative || k.position == kT5Bias ? k.max_distance : k.max_distance - 1; }
+inline bool relative_keys(const KindDescriptor& k) {
+  return k.position == kRelativeKey || k.position == kRelativeKeyQuery || k.position == kClippedRelative || k.position == kThreeWay;
+}
+// A table that ends: a sequence has at most max_distance positions.
+inline bool bounded(const KindDescriptor& k) { return relative_keys(k) && k.position != kClippedRelative; }
 
 // Element i of an array, or of a layers array: (kind, weights) of layer i.
 inline uint32_t array_at(const File& file, const Array& a, uint32_t i) { return load_u32(file.data + a.offset + 4u * i); }

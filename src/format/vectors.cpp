@@ -34,7 +34,7 @@ bool read_vectors_header(VectorsHeader* out, const File& file) noexcept {
          out->tolerance > 0;
 }
 
-bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const File& file, const uint32_t layers[2]) noexcept {
+bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const File& file, const VectorShape& shape) noexcept {
   const Section& s = file.sections[kSectionVectors];
   if (*at > s.bytes) return false;
   Words w{file.data + s.offset + *at, s.bytes - *at, 0, true};
@@ -50,19 +50,20 @@ bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const Fi
   v.source_ids = w.take(v.source);
   v.target_ids = w.take(v.target);
   v.logit_ids = w.take(n);
-  v.logits = w.take(v.target * (3 + n));
+  v.rows = v.source != 0 && v.target == 0 && shape.pooled ? 1 : v.target != 0 ? v.target : v.source;
+  v.logits = w.take(v.rows * (3 + n));
   if (v.source != 0) {
     v.source_places = w.take(n);
-    v.source_residuals = w.take(layers[0] * n);
+    v.source_residuals = w.take(shape.layers[0] * n);
   }
   if (v.target != 0) {
     v.target_places = w.take(n);
-    v.target_residuals = w.take(layers[1] * n);
+    v.target_residuals = w.take(shape.layers[1] * n);
   }
   *at += w.taken;
   *out = v;
   const bool positions = (v.source == 0 || v.source_residual < v.source) && (v.target == 0 || v.target_residual < v.target);
-  return w.ok && positions && (v.source != 0) == (layers[0] != 0) && (v.target != 0) == (layers[1] != 0);
+  return w.ok && positions && (v.source != 0) == (shape.layers[0] != 0) && (v.target != 0) == (shape.layers[1] != 0);
 }
 
 }  // namespace phasor

@@ -15,20 +15,27 @@ struct VectorsHeader {
 struct TestVector {
   uint32_t source, target;                   // ids of each
   uint32_t source_residual, target_residual; // the positions whose residuals were sampled
+  uint32_t rows;                             // of output: one a target token; of an encoder one a source token, or one
   uint64_t hash;
   const unsigned char* source_ids;           // (source)
   const unsigned char* target_ids;           // (target)
   const unsigned char* logit_ids;            // (samples)
-  const unsigned char* logits;               // (target) × {argmax, largest, range, (samples)}
+  const unsigned char* logits;               // (rows) × {argmax, largest, range, (samples)}
   const unsigned char* source_places;        // (samples), NULL when source is 0
   const unsigned char* source_residuals;     // (encoder layers, samples)
   const unsigned char* target_places;        // (samples), NULL when target is 0
   const unsigned char* target_residuals;     // (decoder layers, samples)
 };
 
-// Both are false when the section is not sound; layers: of the encoder and the decoder.
+// What the model says of its vectors' shapes.
+struct VectorShape {
+  uint32_t layers[2];  // of the encoder and the decoder
+  bool pooled;         // an encoder's output is one row
+};
+
+// Both are false when the section is not sound.
 bool read_vectors_header(VectorsHeader* out, const File& file) noexcept;
 // Reads the vector that begins `*at` bytes into the section, and moves *at behind it.
-bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& header, const File& file, const uint32_t layers[2]) noexcept;
+bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& header, const File& file, const VectorShape& shape) noexcept;
 
 }  // namespace phasor

@@ -110,6 +110,75 @@ struct Body {
       linear_panels<T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
   }
 
+  // N blocks of 16 distances from place i on, the last with n lanes.
+  template <int N>
+  static PHASOR_INLINE void table_block(float* y, const float* q, const float* t, size_t ldt, size_t i, size_t n, size_t width) {
+    V acc[N];
+    times<N>(PHASOR_EACH(b) { acc[b.value] = V::set(0.0f); });
+    for (size_t d = 0; d < width; ++d) {
+      const float* row = t + d * ldt + i;
+      const V qd = V::set(q[d]);
+      times<N>(PHASOR_EACH(b) {
+        constexpr size_t at = b.value * kLanes;
+        acc[b.value] = fma(qd, b.value == N - 1 ? load(row + at, n) : V::load(row + at), acc[b.value]);
+      });
+    }
+    times<N>(PHASOR_EACH(b) {
+      float* out = y + i + b.value * kLanes;
+      if (b.value == N - 1 && n != kLanes)
+        store_part<A>(out, acc[b.value], n);
+      else
+        acc[b.value].store(out);
+    });
+  }
+  static PHASOR_APART void table_scores(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width) {
+    constexpr size_t kStep = 4 * kLanes;
+    size_t i = 0;
+    for (; i + kStep <= n; i += kStep) table_block<4>(y, q, t, ldt, i, kLanes, width);
+    for (; i < n; i += kLanes) table_block<1>(y, q, t, ldt, i, n - i < kLanes ? n - i : kLanes, width);
+  }
+
+  // Lanes low … high − 1 of a block whose lane `low` is at p; the others are +0.
+  static PHASOR_INLINE V load_lanes(const float* p, size_t low, size_t high) {
+    if (high - low == kLanes) return V::load(p);
+    alignas(64) float lanes[kLanes] = {};
+    for (size_t i = low; i < high; ++i) lanes[i] = p[i - low];
+    return V::load(lanes);
+  }
+  static PHASOR_APART void key_table_scores(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
+                                            size_t ldt, size_t width) {
+    for (size_t j = first; j < end;) {
+      const size_t page = j / kLanes, low = j % kLanes, high = end - page * kLanes < kLanes ? end - page * kLanes : kLanes;
+      V acc = V::set(0.0f);
+      for (size_t d = 0; d < width; ++d) {
+        V key = V::load(k_pages[page] + d * kLanes);
+        if (q != nullptr) key = V::set(q[d]) * key;
+        acc = fma(key, load_lanes(t + d * ldt + (j - first), low, high), acc);
+      }
+      alignas(64) float lanes[kLanes];
+      acc.store(lanes);
+      for (size_t i = low; i < high; ++i, ++j) y[j - first] = lanes[i];
+    }
+  }
+
+  static PHASOR_APART void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {
+    for (size_t p = 0; p < pages; ++p) {
+      V acc = V::set(0.0f);
+      for (size_t d = 0; d < width; ++d) acc = fma(V::set(v[d]), tanh_of(V::set(q[d]) + V::load(k_pages[p] + d * kLanes)), acc);
+      acc.store(s + p * kLanes);
+    }
+  }
+
+  static void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
+    alignas(64) float lane[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) lane[i] = float_of_size(i);
+    const V at = V::load(lane), query_at = V::set(float_of_size(query)), factor = V::set(slope), zero = V::set(0.0f);
+    each(s + first, end - first, [=](V x, size_t i, size_t) __attribute__((always_inline)) {
+      const V distance = abs(query_at - (V::set(float_of_size(first + i)) + at));  // whole numbers below 2^24: exact
+      return fma(zero - distance, factor, x);
+    });
+  }
+
   // R rows by D blocks of 16 of the value's width, from `at` on; n of the last block's lanes are written.
   template <int R, int D>
   static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const float* const* v_pages,
@@ -166,6 +235,18 @@ struct Body {
       mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, first, end, width);
     else
       mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, first, end, width);
+  }
+
+  static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
+    for (size_t at = 0; at < width; at += kLanes) {
+      const size_t m = width - at < kLanes ? width - at : kLanes;
+      V acc = load(out + at, m);
+      for (size_t i = 0; i < n; ++i) acc = fma(V::set(e[i]), load(t + i * step + at, m), acc);
+      if (m == kLanes)
+        acc.store(out + at);
+      else
+        store_part<A>(out + at, acc, m);
+    }
   }
 
   static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
@@ -335,6 +416,25 @@ struct Body {
     return square;
   }
 
+  static float unit(float* y, const float* x, size_t n) {
+    V squares = V::set(0.0f);
+    for (size_t i = 0; i < n; i += kLanes) {
+      const V xi = load(x + i, n - i < kLanes ? n - i : kLanes);
+      squares = fma(xi, xi, squares);
+    }
+    const float square = tree<A>(squares), length = sqrt1(square);
+    const V divisor = V::set(length > 1e-12f ? length : 1e-12f);
+    for (size_t i = 0; i < n; i += kLanes) {
+      const size_t m = n - i < kLanes ? n - i : kLanes;
+      const V out = load(x + i, m) / divisor;
+      if (m == kLanes)
+        out.store(y + i);
+      else
+        store_part<A>(y + i, out, m);
+    }
+    return square;
+  }
+
   static void add(float* y, const float* x, size_t n) {
     each(y, n, [=](V v, size_t i, size_t m) __attribute__((always_inline)) { return v + load(x + i, m); });
   }
@@ -395,8 +495,9 @@ struct Body {
   }
 
   static constexpr Kernels table(const char* name) {
-    return {name, linear_f32, quantize_row, linear_q8, scores, softmax,   mix,  layer_norm, rms_norm, add,
-            scale, mul,       relu,         gelu_erf,  gelu_tanh, silu, soft_cap, argmax,     exp_all,  log_all};
+    return {name,     linear_f32, quantize_row, linear_q8,  scores,   table_scores, key_table_scores, additive_scores, distance_bias,
+            softmax,  mix,        mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,
+            relu,     gelu_erf,   gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all};
   }
 };
 

@@ -33,6 +33,17 @@ struct Kernels {
   void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                  size_t pages, size_t width);
 
+  // Terms of the scores of one query that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
+  // y (n) = q·t: y[i] = Σ_d q[d]·t[d][i], one chain over d ascending. No lane beyond n is read or written.
+  void (*table_scores)(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width);
+  // y[j − first] for keys first … end−1: Σ_d key(j)[d]·t[d][j − first], one chain; with q, of fma(q[d]·key(j)[d], t, acc), q·key rounded.
+  void (*key_table_scores)(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
+                           size_t ldt, size_t width);
+  // s[j] for whole pages: Σ_d v[d]·tanh(q[d] + key(j)[d]), one chain (Bahdanau et al. 2015).
+  void (*additive_scores)(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width);
+  // s[j] = fma(−|query − j|, slope, s[j]) for keys first … end−1 (Press et al. 2022).
+  void (*distance_bias)(float* s, size_t first, size_t end, size_t query, float slope);
+
   // In place over keys first … end−1 of one row (s starts at a multiple of 16 positions): exact maximum, e = exp(s − max),
   // Σe by lanes (position mod 16) and the fixed tree; places of the touched blocks that are not keys become +0.
   // Returns 1/Σe; 0 when there is no key (1.6). s must not hold a NaN: the caller tests (the result is then NaN).
@@ -43,11 +54,17 @@ struct Kernels {
   void (*mix)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
               const float* const* v_pages, size_t first, size_t end, size_t width);
 
+  // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
+  void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n, size_t width);
+
   // y (n) = fma((x − mean)·r, g, b) (1.11); b may be NULL ((x − mean)·r·g). Returns the mean square about the mean, for the
   // test of rule 1.14. y may be x.
   float (*layer_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
   // y (n) = (x·r)·g with r = 1/sqrt(tree(x²)/n + eps); b, when there is one, is fused as above. Returns the mean square.
   float (*rms_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
+
+  // y (n) = x / max(√Σx², 1e-12), Σ by lanes and the fixed tree. Returns Σx². y may be x.
+  float (*unit)(float* y, const float* x, size_t n);
 
   void (*add)(float* y, const float* x, size_t n);             // y += x
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s

@@ -90,6 +90,38 @@ void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const
     for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, k_pages[p], width);
 }
 
+void table_scores(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width) {
+  for (size_t i = 0; i < n; ++i) {
+    float acc = 0.0f;
+    for (size_t d = 0; d < width; ++d) acc = fma1(q[d], t[d * ldt + i], acc);
+    y[i] = acc;
+  }
+}
+
+void key_table_scores(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
+                      size_t ldt, size_t width) {
+  for (size_t j = first; j < end; ++j) {
+    float acc = 0.0f;
+    for (size_t d = 0; d < width; ++d) {
+      const float key = k_pages[j / kLanes][d * kLanes + j % kLanes];
+      acc = fma1(q != nullptr ? q[d] * key : key, t[d * ldt + (j - first)], acc);
+    }
+    y[j - first] = acc;
+  }
+}
+
+void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {
+  for (size_t j = 0; j < pages * kLanes; ++j) {
+    float acc = 0.0f;
+    for (size_t d = 0; d < width; ++d) acc = fma1(v[d], tanh_of(v1{q[d] + k_pages[j / kLanes][d * kLanes + j % kLanes]}).x, acc);
+    s[j] = acc;
+  }
+}
+
+void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
+  for (size_t j = first; j < end; ++j) s[j] = fma1(0.0f - float_of_size(j < query ? query - j : j - query), slope, s[j]);
+}
+
 float softmax(float* s, size_t first, size_t end) {
   if (first >= end) return 0.0f;
   float largest = s[first];
@@ -112,6 +144,11 @@ void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, s
         acc = fma1(e[r * lde + t], v_pages[t / kLanes][t % kLanes * ldv + d], acc);
       out[r * ldo + d] = acc * inv[r];
     }
+}
+
+void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
+  for (size_t i = 0; i < n; ++i)
+    for (size_t d = 0; d < width; ++d) out[d] = fma1(e[i], t[i * step + d], out[d]);
 }
 
 float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
@@ -138,6 +175,15 @@ float rms_norm(float* y, const float* x, const float* g, const float* b, size_t 
     const float z = x[i] * r;
     y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
   }
+  return square;
+}
+
+float unit(float* y, const float* x, size_t n) {
+  float lanes[kLanes] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
+  const float square = tree(lanes), length = sqrt1(square);
+  const float divisor = length > 1e-12f ? length : 1e-12f;
+  for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
   return square;
 }
 
@@ -188,8 +234,9 @@ void log_all(float* y, size_t n) {
 }  // namespace
 
 extern const Kernels kernels_scalar = {
-    "scalar", linear_f32, quantize_row, linear_q8, scores, softmax,  mix,      layer_norm, rms_norm, add,
-    scale,    mul,        relu,         gelu_erf,  gelu_tanh, silu,   soft_cap, argmax,     exp_all,  log_all,
+    "scalar", linear_f32,   quantize_row, linear_q8,  scores,   table_scores, key_table_scores, additive_scores, distance_bias,
+    softmax,  mix,          mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,
+    relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,
 };
 
 }  // namespace phasor

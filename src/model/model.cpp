@@ -9,6 +9,13 @@ const char* role_name(uint32_t role) {
     case 0x11: return "norm before attention, bias";
     case 0x20: return "q,k,v weight";
     case 0x21: return "q,k,v bias";
+    case 0x30: return "relative keys";
+    case 0x31: return "relative values";
+    case 0x38: return "q norm weight";
+    case 0x39: return "q norm bias";
+    case 0x3A: return "k norm weight";
+    case 0x3B: return "k norm bias";
+    case 0x3C: return "v of the additive score";
     case 0x40: return "attention out weight";
     case 0x41: return "attention out bias";
     case 0x48: return "norm after attention, weight";
@@ -19,6 +26,7 @@ const char* role_name(uint32_t role) {
     case 0x59: return "cross q bias";
     case 0x60: return "cross k,v weight";
     case 0x61: return "cross k,v bias";
+    case 0x64: return "v of the additive cross score";
     case 0x68: return "cross out weight";
     case 0x69: return "cross out bias";
     case 0x70: return "norm after cross-attention, weight";
@@ -75,6 +83,11 @@ class Binder {
     take(out, stack, set, role, bit(Layout::vector), 1u << static_cast<uint32_t>(type), n, 1, 0);
   }
 
+  // A table in f32, row by row.
+  void table(Tensor* out, uint32_t stack, uint32_t set, uint32_t role, uint32_t rows, uint32_t cols) {
+    take(out, stack, set, role, bit(Layout::rows), 1u << static_cast<uint32_t>(Type::f32), rows, cols, 0);
+  }
+
   // A linear layer of up to three parts, each of whole panels.
   void linear(Linear* out, uint32_t stack, uint32_t set, uint32_t role, const uint32_t parts[3], uint32_t cols, bool bias) {
     uint32_t rows = 0, panels = 0, count = 0;
@@ -129,20 +142,28 @@ void bind_input(Binder* b, Input* in, const Descriptor& d, uint32_t which) {
   if (d.sides[which].embedding_shared == 0)
     b->take(&in->embedding, stack, 0, kRoleEmbedding, Binder::bit(Layout::panel16) | Binder::bit(Layout::rows),
             Binder::kMatrixTypes, vocabulary, s.embedding_width, static_cast<uint32_t>(panels_of(vocabulary)));
-  if (s.position == kPositionLearned)
-    b->take(&in->positions, stack, 0, kRolePositions, Binder::bit(Layout::rows), 1u << static_cast<uint32_t>(Type::f32),
-            s.max_positions, s.width, 0);
+  if (s.position == kPositionLearned) b->table(&in->positions, stack, 0, kRolePositions, s.max_positions, s.embedding_width);
+  if (s.segments != 0) b->table(&in->segments, stack, 0, kRoleSegments, s.segments, s.embedding_width);
   if (s.embedding_norm != kNormNone) b->norm(&in->norm, stack, 0, kRoleEmbeddingNorm, s.embedding_width, s.embedding_norm == kNormLayer);
+  const uint32_t projected[3] = {s.width, 0, 0};
+  if (s.embedding_width != s.width) b->linear(&in->projection, stack, 0, kRoleProjection, projected, s.embedding_width, s.projection_bias != 0);
   if (s.position == kPositionInterleaved || s.position == kPositionHalves)
-    b->vector(&in->inv_freq, stack, 0, kRoleInvFreq, s.width / 2, Type::f64);
+    b->vector(&in->inv_freq, stack, 0, kRoleInvFreq, s.embedding_width / 2, Type::f64);
 }
 
 void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, uint32_t cross_width, uint32_t stack) {
   const bool before = k.norm_place != kNormAfter, after = k.norm_place != kNormBefore, biases = k.norm_biases != 0;
   const uint32_t set = l->set, q = q_width(k), kv = kv_width(k);
-  if (before) b->norm(&l->attention_before, stack, set, kRoleAttentionBefore, width, biases);
+  if (before && k.attention_norm != 0) b->norm(&l->attention_before, stack, set, kRoleAttentionBefore, width, biases);
   const uint32_t qkv[3] = {q, kv, kv}, out[3] = {width, 0, 0};
   b->linear(&l->qkv, stack, set, kRoleQkv, qkv, width, (k.attention_biases & (kBiasQ | kBiasK | kBiasV)) != 0);
+  if (relative_keys(k)) b->table(&l->relative_keys, stack, set, kRoleRelativeKeys, k.head_width, 2 * reach(k) + 1);
+  if (k.position == kClippedRelative) b->table(&l->relative_values, stack, set, kRoleRelativeValues, 2 * reach(k) + 1, k.head_width);
+  if (k.qk_norm != kNormNone) {
+    b->norm(&l->q_norm, stack, set, kRoleQNorm, k.head_width, k.qk_norm == kNormLayer);
+    b->norm(&l->k_norm, stack, set, kRoleKNorm, k.head_width, k.qk_norm == kNormLayer);
+  }
+  if (k.score == kScoreAdditive) b->vector(&l->score, stack, set, kRoleScore, q);
   b->linear(&l->attention_out, stack, set, kRoleAttentionOut, out, q, (k.attention_biases & kBiasOut) != 0);
   if (after) b->norm(&l->attention_after, stack, set, kRoleAttentionAfter, width, biases);
   if (k.cross != 0) {
@@ -150,6 +171,7 @@ void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, ui
     const uint32_t cross_q[3] = {cross_q_width(k), 0, 0}, cross_kv[3] = {cross_kv_width(k), cross_kv_width(k), 0};
     b->linear(&l->cross_q, stack, set, kRoleCrossQ, cross_q, width, (k.cross_biases & kBiasQ) != 0);
     b->linear(&l->cross_kv, stack, set, kRoleCrossKv, cross_kv, cross_width, (k.cross_biases & (kBiasK | kBiasV)) != 0);
+    if (k.cross_score == kScoreAdditive) b->vector(&l->cross_score, stack, set, kRoleCrossScore, cross_q_width(k));
     b->linear(&l->cross_out, stack, set, kRoleCrossOut, out, cross_q_width(k), (k.cross_biases & kBiasOut) != 0);
     if (after) b->norm(&l->cross_after, stack, set, kRoleCrossAfter, width, biases);
   }
@@ -192,6 +214,22 @@ phasor_status bind_stack(Binder* b, Model* m, Layer* layers, const File& file, u
     b->norm(&m->final_norms[which], which == 0 ? kStackEncoder : kStackDecoder, kFinalSet, kRoleFinalNorm, s.width,
             s.final_norm == kNormLayer);
   return b->status();
+}
+
+// The head, where there is one, and the matrix of the logits or the classes.
+void bind_output(Binder* b, Model* m) {
+  const Descriptor& d = m->descriptor;
+  const OutputDescriptor& o = d.output;
+  const uint32_t inputs = output_inputs(d), head[3] = {o.head_width, 0, 0}, rows[3] = {output_width(d), 0, 0};
+  if (o.output == kOutputLogits && o.tied == kTiedOwn)
+    b->take(&m->output.weight, kStackOutput, 0, kRoleOutput, Binder::bit(Layout::panel16), Binder::kMatrixTypes, rows[0], inputs,
+            static_cast<uint32_t>(panels_of(rows[0])));
+  else if (o.output == kOutputLogits)
+    m->output.weight = m->inputs[o.tied == kTiedTarget ? 1 : 0].embedding;
+  if (o.output == kOutputLogits && o.bias != 0) b->vector(&m->output.bias, kStackOutput, 0, kRoleOutput + 1, rows[0]);
+  if (o.head_width != 0) b->linear(&m->head, kStackOutput, 0, kRoleHead, head, d.stacks[d.stack == kEncoder ? 0 : 1].width, o.head_bias != 0);
+  if (o.head_norm != kNormNone) b->norm(&m->head_norm, kStackOutput, 0, kRoleHeadNorm, inputs, o.head_norm == kNormLayer);
+  if (o.output == kOutputClasses) b->linear(&m->output, kStackOutput, 0, kRoleClassifier, rows, inputs, o.bias != 0);
 }
 
 // Where the parts of the block lie.
@@ -320,6 +358,12 @@ void check_layer(Checker* c, const Layer& l, const KindDescriptor& k, uint32_t w
   const uint32_t base = stack << 24 | l.set << 8;
   c->norm(l.attention_before, base | kRoleAttentionBefore);
   c->linear(l.qkv, base | kRoleQkv, q_width(k), kv_width(k), kv_width(k));
+  c->tensor(l.relative_keys, base | kRoleRelativeKeys);
+  c->tensor(l.relative_values, base | kRoleRelativeValues);
+  c->norm(l.q_norm, base | kRoleQNorm);
+  c->norm(l.k_norm, base | kRoleKNorm);
+  c->tensor(l.score, base | kRoleScore);
+  c->tensor(l.cross_score, base | kRoleCrossScore);
   c->linear(l.attention_out, base | kRoleAttentionOut, width);
   c->norm(l.attention_after, base | kRoleAttentionAfter);
   if (k.cross != 0) {
@@ -342,13 +386,21 @@ const char* tensor_name(uint32_t key) noexcept {
   if (stack == kStackSource || stack == kStackTarget) switch (role) {
       case 1: return "embedding";
       case 2: return "positions";
+      case 3: return "segments";
+      case 6: return "embedding projection weight";
+      case 7: return "embedding projection bias";
       case 4: return "embedding norm weight";
       case 5: return "embedding norm bias";
       case 8: return "sinusoid inv_freq";
       default: return "unknown tensor";
     }
-  if (stack == kStackKinds) return role == kRoleRotary ? "rotary inv_freq" : "unknown tensor";
-  if (stack == kStackOutput) return role == 1 ? "output weight" : role == 2 ? "output bias" : "unknown tensor";
+  if (stack == kStackKinds)
+    return role == kRoleRotary ? "rotary inv_freq" : role == kRoleT5Bias ? "T5 bias" : role == kRoleSlopes ? "ALiBi slopes" : "unknown tensor";
+  if (stack == kStackOutput) {
+    static const char* const names[] = {"output weight", "output bias", "head weight", "head bias", "head norm weight", "head norm bias",
+                                        "classifier weight", "classifier bias"};
+    return role >= 1 && role <= 8 ? names[role - 1] : "unknown tensor";
+  }
   return stack == kStackEncoder || stack == kStackDecoder ? role_name(role) : "unknown tensor";
 }
 
@@ -384,8 +436,11 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
   m->tables_at = p.tables;
   Binder b(file, error);
   KindTables* tables = reinterpret_cast<KindTables*>(static_cast<unsigned char*>(memory) + p.tables);
-  for (uint32_t i = 0; i < m->descriptor.kinds; ++i)
+  for (uint32_t i = 0; i < m->descriptor.kinds; ++i) {
     if (kinds[i].rotary_width != 0) b.vector(&tables[i].inv_freq, kStackKinds, i, kRoleRotary, kinds[i].rotary_width / 2, Type::f64);
+    if (kinds[i].position == kT5Bias) b.table(&tables[i].bias, kStackKinds, i, kRoleT5Bias, kinds[i].heads, 2 * reach(kinds[i]) + 1);
+    if (kinds[i].position == kAlibi) b.vector(&tables[i].slopes, kStackKinds, i, kRoleSlopes, kinds[i].heads);
+  }
   for (uint32_t i = 0; i < 2; ++i) {
     if (m->descriptor.stacks[i].present == 0) continue;
     bind_input(&b, &m->inputs[i], m->descriptor, i);
@@ -397,15 +452,7 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
     for (uint32_t l = 0; l < m->layer_count[i]; ++l) tables[m->layer(i, l).kind].stacks |= 1u << i;
   const Descriptor& d = m->descriptor;
   if (d.sides[1].embedding_shared != 0) m->inputs[1].embedding = m->inputs[0].embedding;
-  if (d.output.output == kOutputLogits) {
-    const uint32_t parts[3] = {d.sides[1].vocabulary, 0, 0};
-    if (d.output.tied == kTiedOwn)
-      b.take(&m->output.weight, kStackOutput, 0, kRoleOutput, Binder::bit(Layout::panel16), Binder::kMatrixTypes, parts[0],
-             d.stacks[1].width, static_cast<uint32_t>(panels_of(parts[0])));
-    else
-      m->output.weight = m->inputs[d.output.tied == kTiedTarget ? 1 : 0].embedding;
-    if (d.output.bias != 0) b.vector(&m->output.bias, kStackOutput, 0, kRoleOutput + 1, parts[0]);
-  }
+  bind_output(&b, m);
   b.finish();
   if (b.status() != PHASOR_OK) return b.status();
   if (m->output.weight && m->output.weight.layout != Layout::panel16)
@@ -417,12 +464,18 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
 
 phasor_status model_check(const Model& m, phasor_error* error) noexcept {
   Checker c{m, error};
-  for (uint32_t i = 0; i < m.descriptor.kinds; ++i) c.tensor(m.tables(i).inv_freq, i << 8 | kRoleRotary);
+  for (uint32_t i = 0; i < m.descriptor.kinds; ++i) {
+    c.tensor(m.tables(i).inv_freq, i << 8 | kRoleRotary);
+    c.tensor(m.tables(i).bias, i << 8 | kRoleT5Bias);
+    c.tensor(m.tables(i).slopes, i << 8 | kRoleSlopes);
+  }
   for (uint32_t i = 0; i < 2; ++i) {
     const uint32_t input = (i == 0 ? kStackSource : kStackTarget) << 24, stack = i == 0 ? kStackEncoder : kStackDecoder;
     c.tensor(m.inputs[i].embedding, input | kRoleEmbedding);
     c.tensor(m.inputs[i].positions, input | kRolePositions);
+    c.tensor(m.inputs[i].segments, input | kRoleSegments);
     c.norm(m.inputs[i].norm, input | kRoleEmbeddingNorm);
+    c.linear(m.inputs[i].projection, input | kRoleProjection, m.inputs[i].projection.weight.rows);
     c.tensor(m.inputs[i].inv_freq, input | kRoleInvFreq);
     uint32_t sets = 0;
     for (uint32_t l = 0; l < m.layer_count[i]; ++l) {
@@ -433,7 +486,9 @@ phasor_status model_check(const Model& m, phasor_error* error) noexcept {
     }
     c.norm(m.final_norms[i], stack << 24 | kFinalSet << 8 | kRoleFinalNorm);
   }
-  c.linear(m.output, kStackOutput << 24 | kRoleOutput, m.output.weight.rows);
+  c.linear(m.output, kStackOutput << 24 | (m.descriptor.output.output == kOutputClasses ? kRoleClassifier : kRoleOutput), m.output.weight.rows);
+  c.linear(m.head, kStackOutput << 24 | kRoleHead, m.head.weight.rows);
+  c.norm(m.head_norm, kStackOutput << 24 | kRoleHeadNorm);
   return c.status;
 }
 

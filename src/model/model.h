@@ -48,6 +48,10 @@ struct alignas(8) Layer {
   uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of floats a page
   NormTensors attention_before;
   Linear qkv, attention_out;
+  Tensor relative_keys;    // (w, entries)
+  Tensor relative_values;  // (entries, w)
+  NormTensors q_norm, k_norm;
+  Tensor score, cross_score;  // v (H·w) of an additive score
   NormTensors attention_after, cross_before;
   Linear cross_q, cross_kv, cross_out;
   NormTensors cross_after, ffn_before;
@@ -57,15 +61,19 @@ struct alignas(8) Layer {
 
 // What stands before the first block of a stack.
 struct alignas(8) Input {
-  Tensor embedding;  // (V, D), rows or panel16
-  Tensor positions;  // (max_positions, D), learned
+  Tensor embedding;  // (V, E), rows or panel16
+  Tensor positions;  // (max_positions, E), learned
+  Tensor segments;   // (segments, E)
   NormTensors norm;
-  Tensor inv_freq;   // (D/2) f64, sinusoidal
+  Linear projection; // (D, E)
+  Tensor inv_freq;   // (E/2) f64, sinusoidal
 };
 
 // What belongs to a kind of block and not to a layer.
 struct alignas(8) KindTables {
   Tensor inv_freq;   // rotary: (rotary_width/2) f64, or none
+  Tensor bias;       // T5: (heads, 2·max_distance + 1)
+  Tensor slopes;     // ALiBi: (heads)
   uint32_t stacks;   // bit 0: an encoder layer is of this kind, bit 1: a decoder layer
   uint32_t reserved;
 };
@@ -85,7 +93,9 @@ struct alignas(8) Model {
   Descriptor descriptor;
   Input inputs[2];
   NormTensors final_norms[2];
-  Linear output;
+  Linear output;                    // the vocabulary's logits, or the classifier
+  Linear head;                      // the dense layer before it
+  NormTensors head_norm;
   File file() const;                // its view, from the section table that open has checked
 
   const unsigned char* at(uint64_t offset) const { return data.pointer + offset; }
@@ -111,11 +121,12 @@ struct alignas(8) Model {
 
 // Roles of docs/format.md.
 enum Role : uint32_t {
-  kRoleEmbedding = 1, kRolePositions = 2, kRoleEmbeddingNorm = 4, kRoleInvFreq = 8,
-  kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleAttentionOut = 0x40, kRoleAttentionAfter = 0x48,
+  kRoleEmbedding = 1, kRolePositions = 2, kRoleSegments = 3, kRoleEmbeddingNorm = 4, kRoleProjection = 6, kRoleInvFreq = 8,
+  kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleRelativeKeys = 0x30, kRoleRelativeValues = 0x31, kRoleQNorm = 0x38, kRoleKNorm = 0x3A,
+  kRoleScore = 0x3C, kRoleCrossScore = 0x64, kRoleAttentionOut = 0x40, kRoleAttentionAfter = 0x48,
   kRoleCrossBefore = 0x50, kRoleCrossQ = 0x58, kRoleCrossKv = 0x60, kRoleCrossOut = 0x68, kRoleCrossAfter = 0x70,
   kRoleFfnBefore = 0x80, kRoleFfnIn = 0x88, kRoleFfnOut = 0x90, kRoleFfnAfter = 0x98, kRoleFinalNorm = 0xF0,
-  kRoleOutput = 1, kRoleRotary = 1
+  kRoleOutput = 1, kRoleHead = 3, kRoleHeadNorm = 5, kRoleClassifier = 7, kRoleRotary = 1, kRoleT5Bias = 2, kRoleSlopes = 3
 };
 enum TensorStack : uint32_t { kStackKinds = 0, kStackSource = 1, kStackEncoder = 2, kStackTarget = 3, kStackDecoder = 4, kStackOutput = 5 };
 constexpr uint32_t kFinalSet = 0xFFFF;
@@ -139,6 +150,17 @@ inline uint32_t kv_width(const KindDescriptor& k) { return k.kv_heads * k.head_w
 inline uint32_t cross_q_width(const KindDescriptor& k) { return k.cross_heads * k.cross_head_width; }
 inline uint32_t cross_kv_width(const KindDescriptor& k) { return k.cross_kv_heads * k.cross_head_width; }
 inline uint32_t lanes(uint32_t n) { return static_cast<uint32_t>(round_up(n, kLanes)); }
+
+// What the matrix of the output reads, and the width of an output row (the pooled vector's where there is no matrix).
+inline uint32_t output_inputs(const Descriptor& d) {
+  return d.output.head_width != 0 ? d.output.head_width : d.stacks[d.stack == kEncoder ? 0 : 1].width;
+}
+inline uint32_t output_width(const Descriptor& d) {
+  if (d.output.output == kOutputClasses) return d.output.classes;
+  return d.output.output == kOutputLogits ? d.sides[d.stack == kEncoder ? 0 : 1].vocabulary : output_inputs(d);
+}
+// Output rows of `count` positions.
+inline uint32_t output_rows(const Descriptor& d, uint32_t count) { return d.output.pooling != kPoolNone && count != 0 ? 1 : count; }
 
 // Floats that 16 positions of one key/value head take: keys [w][16], then values [16][round_up(w, 16)].
 inline uint64_t page_floats(uint32_t head_width) { return uint64_t(head_width) * kLanes + uint64_t(lanes(head_width)) * kLanes; }

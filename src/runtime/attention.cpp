@@ -5,45 +5,146 @@
 namespace phasor {
 namespace {
 
-// One tile of rows against one key/value head: `query_rows` queries that share it (rows of a tile, or heads of a group).
+// One query of a tile: a head of a row.
+struct Query {
+  const float* q;      // (width)
+  float* out;          // (width)
+  float* weights;      // a row of kPartAttentionWeights, or NULL
+  uint32_t head, position;
+  uint32_t first, end; // the keys that it sees
+};
+
+// One worker's piece: queries that share a key/value head.
 struct Work {
   Session* s;
   const Kernels* k;
   const Heads* h;
-  float* scores;                // (kTile, score_ld) of this worker
-  const float** keys;           // (most_pages)
+  float* scores;         // (kTile, score_ld) of this worker
+  float* scratch;        // (scratch_ld) for one row of terms by distance
+  const float** keys;    // (most_pages)
   const float** values;
 };
 
-// Weights of one query: scores in, weights and 1/Σ out (rule 1.9: scale, then biases, then the cap).
-float weigh(const Work& w, float* scores, uint32_t n) {
-  w.k->scale(scores, scores, n, w.h->scale);
-  if (w.h->cap != 0) w.k->soft_cap(scores, n, w.h->cap);
-  return w.k->softmax(scores, 0, n);
+// The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
+// belong to one key each, then `right` keys share the last of them.
+struct Entries {
+  uint32_t at, count, left, right;
+};
+
+Entries entries_of(const Query& q, uint32_t reach) {  // the query's own position is among the keys
+  const uint32_t low = q.position > reach ? q.position - reach : 0, high = q.position + reach;
+  const uint32_t from = q.first > low ? q.first : low, to = q.end - 1 < high ? q.end - 1 : high;
+  return {from + reach - q.position, to - from + 1, from - q.first, q.end - 1 - to};
 }
 
-// queries: q (count, ldq); ends[i] keys for query i; out (count, ldo); weights, when wanted, (count) rows.
-void attend_queries(const Work& w, float* out, size_t ldo, const float* q, size_t ldq, const uint32_t* ends, uint32_t count,
-                    float* const* weights) {
-  const size_t ld = w.s->plan.score_ld;
-  uint32_t most = 0;
-  bool same = true;
-  for (uint32_t i = 0; i < count; ++i) {
-    most = ends[i] > most ? ends[i] : most;
-    same = same && ends[i] == ends[0];
-  }
-  w.k->scores(w.scores, ld, q, ldq, count, w.keys, static_cast<size_t>(panels_of(most)), w.h->width);
-  float inverse[kTile];
-  for (uint32_t i = 0; i < count; ++i) {
-    inverse[i] = weigh(w, w.scores + i * ld, ends[i]);
-    if (weights[i] != nullptr) w.k->scale(weights[i], w.scores + i * ld, ends[i], inverse[i]);
-  }
-  if (same) {
-    w.k->mix(out, ldo, w.scores, ld, inverse, count, w.values, 0, ends[0], w.h->width);
+// scores += terms (entries.count), by distance.
+void add_by_distance(const Work& w, float* scores, const Query& q, const Entries& e, const float* terms) {
+  float *left = scores + q.first, *middle = left + e.left, *right = middle + e.count;
+  for (uint32_t j = 0; j < e.left; ++j) left[j] = left[j] + terms[0];
+  w.k->add(middle, terms, e.count);
+  for (uint32_t j = 0; j < e.right; ++j) right[j] = right[j] + terms[e.count - 1];
+}
+
+// ((q·k + q·a) + k·a), the score's terms that come before the scale.
+void add_relative_keys(const Work& w, float* scores, const Query& q) {
+  const Heads& h = *w.h;
+  const Entries e = entries_of(q, h.reach);
+  const size_t ld = 2 * size_t{h.reach} + 1;
+  const float* table = h.relative_keys + e.at;
+  if (h.position == kThreeWay) {  // Σ (q∘k)·a in place of q·k
+    w.k->key_table_scores(scores + q.first, q.q, w.keys, q.first, q.end, table, ld, h.width);
     return;
   }
-  for (uint32_t i = 0; i < count; ++i)  // a key beyond a row's end would add +0 to its chain: another sign of zero
-    w.k->mix(out + i * ldo, ldo, w.scores + i * ld, ld, inverse + i, 1, w.values, 0, ends[i], w.h->width);
+  w.k->table_scores(w.scratch, q.q, table, ld, e.count, h.width);
+  add_by_distance(w, scores, q, e, w.scratch);
+  if (h.position != kRelativeKeyQuery) return;
+  w.k->key_table_scores(w.scratch, nullptr, w.keys, q.first, q.end, table, ld, h.width);
+  w.k->add(scores + q.first, w.scratch, q.end - q.first);
+}
+
+// Weights of one query: products in, weights and 1/Σ out (rule 1.9: relative terms, scale, biases, cap).
+float weigh(const Work& w, float* scores, const Query& q) {
+  const Heads& h = *w.h;
+  const uint32_t n = q.end - q.first;
+  if (n == 0) return w.k->softmax(scores, q.first, q.end);
+  float* s = scores + q.first;
+  if (h.relative_keys != nullptr) add_relative_keys(w, scores, q);
+  w.k->scale(s, s, n, h.scale);
+  if (h.bias != nullptr) {
+    const Entries e = entries_of(q, h.reach);
+    add_by_distance(w, scores, q, e, h.bias + size_t{q.head} * (2 * size_t{h.reach} + 1) + e.at);
+  }
+  if (h.slopes != nullptr) w.k->distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
+  if (h.cap != 0) w.k->soft_cap(s, n, h.cap);
+  return w.k->softmax(scores, q.first, q.end);
+}
+
+// out = (Σ e·v + Σ e·b)·inverse (Shaw et al. 2018, equation 3): two chains over the keys, then one addition.
+void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld, float inverse) {
+  const Heads& h = *w.h;
+  const float one = 1.0f;
+  w.k->mix(q.out, h.width, scores, ld, &one, 1, w.values, q.first, q.end, h.width);
+  float* sum = w.scratch;
+  memset(sum, 0, h.width * sizeof(float));
+  const Entries e = entries_of(q, h.reach);
+  const float* p = scores + q.first;
+  const float* table = h.relative_values + size_t{e.at} * h.width;
+  w.k->mix_table(sum, p, table, 0, e.left, h.width);
+  w.k->mix_table(sum, p + e.left, table, h.width, e.count, h.width);
+  w.k->mix_table(sum, p + e.left + e.count, table + size_t{e.count - 1} * h.width, 0, e.right, h.width);
+  w.k->add(q.out, sum, h.width);
+  w.k->scale(q.out, q.out, h.width, inverse);
+}
+
+void keep_weights(const Work& w, const Query& q, const float* scores, float inverse) {
+  const uint32_t ld = w.s->plan.score_ld;
+  for (uint32_t j = 0; j < q.first; ++j) q.weights[j] = 0;
+  w.k->scale(q.weights + q.first, scores + q.first, q.end - q.first, inverse);
+  for (uint32_t j = q.end; j < ld; ++j) q.weights[j] = 0;
+}
+
+// Up to kTile queries; ldq and ldo are the distances between their vectors.
+void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t ldq, size_t ldo) {
+  const Heads& h = *w.h;
+  const size_t ld = w.s->plan.score_ld;
+  uint32_t first = queries[0].first, end = 0;
+  bool same = true;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Query& q = queries[i];
+    first = q.first < first ? q.first : first;
+    end = q.end > end ? q.end : end;
+    same = same && q.first == queries[0].first && q.end == queries[0].end;
+  }
+  const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
+  if (h.additive != nullptr) {
+    for (uint32_t i = 0; i < count; ++i)
+      w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys + page, pages, h.width);
+  } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
+    w.k->scores(w.scores + page * kLanes, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
+  }
+  float inverse[kTile];
+  for (uint32_t i = 0; i < count; ++i) {
+    inverse[i] = weigh(w, w.scores + i * ld, queries[i]);
+    if (queries[i].weights != nullptr) keep_weights(w, queries[i], w.scores + i * ld, inverse[i]);
+  }
+  if (h.relative_values != nullptr) {
+    for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
+  } else if (same) {
+    w.k->mix(queries[0].out, ldo, w.scores, ld, inverse, count, w.values, first, end, h.width);
+  } else {  // a key that a row does not see would add +0 to its chain: another sign of zero
+    for (uint32_t i = 0; i < count; ++i)
+      w.k->mix(queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, 1, w.values, queries[i].first, queries[i].end, h.width);
+  }
+}
+
+// The keys that a row sees.
+void see_keys(Query* q, const Heads& h, uint32_t count) {
+  q->first = 0;
+  q->end = count;
+  if (h.window == 0) return;
+  const uint32_t before = h.bidirectional != 0 ? h.window / 2 : h.window - 1;
+  q->first = q->position > before ? q->position - before : 0;
+  if (h.bidirectional != 0 && q->position + before + 1 < count) q->end = q->position + before + 1;
 }
 
 }  // namespace
@@ -57,41 +158,34 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
     const float** pointers = reinterpret_cast<const float**>(s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8);
-    const Work w{s, s->model->kernels.pointer, &h, s->part<float>(kPartScores) + uint64_t(worker) * kTile * p.score_ld, pointers,
-                 pointers + p.most_pages};
+    float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * p.score_ld + p.scratch_ld);
+    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, pointers, pointers + p.most_pages};
     for (uint32_t unit = first; unit < end; ++unit) {
       const Tile& tile = tiles[unit / h.kv_heads];
       const uint32_t kv = unit % h.kv_heads;
-      uint32_t ends[kTile], most = 0;
-      for (uint32_t i = 0; i < tile.count; ++i) {
-        ends[i] = keys.count(*s, rows[tile.first + i]);
-        most = ends[i] > most ? ends[i] : most;
-      }
-      for (uint32_t i = 0; i < panels_of(most); ++i) {
+      const auto query = [&](uint32_t head, uint32_t row) {
+        Query one{q + uint64_t(row) * p.wide_ld + head * h.width, out + uint64_t(row) * p.attention_ld + head * h.width,
+                  weights == nullptr ? nullptr : weights + (uint64_t(head) * p.chunk + row) * p.score_ld, head, rows[row].position, 0, 0};
+        see_keys(&one, h, keys.count(*s, rows[row]));
+        return one;
+      };
+      const Query begin = query(0, tile.first), last = query(0, tile.first + tile.count - 1);
+      for (uint32_t i = begin.first / kLanes; i < panels_of(last.end); ++i) {
         w.keys[i] = keys.page(*s, rows[tile.first], layer, i) + kv * page_floats(h.width);
         w.values[i] = w.keys[i] + size_t(h.width) * kLanes;
       }
-      float* row_weights[kTile];
-      const auto weights_at = [&](uint32_t head, uint32_t row) {
-        return weights == nullptr ? nullptr : weights + (uint64_t(head) * p.chunk + row) * p.score_ld;
-      };
+      Query queries[kTile];
       if (tile.count == 1) {  // one position: the heads of the group share its keys
         for (uint32_t head = kv * group; head < (kv + 1) * group; head += kTile) {
           const uint32_t left = (kv + 1) * group - head, count = left < kTile ? left : kTile;
-          uint32_t same[kTile];
-          for (uint32_t i = 0; i < count; ++i) {
-            same[i] = ends[0];
-            row_weights[i] = weights_at(head + i, tile.first);
-          }
-          attend_queries(w, out + uint64_t(tile.first) * p.attention_ld + head * h.width, h.width,
-                         q + uint64_t(tile.first) * p.wide_ld + head * h.width, h.width, same, count, row_weights);
+          for (uint32_t i = 0; i < count; ++i) queries[i] = query(head + i, tile.first);
+          attend_queries(w, queries, count, h.width, h.width);
         }
         continue;
       }
       for (uint32_t head = kv * group; head < (kv + 1) * group; ++head) {
-        for (uint32_t i = 0; i < tile.count; ++i) row_weights[i] = weights_at(head, tile.first + i);
-        attend_queries(w, out + uint64_t(tile.first) * p.attention_ld + head * h.width, p.attention_ld,
-                       q + uint64_t(tile.first) * p.wide_ld + head * h.width, p.wide_ld, ends, tile.count, row_weights);
+        for (uint32_t i = 0; i < tile.count; ++i) queries[i] = query(head, tile.first + i);
+        attend_queries(w, queries, tile.count, p.wide_ld, p.attention_ld);
       }
     }
   });

@@ -1,25 +1,36 @@
-// runtime: scaled dot-product attention over pages of 16 positions (Vaswani et al. 2017, section 3.2; rules 1.6 and 1.9).
+// runtime: attention over pages of 16 positions (Vaswani et al. 2017, section 3.2; rules 1.6, 1.7 and 1.9), with every term that a
+// position adds to a score: relative keys and values (Shaw et al. 2018), k·a and the three-way product (Huang et al. 2020), T5's bias
+// by distance (Raffel et al. 2020) and ALiBi (Press et al. 2022); and the additive score (Bahdanau et al. 2015).
 #pragma once
 #include "session.h"
 
 namespace phasor {
 
-// Heads of one attention, and where a head's queries, keys and values lie.
+// Heads of one attention, and what makes their scores. Pointers to tables that the attention does not have are NULL.
 struct Heads {
   uint32_t heads, kv_heads, width;
   float scale, cap;
+  uint32_t window;                // keys that a query sees, 0: all
+  uint32_t bidirectional;         // the window lies on both sides
+  uint32_t position;              // a KindPosition
+  uint32_t reach;                 // tables have the distances −reach … reach, then clipped
+  const float* relative_keys;     // (width, 2·reach + 1)
+  const float* relative_values;   // (2·reach + 1, width)
+  const float* bias;              // (heads, 2·reach + 1)
+  const float* slopes;            // (heads)
+  const float* additive;          // v (heads·width) of an additive score
 };
 
 // Where the keys and values of a row's sequence are: a self-attention's in its cache, a cross-attention's with its source.
 struct KeysOf {
   // Page p of the tile's sequence, at this layer's floats.
   const float* (*page)(const Session& s, const Row& row, uint32_t layer, uint32_t p);
-  // How many keys the row sees.
+  // How many keys the row sees, a window aside.
   uint32_t (*count)(const Session& s, const Row& row);
 };
 
-// For every row of every tile: out (rows, attention_ld) = softmax(q·kᵀ·scale)·v, heads side by side. q (rows, wide_ld).
-// Fills kPartAttentionWeights too, where it is wanted.
+// For every row of every tile: out (rows, attention_ld) = softmax(scores)·v, heads side by side. q (rows, wide_ld).
+// Fills kPartAttentionWeights too, where it is wanted: 0 for keys that a row does not see.
 void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows,
             const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
 

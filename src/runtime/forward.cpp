@@ -49,15 +49,21 @@ class Pass {
 
   // ---- lines of the paper
 
-  // y = norm(x), row by row.
-  void norm(float* y, const float* x, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
-    const uint32_t width = m_.descriptor.stacks[c.stack].width;
+  // y = norm(x), row by row; both have rows of width floats, ld apart.
+  void norm_rows(float* y, const float* x, uint64_t ld, uint32_t width, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
     const float *g = m_.floats(n.weight), *b = m_.floats(n.bias);
     const auto normalise = kind == kNormRms ? k_.rms_norm : k_.layer_norm;
     spread(&s_, c.count, uint64_t(c.count) * width * 4, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first; r < end; ++r)
-        if (!is_finite(normalise(y + uint64_t(r) * p_.ld, x + uint64_t(r) * p_.ld, g, b, width, eps))) c.not_finite[r] = 1;
+        if (!is_finite(normalise(y + uint64_t(r) * ld, x + uint64_t(r) * ld, g, b, width, eps))) c.not_finite[r] = 1;
     });
+  }
+  void norm(float* y, const float* x, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
+    norm_rows(y, x, p_.ld, m_.descriptor.stacks[c.stack].width, c, n, kind, eps);
+  }
+  // Each head of x (count, wide_ld) by itself, before the rotation.
+  void norm_heads(float* x, uint32_t heads, const Chunk& c, const NormTensors& n, const KindDescriptor& k) {
+    for (uint32_t h = 0; h < heads && n.weight; ++h, x += k.head_width) norm_rows(x, x, p_.wide_ld, k.head_width, c, n, k.qk_norm, k.norm_eps);
   }
 
   LinearInput input(const float* x, uint64_t ld, uint32_t cols, uint32_t count) { return {x, ld, cols, count, false}; }
@@ -95,15 +101,18 @@ class Pass {
   }
   void linear(float* y, uint64_t ldy, LinearInput in, const Linear& l) { linear(y, ldy, &in, l, 0, l.weight.panels); }
 
-  // x += what a sub-layer gave (in the rows of `normed`), then the norm after the residual where there is one.
+  // x += what a sub-layer gave (in the rows of `normed`), then the norm after the residual where there is one; with norms on both sides
+  // the second is of what the sub-layer gave.
   void residual(const Chunk& c, const KindDescriptor& k, const NormTensors& after) {
     const uint32_t width = m_.descriptor.stacks[c.stack].width;
     for (uint32_t r = 0; r < c.count; ++r) {
       float* y = normed() + uint64_t(r) * p_.ld;
       if (k.residual_scale != 1) k_.scale(y, y, width, k.residual_scale);
-      k_.add(c.x + uint64_t(r) * p_.ld, y, width);
     }
-    if (after.weight) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
+    const bool both = k.norm_place == kNormBoth;
+    if (both) norm(normed(), normed(), c, after, k.norm, k.norm_eps);
+    for (uint32_t r = 0; r < c.count; ++r) k_.add(c.x + uint64_t(r) * p_.ld, normed() + uint64_t(r) * p_.ld, width);
+    if (after.weight && !both) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
   }
 
   // What a sub-layer reads: norm(x), or x itself where the norm comes after.
@@ -120,10 +129,14 @@ class Pass {
     for (uint32_t r = 0; r < c.count; ++r) rotate_row(&s_, x + uint64_t(r) * p_.wide_ld, heads, kind, c.rows[r].position, r);
   }
 
+  void (*activation(uint32_t which) const)(float*, size_t) {
+    return which == kRelu ? k_.relu : which == kGeluErf ? k_.gelu_erf : which == kGeluTanh ? k_.gelu_tanh : k_.silu;
+  }
+
   // Position-wise feed-forward (section 3.3): out(activation(in(x))), gated or plain.
   void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k) {
     linear(wide(), p_.wide_ld, sublayer_input(c, k, l.ffn_before), l.ffn_in);
-    const auto activate = k.activation == kRelu ? k_.relu : k.activation == kGeluErf ? k_.gelu_erf : k.activation == kGeluTanh ? k_.gelu_tanh : k_.silu;
+    const auto activate = activation(k.activation);
     spread(&s_, c.count, uint64_t(c.count) * k.hidden * 4, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first; r < end; ++r) {
         float* h = wide() + uint64_t(r) * p_.wide_ld;
@@ -144,9 +157,15 @@ class Pass {
     residual(c, k, after);
   }
 
-  static Heads self_heads(const KindDescriptor& k) { return {k.heads, k.kv_heads, k.head_width, k.scale, k.cap}; }
-  static Heads cross_heads(const KindDescriptor& k) {
-    return {k.cross_heads, k.cross_kv_heads, k.cross_head_width, k.cross_scale, k.cap};
+  Heads self_heads(const Chunk& c, const Layer& l, const KindDescriptor& k) const {
+    const KindTables& t = m_.tables(l.kind);
+    const uint32_t distances = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
+    return {k.heads, k.kv_heads, k.head_width, k.scale, k.cap, k.window, c.stack == 0 ? 1u : 0u, k.position, distances,
+            m_.floats(l.relative_keys), m_.floats(l.relative_values), m_.floats(t.bias), m_.floats(t.slopes), m_.floats(l.score)};
+  }
+  Heads cross_heads(const Layer& l, const KindDescriptor& k) const {  // no positions here (rule 1.9)
+    return {k.cross_heads, k.cross_kv_heads, k.cross_head_width, k.cross_scale, k.cap, 0, 1, kRotaryNone, 0, nullptr, nullptr, nullptr, nullptr,
+            m_.floats(l.cross_score)};
   }
 
   // ---- the encoder
@@ -154,9 +173,9 @@ class Pass {
   float* encoder_page(const KindDescriptor& k, uint32_t page) {
     return s_.part<float>(kPartEncoderCache) + page * (k.kv_heads * page_floats(k.head_width));
   }
-  static const float* encoder_keys(const Session& s, const Row&, uint32_t layer, uint32_t page) {
+  static const float* encoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
     const KindDescriptor& k = s.model->kind(s.model->layer(0, layer));
-    return s.part<float>(kPartEncoderCache) + page * (k.kv_heads * page_floats(k.head_width));
+    return s.part<float>(kPartEncoderCache) + (row.page + uint64_t(page)) * (k.kv_heads * page_floats(k.head_width));
   }
   static uint32_t encoder_count(const Session& s, const Row& row) { return s.sequences()[row.sequence].encoded; }
 
@@ -164,19 +183,22 @@ class Pass {
   void encoder_keys_values(const Chunk& c, const Layer& l, const KindDescriptor& k, LinearInput* in) {
     const uint32_t q_panels = static_cast<uint32_t>(panels_of(q_width(k))), kv = lanes(kv_width(k));
     linear(wide(), p_.wide_ld, in, l.qkv, q_panels, l.qkv.weight.panels - q_panels);
+    norm_heads(wide(), k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.kv_heads, l.kind);
     for (uint32_t r = 0; r < c.count; ++r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
-      store_keys_values(encoder_page(k, position / kLanes), position % kLanes, row, row + kv, k.kv_heads, k.head_width);
+      const uint32_t page = c.rows[r].page + position / static_cast<uint32_t>(kLanes);
+      store_keys_values(encoder_page(k, page), position % kLanes, row, row + kv, k.kv_heads, k.head_width);
     }
   }
 
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
   void encoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer, LinearInput in) {
     linear(wide(), p_.wide_ld, &in, l.qkv, 0, static_cast<uint32_t>(panels_of(q_width(k))));
+    norm_heads(wide(), k.heads, c, l.q_norm, k);
     rotate(c, wide(), k.heads, l.kind);
-    attend_and_add(c, self_heads(k), {encoder_keys, encoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
+    attend_and_add(c, self_heads(c, l, k), {encoder_keys, encoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
     feed_forward(c, l, k);
   }
 
@@ -194,6 +216,8 @@ class Pass {
   void decoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer) {
     const uint32_t q = lanes(q_width(k)), kv = lanes(kv_width(k));
     linear(wide(), p_.wide_ld, sublayer_input(c, k, l.attention_before), l.qkv);
+    norm_heads(wide(), k.heads, c, l.q_norm, k);
+    norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
     rotate(c, wide() + q, k.kv_heads, l.kind);
     for (uint32_t r = 0; r < c.count; ++r) {
@@ -202,16 +226,16 @@ class Pass {
       float* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset;
       store_keys_values(page, position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
     }
-    attend_and_add(c, self_heads(k), {decoder_keys, decoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
+    attend_and_add(c, self_heads(c, l, k), {decoder_keys, decoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before), l.cross_q);
-      attend_and_add(c, cross_heads(k), {source_keys, source_count}, layer, l.cross_out, k, l.cross_after, PHASOR_SEE_CROSS_ATTENTION);
+      attend_and_add(c, cross_heads(l, k), {source_keys, source_count}, layer, l.cross_out, k, l.cross_after, PHASOR_SEE_CROSS_ATTENTION);
     }
     feed_forward(c, l, k);
   }
 
   // Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block.
-  void cross_keys_values(const Chunk& c, uint32_t source) {
+  void cross_keys_values(const Chunk& c) {
     LinearInput in = input(c.x, p_.ld, m_.descriptor.stacks[0].width, c.count);
     for (uint32_t i = 0; i < m_.layer_count[1]; ++i) {
       const Layer& l = m_.layer(1, i);
@@ -220,7 +244,7 @@ class Pass {
       for (uint32_t r = 0; r < c.count; ++r) {
         const float* row = wide() + uint64_t(r) * p_.wide_ld;
         const uint32_t position = c.rows[r].position;
-        store_keys_values(s_.cross_page(source, position / kLanes) + l.cross_offset, position % kLanes, row, row + lanes(cross_kv_width(k)),
+        store_keys_values(s_.cross_page(s_.sequences()[c.rows[r].sequence].source, position / kLanes) + l.cross_offset, position % kLanes, row, row + lanes(cross_kv_width(k)),
                           k.cross_kv_heads, k.cross_head_width);
       }
     }
@@ -240,42 +264,69 @@ class Pass {
       show(one, PHASOR_SEE_FINAL, m_.layer_count[1]);
     }
     if (count == 0) return;
-    const uint32_t vocabulary = m_.descriptor.sides[1].vocabulary;
+    logits(input(normed(), p_.ld, d.width, count), first);
+  }
+
+  // Rows of logits or classes from `first` on: output matrix, scale and cap.
+  void logits(LinearInput in, uint32_t first) {
+    const uint32_t width = m_.output.weight.rows, count = in.count;
     float* logits = s_.part<float>(kPartLogits) + uint64_t(first) * p_.logit_ld;
-    linear(logits, p_.logit_ld, input(normed(), p_.ld, d.width, count), m_.output);
+    linear(logits, p_.logit_ld, in, m_.output);
     const OutputDescriptor& o = m_.descriptor.output;
     for (uint32_t r = 0; r < count; ++r) {
       float* row = logits + uint64_t(r) * p_.logit_ld;
-      if (o.scale != 1) k_.scale(row, row, vocabulary, o.scale);
-      if (o.cap != 0) k_.soft_cap(row, vocabulary, o.cap);
+      if (o.scale != 1) k_.scale(row, row, width, o.scale);
+      if (o.cap != 0) k_.soft_cap(row, width, o.cap);
     }
+  }
+
+  // What an encoder's output matrix reads: norm(activation(dense(x))), each step where the head has it.
+  LinearInput head(const Chunk& c) {
+    const OutputDescriptor& o = m_.descriptor.output;
+    const uint32_t width = output_inputs(m_.descriptor);
+    float* y = c.x;
+    uint64_t ld = p_.ld;
+    if (m_.head.weight) {
+      linear(wide(), p_.wide_ld, input(c.x, p_.ld, m_.descriptor.stacks[0].width, c.count), m_.head);
+      y = wide();
+      ld = p_.wide_ld;
+    }
+    for (uint32_t r = 0; r < c.count; ++r) {
+      if (o.head_activation == kHeadTanh) k_.soft_cap(y + r * ld, width, 1.0f);  // 1·tanh(x·1)
+      if (o.head_activation != kHeadNone && o.head_activation != kHeadTanh) activation(o.head_activation)(y + r * ld, width);
+    }
+    if (m_.head_norm.weight) norm_rows(y, y, ld, width, c, m_.head_norm, o.head_norm, o.head_norm_eps);
+    return input(y, ld, width, c.count);
   }
 
   // ---- both stacks
 
-  // Embedding × scale + position, then the embedding's norm.
+  // projection(norm(embedding · scale + segment + position)).
   void embed(const Chunk& c, const phasor_item* items) {
     const StackDescriptor& d = m_.descriptor.stacks[c.stack];
     const Input& in = m_.inputs[c.stack];
-    float* scratch = normed();
+    const uint32_t width = d.embedding_width;
+    float* out = in.projection.weight ? normed() : c.x;
     for (uint32_t r = 0; r < c.count; ++r) {
       const Row& row = c.rows[r];
-      float* x = c.x + uint64_t(r) * p_.ld;
+      float* x = out + uint64_t(r) * p_.ld;
       if (row.id != PHASOR_NONE)
         gather_row(x, m_.at(in.embedding.offset), in.embedding.type, in.embedding.layout, in.embedding.rows, in.embedding.cols, row.id);
       else
-        memcpy(x, items[row.item].embeddings + row.embedding, d.width * sizeof(float));
-      if (d.embedding_scale != 1) k_.scale(x, x, d.width, d.embedding_scale);
+        memcpy(x, items[row.item].embeddings + row.embedding, width * sizeof(float));
+      if (d.embedding_scale != 1) k_.scale(x, x, width, d.embedding_scale);
+      if (in.segments) k_.add(x, m_.floats(in.segments) + uint64_t(row.segment) * width, width);
       if (in.positions) {
-        k_.add(x, m_.floats(in.positions) + uint64_t(row.position) * d.width, d.width);
+        k_.add(x, m_.floats(in.positions) + uint64_t(row.position) * width, width);
       } else if (in.inv_freq && p_.tables == PHASOR_TABLES_WHOLE) {
-        k_.add(x, s_.part<float>(c.stack == 0 ? kPartSourcePositions : kPartTargetPositions) + uint64_t(row.position) * d.width, d.width);
-      } else if (in.inv_freq) {  // the row lies in `normed`, its scratch in `wide`: neither is in use yet
-        sinusoid_row(scratch, wide(), m_, c.stack, row.position);
-        k_.add(x, scratch, d.width);
+        k_.add(x, s_.part<float>(c.stack == 0 ? kPartSourcePositions : kPartTargetPositions) + uint64_t(row.position) * width, width);
+      } else if (in.inv_freq) {  // the row and its scratch lie in `wide`, which is not in use yet
+        sinusoid_row(wide(), wide() + lanes(width), m_, c.stack, row.position);
+        k_.add(x, wide(), width);
       }
     }
-    if (in.norm.weight) norm(c.x, c.x, c, in.norm, d.embedding_norm, d.embedding_norm_eps);
+    if (in.norm.weight) norm_rows(out, out, p_.ld, width, c, in.norm, d.embedding_norm, d.embedding_norm_eps);
+    if (in.projection.weight) linear(c.x, p_.ld, input(out, p_.ld, width, c.count), in.projection);
     show(c, PHASOR_SEE_EMBEDDING, 0);
   }
 
@@ -313,10 +364,6 @@ class Pass {
     for (uint32_t r = 0, end; r < c.count; r = end) {
       end = run_end(c, r);
       const uint32_t most = keys.count(s_, c.rows[end - 1]);
-      for (uint32_t i = r; i < end; ++i)  // keys that a row does not see have no weight
-        for (uint32_t h = 0; h < heads.heads; ++h)
-          for (uint32_t t = keys.count(s_, c.rows[i]); t < most; ++t)
-            s_.part<float>(kPartAttentionWeights)[(uint64_t(h) * p_.chunk + i) * p_.score_ld + t] = 0;
       const phasor_view view{sizeof(phasor_view), what, c.stack == 0 ? kStackEncoder : kStackDecoder, layer, c.rows[r].sequence, c.rows[r].position,
                              end - r, most, heads.heads, 0, p_.score_ld, size_t(p_.chunk) * p_.score_ld, weights + uint64_t(r) * p_.score_ld};
       s_.see.pointer(s_.user.pointer, &view);
@@ -345,24 +392,39 @@ class Pass {
   }
 };
 
-// Rows first … of one source; returns the chunk that holds them.
-Chunk source_chunk(Pass* pass, const phasor_item& item, float* x, uint32_t first) {
-  const uint32_t left = item.count - first, count = left < pass->p_.chunk ? left : pass->p_.chunk;
+// Sources that are encoded together: as many as a chunk holds, or one that is longer.
+struct Group {
+  const phasor_item* items;
+  uint32_t count, tokens;
+  float* x;  // (tokens, ld) one after the other
+};
+
+// Rows first … of a group; returns the chunk that holds them.
+Chunk source_chunk(Pass* pass, const Group& g, uint32_t first) {
+  const uint32_t left = g.tokens - first, count = left < pass->p_.chunk ? left : pass->p_.chunk;
   Row* rows = pass->s_.part<Row>(kPartRows);
-  for (uint32_t r = 0; r < count; ++r)
-    rows[r] = {item.sequence, first + r, item.ids != nullptr ? item.ids[first + r] : PHASOR_NONE, 0,
-               uint64_t(first + r) * pass->m_.descriptor.stacks[0].width, 0, 0};
-  return pass->chunk(0, x + uint64_t(first) * pass->p_.ld, count);
+  uint32_t item = 0, page = 0, position = first;  // only a group of one begins beyond its first row
+  for (uint32_t r = 0; r < count; ++r, ++position) {
+    if (position == g.items[item].count) {
+      page += static_cast<uint32_t>(panels_of(position));
+      position = 0;
+      ++item;
+    }
+    const phasor_item& it = g.items[item];
+    rows[r] = {it.sequence, position, it.ids != nullptr ? it.ids[position] : PHASOR_NONE, 0, uint64_t(position) * pass->m_.descriptor.stacks[0].embedding_width,
+               item, page, it.segments != nullptr ? it.segments[position] : 0, 0};
+  }
+  return pass->chunk(0, g.x + uint64_t(first) * pass->p_.ld, count);
 }
 
-phasor_status run_encoder(Pass* pass, const phasor_item& item, float* x, phasor_error* error) {
+phasor_status run_encoder(Pass* pass, const Group& g, phasor_error* error) {
   const Model& m = pass->m_;
   const uint32_t step = pass->p_.chunk;
   phasor_status status = PHASOR_OK;
   const auto note = [&](phasor_status now) { status = status == PHASOR_OK ? now : status; };
-  for (uint32_t first = 0; first < item.count; first += step) {
-    const Chunk c = source_chunk(pass, item, x, first);
-    pass->embed(c, &item);
+  for (uint32_t first = 0; first < g.tokens; first += step) {
+    const Chunk c = source_chunk(pass, g, first);
+    pass->embed(c, g.items);
     note(pass->finite(c, 0, error));
   }
   for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
@@ -370,22 +432,22 @@ phasor_status run_encoder(Pass* pass, const phasor_item& item, float* x, phasor_
     const Layer& l = m.layer(0, i);
     const KindDescriptor& k = m.kind(l);
     LinearInput in{};
-    for (uint32_t first = 0; first < item.count; first += step) {
-      const Chunk c = source_chunk(pass, item, x, first);
+    for (uint32_t first = 0; first < g.tokens; first += step) {
+      const Chunk c = source_chunk(pass, g, first);
       in = pass->sublayer_input(c, k, l.attention_before);
       pass->encoder_keys_values(c, l, k, &in);
     }
-    for (uint32_t first = 0; first < item.count; first += step) {
-      const Chunk c = source_chunk(pass, item, x, first);
-      if (item.count > step) in = pass->sublayer_input(c, k, l.attention_before);  // a single chunk's input is still there
+    for (uint32_t first = 0; first < g.tokens; first += step) {
+      const Chunk c = source_chunk(pass, g, first);
+      if (g.tokens > step) in = pass->sublayer_input(c, k, l.attention_before);  // a single chunk's input is still there
       pass->encoder_block(c, l, k, i, in);
       note(pass->finite(c, i, error));
       pass->show(c, PHASOR_SEE_RESIDUAL, i);
     }
   }
   const StackDescriptor& d = m.descriptor.stacks[0];
-  for (uint32_t first = 0; first < item.count; first += step) {
-    const Chunk c = source_chunk(pass, item, x, first);
+  for (uint32_t first = 0; first < g.tokens; first += step) {
+    const Chunk c = source_chunk(pass, g, first);
     if (m.final_norms[0].weight) pass->norm(c.x, c.x, c, m.final_norms[0], d.final_norm, d.final_norm_eps);
     note(pass->finite(c, m.layer_count[0], error));
     pass->show(c, PHASOR_SEE_FINAL, m.layer_count[0]);
@@ -393,21 +455,99 @@ phasor_status run_encoder(Pass* pass, const phasor_item& item, float* x, phasor_
   return status;
 }
 
+// Says that no hidden states are kept.
+void forget_hidden(Session* s) {
+  for (uint32_t i = 0; i < s->plan.sequences; ++i) s->sequences()[i].encoded = 0;
+}
+
+// The pooled vector (D) of hidden states (rows, ld).
+void pool(const Pass& pass, float* y, const float* hidden, uint32_t rows, uint32_t pooling) {
+  const uint64_t ld = pass.p_.ld;
+  const uint32_t width = pass.m_.descriptor.stacks[0].width;
+  if (pooling != kPoolMean) {
+    memcpy(y, hidden + (pooling == kPoolLast ? rows - 1 : 0) * ld, width * sizeof(float));
+    return;
+  }
+  memset(y, 0, width * sizeof(float));
+  for (uint32_t r = 0; r < rows; ++r) pass.k_.add(y, hidden + r * ld, width);
+  pass.k_.scale(y, y, width, 1.0f / static_cast<float>(rows));
+}
+
+// Rows first … first + count − 1 of a sequence's hidden states, or its pooled vector, at the start of `normed`.
+Chunk output_chunk(Pass* pass, uint32_t sequence, uint32_t pooling, uint32_t first, uint32_t count) {
+  const Sequence& q = pass->s_.sequences()[sequence];
+  const float* hidden = pass->s_.part<float>(kPartEncoder) + uint64_t(q.hidden) * pass->p_.ld;
+  if (pooling != kPoolNone)
+    pool(*pass, pass->normed(), hidden, q.encoded, pooling);
+  else
+    memcpy(pass->normed(), hidden + first * uint64_t(pass->p_.ld), count * uint64_t(pass->p_.ld) * sizeof(float));
+  Row* rows = pass->s_.part<Row>(kPartRows);
+  for (uint32_t r = 0; r < count; ++r) rows[r] = {sequence, first + r, PHASOR_NONE, 0, 0, 0, 0, 0, 0};
+  return pass->chunk(0, pass->normed(), count);
+}
+
 }  // namespace
 
-phasor_status encode_source(Session* s, const phasor_item& item, phasor_error* error) noexcept {
+phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
   Pass pass(s);
+  const Plan& p = s->plan;
   const bool crossing = s->model->descriptor.stack == kEncoderDecoder;
-  if (crossing)
-    for (uint32_t i = 0; i < s->plan.sequences; ++i) s->sequences()[i].encoded = 0;  // one slot of hidden states
-  s->sequences()[item.sequence].encoded = item.count;
-  float* x = s->part<float>(kPartEncoder) + (crossing ? 0 : uint64_t(item.sequence) * s->plan.source * s->plan.ld);
-  const phasor_status status = run_encoder(&pass, item, x, error);
-  if (status == PHASOR_STOPPED || !crossing) return status;
-  const uint32_t source = sequence_new_source(s, item.sequence, item.count);
-  for (uint32_t first = 0; first < item.count; first += s->plan.chunk)
-    pass.cross_keys_values(source_chunk(&pass, item, x, first), source);
+  phasor_status status = PHASOR_OK;
+  forget_hidden(s);
+  uint32_t hidden = 0;
+  for (uint32_t first = 0, end; first < count; first = end) {
+    if (crossing) {  // the hidden states of one group at a time
+      forget_hidden(s);
+      hidden = 0;
+    }
+    Group g{items + first, 0, 0, s->part<float>(kPartEncoder) + uint64_t(hidden) * p.ld};
+    for (end = first; end < count && (end == first || items[end].count <= p.chunk - g.tokens); ++end) {
+      s->sequences()[items[end].sequence].encoded = items[end].count;
+      s->sequences()[items[end].sequence].hidden = hidden;
+      hidden += items[end].count;
+      g.tokens += items[end].count;
+      ++g.count;
+      if (g.tokens > p.chunk) {
+        ++end;
+        break;
+      }
+    }
+    const phasor_status now = run_encoder(&pass, g, status == PHASOR_OK ? error : nullptr);
+    if (now == PHASOR_STOPPED) {
+      forget_hidden(s);
+      return now;
+    }
+    status = status == PHASOR_OK ? now : status;
+    if (!crossing) continue;
+    for (uint32_t i = 0; i < g.count; ++i) sequence_new_source(s, g.items[i].sequence, g.items[i].count);
+    for (uint32_t row = 0; row < g.tokens; row += p.chunk) pass.cross_keys_values(source_chunk(&pass, g, row));
+  }
   return status;
+}
+
+phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept {
+  Pass pass(s);
+  const OutputDescriptor& o = s->model->descriptor.output;
+  s->logits = 0;
+  for (uint32_t done = 0; done < count;) {
+    const uint32_t left = count - done, n = left < s->plan.chunk ? left : s->plan.chunk;
+    const Chunk c = output_chunk(&pass, sequence, o.pooling, first + done, n);
+    pass.logits(pass.head(c), done);
+    const phasor_status status = pass.finite(c, s->model->layer_count[0], error);
+    if (status != PHASOR_OK) return status;
+    done += n;
+  }
+  s->logits = count;
+  return PHASOR_OK;
+}
+
+phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool normalise, float* out, uint32_t dim, phasor_error* error) noexcept {
+  Pass pass(s);
+  const Chunk c = output_chunk(&pass, sequence, pooling, 0, 1);
+  const LinearInput y = s->model->descriptor.output.output == kOutputPooled ? pass.head(c) : pass.input(c.x, s->plan.ld, 0, 1);
+  memcpy(out, y.x, dim * sizeof(float));
+  if (normalise) pass.k_.unit(out, out, dim);
+  return pass.finite(c, s->model->layer_count[0], error);
 }
 
 phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
@@ -429,7 +569,7 @@ phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, 
       const bool wanted = it.logits == PHASOR_LOGITS_ALL || (it.logits == PHASOR_LOGITS_LAST && last);
       const uint32_t position = s->sequences()[it.sequence].length + done;
       rows[n] = {it.sequence, position, it.ids != nullptr ? it.ids[done] : PHASOR_NONE, wanted ? ++s->logits : 0,
-                 uint64_t(done) * m.descriptor.stacks[1].width, item, 0};
+                 uint64_t(done) * m.descriptor.stacks[1].embedding_width, item, 0, it.segments != nullptr ? it.segments[done] : 0, 0};
       s->ids(it.sequence)[position] = rows[n].id;
       done = last ? 0 : done + 1;
       item += last ? 1u : 0u;

@@ -5,9 +5,17 @@
 
 namespace phasor {
 
-// Runs the encoder over one item's whole source (Vaswani et al. 2017, section 3.1, left half), and for an encoder-decoder
-// computes the keys and values of cross-attention. The item has been checked.
-[[nodiscard]] phasor_status encode_source(Session* s, const phasor_item& item, phasor_error* error) noexcept;
+// Runs the encoder over each item's whole source (Vaswani et al. 2017, section 3.1, left half), several short ones at a time, and for
+// an encoder-decoder computes the keys and values of cross-attention. The items have been checked.
+[[nodiscard]] phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+
+// Output rows first … first + count − 1 of an encoded sequence (the vocabulary's logits or classes) into kPartLogits; its one row where
+// the output is pooled. The sequence's hidden states are there and the rows fit.
+[[nodiscard]] phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
+
+// The first `dim` values of the sequence's pooled vector, after the head where the model's output is pooled.
+[[nodiscard]] phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool normalise, float* out, uint32_t dim,
+                                      phasor_error* error) noexcept;
 
 // Appends the tokens of all items to their sequences and computes the wanted logits (right half). The items have been checked
 // and their sequences have room.

@@ -11,6 +11,7 @@ uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? U
 uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 uint64_t whole(uint64_t a) { return a > UINT64_MAX - 64 ? UINT64_MAX : round_up(a, 64); }
 uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 1u << 16, kMaxThreads = 256;
 
@@ -19,13 +20,21 @@ phasor_status outside(phasor_error* error, const char* name, uint32_t value, uin
               low, " to ", high);
 }
 
-// The most that the model allows of one stack.
-uint32_t longest(const StackDescriptor& s) { return s.max_positions != 0 ? s.max_positions : kMaxLength; }
+// The most that the model allows of one stack: its own limit, and the reach of its relative tables.
+uint32_t longest(const Model& m, uint32_t stack) {
+  const StackDescriptor& s = m.descriptor.stacks[stack];
+  uint32_t most = s.max_positions != 0 ? s.max_positions : kMaxLength;
+  for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(stack, i));
+    if (bounded(k)) most = smaller(most, k.max_distance);
+  }
+  return most;
+}
 
 phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
   const Descriptor& d = m.descriptor;
   const bool encoder = d.stack != kDecoder, decoder = d.stack != kEncoder;
-  const uint32_t source = encoder ? longest(d.stacks[0]) : 0, target = decoder ? longest(d.stacks[1]) : 0;
+  const uint32_t source = encoder ? longest(m, 0) : 0, target = decoder ? longest(m, 1) : 0;
   if (l.source < (encoder ? 1u : 0u) || l.source > source) return outside(error, "source", l.source, encoder ? 1 : 0, source);
   if (l.target < (decoder ? 1u : 0u) || l.target > target) return outside(error, "target", l.target, decoder ? 1 : 0, target);
   if (l.sequences < 1 || l.sequences > kMaxSequences) return outside(error, "sequences", l.sequences, 1, kMaxSequences);
@@ -53,6 +62,7 @@ void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
     p->wide_ld = larger(p->wide_ld, lanes(k.hidden) * (1 + k.gated));
     p->attention_ld = larger(p->attention_ld, lanes(q_width(k)));
     p->most_heads = larger(p->most_heads, k.heads);
+    if (relative_keys(k)) p->scratch_ld = larger(p->scratch_ld, larger(p->score_ld, lanes(k.head_width)));
     uint32_t inputs = larger(larger(s.width, q_width(k)), k.hidden);
     if (k.cross != 0) {
       p->wide_ld = larger(p->wide_ld, larger(lanes(cross_q_width(k)), 2 * lanes(cross_kv_width(k))));
@@ -66,6 +76,32 @@ void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
     const uint64_t page = k.kv_heads * page_floats(k.head_width);
     if (stack == 0 && page > *encoder_page) *encoder_page = page;
   }
+}
+
+// The same for what stands before the first block and after the last.
+void widen_ends(Plan* p, const Model& m) {
+  const Descriptor& d = m.descriptor;
+  for (const StackDescriptor& s : d.stacks)
+    if (sinusoidal(s)) p->wide_ld = larger(p->wide_ld, 2 * lanes(s.embedding_width));  // a row and its scratch
+  for (uint32_t i = 0; i < 2; ++i)
+    if (quantised(m.inputs[i].projection)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(d.stacks[i].embedding_width)));
+  p->attention_ld = larger(p->attention_ld, lanes(d.output.head_width));  // a pooled vector, when a test vector is replayed
+  if (quantised(m.head)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.head.weight.cols)));
+  if (quantised(m.output)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.output.weight.cols)));
+}
+
+// Rows and pages of the encoder. Sources that fit a chunk together are encoded together; a longer one alone, in several chunks. n sources of
+// c tokens in all take at most (c + 15·n)/16 pages. False when there are more than can be counted.
+bool plan_groups(Plan* p, const Descriptor& d) {
+  if (d.stack == kDecoder) return true;
+  const uint64_t all = times(p->sequences, p->source), together = p->chunk < all ? p->chunk : all;
+  const uint64_t rows = d.stack == kEncoder ? all : together > p->source ? together : p->source;
+  const uint64_t many = (together + 15 * uint64_t(smaller(p->sequences, p->chunk))) / kLanes;
+  const uint64_t most = times(p->sequences, p->source_pages), pages = many > p->source_pages ? many : p->source_pages;
+  if (rows > UINT32_MAX || most > UINT32_MAX) return false;
+  p->encoder_rows = static_cast<uint32_t>(rows);
+  p->encoder_pages = static_cast<uint32_t>(pages < most ? pages : most);
+  return true;
 }
 
 }  // namespace
@@ -89,22 +125,24 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.sequences = l.sequences;
   p.chunk = l.chunk;
   p.threads = l.threads;
-  p.logit_rows = d.stack == kEncoder ? 0 : l.logit_rows;
+  const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
+  p.logit_rows = outputs ? l.logit_rows : 0;
   p.text_bytes = l.text_bytes;
   p.outputs = l.outputs;
   p.tables = l.tables;
-  p.encoder_slots = d.stack == kEncoder ? l.sequences : d.stack == kEncoderDecoder ? 1 : 0;
   p.source_pages = static_cast<uint32_t>(panels_of(l.source));
   p.target_pages = static_cast<uint32_t>(panels_of(l.target));
   p.most_pages = larger(p.source_pages, p.target_pages);
   p.score_ld = p.most_pages * static_cast<uint32_t>(kLanes);
-  p.ld = lanes(larger(d.stacks[0].width, d.stacks[1].width));
-  p.wide_ld = p.ld;  // the scratch of a row of positions lies here too
+  for (const StackDescriptor& s : d.stacks) p.ld = larger(p.ld, lanes(larger(s.width, s.embedding_width)));
+  p.ld = larger(p.ld, lanes(d.output.head_width));
+  p.wide_ld = p.ld;  // the scratch of a row of positions, an embedding that is projected and a head lie here too
   uint64_t encoder_page = 0;
   widen(&p, m, 0, &encoder_page);
   widen(&p, m, 1, &encoder_page);
-  if (quantised(m.output)) p.groups = larger(p.groups, static_cast<uint32_t>(groups_of(d.stacks[1].width)));
-  p.logit_ld = d.stack == kEncoder ? 0 : lanes(d.sides[1].vocabulary);
+  widen_ends(&p, m);
+  p.logit_ld = outputs ? lanes(output_width(d)) : 0;
+  if (!plan_groups(&p, d)) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.source, " source positions");
   const uint64_t pages = times(p.sequences, p.target_pages);
   if (pages > UINT32_MAX) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target, " positions");
   p.pages = static_cast<uint32_t>(pages);
@@ -116,12 +154,12 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartPageTables] = times(pages, 2 * sizeof(uint32_t));
   b[kPartIds] = times(times(p.sequences, p.target), sizeof(uint32_t));
   if (l.tables == PHASOR_TABLES_WHOLE) {
-    b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, d.stacks[0].width), f) : 0;
-    b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, d.stacks[1].width), f) : 0;
+    b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, d.stacks[0].embedding_width), f) : 0;
+    b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, d.stacks[1].embedding_width), f) : 0;
   }
   b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
-  b[kPartEncoder] = times(times(times(p.encoder_slots, p.source), p.ld), f);
-  b[kPartEncoderCache] = times(times(p.source_pages, encoder_page), f);
+  b[kPartEncoder] = times(times(p.encoder_rows, p.ld), f);
+  b[kPartEncoderCache] = times(times(p.encoder_pages, encoder_page), f);
   b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_floats), f);
   b[kPartCache] = times(times(pages, m.cache_floats), f);
   b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
@@ -129,7 +167,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartWide] = times(times(rows, p.wide_ld), f);
   b[kPartAttention] = times(times(rows, p.attention_ld), f);
   b[kPartQuantised] = times(times(rows, p.groups), kGroup + sizeof(float) + sizeof(int32_t));
-  b[kPartScores] = times(times(times(p.threads, kTile), p.score_ld), f);
+  b[kPartScores] = times(times(p.threads, uint64_t(kTile) * p.score_ld + p.scratch_ld), f);
   b[kPartPointers] = times(times(p.threads, 2 * uint64_t(p.most_pages)), 8);
   b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + sizeof(uint32_t));
   if ((l.outputs & PHASOR_WANT_ATTENTION) != 0) b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);

@@ -16,8 +16,8 @@ enum Part : uint32_t {
   kPartSourcePositions,  // (source, D) sinusoids
   kPartTargetPositions,  // (target, D)
   kPartRotary,           // (kinds, longest) cosines and sines; or (chunk, widest) when rows are computed as needed
-  kPartEncoder,          // (encoder_slots, source, ld) residual, at the end the output
-  kPartEncoderCache,     // (source_pages, kv heads) pages of the layer at hand
+  kPartEncoder,          // (encoder_rows, ld) residual, at the end the output
+  kPartEncoderCache,     // (encoder_pages, kv heads) pages of the layer at hand
   kPartCrossCache,       // (sequences, source_pages) pages of all decoder layers
   kPartCache,            // (pages) pages of all decoder layers
   kPartResidual,         // (chunk, ld)
@@ -25,7 +25,7 @@ enum Part : uint32_t {
   kPartWide,             // (chunk, wide_ld) q,k,v; feed-forward
   kPartAttention,        // (chunk, attention_ld) heads, side by side
   kPartQuantised,        // (chunk) rows of int8, their scales and sums
-  kPartScores,           // (threads, kTile, score_ld)
+  kPartScores,           // (threads) kTile rows of score_ld, then scratch_ld
   kPartPointers,         // (threads, 2, most pages) of keys and of values
   kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
   kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted
@@ -40,10 +40,11 @@ struct alignas(8) Plan {
   uint64_t offset[kPartCount], bytes[kPartCount];
   uint64_t total;
   uint32_t source, target, sequences, chunk, threads, logit_rows, text_bytes, outputs, tables;
-  uint32_t encoder_slots;   // hidden states that are kept: one a sequence for an encoder, one for an encoder-decoder
+  uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
+  uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together
   uint32_t source_pages, target_pages, pages;
   uint32_t ld;              // floats of a row of residuals: the wider stack's width in whole lanes
-  uint32_t wide_ld, attention_ld, score_ld, logit_ld, most_pages, most_heads;
+  uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
   uint32_t groups;          // groups of 32 of the widest linear input, 0 when no matrix is quantised
 };
 

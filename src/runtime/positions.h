@@ -5,7 +5,7 @@
 
 namespace phasor {
 
-// row (D) of `position`; scratch has D floats. The same bits as a row of the table that is filled at open.
+// row (E) of `position`; scratch has E floats. The same bits as a row of the table that is filled at open.
 void sinusoid_row(float* row, float* scratch, const Model& model, uint32_t stack, uint32_t position) noexcept;
 
 // Floats of the rotary part for kinds 0 … kinds−1: where the table of kind `kinds` begins.

@@ -5,13 +5,13 @@
 namespace phasor {
 namespace {
 
-// Fills the tables of sinusoids for the requested lengths; the rows of normed activations serve as scratch.
+// Fills the tables of sinusoids for the requested lengths; a wide row serves as scratch.
 void fill_positions(Session* s, uint32_t stack) {
   const Model& m = *s->model.pointer;
-  const uint32_t width = m.descriptor.stacks[stack].width, length = stack == 0 ? s->plan.source : s->plan.target;
+  const uint32_t width = m.descriptor.stacks[stack].embedding_width, length = stack == 0 ? s->plan.source : s->plan.target;
   float* table = s->part<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions);
   if (!m.inputs[stack].inv_freq || s->plan.tables != PHASOR_TABLES_WHOLE) return;
-  for (uint32_t i = 0; i < length; ++i) sinusoid_row(table + uint64_t(i) * width, s->part<float>(kPartNormed), m, stack, i);
+  for (uint32_t i = 0; i < length; ++i) sinusoid_row(table + uint64_t(i) * width, s->part<float>(kPartWide), m, stack, i);
 }
 
 void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
@@ -54,7 +54,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   s->user.set(nullptr);
   s->plan = plan;
   for (uint32_t i = 0; i < plan.sequences; ++i) {
-    s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0};
+    s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
     s->sources()[i] = {0, 0};
   }
   memset(s->part<unsigned char>(kPartPageTables), 0, static_cast<size_t>(plan.bytes[kPartPageTables]));
@@ -77,7 +77,7 @@ void sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept 
 void sequence_clear(Session* s, uint32_t sequence) noexcept {
   sequence_truncate(s, sequence, 0);
   release_source(s, sequence);
-  s->sequences()[sequence] = {0, PHASOR_OK, PHASOR_NONE, 0};
+  s->sequences()[sequence] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
 }
 
 void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
@@ -90,7 +90,7 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
   }
   if (q.length != 0) memcpy(s->ids(to), s->ids(from), q.length * sizeof(uint32_t));
   if (q.source != PHASOR_NONE) ++s->sources()[q.source].references;
-  s->sequences()[to] = {q.length, q.status, q.source, 0};
+  s->sequences()[to] = {q.length, q.status, q.source, 0, 0};
 }
 
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {

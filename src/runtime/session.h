@@ -9,6 +9,7 @@ struct Sequence {
   uint32_t status;   // a phasor_status: PHASOR_NOT_FINITE until it is cleared
   uint32_t source;   // its Source, or PHASOR_NONE
   uint32_t encoded;  // rows of hidden states in kPartEncoder, 0 when they are gone
+  uint32_t hidden;   // the first of them
 };
 
 // Keys and values of one encoded source; sequences that were forked share it.
@@ -22,7 +23,10 @@ struct Row {
   uint32_t id;        // PHASOR_NONE: an embedding was given
   uint32_t logits;    // row of logits + 1; 0 when none are wanted
   uint64_t embedding; // floats from the item's embeddings
-  uint32_t item, reserved;
+  uint32_t item;
+  uint32_t page;      // encoder: the sequence's first page in kPartEncoderCache
+  uint32_t segment;
+  uint32_t reserved;
 };
 
 // Up to kTile rows, one after the other in the same sequence.

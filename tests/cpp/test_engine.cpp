@@ -22,7 +22,7 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
   phasor_error error = PHASOR_ERROR_INIT;
   if (v.source_count != 0) {
-    phasor_item item{sizeof(phasor_item), 0, v.source_count, PHASOR_LOGITS_NONE, v.source, nullptr};
+    phasor_item item{sizeof(phasor_item), 0, v.source_count, PHASOR_LOGITS_NONE, v.source, nullptr, nullptr, nullptr};
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   }
   phasor_side side{};
@@ -38,7 +38,7 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   uint64_t hash = kFnvStart;
   for (uint32_t done = 0; done < v.target_count;) {
     const uint32_t count = std::min(step, v.target_count - done);
-    phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, v.target + done, nullptr};
+    phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, v.target + done, nullptr, nullptr, nullptr};
     REQUIRE(phasor_step(e.session, &item, 1, &error) == PHASOR_OK);
     for (uint32_t r = 0; r < count; ++r) hash = fnv1a(hash, phasor_logits(e.session, r), side.vocabulary * sizeof(float));
     CHECK(phasor_logits(e.session, count) == nullptr);
@@ -66,14 +66,14 @@ void give_source(const Engine& e, uint32_t sequence, uint32_t length) {
   if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
   std::vector<uint32_t> ids(length);
   for (uint32_t i = 0; i < length; ++i) ids[i] = 3 + (i * 7 + sequence) % 40;
-  phasor_item item{sizeof(phasor_item), sequence, length, PHASOR_LOGITS_NONE, ids.data(), nullptr};
+  phasor_item item{sizeof(phasor_item), sequence, length, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
 }
 
 // One step; the hash of the last token's logits.
 uint64_t step_hash(const Engine& e, uint32_t sequence, const std::vector<uint32_t>& ids) {
-  phasor_item item{sizeof(phasor_item), sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_LAST, ids.data(), nullptr};
+  phasor_item item{sizeof(phasor_item), sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_LAST, ids.data(), nullptr, nullptr, nullptr};
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_step(e.session, &item, 1, &error);
   CAPTURE(error.text);
@@ -168,7 +168,7 @@ TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model 
           CHECK(error.found == need - 1);
           REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr, &error) == PHASOR_OK);
           const std::vector<uint32_t> ids(length, 3);
-          phasor_item item{sizeof(phasor_item), 1, length, PHASOR_LOGITS_LAST, ids.data(), nullptr};
+          phasor_item item{sizeof(phasor_item), 1, length, PHASOR_LOGITS_LAST, ids.data(), nullptr, nullptr, nullptr};
           if (limits.source != 0) CHECK(phasor_encode(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target != 0) CHECK(phasor_step(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target == 0) continue;
@@ -205,7 +205,7 @@ TEST_CASE("promise 1: no allocation between open and close") {
     phasor_error error = PHASOR_ERROR_INIT;
     HeapCounter heap;
     phasor_status status = PHASOR_OK;
-    phasor_item item{sizeof(phasor_item), 0, 9, PHASOR_LOGITS_NONE, source.data(), nullptr};
+    phasor_item item{sizeof(phasor_item), 0, 9, PHASOR_LOGITS_NONE, source.data(), nullptr, nullptr, nullptr};
     if (limits.source != 0) status = phasor_encode(e.session, &item, 1, &error);
     if (status == PHASOR_OK) status = phasor_generate(e.session, 0, prompt.data(), 1, out.data(), 30, nullptr, &result, &error);
     if (status == PHASOR_OK) status = phasor_sequence_fork(e.session, 1, 0);
@@ -232,7 +232,7 @@ TEST_CASE("contract 3.3: several sequences in one step give what each gives alon
       expected[q] = step_hash(alone, q, ids[q]);
     }
     phasor_item items[3];
-    for (uint32_t q = 0; q < 3; ++q) items[q] = {sizeof(phasor_item), q, static_cast<uint32_t>(ids[q].size()), PHASOR_LOGITS_LAST, ids[q].data(), nullptr};
+    for (uint32_t q = 0; q < 3; ++q) items[q] = {sizeof(phasor_item), q, static_cast<uint32_t>(ids[q].size()), PHASOR_LOGITS_LAST, ids[q].data(), nullptr, nullptr, nullptr};
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_step(together.session, items, 3, &error) == PHASOR_OK);
     phasor_side side{};
@@ -271,7 +271,7 @@ TEST_CASE("contract 3.3: truncate, fork and clear") {
     REQUIRE(phasor_sequence_clear(e.session, 1) == PHASOR_OK);
     CHECK(phasor_sequence_length(e.session, 1) == 0);
     if (limits.source != 0) {
-      phasor_item item{sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, b.data(), nullptr};
+      phasor_item item{sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, b.data(), nullptr, nullptr, nullptr};
       phasor_error error = PHASOR_ERROR_INIT;
       CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);  // its source went too
     }
@@ -397,18 +397,18 @@ TEST_CASE("contract 3.5: bad input is a status with one line, and changes nothin
   const uint32_t good[3] = {1, 2, 3}, bad[3] = {1, side.vocabulary, 3};
   phasor_error error = PHASOR_ERROR_INIT;
   const auto step = [&](phasor_item item) { return phasor_step(e.session, &item, 1, &error); };
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr}) == PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
   CHECK(error.found == side.vocabulary);
-  CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr}) == PHASOR_BAD_INPUT);  // three rows, room for two
-  phasor_item twice[2] = {{sizeof(phasor_item), 1, 1, 0, good, nullptr}, {sizeof(phasor_item), 1, 1, 0, good, nullptr}};
+  CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);  // three rows, room for two
+  phasor_item twice[2] = {{sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr}, {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr}};
   CHECK(phasor_step(e.session, twice, 2, &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_sequence_length(e.session, 0) == 0);
   CHECK(phasor_sequence_length(e.session, 1) == 0);
   CHECK(phasor_logits(e.session, 0) == nullptr);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr}) == PHASOR_OK);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_OK);
 }
 
 TEST_CASE("contract 1.14: a value that is not finite fails its sequence only, and names the layer") {
@@ -428,14 +428,14 @@ TEST_CASE("contract 1.14: a value that is not finite fails its sequence only, an
     std::vector<float> embedding(side.width, 0.5f);
     embedding[3] = std::numeric_limits<float>::quiet_NaN();
     const uint32_t id = 4;
-    phasor_item items[2] = {{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data()}, {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr}};
+    phasor_item items[2] = {{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data(), nullptr, nullptr}, {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr}};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
     CHECK(error.layer == 0);
     CHECK(phasor_sequence_status(e.session, 0) == PHASOR_NOT_FINITE);
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
     CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 1), side.vocabulary * 4) == step_hash(reference, 1, {4}));
-    items[0] = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr};
+    items[0] = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr};
     CHECK(phasor_step(e.session, items, 1, &error) == PHASOR_NOT_FINITE);  // until it is cleared
     phasor_sequence_clear(e.session, 0);
     give_source(e, 0, 5);
@@ -563,7 +563,7 @@ TEST_CASE("contract 3.7: an observer sees every block, and attention weights tha
     callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     const uint32_t more[20] = {1};
-    phasor_item item{sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr};
+    phasor_item item{sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr, nullptr, nullptr};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_STOPPED);
     CHECK(phasor_sequence_length(e.session, 0) == 7);

@@ -46,7 +46,7 @@ phasor_status try_everything(const Block& file, phasor_error* error) {
   phasor_session* session = nullptr;
   if (phasor_session_open(&session, arena.data(), need, model, &limits, nullptr, error) != PHASOR_OK) return PHASOR_OK;
   const uint32_t ids[2] = {0, 0};
-  phasor_item item{sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr};
+  phasor_item item{sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr};
   phasor_status ignored = PHASOR_OK;
   if (phasor_model_stack(model) != PHASOR_DECODER) ignored = phasor_encode(session, &item, 1, error);
   if (phasor_model_stack(model) != PHASOR_ENCODER) ignored = phasor_step(session, &item, 1, error);

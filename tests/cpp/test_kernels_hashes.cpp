@@ -130,6 +130,23 @@ void hash_level(const Kernels& k, bool print) {
   Array<float> table(32 * 8);
   for (size_t p = 0; p < 8; ++p) sincos_row(table + 32 * p, table + 32 * p + 16, 16, frequency, p * p * p * p * p * 7);
   check("sincos_row", table, table.size());
+
+  // Position terms, after all else so that their numbers do not move the others'.
+  Array<float> distances = floats(random, width * 100), terms(70), rows_of = floats(random, 11 * width);
+  k.table_scores(terms, queries, distances, 100, 70, width);
+  check("table_scores", terms, 70);
+  k.key_table_scores(terms, nullptr, page, 5, 71, distances, 100, width);
+  check("key_table_scores", terms, 66);
+  k.key_table_scores(terms, queries, page, 5, 71, distances, 100, width);
+  check("key_table_scores, three-way", terms, 66);
+  k.additive_scores(s, queries, rows_of, page, pages, width);
+  check("additive_scores", s, pages * kLanes);
+  k.distance_bias(s, 5, 71, 33, 0.0625f);
+  check("distance_bias", s, pages * kLanes);
+  k.mix_table(out, s, rows_of, width, 11, width);
+  check("mix_table", out, width);
+  k.unit(out, rows_of, width);
+  check("unit", out, width);
 }
 
 }  // namespace
