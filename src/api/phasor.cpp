@@ -218,7 +218,7 @@ phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor
           ids_at(*model, s->end),
           ids_at(*model, s->prefix),
           ids_at(*model, s->suffix),
-          stack.max_positions,
+          longest_sequence(*model, side - 1),
           stack.width,
           model->layer_count[side - 1]};
   return PHASOR_OK;
@@ -290,7 +290,7 @@ phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint
   const uint32_t wanted[2] = {source, target};
   uint32_t lengths[2] = {0, 0};
   for (uint32_t i = 0; i < 2; ++i)
-    if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : d.stacks[i].max_positions != 0 ? d.stacks[i].max_positions : 256;
+    if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : longest_sequence(*model, i) != 0 ? longest_sequence(*model, i) : 256;
   limits->source = lengths[0];
   limits->target = lengths[1];
   limits->sequences = 1;

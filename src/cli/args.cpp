@@ -9,7 +9,8 @@
 namespace cli {
 namespace {
 
-constexpr uint32_t kForward = kRun | kVerify | kScore | kBench;
+constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
+constexpr uint32_t kForward = kRun | kVerify | kScore | kBench | kEncoders;
 constexpr uint32_t kAll = kForward | kTokenize | kInspect;
 constexpr uint32_t kMost = 1u << 24;
 
@@ -40,26 +41,38 @@ constexpr Flag ids(const char* name, uint32_t commands, Ids Options::*member, co
 }
 
 constexpr Flag kFlags[] = {
-    ids("--ids", kRun | kTokenize | kScore | kBench, &Options::ids, "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"),
+    ids("--ids", kRun | kTokenize | kScore | kBench | kEncoders, &Options::ids, "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"),
     on("--print-ids", kRun | kTokenize, &Options::print_ids, "the output's token ids, separated by commas, in place of text"),
     on("--decode", kTokenize, &Options::decode, "ids to text: the lists of ids are the input"),
     text("--target", "TEXT", kScore, &Options::target, "encoder-decoder: the target that is scored; its end token is added"),
     ids("--target-ids", kScore, &Options::target_ids, "the same as token ids, as given"),
+    ids("--segments", kEncoders, &Options::segments, "the segment (token type) of each of --ids"),
+    on("--pair", kTokenize | kClassify | kFill | kEmbed, &Options::pair, "each text is two, with a tab between them"),
+    on("--truncate", kEncoders, &Options::truncate, "cuts a text that is too long for --source (else it is an error)"),
+    text("--pooling", "HOW", kEmbed, &Options::pooling, "mean, first or last (as the file says)"),
+    on("--normalise", kEmbed, &Options::normalise, "vectors of length 1 (as the file says)"),
+    on("--no-normalise", kEmbed, &Options::no_normalise, "vectors as they are"),
+    number("--dim", kEmbed, &Options::dim, 1, 65536, "only the first N values (Matryoshka), then normalised"),
+    text("--prompt", "NAME", kEmbed, &Options::prompt, "the file's prefix of that name before each text (its first one)"),
+    text("--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"),
+    text("--npy", "FILE.npy", kEmbed, &Options::npy, "the vectors as one array, (texts, values), in place of text"),
+    number("--batch", kEncoders, &Options::batch, 1, 4096, "texts that are encoded together (32; 1 from a terminal)"),
+    number("--top", kFill | kClassify, &Options::top, 1, 1u << 20, "only the N best (fill: 5; classify: all)"),
     number("-n", kRun | kBench, &Options::n, 1, kMost, "at most N new tokens (run: as many as the context holds; bench: 32)"),
     text("--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"),
     ids("--prefix-ids", kRun, &Options::prefix_ids, "the output begins with these token ids"),
     number("--context", kRun | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
-    number("--source", kRun | kInspect | kScore | kBench, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
+    number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
     number("--threads", kForward | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
-    on("--check", kRun | kScore | kBench, &Options::check, "first read the whole file: checksums and finite weights"),
-    text("--logits", "FILE.npy", kRun, &Options::logits, "logits of each position, (positions, vocabulary)"),
-    text("--hidden", "FILE.npy", kRun, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
+    on("--check", kRun | kScore | kBench | kEncoders, &Options::check, "first read the whole file: checksums and finite weights"),
+    text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits, "logits of each position, (positions, vocabulary)"),
+    text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
     text("--hidden-decoder", "FILE.npy", kRun, &Options::hidden_decoder, "the same of an encoder-decoder's decoder"),
-    text("--attention", "FILE.npy", kRun, &Options::attention, "attention, (layers, heads, target, source): cross, or a lone decoder's own"),
+    text("--attention", "FILE.npy", kRun | kEncoders, &Options::attention, "attention, (layers, heads, queries, keys): cross, or a lone stack's own"),
     number("--reps", kBench, &Options::reps, 1, 10000, "repetitions, of which the median counts (5)"),
-    on("--json", kRun | kInspect | kVerify | kScore | kBench, &Options::json, "results and figures as JSON"),
-    on("--quiet", kRun | kVerify | kBench, &Options::quiet, "no figures on standard error; verify: only the verdict"),
+    on("--json", kRun | kInspect | kVerify | kScore | kBench | kEncoders, &Options::json, "results and figures as JSON"),
+    on("--quiet", kRun | kVerify | kBench | kEncoders, &Options::quiet, "no figures on standard error; verify: only the verdict"),
     on("--help", kAll, &Options::help, "this text"),
 };
 

@@ -6,7 +6,7 @@
 
 namespace cli {
 
-enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32 };
+enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256 };
 
 struct Ids {
   bool given = false;
@@ -17,7 +17,7 @@ struct Ids {
 struct Options {
   const char* model = nullptr;
   std::vector<const char*> texts;
-  Ids ids, prefix_ids, target_ids;
+  Ids ids, prefix_ids, target_ids, segments;
   const char* prefix = nullptr;
   const char* target = nullptr;
   const char* isa = nullptr;
@@ -25,12 +25,20 @@ struct Options {
   const char* hidden = nullptr;
   const char* hidden_decoder = nullptr;
   const char* attention = nullptr;
+  const char* pooling = nullptr;
+  const char* prompt = nullptr;
+  const char* prompt_text = nullptr;
+  const char* npy = nullptr;
   uint32_t n = 0;        // 0: as many as the context holds
   uint32_t context = 0;  // 0: the default
   uint32_t source = 0;   // 0: the default
   uint32_t threads = 1;
   uint32_t reps = 5;
+  uint32_t dim = 0;    // 0: all
+  uint32_t batch = 0;  // 0: the default
+  uint32_t top = 0;    // 0: all, or 5
   bool print_ids = false, decode = false, check = false, json = false, quiet = false;
+  bool pair = false, truncate = false, normalise = false, no_normalise = false;
   bool help = false;
 };
 

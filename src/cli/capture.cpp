@@ -29,7 +29,7 @@ void Capture::keep_rows(const phasor_view& v) {
 }
 
 void Capture::keep_attention(const phasor_view& v) {
-  if (v.what != attention_kind_ || v.stack != kDecoderStack || weights_.empty()) return;
+  if (v.what != attention_kind_ || v.stack != attention_stack_ || weights_.empty()) return;
   std::vector<float>& layer = weights_[v.layer];
   if (v.heads > heads_) heads_ = v.heads;
   layer.resize(size_t(v.heads) * queries_ * keys_);
@@ -46,6 +46,7 @@ bool Capture::replay(Engine& e, const std::vector<uint32_t>& source, const std::
   };
   if (hidden_.is_open() && !lone_decoder) prepare(&encoder_, e.source, source_rows);
   if (hidden_decoder_.is_open() || (hidden_.is_open() && lone_decoder)) prepare(&decoder_, e.target, rows);
+  attention_stack_ = kDecoderStack;
   attention_kind_ = lone_decoder ? PHASOR_SEE_SELF_ATTENTION : PHASOR_SEE_CROSS_ATTENTION;
   queries_ = rows;
   keys_ = lone_decoder ? rows : source_rows;
@@ -65,13 +66,32 @@ bool Capture::replay(Engine& e, const std::vector<uint32_t>& source, const std::
     if (status == PHASOR_OK && logits_.is_open() && !logits_.append(phasor_logits(e.session, 0), e.target.vocabulary)) return false;
   }
   phasor_session_callbacks(e.session, nullptr);
-  return status == PHASOR_OK ? write_all(e, rows) : e.fail(error);
+  return status == PHASOR_OK ? write_logits(rows, e.target.vocabulary) && write_all(e) : e.fail(error);
+}
+
+bool Capture::replay_encoder(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint32_t>& segments, const phasor_output& shape) {
+  const uint32_t count = static_cast<uint32_t>(source.size()), rows = shape.pooling != 0 ? 1 : count;
+  if (hidden_.is_open()) encoder_ = {e.source.layers, count, e.source.width, std::vector<float>((size_t(e.source.layers) + 2) * count * e.source.width)};
+  attention_kind_ = PHASOR_SEE_SELF_ATTENTION;
+  attention_stack_ = kEncoderStack;
+  queries_ = keys_ = count;
+  if (attention_.is_open()) weights_.resize(e.source.layers);
+  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), &see, nullptr, this};
+  phasor_session_callbacks(e.session, &callbacks);
+  phasor_error error = PHASOR_ERROR_INIT;
+  const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_NONE, source.data(), nullptr, segments.empty() ? nullptr : segments.data(), nullptr};
+  phasor_status status = phasor_encode(e.session, &item, 1, &error);
+  phasor_session_callbacks(e.session, nullptr);
+  for (uint32_t r = 0; r < rows && logits_.is_open() && status == PHASOR_OK; ++r) {
+    status = phasor_encoder_output(e.session, 0, r, 1, &error);
+    if (status == PHASOR_OK && !logits_.append(phasor_logits(e.session, 0), shape.width)) return false;
+  }
+  return status == PHASOR_OK ? write_logits(rows, shape.width) && write_all(e) : e.fail(error);
 }
 
 bool Capture::write(NpyWriter& file, const Stack& s) { return file.append(s.values.data(), s.values.size()) && file.commit({s.layers + 2, s.rows, s.width}); }
 
-bool Capture::write_all(const Engine& e, uint32_t rows) {
-  if (logits_.is_open() && !logits_.commit({rows, e.target.vocabulary})) return false;
+bool Capture::write_all(const Engine& e) {
   if (hidden_.is_open() && !write(hidden_, e.stack == PHASOR_DECODER ? decoder_ : encoder_)) return false;
   if (hidden_decoder_.is_open() && !write(hidden_decoder_, decoder_)) return false;
   if (!attention_.is_open()) return true;

@@ -16,6 +16,8 @@ class Capture {
 
   // source: ids of the encoder (empty for a decoder). target: what the decoder reads, from its start token or the prompt's first.
   bool replay(Engine& engine, const std::vector<uint32_t>& source, const std::vector<uint32_t>& target);
+  // An encoder's. `output` has the rows for --logits.
+  bool replay_encoder(Engine& engine, const std::vector<uint32_t>& source, const std::vector<uint32_t>& segments, const phasor_output& output);
 
  private:
   struct Stack {
@@ -26,11 +28,12 @@ class Capture {
   void keep_rows(const phasor_view& view);
   void keep_attention(const phasor_view& view);
   bool write(NpyWriter& file, const Stack& stack);
-  bool write_all(const Engine& engine, uint32_t rows);
+  bool write_logits(uint32_t rows, uint32_t width) { return !logits_.is_open() || logits_.commit({rows, width}); }
+  bool write_all(const Engine& engine);
 
   NpyWriter logits_, hidden_, hidden_decoder_, attention_;
   Stack encoder_, decoder_;
-  uint32_t attention_kind_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;
+  uint32_t attention_kind_ = 0, attention_stack_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;
   std::vector<std::vector<float>> weights_;  // per layer (heads, queries, keys)
 };
 

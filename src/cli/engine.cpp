@@ -89,6 +89,27 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
   return side.max_positions == 0 || wanted <= side.max_positions ? wanted : limit;
 }
 
+bool pair_ids(const Engine& e, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
+              std::string* why) {
+  const size_t tab = texts.find('\t'), after = tab + 1;
+  if (tab == std::string::npos || texts.find('\t', after) != std::string::npos) return *why = "expected two texts with one tab between them", false;
+  const char* second = texts.data() + after;
+  const size_t bad = utf8_end(second, texts.size() - after);
+  if (bad < texts.size() - after) return *why = "invalid UTF-8 at byte " + std::to_string(after + bad), false;
+  if (!text_ids(e, side, false, texts.data(), tab, ids, why)) return false;
+  *first = ids->size();
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t count = 0;
+  phasor_status status = phasor_pair_to_ids(e.session, side, nullptr, nullptr, 0, &count, texts.data(), tab, second, texts.size() - after, &error);
+  if (status == PHASOR_OK || status == PHASOR_FULL) {
+    ids->resize(count);
+    segments->resize(count);
+    status = phasor_pair_to_ids(e.session, side, ids->data(), segments->data(), count, &count, texts.data(), tab, second, texts.size() - after, &error);
+  }
+  if (status != PHASOR_OK) *why = error.text;
+  return status == PHASOR_OK;
+}
+
 bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* why) {
   const size_t bad = utf8_end(text, bytes);
   if (bad < bytes) {

@@ -53,6 +53,10 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
 // Adds ids of a text. `where` stands before an error: "line 3".
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* error);
 
+// The ids and segments of two texts with one tab between them; *first gets how many ids the first text has.
+bool pair_ids(const Engine& engine, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
+              std::string* error);
+
 // Ids to text, piece by piece.
 class Detokenizer {
  public:

@@ -19,16 +19,17 @@ bool start(Engine& e, size_t bytes) {
   return e.start(limits);
 }
 
-// "id<TAB>piece" a token, or the ids alone; an empty line after each text's tokens.
-void print(const Engine& e, const Options& o, uint32_t side, const std::vector<uint32_t>& ids) {
+// "id<TAB>piece" a token, of a pair its segment too, or the ids alone; an empty line after each text's tokens.
+void print(const Engine& e, const Options& o, uint32_t side, const std::vector<uint32_t>& ids, const std::vector<uint32_t>& segments) {
   if (o.print_ids) {
     output(join(ids) + "\n");
     return;
   }
-  for (uint32_t id : ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
     size_t bytes = 0;
-    const char* piece = phasor_piece(e.model, side, id, &bytes);
-    output(std::to_string(id) + "\t" + (piece != nullptr ? std::string(piece, bytes) : std::string()) + "\n");
+    const char* piece = phasor_piece(e.model, side, ids[i], &bytes);
+    output(std::to_string(ids[i]) + "\t" + (piece != nullptr ? std::string(piece, bytes) : std::string()) +
+           (i < segments.size() ? "\t" + std::to_string(segments[i]) : "") + "\n");
   }
   output("\n", 1);
 }
@@ -62,7 +63,8 @@ int tokenize(const Options& o) {
   int status = 0;
   for (Input input; !output_failed() && inputs.next(&input);) {
     std::string error = input.error, text;
-    std::vector<uint32_t> ids = input.ids;
+    std::vector<uint32_t> ids = input.ids, segments;
+    size_t first = 0;
     bool ok = error.empty();
     if (ok && o.decode) {
       if (!input.is_ids && !parse_ids(input.text.c_str(), &ids)) error = "expected token ids separated by commas, such as 1,2,3", ok = false;
@@ -70,8 +72,9 @@ int tokenize(const Options& o) {
       output(text + "\n");
     } else {
       if (ok && input.text.size() > e.limits.text_bytes && !start(e, input.text.size())) return 1;
-      ok = ok && text_ids(e, side, true, input.text.data(), input.text.size(), &ids, &error);
-      print(e, o, side, ok ? ids : std::vector<uint32_t>());
+      ok = ok && (o.pair ? pair_ids(e, side, input.text, &ids, &segments, &first, &error)
+                         : text_ids(e, side, true, input.text.data(), input.text.size(), &ids, &error));
+      print(e, o, side, ok ? ids : std::vector<uint32_t>(), segments);
     }
     if (!ok) status = data_error("%s: %s", input.where.c_str(), error.c_str());
     output_flush();

@@ -151,6 +151,16 @@ inline uint32_t cross_q_width(const KindDescriptor& k) { return k.cross_heads * 
 inline uint32_t cross_kv_width(const KindDescriptor& k) { return k.cross_kv_heads * k.cross_head_width; }
 inline uint32_t lanes(uint32_t n) { return static_cast<uint32_t>(round_up(n, kLanes)); }
 
+// Positions of a stack's longest sequence: its own limit, and where its relative tables end; 0: no limit.
+inline uint32_t longest_sequence(const Model& m, uint32_t stack) {
+  uint32_t most = m.descriptor.stacks[stack].max_positions;
+  for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(stack, i));
+    if (bounded(k) && (most == 0 || k.max_distance < most)) most = k.max_distance;
+  }
+  return most;
+}
+
 // What the matrix of the output reads, and the width of an output row (the pooled vector's where there is no matrix).
 inline uint32_t output_inputs(const Descriptor& d) {
   return d.output.head_width != 0 ? d.output.head_width : d.stacks[d.stack == kEncoder ? 0 : 1].width;

@@ -20,15 +20,10 @@ phasor_status outside(phasor_error* error, const char* name, uint32_t value, uin
               low, " to ", high);
 }
 
-// The most that the model allows of one stack: its own limit, and the reach of its relative tables.
+// The most that the model allows of one stack.
 uint32_t longest(const Model& m, uint32_t stack) {
-  const StackDescriptor& s = m.descriptor.stacks[stack];
-  uint32_t most = s.max_positions != 0 ? s.max_positions : kMaxLength;
-  for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
-    const KindDescriptor& k = m.kind(m.layer(stack, i));
-    if (bounded(k)) most = smaller(most, k.max_distance);
-  }
-  return most;
+  const uint32_t most = longest_sequence(m, stack);
+  return most != 0 ? most : kMaxLength;
 }
 
 phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
