@@ -169,6 +169,18 @@ class Session {
     const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out, capacity, &options, &result, &error);
     return {status, result, error};
   }
+  // An encoder's rows of logits or classes; they are in logits(0) and on.
+  Result<bool> output(uint32_t first = 0, uint32_t count = 1, uint32_t sequence = 0) {
+    Error error;
+    const phasor_status status = phasor_encoder_output(handle_, sequence, first, count, &error);
+    return {status, status == PHASOR_OK, error};
+  }
+  // An encoder's vector: out gets dim values.
+  Result<bool> embedding(float* out, uint32_t dim, uint32_t pooling = PHASOR_POOL_MODEL, uint32_t normalise = PHASOR_NORMALISE_MODEL, uint32_t sequence = 0) {
+    Error error;
+    const phasor_status status = phasor_embedding(handle_, sequence, pooling, normalise, out, dim, &error);
+    return {status, status == PHASOR_OK, error};
+  }
   float* logits(uint32_t row = 0) { return phasor_logits(handle_, row); }
   uint32_t length(uint32_t sequence = 0) const { return phasor_sequence_length(handle_, sequence); }
   void clear(uint32_t sequence = 0) { (void)phasor_sequence_clear(handle_, sequence); }
