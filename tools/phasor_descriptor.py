@@ -23,10 +23,19 @@ ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
 LAYER_NORM, RMS_NORM = 1, 2
 BEFORE, AFTER, BOTH = 1, 2, 3
 LEARNED, INTERLEAVED, HALVES = 1, 2, 3
-ROTARY_INTERLEAVED, ROTARY_HALVES = 4, 5
+RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES, T5_BIAS, ALIBI, THREE_WAY = 1, 2, 3, 4, 5, 6, 7, 8
+DOT, ADDITIVE = 0, 1
 RELU, GELU_ERF, GELU_TANH, SILU = 1, 2, 3, 4
-LOGITS, HIDDEN = 1, 2
+LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
+MEAN, FIRST, LAST = 1, 2, 3
+TANH = 5  # a head's activation; the others are those of the feed-forward, 0 is none
+SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
+RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
+
+
+RELATIVE_KEYS = (RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, THREE_WAY)  # positions with a table of keys
+BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY)                 # a sequence has at most max_distance positions
 
 
 class Field(NamedTuple):
@@ -48,12 +57,14 @@ _SIDE = _numbers(
     (1, U32, "vocabulary", NEEDED, 1, MAX_VOCABULARY), (2, U32, "tokenizer", 0, 0, 4), (3, U32, "embedding_shared", 0, 0, 1),
     *((n, U32, name, None, 0, MAX_VOCABULARY - 1) for n, name in
       ((4, "pad"), (5, "unknown"), (6, "start"), (8, "decoder_start"), (9, "forced_first"), (10, "mask"))),
-    *((n, IDS, name, [], 0, MAX_IDS) for n, name in ((7, "end"), (11, "prefix"), (12, "suffix"))))
+    *((n, IDS, name, [], 0, MAX_IDS) for n, name in ((7, "end"), (11, "prefix"), (12, "suffix"), (13, "pair"))),
+    (14, U32, "pair_segment", 0, 0, 65535))
 _STACK = _numbers(
     (1, U32, "width", NEEDED, 1, MAX_WIDTH), (2, IDS, "layers", NEEDED, 2, 2 * MAX_LAYERS), (3, U32, "position", 0, 0, 3),
     (4, U32, "max_positions", 0, 0, 1 << 24), (5, FLOAT, "embedding_scale", 1.0), (6, U32, "embedding_width", DERIVED, 1, MAX_WIDTH),
     (7, U32, "embedding_norm", 0, 0, 2), (8, FLOAT, "embedding_norm_eps", 0.0), (9, U32, "segments", 0, 0, 65536),
-    (10, U32, "final_norm", 0, 0, 2), (11, FLOAT, "final_norm_eps", 0.0), (12, U32, "cross_width", DERIVED, 1, MAX_WIDTH))
+    (10, U32, "final_norm", 0, 0, 2), (11, FLOAT, "final_norm_eps", 0.0), (12, U32, "cross_width", DERIVED, 1, MAX_WIDTH),
+    (13, U32, "projection_bias", 0, 0, 1))
 SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
     "model": (0, _numbers((1, U32, "stack", NEEDED, 1, 3),
                           *((16 + i, STRING, name, "") for i, name in
@@ -72,10 +83,14 @@ SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
         (19, U32, "gated", 0, 0, 1), (20, U32, "ffn_biases", 0, 0, 3), (21, U32, "cross", 0, 0, 1),
         (22, U32, "cross_heads", DERIVED, 1, 4096), (23, U32, "cross_kv_heads", DERIVED, 1, 4096),
         (24, U32, "cross_head_width", DERIVED, 1, 4096), (25, FLOAT, "cross_scale", DERIVED), (26, U32, "cross_biases", 0, 0, 15),
-        (27, FLOAT, "residual_scale", 1.0), (28, U32, "norm_biases", DERIVED, 0, 1), (29, U32, "score_order", 0, 0, 0xFFFFFFFE))),
+        (27, FLOAT, "residual_scale", 1.0), (28, U32, "norm_biases", DERIVED, 0, 1), (29, U32, "score_order", 0, 0, 0xFFFFFFFE),
+        (30, U32, "cross_score", 0, 0, 1), (31, U32, "attention_norm", 1, 0, 1))),
     "output": (6, _numbers(
         (1, U32, "output", NEEDED, 1, 4), (2, U32, "tied", 0, 0, 2), (3, FLOAT, "scale", 1.0), (4, FLOAT, "cap", 0.0),
-        (5, U32, "bias", 0, 0, 1), (6, U32, "pooling", 0, 0, 3), (7, U32, "normalise", 0, 0, 1), (8, U32, "classes", 0, 0, 1 << 24))),
+        (5, U32, "bias", 0, 0, 1), (6, U32, "pooling", 0, 0, 3), (7, U32, "normalise", 0, 0, 1), (8, U32, "classes", 0, 0, 1 << 24),
+        (9, U32, "head_width", 0, 0, MAX_WIDTH), (10, U32, "head_activation", 0, 0, 5), (11, U32, "head_norm", 0, 0, 2),
+        (12, FLOAT, "head_norm_eps", 0.0), (13, U32, "head_bias", 0, 0, 1), (14, U32, "scores", 0, 0, 2),
+        (16, STRING, "labels", ""), (17, STRING, "prompts", ""))),
 }
 _BY_NUMBER = {number: (name, {f.number: f for f in fields.values()}) for name, (number, fields) in SCOPES.items()}
 
@@ -265,7 +280,7 @@ def with_defaults(descriptor: dict) -> dict:
 
 def _check_side(name: str, side: dict) -> None:
     ids = [side[f] for f in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask") if side[f] is not None]
-    for value in ids + side["end"] + side["prefix"] + side["suffix"]:
+    for value in ids + side["end"] + side["prefix"] + side["suffix"] + side["pair"]:
         if value >= side["vocabulary"]:
             raise PhasorError(f"{name}: special id {value} is not below the vocabulary {side['vocabulary']}")
     if side["tokenizer"] not in (0, 3, 4):
@@ -283,12 +298,62 @@ def _check_stack(name: str, descriptor: dict) -> None:
             raise PhasorError(f"{name}.layers: sets of weights must be numbered in order of first use")
         sets += weights == sets
         wanted = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
+        if name == "encoder" and kinds[kind]["window"] and kinds[kind]["window"] % 2 == 0:
+            raise PhasorError(f"kind{kind}.window: {kinds[kind]['window']}, expected an odd number: an encoder's window has as many keys on both sides")
         if bool(kinds[kind]["cross"]) != wanted:
             raise PhasorError(f"{name}.layers: layer {i} " + ("has no cross-attention" if wanted else "has a cross-attention without an encoder"))
     if stack["position"] == LEARNED and stack["max_positions"] == 0:
         raise PhasorError(f"{name}.max_positions: learned positions need the number of rows")
-    if stack["position"] in (INTERLEAVED, HALVES) and stack["width"] % 2:
-        raise PhasorError(f"{name}.width: {stack['width']} is odd, sine and cosine need an even width")
+    if stack["position"] in (INTERLEAVED, HALVES) and stack["embedding_width"] % 2:
+        raise PhasorError(f"{name}.width: {stack['embedding_width']} is odd, sine and cosine need an even width")
+    if stack["projection_bias"] and stack["embedding_width"] == stack["width"]:
+        raise PhasorError(f"{name}.projection_bias: the embedding is not projected")
+    side = "source" if name == "encoder" else "target"
+    if descriptor[side]["pair_segment"] and descriptor[side]["pair_segment"] >= stack["segments"]:
+        raise PhasorError(f"{side}.pair_segment: {descriptor[side]['pair_segment']}, there are {stack['segments']} segments")
+
+
+def _check_kind(i: int, kind: dict) -> None:
+    if kind["heads"] % kind["kv_heads"] or kind["cross_heads"] % kind["cross_kv_heads"]:
+        raise PhasorError(f"kind{i}.kv_heads: does not divide the heads")
+    rotary = kind["position"] in (ROTARY_INTERLEAVED, ROTARY_HALVES)
+    width = kind["rotary_width"]
+    if rotary and (width == 0 or width % 2 or width > kind["head_width"]):
+        raise PhasorError(f"kind{i}.rotary_width: {width}, expected an even number up to the head width {kind['head_width']}")
+    if not rotary and width:
+        raise PhasorError(f"kind{i}.rotary_width: nothing is rotary here")
+    table = kind["position"] in RELATIVE_KEYS or kind["position"] == T5_BIAS
+    if table and not kind["max_distance"]:
+        raise PhasorError(f"kind{i}.max_distance: missing, its position needs a table of distances")
+    if not table and kind["max_distance"]:
+        raise PhasorError(f"kind{i}.max_distance: nothing is relative here")
+    if kind["position"] in RELATIVE_KEYS and kind["score"] == ADDITIVE:
+        raise PhasorError(f"kind{i}.score: an additive score has no relative keys")
+    if not kind["attention_norm"] and kind["norm_place"] != BEFORE:
+        raise PhasorError(f"kind{i}.attention_norm: 0, which goes with norm_place before only")
+
+
+def _check_output(descriptor: dict) -> None:
+    o, encoder = descriptor["output"], descriptor["model"]["stack"] == ENCODER
+    head = [name for name in ("pooling", "normalise", "classes", "head_width", "head_activation", "head_norm", "head_bias") if o[name]]
+    if not encoder and (o["output"] != LOGITS or head):
+        raise PhasorError(f"output.{head[0] if head else 'output'}: a decoder gives logits, without pooling, classes or a head")
+    if (o["output"] == POOLED and not o["pooling"]) or (o["pooling"] and o["output"] not in (POOLED, CLASSES)):
+        raise PhasorError("output.pooling: a pooled vector needs one; logits and hidden states have none")
+    if (o["output"] == CLASSES) != bool(o["classes"]):
+        raise PhasorError("output.classes: their number goes with output classes, and only there")
+    if o["normalise"] and o["output"] != POOLED:
+        raise PhasorError("output.normalise: only a pooled vector can have length 1")
+    if o["output"] == HIDDEN and (o["head_width"] or o["head_activation"] or o["head_norm"]):
+        raise PhasorError("output: hidden states have no head")
+    if o["head_bias"] and not o["head_width"]:
+        raise PhasorError("output.head_bias: the head has no dense layer")
+    if o["output"] == LOGITS and o["tied"] != TIED_OWN:
+        side, name = ("source", "encoder") if o["tied"] == TIED_SOURCE else ("target", "decoder")
+        to = "source" if encoder else "target"
+        if name not in descriptor or descriptor[side]["vocabulary"] != descriptor[to]["vocabulary"] \
+                or descriptor[name]["embedding_width"] != output_inputs(descriptor):
+            raise PhasorError(f"output.tied: the {side} embedding has another shape")
 
 
 def check(descriptor: dict) -> None:
@@ -302,19 +367,48 @@ def check(descriptor: dict) -> None:
             _check_side(side, descriptor[side])
             _check_stack(name, descriptor)
     for i, kind in enumerate(descriptor["kinds"]):
-        if kind["heads"] % kind["kv_heads"] or kind["cross_heads"] % kind["cross_kv_heads"]:
-            raise PhasorError(f"kind{i}.kv_heads: does not divide the heads")
+        _check_kind(i, kind)
     if stack == ENCODER_DECODER:
         if descriptor["decoder"]["cross_width"] != descriptor["encoder"]["width"]:
             raise PhasorError(f"decoder.cross_width: {descriptor['decoder']['cross_width']}, the encoder's width is {descriptor['encoder']['width']}")
         if descriptor["target"]["decoder_start"] is None:
             raise PhasorError("target.decoder_start: missing, an encoder-decoder needs it")
     same = stack == ENCODER_DECODER and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"] \
-        and descriptor["encoder"]["width"] == descriptor["decoder"]["width"]
+        and descriptor["encoder"]["embedding_width"] == descriptor["decoder"]["embedding_width"]
     if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
         raise PhasorError("target.embedding_shared: the sides differ in vocabulary or width")
-    if descriptor["output"]["tied"] == TIED_SOURCE and not same:
-        raise PhasorError("output.tied: the source embedding has another shape")
+    _check_output(descriptor)
+
+
+def reach(kind: dict) -> int:
+    """Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d = key − query is entry d + reach."""
+    return kind["max_distance"] - (kind["position"] not in (CLIPPED, T5_BIAS))
+
+
+def longest(descriptor: dict, name: str) -> int:
+    """Positions of a stack's longest sequence: its own limit, and where its relative tables end; 0: no limit."""
+    kinds = [descriptor["kinds"][k] for k, _ in layers_of(descriptor[name])]
+    limits = [descriptor[name]["max_positions"], *(k["max_distance"] for k in kinds if k["position"] in BOUNDED)]
+    return min([n for n in limits if n], default=0)
+
+
+def output_inputs(descriptor: dict) -> int:
+    """What the output's matrix reads: the head's outputs, or the stack's."""
+    name = "encoder" if descriptor["model"]["stack"] == ENCODER else "decoder"
+    return descriptor["output"]["head_width"] or descriptor[name]["width"]
+
+
+def output_width(descriptor: dict) -> int:
+    """Values of an output row: the vocabulary, the classes, or the vector."""
+    o = descriptor["output"]
+    if o["output"] == LOGITS:
+        return descriptor["source" if descriptor["model"]["stack"] == ENCODER else "target"]["vocabulary"]
+    return o["classes"] if o["output"] == CLASSES else output_inputs(descriptor)
+
+
+def output_rows(descriptor: dict, count: int) -> int:
+    """Output rows of `count` positions."""
+    return 1 if descriptor["output"]["pooling"] else count
 
 
 def layers_of(stack: dict) -> list[tuple[int, int]]:

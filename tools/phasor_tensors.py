@@ -8,27 +8,31 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple
 
 import phasor_descriptor as D
-from phasor_layout import F32, F64, LANES, PANEL16, ROWS, VECTOR, PhasorError, panels_of
+from phasor_layout import F32, F64, LANES, PANEL16, ROWS, VECTOR, panels_of
 
 KINDS, SOURCE, ENCODER, TARGET, DECODER, OUTPUT = 0, 1, 2, 3, 4, 5  # stacks of tensors
 STACK_NAMES = {KINDS: "kind", SOURCE: "source", ENCODER: "encoder", TARGET: "target", DECODER: "decoder", OUTPUT: "output"}
 FINAL = 0xFFFF  # the set of a stack's final norm
 
 EMBEDDING, POSITIONS, SEGMENTS, EMBEDDING_NORM, PROJECTION, SINUSOID = 1, 2, 3, 4, 6, 8
-ROTARY, ALIBI = 1, 3
+ROTARY, T5_BIAS, ALIBI = 1, 2, 3
 ATTENTION_BEFORE, QKV, ATTENTION_OUT, ATTENTION_AFTER = 0x10, 0x20, 0x40, 0x48
-Q_NORM, K_NORM = 0x38, 0x3A
+RELATIVE_KEYS, RELATIVE_VALUES, Q_NORM, K_NORM, SCORE, CROSS_SCORE = 0x30, 0x31, 0x38, 0x3A, 0x3C, 0x64
 CROSS_BEFORE, CROSS_Q, CROSS_KV, CROSS_OUT, CROSS_AFTER = 0x50, 0x58, 0x60, 0x68, 0x70
 FFN_BEFORE, FFN_IN, FFN_OUT, FFN_AFTER = 0x80, 0x88, 0x90, 0x98
 FINAL_NORM = 0xF0
-OUTPUT_WEIGHT = 1
+OUTPUT_WEIGHT, HEAD, HEAD_NORM, CLASSIFIER = 1, 3, 5, 7
 _NAMES = {ATTENTION_BEFORE: "norm before attention", QKV: "q,k,v", Q_NORM: "q norm", K_NORM: "k norm", ATTENTION_OUT: "attention out",
           ATTENTION_AFTER: "norm after attention", CROSS_BEFORE: "norm before cross-attention", CROSS_Q: "cross q",
           CROSS_KV: "cross k,v", CROSS_OUT: "cross out", CROSS_AFTER: "norm after cross-attention",
           FFN_BEFORE: "norm before feed-forward", FFN_IN: "feed-forward in", FFN_OUT: "feed-forward out",
           FFN_AFTER: "norm after feed-forward", FINAL_NORM: "final norm"}
 _INPUT_NAMES = {EMBEDDING: "embedding", POSITIONS: "positions", SEGMENTS: "segments", EMBEDDING_NORM: "embedding norm weight",
-                EMBEDDING_NORM + 1: "embedding norm bias", SINUSOID: "sinusoid inv_freq"}
+                EMBEDDING_NORM + 1: "embedding norm bias", PROJECTION: "embedding projection weight",
+                PROJECTION + 1: "embedding projection bias", SINUSOID: "sinusoid inv_freq"}
+_OUTPUT_NAMES = {OUTPUT_WEIGHT: "weight", HEAD: "head weight", HEAD_NORM: "head norm weight", CLASSIFIER: "classifier weight"}
+_SINGLE_NAMES = {RELATIVE_KEYS: "relative keys", RELATIVE_VALUES: "relative values", SCORE: "v of the additive score",
+                 CROSS_SCORE: "v of the additive cross score"}
 
 
 class Slot(NamedTuple):
@@ -70,9 +74,11 @@ def tensor_name(key: int) -> str:
     if stack in (SOURCE, TARGET):
         return f"{place} {_INPUT_NAMES.get(role, f'role {role}')}"
     if stack == OUTPUT:
-        return f"{place} {({1: 'weight', 2: 'bias'}).get(role, f'role {role}')}"
+        return f"{place} {_OUTPUT_NAMES.get(role) or _OUTPUT_NAMES.get(role - 1, f'role {role}').replace('weight', 'bias')}"
     if stack == KINDS:
         return f"{place} {weights} {({1: 'rotary inv_freq', 2: 'T5 bias', 3: 'ALiBi slopes'}).get(role, f'role {role}')}"
+    if role in _SINGLE_NAMES:
+        return f"{place} {weights} {_SINGLE_NAMES[role]}"
     name = _NAMES.get(role & ~1)
     what = f"{name} {'bias' if role & 1 else 'weight'}" if name else f"role 0x{role:02X}"
     return f"{place} {what}" if weights == FINAL else f"{place} {weights} {what}"
@@ -100,19 +106,22 @@ class _Slots:
 
 def _input_slots(descriptor: dict, side: str, name: str, stack: int) -> list[Slot]:
     s, d, out = descriptor[side], descriptor[name], _Slots(stack, 0)
-    if d["segments"] or d["embedding_width"] != d["width"]:
-        raise PhasorError(f"{name}: " + ("segments are" if d["segments"] else "a projected embedding is") + " not built yet")
+    width = d["embedding_width"]
     tied = descriptor["output"]["output"] == D.LOGITS and descriptor["output"]["tied"] != D.TIED_OWN
     shared = "target" in descriptor and descriptor["target"]["embedding_shared"]
     own = tied and (descriptor["output"]["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE) or shared)
     if not s["embedding_shared"]:
-        out.add(EMBEDDING, PANEL16 if own else ROWS, (s["vocabulary"],), d["width"], True)
+        out.add(EMBEDDING, PANEL16 if own else ROWS, (s["vocabulary"],), width, True)
     if d["position"] == D.LEARNED:
-        out.add(POSITIONS, ROWS, (d["max_positions"],), d["width"])
+        out.add(POSITIONS, ROWS, (d["max_positions"],), width)
+    if d["segments"]:
+        out.add(SEGMENTS, ROWS, (d["segments"],), width)
     if d["embedding_norm"]:
-        out.norm(EMBEDDING_NORM, d["embedding_width"], d["embedding_norm"] == D.LAYER_NORM)
+        out.norm(EMBEDDING_NORM, width, d["embedding_norm"] == D.LAYER_NORM)
+    if width != d["width"]:
+        out.linear(PROJECTION, (d["width"],), width, bool(d["projection_bias"]))
     if d["position"] in (D.INTERLEAVED, D.HALVES):
-        out.add(SINUSOID, VECTOR, (d["width"] // 2,), kind=F64)
+        out.add(SINUSOID, VECTOR, (width // 2,), kind=F64)
     return out.out
 
 
@@ -120,12 +129,18 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
     out = _Slots(stack, weights)
     before, after, biases = kind["norm_place"] != D.AFTER, kind["norm_place"] != D.BEFORE, bool(kind["norm_biases"])
     q, kv = kind["heads"] * kind["head_width"], kind["kv_heads"] * kind["head_width"]
-    if before:
+    if before and kind["attention_norm"]:
         out.norm(ATTENTION_BEFORE, width, biases)
     out.linear(QKV, (q, kv, kv), width, bool(kind["attention_biases"] & 7))
+    if kind["position"] in D.RELATIVE_KEYS:
+        out.add(RELATIVE_KEYS, ROWS, (kind["head_width"],), 2 * D.reach(kind) + 1)
+    if kind["position"] == D.CLIPPED:
+        out.add(RELATIVE_VALUES, ROWS, (2 * D.reach(kind) + 1,), kind["head_width"])
     if kind["qk_norm"]:
         out.norm(Q_NORM, kind["head_width"], kind["qk_norm"] == D.LAYER_NORM)
         out.norm(K_NORM, kind["head_width"], kind["qk_norm"] == D.LAYER_NORM)
+    if kind["score"] == D.ADDITIVE:
+        out.add(SCORE, VECTOR, (q,))
     out.linear(ATTENTION_OUT, (width,), q, bool(kind["attention_biases"] & 8))
     if after:
         out.norm(ATTENTION_AFTER, width, biases)
@@ -135,6 +150,8 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
             out.norm(CROSS_BEFORE, width, biases)
         out.linear(CROSS_Q, (q,), width, bool(kind["cross_biases"] & 1))
         out.linear(CROSS_KV, (kv, kv), cross_width, bool(kind["cross_biases"] & 6))
+        if kind["cross_score"] == D.ADDITIVE:
+            out.add(CROSS_SCORE, VECTOR, (q,))
         out.linear(CROSS_OUT, (width,), q, bool(kind["cross_biases"] & 8))
         if after:
             out.norm(CROSS_AFTER, width, biases)
@@ -166,24 +183,31 @@ def slots(descriptor: dict) -> list[Slot]:
     for i, kind in enumerate(descriptor["kinds"]):
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             out.append(Slot(KINDS, i, ROTARY, VECTOR, (kind["rotary_width"] // 2,), 1, False, F64))
-        elif kind["position"]:
-            raise PhasorError(f"kind{i}.position: value {kind['position']} is not built yet")
-        if kind["score"]:
-            raise PhasorError(f"kind{i}.score: the additive score is not built yet")
+        if kind["position"] == D.T5_BIAS:
+            out.append(Slot(KINDS, i, T5_BIAS, ROWS, (kind["heads"],), 2 * D.reach(kind) + 1, False))
+        if kind["position"] == D.ALIBI:
+            out.append(Slot(KINDS, i, ALIBI, VECTOR, (kind["heads"],), 1, False))
     if "encoder" in descriptor:
         out += _input_slots(descriptor, "source", "encoder", SOURCE)
         out += _stack_slots(descriptor, "encoder", ENCODER)
     if "decoder" in descriptor:
         out += _input_slots(descriptor, "target", "decoder", TARGET)
         out += _stack_slots(descriptor, "decoder", DECODER)
-    output = descriptor["output"]
-    if output["output"] not in (D.LOGITS, D.HIDDEN):
-        raise PhasorError(f"output.output: value {output['output']} is not built yet")
-    if output["output"] == D.LOGITS:
-        last = _Slots(OUTPUT, 0)
-        if output["tied"] == D.TIED_OWN:
-            last.add(OUTPUT_WEIGHT, PANEL16, (descriptor["target"]["vocabulary"],), descriptor["decoder"]["width"], True)
-        if output["bias"]:
-            last.add(OUTPUT_WEIGHT + 1, VECTOR, (descriptor["target"]["vocabulary"],))
-        out += last.out
-    return out
+    return out + _output_slots(descriptor)
+
+
+def _output_slots(descriptor: dict) -> list[Slot]:
+    o, out = descriptor["output"], _Slots(OUTPUT, 0)
+    inputs, width = D.output_inputs(descriptor), D.output_width(descriptor)
+    if o["output"] == D.LOGITS:
+        if o["tied"] == D.TIED_OWN:
+            out.add(OUTPUT_WEIGHT, PANEL16, (width,), inputs, True)
+        if o["bias"]:
+            out.add(OUTPUT_WEIGHT + 1, VECTOR, (width,))
+    if o["head_width"]:
+        out.linear(HEAD, (o["head_width"],), descriptor["encoder"]["width"], bool(o["head_bias"]))
+    if o["head_norm"]:
+        out.norm(HEAD_NORM, inputs, o["head_norm"] == D.LAYER_NORM)
+    if o["output"] == D.CLASSES:
+        out.linear(CLASSIFIER, (width,), inputs, bool(o["bias"]))
+    return out.out

@@ -16,7 +16,7 @@ import argparse
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -90,11 +90,14 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
-    D.RELU: lambda x: np.maximum(x, 0), D.GELU_ERF: _gelu_erf, D.GELU_TANH: _gelu_tanh, D.SILU: _silu}
+    D.RELU: lambda x: np.maximum(x, 0), D.GELU_ERF: _gelu_erf, D.GELU_TANH: _gelu_tanh, D.SILU: _silu, D.TANH: np.tanh}
 
 
 def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.ndarray:
     """(T, D) for inv_freq (D/2) and positions (T): sin at even and cos at odd places, or sin in the first half and cos in the second."""
+    positions = np.asarray(positions)
+    if positions.ndim != 1 or (positions != np.arange(len(positions)) + (positions[0] if len(positions) else 0)).any():
+        raise PhasorError("sinusoid: positions must count up by one; token ids are not positions")
     angle = positions[:, None].astype(np.float64) * inv_freq
     if layout == D.HALVES:
         return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
@@ -111,6 +114,20 @@ def rotate(x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: b
     turned[..., first] = x[..., first] * c - x[..., second] * s
     turned[..., second] = x[..., second] * c + x[..., first] * s
     return turned
+
+
+class Terms(NamedTuple):
+    """What positions and an additive score bring to an attention of T queries over S keys; None where there is nothing."""
+
+    keys: np.ndarray | None = None      # (T, S, w) relative keys
+    values: np.ndarray | None = None    # (T, S, w) relative values
+    bias: np.ndarray | None = None      # (H, T, S)
+    additive: np.ndarray | None = None  # (H, w)
+    key_query: bool = False             # k·a too
+    three_way: bool = False             # (q ∘ k)·a in place of q·k
+
+
+NO_TERMS = Terms()
 
 
 class Reference:
@@ -159,16 +176,53 @@ class Reference:
 
     # ---- parts of a block
 
-    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, seen: np.ndarray | None) -> np.ndarray:
+    def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, seen: np.ndarray | None,
+                  terms: Terms = NO_TERMS) -> np.ndarray:
         """Section 3.2.1. q (T, H, w), k and v (S, KV, w), seen (T, S) bool or None for all -> (T, H·w)."""
         group = q.shape[1] // k.shape[1]  # query heads that share a key head
         k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-        scores = np.einsum("thw,shw->hts", q, k) * self.dtype.type(scale)
+        if terms.additive is not None:  # Bahdanau et al. 2015: v·tanh(q + k)
+            scores = np.einsum("htsw,hw->hts", np.tanh(q.transpose(1, 0, 2)[:, :, None] + k.transpose(1, 0, 2)[:, None]), terms.additive)
+        elif terms.three_way:           # Huang et al. 2020, method 3
+            scores = np.einsum("thw,shw,tsw->hts", q, k, terms.keys, optimize=True)
+        else:
+            scores = np.einsum("thw,shw->hts", q, k)
+            if terms.keys is not None:  # Shaw et al. 2018, equation 4
+                scores = scores + np.einsum("thw,tsw->hts", q, terms.keys)
+            if terms.key_query:         # Huang et al. 2020, method 4
+                scores = scores + np.einsum("shw,tsw->hts", k, terms.keys)
+        scores = scores * self.dtype.type(scale)
+        if terms.bias is not None:
+            scores = scores + terms.bias
         if cap:
             scores = cap * np.tanh(scores / self.dtype.type(cap))
         if seen is not None:
             scores = np.where(seen, scores, -np.inf)
-        return np.einsum("hts,shw->thw", softmax(scores), v).reshape(q.shape[0], -1)
+        weights = softmax(scores)
+        mixed = np.einsum("hts,shw->thw", weights, v)
+        if terms.values is not None:    # Shaw et al. 2018, equation 3
+            mixed = mixed + np.einsum("hts,tsw->thw", weights, terms.values)
+        return mixed.reshape(q.shape[0], -1)
+
+    def terms(self, kind: dict, index: int, stack: int, weights: int, count: int) -> Terms:
+        """What positions add to the scores and the values of `count` queries and keys."""
+        position, at = kind["position"], np.arange(count)
+        distance = at[None, :] - at[:, None]  # key − query
+        additive = self.tensor(stack, weights, R.SCORE)
+        if additive is not None:
+            additive = additive.reshape(kind["heads"], kind["head_width"])
+        if position == D.ALIBI:  # Press et al. 2022
+            return Terms(additive=additive, bias=-np.abs(distance) * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None])
+        if position not in (*D.RELATIVE_KEYS, D.T5_BIAS):
+            return Terms(additive=additive)
+        if position in D.BOUNDED and count > kind["max_distance"]:
+            raise PhasorError(f"{count} positions, kind{index}'s table of distances ends at {kind['max_distance']}")
+        entry = np.clip(distance, -D.reach(kind), D.reach(kind)) + D.reach(kind)
+        if position == D.T5_BIAS:
+            return Terms(additive=additive, bias=self.tensor(R.KINDS, index, R.T5_BIAS)[:, entry])
+        values = self.tensor(stack, weights, R.RELATIVE_VALUES)
+        return Terms(keys=self.tensor(stack, weights, R.RELATIVE_KEYS).T[entry], values=None if values is None else values[entry],
+                     key_query=position == D.RELATIVE_KEY_QUERY, three_way=position == D.THREE_WAY)
 
     def self_attention(self, h: np.ndarray, kind: dict, index: int, stack: int, weights: int) -> np.ndarray:
         heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
@@ -181,18 +235,23 @@ class Reference:
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
             q, k = (rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES) for x in (q, k))
-        seen = None
+        distance, seen = at[None, :] - at[:, None], None  # key − query
         if stack == R.DECODER:
-            seen = at[None, :] <= at[:, None]
+            seen = distance <= 0
             if kind["window"]:
-                seen &= at[None, :] > at[:, None] - kind["window"]
-        return self.linear(self.attention(q, k, v, kind["scale"], kind["cap"], seen), stack, weights, R.ATTENTION_OUT)
+                seen &= distance > -kind["window"]
+        elif kind["window"]:
+            seen = np.abs(distance) <= kind["window"] // 2
+        terms = self.terms(kind, index, stack, weights, count)
+        return self.linear(self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms), stack, weights, R.ATTENTION_OUT)
 
     def cross_attention(self, h: np.ndarray, memory: np.ndarray, kind: dict, weights: int) -> np.ndarray:
         heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
         q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
         k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
-        mixed = self.attention(q, k.reshape(-1, kv, w), v.reshape(-1, kv, w), kind["cross_scale"], kind["cap"], None)
+        additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
+        terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
+        mixed = self.attention(q, k.reshape(-1, kv, w), v.reshape(-1, kv, w), kind["cross_scale"], kind["cap"], None, terms)
         return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
 
     def feed_forward(self, h: np.ndarray, kind: dict, stack: int, weights: int) -> np.ndarray:
@@ -229,34 +288,65 @@ class Reference:
 
     # ---- the whole
 
-    def embed(self, ids: np.ndarray, name: str, stack: int) -> np.ndarray:
-        """Section 3.4: embedding × scale + position, then the embedding's norm. ids (T) -> (T, D)."""
+    def embed(self, ids: np.ndarray, name: str, stack: int, segments: Sequence[int] | None = None) -> np.ndarray:
+        """Section 3.4: projection(norm(embedding × scale + segment + position)). ids and segments (T) -> (T, D)."""
         s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
         if ids.size == 0 or ids.min() < 0 or ids.max() >= side["vocabulary"]:
             raise PhasorError(f"ids: expected at least one, all from 0 to {side['vocabulary'] - 1}")
-        if s["max_positions"] and ids.size > s["max_positions"]:
-            raise PhasorError(f"{ids.size} ids, the model allows {s['max_positions']}")
+        most = D.longest(self.d, name)
+        if most and ids.size > most:
+            raise PhasorError(f"{ids.size} ids, the model allows {most} positions")
+        types = np.zeros(ids.size, np.int64) if segments is None else np.asarray(segments, np.int64)
+        if types.shape != ids.shape or types.min() < 0 or types.max() >= max(s["segments"], 1):
+            raise PhasorError(f"segments: expected {ids.size} values from 0 to {max(s['segments'], 1) - 1}")
         x = self.tensor(R.SOURCE if side["embedding_shared"] else stack, 0, R.EMBEDDING)[ids] * self.dtype.type(s["embedding_scale"])
+        if s["segments"]:
+            x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
             x = x + self.tensor(stack, 0, R.POSITIONS)[:ids.size]
         elif s["position"]:
             x = x + sinusoid(self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]).astype(self.dtype)
-        return self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
+        x = self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
+        return self.linear(x, stack, 0, R.PROJECTION) if s["embedding_width"] != s["width"] else x
 
-    def _run(self, ids: Sequence[int], memory: np.ndarray | None, name: str, inputs: int, stack: int) -> Trace:
+    def _run(self, ids: Sequence[int], memory: np.ndarray | None, name: str, inputs: int, stack: int, segments: Sequence[int] | None = None) -> Trace:
         s, trace = self.d[name], Trace()
-        x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs)
+        x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs, segments)
         for index, weights in D.layers_of(s):
             x = self.block(x, memory, index, stack, weights)
             trace.residuals.append(x)
         trace.output = self.norm(x, s["final_norm"], s["final_norm_eps"], stack, R.FINAL, R.FINAL_NORM)
         return trace
 
-    def encode(self, ids: Sequence[int]) -> Trace:
-        """The encoder over S source ids."""
+    def encode(self, ids: Sequence[int], segments: Sequence[int] | None = None) -> Trace:
+        """The encoder over S source ids, with their token types."""
         if "encoder" not in self.d:
             raise PhasorError("this model is a decoder: there is nothing to encode")
-        return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER)
+        return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
+
+    def pool(self, hidden: np.ndarray, pooling: int) -> np.ndarray:
+        """(S, D) -> (S, D) without pooling, else one row (1, D)."""
+        if pooling == D.MEAN:
+            return hidden.mean(axis=0, keepdims=True)
+        return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden
+
+    def output(self, trace: Trace) -> np.ndarray:
+        """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R, W) as docs/format.md has them."""
+        o = self.d["output"]
+        if "decoder" in self.d:
+            return self.logits(trace.output)
+        y = self.pool(trace.output, o["pooling"])
+        if o["head_width"]:
+            y = self.linear(y, R.OUTPUT, 0, R.HEAD)
+        if o["head_activation"]:
+            y = ACTIVATIONS[o["head_activation"]](y)
+        if o["head_norm"]:
+            y = self.norm(y, o["head_norm"], o["head_norm_eps"], R.OUTPUT, 0, R.HEAD_NORM)
+        if o["output"] == D.LOGITS:
+            return self.logits(y)
+        if o["output"] == D.CLASSES:
+            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
+        return y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12) if o["normalise"] else y
 
     def decode(self, ids: Sequence[int], memory: np.ndarray | None = None) -> Trace:
         """The decoder over T target ids, causal; memory (S, D) is the encoder's output."""
@@ -275,12 +365,16 @@ class Reference:
         if o["tied"] == D.TIED_OWN:
             logits = self.linear(y, R.OUTPUT, 0, R.OUTPUT_WEIGHT)
         else:
-            shared = o["tied"] == D.TIED_SOURCE or self.d["target"]["embedding_shared"]
+            shared = o["tied"] == D.TIED_SOURCE or "target" not in self.d or self.d["target"]["embedding_shared"]
             stack = R.SOURCE if shared else R.TARGET
             rounded = round_activations(y) if self.emulate and self._is_q8(stack, 0, R.EMBEDDING) else y
             logits = rounded @ self.tensor(stack, 0, R.EMBEDDING).T
             bias = self.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
             logits = logits if bias is None else logits + bias
+        return self._capped(logits)
+
+    def _capped(self, logits: np.ndarray) -> np.ndarray:
+        o = self.d["output"]
         if o["scale"] != 1:
             logits = logits * self.dtype.type(o["scale"])
         return o["cap"] * np.tanh(logits / self.dtype.type(o["cap"])) if o["cap"] else logits
@@ -318,8 +412,6 @@ def _refuse(d: dict) -> None:
             raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
         if kind["parallel"] and kind["cross"]:
             raise PhasorError(f"kind{i}.parallel: with cross-attention is not built yet")
-        if kind["window"] and d["model"]["stack"] != D.DECODER:
-            raise PhasorError(f"kind{i}.window: with an encoder is not built yet")
 
 
 # ---- Command line ----------------------------------------------------------------------------------------------------

@@ -41,9 +41,14 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
         return 10000.0 ** (-2.0 * np.arange(rows) / width)
     if slot.stack == R.KINDS and slot.role == R.ROTARY:
         return 10000.0 ** (-np.arange(rows) / rows)
+    if slot.stack == R.KINDS and slot.role == R.ALIBI:
+        return (2.0 ** -(1 + np.arange(rows))).astype(np.float32)
+    if slot.role in (R.SCORE, R.CROSS_SCORE) and slot.stack in (R.ENCODER, R.DECODER):
+        return uniform(f"{name} {slot.name}", (rows,)) * np.float32(1.5)
     if slot.layout == L.VECTOR:
         values = uniform(f"{name} {slot.name}", (rows,)) * np.float32(0.1)
-        is_norm = slot.role in (R.ATTENTION_BEFORE, R.ATTENTION_AFTER, R.CROSS_BEFORE, R.CROSS_AFTER, R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM)
+        is_norm = slot.role in (R.ATTENTION_BEFORE, R.ATTENTION_AFTER, R.CROSS_BEFORE, R.CROSS_AFTER, R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM,
+                                 R.Q_NORM, R.K_NORM) and slot.stack in (R.ENCODER, R.DECODER) or slot.stack == R.OUTPUT and slot.role == R.HEAD_NORM
         return values + np.float32(1) if is_norm else values
     gain = 2.0 if slot.role == R.QKV else 1.0  # attention that is not flat
     return uniform(f"{name} {slot.name}", (rows, slot.cols)) * np.float32(gain * np.sqrt(3 / slot.cols))
@@ -104,13 +109,122 @@ def rotary() -> dict:
             "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}}
 
 
+def encoder(width: int, layers: list[int], position: int, kinds: list[dict], output: dict, vocabulary: int = 57, sides: dict | None = None, **more: object) -> dict:
+    return {"model": {"stack": D.ENCODER}, "source": side(vocabulary, prefix=[START], suffix=[END], mask=4, **(sides or {})), "kinds": kinds,
+            "encoder": {"width": width, "layers": layers, "position": position, **more}, "output": output}
+
+
+def bert() -> dict:
+    """BERT: segments, an embedding norm, learned positions, norm after; a masked language model with a tied output."""
+    block = {**kind(3, 12, 50, D.AFTER, True), "activation": D.GELU_ERF}
+    head = {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1, "head_width": 36, "head_bias": 1, "head_activation": D.GELU_ERF,
+            "head_norm": D.LAYER_NORM, "head_norm_eps": 1e-12}
+    return encoder(36, [0, 0, 0, 1], D.LEARNED, [block], head, sides={"pair": [END], "pair_segment": 1}, max_positions=48, segments=2,
+                   embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-12)
+
+
+def albert() -> dict:
+    """ALBERT: a narrow embedding that is projected, sinusoids of its width, and one set of weights for all layers."""
+    block = {**kind(2, 18, 44, D.AFTER, True), "activation": D.GELU_TANH}
+    head = {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1, "head_width": 20, "head_bias": 1, "head_activation": D.GELU_TANH,
+            "head_norm": D.LAYER_NORM, "head_norm_eps": 1e-12}
+    return encoder(36, [0, 0, 0, 0, 0, 0], D.INTERLEAVED, [block], head, embedding_width=20, projection_bias=1, segments=2, max_positions=64,
+                   embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-12)
+
+
+def modernbert() -> dict:
+    """ModernBERT: rotary halves, gated, norm before but not before the first attention, a window in the second layer; a sentence vector."""
+    block = {**kind(2, 16, 40, D.BEFORE, False, norm_biases=0), "activation": D.GELU_ERF, "gated": 1, "position": D.ROTARY_HALVES, "rotary_width": 16}
+    return encoder(32, [0, 0, 1, 1, 2, 2], 0, [{**block, "attention_norm": 0}, {**block, "window": 5}, block],
+                   {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5,
+                   final_norm=D.LAYER_NORM, final_norm_eps=1e-5)
+
+
+def relative(position: int, distance: int, **more: object) -> Callable[[], dict]:
+    """An encoder whose only positions are relative keys; hidden states."""
+    def make() -> dict:
+        block = {**kind(3, 11, 38, D.AFTER, True), "position": position, "max_distance": distance, **more}
+        return encoder(33, [0, 0, 0, 1], 0, [block], {"output": D.HIDDEN}, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5)
+    return make
+
+
+def relative_lm() -> dict:
+    """A decoder with Huang's method 4, grouped heads, and an embedding that is projected."""
+    block = {**kind(4, 9, 34, D.BEFORE, True, kv_heads=2), "position": D.RELATIVE_KEY_QUERY, "max_distance": 45}
+    return {"model": {"stack": D.DECODER}, "target": side(63), "kinds": [block],
+            "decoder": stack(36, [0, 0, 0, 1], 0, embedding_width=18, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "output": {"output": D.LOGITS}}
+
+
+def three_way_lm() -> dict:
+    """A decoder with Huang's method 3, and a second kind of layer with a window and a cap."""
+    block = kind(2, 17, 30, D.BEFORE, False)
+    return {"model": {"stack": D.DECODER}, "target": side(49),
+            "kinds": [{**block, "position": D.THREE_WAY, "max_distance": 41}, {**block, "position": D.RELATIVE_KEY, "max_distance": 64, "window": 6, "cap": 4.0}],
+            "decoder": stack(34, [0, 0, 1, 1], 0, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "output": {"output": D.LOGITS}}
+
+
+def clipped() -> dict:
+    """Shaw's clipped relative keys and values in both stacks (OpenNMT)."""
+    block = {**kind(4, 8, 36, D.BEFORE, True), "position": D.CLIPPED, "max_distance": 4}
+    final = {"final_norm": D.LAYER_NORM, "final_norm_eps": 1e-6}
+    return {"model": {"stack": D.ENCODER_DECODER}, "source": side(45, suffix=[END]), "target": side(51, decoder_start=START),
+            "encoder": stack(32, [0, 0, 0, 1], 0, **final), "decoder": stack(32, [1, 0, 1, 1], 0, **final),
+            "kinds": [block, {**block, "cross": 1, "cross_biases": 15}], "output": {"output": D.LOGITS}}
+
+
+def t5() -> dict:
+    """T5: a bias by distance, RMS norm, unscaled scores, one embedding, tied and scaled; the decoder's block has its own table."""
+    block = {**kind(3, 10, 42, D.BEFORE, False, norm_biases=0), "norm": D.RMS_NORM, "scale": 1.0, "position": D.T5_BIAS, "max_distance": 16,
+             "activation": D.GELU_TANH, "gated": 1}
+    final = {"final_norm": D.RMS_NORM, "final_norm_eps": 1e-6, "embedding_scale": 1.0}
+    return {"model": {"stack": D.ENCODER_DECODER}, "source": side(55, suffix=[END]), "target": side(55, decoder_start=PAD, embedding_shared=1),
+            "encoder": stack(30, [0, 0, 0, 1], 0, **final), "decoder": stack(30, [1, 0, 1, 1], 0, **final),
+            "kinds": [block, {**block, "cross": 1}], "output": {"output": D.LOGITS, "tied": D.TIED_TARGET, "scale": 30.0 ** -0.5}}
+
+
+def alibi() -> dict:
+    """A decoder with ALiBi, three heads, norms of queries and keys, and norms on both sides of the second layer's sub-layers."""
+    block = {**kind(3, 14, 36, D.BEFORE, True), "position": D.ALIBI, "activation": D.GELU_TANH, "qk_norm": D.RMS_NORM}
+    return {"model": {"stack": D.DECODER}, "target": side(52), "kinds": [block, {**block, "norm_place": D.BOTH}],
+            "decoder": stack(42, [0, 0, 1, 1], 0, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5, final_norm=D.LAYER_NORM, final_norm_eps=1e-5),
+            "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}}
+
+
+def alibi_tokens() -> dict:
+    """An encoder with ALiBi on both sides and a window that labels tokens, each class by itself."""
+    block = {**kind(2, 13, 28, D.AFTER, True), "position": D.ALIBI, "window": 9}
+    return encoder(26, [0, 0], 0, [block], {"output": D.CLASSES, "classes": 5, "bias": 1, "scores": D.SIGMOID})
+
+
+def additive() -> dict:
+    """Bahdanau's score in self- and cross-attention."""
+    block = {**kind(2, 15, 32, D.AFTER, True), "score": D.ADDITIVE, "scale": 1.0}
+    return {"model": {"stack": D.ENCODER_DECODER}, "source": side(44, suffix=[END]), "target": side(46, decoder_start=START),
+            "encoder": stack(30, [0, 0], D.INTERLEAVED), "decoder": stack(30, [1, 0, 1, 1], D.HALVES),
+            "kinds": [block, {**block, "cross": 1, "cross_biases": 15, "cross_score": D.ADDITIVE}], "output": {"output": D.LOGITS, "bias": 1}}
+
+
+def classes() -> dict:
+    """A classifier of texts: the first position through a dense layer with tanh."""
+    labels = "".join(f"{name}{D.RECORD_END}" for name in ("negative", "neutral", "positive"))
+    block = {**kind(2, 16, 40, D.AFTER, True), "activation": D.GELU_ERF}
+    return encoder(32, [0, 0, 0, 1], D.LEARNED, [block], {"output": D.CLASSES, "classes": 3, "bias": 1, "pooling": D.FIRST, "head_width": 24, "head_bias": 1,
+                                                         "head_activation": D.TANH, "labels": labels},
+                   max_positions=40, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-12)
+
+
 def words(language: str, count: int) -> bytes:
     """A word list: control ids, then "source4 source5 …"."""
     return build_wordlist_section(["<pad>", "<unk>", "<bos>", "<eos>"] + [f"{language}{i}" for i in range(4, count)], UNKNOWN, (PAD, START, END))
 
 
 MODELS: dict[str, tuple[Callable[[], dict], bool]] = {  # name -> descriptor, weights of −128 in the q8 one
-    "tiny-post-sin": (post_sin, True), "tiny-pre-learned": (pre_learned, False), "tiny-d2l": (d2l, False), "tiny-lm": (lm, False), "tiny-rotary": (rotary, False)}
+    "tiny-post-sin": (post_sin, True), "tiny-pre-learned": (pre_learned, False), "tiny-d2l": (d2l, False), "tiny-lm": (lm, False), "tiny-rotary": (rotary, False),
+    "tiny-bert": (bert, False), "tiny-albert": (albert, False), "tiny-modernbert": (modernbert, False),
+    "tiny-relative-key": (relative(D.RELATIVE_KEY, 70), False), "tiny-relative-query": (relative(D.RELATIVE_KEY_QUERY, 33), False),
+    "tiny-three-way": (relative(D.THREE_WAY, 40), False), "tiny-relative-lm": (relative_lm, False), "tiny-three-way-lm": (three_way_lm, False),
+    "tiny-clipped": (clipped, False), "tiny-t5": (t5, False), "tiny-alibi": (alibi, False), "tiny-alibi-tokens": (alibi_tokens, False),
+    "tiny-additive": (additive, False), "tiny-classes": (classes, False)}
 
 
 def with_minus_128(values: np.ndarray) -> Quantised:
@@ -131,7 +245,7 @@ def write(path: Path, name: str, kind_: int) -> None:
     extra[VECTORS] = bytes(V.section_bytes(full, inputs))
 
     def source(slot: R.Slot) -> np.ndarray | Quantised:
-        width = full["encoder" if slot.stack in (R.SOURCE, R.ENCODER) else "decoder"]["width"]
+        width = full["decoder" if slot.stack in (R.TARGET, R.DECODER) or "encoder" not in full else "encoder"]["embedding_width"]
         values = random_weights(name, slot, width)
         return with_minus_128(values) if extreme and kind_ == L.Q8 and slot.matrix else values
 

@@ -75,7 +75,6 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
     (["run", "m", "--isa", "quantum"], ["--isa quantum", "scalar"]),
     (["run", "m", "--seed", "1"], ["--seed is not built yet"]),
     (["run", "m", "--beam=4"], ["--beam is not built yet"]),
-    (["embed", "m"], ["embed is not built yet"]),
     (["quantize", "a", "b", "--type", "q8"], ["quantize is not built yet"]),
 ])
 def test_a_wrong_command_line(arguments, says):

@@ -83,13 +83,19 @@ def test_quantised_values_are_stored_as_they_are(tmp_path):
     (lambda d: d["kinds"][0].update(heads=True), "heads: True"),
     (lambda d: d["kinds"][0].update(kv_heads=2), "does not divide"),
     (lambda d: d["kinds"][0].update(colour=1), "no field is called 'colour'"),
-    (lambda d: d["kinds"][0].update(position=6), "position: value 6 is not built yet"),
-    (lambda d: d["kinds"][0].update(score=1), "additive score is not built yet"),
+    (lambda d: d["kinds"][0].update(position=6), "kind0.max_distance: missing, its position needs a table"),
+    (lambda d: d["kinds"][0].update(max_distance=6), "kind0.max_distance: nothing is relative here"),
+    (lambda d: d["kinds"][0].update(position=1, max_distance=6, score=1), "an additive score has no relative keys"),
+    (lambda d: d["kinds"][0].update(position=4), "rotary_width: 0, expected an even number"),
+    (lambda d: d["kinds"][0].update(rotary_width=4), "nothing is rotary here"),
+    (lambda d: d["kinds"][0].update(norm_place=2, attention_norm=0), "norm_place before only"),
     (lambda d: d["kinds"][0].update(cross=1), "cross-attention without an encoder"),
     (lambda d: d.update(encoder=d["decoder"]), "the stack has none"),
     (lambda d: d.pop("output"), "scope output is missing"),
-    (lambda d: d["output"].update(output=3), "value 3 is not built yet"),
-    (lambda d: d["decoder"].update(segments=2), "segments are not built yet"),
+    (lambda d: d["output"].update(output=3), "a decoder gives logits"),
+    (lambda d: d["output"].update(pooling=1), "output.pooling: a decoder gives logits"),
+    (lambda d: d["decoder"].update(projection_bias=1), "the embedding is not projected"),
+    (lambda d: d["target"].update(pair=[1], pair_segment=1), "pair_segment: 1, there are 0 segments"),
 ])
 def test_bad_descriptors(tmp_path, change, message):
     descriptor = small()
