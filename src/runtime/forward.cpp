@@ -301,6 +301,12 @@ class Pass {
 
   // ---- both stacks
 
+  void test_finite(const Chunk& c, const float* x, uint32_t width) const {
+    for (uint32_t r = 0; r < c.count; ++r)
+      for (uint32_t i = 0; i < width; ++i)
+        if (!is_finite(x[uint64_t(r) * p_.ld + i])) c.not_finite[r] = 1;
+  }
+
   // projection(norm(embedding · scale + segment + position)).
   void embed(const Chunk& c, const phasor_item* items) {
     const StackDescriptor& d = m_.descriptor.stacks[c.stack];
@@ -326,6 +332,7 @@ class Pass {
       }
     }
     if (in.norm.weight) norm_rows(out, out, p_.ld, width, c, in.norm, d.embedding_norm, d.embedding_norm_eps);
+    else if (in.projection.weight) test_finite(c, out, width);  // before it is rounded to int8, which would hide a NaN
     if (in.projection.weight) linear(c.x, p_.ld, input(out, p_.ld, width, c.count), in.projection);
     show(c, PHASOR_SEE_EMBEDDING, 0);
   }
