@@ -145,7 +145,7 @@ void Encoder::read(const Input& input, Text* text) {
   }
   if (text->error.empty() && text->ids.empty()) text->error = "no tokens, expected at least one";
   if (text->ids.size() > e_.limits.source)
-    text->error = std::to_string(text->ids.size()) + " tokens, there is room for " + std::to_string(e_.limits.source) + " (--source; --truncate cuts)";
+    text->error = std::to_string(text->ids.size()) + " tokens, there is room for " + std::to_string(e_.limits.source) + (input.is_ids ? " (--source)" : " (--source; --truncate cuts)");
 }
 
 bool Encoder::read_text(const std::string& input, Text* text) {
