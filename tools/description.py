@@ -5,7 +5,8 @@
     stack = "encoder-decoder"          # or "encoder", "decoder"
     heads = 4
     norm_place = "before"              # or "after" (the residual)
-    position = "sinusoidal"            # or "sinusoidal-halves", "learned", "none"
+    position = "sinusoidal"            # added to the embedding; or "sinusoidal-halves", "learned", "none"
+    attention_position = "alibi"       # inside self-attention; or "relative_key", "t5", "rotary", … ("none")
 
 A key that is not known is an error. `KEYS` says what there is, with the defaults; [encoder] and [decoder] may have most of
 the keys of the model once more, for that stack only. [source] and [target] have the ids and the tokenizer; [names] maps a
@@ -32,6 +33,11 @@ CHOICES = {
     "norm_place": {"before": D.BEFORE, "after": D.AFTER},
     "activation": {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu-tanh": D.GELU_TANH, "silu": D.SILU},
     "position": {"none": 0, "learned": D.LEARNED, "sinusoidal": D.INTERLEAVED, "sinusoidal-halves": D.HALVES},
+    "attention_position": {"none": 0, "relative_key": D.RELATIVE_KEY, "relative_key_query": D.RELATIVE_KEY_QUERY, "three-way": D.THREE_WAY,
+                           "clipped": D.CLIPPED, "t5": D.T5_BIAS, "alibi": D.ALIBI, "rotary": D.ROTARY_INTERLEAVED, "rotary-halves": D.ROTARY_HALVES},
+    "relative_order": {"key-query": False, "query-key": True},
+    "score": {"dot": 0, "additive": 1},
+    "cross_score": {"dot": 0, "additive": 1},
     "output": {"own": D.TIED_OWN, "target-embedding": D.TIED_TARGET, "source-embedding": D.TIED_SOURCE},
 }
 _STACK_KEYS: dict[str, tuple[type | tuple[type, ...], Any]] = {  # name -> type, default (None: must be there or is found in the weights)
@@ -39,7 +45,11 @@ _STACK_KEYS: dict[str, tuple[type | tuple[type, ...], Any]] = {  # name -> type,
     "final_norm": (bool, None), "activation": (str, "relu"), "position": (str, None), "position_base": (float, 10000.0),
     "position_offset": (int, 0), "max_positions": (int, 0), "embedding_scale": ((float, str), None), "score_scale": ((float, str), None),
     "layers": (int, 0), "hidden": (int, 0), "width": (int, 0),
+    "attention_position": (str, "none"), "max_distance": (int, 0), "relative_order": (str, "key-query"), "relative_values": (bool, True),
+    "num_buckets": (int, 0), "two_sided": (bool, None), "alibi_slopes": (list, []), "rotary_width": (int, 0), "rotary_base": (float, 10000.0),
+    "score": (str, "dot"), "cross_score": (str, "dot"), "cross_score_scale": ((float, str), None),
 }
+_NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
 _MODEL_KEYS = {"name": (str, ""), "author": (str, ""), "licence": (str, ""), "credit": (str, ""), "origin": (str, ""),
                "preset": (str, None), "stack": (str, "encoder-decoder"), "output": (str, "own")}
 _SIDE_KEYS = {"tokenizer": (str, ""), "pad": (int, -1), "unknown": (int, -1), "start": (int, -1), "end": (list, []), "decoder_start": (int, -1),
@@ -85,10 +95,15 @@ def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> 
         raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(k.__name__ for k in kinds)}")
     if isinstance(value, float) and not math.isfinite(value):
         raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
-    if isinstance(value, list) and not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value):
+    if key in _NUMBERS:
+        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value):
+            raise PhasorError(f"{where}{key}: expected a list of finite numbers")
+    elif isinstance(value, list) and not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value):
         raise PhasorError(f"{where}{key}: expected a list of ids")
     if key in CHOICES and value not in CHOICES[key]:
-        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(CHOICES[key])}")
+        other = {"position": "attention_position", "attention_position": "position"}.get(key)
+        hint = f'; did you mean {other} = "{value}"?' if other and value in CHOICES[other] else ""
+        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(CHOICES[key])}{hint}")
     return value
 
 
@@ -121,20 +136,32 @@ def _texts(name: str, table: dict) -> dict[str, str]:
 
 def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
     """The keys of one stack: its own, else the model's, else the preset's, else the default."""
+    given, preset_values = {**shared, **own}, _PRESET_DEFAULTS[preset]
     out = {key: default for key, (_, default) in _STACK_KEYS.items()}
-    out.update(_PRESET_DEFAULTS[preset])
-    out.update(shared)
-    out.update(own)
+    out.update(preset_values)
+    out.update(given)
+    _scales(out, given, preset_values.get("score_scale"))
     for key in ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm"):
         if out[key] is None:
             extra = " (the scores are divided by \"sqrt_head_width\", \"sqrt_heads\" or a number)" if key == "score_scale" else ""
             raise PhasorError(f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}")
-    for key in ("heads", "kv_heads", "position_offset", "max_positions", "layers", "hidden", "width"):
+    for key in ("heads", "kv_heads", "position_offset", "max_positions", "layers", "hidden", "width", "max_distance", "num_buckets", "rotary_width"):
         if out[key] < (1 if key == "heads" else 0):
             raise PhasorError(f"{name}: {key}: {out[key]} is too small")
     if out["norm_eps"] < 0:
         raise PhasorError(f"{name}: norm_eps: {out['norm_eps']} is negative")
+    if out["two_sided"] is None:
+        out["two_sided"] = name == "encoder"
     return out
+
+
+def _scales(out: dict[str, Any], given: dict, preset: float | str | None) -> None:
+    """What the scores are divided by where it is not said: an additive score by 1; cross-attention as self-attention, where the scores are of one kind."""
+    for key in ("", "cross_"):
+        additive, scale = out[f"{key}score"] == "additive", given.get(f"{key}score_scale")
+        if scale is None and key and out["score"] == out["cross_score"]:
+            scale = out["score_scale"]
+        out[f"{key}score_scale"] = scale if scale is not None else 1.0 if additive else preset
 
 
 def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:

@@ -1,8 +1,8 @@
-"""The three published styles of encoder–decoder in PyTorch, with the names of their state_dicts. For verify.py and the tests.
+"""The three published styles of Transformer in PyTorch, with the names of their state_dicts. For training, verify.py and the tests.
 
-`build(descriptor, preset)` makes the module of a descriptor; `forward(source, target, lengths)` gives logits (B, T, V) and
-leaves the residual after each block in `seen`. They are written plainly, as the tutorials have them: a mask is a large
-negative score, padding is computed. Letters: B batch, S source positions, T target positions, D width, H heads.
+`build(descriptor, preset)` makes the module of a descriptor; `forward(source, target, lengths)` gives logits (B, T, V), or the
+output (B, S, D) of a lone encoder, and leaves the residual after each block in `seen`. They are written plainly, as the tutorials have
+them: a mask is a large negative score, padding is computed. Letters: B batch, S source positions, T target positions, D width, H heads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import phasor_descriptor as D
+import torch_positions as P
 
 _ACTIVATIONS = {D.RELU: F.relu, D.GELU_ERF: F.gelu, D.GELU_TANH: lambda x: F.gelu(x, approximate="tanh"), D.SILU: F.silu}
 
@@ -37,8 +38,8 @@ class Base(nn.Module):
         self.seen: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
         kind = descriptor["kinds"][0]
         for i, k in enumerate(descriptor["kinds"]):
-            if k["norm"] != D.LAYER_NORM or k["gated"] or k["kv_heads"] != k["heads"] or k["position"] or k["window"] or k["cap"]:
-                raise ValueError(f"kind{i}: the PyTorch modules here have layer norm, plain feed-forward and plain attention only")
+            if k["norm"] != D.LAYER_NORM or k["gated"] or k["kv_heads"] != k["heads"] or k["window"] or k["cap"]:
+                raise ValueError(f"kind{i}: the PyTorch modules here have layer norm, plain feed-forward and a key head for each head only")
         self.activation = _ACTIVATIONS[kind["activation"]]
 
     def embed(self, ids: Tensor, stack: str, embedding: nn.Embedding, learned: nn.Embedding | None) -> Tensor:
@@ -62,12 +63,15 @@ class Base(nn.Module):
             return own(x)
         return F.linear(x, (target if tied == D.TIED_TARGET else source).weight)
 
-    def forward(self, source: Tensor, target: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """source (B, S), target (B, T), lengths (B) of the sources -> logits (B, T, V)."""
+    def forward(self, source: Tensor | None, target: Tensor | None, lengths: Tensor | None = None) -> Tensor:
+        """source (B, S), target (B, T), lengths (B) of the sources -> logits (B, T, V); a lone stack has one of the two, None for the other."""
         self.seen = {"encoder": [], "decoder": []}
-        here = torch.arange(source.shape[1])[None, :]
-        absent = here >= lengths[:, None] if lengths is not None else torch.zeros_like(source, dtype=torch.bool)
-        future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        absent = future = None
+        if source is not None:
+            here = torch.arange(source.shape[1])[None, :]
+            absent = here >= lengths[:, None] if lengths is not None else torch.zeros_like(source, dtype=torch.bool)
+        if target is not None:
+            future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
         return self.run(source, target, absent, future)
 
     def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
@@ -97,6 +101,8 @@ class TorchTransformer(Base):
 
     def __init__(self, descriptor: dict) -> None:
         super().__init__(descriptor)
+        if descriptor["model"]["stack"] != D.ENCODER_DECODER or any(k["position"] or k["score"] for k in descriptor["kinds"]):
+            raise ValueError("torch.nn.Transformer is an encoder-decoder with plain attention")
         encoder, decoder = descriptor["encoder"], descriptor["decoder"]
         self.src_embedding = nn.Embedding(descriptor["source"]["vocabulary"], encoder["width"])
         self.tgt_embedding = nn.Embedding(descriptor["target"]["vocabulary"], decoder["width"])
@@ -139,14 +145,20 @@ class TorchTransformer(Base):
 
 
 class Attention(nn.Module):
-    """Section 3.2.2 with a matrix each for q, k, v and out, called by `names`; scores are multiplied by `scale`."""
+    """Section 3.2.2 with a matrix each for q, k, v and out, called by `names`; scores are multiplied by `scale`.
 
-    def __init__(self, names: tuple[str, str, str, str], width: int, memory: int, inner: int, heads: int, scale: float, biases: int) -> None:
+    position: what the encoding does to q, k, scores and values. additive: scores are v·tanh(q + k) (Bahdanau et al. 2015), v for each head.
+    """
+
+    def __init__(self, names: tuple[str, str, str, str], width: int, memory: int, inner: int, heads: int, scale: float, biases: int,
+                 position: P.Position | None = None, additive: bool = False) -> None:
         super().__init__()
         self.names, self.heads, self.scale = names, heads, scale
         shapes = ((width, inner, 1), (memory, inner, 2), (memory, inner, 4), (inner, width, 8))
         for name, (inputs, outputs, bit) in zip(names, shapes):
             setattr(self, name, nn.Linear(inputs, outputs, bias=bool(biases & bit)))
+        self.position = position or P.Position()
+        self.score = P.Additive(heads, inner // heads) if additive else None
 
     def forward(self, x: Tensor, memory: Tensor, masked: Tensor) -> Tensor:
         """x (B, T, D), memory (B, S, D), masked: broadcast to (B, H, T, S)."""
@@ -155,9 +167,10 @@ class Attention(nn.Module):
         def heads(y: Tensor) -> Tensor:
             return y.reshape(y.shape[0], y.shape[1], self.heads, -1).transpose(1, 2)
 
-        scores = heads(q(x)) @ heads(k(memory)).transpose(2, 3) * self.scale
-        weights = scores.masked_fill(masked, -1e10).softmax(dim=-1)
-        return out((weights @ heads(v(memory))).transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
+        turn = self.position.turn
+        scores = (self.score or self.position.scores)(turn(heads(q(x))), turn(heads(k(memory)))) * self.scale
+        weights = self.position.add(scores).masked_fill(masked, -1e10).softmax(dim=-1)
+        return out(self.position.mix(weights, heads(v(memory))).transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
 
 
 class _Feed(nn.Module):
@@ -220,32 +233,41 @@ class _Stack(nn.Module):
         return [getattr(self, self.where).get_submodule(name) for name in self.block_names]
 
 
-class _Split(Base):
-    """Attention with separate matrices: the last two styles differ in names only."""
+_SIDES = (("encoder", "source"), ("decoder", "target"))
 
-    def __init__(self, descriptor: dict, style: str) -> None:
+
+class _Split(Base):
+    """Attention with separate matrices, any stack: the last two styles differ in names only."""
+
+    def __init__(self, descriptor: dict, style: str, buckets: int) -> None:
         super().__init__(descriptor)
         separate = self.separate = style == "separate"
-        for stack, side, index in (("encoder", "source", 0), ("decoder", "target", 1)):
-            s, kind = descriptor[stack], descriptor["kinds"][index]
+        for stack, side in _SIDES:
+            if stack not in descriptor:
+                continue
+            s = descriptor[stack]
+            kind = descriptor["kinds"][s["layers"][0]]
+            position = P.of_kind(kind, stack == "encoder", buckets) if kind["position"] == P.T5_BIAS else None  # all layers share it
             names = [str(i) if separate else f"block{i}" for i in range(len(s["layers"]) // 2)]
-            blocks = {name: self._block(kind, s, bool(kind["cross"])) for name in names}
+            blocks = {name: self._block(kind, s, position or P.of_kind(kind, stack == "encoder")) for name in names}
             holder = nn.ModuleDict(blocks) if not separate else nn.ModuleList(blocks.values())
             embedding, positions, where = ("tok_embedding", "pos_embedding", "layers") if separate else ("embedding", "positions", "blks")
             children = {embedding: nn.Embedding(descriptor[side]["vocabulary"], s["width"]), positions: _learned(descriptor, stack), where: holder}
+            if s["final_norm"]:
+                children["norm"] = nn.LayerNorm(s["width"], eps=s["final_norm_eps"])
             if stack == "decoder" and descriptor["output"]["tied"] == D.TIED_OWN:
                 children["fc_out" if separate else "dense"] = nn.Linear(s["width"], descriptor[side]["vocabulary"], bias=bool(descriptor["output"]["bias"]))
-            if s["final_norm"]:
-                raise ValueError(f"{stack}: this style has no final norm")
             self.add_module(stack, _Stack(children, where, names, embedding, positions))
 
-    def _block(self, kind: dict, s: dict, cross: bool) -> _Block:
-        width, eps = s["width"], kind["norm_eps"]
+    def _block(self, kind: dict, s: dict, position: P.Position) -> _Block:
+        width, eps, cross = s["width"], kind["norm_eps"], bool(kind["cross"])
         letters = ("fc_q", "fc_k", "fc_v", "fc_o") if self.separate else ("W_q", "W_k", "W_v", "W_o")
-        own = Attention(letters, width, width, kind["heads"] * kind["head_width"], kind["heads"], kind["scale"], kind["attention_biases"])
+        own = Attention(letters, width, width, kind["heads"] * kind["head_width"], kind["heads"], kind["scale"], kind["attention_biases"],
+                        position, bool(kind["score"]))
         feed = _Feed(("fc_1", "fc_2") if self.separate else ("dense1", "dense2"), width, kind["hidden"], kind["ffn_biases"], self.activation)
         if self.separate:
-            order = ("self_attention", "self_attn_layer_norm", "encoder_attention", "enc_attn_layer_norm", "positionwise_feedforward", "ff_layer_norm")
+            order = ("self_attention", "self_attn_layer_norm", *(("encoder_attention", "enc_attn_layer_norm") if cross else (None, None)),
+                     "positionwise_feedforward", "ff_layer_norm")
         elif cross:
             order = ("attention1", "addnorm1", "attention2", "addnorm2", "ffn", "addnorm3")
         else:
@@ -254,29 +276,29 @@ class _Split(Base):
         parts = {order[0]: own, order[1]: norm(), order[4]: feed, order[5]: norm()}
         if cross:
             inner = kind["cross_heads"] * kind["cross_head_width"]
-            parts[order[2]] = Attention(letters, width, s["cross_width"], inner, kind["cross_heads"], kind["cross_scale"], kind["cross_biases"])
+            parts[order[2]] = Attention(letters, width, s["cross_width"], inner, kind["cross_heads"], kind["cross_scale"], kind["cross_biases"],
+                                         additive=bool(kind.get("cross_score")))
             parts[order[3]] = norm()
-        elif order[2] is not None:
-            order = (*order[:2], None, None, *order[4:])
         return _Block(parts, order, kind["norm_place"] == D.BEFORE)
 
-    def run(self, source: Tensor, target: Tensor, absent: Tensor, future: Tensor) -> Tensor:
-        keys = absent[:, None, None, :]
-        memory, out = None, None
-        for stack, ids, own_mask in (("encoder", source, keys), ("decoder", target, future[None, None])):
+    def run(self, source: Tensor | None, target: Tensor | None, absent: Tensor | None, future: Tensor | None) -> Tensor:
+        keys = absent[:, None, None, :] if absent is not None else None
+        memory = out = None
+        for stack, ids, own_mask in (("encoder", source, keys), ("decoder", target, future)):
+            if stack not in self.d:
+                continue
             part = getattr(self, stack)
             out = self.embed(ids, stack, getattr(part, part.embedding_name), getattr(part, part.positions_name, None))
             for block in part.blocks:
                 out = self.keep(stack, block(out, memory, own_mask, keys))
-            memory = out if stack == "encoder" else memory
+            out = memory = part.norm(out) if self.d[stack]["final_norm"] else out
+        if "decoder" not in self.d:
+            return out
         own = getattr(self.decoder, "fc_out" if self.separate else "dense", None)
-        embeddings = [getattr(p, p.embedding_name) for p in (self.encoder, self.decoder)]
-        return self.project(out, own, *embeddings)
+        return self.project(out, own, *(getattr(part, part.embedding_name) if part is not None else None
+                                        for part in (getattr(self, "encoder", None), self.decoder)))
 
 
-def build(descriptor: dict, preset: str) -> Base:
-    """The module of a descriptor (with defaults) in one of the styles; ValueError for what the style does not have."""
-    if descriptor["model"]["stack"] != D.ENCODER_DECODER:
-        raise ValueError("the PyTorch modules here are encoder-decoders")
-    module = TorchTransformer(descriptor) if preset == "torch-transformer" else _Split(descriptor, preset)
-    return module.eval()
+def build(descriptor: dict, preset: str, buckets: int = 32) -> Base:
+    """The module of a descriptor (with defaults) in one of the styles; ValueError for what the style does not have. buckets: of a T5 bias."""
+    return (TorchTransformer(descriptor) if preset == "torch-transformer" else _Split(descriptor, preset, buckets)).eval()

@@ -21,6 +21,7 @@ class Part(NamedTuple):
     shape: tuple[int, ...]      # the whole tensor's, as it must be
     rows: slice = slice(None)   # which of its rows
     transposed: bool = False    # the checkpoint has (inputs, outputs)
+    reversed: bool = False      # the checkpoint has its rows in the opposite order
 
 
 @dataclass
@@ -62,6 +63,7 @@ class Model:
                 pieces.append(np.zeros(part.shape, dtype=np.float32))
                 continue
             value = self.checkpoint.load(part.name)
+            value = value[::-1] if part.reversed else value
             pieces.append((value.T if part.transposed else value)[part.rows])
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         expected = (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)

@@ -10,11 +10,12 @@ import phasor_descriptor as D
 import phasor_tensors as R
 from checkpoint import Checkpoint
 from description import CHOICES, Description, scale_of
-from families import names as N
+from families import names as N, positions
 from families.model import Model, Part, same_sides
 from phasor_layout import PhasorError
 
 _SIDES = {"encoder": "source", "decoder": "target"}
+_RELATIVE = (D.RELATIVE_KEY, D.RELATIVE_KEY_QUERY, D.THREE_WAY, D.CLIPPED)
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -84,8 +85,8 @@ class _Reader:
                                "converter": "tools/convert.py"}, "kinds": []}
         for stack in d.stacks:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
-            out[stack] = self.stack(stack, len(out["kinds"]))
-            out["kinds"].append(self.kind(stack, len(out[stack]["layers"]) // 2))
+            kinds = self.kinds(stack, out["kinds"])
+            out[stack] = self.stack(stack, kinds)
         out["output"] = self.output()
         return out
 
@@ -100,10 +101,11 @@ class _Reader:
             out["decoder_start"] = out["start"]
         return out
 
-    def stack(self, stack: str, kind: int) -> dict:
+    def stack(self, stack: str, kinds: list[int]) -> dict:
+        """The fields of a stack whose layers are of these kinds."""
         s, side = self.description.stacks[stack], _SIDES[stack]
-        width, layers = s["width"] or self.rows(f"{side}.embedding", 1), self.layers(stack)
-        out = {"width": width, "layers": [n for i in range(layers) for n in (kind, i)], "position": CHOICES["position"][s["position"]],
+        width = s["width"] or self.rows(f"{side}.embedding", 1)
+        out = {"width": width, "layers": [n for i, kind in enumerate(kinds) for n in (kind, i)], "position": CHOICES["position"][s["position"]],
                "embedding_scale": scale_of("embedding_scale", s["embedding_scale"], {"sqrt_width": math.sqrt(width), "one": 1.0})}
         if s["final_norm"]:
             out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
@@ -131,24 +133,137 @@ class _Reader:
             raise PhasorError(f"{stack}: {rows} rows of {self.name(f'{name}qkv' if fused else f'{name}q')} are not divisible by {units} heads")
         return rows // units, kv, bits | out_bias
 
+    def kinds(self, stack: str, kinds: list[dict]) -> list[int]:
+        """The kind of each layer, put behind `kinds`: one, or several where layers differ in a table that belongs to a kind."""
+        layers = self.layers(stack)
+        kind = self.kind(stack, layers)
+        tables, out = [], []
+        for role, table in self.kind_tables(stack, kind, layers):
+            same = next((i for i, other in enumerate(tables) if np.array_equal(other, table)), len(tables))
+            if same == len(tables):
+                tables.append(table)
+                if role:
+                    self.values[R.KINDS << 24 | len(kinds) + same << 8 | role] = table
+            out.append(len(kinds) + same)
+        kinds.extend(dict(kind) for _ in tables)
+        return out
+
     def kind(self, stack: str, layers: int) -> dict:
         s = self.description.stacks[stack]
         head_width, kv, bits = self.attention(stack, "", layers)
         gated = f"{stack}.ffn_gate" in self.names
-        divisor = scale_of("score_scale", s["score_scale"], {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])})
-        if divisor == 0:
-            raise PhasorError(f"{stack}: score_scale: the scores cannot be divided by 0")
         out = {"norm": CHOICES["norm"][s["norm"]], "norm_place": CHOICES["norm_place"][s["norm_place"]], "norm_eps": s["norm_eps"],
-               "heads": s["heads"], "kv_heads": kv, "head_width": head_width, "scale": 1 / divisor, "attention_biases": bits,
+               "heads": s["heads"], "kv_heads": kv, "head_width": head_width, "scale": self.scale(stack, "", head_width), "attention_biases": bits,
                "hidden": s["hidden"] or self.rows(f"{stack}.ffn_in"), "activation": CHOICES["activation"][s["activation"]], "gated": int(gated),
                "ffn_biases": self.has_bias(f"{stack}.ffn_in", layers) + 2 * self.has_bias(f"{stack}.ffn_out", layers),
                "norm_biases": int(self.has_bias(f"{stack}.attention_norm", layers))}
         if stack == "decoder" and self.description.stack == D.ENCODER_DECODER:
             cross_width, cross_kv, cross_bits = self.attention(stack, "cross_", layers)
-            divisor = scale_of("score_scale", s["score_scale"], {"sqrt_head_width": math.sqrt(cross_width), "sqrt_heads": math.sqrt(s["heads"])})
-            out.update(cross=1, cross_heads=s["heads"], cross_kv_heads=cross_kv, cross_head_width=cross_width, cross_scale=1 / divisor,
-                       cross_biases=cross_bits)
+            out.update(cross=1, cross_heads=s["heads"], cross_kv_heads=cross_kv, cross_head_width=cross_width,
+                       cross_scale=self.scale(stack, "cross_", cross_width), cross_biases=cross_bits,
+                       cross_score=CHOICES["cross_score"][s["cross_score"]])
+        out.update(score=CHOICES["score"][s["score"]], **self.attention_position(stack, head_width))
         return out
+
+    def scale(self, stack: str, prefix: str, head_width: int) -> float:
+        """What the scores are multiplied by."""
+        s, key = self.description.stacks[stack], f"{prefix}score_scale"
+        divisor = scale_of(key, s[key], {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])})
+        if divisor == 0:
+            raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
+        return 1 / divisor
+
+    # ---- positions inside attention
+
+    def attention_position(self, stack: str, head_width: int) -> dict:
+        """The fields of a kind that say how self-attention knows positions."""
+        s = self.description.stacks[stack]
+        position = CHOICES["attention_position"][s["attention_position"]]
+        out = {"position": position}
+        if position in _RELATIVE:
+            if s["score"] == "additive":
+                raise PhasorError(f"{stack}: attention_position {s['attention_position']!r} needs q·k, not the additive score")
+            out["max_distance"] = self.table_distance(stack, position)
+        elif position == D.T5_BIAS:
+            out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
+        elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            width = out["rotary_width"] = s["rotary_width"] or head_width
+            if width % 2 or width > head_width:
+                raise PhasorError(f"{stack}: rotary_width {width}, expected an even number of the head's {head_width} values")
+        return out
+
+    def table_distance(self, stack: str, position: int) -> int:
+        """M of a table of relative keys, from its rows."""
+        part, s = f"{stack}.relative_keys", self.description.stacks[stack]
+        rows = self.rows(part)
+        form, most = ("2·M + 1", (rows - 1) // 2) if position == D.CLIPPED else ("2·M − 1", (rows + 1) // 2)
+        if rows % 2 == 0:
+            raise PhasorError(f"{self.checkpoint.path}: misshapen: {self.name(part)} ({part}) has {rows} rows, expected an odd number, {form}")
+        if s["max_distance"] not in (0, most):
+            raise PhasorError(f"{stack}: max_distance {s['max_distance']}, but {self.name(part)} has {rows} rows, {form} for M = {most}")
+        return most
+
+    def kind_tables(self, stack: str, kind: dict, layers: int) -> list[tuple[int, np.ndarray | None]]:
+        """(role, table) for each layer of what a kind has of its own; (0, None) where it has nothing."""
+        s, position = self.description.stacks[stack], kind["position"]
+        if position == D.T5_BIAS:
+            biases = self.of_layers(f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"]))
+            return [(R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases]
+        if position == D.ALIBI:
+            return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
+        if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            return [(R.ROTARY, f) for f in self.frequencies(stack, kind["rotary_width"], layers)]
+        return [(0, None)] * layers
+
+    def of_layers(self, part: str, layers: int, shape: tuple[int | None, ...]) -> list[np.ndarray]:
+        """A tensor of each layer; one that only layer 0 has, or whose name has no {layer}, is that of all. None: any size."""
+        alone = "{layer}" not in self.name(part) or not any(self.has(part, i) for i in range(1, layers))
+        out = []
+        for layer in range(1 if alone else layers):
+            name = self.name(part, layer)
+            if name not in self.checkpoint:
+                raise PhasorError(f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does [names] lack an entry?")
+            found = self.checkpoint.shape(name)
+            if len(found) != len(shape) or any(want not in (None, n) for want, n in zip(shape, found)):
+                want = " x ".join("any" if n is None else str(n) for n in shape)
+                raise PhasorError(f"{self.checkpoint.path}: misshapen: {name} ({part}) has shape ({' x '.join(map(str, found))}), expected ({want})")
+            self.used.add(name)
+            out.append(self.checkpoint.load(name))
+        return out * layers if alone else out
+
+    def expand_buckets(self, stack: str, bias: np.ndarray, most: int) -> np.ndarray:
+        """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads): M is the first distance that lies in the last bucket for sure."""
+        two_sided, buckets = self.description.stacks[stack]["two_sided"], len(bias)
+        if buckets < (4 if two_sided else 2) or buckets % 2 or most <= buckets // (4 if two_sided else 2):
+            raise PhasorError(f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of buckets, "
+                              f"and more distance than the half of them that are single distances")
+        return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
+
+    def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:
+        """ALiBi's slopes for each layer: a tensor of the checkpoint, the description's, or the paper's."""
+        given = self.description.stacks[stack]["alibi_slopes"]
+        if f"{stack}.alibi_slopes" in self.names:
+            return self.of_layers(f"{stack}.alibi_slopes", layers, (heads,))
+        if given and len(given) != heads:
+            raise PhasorError(f"{stack}: alibi_slopes has {len(given)} numbers, there are {heads} heads")
+        return [np.asarray(given) if given else positions.alibi_slopes(heads)] * layers
+
+    def frequencies(self, stack: str, width: int, layers: int) -> list[np.ndarray]:
+        """The rotary frequencies of each layer: a tensor of the checkpoint where the description names it, else from the base."""
+        if f"{stack}.inv_freq" in self.names:
+            return [value.astype(np.float64) for value in self.of_layers(f"{stack}.inv_freq", layers, (width // 2,))]
+        return [positions.inverse_frequencies(width, self.description.stacks[stack]["rotary_base"])] * layers
+
+    def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
+        """v of the additive score, (H·w); one for all heads, (w), is repeated."""
+        name = self.name(part, layer)
+        if name not in self.checkpoint:
+            raise PhasorError(f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does [names] lack an entry?")
+        value = self.checkpoint.load(name).reshape(-1)
+        if value.size not in (width, heads * width):
+            raise PhasorError(f"{self.checkpoint.path}: misshapen: {name} ({part}) has {value.size} values, expected {heads} heads x {width}, or {width} for all")
+        self.used.add(name)
+        return value if value.size == heads * width else np.tile(value, heads)
 
     def output(self) -> dict:
         if self.description.stack == D.ENCODER:
@@ -189,14 +304,18 @@ class _Reader:
             self.used.add(name)
 
     def positions(self, d: dict, stack: str) -> None:
-        """max_positions of a learned table; a sinusoid that the model brings is compared with ours."""
+        """max_positions of a learned table and of a table of distances; a sinusoid that the model brings is compared with ours."""
         side, s, out = _SIDES[stack], self.description.stacks[stack], d[stack]
+        self.limit(d, stack)
         if out["position"] == D.LEARNED:
             rows = self.rows(f"{side}.positions") - s["position_offset"]
+            if not s["max_positions"] and self.rows(f"{side}.positions") == self.rows(f"{side}.embedding"):
+                raise PhasorError(f"{stack}: {self.name(f'{side}.positions')} has {rows + s['position_offset']} rows, as many as the vocabulary: positions are counted "
+                                  "from 0, not looked up by token ids; say max_positions if the table is one of positions")
             if rows < 1 or s["max_positions"] > rows:
                 total = rows + s["position_offset"]
                 raise PhasorError(f"{stack}: max_positions {s['max_positions']} with offset {s['position_offset']}, the table has {total} rows")
-            out["max_positions"] = s["max_positions"] or rows
+            out["max_positions"] = out.get("max_positions") or rows
         if out["position"] not in (D.INTERLEAVED, D.HALVES):
             return
         candidates = _inverse_frequencies(out["width"], s["position_base"])
@@ -215,6 +334,16 @@ class _Reader:
                 return
             self.notes.append(f"{stack}: the model's own table of positions is the sinusoid within {differences[best]:.3g}")
         self.values[stack_id << 24 | R.SINUSOID] = chosen
+
+    def limit(self, d: dict, stack: str) -> None:
+        """A table of unclipped distances ends at M − 1: that is a limit of the stack's positions."""
+        kind, out = d["kinds"][d[stack]["layers"][0]], d[stack]
+        if kind["position"] not in _RELATIVE or kind["position"] == D.CLIPPED:
+            return
+        most = kind["max_distance"]
+        if out.get("max_positions", 0) > most:
+            raise PhasorError(f"{stack}: max_positions {out['max_positions']}, the table of distances has rows for {most} positions")
+        out["max_positions"] = out.get("max_positions") or most
 
     def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
         """The model's table (positions, D), of the positions that it may use."""
@@ -242,6 +371,8 @@ class _Reader:
             return [Part(name if slot.role == R.OUTPUT_WEIGHT else N.bias_name(name), _shape(slot))]
         stack = "encoder" if slot.stack == R.ENCODER else "decoder"
         bias, role = slot.role & 1, slot.role & ~1
+        if slot.role in (R.RELATIVE_KEYS, R.RELATIVE_VALUES):
+            return self.relative_parts(slot, stack)
         if role in (R.QKV, R.CROSS_Q, R.CROSS_KV):
             return self.attention_parts(d, slot, stack, role, bool(bias))
         if role == R.FFN_IN and len(slot.parts) == 2:
@@ -253,6 +384,15 @@ class _Reader:
         if role == R.FINAL_NORM and bias and not d["kinds"][D.layers_of(d[stack])[0][0]]["norm_biases"] and not self.has_bias(wanted[0], 1):
             return [Part(None, shape)]  # norms without biases throughout; the format gives a final layer norm one
         return [Part(self._weight_or_bias(part, slot.set, bool(bias)), shape) for part in wanted]
+
+    def relative_parts(self, slot: R.Slot, stack: str) -> list[Part]:
+        """Tables of distances: (entries, w) in the checkpoint; the file has keys transposed, the distance fastest."""
+        s, keys = self.description.stacks[stack], slot.role == R.RELATIVE_KEYS
+        shape = (slot.cols, slot.rows) if keys else (slot.rows, slot.cols)
+        if not keys and not s["relative_values"]:
+            return [Part(None, shape)]
+        name = self.name(f"{stack}.relative_keys" if keys else f"{stack}.relative_values", slot.set)
+        return [Part(name, shape, transposed=keys, reversed=CHOICES["relative_order"][s["relative_order"]])]
 
     def _weight_or_bias(self, part: str, layer: int, bias: bool) -> str:
         name = self.name(part, layer)
@@ -287,10 +427,21 @@ class _Reader:
             out.append(Part(None if absent else self._weight_or_bias(f"{stack}.{prefix}{letter}", slot.set, bias), shape))
         return out
 
+    def scores(self, d: dict, stack: str) -> None:
+        """The vectors of additive scores."""
+        for index, layer in D.layers_of(d[stack]):
+            kind = d["kinds"][index]
+            for prefix, role in (("", R.SCORE), ("cross_", R.CROSS_SCORE)):
+                if kind.get(f"{prefix}score"):
+                    heads, width = kind[f"{prefix}heads"], kind[f"{prefix}head_width"]
+                    key = (R.ENCODER if stack == "encoder" else R.DECODER) << 24 | layer << 8 | role
+                    self.values[key] = self.score_vector(f"{stack}.{prefix}score", layer, heads, width)
+
     def read(self) -> Model:
         d = self.descriptor()
         for stack in self.description.stacks:
             self.positions(d, stack)
+            self.scores(d, stack)
         self.find_sharing(d)
         d = D.with_defaults(d)
         D.check(d)
@@ -315,7 +466,7 @@ def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
     even = np.arange(0, width, 2)
     by_exp = np.exp(even.astype(np.float32) * np.float32(-math.log(base) / width))
     by_pow = np.float32(1) / np.power(np.float32(base), even.astype(np.float32) / np.float32(width))
-    return [base ** (-even.astype(np.float64) / width), by_exp.astype(np.float64), by_pow.astype(np.float64)]
+    return [positions.inverse_frequencies(width, base), by_exp.astype(np.float64), by_pow.astype(np.float64)]
 
 
 def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
