@@ -439,6 +439,96 @@ def test_position_offset_drops_rows(tmp_path):
     assert np.array_equal(file.weights(R.SOURCE << 24 | R.POSITIONS), want[2:7])
 
 
+# ---- Positions inside attention
+
+
+def with_positions(golden, lines: str, tables: dict[str, np.ndarray], sections: str = "") -> Path:
+    """The golden checkpoint with these keys in its description and these tensors in each layer, `{stack}` and `{layer}` in their names."""
+    arrays, save = golden
+    for name, value in tables.items():
+        arrays.update({name.format(stack=stack, layer=layer): value for stack in ("encoder", "decoder") for layer in range(2)})
+    path = save()
+    path.with_suffix(".toml").write_text(lines + path.with_suffix(".toml").read_text() + sections)
+    return path
+
+
+KEYS = "{stack}.layers.{layer}.self_attention.position.keys.weight"
+BIAS = "{stack}.layers.{layer}.self_attention.position.bias.weight"
+V = "{stack}.layers.{layer}.self_attention.score.v"
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1
+
+
+@pytest.mark.parametrize("lines,tables,message", [
+    ('attention_position = "relative_key"\n', {}, "missing: encoder.layers.0.self_attention.position.keys.weight"),
+    ('attention_position = "relative_key"\n', {KEYS: ones(80, 10)}, r"has 80 rows, expected an odd number, 2·M − 1"),
+    ('attention_position = "relative_key"\nmax_distance = 39\n', {KEYS: ones(79, 10)}, "max_distance 39, but .* has 79 rows, 2·M − 1 for M = 40"),
+    ('attention_position = "relative_key"\n', {KEYS: ones(77, 10)}, "max_positions 40, the table of distances has rows for 39 positions"),
+    ('attention_position = "relative_key"\n', {KEYS: ones(79, 9)}, r"misshapen: .*keys.weight .* has shape \(79 x 9\), expected \(79 x 10\)"),
+    ('attention_position = "clipped"\n', {KEYS: ones(9, 10)}, "missing: .*position.values.weight"),
+    ('attention_position = "relative_key"\nscore = "additive"\n', {KEYS: ones(79, 10), V: ones(2, 10)}, "needs q·k, not the additive score"),
+    ('attention_position = "t5"\n', {}, "missing: .*position.bias.weight"),
+    ('attention_position = "t5"\n', {BIAS: ones(32, 3)}, r"misshapen: .* has shape \(32 x 3\), expected \(any x 2\)"),
+    ('attention_position = "t5"\nnum_buckets = 16\n', {BIAS: ones(32, 2)}, r"expected \(16 x 2\)"),
+    ('attention_position = "t5"\nmax_distance = 8\n', {BIAS: ones(32, 2)}, "32 buckets up to max_distance 8"),
+    ('attention_position = "alibi"\nalibi_slopes = [0.5]\n', {}, "alibi_slopes has 1 numbers, there are 2 heads"),
+    ('attention_position = "alibi"\nalibi_slopes = ["a"]\n', {}, "alibi_slopes: expected a list of finite numbers"),
+    ('attention_position = "rotary"\nrotary_width = 5\n', {}, "rotary_width 5, expected an even number of the head's 10 values"),
+    ('attention_position = "rotary"\nrotary_width = 12\n', {}, "rotary_width 12, expected an even number of the head's 10 values"),
+    ('attention_position = "learned"\n', {}, 'attention_position: \'learned\', expected .*; did you mean position = "learned"'),
+    ('score = "additive"\n', {}, "missing: encoder.layers.0.self_attention.score.v"),
+    ('score = "additive"\n', {V: ones(3)}, "has 3 values, expected 2 heads x 10, or 10 for all"),
+])
+def test_faults_of_positions(golden, tmp_path, capsys, lines, tables, message):
+    import re
+    assert run(with_positions(golden, lines, tables), tmp_path / "m.phasor") == 1
+    assert re.search(message, errors(capsys))
+
+
+def test_the_wrong_key_for_a_position_is_pointed_out(golden, tmp_path, capsys):
+    arrays, save = golden
+    path = save()
+    path.with_suffix(".toml").write_text(path.with_suffix(".toml").read_text().replace('position = "learned"', 'position = "alibi"'))
+    assert run(path, tmp_path / "m.phasor") == 1
+    assert 'position: \'alibi\', expected none or learned or sinusoidal or sinusoidal-halves; did you mean attention_position = "alibi"?' in errors(capsys)
+
+
+def test_positions_looked_up_by_token_ids(golden, tmp_path, capsys):
+    """A beginner's mistake: a table of positions as long as the vocabulary."""
+    arrays, save = golden
+    arrays["encoder.pos_embedding.weight"] = ones(29, 20)
+    path = save()
+    text = path.with_suffix(".toml").read_text()
+    path.with_suffix(".toml").write_text(text.replace("max_positions = 40\n", ""))
+    assert run(path, tmp_path / "m.phasor") == 1
+    message = errors(capsys)
+    assert "has 29 rows, as many as the vocabulary: positions are counted from 0, not looked up by token ids" in message and message.count("\n") == 1
+    path.with_suffix(".toml").write_text(text.replace("max_positions = 40\n", "max_positions = 29\n"))
+    assert run(path, tmp_path / "m.phasor") == 0
+
+
+def test_slopes_that_are_given(golden, tmp_path):
+    assert run(with_positions(golden, 'attention_position = "alibi"\nalibi_slopes = [0.25, 3]\n', {}), tmp_path / "m.phasor") == 0
+    assert PhasorFile(tmp_path / "m.phasor").weights(R.KINDS << 24 | R.ALIBI).tolist() == [0.25, 3]
+
+
+def test_the_paper_s_slopes_and_frequencies(golden, tmp_path):
+    sections = '[encoder]\nattention_position = "alibi"\n[decoder]\nattention_position = "rotary"\nrotary_width = 4\nrotary_base = 100\n'
+    assert run(with_positions(golden, "", {}, sections), tmp_path / "m.phasor") == 0
+    file = PhasorFile(tmp_path / "m.phasor")
+    assert file.weights(R.KINDS << 24 | R.ALIBI).tolist() == [2 ** -4, 2 ** -8]
+    assert file.weights(R.KINDS << 24 | 1 << 8 | R.ROTARY) == pytest.approx([1, 0.1])
+
+
+def test_one_additive_vector_for_all_heads(golden, tmp_path):
+    assert run(with_positions(golden, 'score = "additive"\ncross_score_scale = 2\n', {V: ones(10)}), tmp_path / "m.phasor") == 0
+    file = PhasorFile(tmp_path / "m.phasor")
+    assert file.weights(R.ENCODER << 24 | R.SCORE).tolist() == [*range(1, 11), *range(1, 11)]
+    assert [(k["scale"], k["cross_scale"]) for k in Reference(file).d["kinds"]] == [(1, 1), (1, 0.5)]
+
+
 # ---- Tokenizers
 
 

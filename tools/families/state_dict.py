@@ -85,8 +85,8 @@ class _Reader:
                                "converter": "tools/convert.py"}, "kinds": []}
         for stack in d.stacks:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
-            kinds = self.kinds(stack, out["kinds"])
-            out[stack] = self.stack(stack, kinds)
+            out[stack] = self.stack(stack)
+            out[stack]["layers"] = [n for i, kind in enumerate(self.kinds(stack, out["kinds"])) for n in (kind, i)]
         out["output"] = self.output()
         return out
 
@@ -101,11 +101,11 @@ class _Reader:
             out["decoder_start"] = out["start"]
         return out
 
-    def stack(self, stack: str, kinds: list[int]) -> dict:
-        """The fields of a stack whose layers are of these kinds."""
+    def stack(self, stack: str) -> dict:
+        """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], _SIDES[stack]
         width = s["width"] or self.rows(f"{side}.embedding", 1)
-        out = {"width": width, "layers": [n for i, kind in enumerate(kinds) for n in (kind, i)], "position": CHOICES["position"][s["position"]],
+        out = {"width": width, "position": CHOICES["position"][s["position"]],
                "embedding_scale": scale_of("embedding_scale", s["embedding_scale"], {"sqrt_width": math.sqrt(width), "one": 1.0})}
         if s["final_norm"]:
             out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
