@@ -17,6 +17,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Sequence
 
@@ -24,7 +25,7 @@ import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import font_manager, pyplot as plt  # noqa: E402
 
 import phasor_descriptor as D  # noqa: E402
 import phasor_tensors as R  # noqa: E402
@@ -109,10 +110,22 @@ def sentence(program: Path, model: Path, text: str, most: int) -> tuple[np.ndarr
 # ---- Pictures --------------------------------------------------------------------------------------------------------
 
 
+def choose_fonts() -> None:
+    """The usual font, and behind it one for Chinese, Japanese and Korean where the machine has one."""
+    found = sorted({font.name for font in font_manager.fontManager.ttflist if any(part in font.name for part in ("CJK", "WenQuanYi", "Droid Sans Fallback"))})
+    matplotlib.rcParams["font.family"] = ["DejaVu Sans", *found[:1]]
+
+
 def save(figure: plt.Figure, output: Path) -> None:
-    """Written the same each time: no date and no name of a program in it."""
-    figure.savefig(output, dpi=90, metadata={"Software": None} if output.suffix == ".png" else {"Date": None, "Creator": None})
+    """Written the same each time: no date and no random names in it. A letter that no font has is named once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with matplotlib.rc_context({"svg.hashsalt": "phasor"}):
+            figure.savefig(output, dpi=90, metadata={"Software": None} if output.suffix == ".png" else {"Date": None, "Creator": None})
     plt.close(figure)
+    for message in dict.fromkeys(str(w.message).split(" (")[0] for w in caught):
+        print(f"plot: {message}", file=sys.stderr)
+        break
 
 
 def draw_columns(table: np.ndarray, columns: Sequence[int], title: str) -> plt.Figure:
@@ -198,12 +211,20 @@ def draw(options: argparse.Namespace) -> plt.Figure:
     if options.command == "distance":
         return draw_distance(scores_by_distance(program, options.model, options.token, options.length), title)
     table = added(program, options.model, options.token, options.length)
-    return draw_table(table, title) if options.command == "table" else draw_columns(table, [c for c in options.columns if c < table.shape[1]], title)
+    if options.command == "table":
+        return draw_table(table, title)
+    wrong = [column for column in options.columns if not 0 <= column < table.shape[1]]
+    if wrong:
+        raise PhasorError(f"--columns: {wrong[0]}, the model's width is {table.shape[1]}")
+    return draw_columns(table, options.columns, title)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
+    choose_fonts()
     try:
+        if options.output.suffix not in (".png", ".svg"):
+            raise PhasorError(f"{options.output}: expected a name that ends in .png or .svg")
         save(draw(options), options.output)
     except (PhasorError, OSError) as error:
         print(f"plot: {error}", file=sys.stderr)

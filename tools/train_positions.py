@@ -4,6 +4,7 @@
     train_positions.py train  --text FILE… --out DIR [NAME…]    train what is not yet trained; run it again to resume after a stop
     train_positions.py table  --text FILE… --out DIR            the losses inside the trained length and beyond it
     train_positions.py export --text FILE… --out DIR --to DIR   the weights (NAME.pt), a description each (NAME.toml), tokenizer and losses
+    train_positions.py score  --from DIR --models DIR           what the float64 reference gives a sentence in each converted model (scores.json)
 
 A model is a decoder of the PyTorch modules of torch_models.py, trained on windows: the start token, then a stretch of the text. The text is plain UTF-8,
 a paragraph a line; every tenth article (a line ` = Title = ` begins one) is held out. Losses are in nats a token, over the same
@@ -37,6 +38,9 @@ from tqdm import tqdm
 import phasor_descriptor as D
 import torch_models
 import torch_positions as P
+from phasor_file import PhasorFile
+from phasor_layout import PhasorError
+from reference import Reference
 
 UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
@@ -384,6 +388,31 @@ def export(out: Path, to: Path, recipe: Recipe, text: Text) -> dict[str, dict[st
     return results
 
 
+# ------------------------------------------------------------------------------- scoring
+
+SENTENCE = "The game was released in the United States , and was followed by a second album in the early twentieth century ."
+
+
+def log_probability(path: Path, ids: Sequence[int]) -> float:
+    """The logarithm of the probability of all ids but the first, in nats, by the float64 reference."""
+    logits = Reference(PhasorFile(path)).decode(ids[:-1]).logits
+    largest = logits.max(axis=1, keepdims=True)
+    normal = logits - largest - np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+    return float(normal[np.arange(len(ids) - 1), ids[1:]].sum())
+
+
+def score(source: Path, models: Path) -> dict[str, Any]:
+    """The sentence and its logarithm in each model; written beside the models."""
+    processor = spm.SentencePieceProcessor(model_file=str(source / "pieces.model"))
+    ids = [START, *processor.encode(SENTENCE)]
+    found = sorted(models.glob("*.phasor"))
+    if not found:
+        raise UserError(f"no model in {models}")
+    content = {"text": SENTENCE, "ids": ids, "log_probability": {path.stem: log_probability(path, ids) for path in found}}
+    write_atomically(models / "scores.json", lambda scratch: scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8"))
+    return content
+
+
 # ------------------------------------------------------------------------------ command line
 
 
@@ -403,11 +432,17 @@ def build_parser() -> argparse.ArgumentParser:
         group = command.add_argument_group("recipe")
         for field in dataclasses.fields(Recipe):
             group.add_argument("--" + field.name.replace("_", "-"), type=type(field.default), default=field.default, metavar=str(field.default))
+    command = commands.add_parser("score", help="record what the reference gives a sentence")
+    command.add_argument("--from", dest="source", type=Path, required=True, help="folder that export wrote")
+    command.add_argument("--models", type=Path, required=True, help="folder of the converted models")
     return parser
 
 
 def run_command(options: argparse.Namespace) -> None:
     """Do what the command line says."""
+    if options.command == "score":
+        print(json.dumps(score(options.source, options.models)["log_probability"], indent=2))
+        return
     torch.set_num_threads(options.threads)
     recipe = Recipe(**{field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)})
     known = encodings(recipe)
@@ -428,7 +463,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     try:
         run_command(build_parser().parse_args(arguments))
-    except UserError as error:
+    except (UserError, PhasorError) as error:
         print(f"train_positions: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

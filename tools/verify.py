@@ -21,6 +21,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+import phasor_descriptor as D
 import phasor_layout as L
 import phasor_vectors as V
 from checkpoint import Checkpoint, open_checkpoint
@@ -70,6 +71,26 @@ def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, s
     return out
 
 
+def refuse_positions(description: Description, d: dict) -> None:
+    """PhasorError for position encodings that the converter reads and the PyTorch modules here do not have."""
+    plain = {"relative_order": "key-query", "relative_values": True, "rotary_base": 10000.0, "alibi_slopes": []}
+    for stack, s in description.stacks.items():
+        for key, value in plain.items():
+            if s[key] != value:
+                raise PhasorError(f"{stack}: {key} {s[key]!r}: the PyTorch modules here have {value!r} only")
+        if s["two_sided"] != (stack == "encoder"):
+            raise PhasorError(f"{stack}: two_sided: the PyTorch modules here have two sides in the encoder and one in the decoder")
+        if len({kind for kind, _ in D.layers_of(d[stack])}) > 1 or {f"{stack}.alibi_slopes", f"{stack}.inv_freq"} & set(description.names):
+            raise PhasorError(f"{stack}: tables of each layer: the PyTorch modules here share them")
+
+
+def buckets_of(description: Description, checkpoint: Checkpoint) -> int:
+    """The rows of a T5 bias; any number where there is none."""
+    table = {**N.PRESETS[description.preset](description.stack), **description.names}
+    found = [table[f"{stack}.position_bias"].replace("{layer}", "0") for stack in description.stacks]
+    return next((checkpoint.shape(name)[0] for name in found if name in checkpoint), 32)
+
+
 def torch_module(description: Description, path: Path):
     """The preset's module with the checkpoint's weights, in float32. PhasorError when they do not fit it."""
     try:
@@ -83,8 +104,11 @@ def torch_module(description: Description, path: Path):
     if problems:
         raise PhasorError(f"{path}: {problems[0]}")
     checkpoint, d = model.checkpoint, model.descriptor
+    if d["model"]["stack"] != D.ENCODER_DECODER:
+        raise PhasorError("only encoder-decoders are compared here")
+    refuse_positions(description, d)
     try:
-        module = torch_models.build(d, description.preset)
+        module = torch_models.build(d, description.preset, buckets_of(description, checkpoint))
     except ValueError as error:
         raise PhasorError(str(error)) from error
     names = torch_names(description, checkpoint)
