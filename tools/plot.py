@@ -68,7 +68,7 @@ def first_stack(file: PhasorFile) -> tuple[str, str, int]:
 
 
 def length_of(file: PhasorFile, wanted: int) -> int:
-    most = file.descriptor[first_stack(file)[0]]["max_positions"]
+    most = D.longest(file.descriptor, first_stack(file)[0])
     return min(wanted, most) if most else wanted
 
 
@@ -149,7 +149,7 @@ def draw_table(table: np.ndarray, title: str) -> plt.Figure:
 def draw_distance(scores: np.ndarray, title: str) -> plt.Figure:
     figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
     for head, line in enumerate(scores):
-        axes.plot(line, label=f"head {head}", marker="." if len(line) <= 80 else None, markersize=3, linewidth=1)
+        axes.plot(line, label=f"head {head}", linewidth=1)
     axes.set(xlabel="distance back to the key", ylabel="score, 0 at distance 0", title=title)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     return figure

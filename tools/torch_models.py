@@ -247,7 +247,7 @@ class _Split(Base):
                 continue
             s = descriptor[stack]
             kind = descriptor["kinds"][s["layers"][0]]
-            position = P.of_kind(kind, stack == "encoder", buckets) if kind["position"] == P.T5_BIAS else None  # all layers share it
+            position = P.of_kind(kind, stack == "encoder", buckets) if kind["position"] == D.T5_BIAS else None  # all layers share it
             names = [str(i) if separate else f"block{i}" for i in range(len(s["layers"]) // 2)]
             blocks = {name: self._block(kind, s, position or P.of_kind(kind, stack == "encoder")) for name in names}
             holder = nn.ModuleDict(blocks) if not separate else nn.ModuleList(blocks.values())
@@ -277,7 +277,7 @@ class _Split(Base):
         if cross:
             inner = kind["cross_heads"] * kind["cross_head_width"]
             parts[order[2]] = Attention(letters, width, s["cross_width"], inner, kind["cross_heads"], kind["cross_scale"], kind["cross_biases"],
-                                         additive=bool(kind.get("cross_score")))
+                                         additive=bool(kind["cross_score"]))
             parts[order[3]] = norm()
         return _Block(parts, order, kind["norm_place"] == D.BEFORE)
 

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 import phasor_descriptor as D
 from families.positions import alibi_slopes, t5_buckets
 
-RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, T5_BIAS, ALIBI, THREE_WAY = 1, 2, 3, 6, 7, 8
-
 
 def distances(queries: int, keys: int) -> Tensor:
     """(T, S): key − query."""
@@ -155,11 +153,11 @@ class Rotary(Position):
 def of_kind(kind: dict, two_sided: bool, buckets: int = 32) -> Position:
     """The encoding of a descriptor's kind (with defaults); T5's buckets are not in it."""
     position, most = kind["position"], kind["max_distance"]
-    if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+    if position in D.ROTARY:
         return Rotary(kind["rotary_width"], position == D.ROTARY_HALVES)
-    if position == T5_BIAS:
+    if position == D.T5_BIAS:
         return T5Bias(kind["heads"], buckets, most, two_sided)
-    if position == ALIBI:
+    if position == D.ALIBI:
         return Alibi(kind["heads"])
-    tables = {RELATIVE_KEY: RelativeKey, RELATIVE_KEY_QUERY: RelativeKeyQuery, THREE_WAY: ThreeWay, CLIPPED: Clipped}
+    tables = {D.RELATIVE_KEY: RelativeKey, D.RELATIVE_KEY_QUERY: RelativeKeyQuery, D.THREE_WAY: ThreeWay, D.CLIPPED: Clipped}
     return tables[position](kind["head_width"], most) if position else Position()

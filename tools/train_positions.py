@@ -88,12 +88,12 @@ def encodings(recipe: Recipe) -> dict[str, Encoding]:
         "none": Encoding("none"),
         "learned": Encoding("learned", stack=D.LEARNED, bounded=True),
         "sinusoidal": Encoding("sinusoidal, interleaved", stack=D.INTERLEAVED),
-        "relative-key": Encoding("relative_key", {"position": P.RELATIVE_KEY, **table}, toml=relative("relative_key"), bounded=True),
-        "relative-key-query": Encoding("relative_key_query", {"position": P.RELATIVE_KEY_QUERY, **table}, toml=relative("relative_key_query"), bounded=True),
-        "three-way": Encoding("three-way", {"position": P.THREE_WAY, **table}, toml=relative("three-way"), bounded=True),
-        "clipped": Encoding("relative keys and values, clipped at 16", {"position": P.CLIPPED, "max_distance": 16}, toml=relative("clipped")),
-        "t5-bias": Encoding("T5 bias, 16 buckets to 64", {"position": P.T5_BIAS, **table}, toml=relative("t5") + f"\nmax_distance = {recipe.length}", buckets=16),
-        "alibi": Encoding("ALiBi", {"position": P.ALIBI}, toml=relative("alibi")),
+        "relative-key": Encoding("relative_key", {"position": D.RELATIVE_KEY, **table}, toml=relative("relative_key"), bounded=True),
+        "relative-key-query": Encoding("relative_key_query", {"position": D.RELATIVE_KEY_QUERY, **table}, toml=relative("relative_key_query"), bounded=True),
+        "three-way": Encoding("three-way", {"position": D.THREE_WAY, **table}, toml=relative("three-way"), bounded=True),
+        "clipped": Encoding("relative keys and values, clipped at 16", {"position": D.CLIPPED, "max_distance": 16}, toml=relative("clipped")),
+        "t5-bias": Encoding("T5 bias, 16 buckets to 64", {"position": D.T5_BIAS, **table}, toml=relative("t5") + f"\nmax_distance = {recipe.length}", buckets=16),
+        "alibi": Encoding("ALiBi", {"position": D.ALIBI}, toml=relative("alibi")),
         "rotary": Encoding("rotary, pairs", {"position": D.ROTARY_INTERLEAVED, "rotary_width": w}, toml=relative("rotary")),
         "rotary-halves": Encoding("rotary, halves, half of each head", {"position": D.ROTARY_HALVES, "rotary_width": w // 2},
                                   toml=relative("rotary-halves") + f"\nrotary_width = {w // 2}"),
@@ -185,7 +185,7 @@ def descriptor(recipe: Recipe, encoding: Encoding) -> dict:
             "attention_biases": 15, "hidden": recipe.hidden, "activation": D.GELU_TANH, "ffn_biases": 3, **encoding.kind}
     stack = {"width": recipe.width, "layers": [n for i in range(recipe.layers) for n in (0, i)], "position": encoding.stack,
              "embedding_scale": math.sqrt(recipe.width), "final_norm": D.LAYER_NORM, "final_norm_eps": 1e-5,
-             "max_positions": recipe.length if encoding.bounded else 0}
+             "max_positions": recipe.length if encoding.stack == D.LEARNED else 0}
     return D.with_defaults({"model": {"stack": D.DECODER}, "target": {"vocabulary": recipe.vocabulary}, "decoder": stack, "kinds": [kind],
                             "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}})
 

@@ -53,7 +53,7 @@ def descriptor_of(name: str, stack: str) -> dict:
                 own.update(cross=1, cross_biases=15, cross_scale=cross_scale, cross_score=fields.get("cross_score", 0))
             out[side] = {"vocabulary": VOCABULARY, "start": 2, "end": [3]}
             out[part] = {"width": WIDTH, "layers": [n for i in range(2) for n in (len(out["kinds"]), i)], "position": position, "embedding_scale": 6.0,
-                         "max_positions": LONGEST if position == D.LEARNED or 0 < fields.get("max_distance", 0) == LONGEST else 0,
+                         "max_positions": LONGEST if position == D.LEARNED else 0,
                          "final_norm": D.LAYER_NORM, "final_norm_eps": 1e-5}
             out["kinds"].append(own)
     if stack == "encoder-decoder":

@@ -15,7 +15,6 @@ from families.model import Model, Part, same_sides
 from phasor_layout import PhasorError
 
 _SIDES = {"encoder": "source", "decoder": "target"}
-_RELATIVE = (D.RELATIVE_KEY, D.RELATIVE_KEY_QUERY, D.THREE_WAY, D.CLIPPED)
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -180,13 +179,13 @@ class _Reader:
         s = self.description.stacks[stack]
         position = CHOICES["attention_position"][s["attention_position"]]
         out = {"position": position}
-        if position in _RELATIVE:
+        if position in D.RELATIVE_KEYS:
             if s["score"] == "additive":
                 raise PhasorError(f"{stack}: attention_position {s['attention_position']!r} needs q·k, not the additive score")
             out["max_distance"] = self.table_distance(stack, position)
         elif position == D.T5_BIAS:
             out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
-        elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+        elif position in D.ROTARY:
             width = out["rotary_width"] = s["rotary_width"] or head_width
             if width % 2 or width > head_width:
                 raise PhasorError(f"{stack}: rotary_width {width}, expected an even number of the head's {head_width} values")
@@ -211,7 +210,7 @@ class _Reader:
             return [(R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases]
         if position == D.ALIBI:
             return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
-        if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+        if position in D.ROTARY:
             return [(R.ROTARY, f) for f in self.frequencies(stack, kind["rotary_width"], layers)]
         return [(0, None)] * layers
 
@@ -304,7 +303,7 @@ class _Reader:
             self.used.add(name)
 
     def positions(self, d: dict, stack: str) -> None:
-        """max_positions of a learned table and of a table of distances; a sinusoid that the model brings is compared with ours."""
+        """max_positions of a learned table; a sinusoid that the model brings is compared with ours."""
         side, s, out = _SIDES[stack], self.description.stacks[stack], d[stack]
         self.limit(d, stack)
         if out["position"] == D.LEARNED:
@@ -315,7 +314,7 @@ class _Reader:
             if rows < 1 or s["max_positions"] > rows:
                 total = rows + s["position_offset"]
                 raise PhasorError(f"{stack}: max_positions {s['max_positions']} with offset {s['position_offset']}, the table has {total} rows")
-            out["max_positions"] = out.get("max_positions") or rows
+            out["max_positions"] = s["max_positions"] or rows
         if out["position"] not in (D.INTERLEAVED, D.HALVES):
             return
         candidates = _inverse_frequencies(out["width"], s["position_base"])
@@ -336,14 +335,10 @@ class _Reader:
         self.values[stack_id << 24 | R.SINUSOID] = chosen
 
     def limit(self, d: dict, stack: str) -> None:
-        """A table of unclipped distances ends at M − 1: that is a limit of the stack's positions."""
-        kind, out = d["kinds"][d[stack]["layers"][0]], d[stack]
-        if kind["position"] not in _RELATIVE or kind["position"] == D.CLIPPED:
-            return
-        most = kind["max_distance"]
-        if out.get("max_positions", 0) > most:
-            raise PhasorError(f"{stack}: max_positions {out['max_positions']}, the table of distances has rows for {most} positions")
-        out["max_positions"] = out.get("max_positions") or most
+        """A table of unclipped distances ends: so does a sequence."""
+        most, wanted = d["kinds"][d[stack]["layers"][0]].get("max_distance", 0), self.description.stacks[stack]["max_positions"]
+        if d["kinds"][d[stack]["layers"][0]]["position"] in D.BOUNDED and wanted > most:
+            raise PhasorError(f"{stack}: max_positions {wanted}, the table of distances has rows for {most} positions")
 
     def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
         """The model's table (positions, D), of the positions that it may use."""
