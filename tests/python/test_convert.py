@@ -446,7 +446,7 @@ def with_positions(golden, lines: str, tables: dict[str, np.ndarray], sections: 
     """The golden checkpoint with these keys in its description and these tensors in each layer, `{stack}` and `{layer}` in their names."""
     arrays, save = golden
     for name, value in tables.items():
-        arrays.update({name.format(stack=stack, layer=layer): value for stack in ("encoder", "decoder") for layer in range(2)})
+        arrays.update({name.format(stack=stack, layer=layer): value for stack, layers in (("encoder", 2), ("decoder", 1)) for layer in range(layers)})
     path = save()
     path.with_suffix(".toml").write_text(lines + path.with_suffix(".toml").read_text() + sections)
     return path
@@ -478,8 +478,9 @@ def ones(*shape: int) -> np.ndarray:
     ('attention_position = "rotary"\nrotary_width = 5\n', {}, "rotary_width 5, expected an even number of the head's 10 values"),
     ('attention_position = "rotary"\nrotary_width = 12\n', {}, "rotary_width 12, expected an even number of the head's 10 values"),
     ('attention_position = "learned"\n', {}, 'attention_position: \'learned\', expected .*; did you mean position = "learned"'),
-    ('score = "additive"\n', {}, "missing: encoder.layers.0.self_attention.score.v"),
-    ('score = "additive"\n', {V: ones(3)}, "has 3 values, expected 2 heads x 10, or 10 for all"),
+    ('score = "additive"\n', {}, "cross_score_scale: missing for the decoder"),
+    ('score = "additive"\ncross_score_scale = 1\n', {}, "missing: encoder.layers.0.self_attention.score.v"),
+    ('score = "additive"\ncross_score_scale = 1\n', {V: ones(3)}, "has 3 values, expected 2 heads x 10, or 10 for all"),
 ])
 def test_faults_of_positions(golden, tmp_path, capsys, lines, tables, message):
     import re
@@ -526,7 +527,8 @@ def test_one_additive_vector_for_all_heads(golden, tmp_path):
     assert run(with_positions(golden, 'score = "additive"\ncross_score_scale = 2\n', {V: ones(10)}), tmp_path / "m.phasor") == 0
     file = PhasorFile(tmp_path / "m.phasor")
     assert file.weights(R.ENCODER << 24 | R.SCORE).tolist() == [*range(1, 11), *range(1, 11)]
-    assert [(k["scale"], k["cross_scale"]) for k in Reference(file).d["kinds"]] == [(1, 1), (1, 0.5)]
+    said = 2 ** -0.5  # the golden description divides by √heads
+    assert [(k["scale"], k["cross_scale"]) for k in Reference(file).d["kinds"]] == [pytest.approx((said, said)), pytest.approx((said, 0.5))]
 
 
 # ---- Tokenizers

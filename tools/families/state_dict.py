@@ -167,6 +167,8 @@ class _Reader:
     def scale(self, stack: str, prefix: str, head_width: int) -> float:
         """What the scores are multiplied by."""
         s, key = self.description.stacks[stack], f"{prefix}score_scale"
+        if s[key] is None:
+            raise PhasorError(f"{self.description.path}: {key}: missing for the {stack}: self- and cross-attention have scores of different kinds")
         divisor = scale_of(key, s[key], {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])})
         if divisor == 0:
             raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
@@ -216,7 +218,7 @@ class _Reader:
 
     def of_layers(self, part: str, layers: int, shape: tuple[int | None, ...]) -> list[np.ndarray]:
         """A tensor of each layer; one that only layer 0 has, or whose name has no {layer}, is that of all. None: any size."""
-        alone = "{layer}" not in self.name(part) or not any(self.has(part, i) for i in range(1, layers))
+        alone = "{layer}" not in self.names.get(part, "") or not any(self.has(part, i) for i in range(1, layers))
         out = []
         for layer in range(1 if alone else layers):
             name = self.name(part, layer)
