@@ -153,7 +153,7 @@ class Rotary(Position):
 def of_kind(kind: dict, two_sided: bool, buckets: int = 32) -> Position:
     """The encoding of a descriptor's kind (with defaults); T5's buckets are not in it."""
     position, most = kind["position"], kind["max_distance"]
-    if position in D.ROTARY:
+    if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
         return Rotary(kind["rotary_width"], position == D.ROTARY_HALVES)
     if position == D.T5_BIAS:
         return T5Bias(kind["heads"], buckets, most, two_sided)

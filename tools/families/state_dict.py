@@ -187,7 +187,7 @@ class _Reader:
             out["max_distance"] = self.table_distance(stack, position)
         elif position == D.T5_BIAS:
             out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
-        elif position in D.ROTARY:
+        elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             width = out["rotary_width"] = s["rotary_width"] or head_width
             if width % 2 or width > head_width:
                 raise PhasorError(f"{stack}: rotary_width {width}, expected an even number of the head's {head_width} values")
@@ -212,7 +212,7 @@ class _Reader:
             return [(R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases]
         if position == D.ALIBI:
             return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
-        if position in D.ROTARY:
+        if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             return [(R.ROTARY, f) for f in self.frequencies(stack, kind["rotary_width"], layers)]
         return [(0, None)] * layers
 
