@@ -305,7 +305,8 @@ def _check_stack(name: str, descriptor: dict) -> None:
     if stack["position"] == LEARNED and stack["max_positions"] == 0:
         raise PhasorError(f"{name}.max_positions: learned positions need the number of rows")
     if stack["position"] in (INTERLEAVED, HALVES) and stack["embedding_width"] % 2:
-        raise PhasorError(f"{name}.width: {stack['embedding_width']} is odd, sine and cosine need an even width")
+        field = "width" if stack["embedding_width"] == stack["width"] else "embedding_width"
+        raise PhasorError(f"{name}.{field}: {stack['embedding_width']} is odd, sine and cosine need an even width")
     if stack["projection_bias"] and stack["embedding_width"] == stack["width"]:
         raise PhasorError(f"{name}.projection_bias: the embedding is not projected")
     side = "source" if name == "encoder" else "target"
@@ -329,31 +330,42 @@ def _check_kind(i: int, kind: dict) -> None:
         raise PhasorError(f"kind{i}.max_distance: nothing is relative here")
     if kind["position"] in RELATIVE_KEYS and kind["score"] == ADDITIVE:
         raise PhasorError(f"kind{i}.score: an additive score has no relative keys")
+    if kind["cap"] < 0:
+        raise PhasorError(f"kind{i}.cap: is negative")
     if not kind["attention_norm"] and kind["norm_place"] != BEFORE:
         raise PhasorError(f"kind{i}.attention_norm: 0, which goes with norm_place before only")
 
 
 def _check_output(descriptor: dict) -> None:
-    o, encoder = descriptor["output"], descriptor["model"]["stack"] == ENCODER
-    head = [name for name in ("pooling", "normalise", "classes", "head_width", "head_activation", "head_norm", "head_bias") if o[name]]
-    if not encoder and (o["output"] != LOGITS or head):
-        raise PhasorError(f"output.{head[0] if head else 'output'}: a decoder gives logits, without pooling, classes or a head")
-    if (o["output"] == POOLED and not o["pooling"]) or (o["pooling"] and o["output"] not in (POOLED, CLASSES)):
-        raise PhasorError("output.pooling: a pooled vector needs one; logits and hidden states have none")
-    if (o["output"] == CLASSES) != bool(o["classes"]):
-        raise PhasorError("output.classes: their number goes with output classes, and only there")
-    if o["normalise"] and o["output"] != POOLED:
-        raise PhasorError("output.normalise: only a pooled vector can have length 1")
-    if o["output"] == HIDDEN and (o["head_width"] or o["head_activation"] or o["head_norm"]):
-        raise PhasorError("output: hidden states have no head")
+    o, what, encoder = descriptor["output"], descriptor["output"]["output"], descriptor["model"]["stack"] == ENCODER
+    head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
+    alone = [name for name in ("pooling", "normalise", "classes", *head, "scores") if o[name]]
+    if not encoder and (what != LOGITS or alone):
+        raise PhasorError(f"output.{alone[0] if alone else 'output'}: a decoder gives logits, without pooling, classes or a head")
+    if what == POOLED and not o["pooling"]:
+        raise PhasorError("output.pooling: missing, a pooled vector needs one")
+    if what == CLASSES and not o["classes"]:
+        raise PhasorError("output.classes: missing, classes need their number")
+    if o["pooling"] and what not in (POOLED, CLASSES):
+        raise PhasorError("output.pooling: logits and hidden states are there for each position, they have none")
+    for name, wanted in (("classes", CLASSES), ("scores", CLASSES), ("normalise", POOLED)):
+        if o[name] and what != wanted:
+            raise PhasorError(f"output.{name}: goes with {'classes' if wanted == CLASSES else 'a pooled vector'} only")
+    if what == HIDDEN and head:
+        raise PhasorError(f"output.{head[0]}: hidden states have no head")
     if o["head_bias"] and not o["head_width"]:
         raise PhasorError("output.head_bias: the head has no dense layer")
+    if o["bias"] and what not in (LOGITS, CLASSES):
+        raise PhasorError("output.bias: there is no matrix that it could be added to")
+    if o["labels"] and (len(labels_of(o)) != o["classes"] or not o["labels"].endswith(RECORD_END)):
+        raise PhasorError(f"output.labels: {len(labels_of(o))} names, each followed by U+001E, expected {o['classes']}")
+    prompts_of(o)
     if o["output"] == LOGITS and o["tied"] != TIED_OWN:
         side, name = ("source", "encoder") if o["tied"] == TIED_SOURCE else ("target", "decoder")
         to = "source" if encoder else "target"
         if name not in descriptor or descriptor[side]["vocabulary"] != descriptor[to]["vocabulary"] \
                 or descriptor[name]["embedding_width"] != output_inputs(descriptor):
-            raise PhasorError(f"output.tied: the {side} embedding has another shape")
+            raise PhasorError(f"output.tied: the {side} embedding has another shape" if name in descriptor else f"output.tied: there is no {side} side")
 
 
 def check(descriptor: dict) -> None:
@@ -373,6 +385,8 @@ def check(descriptor: dict) -> None:
             raise PhasorError(f"decoder.cross_width: {descriptor['decoder']['cross_width']}, the encoder's width is {descriptor['encoder']['width']}")
         if descriptor["target"]["decoder_start"] is None:
             raise PhasorError("target.decoder_start: missing, an encoder-decoder needs it")
+    if stack != DECODER and descriptor["source"]["embedding_shared"]:
+        raise PhasorError("source.embedding_shared: only the target side can share")
     same = stack == ENCODER_DECODER and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"] \
         and descriptor["encoder"]["embedding_width"] == descriptor["decoder"]["embedding_width"]
     if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
@@ -409,6 +423,19 @@ def output_width(descriptor: dict) -> int:
 def output_rows(descriptor: dict, count: int) -> int:
     """Output rows of `count` positions."""
     return 1 if descriptor["output"]["pooling"] else count
+
+
+def labels_of(output: dict) -> list[str]:
+    """The names of the classes; empty when the file has none."""
+    return output["labels"].split(RECORD_END)[:-1]
+
+
+def prompts_of(output: dict) -> list[tuple[str, str]]:
+    """(name, text) of each prefix for texts, the default first. PhasorError when the string is not made so."""
+    records = [record.split(UNIT_END) for record in output["prompts"].split(RECORD_END)]
+    if records.pop() != [""] or any(len(record) != 2 for record in records):
+        raise PhasorError("output.prompts: expected a name, U+001F, a text and U+001E for each")
+    return [(name, text) for name, text in records]
 
 
 def layers_of(stack: dict) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ It reads a `.phasor` file and computes with the weights as they are stored. For 
 as the engine does (rule 1.3 of the contract), unless told otherwise; so what differs from the engine is arithmetic.
 
     reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits at each position
+    reference.py MODEL --source-ids 1,2,3 [--segments 0,0,1]  an encoder: the largest values of each output row
     reference.py MODEL --source-ids 1,2,3 --greedy 20         the plain loop: the whole prefix again at each step
 
 Letters: S source positions, T positions of the rows at hand, D width, H heads, w head width, V vocabulary.
@@ -93,21 +94,49 @@ ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     D.RELU: lambda x: np.maximum(x, 0), D.GELU_ERF: _gelu_erf, D.GELU_TANH: _gelu_tanh, D.SILU: _silu, D.TANH: np.tanh}
 
 
+def check_positions(positions: np.ndarray, rows: int = 0) -> np.ndarray:
+    """positions (T) as they are, or PhasorError in one line. They count the tokens one by one, from 0 for a whole sequence; token ids do not.
+
+    rows: of a table that the positions are looked up in; 0 = no table.
+    """
+    positions = np.asarray(positions)
+    if positions.ndim != 1 or (positions.size and positions.dtype.kind not in "iu"):
+        raise PhasorError(f"positions: expected whole numbers in one row, got {positions.dtype} of shape {positions.shape}")
+    wrong = np.flatnonzero(positions[1:] != positions[:-1] + 1)
+    if wrong.size:
+        before, after = positions[wrong[0]:wrong[0] + 2]
+        raise PhasorError(f"positions: {after} follows {before}; positions count the tokens one by one, they are not token ids")
+    if positions.size and positions[0] < 0:
+        raise PhasorError(f"positions: {positions[0]} is negative")
+    if positions.size and 0 < rows <= positions[-1]:
+        raise PhasorError(f"positions: {positions[-1]} is past the table of {rows} positions")
+    return positions
+
+
+def frequencies(width: int, base: float = 10000.0) -> np.ndarray:
+    """(width / 2): base^(−2i/width), of sinusoids (Vaswani et al. 2017, section 3.5) and of rotary positions."""
+    if width <= 0 or width % 2:
+        raise PhasorError(f"width {width}: sine and cosine need an even width, a pair of values for each frequency")
+    return base ** (-np.arange(0, width, 2, dtype=np.float64) / width)
+
+
 def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.ndarray:
     """(T, D) for inv_freq (D/2) and positions (T): sin at even and cos at odd places, or sin in the first half and cos in the second."""
-    positions = np.asarray(positions)
-    if positions.ndim != 1 or (positions != np.arange(len(positions)) + (positions[0] if len(positions) else 0)).any():
-        raise PhasorError("sinusoid: positions must count up by one; token ids are not positions")
-    angle = positions[:, None].astype(np.float64) * inv_freq
+    angle = check_positions(positions)[:, None].astype(np.float64) * inv_freq
     if layout == D.HALVES:
         return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
     return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(positions), -1)
 
 
+def learned(table: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """(T, D): the rows of table (P, D) at positions (T)."""
+    return table[check_positions(positions, len(table))]
+
+
 def rotate(x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool) -> np.ndarray:
     """Su et al. 2021: x (T, H, w); the first 2·len(inv_freq) values of each head turn by position·inv_freq, as pairs or as halves."""
     width = 2 * len(inv_freq)
-    angle = (positions[:, None].astype(np.float64) * inv_freq)[:, None, :]
+    angle = (check_positions(positions)[:, None].astype(np.float64) * inv_freq)[:, None, :]
     c, s = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
     turned = x.copy()
     first, second = (slice(0, width // 2), slice(width // 2, width)) if halves else (slice(0, width, 2), slice(1, width, 2))
@@ -212,7 +241,7 @@ class Reference:
         if additive is not None:
             additive = additive.reshape(kind["heads"], kind["head_width"])
         if position == D.ALIBI:  # Press et al. 2022
-            return Terms(additive=additive, bias=-np.abs(distance) * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None])
+            return Terms(additive=additive, bias=-np.abs(distance).astype(self.dtype) * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None])
         if position not in (*D.RELATIVE_KEYS, D.T5_BIAS):
             return Terms(additive=additive)
         if position in D.BOUNDED and count > kind["max_distance"]:
@@ -303,7 +332,7 @@ class Reference:
         if s["segments"]:
             x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
-            x = x + self.tensor(stack, 0, R.POSITIONS)[:ids.size]
+            x = x + learned(self.tensor(stack, 0, R.POSITIONS), np.arange(ids.size))
         elif s["position"]:
             x = x + sinusoid(self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]).astype(self.dtype)
         x = self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
@@ -331,10 +360,11 @@ class Reference:
         return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden
 
     def output(self, trace: Trace) -> np.ndarray:
-        """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R, W) as docs/format.md has them."""
+        """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R, W) as docs/format.md has them. Classes are
+        not made scores."""
         o = self.d["output"]
         if "decoder" in self.d:
-            return self.logits(trace.output)
+            return trace.logits
         y = self.pool(trace.output, o["pooling"])
         if o["head_width"]:
             y = self.linear(y, R.OUTPUT, 0, R.HEAD)
@@ -348,13 +378,13 @@ class Reference:
             return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
         return y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12) if o["normalise"] else y
 
-    def decode(self, ids: Sequence[int], memory: np.ndarray | None = None) -> Trace:
-        """The decoder over T target ids, causal; memory (S, D) is the encoder's output."""
+    def decode(self, ids: Sequence[int], memory: np.ndarray | None = None, segments: Sequence[int] | None = None) -> Trace:
+        """The decoder over T target ids, causal, with their token types; memory (S, D) is the encoder's output."""
         if "decoder" not in self.d:
             raise PhasorError("this model is an encoder: it has no decoder")
         if (memory is None) != (self.d["model"]["stack"] == D.DECODER):
             raise PhasorError("an encoder-decoder needs a source, a decoder has none")
-        trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER)
+        trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
         if self.d["output"]["output"] == D.LOGITS:
             trace.logits = self.logits(trace.output)
         return trace
@@ -391,7 +421,7 @@ class Reference:
         if ids == [None]:
             raise PhasorError("an empty prompt, and the model has no start token")
         made: list[int] = []
-        limit = self.d["decoder"]["max_positions"] or sys.maxsize
+        limit = D.longest(self.d, "decoder") or sys.maxsize
         while len(made) < most and len(ids) <= limit:
             row = self.decode(ids, memory).logits[-1].copy()
             row[list(exclude)] = -np.inf
@@ -430,6 +460,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model")
     parser.add_argument("--source-ids", type=parse_ids)
     parser.add_argument("--target-ids", type=parse_ids, default=[], help="the decoder's input; empty: its start token")
+    parser.add_argument("--segments", type=parse_ids, help="the segment of each source id; without it all are 0")
     parser.add_argument("--greedy", type=int, metavar="N", help="continue with at most N new tokens")
     parser.add_argument("--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses")
     parser.add_argument("--exact", action="store_true", help="do not round the activations of q8 layers")
@@ -441,14 +472,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         memory = None
         if args.source_ids is not None:
-            memory = model.encode(args.source_ids).output
+            trace = model.encode(args.source_ids, args.segments)
+            memory = trace.output
             print(f"encoder output: {memory.shape[0]} x {memory.shape[1]}, largest {np.abs(memory).max():.6g}")
-        if "decoder" not in model.d:
-            return 0
-        target = model.d["target"]
-        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
-        logits = model.decode(args.target_ids or [start], memory).logits
-        for position, row in enumerate(logits):
+        if "decoder" in model.d:
+            target = model.d["target"]
+            start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+            trace = model.decode(args.target_ids or [start], memory)
+        elif args.source_ids is None:
+            raise PhasorError("an encoder needs --source-ids")
+        for position, row in enumerate(model.output(trace)):
             best = np.argsort(-row, kind="stable")[:5]
             print(f"{position}: best {best[0]}; " + ", ".join(f"{i}: {row[i]:.6g}" for i in best))
     except PhasorError as error:

@@ -11,30 +11,10 @@ import phasor_layout as L
 import phasor_tensors as R
 import reference
 from phasor_layout import PhasorError
+from random_models import lm, model_of
 from reference import Reference
 
 NAMES = ["tiny-post-sin", "tiny-pre-learned", "tiny-d2l", "tiny-lm"]
-
-
-def model_of(tmp_path, descriptor, kind=L.F32, **options):
-    """A Reference with random weights; norms near one."""
-    def source(slot):
-        rng = np.random.default_rng(slot.key)
-        if slot.type == L.F64:
-            return 10000.0 ** (-np.arange(sum(slot.parts)) / sum(slot.parts))
-        shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
-        return rng.normal(size=shape) * 0.3 + (slot.layout == L.VECTOR)
-    path = tmp_path / "m.phasor"
-    with F.replacing(path) as file:
-        F.write_model(file, descriptor, source, kind)
-    return Reference(F.PhasorFile(path), **options)
-
-
-def lm(stack: dict | None = None, output: dict | None = None, **kind) -> dict:
-    return {"model": {"stack": D.DECODER}, "target": {"vocabulary": 23, "start": 1, "end": [2]},
-            "decoder": {"width": 24, "layers": [0, 0, 0, 1], **(stack or {})},
-            "kinds": [{"norm": D.LAYER_NORM, "norm_place": D.BEFORE, "norm_eps": 1e-5, "heads": 4, "head_width": 6, "scale": 0.4, "hidden": 20,
-                       "activation": D.RELU, **kind}], "output": {"output": D.LOGITS, **(output or {})}}
 
 
 @pytest.mark.parametrize("name", NAMES)

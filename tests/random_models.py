@@ -1,0 +1,52 @@
+"""Descriptors of small models of each stack, and references of them with random weights. numpy only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import phasor_descriptor as D
+import phasor_file as F
+import phasor_layout as L
+from reference import Reference
+
+
+def write_random(path: Path, descriptor: dict, kind: int = L.F32, extra: dict | None = None) -> F.PhasorFile:
+    """A file with random weights; vectors are near one."""
+    def source(slot):
+        rng = np.random.default_rng(slot.key)
+        if slot.type == L.F64:
+            return 10000.0 ** (-np.arange(sum(slot.parts)) / sum(slot.parts))
+        shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
+        return rng.normal(size=shape) * 0.3 + (slot.layout == L.VECTOR)
+    with F.replacing(path) as file:
+        F.write_model(file, descriptor, source, kind, extra)
+    return F.PhasorFile(path)
+
+
+def model_of(tmp_path: Path, descriptor: dict, kind: int = L.F32, **options) -> Reference:
+    return Reference(write_random(tmp_path / "m.phasor", descriptor, kind), **options)
+
+
+def block(**kind) -> dict:
+    return {"norm": D.LAYER_NORM, "norm_place": D.BEFORE, "norm_eps": 1e-5, "heads": 4, "head_width": 6, "scale": 0.4, "hidden": 20, "activation": D.RELU, **kind}
+
+
+def lm(stack: dict | None = None, output: dict | None = None, **kind) -> dict:
+    """A decoder of two layers."""
+    return {"model": {"stack": D.DECODER}, "target": {"vocabulary": 23, "start": 1, "end": [2]},
+            "decoder": {"width": 24, "layers": [0, 0, 0, 1], **(stack or {})}, "kinds": [block(**kind)], "output": {"output": D.LOGITS, **(output or {})}}
+
+
+def encoder(stack: dict | None = None, output: dict | None = None, side: dict | None = None, **kind) -> dict:
+    """An encoder of two layers; hidden states unless told otherwise."""
+    return {"model": {"stack": D.ENCODER}, "source": {"vocabulary": 29, **(side or {})}, "encoder": {"width": 24, "layers": [0, 0, 0, 1], **(stack or {})},
+            "kinds": [block(**kind)], "output": {"output": D.HIDDEN, **(output or {})}}
+
+
+def translator(stack: dict | None = None, output: dict | None = None, cross: dict | None = None, **kind) -> dict:
+    """An encoder of one layer and a decoder of one; `stack` is for both, `cross` for the decoder's kind."""
+    return {"model": {"stack": D.ENCODER_DECODER}, "source": {"vocabulary": 29}, "target": {"vocabulary": 23, "decoder_start": 1, "end": [2]},
+            "encoder": {"width": 24, "layers": [0, 0], **(stack or {})}, "decoder": {"width": 24, "layers": [1, 0], **(stack or {})},
+            "kinds": [block(**kind), block(**kind, cross=1, **(cross or {}))], "output": {"output": D.LOGITS, **(output or {})}}
