@@ -258,6 +258,7 @@ help:
 #: make demo            installs what is missing, builds, translates a few sentences
 #: make test            everything that needs no PyTorch: C++, Python, sanitizers, emulated targets
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
+#: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make cross           static program, library and tests for TARGET
 #: make test-cross      the tests and the hashes on aarch64 and armhf under emulation

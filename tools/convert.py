@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
-    convert.py CHECKPOINT -o model.phasor [--type f32|q8] [--describe FILE.toml] [--tokenizer FILE]…
+    convert.py SOURCE -o model.phasor [--type f32|q8] [--describe FILE.toml] [--tokenizer FILE|none]…
 
-CHECKPOINT is a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors. What its weights cannot say
-stands in a small TOML beside it (CHECKPOINT with .toml, or --describe); tools/description.py has its keys. A llama2.c .bin of
-version 0 says all of it itself, but for its tokenizer. The file gets
+SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself; or a PyTorch state_dict (.pt,
+.pth, .bin; no code in it is run) or safetensors, and what its weights cannot say stands in a small TOML beside it (SOURCE with
+.toml, or --describe; tools/description.py has its keys); or a llama2.c .bin of version 0, which lacks only its tokenizer. The file gets
 test vectors from the float64 reference, and the hashes of phasor's own logits where a phasor program is found. It is
 written whole or not at all. Exit: 0 done, 1 the model or the data is bad, 2 the command line is wrong.
 """
@@ -25,12 +25,14 @@ import phasor_tensors as R
 import phasor_vectors as V
 from checkpoint import open_checkpoint
 from description import Description, read_description
-from families import llama2c, state_dict
+from families import hugging_face, llama2c, state_dict
 from families.model import Model
 from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
 from phasor_layout import PhasorError
 
 ROOT = Path(__file__).resolve().parents[1]
+_NONE = Path("none")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 
 
 class Problems(PhasorError):
@@ -100,6 +102,31 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
             raise PhasorError(f"{path}: has {pieces} pieces, the {side} embedding has {model.descriptor[side]['vocabulary']} rows")
         model.descriptor[side]["tokenizer"] = kind
     return sections
+
+
+def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -> dict[int, bytes]:
+    """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of pairs goes into the descriptor."""
+    if len(given) > 1:
+        raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
+    files = [name for name in _TOKENIZER_FILES if (source.folder / name).is_file()]
+    if given == [_NONE] or not (given or files):
+        return {}
+    if given and not given[0].is_dir() and given[0].name not in _TOKENIZER_FILES:
+        return tokenizer_sections(source.model, {"source": given[0]})
+    import phasor_tokenizer
+    path = given[0] if given else source.folder
+    try:
+        if not hasattr(phasor_tokenizer, "build_hf_section"):
+            raise PhasorError("a directory's tokenizer is not built yet")
+        section, info = phasor_tokenizer.build_hf_section(path)
+    except (PhasorError, phasor_tokenizer.TokenizerError, OSError, ValueError) as error:
+        raise PhasorError(f"{path}: {error} (--tokenizer none converts without)") from error
+    side = source.model.descriptor["source"]
+    side.update({name: value for name, value in info.items() if name in side and value is not None})
+    if side["pair_segment"] >= max(source.model.descriptor["encoder"]["segments"], 1):
+        side["pair_segment"] = 0
+    side["tokenizer"] = SOURCE_TOKENIZER
+    return {SOURCE_TOKENIZER: section}
 
 
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
@@ -173,6 +200,9 @@ def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path])
     """The family's model and its tokenizer sections."""
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
+    if describe is None and hugging_face.is_source(source):
+        read = hugging_face.read(source)
+        return read.model, hugging_face_tokenizer(read, tokenizers)
     if describe is None and source.is_file() and llama2c.read_config(source) is not None:
         if len(tokenizers) > 1:
             raise PhasorError(f"--tokenizer: {len(tokenizers)} files, a decoder has one side")
@@ -206,11 +236,12 @@ def report(output: Path, rounding: Sequence[Rounding]) -> None:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Turns a checkpoint into a .phasor file.")
-    parser.add_argument("source", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--type", default="f32", choices=("f32", "f16", "bf16", "q8", "q4"), help="of the matrices; norms, biases and tables stay f32")
     parser.add_argument("--describe", type=Path, metavar="FILE", help="the description; default: the checkpoint's name with .toml")
-    parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", help="for the source side, then the target; one for both")
+    parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", 
+                        help="for the source side, then the target; one for both; none: without")
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)

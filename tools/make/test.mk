@@ -10,14 +10,15 @@ test-reference:
 # A Python environment; made again when its requirements change.
 .venv/ready: tools/requirements.txt
 	$(call make_venv,.venv,$<)
-.venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt
-	$(call make_venv,.venv-reference,$<)
+.venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt tools/requirements-models.txt
+	$(call make_venv,.venv-reference,$<,tools/requirements-models.txt)
 .venv-bench/ready: tools/requirements-bench.txt
 	$(call make_venv,.venv-bench,$<)
 define make_venv
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$(python3 --version)" >&2; exit 1; }
 	python3 -m venv --clear $1
 	$1/bin/python -m pip install --quiet --disable-pip-version-check --requirement $2
+	$(if $3,$1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $3)
 	@touch $@
 endef
 

@@ -1,0 +1,115 @@
+"""The modules of a sentence-transformers directory that follow the encoder: a pooling, a dense layer or none, a norm or none, division by the length or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import phasor_descriptor as D
+from checkpoint import Stored, open_checkpoint
+from phasor_layout import PhasorError
+
+from .hf_config import Config, read_json
+
+_POOLINGS = {"pooling_mode_cls_token": D.FIRST, "pooling_mode_mean_tokens": D.MEAN, "pooling_mode_lasttoken": D.LAST}
+_ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
+_ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
+
+
+class Modules(NamedTuple):
+    """What modules.json says."""
+
+    folder: Path               # of the encoder
+    head: dict[str, Any]       # fields of an encoder.Head
+    tensors: dict[str, Stored]
+
+
+def read(path: Path) -> Modules:
+    """The modules of a directory; PhasorError for one that is not built, by its name."""
+    where = path / "modules.json"
+    found: dict[str, Path] = {}
+    for kind, folder in _modules(where):
+        if kind not in _ORDER:
+            raise PhasorError(f"{where}: the module {kind} is not built; there are {', '.join(_ORDER)}")
+        if kind in found or any(_ORDER.index(kind) < _ORDER.index(other) for other in found):
+            raise PhasorError(f"{where}: the module {kind} is not where it can be; the order is {', '.join(_ORDER)}, each at most once")
+        found[kind] = path / folder
+    if "Transformer" not in found or "Pooling" not in found:
+        raise PhasorError(f"{where}: an encoder and a pooling are needed")
+    head: dict[str, Any] = {"pooling": _pooling(found["Pooling"]), "normalise": "Normalize" in found, "prompts": _prompts(path)}
+    tensors: dict[str, Stored] = {}
+    if "Dense" in found:
+        head.update(_dense(found["Dense"]))
+        tensors.update(_weights(found["Dense"]))
+    if "LayerNorm" in found:
+        head.update(norm=found["LayerNorm"].name + ".norm", norm_eps=1e-5)  # torch.nn.LayerNorm's, which the module does not change
+        tensors.update(_weights(found["LayerNorm"]))
+    _check_text(found["Transformer"])
+    return Modules(found["Transformer"], head, tensors)
+
+
+def _modules(where: Path) -> list[tuple[str, str]]:
+    """(class, folder) of each module in order."""
+    try:
+        entries = json.loads(where.read_bytes())
+        out = [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in sorted(entries, key=lambda entry: entry["idx"])]
+        if not all(isinstance(folder, str) and ".." not in Path(folder).parts and not Path(folder).is_absolute() for _, folder in out):
+            raise ValueError
+        return out
+    except OSError as error:
+        raise PhasorError(f"{where}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PhasorError(f"{where}: not a list of modules with idx, path and type") from error
+
+
+def _pooling(folder: Path) -> int:
+    config = Config(folder / "config.json", read_json(folder / "config.json"))
+    modes = [name for name, value in config.values.items() if name.startswith("pooling_mode_") and value]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        raise PhasorError(f"{config.path}: {' and '.join(modes) or 'no pooling_mode'} is not built; there are {', '.join(_POOLINGS)}")
+    config.must("include_prompt", True)
+    config.finish(("word_embedding_dimension", *(name for name in config.values if name.startswith("pooling_mode_"))))
+    return _POOLINGS[modes[0]]
+
+
+def _dense(folder: Path) -> dict[str, Any]:
+    config = Config(folder / "config.json", read_json(folder / "config.json"), {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"})
+    name = str(config.get("activation_function")).rsplit(".", 1)[-1]
+    if name not in _ACTIVATIONS:
+        raise config.error("activation_function", f"{name} is not built; there are {', '.join(_ACTIVATIONS)}")
+    out = {"dense": folder.name + ".linear", "dense_width": config.whole("out_features"), "dense_bias": config.flag("bias"), "activation": _ACTIVATIONS[name]}
+    config.finish(("in_features",))
+    return out
+
+
+def _weights(folder: Path) -> dict[str, Stored]:
+    """A module's tensors, under the name of its folder."""
+    return {f"{folder.name}.{name}": stored for name, stored in open_checkpoint(folder).tensors.items()}
+
+
+def _check_text(folder: Path) -> None:
+    """sentence_bert_config.json: max_seq_length only cuts texts; lower case would be another tokenizer."""
+    path = folder / "sentence_bert_config.json"
+    if path.is_file():
+        config = Config(path, read_json(path))
+        config.must("do_lower_case", False)
+        config.finish(("max_seq_length",))
+
+
+def _prompts(path: Path) -> str:
+    """The prompts of config_sentence_transformers.json, the default one first; without a default, an empty one is."""
+    where = path / "config_sentence_transformers.json"
+    if not where.is_file():
+        return ""
+    values = read_json(where)
+    prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()) or (default is not None and default not in prompts):
+        raise PhasorError(f"{where}: prompts: expected a table of texts, and default_prompt_name one of its names")
+    if any(c in name + text for name, text in prompts.items() for c in (D.UNIT_END, D.RECORD_END)):
+        raise PhasorError(f"{where}: prompts: a prompt with a separator of the format")
+    if not any(prompts.values()):
+        return ""
+    first = [("", "")] if default is None else [(default, prompts[default])]
+    rest = [(name, text) for name, text in prompts.items() if name != default]
+    return "".join(f"{name}{D.UNIT_END}{text}{D.RECORD_END}" for name, text in first + rest)
