@@ -173,8 +173,8 @@ POOL_OBJ := $(filter %/pool.o,$(CLI_OBJ))
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
-$(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
+$(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The C example is linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
@@ -267,6 +267,7 @@ help:
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside CTranslate2, into docs/performance.md
+#: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make install         PREFIX=/usr/local DESTDIR=
 #: make clean           removes build/ (distclean: the Python environments too)
 include $(wildcard tools/make/*.mk)

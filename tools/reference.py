@@ -133,11 +133,11 @@ def learned(table: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return table[check_positions(positions, len(table))]
 
 
-def rotate(x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool) -> np.ndarray:
+def rotate(x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool, factor: float = 1.0) -> np.ndarray:
     """Su et al. 2021: x (T, H, w); the first 2·len(inv_freq) values of each head turn by position·inv_freq, as pairs or as halves."""
     width = 2 * len(inv_freq)
     angle = (check_positions(positions)[:, None].astype(np.float64) * inv_freq)[:, None, :]
-    c, s = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
+    c, s = (np.cos(angle) * factor).astype(x.dtype), (np.sin(angle) * factor).astype(x.dtype)
     turned = x.copy()
     first, second = (slice(0, width // 2), slice(width // 2, width)) if halves else (slice(0, width, 2), slice(1, width, 2))
     turned[..., first] = x[..., first] * c - x[..., second] * s
@@ -263,7 +263,7 @@ class Reference:
         at = np.arange(count)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
-            q, k = (rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES) for x in (q, k))
+            q, k = (rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"]) for x in (q, k))
         distance, seen = at[None, :] - at[:, None], None  # key − query
         if stack == R.DECODER:
             seen = distance <= 0

@@ -99,6 +99,7 @@ constexpr Field kFields[] = {
     {kScopeKind, 29, kMetaU32, kOptional, KIND(score_order), 0, 0, kZero, "score_order", nullptr},
     {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kAll, "cross_score", "dot product|additive"},
     {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm", nullptr},
+    {kScopeKind, 32, kMetaF32, kOptional, KIND(rotary_factor), 0, 0, kAll, "rotary_factor", nullptr},
 
     {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kAll, "output", "logits|hidden states|pooled|classes"},
     {kScopeOutput, 2, kMetaU32, kOptional, OUT(tied), 0, 2, kAll, "tied", "own|target embedding|source embedding"},
@@ -226,6 +227,7 @@ KindDescriptor default_kind() {
   k.norm_biases = PHASOR_NONE;  // resolved by the norm
   k.cross_scale = 0;            // resolved by the scale
   k.attention_norm = 1;
+  k.rotary_factor = 1;
   return k;
 }
 

@@ -12,10 +12,12 @@ uint32_t rotary_rows(const Plan& p, const KindTables& t) {
   return source > target ? source : target;
 }
 
-// A row of a table: cosines, then sines.
+// A row of a table: cosines, then sines, times the kind's factor.
 void angles(float* row, const Model& m, uint32_t kind, uint32_t position) {
   const Tensor& inv_freq = m.tables(kind).inv_freq;
   sincos_row(row + inv_freq.rows, row, inv_freq.rows, m.at(inv_freq.offset), position);
+  const float factor = m.kind(kind).rotary_factor;
+  if (factor != 1) m.kernels->scale(row, row, 2 * size_t{inv_freq.rows}, factor);
 }
 
 }  // namespace

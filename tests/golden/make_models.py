@@ -135,7 +135,7 @@ def albert() -> dict:
 def modernbert() -> dict:
     """ModernBERT: rotary halves, gated, norm before but not before the first attention, a window in the second layer; a sentence vector."""
     block = {**kind(2, 16, 40, D.BEFORE, False, norm_biases=0), "activation": D.GELU_ERF, "gated": 1, "position": D.ROTARY_HALVES, "rotary_width": 16}
-    return encoder(32, [0, 0, 1, 1, 2, 2], 0, [{**block, "attention_norm": 0}, {**block, "window": 5}, block],
+    return encoder(32, [0, 0, 1, 1, 2, 2], 0, [{**block, "attention_norm": 0}, {**block, "window": 5}, {**block, "rotary_factor": 1.25}],
                    {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5,
                    final_norm=D.LAYER_NORM, final_norm_eps=1e-5)
 

@@ -1,0 +1,119 @@
+// The engine's side of tools/bench_encoder.py: times an encoder on batches of equal lengths, pooled vectors included.
+//
+//   bench_encoder MODEL --length N --batch B --threads T [--seconds S] [--chunk N]
+//
+// Ids are the same numbers as the peers get (a fixed sequence below the vocabulary). One warm batch, then batches until S seconds have
+// passed, at least five. Prints one JSON object: the median seconds of a batch, bytes of file and arena, memory, and the first vector.
+#include <phasor.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../../src/cli/pool.h"
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+[[noreturn]] void die(const char* what, const char* why) {
+  std::fprintf(stderr, "bench_encoder: %s: %s\n", what, why);
+  std::exit(1);
+}
+
+unsigned long long memory(const char* field) {  // a line of /proc/self/status, in bytes
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind(field, 0) == 0) return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
+  return 0;
+}
+
+void* block(size_t bytes) {
+  void* p = std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN);
+  if (p == nullptr) die("memory", "none left");
+  return p;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  uint32_t length = 64, batch = 1, threads = 1, chunk = 256;
+  double seconds = 1;
+  for (int i = 2; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    if (flag == "--length") length = value;
+    else if (flag == "--batch") batch = value;
+    else if (flag == "--threads") threads = value;
+    else if (flag == "--chunk") chunk = value;
+    else if (flag == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+    else die(argv[i], "unknown flag");
+  }
+  if (argc < 2) die("arguments", "expected MODEL --length N --batch B --threads T");
+  const unsigned long long before = memory("VmRSS:");
+  const int fd = open(argv[1], O_RDONLY);
+  struct stat size {};
+  if (fd < 0 || fstat(fd, &size) != 0) die(argv[1], "cannot be read");
+  const size_t bytes = static_cast<size_t>(size.st_size);
+  void* file = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+  if (file == MAP_FAILED) die(argv[1], "cannot be mapped");
+
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t need = 0;
+  phasor_model* model = nullptr;
+  if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK ||
+      phasor_model_open(&model, block(need), need, file, bytes, nullptr, &error) != PHASOR_OK)
+    die(argv[1], error.text);
+  phasor_side side{};
+  side.struct_size = sizeof side;
+  phasor_limits limits{};
+  limits.struct_size = sizeof limits;
+  if (phasor_model_side(model, PHASOR_SOURCE, &side) != PHASOR_OK || phasor_limits_for(model, length, 0, &limits) != PHASOR_OK) die(argv[1], "is no encoder");
+  limits.sequences = batch;
+  limits.threads = threads;
+  limits.text_bytes = 0;
+  limits.chunk = std::min(chunk, batch * length);
+  if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK) die("arena", error.text);
+  cli::Pool pool;
+  if (!pool.start(threads)) die("threads", "the system gives no more");
+  const phasor_parallel parallel = pool.parallel();
+  phasor_session* session = nullptr;
+  if (phasor_session_open(&session, block(need), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) die("session", error.text);
+
+  std::vector<uint32_t> ids(size_t(batch) * length);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint32_t>((i * 2654435761u) % side.vocabulary);
+  std::vector<phasor_item> items;
+  for (uint32_t b = 0; b < batch; ++b) {
+    phasor_item item = PHASOR_ITEM_INIT;
+    item.sequence = b;
+    item.count = length;
+    item.ids = &ids[size_t(b) * length];
+    items.push_back(item);
+  }
+  std::vector<float> y(side.width), first;
+  std::vector<double> times;
+  for (double begin = now(); times.size() < 6 || now() - begin < seconds;) {
+    const double start = now();
+    if (phasor_encode(session, items.data(), batch, &error) != PHASOR_OK) die("encode", error.text);
+    for (uint32_t b = 0; b < batch; ++b)
+      if (phasor_embedding(session, b, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(), side.width, &error) != PHASOR_OK) die("embedding", error.text);
+      else if (b == 0) first = y;
+    times.push_back(now() - start);
+  }
+  times.erase(times.begin());  // the warm one
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  std::printf("{\"seconds\": %.9g, \"batches\": %zu, \"file\": %zu, \"arena\": %zu, \"rss_before\": %llu, \"rss_peak\": %llu, \"isa\": \"%s\", \"vector\": [", times[times.size() / 2],
+              times.size(), bytes, need, before, memory("VmHWM:"), phasor_model_isa(model));
+  for (size_t i = 0; i < first.size(); ++i) std::printf("%s%.9g", i == 0 ? "" : ", ", static_cast<double>(first[i]));
+  std::printf("]}\n");
+}
