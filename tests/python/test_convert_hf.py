@@ -9,7 +9,6 @@ from safetensors.numpy import save_file
 import convert
 import phasor_descriptor as D
 from families import hf_config, hugging_face
-from families.encoder import t5_buckets
 from phasor_file import PhasorFile
 from reference import Reference
 
@@ -153,12 +152,6 @@ def test_roberta_positions_begin_after_the_padding_id(bert):
     assert bert.descriptor()["encoder"]["max_positions"] == POSITIONS
     ids = [5, 9, 3, 3]
     assert np.array_equal(Reference(PhasorFile(bert.output)).encode(ids).residuals[-1], before.encode(ids).residuals[-1])
-
-
-def test_t5_buckets_are_those_of_the_paper():
-    table = t5_buckets(200)
-    assert len(table) == 401 and table[200] == 0 and table[199] == 1 and table[201] == 17  # one back, one ahead
-    assert table[0] == 15 and table[-1] == 31 and sorted(set(table.tolist())) == [b for b in range(32) if b != 16]
 
 
 def sentence(bert, **pooling):

@@ -332,16 +332,7 @@ def scores_of(config: Config, classes: int) -> int:
                                           "multi_label_classification": D.SIGMOID})
 
 
-def inverse_frequencies(width: int, base: float) -> np.ndarray:
+def float32_frequencies(width: int, base: float) -> np.ndarray:
     """1 / base^(2i/w) as PyTorch's models compute it, in float32: width/2 values, as float64."""
     power = np.arange(0, width, 2).astype(np.float32) / np.float32(width)
     return (np.float32(1) / np.power(np.float32(base), power)).astype(np.float64)
-
-
-def t5_buckets(most: int, buckets: int = 32, distance: int = 128) -> np.ndarray:
-    """The bucket of each distance j − i from −most to most (Raffel et al. 2020, both directions), with the logarithm in float32 as transformers has it."""
-    n = np.arange(most, -most - 1, -1)  # i − j
-    half, exact = buckets // 2, buckets // 4
-    far = np.maximum(np.abs(n), 1).astype(np.float32) / np.float32(exact)
-    large = exact + (np.log(far) / np.float32(np.log(distance / exact)) * np.float32(half - exact)).astype(np.int64)
-    return half * (n < 0) + np.where(np.abs(n) < exact, np.abs(n), np.minimum(large, half - 1))

@@ -8,7 +8,8 @@ import phasor_descriptor as D
 import phasor_tensors as R
 from phasor_layout import PhasorError
 
-from .encoder import Encoder, Family, Head, inverse_frequencies, t5_buckets
+from .encoder import Encoder, Family, Head, float32_frequencies
+from .positions import inverse_frequencies, t5_buckets
 
 FIRST, TANH = D.FIRST, D.TANH
 _SIZES = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
@@ -103,7 +104,8 @@ def _mpnet(e: Encoder) -> None:
     heads = e.kind["heads"]
     table = e.load(e.trunk + "encoder.relative_attention_bias.weight", "relative bias", (_MPNET_BUCKETS, heads))
     e.kind.update(position=D.T5_BIAS, max_distance=_MPNET_DISTANCE)
-    e.values[R.KINDS << 24 | R.T5_BIAS] = np.ascontiguousarray(table[t5_buckets(_MPNET_DISTANCE, _MPNET_BUCKETS, _MPNET_DISTANCE)].T)
+    buckets = t5_buckets(np.arange(-_MPNET_DISTANCE, _MPNET_DISTANCE + 1), _MPNET_BUCKETS, _MPNET_DISTANCE, two_sided=True)
+    e.values[R.KINDS << 24 | R.T5_BIAS] = np.ascontiguousarray(table[buckets].T)
 
 
 MPNET = Family(("mpnet",), ("MPNet",), "mpnet.", {
@@ -182,7 +184,7 @@ def _roformer(e: Encoder) -> None:
         raise e.config.error("num_attention_heads", f"a head of {width} values cannot be rotated in pairs")
     e.stack["position"] = 0
     e.kind.update(position=D.ROTARY_INTERLEAVED, rotary_width=width)
-    rates = 10000.0 ** (-np.arange(0, width, 2, dtype=np.float64) / width)
+    rates = inverse_frequencies(width, 10000.0)
     e.values[R.KINDS << 24 | R.ROTARY] = rates
     name = e.trunk + "encoder.embed_positions.weight"
     if name in e.checkpoint:
@@ -225,7 +227,7 @@ def _modernbert(e: Encoder) -> None:
     e.kinds = [variants[name] for name in kinds]
     e.layers = [(kinds.index(name), i) for i, name in enumerate(order)]
     for i, name in enumerate(kinds):
-        e.values[R.KINDS << 24 | i << 8 | R.ROTARY] = inverse_frequencies(width, local_theta if name == "local" else theta)
+        e.values[R.KINDS << 24 | i << 8 | R.ROTARY] = float32_frequencies(width, local_theta if name == "local" else theta)
     pooling = c.choice("classifier_pooling", {"cls": FIRST, "mean": D.MEAN})
     if e.head.pooling:
         e.head = e.head._replace(pooling=pooling)
@@ -284,7 +286,7 @@ def _nomic(e: Encoder) -> None:
         raise c.error("rotary_emb_fraction", f"{rotated:g} of {width} values of a head are not built")
     e.stack["position"] = 0
     kind.update(position=D.ROTARY_INTERLEAVED if c.flag("rotary_emb_interleaved") else D.ROTARY_HALVES, rotary_width=int(rotated))
-    e.values[R.KINDS << 24 | R.ROTARY] = inverse_frequencies(int(rotated), c.number("rotary_emb_base"))
+    e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(int(rotated), c.number("rotary_emb_base"))
     if c.get("rotary_scaling_factor") is not None:  # the frequencies change with the length, from here on
         trained = c.whole("max_trained_positions")
         e.stack["max_positions"] = min(e.stack["max_positions"], trained)

