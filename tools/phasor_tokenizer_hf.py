@@ -441,7 +441,6 @@ def _read_template(step: dict) -> dict:
 
 # ---- Directories -----------------------------------------------------------------------------------------------------
 
-_NAMES = ("pad", "unk", "mask", "cls", "sep", "bos", "eos")
 _USUAL = {"pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>"), "mask": ("[MASK]", "<mask>"), "cls": ("[CLS]",), "sep": ("[SEP]",),
           "bos": (), "eos": ()}
 
@@ -462,13 +461,13 @@ def _content(token: object) -> str | None:
 def _special_ids(config: dict, vocabulary: Vocabulary, unknown: int | None) -> dict[str, int | None]:
     """The ids of the special tokens: what the configuration names; else the usual names among the special tokens."""
     out: dict[str, int | None] = {}
-    for name in _NAMES:
+    for name, usual in _USUAL.items():
         token = _content(config.get(f"{name}_token"))
-        usual = next((text for text in _USUAL[name] if text in vocabulary.special), None)
-        out[name] = vocabulary.id(token if token is not None else usual)
-    if out["unk"] is None:
-        out["unk"] = unknown
-    return out
+        if token is None:
+            token = next((text for text in usual if text in vocabulary.special), None)
+        out[name] = vocabulary.id(token)
+    named = out.pop("unk")
+    return {**out, "unknown": named if unknown is None else unknown}
 
 
 def _special_token(content: str, id_: int, **options: bool) -> dict:
@@ -518,10 +517,10 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     """Builds the section for a tokenizer of Hugging Face's packages.
 
     path is a directory, a tokenizer.json or a vocab.txt; options are keys in place of tokenizer_config.json's (do_lower_case, …).
-    Returns the section and what else the files say: `model` (wordpiece), `pieces` (how many ids there are), `special` (pad, unk,
-    mask, cls, sep, bos, eos: id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the segment of
-    a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
-    (tokenizer.json's, or None; the engine's limits are the user's).
+    Returns the section and what else the files say: `model` (wordpiece), `pieces` (how many ids there are), `pad`, `unknown`,
+    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the
+    segment of a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and
+    `truncation` (tokenizer.json's, or None; the engine's limits are the user's).
     Raises TokenizerError, naming the thing, for what would change the ids and is not understood.
     """
     path = Path(path)
@@ -541,6 +540,6 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
         raise TokenizerError(f"{path}: a part is missing or of another kind than it should be: {error}") from error
     longest = config.get("model_max_length")
     truncation = spec.get("truncation") or {}
-    return section, {"model": name, "pieces": vocabulary.count(), "special": _special_ids(config, vocabulary, unknown), **template,
+    return section, {"model": name, "pieces": vocabulary.count(), **_special_ids(config, vocabulary, unknown), **template,
                      "max_length": longest if isinstance(longest, int) and longest < 1 << 31 else None,
                      "truncation": truncation.get("max_length")}

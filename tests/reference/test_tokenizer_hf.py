@@ -222,8 +222,7 @@ def test_a_published_bert(driver):
     tokenizer.no_truncation()
     tokenizer.no_padding()
     assert info == {"model": "wordpiece", "pieces": 30522, "prefix": [101], "suffix": [102], "pair": [102], "pair_segment": 1,
-                    "special": {"pad": 0, "unk": 100, "mask": 103, "cls": 101, "sep": 102, "bos": None, "eos": None}, "max_length": 512,
-                    "truncation": 128}
+                    "pad": 0, "unknown": 100, "mask": 103, "cls": 101, "sep": 102, "bos": None, "eos": None, "max_length": 512, "truncation": 128}
     pair = tokenizer.encode("a b", "c")
     assert pair.ids == [*info["prefix"], 1037, 1038, *info["pair"], 1039, *info["suffix"]]
     assert pair.type_ids == [0, 0, 0, 0, 1, 1]
