@@ -332,6 +332,13 @@ def build_wordlist_section(pieces: list[str], unknown_id: int | None, control_id
     return section
 
 
+def build_hf_section(path, options: dict | None = None) -> tuple[bytes, dict]:
+    """Builds the section for a tokenizer of Hugging Face's packages: phasor_tokenizer_hf.build_hf_section."""
+    import phasor_tokenizer_hf
+
+    return phasor_tokenizer_hf.build_hf_section(path, options)
+
+
 def read_section(section: bytes) -> dict:
     """Checks a section's structure and returns its parts (for tests and for people who write readers)."""
     if len(section) < HEADER_BYTES:

@@ -15,39 +15,11 @@ bool has_value(std::uint32_t unit) noexcept { return (unit & 0x100) != 0; }
 bool is_value(std::uint32_t unit) noexcept { return (unit & 0x80000000u) != 0; }
 std::uint32_t label(std::uint32_t unit) noexcept { return unit & 0x800000FFu; }
 
-// What a prefix of the text becomes.
-struct Chunk {
-  const unsigned char* text;
-  std::size_t bytes;
-  std::size_t consumed;
-};
-
 // The longest rule that applies here; else one character as it is; else U+FFFD for one invalid byte.
-Chunk next_chunk(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
+Rule next_chunk(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
   if (const std::size_t user = pieces::match_user_defined(t, text, bytes)) return {text, user, user};
-
-  if (t.trie != nullptr) {
-    const unsigned char* replacement = nullptr;
-    std::size_t consumed = 0;
-    std::uint32_t base = children(0, unit_at(t.trie, 0));
-    for (std::size_t i = 0; i < bytes && i < t.longest_rule; ++i) {
-      const std::uint32_t node = base ^ text[i];
-      const std::uint32_t unit = unit_at(t.trie, node);
-      if (label(unit) != text[i]) break;
-      base = children(node, unit);
-      if (has_value(unit)) {
-        replacement = t.strings + (unit_at(t.trie, base) & 0x7FFFFFFFu);
-        consumed = i + 1;
-      }
-    }
-    if (replacement != nullptr) {
-      const std::size_t most = t.expansion * consumed;  // a second bound, or gcc makes a call to strlen of the loop
-      std::size_t length = 0;
-      while (length < most && replacement[length] != 0) ++length;
-      return {replacement, length, consumed};
-    }
-  }
-
+  Rule rule;
+  if (match_rule(t, &rule, text, bytes, false)) return rule;
   bool more = false;
   const std::size_t size = pieces::valid_char(text, bytes, &more);
   if (size == 0) return {pieces::kReplacement, sizeof pieces::kReplacement, 1};
@@ -87,6 +59,28 @@ struct Output {
 
 }  // namespace
 
+bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::size_t bytes, bool shortest) noexcept {
+  if (t.trie == nullptr) return false;
+  out->text = nullptr;
+  std::uint32_t base = children(0, unit_at(t.trie, 0));
+  for (std::size_t i = 0; i < bytes && i < t.longest_rule; ++i) {
+    const std::uint32_t node = base ^ text[i];
+    const std::uint32_t unit = unit_at(t.trie, node);
+    if (label(unit) != text[i]) break;
+    base = children(node, unit);
+    if (has_value(unit)) {
+      out->text = t.strings + (unit_at(t.trie, base) & 0x7FFFFFFFu);
+      out->consumed = i + 1;
+      if (shortest) break;
+    }
+  }
+  if (out->text == nullptr) return false;
+  const std::size_t most = t.expansion * out->consumed;  // a second bound, or gcc makes a call to strlen of the loop
+  out->bytes = 0;
+  while (out->bytes < most && out->text[out->bytes] != 0) ++out->bytes;
+  return true;
+}
+
 std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
                         std::size_t bytes) noexcept {
   const bool remove_extra = (t.flags & pieces::kRemoveExtraWhitespaces) != 0;
@@ -97,7 +91,7 @@ std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t ca
   // Leading spaces go; a text that has nothing else is empty and gets no dummy prefix either.
   std::size_t at = 0;
   while (remove_extra && at < bytes) {
-    const Chunk chunk = next_chunk(t, text + at, bytes - at);
+    const Rule chunk = next_chunk(t, text + at, bytes - at);
     if (chunk.bytes != 1 || chunk.text[0] != ' ') break;
     at += chunk.consumed;
   }
@@ -106,7 +100,7 @@ std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t ca
   if (add_space && !suffix) output.space();
   bool after_space = remove_extra;
   while (at < bytes && !output.full) {
-    Chunk chunk = next_chunk(t, text + at, bytes - at);
+    Rule chunk = next_chunk(t, text + at, bytes - at);
     at += chunk.consumed;
     while (after_space && chunk.bytes > 0 && chunk.text[0] == ' ') {
       ++chunk.text;

@@ -1,4 +1,4 @@
-// SentencePiece's text normalisation (Kudo and Richardson 2018, 3.2): the map of characters, then white space.
+// Text normalisation: SentencePiece's (Kudo and Richardson 2018, 3.2), a map of characters, then white space; and BERT's.
 // Includes tokenizer.h only. Never allocates.
 #ifndef PHASOR_TEXT_NORMALIZER_H_
 #define PHASOR_TEXT_NORMALIZER_H_
@@ -12,6 +12,20 @@ namespace phasor {
 constexpr std::uint64_t kNormalizedTooLong = ~std::uint64_t{0};
 std::uint64_t normalize(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
                         const unsigned char* text, std::size_t bytes) noexcept;
+
+// BERT's, as the tokenizers package has it: what is removed, padded or decomposed is in the section's classes.
+std::uint64_t normalize_bert(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
+                             const unsigned char* text, std::size_t bytes) noexcept;
+
+// What the beginning of a text becomes.
+struct Rule {
+  const unsigned char* text;
+  std::size_t bytes;
+  std::size_t consumed;
+};
+
+// Finds the longest key of the map that a text begins with, or the shortest; false when there is none.
+bool match_rule(const Tokenizer& tokenizer, Rule* out, const unsigned char* text, std::size_t bytes, bool shortest) noexcept;
 
 // Checks that no walk through the double array leaves it and that every value is inside the strings.
 bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint32_t string_bytes) noexcept;

@@ -12,6 +12,12 @@ namespace pieces {
 
 constexpr std::uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscapeWhitespaces = 4, kByteFallback = 8,
                         kWhitespaceSuffix = 16;
+// The tokenizers package's models.
+constexpr std::uint32_t kPrefixFirst = 32, kSplitAtPrefix = 64, kSplitAtSpace = 128, kStripRight = 256, kMergeSpaces = 512,
+                        kDropFirstPrefix = 1024;
+constexpr std::uint32_t kOfModel = 1, kJoined = 2;  // marks of a piece; bits 8 … 15 are bytes that a later token loses
+constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;                              // classes of characters
+constexpr std::uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;                // of WordPiece
 constexpr std::uint32_t kLongestPiece = 32767;  // so that a length fits in 15 bits of the encoders' scratch
 constexpr std::uint32_t kLongestRule = 1024;    // bounds the walk through the normaliser's trie
 constexpr unsigned char kSpaceSymbol[3] = {0xE2, 0x96, 0x81};  // ▁ U+2581
@@ -35,6 +41,7 @@ struct Row {
   std::uint32_t offset() const noexcept { return load_u32(p); }
   std::uint32_t length() const noexcept { return load_u32(p + 4); }
   float score() const noexcept { return load_f32(p + 8); }
+  std::uint32_t marks() const noexcept { return load_u32(p + 8); }  // in place of the score, models 4 to 6
   PieceType type() const noexcept { return static_cast<PieceType>(load_u32(p + 12)); }
 };
 
@@ -43,6 +50,9 @@ inline Row row(const Tokenizer& t, std::uint32_t id) noexcept { return {t.table 
 inline std::uint32_t sorted_id(const Tokenizer& t, std::uint32_t rank) noexcept {
   return load_u32(t.permutation + std::size_t{rank} * 4);
 }
+
+// The models of the tokenizers package.
+inline bool packaged(const Tokenizer& t) noexcept { return t.model >= TokenizerModel::wordpiece; }
 
 // Pieces that text never gives: they only share the ids.
 inline bool reserved(PieceType type) noexcept {
@@ -98,16 +108,20 @@ struct IdSink {
   void unknown(const unsigned char* text, std::size_t bytes) noexcept;
 };
 
-// The three encoders; `text` is normalised (n bytes) and lies in the caller's scratch.
+// SentencePiece's two encoders; `text` is normalised (n bytes) and lies in the caller's scratch.
 void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
                     std::uint64_t limit) noexcept;
 void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
                 std::uint64_t limit) noexcept;
 EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t bytes) noexcept;
 
+// The package's encoders, of a stretch of normalised text between added tokens.
+void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch) noexcept;
+
 // Bytes of scratch beside the normalised text, for at most `limit` normalised bytes.
 std::uint64_t unigram_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
+std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 
 }  // namespace pieces
 }  // namespace phasor

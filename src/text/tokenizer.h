@@ -1,7 +1,8 @@
 // Tokenizers: text to token ids and back, from a section of the weight file that is read where it lies.
 //
 // SentencePiece unigram and BPE models give the ids and the text of the `sentencepiece` package; a word list splits
-// at white space and looks each word up. docs/format.md (TOKENIZER) has the section byte by byte.
+// at white space and looks each word up; WordPiece, byte-level BPE and Metaspace unigram give those of the `tokenizers`
+// package, added tokens included. docs/format.md (TOKENIZER) has the section byte by byte.
 //
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once, completely and in
 // linear time; after that encoding needs only the caller's scratch, whose size is known before the text is.
@@ -14,7 +15,7 @@
 
 namespace phasor {
 
-enum class TokenizerModel : std::uint32_t { unigram = 1, bpe = 2, words = 3 };
+enum class TokenizerModel : std::uint32_t { unigram = 1, bpe = 2, words = 3, wordpiece = 4, byte_bpe = 5, metaspace = 6 };
 
 enum class PieceType : std::uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
@@ -27,7 +28,10 @@ struct Tokenizer {
   const unsigned char* text;         // the pieces' bytes
   const unsigned char* trie;         // (trie_units) u32 Darts double array, or null
   const unsigned char* strings;      // zero-terminated replacements of the normaliser
-  const unsigned char* surface;      // what an unknown piece decodes to
+  const unsigned char* surface;      // what an unknown piece decodes to; then WordPiece's prefix of a continuation
+  const unsigned char* runs;         // (run_count) u32 classes of characters
+  const unsigned char* model_data;   // byte-level: u32[256] ids, the merges; Metaspace: f64[pieces + 1] scores
+  const unsigned char* added;        // u32[16] first bytes, then (added_count, 16 bytes), the plain ones first
   TokenizerModel model;
   std::uint32_t flags;
   std::uint32_t pieces;                 // V of the tokenizer: ids are 0 … pieces − 1
@@ -41,6 +45,14 @@ struct Tokenizer {
   std::uint32_t longest_user;           // bytes of the longest user-defined piece, 0 when there is none
   std::uint32_t user_first[8];          // bit b: some user-defined piece begins with byte b
   float lowest_score;                   // of the normal pieces (unigram)
+  std::uint32_t run_count;
+  std::uint32_t ascii_runs;             // of them begin at or below U+007F
+  std::uint32_t merge_count;
+  std::uint32_t added_count;            // added tokens, of which
+  std::uint32_t added_plain;            // so many are looked for in the text as it is, the others in the normalised text
+  std::uint32_t rule;                   // number of the pre-tokenizer's rule
+  std::uint32_t word_chars;             // WordPiece: a word of more characters is unknown
+  std::uint32_t prefix_bytes;           // WordPiece: of the prefix of a continuation
 };
 
 // Checks a whole section and binds it.

@@ -1,0 +1,169 @@
+// What the tokenizer's tests share: goldens, blocks of exact size, encode and decode of whole texts, damaged sections.
+#ifndef PHASOR_TESTS_TEST_TOKENIZER_H_
+#define PHASOR_TESTS_TEST_TOKENIZER_H_
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace tokenizer_tests {
+
+using namespace phasor;
+
+using Bytes = std::vector<unsigned char>;
+using Ids = std::vector<std::uint32_t>;
+
+inline std::string read_file(const std::string& path) {
+  std::string data;
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  REQUIRE_MESSAGE(file != nullptr, "cannot open " << path << " (run from the repository's root)");
+  char block[4096];
+  for (std::size_t n; (n = std::fread(block, 1, sizeof block, file)) > 0;) data.append(block, n);
+  std::fclose(file);
+  return data;
+}
+
+inline Bytes golden(const char* name) {
+  const std::string data = read_file(std::string("tests/golden/tokenizers/") + name);
+  return Bytes(data.begin(), data.end());
+}
+
+inline Tokenizer open(const Bytes& section) {
+  Tokenizer tokenizer;
+  const char* why = nullptr;
+  const bool opened = tokenizer_open(&tokenizer, section.data(), section.size(), &why);
+  REQUIRE_MESSAGE(opened, why);
+  return tokenizer;
+}
+
+// A block of exactly `bytes` bytes: a sanitizer sees the first byte read or written behind it.
+struct Block {
+  void* data;
+  explicit Block(std::size_t bytes) : data(std::malloc(bytes)) {}
+  Block(const void* from, std::size_t bytes) : Block(bytes) {
+    if (bytes > 0) std::memcpy(data, from, bytes);
+  }
+  ~Block() { std::free(data); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+};
+
+inline EncodeResult encode(const Tokenizer& t, Ids* ids, const std::string& text) {
+  const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+  const Block scratch(bytes), copy(text.data(), text.size());
+  const char* const p = static_cast<const char*>(copy.data);
+  const EncodeResult counted = tokenizer_encode(t, nullptr, 0, p, text.size(), scratch.data, bytes);
+  ids->assign(counted.count, 0xABABABABu);
+  return tokenizer_encode(t, ids->data(), ids->size(), p, text.size(), scratch.data, bytes);
+}
+
+inline Ids encode(const Tokenizer& t, const std::string& text) {
+  Ids ids;
+  CHECK(encode(t, &ids, text).status == EncodeStatus::ok);
+  return ids;
+}
+
+inline std::string decode(const Tokenizer& t, const Ids& ids) {
+  std::string text;
+  const std::size_t capacity = token_decode_capacity(t);
+  const Block out(capacity);
+  TokenDecoder state{};
+  for (const std::uint32_t id : ids) {
+    const std::size_t bytes = token_decode(t, &state, id, static_cast<char*>(out.data), capacity);
+    REQUIRE(bytes <= capacity);
+    text.append(static_cast<char*>(out.data), bytes);
+  }
+  const std::size_t bytes = token_decode_end(&state, static_cast<char*>(out.data), capacity);
+  REQUIRE(bytes <= capacity);
+  return text.append(static_cast<char*>(out.data), bytes);
+}
+
+struct Case {
+  std::string text, decoded;
+  Ids ids;
+};
+
+inline std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+inline std::vector<Case> golden_cases(const char* name) {
+  const std::string data = read_file(std::string("tests/golden/tokenizers/") + name);
+  std::vector<Case> cases;
+  for (std::size_t at = 0; at < data.size();) {
+    const std::size_t end = data.find('\n', at), first = data.find('\t', at), second = data.find('\t', first + 1);
+    Case c{from_hex(data.substr(at, first - at)), from_hex(data.substr(second + 1, end - second - 1)), {}};
+    for (std::size_t i = first + 1; i < second;) {
+      const std::size_t space = data.find(' ', i), stop = space < second ? space : second;
+      c.ids.push_back(static_cast<std::uint32_t>(std::stoul(data.substr(i, stop - i))));
+      i = stop + 1;
+    }
+    cases.push_back(c);
+    at = end + 1;
+  }
+  return cases;
+}
+
+inline void put_u32(Bytes* to, std::size_t at, std::uint32_t value) {
+  for (std::size_t i = 0; i < 4; ++i) (*to)[at + i] = static_cast<unsigned char>(value >> (8 * i));
+}
+
+// Every way in which a section may be used after it was opened.
+inline void use(const Tokenizer& t) {
+  static const char* const texts[] = {"", " ", "  a  b ", "\xff\xe6\x88", "aaaaaaaaaaaaaaaa", "I have a cat. 我有一只猫。", "<sep>x [x]abcab\tﷺ", "ｆｕｌｌ é"};
+  for (const char* text : texts) {
+    const std::size_t size = std::strlen(text);
+    const std::uint64_t bytes = tokenizer_scratch_bytes(t, size);
+    REQUIRE(bytes < (std::uint64_t{1} << 24));
+    const Block scratch(static_cast<std::size_t>(bytes)), copy(text, size);
+    Ids ids(64);
+    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), static_cast<const char*>(copy.data), size, scratch.data,
+                                            static_cast<std::size_t>(bytes));
+    for (std::size_t i = 0; i < r.count && i < ids.size(); ++i) {
+      if (r.status == EncodeStatus::ok) REQUIRE(ids[i] < t.pieces);
+    }
+  }
+  const std::size_t capacity = token_decode_capacity(t);
+  const Block out(capacity);
+  TokenDecoder state{};
+  for (std::uint32_t id = 0; id < t.pieces; ++id) {
+    REQUIRE(token_decode(t, &state, id, static_cast<char*>(out.data), capacity) <= capacity);
+    const PieceView piece = tokenizer_piece(t, id);
+    REQUIRE(tokenizer_find(t, piece.text, piece.bytes) < t.pieces);
+  }
+  REQUIRE(token_decode_end(&state, static_cast<char*>(out.data), capacity) <= capacity);
+}
+
+// Opens a copy of the section in a block of its own, and uses it if it opens.
+inline bool survives(const unsigned char* section, std::size_t bytes) {
+  const Block block(section, bytes);
+  Tokenizer t;
+  const char* why = nullptr;
+  if (!tokenizer_open(&t, static_cast<const unsigned char*>(block.data), bytes, &why)) {
+    REQUIRE(why != nullptr);
+    return false;
+  }
+  use(t);
+  return true;
+}
+
+inline void refuses(Bytes section, std::size_t at, std::uint32_t value, const char* expected) {
+  put_u32(&section, at, value);
+  Tokenizer t;
+  const char* why = "";
+  CHECK_FALSE(tokenizer_open(&t, section.data(), section.size(), &why));
+  CHECK(std::string(why) == expected);
+}
+
+}  // namespace tokenizer_tests
+
+#endif  // PHASOR_TESTS_TEST_TOKENIZER_H_

@@ -1,0 +1,305 @@
+// Tokenizers of Hugging Face's package: its ids on committed goldens, refusal of every damaged section, scratch to the byte.
+// tests/golden/tokenizers/make_hf.py made the sections and the expected ids; tests/reference/test_tokenizer_hf.py compares many more.
+#include "heap_counter.h"
+#include "test_tokenizer.h"
+
+using namespace tokenizer_tests;
+
+namespace {
+
+constexpr const char* kGoldens[] = {"wordpiece"};
+
+struct Piece {
+  std::string text;
+  PieceType type;
+  std::uint32_t marks;
+};
+
+struct Added {
+  std::string text;
+  std::uint32_t id, flags;
+};
+
+struct Parts {
+  TokenizerModel model;
+  std::uint32_t flags;
+  std::vector<Piece> pieces;
+  std::uint32_t unknown;
+  std::string surface, prefix;
+  std::uint32_t expansion, word_chars;
+  std::vector<std::uint32_t> runs;
+  Bytes model_data;
+  std::uint32_t merges;
+  std::vector<Added> added;  // in the section's order
+};
+
+void append_u32(Bytes* to, std::uint32_t value) {
+  to->resize(to->size() + 4);
+  put_u32(to, to->size() - 4, value);
+}
+
+// A section put together here, so that the reader is checked against the page, not against one writer.
+Bytes build(const Parts& p) {
+  const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
+  std::string all;
+  Bytes section(text);
+  Ids sorted;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Piece& piece = p.pieces[i];
+    put_u32(&section, table + 16 * i, static_cast<std::uint32_t>(all.size()));
+    put_u32(&section, table + 16 * i + 4, static_cast<std::uint32_t>(piece.text.size()));
+    put_u32(&section, table + 16 * i + 8, piece.marks);
+    put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(piece.type));
+    all += piece.text;
+    if (piece.text.size() > longest) longest = piece.text.size();
+    std::size_t place = 0;  // insertion sort: std::string compares bytes as unsigned
+    while (place < sorted.size() && p.pieces[sorted[place]].text <= piece.text) ++place;
+    sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(place), static_cast<std::uint32_t>(i));
+  }
+  for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
+  const std::size_t surface = all.size();
+  all += p.surface + p.prefix;
+  Bytes added;
+  std::uint32_t starts[16] = {};
+  for (const Added& a : p.added) {
+    append_u32(&added, static_cast<std::uint32_t>(all.size()));
+    append_u32(&added, static_cast<std::uint32_t>(a.text.size()));
+    append_u32(&added, a.id);
+    append_u32(&added, a.flags);
+    const unsigned char first = static_cast<unsigned char>(a.text[0]);
+    starts[(a.flags & 8) + (first >> 5)] |= 1u << (first & 31);
+    all += a.text;
+  }
+  const auto u32 = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
+  put_u32(&section, 0, static_cast<std::uint32_t>(p.model));
+  put_u32(&section, 4, p.flags);
+  put_u32(&section, 8, u32(count));
+  put_u32(&section, 12, p.unknown);
+  put_u32(&section, 20, u32(longest));
+  put_u32(&section, 32, u32(table));
+  put_u32(&section, 40, u32(order));
+  put_u32(&section, 48, u32(text));
+  put_u32(&section, 56, u32(all.size()));
+  put_u32(&section, 80, u32(surface));
+  put_u32(&section, 84, u32(p.surface.size()));
+  put_u32(&section, 88, p.expansion);
+  put_u32(&section, 96, 1);
+  put_u32(&section, 100, u32(p.runs.size()));
+  put_u32(&section, 104, p.merges);
+  put_u32(&section, 108, u32(p.added.size()));
+  put_u32(&section, 112, p.word_chars);
+  put_u32(&section, 116, u32(p.prefix.size()));
+  section.insert(section.end(), all.begin(), all.end());
+  section.resize((section.size() + 3) / 4 * 4);
+  for (const std::uint32_t run : p.runs) append_u32(&section, run);
+  section.insert(section.end(), p.model_data.begin(), p.model_data.end());
+  for (std::size_t i = 0; i < 16 && !added.empty(); ++i) append_u32(&section, starts[i]);
+  section.insert(section.end(), added.begin(), added.end());
+  return section;
+}
+
+constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;
+
+std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes << 21; }
+
+// White space, controls, signs and letters of ASCII; a few Chinese characters; Hangul syllables.
+std::vector<std::uint32_t> runs() {
+  return {run(0, kRemoved), run(' ', kSpace), run('!', kPunctuation), run('0', kNumber | kWord), run(':', kPunctuation),
+          run('A', kLetter | kWord), run('[', kPunctuation), run('a', kLetter | kWord), run('{', kPunctuation), run(0x7F, 0),
+          run(0x4E00, kLetter | kPadded | kWord), run(0x4E10, kLetter | kWord), run(0xAC00, kHangul | kLetter | kWord), run(0xD7A4, 0)};
+}
+
+Parts small_wordpiece() {
+  return {TokenizerModel::wordpiece, 0,
+          {{"[U]", PieceType::unknown, 1}, {"[M]", PieceType::control, 1}, {"ab", PieceType::normal, 1}, {"##c", PieceType::normal, 1 | 2 | 2 << 8},
+           {"##cd", PieceType::normal, 1 | 2 | 2 << 8}, {".", PieceType::normal, 1 | 2}, {"abcde", PieceType::user_defined, 0}, {"\u4E01", PieceType::normal, 1},
+           {"\u1100", PieceType::normal, 1}, {"##\u1161", PieceType::normal, 1 | 2 | 2 << 8}, {std::string("\0gap", 4), PieceType::unused, 0}},
+          0, "", "##", 3, 6, runs(), {}, 0, {{"[M]", 1, 2}, {"abcde", 6, 1}, {"z", 2, 4}, {"##", 3, 8}}};
+}
+
+std::vector<Bytes> small_sections() { return {build(small_wordpiece())}; }
+
+}  // namespace
+
+TEST_CASE("tokenizer: the tokenizers package's ids and text on every golden line") {
+  for (const char* name : kGoldens) {
+    const Bytes section = golden((std::string(name) + ".bin").c_str());
+    const Tokenizer t = open(section);
+    const std::vector<Case> cases = golden_cases((std::string(name) + ".ids.txt").c_str());
+    REQUIRE(cases.size() > 300);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      CAPTURE(name);
+      CAPTURE(i + 1);
+      CHECK(encode(t, cases[i].text) == cases[i].ids);
+      CHECK(decode(t, cases[i].ids) == cases[i].decoded);
+    }
+  }
+}
+
+TEST_CASE("tokenizer: WordPiece takes the longest piece, whole words or none of them, and no more characters than it may") {
+  const Bytes section = build(small_wordpiece());
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "") == Ids{});
+  CHECK(encode(t, " ab abc a\tbcd\t ") == Ids{2, 2, 3, 2, 4});  // the tab is removed, not white space, in these classes
+  CHECK(encode(t, "abcc.abx") == Ids{2, 3, 3, 5, 0});
+  CHECK(encode(t, "abccde ##c") == Ids{0, 3, 0});           // unknown as a whole
+  CHECK(encode(t, "abcccc abccccc") == Ids{2, 3, 3, 3, 3, 0});
+  CHECK(encode(t, "ab\u4E01ab") == Ids{2, 7, 2});
+  CHECK(encode(t, "\uAC00") == Ids{8, 9});
+  CHECK(encode(t, "\xff" "ab\xe4") == Ids{0});              // not removed in these classes, so part of the word
+  CHECK(decode(t, {1, 2, 3, 10, 5, 7, 4, 6, 0}) == "abc. \u4E01" "cd abcde");
+  CHECK(decode(t, {3, 3}) == "##cc");
+}
+
+TEST_CASE("tokenizer: added tokens are found before the model sees the text, with the white space that they take") {
+  const Bytes section = build(small_wordpiece());
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "ab  [M] ab[M][M") == Ids{2, 1, 2, 1, 0, 0});
+  CHECK(encode(t, "[m]") == Ids{0, 0, 0});
+  CHECK(encode(t, "abcde .abcde abcdeab abcde\u4E01") == Ids{6, 5, 6, 0, 0, 7});  // alone only
+  CHECK(encode(t, "z  ab") == Ids{2, 2});
+  CHECK(encode(t, "#\x01#") == Ids{3});  // in the normalised text
+  CHECK(encode(t, std::string(50, ' ') + "[M]" + std::string(50, ' ')) == Ids{1});
+}
+
+TEST_CASE("tokenizer: the package's models have exact scratch, and write no more ids than there is room for") {
+  std::vector<Bytes> sections = small_sections();
+  for (const char* name : kGoldens) sections.push_back(golden((std::string(name) + ".bin").c_str()));
+  for (const Bytes& section : sections) {
+    const Tokenizer t = open(section);
+    for (std::size_t size = 0; size <= 120; ++size) {
+      std::string text;
+      while (text.size() + 3 <= size) text += size % 2 == 0 ? "\uAC00" : "\u4E01";
+      text.append(size - text.size(), 'a');
+      const Ids all = encode(t, text);
+      const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, size));
+      Ids ids(all.size() + 2, 0xABABABABu);
+      const Block scratch(bytes), less(bytes - 1);
+      for (std::size_t capacity = 0; capacity <= all.size() + 1; capacity += capacity < 4 ? 1 : 7) {
+        ids.assign(ids.size(), 0xABABABABu);
+        const EncodeResult r = tokenizer_encode(t, ids.data(), capacity, text.data(), size, scratch.data, bytes);
+        CHECK(r.status == EncodeStatus::ok);
+        CHECK(r.count == all.size());
+        for (std::size_t i = 0; i < ids.size(); ++i) CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
+      }
+      const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), size, less.data, bytes - 1);
+      CHECK(r.status == EncodeStatus::text_too_long);
+      CHECK(r.count == 0);
+    }
+    CHECK(tokenizer_scratch_bytes(t, ~std::uint64_t{0}) == ~std::uint64_t{0});
+  }
+}
+
+TEST_CASE("tokenizer: the package's models allocate nothing") {
+  if (!HeapCounter::active()) return;
+  for (const char* name : kGoldens) {
+    const Bytes section = golden((std::string(name) + ".bin").c_str());
+    const std::string text = "I have a [MASK]. 我有一只猫。 \xff " + std::string(1000, 'a');
+    Tokenizer t = open(section);
+    const std::size_t bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size()));
+    const Block scratch(bytes);
+    Ids ids(2000);
+    std::vector<char> out(token_decode_capacity(t));
+    HeapCounter heap;
+    const char* why = nullptr;
+    bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
+    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
+    ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
+    TokenDecoder state{};
+    for (std::size_t i = 0; ok && i < r.count; ++i) ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
+    ok = ok && token_decode_end(&state, out.data(), out.size()) <= out.size();
+    const std::uint64_t allocations = heap.allocations();
+    CHECK(ok);
+    CHECK(allocations == 0);
+  }
+}
+
+TEST_CASE("tokenizer: every truncation of a section of the package's models is refused") {
+  std::vector<Bytes> sections = small_sections();
+  for (const char* name : kGoldens) sections.push_back(golden((std::string(name) + ".bin").c_str()));
+  for (const Bytes& section : sections) {
+    CHECK(survives(section.data(), section.size()));
+    for (std::size_t bytes = 0; bytes < section.size(); bytes += bytes < 4096 ? 1 : 61) REQUIRE_FALSE(survives(section.data(), bytes));
+    REQUIRE_FALSE(survives(section.data(), section.size() - 1));
+    Bytes longer = section;
+    longer.resize(section.size() + 4);
+    CHECK_FALSE(survives(longer.data(), longer.size()));
+  }
+}
+
+TEST_CASE("tokenizer: no damaged byte of the package's models gets further than an error") {
+  for (Bytes section : small_sections()) {
+    for (std::size_t i = 0; i < section.size(); ++i) {
+      const unsigned char right = section[i];
+      for (const int wrong : {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
+        section[i] = static_cast<unsigned char>(wrong);
+        survives(section.data(), section.size());
+      }
+      section[i] = right;
+    }
+  }
+  for (const char* name : kGoldens) {
+    Bytes section = golden((std::string(name) + ".bin").c_str());
+    for (std::size_t i = 0; i < section.size(); i += i < 512 ? 1 : 131) {
+      const unsigned char right = section[i];
+      for (const int wrong : {0, 0xFF, right ^ 1}) {
+        section[i] = static_cast<unsigned char>(wrong);
+        survives(section.data(), section.size());
+      }
+      section[i] = right;
+    }
+  }
+}
+
+TEST_CASE("tokenizer: a damaged section of the package's models is refused by name") {
+  const Parts parts = small_wordpiece();
+  const Bytes good = build(parts);
+  const std::uint32_t count = static_cast<std::uint32_t>(parts.pieces.size()), table = 128, order = table + 16 * count;
+  const std::uint32_t rows = static_cast<std::uint32_t>(good.size() - 16 * parts.added.size()), starts = rows - 64;
+  const std::uint32_t first_run = starts - static_cast<std::uint32_t>(4 * parts.runs.size());
+  refuses(good, 4, 1, "unknown tokenizer flags");
+  refuses(good, 12, kNoToken, "a piece of type unknown is not the unknown id");
+  refuses(good, 16, 1, "the lowest score is wrong");
+  refuses(good, 20, 4, "the length of the longest piece is wrong");
+  refuses(good, 84, 200, "the unknown surface is outside the text");
+  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
+  refuses(good, 100, 0x110001, "the classes of characters are outside the section");
+  refuses(good, 100, 0, "there are no classes of characters");
+  refuses(good, 104, 1, "only byte-level BPE has merges");
+  refuses(good, 108, 1u << 25, "the added tokens are outside the section");
+  refuses(good, 108, 0, "the section does not end with its last part");
+  refuses(good, 116, 256, "the prefix of a continuation is outside the text");
+  refuses(good, 120, 1, "a reserved byte of the header is not zero");
+  refuses(good, 124, 1, "a reserved byte of the header is not zero");
+  refuses(good, table + 4, 0, "a piece is empty or too long");
+  refuses(good, table + 8, 4, "a piece has unknown marks");
+  refuses(good, table + 8, 4 << 8, "a piece has unknown marks");
+  refuses(good, table + 12, 1, "the unknown id is not a piece of type unknown");
+  refuses(good, table + 16 + 12, 6, "a piece has an unknown type");
+  refuses(good, table + 16 + 12, 5, "an unused piece is of the model");
+  refuses(good, order, count, "the sorted permutation has an id out of range");
+  refuses(good, order, 1, "the sorted permutation is not sorted");
+  refuses(good, first_run, 1, "the classes of characters are not in order");
+  refuses(good, first_run + 4, 0, "the classes of characters are not in order");
+  refuses(good, starts, 1, "the first bytes of the added tokens are wrong");
+  refuses(good, rows, 0xFFFFFF, "an added token's text is outside the text");
+  refuses(good, rows + 4, 0, "an added token is empty or too long");
+  refuses(good, rows + 8, count, "an added token's id is out of range");
+  refuses(good, rows + 12, 16, "an added token has unknown flags");
+  refuses(good, rows + 12, 8, "the added tokens are not in order");
+}
+
+TEST_CASE("tokenizer: long and hostile lines take linear time in the package's models") {
+  // Not timed here: a quadratic encoder would take minutes on these under an emulator.
+  for (const char* name : kGoldens) {
+    const Bytes section = golden((std::string(name) + ".bin").c_str());
+    const Tokenizer t = open(section);
+    for (const char* unit : {"a", " ", "\xff", ".", "[MASK]", " [MASK] ", "\uAC00", "\u4E01", "e\u0301"}) {
+      std::string text;
+      while (text.size() < 100000) text += unit;
+      CHECK(encode(t, text).size() <= 3 * text.size() + 1);
+    }
+  }
+}

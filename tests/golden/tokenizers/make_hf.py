@@ -1,0 +1,73 @@
+"""Makes the files of this folder that are the tokenizers package's; needs that package (0.22.2 was used). From the repository's root:
+
+    python tests/golden/tokenizers/make_hf.py ids        # the expected ids, from the committed tokenizer.json files
+    python tests/golden/tokenizers/make_hf.py models     # those files and the sections, from text.tsv; then the ids
+
+The lines of *.ids.txt are those of make.py.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "tools")]
+
+import make as golden  # noqa: E402
+
+MARKS = ["[MASK]", "[CLS]a[SEP]", "a [MASK]. b", "[mask]", "[MASK][MASK] [MASK ]", "<mask>", " a <mask> b", "a<mask>b", "<s>a</s>",
+         "it's 'quoted' don't we'll", "a  b   c ", " \n\n x\n", "1,234.5 x2", "\u0130I\u0307 \u01C5 ß", "중국 가각 \u1112\u1161", "\u037E\u0387",
+         "a\u0334\u0301b", "Ångström E\u0301", "..." * 30, "x" * 101, "\uFFFD\uFEFF\u200B"]
+
+
+def texts() -> list[str]:
+    out = list(MARKS)
+    for text in [*golden.hostile(), *(s.encode() for s in golden.sentences())]:
+        try:
+            out.append(text.decode())
+        except UnicodeDecodeError:
+            pass  # the package takes text only
+    return out
+
+
+def train_wordpiece():
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=800, special_tokens=special, limit_alphabet=400, show_progress=False)
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return tokenizer
+
+
+TRAINERS = {"wordpiece": train_wordpiece}
+
+
+def make_models() -> None:
+    from phasor_tokenizer_hf import build_hf_section
+
+    for name, train in TRAINERS.items():
+        path = HERE / f"{name}.json"
+        path.write_text(train().to_str() + "\n", encoding="utf-8")
+        (HERE / f"{name}.bin").write_bytes(build_hf_section(path)[0])
+
+
+def make_ids() -> None:
+    from tokenizers import Tokenizer
+
+    for name in TRAINERS:
+        tokenizer = Tokenizer.from_file(str(HERE / f"{name}.json"))
+        rows = []
+        for text in texts():
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            rows.append(f"{text.encode().hex()}\t{' '.join(map(str, ids))}\t{tokenizer.decode(ids).encode().hex()}\n")
+        (HERE / f"{name}.ids.txt").write_text("".join(rows), encoding="ascii")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "models":
+        make_models()
+    make_ids()

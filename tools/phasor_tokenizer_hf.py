@@ -1,0 +1,545 @@
+"""Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers` (docs/format.md, TOKENIZER, models 4 to 6).
+
+`build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of the `tokenizers` package. Where
+a directory has no tokenizer.json, vocab.txt (BERT) is read as the package's own conversion reads it.
+Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Callable, Iterable
+
+import numpy as np
+
+import phasor_tokenizer as pt
+import phasor_tokenizer_unicode as unicode
+from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
+
+MODEL_WORDPIECE = 4
+OF_MODEL, JOINED = 1, 2  # marks of a piece
+SPACE, LETTER, NUMBER, WORD, PUNCTUATION, REMOVED, PADDED, HANGUL = (1 << bit for bit in range(8))
+SINGLE_WORD, STRIP_LEFT, STRIP_RIGHT, NORMALIZED = 1, 2, 4, 8  # flags of an added token
+MOST_PIECES = 1 << 24
+
+Text = Callable[[str], str]
+
+
+def _refuse(what: str) -> None:
+    raise TokenizerError(f"{what} is not supported")
+
+
+def _fields(part: dict, name: str, known: Iterable[str]) -> dict:
+    """The part of tokenizer.json; a field that is not known might change ids."""
+    if not isinstance(part, dict):
+        raise TokenizerError(f"{name} is not an object")
+    for key in part:
+        if key != "type" and key not in known:
+            _refuse(f"{name}.{key}")
+    return part
+
+
+def _steps(part: dict | None, name: str, inside: str) -> list[dict]:
+    """A normaliser, pre-tokenizer or other part as a list: a Sequence is its members, null is none."""
+    if part is None:
+        return []
+    if part.get("type") == "Sequence":
+        return [step for member in _fields(part, name, [inside])[inside] for step in _steps(member, name, inside)]
+    return [part]
+
+
+# ---- A Darts double array --------------------------------------------------------------------------------------------
+
+
+def build_trie(keys: dict[bytes, int]) -> bytes:
+    """The double array that finds the keys (without zero bytes) and gives their values (< 2³¹), in whole blocks of 256 units.
+
+    The children of a node lie at base ^ byte, its value at base; no two nodes have the same base, and a free unit has a
+    label by which only an unused base could reach it, so no walk goes astray.
+    """
+    root: dict = {}
+    for key, value in keys.items():
+        assert 0 not in key
+        node = root
+        for byte in key:
+            node = node.setdefault(byte, {})
+        node[-1] = value
+    units: list[int | None] = []
+    bases = {0}  # or the root would be its own child of byte 0
+    taken = Counter({0: 1})  # bases by block: one stays free
+    free_from = 0
+
+    def place(labels: list[int]) -> int:
+        nonlocal free_from
+        while free_from < len(units) and units[free_from] is not None:
+            free_from += 1
+        at = free_from
+        while True:
+            if at >= len(units):
+                units.extend([None] * 256)
+            base = at ^ labels[0]
+            if units[at] is None and base not in bases and taken[base >> 8] < 255 and all(units[base ^ x] is None for x in labels):
+                bases.add(base)
+                taken[base >> 8] += 1
+                return base
+            at += 1
+
+    units.extend([None] * 256)
+    units[0] = 0
+    waiting = [(0, root)]  # (unit, node): the unit gets its base
+    for at, node in waiting:
+        base = place([max(label, 0) for label in node])
+        distance = at ^ base
+        assert distance < 1 << 21
+        units[at] |= distance << 10 | (0x100 if -1 in node else 0)
+        for label, child in node.items():
+            if label < 0:
+                units[base] = child | 0x80000000
+            else:
+                units[base ^ label] = label
+                waiting.append((base ^ label, child))
+    for block in range(0, len(units), 256):
+        nobody = next(base for base in range(block, block + 256) if base not in bases)
+        for at in range(block, block + 256):
+            if units[at] is None:
+                units[at] = (at ^ nobody) & 0xFF
+    return np.array(units, dtype="<u4").tobytes()
+
+
+def _build_map(replacements: dict[int, str]) -> tuple[bytes, bytes]:
+    """The normaliser's trie and strings that replace characters."""
+    if not replacements:
+        return b"", b""
+    strings = bytearray()
+    places: dict[str, int] = {}
+    keys = {}
+    for c, text in replacements.items():
+        if text not in places:
+            places[text] = len(strings)
+            strings += text.encode() + b"\0"
+        keys[chr(c).encode()] = places[text]
+    return build_trie(keys), bytes(strings)
+
+
+# ---- Classes of characters -------------------------------------------------------------------------------------------
+
+
+def _class_runs(bits: dict[str, int], more: Iterable[tuple[int, int, int]] = ()) -> bytes:
+    """The runs of characters of the same classes; bits: set of the package's table → class, more: (first, last, class)."""
+    classes = np.zeros(0x110000, dtype=np.uint32)
+    for name, bit in bits.items():
+        for first, last in unicode.SETS[name]:
+            classes[first : last + 1] |= bit
+    for first, last, bit in more:
+        classes[first : last + 1] |= bit
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(classes)) + 1])
+    return (starts.astype(np.uint32) | classes[starts] << 21).astype("<u4").tobytes()
+
+
+# ---- The vocabulary with its added tokens ----------------------------------------------------------------------------
+
+
+class Vocabulary:
+    """Ids, texts, and the added tokens with the ids that the package gives them."""
+
+    def __init__(self, vocabulary: dict[str, int], added: list[dict]):
+        self.of_model = vocabulary
+        self.texts: dict[int, str] = {}
+        for text, id_ in vocabulary.items():
+            if not isinstance(id_, int) or not 0 <= id_ < MOST_PIECES:
+                raise TokenizerError(f"model.vocab: {text!r} has the id {id_!r}")
+            if id_ in self.texts:
+                raise TokenizerError(f"model.vocab: {text!r} and {self.texts[id_]!r} have the same id {id_}")
+            self.texts[id_] = text
+        self.added: list[dict] = []
+        self.ids: dict[str, int] = {}
+        self._add(added)
+
+    def _add(self, tokens: list[dict]) -> None:
+        known = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
+        for token in tokens:
+            _fields(token, "added_tokens", known)
+            content = token["content"]
+            if not content:
+                continue
+            if content in self.ids:
+                raise TokenizerError(f"added_tokens: {content!r} is there twice")
+            following = max([len(self.of_model) - 1, *self.ids.values()]) + 1
+            id_ = self.of_model.get(content, following)
+            if id_ != token["id"]:
+                raise TokenizerError(f"added_tokens: {content!r} has the id {token['id']}, the package would give it {id_}")
+            self.ids[content] = id_
+            self.texts[id_] = content
+            self.added.append(token)
+        self.special = {token["content"] for token in self.added if token.get("special")}
+
+    def id(self, text: str | None) -> int | None:
+        return self.ids.get(text, self.of_model.get(text))
+
+    def count(self) -> int:
+        return max(self.texts) + 1
+
+    def single_words(self) -> bool:
+        return any(token.get("single_word") for token in self.added)
+
+    def rows(self, normalize: Text) -> list[tuple[bytes, int, int]]:
+        """(text, id, flags) of the table of added tokens, in its order; of equal texts the package takes the first."""
+        rows: dict[tuple[bool, bytes], tuple[bytes, int, int]] = {}
+        for token in sorted(self.added, key=lambda token: not token.get("special")):
+            normalized = bool(token.get("normalized"))
+            content = (normalize(token["content"]) if normalized else token["content"]).encode()
+            if not content:
+                _refuse(f"the added token {token['content']!r}, of which the normaliser leaves nothing,")
+            flags = (SINGLE_WORD * bool(token.get("single_word")) | STRIP_LEFT * bool(token.get("lstrip"))
+                     | STRIP_RIGHT * bool(token.get("rstrip")) | NORMALIZED * normalized)
+            rows.setdefault((normalized, content), (content, self.ids[token["content"]], flags))
+        return [rows[key] for key in sorted(rows)]
+
+
+# ---- The section -----------------------------------------------------------------------------------------------------
+
+
+class Section:
+    """What the section says, filled in by the models; `bytes` lays it out."""
+
+    def __init__(self, model: int, vocabulary: Vocabulary):
+        self.model, self.vocabulary = model, vocabulary
+        self.flags = self.expansion = self.longest_rule = self.word_chars = self.merges = 0
+        self.rule = 1
+        self.unknown: int | None = None
+        self.trie = self.strings = self.runs = self.model_data = self.prefix = self.surface = b""
+        self.added: list[tuple[bytes, int, int]] = []
+
+    def pieces(self, text: Callable[[str], bytes], marks: Callable[[str], int]) -> list[tuple[bytes, int, int]]:
+        """(text, marks, type) by id; ids that nothing has get a text that nothing else has."""
+        rows = []
+        texts, special = self.vocabulary.texts, self.vocabulary.special
+        for id_ in range(self.vocabulary.count()):
+            if id_ not in texts:
+                rows.append((b"\0<no piece %d>" % id_, 0, UNUSED))
+                continue
+            piece = texts[id_]
+            of_model = self.vocabulary.of_model.get(piece) == id_
+            kind = (UNKNOWN if id_ == self.unknown else CONTROL if piece in special else NORMAL if of_model else USER_DEFINED)
+            rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
+        for id_, (piece, _, _) in enumerate(rows):
+            if not 0 < len(piece) <= pt.LONGEST_PIECE:
+                raise TokenizerError(f"piece {id_} is empty or longer than {pt.LONGEST_PIECE} bytes")
+        return rows
+
+    def bytes(self, pieces: list[tuple[bytes, int, int]]) -> bytes:
+        table, text = bytearray(), bytearray()
+        for piece, marks, kind in pieces:
+            table += struct.pack("<IIII", len(text), len(piece), marks, kind)
+            text += piece
+        surface_at = len(text)
+        text += self.surface + self.prefix
+        added = bytearray()
+        starts = np.zeros(16, dtype="<u4")
+        for content, id_, flags in self.added:
+            added += struct.pack("<IIII", len(text), len(content), id_, flags)
+            text += content
+            starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(1 << (content[0] & 31))
+        if len(text) >= 1 << 32:
+            raise TokenizerError("the pieces' text is larger than 4 GiB")
+        order = np.array(sorted(range(len(pieces)), key=lambda i: (pieces[i][0], i)), dtype="<u4").tobytes()
+
+        body, offsets = b"", []
+        for part in (bytes(table), order, bytes(text), self.trie, self.strings, self.runs, self.model_data,
+                     (starts.tobytes() + added) if added else b""):
+            offsets.append(pt.HEADER_BYTES + len(body) if part or len(offsets) < 3 else 0)
+            body += pt._pad(part)
+        header = struct.pack("<IIIIfIII QQQQ QQ IIII IIIIII 8x", self.model, self.flags, len(pieces),
+                             NO_ID if self.unknown is None else self.unknown, 0.0, max(len(piece) for piece, _, _ in pieces),
+                             len(self.trie), len(self.strings), *offsets[:3], len(text), *offsets[3:5], surface_at, len(self.surface),
+                             self.expansion, self.longest_rule, self.rule, len(self.runs) // 4, self.merges, len(self.added),
+                             self.word_chars, len(self.prefix))
+        assert len(header) == pt.HEADER_BYTES
+        return header + body
+
+
+def _bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
+    expansion, longest = pt._map_bounds(trie, strings, escape)
+    if expansion > 255:
+        raise TokenizerError("the normaliser's map: a rule expands too much")
+    return expansion, longest
+
+
+# ---- WordPiece -------------------------------------------------------------------------------------------------------
+
+
+class BertNormalizer:
+    """The package's BertNormalizer as one step a character: removed, replaced, padded with spaces."""
+
+    def __init__(self, options: dict | None):
+        names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
+        options = {} if options is None else _fields(options, "normalizer", names)
+        self.clean, self.pad, strip, self.lower = (options.get(name, False) for name in names)
+        self.strip = self.lower if strip is None else strip
+        self.removed = self._set("removed") * self.clean | self._set("vanished") * self.strip
+        self.padded = self._set("padded") * self.pad
+        self.replaced = self._replaced()
+
+    @staticmethod
+    def _set(name: str) -> np.ndarray:
+        out = np.zeros(0x110000, dtype=bool)
+        for first, last in unicode.SETS[name]:
+            out[first : last + 1] = True
+        return out
+
+    def _replaced(self) -> dict[int, str]:
+        stripped = unicode.MAPS["stripped"] if self.strip else {}
+        lower = unicode.MAPS["lower"] if self.lower else {}
+        spaces = [c for first, last in unicode.SETS["space"] for c in range(first, last + 1)] if self.clean else []
+        out = {}
+        for c in sorted({*stripped, *lower, *spaces}):
+            text = " " if c in spaces else "".join(lower.get(ord(x), x) for x in stripped.get(c, chr(c)))
+            if not self.removed[c] and text != chr(c):
+                out[c] = text
+        return out
+
+    def char(self, c: str) -> str:
+        code = ord(c)
+        if self.removed[code]:
+            return ""
+        text = self.replaced.get(code, c)
+        if self.strip and 0xAC00 <= code <= 0xD7A3:
+            index = code - 0xAC00
+            parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
+            text = "".join(chr(part) for part in parts if part != 0x11A7)
+        return f" {text} " if self.padded[code] else text
+
+    def __call__(self, text: str) -> str:
+        return "".join(map(self.char, text))
+
+    def check_order(self, texts: Iterable[str]) -> None:
+        """Marks that stay may change places with each other; it does not matter as long as the pieces know one of them at most."""
+        marks = self._set("reordered")
+        if self.strip and len({c for text in texts for c in text if marks[ord(c)]}) > 1:
+            _refuse("a vocabulary with several combining characters that strip_accents reorders")
+
+
+def _clean_up(text: str) -> str:
+    """The clean-up of the package's WordPiece decoder, which sees one token at a time."""
+    for before, after in ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
+                          (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")):
+        text = text.replace(before, after)
+    return text
+
+
+def _wordpiece_marks(decoder: dict | None) -> Callable[[str], int]:
+    """Bits of a piece that say how it decodes: without a space before it, without its first bytes."""
+    if decoder is None:
+        return lambda piece: 0
+    if decoder.get("type") != "WordPiece":
+        _refuse(f"decoder {decoder.get('type')} with WordPiece")
+    _fields(decoder, "decoder", ("prefix", "cleanup"))
+    prefix, clean = decoder["prefix"], _clean_up if decoder["cleanup"] else str
+
+    def marks(piece: str) -> int:
+        joined = piece.startswith(prefix)
+        skip = len(prefix.encode()) if joined else 0
+        rest = piece[len(prefix) :] if joined else piece
+        text = clean(rest if joined else " " + piece)
+        if clean(piece) != piece or text not in (rest, " " + rest):
+            _refuse(f"decoder.cleanup of the token {piece!r}")
+        return (0 if text == " " + rest and not joined else JOINED) | skip << 8
+
+    return marks
+
+
+def _build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
+    model = _fields(spec["model"], "model", ("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"))
+    normalizers = _steps(spec.get("normalizer"), "normalizer", "normalizers")
+    for step in normalizers:
+        if step.get("type") != "BertNormalizer" or len(normalizers) > 1:
+            _refuse(f"normalizer {step.get('type')} with WordPiece")
+    pre_tokenizers = [step.get("type") for step in _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")]
+    if pre_tokenizers != ["BertPreTokenizer"]:
+        _refuse(f"pre_tokenizer {pre_tokenizers} with WordPiece")
+    normalizer = BertNormalizer(normalizers[0] if normalizers else None)
+    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
+    normalizer.check_order(vocabulary.texts.values())
+
+    section = Section(MODEL_WORDPIECE, vocabulary)
+    section.unknown = vocabulary.of_model.get(model["unk_token"])
+    if section.unknown is None:
+        raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
+    section.surface = b"" if model["unk_token"] in vocabulary.special else model["unk_token"].encode()
+    section.prefix = model["continuing_subword_prefix"].encode()
+    section.word_chars = model["max_input_chars_per_word"]
+    section.trie, section.strings = _build_map(normalizer.replaced)
+    section.expansion, section.longest_rule = _bounds(section.trie, section.strings, False)
+    bits = {"space": SPACE, "punctuation": PUNCTUATION}
+    bits.update({"removed": REMOVED} if normalizer.clean else {}, **({"vanished": REMOVED} if normalizer.strip else {}),
+                **({"padded": PADDED} if normalizer.pad else {}), **({"word": WORD} if vocabulary.single_words() else {}))
+    section.runs = _class_runs(bits, [(0xAC00, 0xD7A3, HANGUL)] if normalizer.strip else [])
+    section.added = vocabulary.rows(normalizer)
+    return section.bytes(section.pieces(str.encode, _wordpiece_marks(spec.get("decoder")))), vocabulary, section.unknown
+
+
+# ---- What the template says ------------------------------------------------------------------------------------------
+
+
+def _template(spec: dict, vocabulary: Vocabulary) -> dict:
+    """The ids around a text and between two: prefix, suffix, pair, and the segment of the second text."""
+    found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 0}
+    for step in _steps(spec.get("post_processor"), "post_processor", "processors"):
+        kind = step.get("type")
+        if kind == "ByteLevel":  # offsets only
+            continue
+        if kind == "TemplateProcessing":
+            found = _read_template(_fields(step, "post_processor", ("single", "pair", "special_tokens")))
+        elif kind in ("BertProcessing", "RobertaProcessing"):
+            _fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
+            (_, sep), (_, cls) = step["sep"], step["cls"]
+            bert = kind == "BertProcessing"
+            found = {"prefix": [cls], "suffix": [sep], "pair": [sep] if bert else [sep, sep], "pair_segment": int(bert)}
+        else:
+            _refuse(f"post_processor {kind}")
+    for id_ in [*found["prefix"], *found["suffix"], *found["pair"]]:
+        if id_ not in vocabulary.texts:
+            raise TokenizerError(f"post_processor: the id {id_} is not in the vocabulary")
+    return found
+
+
+def _read_template(step: dict) -> dict:
+    def items(name: str) -> list[tuple[str | None, list[int], int]]:
+        out = []
+        for item in step[name]:
+            (kind, value), = item.items()
+            ids = step["special_tokens"][value["id"]]["ids"] if kind == "SpecialToken" else []
+            out.append((value["id"] if kind == "Sequence" else None, ids, value["type_id"]))
+        return out
+
+    def parts(name: str, sequences: str) -> list[tuple[list[int], set[int]]]:
+        """The ids before, between and behind the sequences, each with the segments that occur in it and in the text before it."""
+        out: list[tuple[list[int], set[int]]] = [([], set())]
+        met = ""
+        for sequence, ids, segment in items(name):
+            if sequence is not None:
+                met += sequence
+                out.append(([], {segment}))
+            else:
+                out[-1][0].extend(ids)
+                out[-1][1].add(segment)
+        if met != sequences:
+            _refuse(f"post_processor.{name} with the texts {met or 'none'}")
+        return out
+
+    (prefix, _), (suffix, _) = single = parts("single", "A")
+    (before, first), (between, middle), (behind, second) = parts("pair", "AB")
+    if any(segments - {0} for _, segments in single) or first - {0} or middle - {0} or len(second) != 1:
+        _refuse("post_processor with such type ids")
+    if before != prefix or behind != suffix:
+        _refuse("post_processor with other ids around a pair than around a text")
+    return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": second.pop()}
+
+
+# ---- Directories -----------------------------------------------------------------------------------------------------
+
+_USUAL = {"pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>"), "mask": ("[MASK]", "<mask>"), "cls": ("[CLS]",), "sep": ("[SEP]",),
+          "bos": (), "eos": ()}
+
+
+def _json(path: Path) -> dict:
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TokenizerError(f"{path.name}: {error}") from error
+
+
+def _content(token: object) -> str | None:
+    return token.get("content") if isinstance(token, dict) else token if isinstance(token, str) else None
+
+
+def _special_ids(config: dict, vocabulary: Vocabulary, unknown: int | None) -> dict[str, int | None]:
+    """The ids of the special tokens: what the configuration names; else the usual names among the special tokens."""
+    out: dict[str, int | None] = {}
+    for name, usual in _USUAL.items():
+        token = _content(config.get(f"{name}_token"))
+        if token is None:
+            token = next((text for text in usual if text in vocabulary.special), None)
+        out[name] = vocabulary.id(token)
+    named = out.pop("unk")
+    return {**out, "unknown": named if unknown is None else unknown}
+
+
+def _special_token(content: str, id_: int, **options: bool) -> dict:
+    return {"id": id_, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True,
+            **options}
+
+
+def _from_vocab_txt(path: Path, config: dict) -> dict:
+    """What transformers' conversion of a BERT vocabulary gives."""
+    with open(path, encoding="utf-8") as file:
+        vocabulary = {line.rstrip("\n"): id_ for id_, line in enumerate(file)}
+    names = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+    names = {name: _content(config.get(f"{name}_token")) or usual for name, usual in names.items()}
+    for name in ("unk", "cls", "sep"):
+        if names[name] not in vocabulary:
+            raise TokenizerError(f"{path.name}: the {name} token {names[name]!r} is not in the vocabulary")
+    added = [_special_token(text, vocabulary[text]) for text in dict.fromkeys(names.values()) if text in vocabulary]
+    cls, sep = ([names[name], vocabulary[names[name]]] for name in ("cls", "sep"))
+    return {
+        "added_tokens": added,
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "strip_accents": config.get("strip_accents"),
+                       "handle_chinese_chars": config.get("tokenize_chinese_chars", True), "lowercase": config.get("do_lower_case", True)},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": sep, "cls": cls},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": names["unk"], "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                  "vocab": vocabulary},
+    }
+
+
+_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece)}
+
+
+def _read_spec(path: Path, config: dict) -> dict:
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.suffix == ".txt":
+        return _from_vocab_txt(path, config)
+    file = path if path.is_file() else folder / "tokenizer.json"
+    if file.exists():
+        return _json(file)
+    if (folder / "vocab.txt").exists():
+        return _from_vocab_txt(folder / "vocab.txt", config)
+    raise TokenizerError(f"{path}: neither tokenizer.json nor vocab.txt is there")
+
+
+def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, dict]:
+    """Builds the section for a tokenizer of Hugging Face's packages.
+
+    path is a directory, a tokenizer.json or a vocab.txt; options are keys in place of tokenizer_config.json's (do_lower_case, …).
+    Returns the section and what else the files say: `model` (wordpiece), `pieces` (how many ids there are), `pad`, `unknown`,
+    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the
+    segment of a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and
+    `truncation` (tokenizer.json's, or None; the engine's limits are the user's).
+    Raises TokenizerError, naming the thing, for what would change the ids and is not understood.
+    """
+    path = Path(path)
+    folder = path if path.is_dir() else path.parent
+    config = {**_json(folder / "special_tokens_map.json"), **_json(folder / "tokenizer_config.json"), **(options or {})}
+    spec = _read_spec(path, config)
+    try:
+        _fields(spec, "tokenizer.json", ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+                                         "post_processor", "decoder", "model"))
+        kind = spec["model"].get("type")
+        if kind not in _BUILDERS:
+            _refuse(f"model {kind}")
+        name, build = _BUILDERS[kind]
+        section, vocabulary, unknown = build({"added_tokens": [], **spec})
+        template = _template(spec, vocabulary)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TokenizerError(f"{path}: a part is missing or of another kind than it should be: {error}") from error
+    longest = config.get("model_max_length")
+    truncation = spec.get("truncation") or {}
+    return section, {"model": name, "pieces": vocabulary.count(), **_special_ids(config, vocabulary, unknown), **template,
+                     "max_length": longest if isinstance(longest, int) and longest < 1 << 31 else None,
+                     "truncation": truncation.get("max_length")}
