@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Callable
 
 import numpy as np
 
 import phasor_descriptor as D
 import phasor_file as F
 import phasor_layout as L
+from phasor_tensors import Slot
 from reference import Reference
 
 
-def write_random(path: Path, descriptor: dict, kind: int = L.F32, extra: dict | None = None) -> F.PhasorFile:
-    """A file with random weights; vectors are near one."""
-    def source(slot):
+def write_random(path: Path, descriptor: dict, kind: int = L.F32, extra: dict | None = None,
+                 weights: Callable[[Slot], np.ndarray] | None = None) -> F.PhasorFile:
+    """A file with these weights; without them random ones, vectors near one."""
+    def source(slot: Slot) -> np.ndarray:
         rng = np.random.default_rng(slot.key)
         if slot.type == L.F64:
             return 10000.0 ** (-np.arange(sum(slot.parts)) / sum(slot.parts))
         shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
         return rng.normal(size=shape) * 0.3 + (slot.layout == L.VECTOR)
     with F.replacing(path) as file:
-        F.write_model(file, descriptor, source, kind, extra)
+        F.write_model(file, descriptor, weights or source, kind, extra)
     return F.PhasorFile(path)
 
 
