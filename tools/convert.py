@@ -32,7 +32,6 @@ from phasor_layout import PhasorError
 
 ROOT = Path(__file__).resolve().parents[1]
 _NONE = Path("none")
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 
 
 class Problems(PhasorError):
@@ -108,24 +107,20 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of pairs goes into the descriptor."""
     if len(given) > 1:
         raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
-    files = [name for name in _TOKENIZER_FILES if (source.folder / name).is_file()]
-    if given == [_NONE] or not (given or files):
-        return {}
-    if given and not given[0].is_dir() and given[0].name not in _TOKENIZER_FILES:
+    if given and given[0].is_file() and given[0].suffix != ".json" and not source.family.wordpiece:
         return tokenizer_sections(source.model, {"source": given[0]})
-    import phasor_tokenizer
-    path = given[0] if given else source.folder
+    path = given[0] if given else source.tokenizer_file()
+    if path is None or given == [_NONE]:
+        return {}
+    import phasor_tokenizer_hf
+    from phasor_tokenizer import TokenizerError
     try:
-        if not hasattr(phasor_tokenizer, "build_hf_section"):
-            raise PhasorError("a directory's tokenizer is not built yet")
-        section, info = phasor_tokenizer.build_hf_section(path)
-    except (PhasorError, phasor_tokenizer.TokenizerError, OSError, ValueError) as error:
-        raise PhasorError(f"{path}: {error} (--tokenizer none converts without)") from error
-    side = source.model.descriptor["source"]
-    side.update({name: value for name, value in info.items() if name in side and value is not None})
-    if side["pair_segment"] >= max(source.model.descriptor["encoder"]["segments"], 1):
-        side["pair_segment"] = 0
-    side["tokenizer"] = SOURCE_TOKENIZER
+        source.check_tokenizer(path)
+        section, info = phasor_tokenizer_hf.build_hf_section(path)
+        source.describe_tokenizer(info, SOURCE_TOKENIZER)
+    except (PhasorError, TokenizerError, OSError) as error:
+        message = str(error)
+        raise PhasorError((message if message.startswith(str(path)) else f"{path}: {message}") + " (--tokenizer none converts without)") from error
     return {SOURCE_TOKENIZER: section}
 
 

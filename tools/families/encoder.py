@@ -64,6 +64,8 @@ class Family:
     unused: tuple[str, ...] = ()    # patterns of tensors without a use in any output, but not worth a note
     adapt: Callable[["Encoder"], None] | None = None         # what is its own
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
+    wordpiece: bool = False         # a vocab.txt is BERT's WordPiece
+    tokenizer_code: str = ""        # what its tokenizer does that no file says
     custom_code: bool = False       # published with code of its own (auto_map), which this family's table restates
 
 

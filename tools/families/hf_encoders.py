@@ -43,7 +43,8 @@ BERT = Family(("bert",), ("Bert",), "bert.", _BERT, {
     "Model": _BARE, "ForMaskedLM": _BERT_WORDS, "ForPreTraining": _BERT_WORDS,
     "ForSequenceClassification": Head(D.CLASSES, FIRST, "bert.pooler.dense", TANH, last="classifier"),
     "ForTokenClassification": _TOKENS,
-}, _SIZES, harmless=("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"), adapt=_bert)
+}, _SIZES, harmless=("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+    adapt=_bert, wordpiece=True)
 
 
 # ---- RoBERTa (Liu et al. 2019), XLM-R, CamemBERT: positions begin after the padding id -------------------------------
@@ -88,7 +89,7 @@ DISTILBERT = Family(("distilbert",), ("DistilBert",), "distilbert.", {
     fields={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads", "intermediate_size": "hidden_dim",
             "hidden_act": "activation"},
     # sinusoidal_pos_embds says how the table began; the table itself is among the weights.
-    harmless=("sinusoidal_pos_embds", "dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "tie_weights_"), adapt=_distilbert)
+    harmless=("sinusoidal_pos_embds", "dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "tie_weights_"), adapt=_distilbert, wordpiece=True)
 
 
 # ---- MPNet (Song et al. 2020): a relative bias in the buckets of T5 --------------------------------------------------
@@ -113,7 +114,7 @@ MPNET = Family(("mpnet",), ("MPNet",), "mpnet.", {
     **{part: f"encoder.layer.{{layer}}.{name}.weight" for part, name in _MPNET_BLOCK.items()},
 }, {
     "Model": _BARE, "ForMaskedLM": _ROBERTA_WORDS, "ForSequenceClassification": _ROBERTA_CLASSES, "ForTokenClassification": _TOKENS,
-}, {**_SIZES, "vocab_size": 30527}, adapt=_mpnet)
+}, {**_SIZES, "vocab_size": 30527}, adapt=_mpnet, wordpiece=True)
 
 
 # ---- ALBERT (Lan et al. 2020): groups of layers that share their tensors ---------------------------------------------
@@ -167,7 +168,7 @@ ELECTRA = Family(("electra",), ("Electra",), "electra.", {**_BERT, "projection":
     "ForSequenceClassification": Head(D.CLASSES, FIRST, "classifier.dense", D.GELU_ERF, last="classifier.out_proj"),
     "ForTokenClassification": _TOKENS,
 }, {**_SIZES, "hidden_size": 256, "embedding_size": 128, "num_attention_heads": 4, "intermediate_size": 1024},
-    harmless=("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"), adapt=_electra)
+    harmless=("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"), adapt=_electra, wordpiece=True)
 
 
 # ---- RoFormer (Su et al. 2021) ---------------------------------------------------------------------------------------
@@ -198,7 +199,8 @@ ROFORMER = Family(("roformer",), ("RoFormer",), "roformer.", {**_BERT, "projecti
     "Model": _BARE, "ForMaskedLM": _BERT_WORDS,
     "ForSequenceClassification": Head(D.CLASSES, FIRST, "classifier.dense", "hidden_act", last="classifier.out_proj"),
     "ForTokenClassification": _TOKENS,
-}, {**_SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False}, harmless=("embedding_size",), adapt=_roformer)
+}, {**_SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False}, harmless=("embedding_size",), adapt=_roformer,
+    tokenizer_code="RoFormer splits Chinese into words with a dictionary first")
 
 
 # ---- ModernBERT (Warner et al. 2024) ---------------------------------------------------------------------------------
@@ -310,7 +312,8 @@ NOMIC = Family(("nomic_bert",), ("NomicBert",), "bert.", {
     harmless=("attn_pdrop", "embd_pdrop", "resid_pdrop", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy", "reorder_and_upcast_attn",
               "dense_seq_output", "max_trained_positions", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
               "summary_use_proj", "last_layer_subset", "add_pooling_layer", "ffn_div", "expand"),
-    unused=("encoder.layers.*.attn.rotary_emb.inv_freq",), adapt=_nomic, activations=_NOMIC_ACTIVATIONS, custom_code=True)
+    unused=("encoder.layers.*.attn.rotary_emb.inv_freq",), adapt=_nomic, activations=_NOMIC_ACTIVATIONS,
+    wordpiece=True, custom_code=True)
 
 
 FAMILIES = (BERT, ROBERTA, DISTILBERT, MPNET, ALBERT, ELECTRA, ROFORMER, MODERNBERT, NOMIC)

@@ -23,11 +23,48 @@ def is_source(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in ("config.json", "modules.json"))
 
 
+# Files that a tokenizer is in, the first that is there; transformers' older ones have no tokenizer.json.
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+# Classes that read a vocab.txt as BERT does, without steps of their own.
+_WORDPIECE_CLASSES = {f"{name}Tokenizer{fast}" for name in ("Bert", "DistilBert", "Electra", "MPNet") for fast in ("", "Fast")}
+
+
 class Source(NamedTuple):
     """A directory, read."""
 
     model: Model
     folder: Path  # where the tokenizer's files are
+    family: Family
+
+    def tokenizer_file(self) -> Path | None:
+        return next((self.folder / name for name in _TOKENIZER_FILES if (self.folder / name).is_file()), None)
+
+    def check_tokenizer(self, path: Path) -> None:
+        """PhasorError when the files do not say all that transformers' class does."""
+        if self.family.tokenizer_code:
+            raise PhasorError(f"its tokenizer is not in the files: {self.family.tokenizer_code}")
+        if path.name == "tokenizer.json" or path.is_dir():
+            return
+        if path.suffix not in (".txt", ".json") or not self.family.wordpiece:
+            raise PhasorError("not a tokenizer that is built; save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))")
+        for name in ("tokenizer_config.json", "config.json"):
+            values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
+            kind = values.get("tokenizer_class")
+            if kind is not None and kind not in _WORDPIECE_CLASSES:
+                raise PhasorError(f"{name}: tokenizer_class: {kind!r} may split texts in its own way; there are {', '.join(sorted(_WORDPIECE_CLASSES))}")
+
+    def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
+        """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of phasor_tokenizer_hf)."""
+        side = self.model.descriptor["source"]
+        if info["pieces"] > side["vocabulary"]:
+            raise PhasorError(f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows")
+        first, last = (info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos")))
+        for name, value in (("pad", info["pad"]), ("unknown", info["unknown"]), ("mask", info["mask"]), ("start", first)):
+            if value is not None:
+                side[name] = value
+        side.update(tokenizer=section, end=[] if last is None else [last], **{name: info[name] for name in ("prefix", "suffix", "pair", "pair_segment")})
+        if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
+            side["pair_segment"] = 0  # the model has no token types to tell two texts apart
 
 
 def read(path: Path) -> Source:
@@ -43,7 +80,7 @@ def read(path: Path) -> Source:
     if modules:
         head = family.heads["Model"]._replace(output=D.POOLED, **modules.head)
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
-    return Source(Encoder(family, config, checkpoint, head).build(path.resolve().name), folder)
+    return Source(Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family)
 
 
 def _family(where: Path, values: dict[str, Any]) -> Family:
