@@ -293,6 +293,32 @@ def test_a_tokenizer_that_cannot_be_read_is_an_error_unless_it_is_not_wanted(ber
     assert PhasorFile(bert.output).descriptor["source"]["tokenizer"] == 0
 
 
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "##s"]
+
+
+def test_a_vocabulary_is_berts_wordpiece(bert):
+    bert.write()
+    (bert.path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    side = bert.descriptor()["source"]
+    assert side["tokenizer"] == 3 and (side["pad"], side["unknown"], side["start"], side["end"], side["mask"]) == (0, 1, 2, [3], 4)
+    assert (side["prefix"], side["suffix"], side["pair"], side["pair_segment"]) == ([2], [3], [3], 1)
+    bert.config["type_vocab_size"] = 1
+    bert.arrays["bert.embeddings.token_type_embeddings.weight"] = bert.arrays["bert.embeddings.token_type_embeddings.weight"][:1]
+    assert bert.descriptor()["source"].get("pair_segment", 0) == 0
+
+
+def test_a_vocabulary_that_another_class_reads_is_refused(bert, capsys):
+    bert.write()
+    (bert.path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    bert.more["tokenizer_config.json"] = {"tokenizer_class": "BertJapaneseTokenizer"}
+    assert bert.run() == 1
+    assert "tokenizer_class: 'BertJapaneseTokenizer' may split texts in its own way" in errors(capsys)
+    bert.more["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
+    (bert.path / "vocab.txt").write_text("\n".join([*WORDS, *"abcdefghijklmnopqrstuvwxyz"]) + "\n")
+    assert bert.run() == 1
+    assert "has 34 pieces, the embedding has 29 rows" in errors(capsys)
+
+
 def test_families_do_not_claim_the_same_names():
     types = [t for family in hugging_face.FAMILIES for t in family.types]
     assert len(types) == len(set(types))

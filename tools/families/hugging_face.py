@@ -76,8 +76,9 @@ def read(path: Path) -> Source:
     family = _family(where, values)
     config = Config(where, values, family.defaults)
     checkpoint = _modern(open_checkpoint(folder))
-    head = _head(config, family)
-    if modules:
+    if not modules:
+        head = _head(config, family)
+    else:  # whatever class the weights were saved from
         head = family.heads["Model"]._replace(output=D.POOLED, **modules.head)
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     return Source(Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family)
