@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Sequence
 
+import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
 import phasor_vectors as V
@@ -29,6 +30,7 @@ from families import hugging_face, llama2c, state_dict
 from families.model import Model
 from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
 from phasor_layout import PhasorError
+from smoothing import Smoothed
 
 ROOT = Path(__file__).resolve().parents[1]
 _NONE = Path("none")
@@ -153,7 +155,7 @@ def phasor_hashes(program: Path, path: Path, count: int) -> tuple[list[int], int
 
 def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
     """(call for each tensor, call at the end): tqdm where there is one, else a line that counts; on standard error."""
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         return (lambda slot: None), (lambda: None)
     try:
         from tqdm import tqdm
@@ -169,17 +171,23 @@ def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Cal
         return step, lambda: print(file=sys.stderr)
 
 
-def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False) -> list[Rounding]:
+def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False,
+            smooth: bool | None = None) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before."""
     problems = model.problems()
     if problems:
         raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
-    inputs = V.choose_inputs(model.descriptor)
-    extra = {**sections, VECTORS: bytes(V.section_bytes(model.descriptor, inputs))}
+    descriptor, weights = model.descriptor, model.weights
+    if kind == L.Q8 and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
+        smoothed = Smoothed(descriptor, weights)
+        descriptor, weights = smoothed.descriptor, smoothed.weights
+        model.notes.append("the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two (--no-smooth leaves them)")
+    inputs = V.choose_inputs(descriptor)
+    extra = {**sections, VECTORS: bytes(V.section_bytes(descriptor, inputs))}
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
-            rounding = write_model(file, model.descriptor, model.weights, kind, extra, step)
+            rounding = write_model(file, descriptor, weights, kind, extra, step)
         finally:
             close()
         file.flush()
@@ -187,7 +195,7 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
         replace_section(file, VECTORS, section)
         if phasor is not None:
             hashes, numerics = phasor_hashes(phasor, Path(file.name).absolute(), len(inputs))
-            replace_section(file, VECTORS, V.with_hashes(section, model.descriptor, hashes, numerics))
+            replace_section(file, VECTORS, V.with_hashes(section, descriptor, hashes, numerics))
     return rounding
 
 
@@ -238,6 +246,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", 
                         help="for the source side, then the target; one for both; none: without")
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
+    parser.add_argument("--smooth", action=argparse.BooleanOptionalAction, default=None,
+                        help="q8: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     if args.type not in ("f32", "q8"):
@@ -250,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         model, sections = read_source(args.source, args.describe, args.tokenizer)
         phasor = find_phasor(args.phasor)
-        rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet)
+        rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet, args.smooth)
     except Problems as error:
         for line in str(error).splitlines():
             note(line)

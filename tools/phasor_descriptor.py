@@ -84,7 +84,8 @@ SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
         (22, U32, "cross_heads", DERIVED, 1, 4096), (23, U32, "cross_kv_heads", DERIVED, 1, 4096),
         (24, U32, "cross_head_width", DERIVED, 1, 4096), (25, FLOAT, "cross_scale", DERIVED), (26, U32, "cross_biases", 0, 0, 15),
         (27, FLOAT, "residual_scale", 1.0), (28, U32, "norm_biases", DERIVED, 0, 1), (29, U32, "score_order", 0, 0, 0xFFFFFFFE),
-        (30, U32, "cross_score", 0, 0, 1), (31, U32, "attention_norm", 1, 0, 1), (32, FLOAT, "rotary_factor", 1.0))),
+        (30, U32, "cross_score", 0, 0, 1), (31, U32, "attention_norm", 1, 0, 1), (32, FLOAT, "rotary_factor", 1.0),
+        (33, U32, "input_scales", 0, 0, 3))),
     "output": (6, _numbers(
         (1, U32, "output", NEEDED, 1, 4), (2, U32, "tied", 0, 0, 2), (3, FLOAT, "scale", 1.0), (4, FLOAT, "cap", 0.0),
         (5, U32, "bias", 0, 0, 1), (6, U32, "pooling", 0, 0, 3), (7, U32, "normalise", 0, 0, 1), (8, U32, "classes", 0, 0, 1 << 24),

@@ -31,7 +31,8 @@ _INPUT_NAMES = {EMBEDDING: "embedding", POSITIONS: "positions", SEGMENTS: "segme
                 EMBEDDING_NORM + 1: "embedding norm bias", PROJECTION: "embedding projection weight",
                 PROJECTION + 1: "embedding projection bias", SINUSOID: "sinusoid inv_freq"}
 _OUTPUT_NAMES = {OUTPUT_WEIGHT: "weight", HEAD: "head weight", HEAD_NORM: "head norm weight", CLASSIFIER: "classifier weight"}
-_SINGLE_NAMES = {RELATIVE_KEYS: "relative keys", RELATIVE_VALUES: "relative values", SCORE: "v of the additive score",
+_SINGLE_NAMES = {QKV + 2: "scale of the input of q,k,v", FFN_IN + 2: "scale of the input of the feed-forward",
+                 RELATIVE_KEYS: "relative keys", RELATIVE_VALUES: "relative values", SCORE: "v of the additive score",
                  CROSS_SCORE: "v of the additive cross score"}
 
 
@@ -132,6 +133,8 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
     if before and kind["attention_norm"]:
         out.norm(ATTENTION_BEFORE, width, biases)
     out.linear(QKV, (q, kv, kv), width, bool(kind["attention_biases"] & 7))
+    if kind["input_scales"] & 1:
+        out.add(QKV + 2, VECTOR, (width,))
     if kind["position"] in D.RELATIVE_KEYS:
         out.add(RELATIVE_KEYS, ROWS, (kind["head_width"],), 2 * D.reach(kind) + 1)
     if kind["position"] == D.CLIPPED:
@@ -159,6 +162,8 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
         out.norm(FFN_BEFORE, width, biases)
     hidden = kind["hidden"]
     out.linear(FFN_IN, (hidden, hidden) if kind["gated"] else (hidden,), width, bool(kind["ffn_biases"] & 1))
+    if kind["input_scales"] & 2:
+        out.add(FFN_IN + 2, VECTOR, (width,))
     out.linear(FFN_OUT, (width,), hidden, bool(kind["ffn_biases"] & 2))
     if after:
         out.norm(FFN_AFTER, width, biases)

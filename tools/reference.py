@@ -190,6 +190,9 @@ class Reference:
 
     def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
         """x (T, K) · Wᵀ + b -> (T, N)."""
+        scale = self.tensor(stack, weights, role + 2) if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER) else None
+        if scale is not None:
+            x = x * scale
         if self.emulate and self._is_q8(stack, weights, role):
             x = round_activations(x)
         y = x @ self.tensor(stack, weights, role).T

@@ -99,6 +99,7 @@ constexpr Field kFields[] = {
     {kScopeKind, 29, kMetaU32, kOptional, KIND(score_order), 0, 0, kZero, "score_order", nullptr},
     {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kAll, "cross_score", "dot product|additive"},
     {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm", nullptr},
+    {kScopeKind, 33, kMetaU32, kOptional, KIND(input_scales), 0, 3, kAll, "input_scales", nullptr},
     {kScopeKind, 32, kMetaF32, kOptional, KIND(rotary_factor), 0, 0, kAll, "rotary_factor", nullptr},
 
     {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kAll, "output", "logits|hidden states|pooled|classes"},

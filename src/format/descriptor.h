@@ -20,6 +20,7 @@ enum KindPosition : uint32_t {
   kRotaryNone = 0, kRelativeKey = 1, kRelativeKeyQuery = 2, kClippedRelative = 3, kRotaryInterleaved = 4, kRotaryHalves = 5, kT5Bias = 6,
   kAlibi = 7, kThreeWay = 8
 };
+enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
 enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
 enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
 enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8, kBiasIn = 1, kBiasFfnOut = 2 };
@@ -48,7 +49,7 @@ struct KindDescriptor {
   uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases, qk_norm, window;
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
   uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases, score_order;
-  uint32_t cross_score, attention_norm;
+  uint32_t cross_score, attention_norm, input_scales;
   float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor;
 };
 

@@ -9,6 +9,8 @@ const char* role_name(uint32_t role) {
     case 0x11: return "norm before attention, bias";
     case 0x20: return "q,k,v weight";
     case 0x21: return "q,k,v bias";
+    case 0x22: return "scale of the input of q,k,v";
+    case 0x8A: return "scale of the input of the feed-forward";
     case 0x30: return "relative keys";
     case 0x31: return "relative values";
     case 0x38: return "q norm weight";
@@ -157,6 +159,7 @@ void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, ui
   if (before && k.attention_norm != 0) b->norm(&l->attention_before, stack, set, kRoleAttentionBefore, width, biases);
   const uint32_t qkv[3] = {q, kv, kv}, out[3] = {width, 0, 0};
   b->linear(&l->qkv, stack, set, kRoleQkv, qkv, width, (k.attention_biases & (kBiasQ | kBiasK | kBiasV)) != 0);
+  if ((k.input_scales & kScaleQkv) != 0) b->vector(&l->qkv_scale, stack, set, kRoleQkvScale, width);
   if (relative_keys(k)) b->table(&l->relative_keys, stack, set, kRoleRelativeKeys, k.head_width, 2 * reach(k) + 1);
   if (k.position == kClippedRelative) b->table(&l->relative_values, stack, set, kRoleRelativeValues, 2 * reach(k) + 1, k.head_width);
   if (k.qk_norm != kNormNone) {
@@ -178,6 +181,7 @@ void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, ui
   if (before) b->norm(&l->ffn_before, stack, set, kRoleFfnBefore, width, biases);
   const uint32_t in[3] = {k.hidden, k.gated != 0 ? k.hidden : 0, 0};
   b->linear(&l->ffn_in, stack, set, kRoleFfnIn, in, width, (k.ffn_biases & kBiasIn) != 0);
+  if ((k.input_scales & kScaleFfn) != 0) b->vector(&l->ffn_scale, stack, set, kRoleFfnScale, width);
   b->linear(&l->ffn_out, stack, set, kRoleFfnOut, out, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
   if (after) b->norm(&l->ffn_after, stack, set, kRoleFfnAfter, width, biases);
 }
@@ -358,6 +362,8 @@ void check_layer(Checker* c, const Layer& l, const KindDescriptor& k, uint32_t w
   const uint32_t base = stack << 24 | l.set << 8;
   c->norm(l.attention_before, base | kRoleAttentionBefore);
   c->linear(l.qkv, base | kRoleQkv, q_width(k), kv_width(k), kv_width(k));
+  c->tensor(l.qkv_scale, base | kRoleQkvScale);
+  c->tensor(l.ffn_scale, base | kRoleFfnScale);
   c->tensor(l.relative_keys, base | kRoleRelativeKeys);
   c->tensor(l.relative_values, base | kRoleRelativeValues);
   c->norm(l.q_norm, base | kRoleQNorm);

@@ -48,6 +48,7 @@ struct alignas(8) Layer {
   uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of floats a page
   NormTensors attention_before;
   Linear qkv, attention_out;
+  Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
   Tensor relative_keys;    // (w, entries)
   Tensor relative_values;  // (entries, w)
   NormTensors q_norm, k_norm;
@@ -122,7 +123,7 @@ struct alignas(8) Model {
 // Roles of docs/format.md.
 enum Role : uint32_t {
   kRoleEmbedding = 1, kRolePositions = 2, kRoleSegments = 3, kRoleEmbeddingNorm = 4, kRoleProjection = 6, kRoleInvFreq = 8,
-  kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleRelativeKeys = 0x30, kRoleRelativeValues = 0x31, kRoleQNorm = 0x38, kRoleKNorm = 0x3A,
+  kRoleAttentionBefore = 0x10, kRoleQkv = 0x20, kRoleQkvScale = 0x22, kRoleFfnScale = 0x8A, kRoleRelativeKeys = 0x30, kRoleRelativeValues = 0x31, kRoleQNorm = 0x38, kRoleKNorm = 0x3A,
   kRoleScore = 0x3C, kRoleCrossScore = 0x64, kRoleAttentionOut = 0x40, kRoleAttentionAfter = 0x48,
   kRoleCrossBefore = 0x50, kRoleCrossQ = 0x58, kRoleCrossKv = 0x60, kRoleCrossOut = 0x68, kRoleCrossAfter = 0x70,
   kRoleFfnBefore = 0x80, kRoleFfnIn = 0x88, kRoleFfnOut = 0x90, kRoleFfnAfter = 0x98, kRoleFinalNorm = 0xF0,

@@ -115,11 +115,16 @@ class Pass {
     if (after.weight && !both) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
   }
 
-  // What a sub-layer reads: norm(x), or x itself where the norm comes after.
-  LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before) {
+  // What a sub-layer reads: norm(x), or x itself where the norm comes after; times the scales of its channels.
+  LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before, const Tensor& scale) {
     const uint32_t width = m_.descriptor.stacks[c.stack].width;
-    if (!before.weight) return input(c.x, p_.ld, width, c.count);
-    norm(normed(), c.x, c, before, k.norm, k.norm_eps);
+    if (!before.weight && !scale) return input(c.x, p_.ld, width, c.count);
+    if (before.weight) norm(normed(), c.x, c, before, k.norm, k.norm_eps);
+    for (uint32_t r = 0; r < c.count && scale; ++r) {
+      float* y = normed() + uint64_t(r) * p_.ld;
+      if (!before.weight) memcpy(y, c.x + uint64_t(r) * p_.ld, width * sizeof(float));
+      k_.mul(y, m_.floats(scale), width);
+    }
     return input(normed(), p_.ld, width, c.count);
   }
 
@@ -135,7 +140,7 @@ class Pass {
 
   // Position-wise feed-forward (section 3.3): out(activation(in(x))), gated or plain.
   void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k) {
-    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.ffn_before), l.ffn_in);
+    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.ffn_before, l.ffn_scale), l.ffn_in);
     const auto activate = activation(k.activation);
     spread(&s_, c.count, uint64_t(c.count) * k.hidden * 4, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first; r < end; ++r) {
@@ -215,7 +220,7 @@ class Pass {
 
   void decoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer) {
     const uint32_t q = lanes(q_width(k)), kv = lanes(kv_width(k));
-    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.attention_before), l.qkv);
+    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.attention_before, l.qkv_scale), l.qkv);
     norm_heads(wide(), k.heads, c, l.q_norm, k);
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
@@ -228,7 +233,7 @@ class Pass {
     }
     attend_and_add(c, self_heads(c, l, k), {decoder_keys, decoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
     if (k.cross != 0) {
-      linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before), l.cross_q);
+      linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
       attend_and_add(c, cross_heads(l, k), {source_keys, source_count}, layer, l.cross_out, k, l.cross_after, PHASOR_SEE_CROSS_ATTENTION);
     }
     feed_forward(c, l, k);
@@ -441,12 +446,12 @@ phasor_status run_encoder(Pass* pass, const Group& g, phasor_error* error) {
     LinearInput in{};
     for (uint32_t first = 0; first < g.tokens; first += step) {
       const Chunk c = source_chunk(pass, g, first);
-      in = pass->sublayer_input(c, k, l.attention_before);
+      in = pass->sublayer_input(c, k, l.attention_before, l.qkv_scale);
       pass->encoder_keys_values(c, l, k, &in);
     }
     for (uint32_t first = 0; first < g.tokens; first += step) {
       const Chunk c = source_chunk(pass, g, first);
-      if (g.tokens > step) in = pass->sublayer_input(c, k, l.attention_before);  // a single chunk's input is still there
+      if (g.tokens > step) in = pass->sublayer_input(c, k, l.attention_before, l.qkv_scale);  // a single chunk's input is still there
       pass->encoder_block(c, l, k, i, in);
       note(pass->finite(c, i, error));
       pass->show(c, PHASOR_SEE_RESIDUAL, i);

@@ -45,6 +45,8 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
         return (2.0 ** -(1 + np.arange(rows))).astype(np.float32)
     if slot.role in (R.SCORE, R.CROSS_SCORE) and slot.stack in (R.ENCODER, R.DECODER):
         return uniform(f"{name} {slot.name}", (rows,)) * np.float32(1.5)
+    if slot.role in (R.QKV + 2, R.FFN_IN + 2) and slot.stack in (R.ENCODER, R.DECODER):
+        return np.exp2(np.rint(2 * uniform(f"{name} {slot.name}", (rows,))))  # powers of two
     if slot.layout == L.VECTOR:
         values = uniform(f"{name} {slot.name}", (rows,)) * np.float32(0.1)
         is_norm = slot.role in (R.ATTENTION_BEFORE, R.ATTENTION_AFTER, R.CROSS_BEFORE, R.CROSS_AFTER, R.FFN_BEFORE, R.FFN_AFTER, R.FINAL_NORM,
@@ -205,9 +207,9 @@ def additive() -> dict:
 
 
 def classes() -> dict:
-    """A classifier of texts: the first position through a dense layer with tanh."""
+    """A classifier of texts: the first position through a dense layer with tanh; scales of the inputs of its layers."""
     labels = "".join(f"{name}{D.RECORD_END}" for name in ("negative", "neutral", "positive"))
-    block = {**kind(2, 16, 40, D.AFTER, True), "activation": D.GELU_ERF}
+    block = {**kind(2, 16, 40, D.AFTER, True), "activation": D.GELU_ERF, "input_scales": 3}
     return encoder(32, [0, 0, 0, 1], D.LEARNED, [block], {"output": D.CLASSES, "classes": 3, "bias": 1, "pooling": D.FIRST, "head_width": 24, "head_bias": 1,
                                                          "head_activation": D.TANH, "labels": labels},
                    max_positions=40, embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-12)
