@@ -13,6 +13,7 @@ import phasor_descriptor as D
 import phasor_tensors as R
 import torch_models
 import torch_positions as P
+import verify
 from families import positions
 from phasor_file import PhasorFile
 from reference import Reference
@@ -178,6 +179,22 @@ def test_a_bias_that_only_layer_0_has_is_shared(tmp_path):
     module, reference = converted("t5", "encoder", tmp_path, lambda state: state.pop("encoder.layers.1.self_attention.position.bias.weight"))
     assert reference.d["encoder"]["layers"] == [0, 0, 0, 1]
     assert compare(to_float64(module, reference), reference, "encoder", 17) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["relative_key_query", "clipped", "t5", "rotary-halves", "additive"])
+def test_verify_compares_with_pytorch(name, tmp_path, capsys):
+    converted(name, "encoder-decoder", tmp_path)
+    arguments = [str(tmp_path / "m.phasor"), "--checkpoint", str(tmp_path / "m.pt"), "--no-phasor"]
+    assert verify.main(arguments) == 0
+    (tmp_path / "m.toml").write_text('relative_order = "query-key"\n' + (tmp_path / "m.toml").read_text())
+    assert verify.main(arguments) == 1
+    assert "relative_order 'query-key': the PyTorch modules here have 'key-query' only" in capsys.readouterr().err
+
+
+def test_verify_is_for_encoder_decoders(tmp_path, capsys):
+    converted("alibi", "decoder", tmp_path)
+    assert verify.main([str(tmp_path / "m.phasor"), "--checkpoint", str(tmp_path / "m.pt"), "--no-phasor"]) == 1
+    assert "only encoder-decoders are compared here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("buckets,most,two_sided", [(32, 128, True), (32, 128, False), (16, 64, False), (8, 15, True), (64, 300, True), (12, 50, False), (320, 800, True)])
