@@ -390,7 +390,7 @@ def export(out: Path, to: Path, recipe: Recipe, text: Text) -> dict[str, dict[st
 
 # ------------------------------------------------------------------------------- scoring
 
-SENTENCE = "The game was released in the United States , and was followed by a second album in the early twentieth century ."
+SENTENCE = "The first season of the series began in the autumn of the following year , and was seen by two million people ."
 
 
 def log_probability(path: Path, ids: Sequence[int]) -> float:
