@@ -81,7 +81,8 @@ def test_q8_and_its_vectors(preset, tmp_path):
         assert np.array_equal(np.stack(decoded.residuals)[:, vector.positions[1], vector.target_places].astype(np.float32), vector.target_residuals)
 
 
-def test_the_report(tmp_path, capsys):
+def test_the_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(convert.sys.stderr, "isatty", lambda: True)  # a person watches
     assert convert.main([str(GOLDEN / "separate.pt"), "-o", str(tmp_path / "m.phasor"), "--type", "q8"]) == 0
     out = capsys.readouterr()
     assert f"{(tmp_path / 'm.phasor').stat().st_size:,} bytes" in out.out
