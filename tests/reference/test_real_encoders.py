@@ -149,7 +149,7 @@ def test_sentence_vectors(minilm, sentences, tmp_path, phasor, kind, least):
     for ids, want in sentences[:3]:
         ours = reference.output(reference.encode(ids))[0]
         assert ours @ want >= least and (kind == "q8" or relative(ours, want) < 1e-6)
-    texts = TEXTS if kind == "f32" else TEXTS[:-1]  # a single letter in q8 comes to 0.9989
+    texts = TEXTS
     vectors = run(phasor, tmp_path / "v.npy", "embed", str(file), "--quiet", *texts, "--npy")
     assert (np.einsum("rd,rd->r", vectors, np.stack([want for _, want in sentences[:len(texts)]])) >= least).all()
     done = subprocess.run([phasor, "tokenize", file, "--print-ids", *texts], check=True, stdout=subprocess.PIPE, text=True)
@@ -168,7 +168,7 @@ def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
     tokenizer.no_truncation()
     lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
     encoded = [(line, tokenizer.encode(line).ids) for line in lines]
-    encoded = [(line, ids) for line, ids in encoded if 6 < len(ids) <= 128][:1000]
+    encoded = [(line, ids) for line, ids in encoded if len(ids) <= 256][:1000]
     model = transformers.BertModel.from_pretrained(minilm).eval()
     vectors = np.zeros((len(encoded), 384))
     order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][1]))
@@ -184,9 +184,8 @@ def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
     return [line for line, _ in encoded], [ids for _, ids in encoded], vectors
 
 
-# In q8 most of what is lost is lost in the activations' eight bits: a few short headings come to 0.9988.
-@pytest.mark.parametrize("kind,least,share", [("f32", 0.99999, 1.0), ("q8", 0.999, 0.99)])
-def test_a_thousand_lines(minilm, thousand, tmp_path, phasor, kind, least, share):
+@pytest.mark.parametrize("kind,least", [("f32", 0.99999), ("q8", 0.999)])
+def test_a_thousand_lines(minilm, thousand, tmp_path, phasor, kind, least):
     lines, ids, want = thousand
     assert len(lines) == 1000
     file, text = converted(minilm, tmp_path / "minilm.phasor", "--type", kind), "\n".join(lines) + "\n"
@@ -195,4 +194,4 @@ def test_a_thousand_lines(minilm, thousand, tmp_path, phasor, kind, least, share
     subprocess.run([phasor, "embed", file, "--quiet", "--npy", tmp_path / "v.npy"], input=text, check=True, stdout=subprocess.DEVNULL, text=True)
     cosines = np.einsum("rd,rd->r", np.load(tmp_path / "v.npy").astype(np.float64), want)
     print(f"{kind}: smallest cosine {cosines.min():.7f}, mean {cosines.mean():.7f}, {(cosines < least).sum()} below {least}")
-    assert (cosines >= least).mean() >= share and cosines.min() >= 1 - 2 * (1 - least)
+    assert (cosines >= least).all()
