@@ -199,6 +199,7 @@ def test_prompts(bert):
     ({"is_decoder": True}, "is_decoder: True is not built"),
     ({"add_cross_attention": True}, "add_cross_attention: True is not built"),
     ({"pruned_heads": {"0": [1]}}, "pruned_heads: 'a value' is not built"),
+    ({"num_hidden_layers": 10 ** 9}, "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024"),
     ({"quantization_config": {"bits": 4}}, "quantization_config: 'a value' is not built"),
     ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: 'a value' is not built"),
     ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
@@ -213,6 +214,26 @@ def test_faults_of_a_configuration(bert, capsys, change, message):
     assert bert.run() == 1
     text = errors(capsys)
     assert message in text and not bert.output.exists()
+
+
+ODD = (None, True, -1, 0, 1, 1.5, float("nan"), "x", [], ["x"], {}, {"x": 1}, 10 ** 12, [[]])
+
+
+@pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
+def test_odd_values_are_errors_of_ours(bert, family):
+    """Every field of every family with values of every kind: a model, or one line; never a crash, and never for long."""
+    source, heads, turn = bert.write(), list(family.heads), 0
+    small = {name: 4 for name in family.fields.values() if name.startswith("n_")}
+    for name in dict.fromkeys([*family.defaults, *family.fields.values(), "id2label", "num_labels", "problem_type", "sentence_transformers", "architectures",
+                               "pad_token_id", "model_type", "tie_word_embeddings", "embedding_size"]):
+        for value in ODD:
+            turn += 1
+            start = {"architectures": [family.classes[0] + heads[turn % len(heads)]], "model_type": family.types[0], "vocab_size": ROWS, **small}
+            (source / "config.json").write_text(json.dumps({**start, name: value}))
+            try:
+                hugging_face.read(source)
+            except hf_config.PhasorError as error:
+                assert "\n" not in str(error)
 
 
 def test_a_field_that_is_null_says_nothing(bert):

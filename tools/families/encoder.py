@@ -26,6 +26,7 @@ from .hf_config import ACTIVATIONS, Config
 from .model import Model, Part
 from .names import bias_name
 
+_MOST_LABELS = 1 << 16
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
 
 
@@ -84,10 +85,10 @@ class Encoder:
         self.position_rows = slice(0, None)   # of the learned table, those that are used
         if family.custom_code:
             config.get("auto_map")
-        width, heads = self.size("hidden_size"), self.size("num_attention_heads")
+        width, heads = self.size("hidden_size", high=D.MAX_WIDTH), self.size("num_attention_heads")
         if width % heads:
             raise config.error(self.field("num_attention_heads"), f"{heads} does not divide the width {width}")
-        self.count = self.size("num_hidden_layers")
+        self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
         eps = config.number(self.field("layer_norm_eps"))
         self._check_positions()
         self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
@@ -118,8 +119,8 @@ class Encoder:
     def field(self, name: str) -> str:
         return self.family.fields.get(name, name)
 
-    def size(self, name: str, low: int = 1) -> int:
-        return self.config.whole(self.field(name), low)
+    def size(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
+        return self.config.whole(self.field(name), low, high)
 
     def segments(self) -> None:
         """A table of token types, where the configuration has any."""
@@ -310,7 +311,7 @@ def labels_of(config: Config) -> list[str]:
     """id2label in the order of its ids; LABEL_0, … where the configuration has none."""
     table, count = config.get("id2label"), config.get("num_labels")
     if table is None:
-        return [f"LABEL_{i}" for i in range(2 if count is None else config.whole("num_labels"))]
+        return [f"LABEL_{i}" for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))]
     if not isinstance(table, dict) or not table or sorted(table, key=str) != sorted(map(str, range(len(table)))):
         raise config.error("id2label", "its keys are not 0, 1, 2, …")
     labels = [str(table[str(i)]) for i in range(len(table))]
@@ -321,7 +322,8 @@ def labels_of(config: Config) -> list[str]:
 
 def scores_of(config: Config, classes: int) -> int:
     """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes: softmax, a sigmoid each, or nothing."""
-    function = config.get("sbert_ce_default_activation_function") or (config.get("sentence_transformers") or {}).get("activation_fn")
+    newer = config.get("sentence_transformers")
+    function = config.get("sbert_ce_default_activation_function") or (newer.get("activation_fn") if isinstance(newer, dict) else None)
     if function is not None:
         known = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
         if str(function).rsplit(".", 1)[-1] not in known:

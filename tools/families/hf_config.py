@@ -49,17 +49,24 @@ class Config:
         self.asked.add(name)
         return self.values[name] if name in self.values else self.defaults.get(name)
 
-    def whole(self, name: str, low: int = 1) -> int:
+    def whole(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
         value = self.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise self.error(name, f"{value!r}, expected a whole number from {low}")
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.error(name, f"{value!r}, expected a whole number from {low} to {high}")
         return value
 
     def number(self, name: str) -> float:
         value = self.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.error(name, f"{value!r}, expected a number")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+            raise self.error(name, f"{value!r}, expected a number from 0")
         return float(value)
+
+    def base(self, name: str) -> float:
+        """Of rotary frequencies."""
+        value = self.number(name)
+        if value < 1:
+            raise self.error(name, f"{value!r}, expected a number from 1")
+        return value
 
     def flag(self, name: str) -> bool:
         value = self.get(name)

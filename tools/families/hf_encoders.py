@@ -132,7 +132,7 @@ def _albert(e: Encoder) -> None:
     e.embedding_width()
     if "embedding_width" not in e.stack:
         raise e.config.error("embedding_size", "a projection from the width to itself is not built")
-    groups, inner = e.config.whole("num_hidden_groups"), e.config.whole("inner_group_num")
+    groups, inner = e.config.whole("num_hidden_groups"), e.config.whole("inner_group_num", 1, D.MAX_LAYERS // e.count)
     order = [(int(i / (e.count / groups)), j) for i in range(e.count) for j in range(inner)]  # as AlbertTransformer.forward
     sets = list(dict.fromkeys(order))
     e.layers = [(0, sets.index(place)) for place in order]
@@ -189,8 +189,8 @@ def _roformer(e: Encoder) -> None:
     e.values[R.KINDS << 24 | R.ROTARY] = rates
     name = e.trunk + "encoder.embed_positions.weight"
     if name in e.checkpoint:
-        angle = np.arange(e.stack["max_positions"])[:, None] * rates
         table = e.load(name, "sines and cosines", (e.stack["max_positions"], width))
+        angle = np.arange(len(table))[:, None] * rates
         if np.abs(table - np.concatenate([np.sin(angle), np.cos(angle)], axis=1)).max() > _ROFORMER_TOLERANCE:
             raise PhasorError(f"{e.checkpoint.path}: {name} is not the table of sines and cosines of a RoFormer")
 
@@ -220,8 +220,8 @@ def _modernbert(e: Encoder) -> None:
     e.stack.update(position=0, final_norm=D.LAYER_NORM, final_norm_eps=eps)
     kind.update(norm_place=D.BEFORE, gated=1, norm_biases=norm_biases, attention_biases=15 * c.flag("attention_bias"),
                 ffn_biases=3 * c.flag("mlp_bias"), position=D.ROTARY_HALVES, rotary_width=width)
-    every, theta = c.whole("global_attn_every_n_layers"), c.number("global_rope_theta")
-    local_theta = theta if c.get("local_rope_theta") is None else c.number("local_rope_theta")
+    every, theta = c.whole("global_attn_every_n_layers"), c.base("global_rope_theta")
+    local_theta = theta if c.get("local_rope_theta") is None else c.base("local_rope_theta")
     window = 2 * (c.whole("local_attention") // 2) + 1
     variants = {"first": {**kind, "attention_norm": 0}, "global": kind, "local": {**kind, "window": window}}
     order = ["first" if i == 0 else "local" if i % every else "global" for i in range(e.count)]
@@ -288,7 +288,7 @@ def _nomic(e: Encoder) -> None:
         raise c.error("rotary_emb_fraction", f"{rotated:g} of {width} values of a head are not built")
     e.stack["position"] = 0
     kind.update(position=D.ROTARY_INTERLEAVED if c.flag("rotary_emb_interleaved") else D.ROTARY_HALVES, rotary_width=int(rotated))
-    e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(int(rotated), c.number("rotary_emb_base"))
+    e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(int(rotated), c.base("rotary_emb_base"))
     if c.get("rotary_scaling_factor") is not None:  # the frequencies change with the length, from here on
         trained = c.whole("max_trained_positions")
         e.stack["max_positions"] = min(e.stack["max_positions"], trained)
