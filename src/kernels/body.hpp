@@ -110,32 +110,41 @@ struct Body {
       linear_panels<T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
   }
 
-  // N blocks of 16 distances from place i on, the last with n lanes.
-  template <int N>
-  static PHASOR_INLINE void table_block(float* y, const float* q, const float* t, size_t ldt, size_t i, size_t n, size_t width) {
-    V acc[N];
-    times<N>(PHASOR_EACH(b) { acc[b.value] = V::set(0.0f); });
+  // R rows by N blocks of 16 distances from place i on, the last with n lanes.
+  template <int R, int N>
+  static PHASOR_INLINE void table_tile(float* y, size_t ldy, const float* q, size_t ldq, const float* t, size_t ldt, size_t i, size_t n, size_t width) {
+    V acc[R][N];
+    times<R>(PHASOR_EACH(r) { times<N>(PHASOR_EACH(b) { acc[r.value][b.value] = V::set(0.0f); }); });
     for (size_t d = 0; d < width; ++d) {
-      const float* row = t + d * ldt + i;
-      const V qd = V::set(q[d]);
-      times<N>(PHASOR_EACH(b) {
-        constexpr size_t at = b.value * kLanes;
-        acc[b.value] = fma(qd, b.value == N - 1 ? load(row + at, n) : V::load(row + at), acc[b.value]);
+      const float* entries = t + d * ldt + i;
+      V td[N];
+      times<N>(PHASOR_EACH(b) { td[b.value] = b.value == N - 1 ? load(entries + b.value * kLanes, n) : V::load(entries + b.value * kLanes); });
+      times<R>(PHASOR_EACH(r) {
+        const V qd = V::set(q[r.value * ldq + d]);
+        times<N>(PHASOR_EACH(b) { acc[r.value][b.value] = fma(qd, td[b.value], acc[r.value][b.value]); });
       });
     }
-    times<N>(PHASOR_EACH(b) {
-      float* out = y + i + b.value * kLanes;
-      if (b.value == N - 1 && n != kLanes)
-        store_part<A>(out, acc[b.value], n);
-      else
-        acc[b.value].store(out);
+    times<R>(PHASOR_EACH(r) {
+      times<N>(PHASOR_EACH(b) {
+        float* out = y + r.value * ldy + i + b.value * kLanes;
+        if (b.value == N - 1 && n != kLanes)
+          store_part<A>(out, acc[r.value][b.value], n);
+        else
+          acc[r.value][b.value].store(out);
+      });
     });
   }
-  static PHASOR_APART void table_scores(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width) {
-    constexpr size_t kStep = 4 * kLanes;
+  template <int R>
+  static PHASOR_APART void table_rows(float* y, size_t ldy, const float* q, size_t ldq, const float* t, size_t ldt, size_t n, size_t width) {
+    constexpr size_t kStep = T::kPanels * kLanes;
     size_t i = 0;
-    for (; i + kStep <= n; i += kStep) table_block<4>(y, q, t, ldt, i, kLanes, width);
-    for (; i < n; i += kLanes) table_block<1>(y, q, t, ldt, i, n - i < kLanes ? n - i : kLanes, width);
+    for (; i + kStep <= n; i += kStep) table_tile<R, T::kPanels>(y, ldy, q, ldq, t, ldt, i, kLanes, width);
+    for (; i < n; i += kLanes) table_tile<R, 1>(y, ldy, q, ldq, t, ldt, i, n - i < kLanes ? n - i : kLanes, width);
+  }
+  static void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4) table_rows<4>(y + r * ldy, ldy, q + r * ldq, ldq, t, ldt, n, width);
+    for (; r < rows; ++r) table_rows<1>(y + r * ldy, ldy, q + r * ldq, ldq, t, ldt, n, width);
   }
 
   // Lanes low … high − 1 of a block whose lane `low` is at p; the others are +0.
@@ -145,20 +154,62 @@ struct Body {
     for (size_t i = low; i < high; ++i) lanes[i] = p[i - low];
     return V::load(lanes);
   }
-  static PHASOR_APART void key_table_scores(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
-                                            size_t ldt, size_t width) {
-    for (size_t j = first; j < end;) {
-      const size_t page = j / kLanes, low = j % kLanes, high = end - page * kLanes < kLanes ? end - page * kLanes : kLanes;
-      V acc = V::set(0.0f);
-      for (size_t d = 0; d < width; ++d) {
-        V key = V::load(k_pages[page] + d * kLanes);
-        if (q != nullptr) key = V::set(q[d]) * key;
-        acc = fma(key, load_lanes(t + d * ldt + (j - first), low, high), acc);
-      }
-      alignas(64) float lanes[kLanes];
-      acc.store(lanes);
-      for (size_t i = low; i < high; ++i, ++j) y[j - first] = lanes[i];
+  // R rows by N whole pages from page `page` on; row r's entries lie at t − r·step.
+  template <int R, int N>
+  static PHASOR_INLINE void key_table_tile(float* y, size_t ldy, const float* q, size_t ldq, const float* const* k_pages, size_t page, const float* t,
+                                           size_t ldt, size_t step, size_t width) {
+    V acc[R][N];
+    times<R>(PHASOR_EACH(r) { times<N>(PHASOR_EACH(b) { acc[r.value][b.value] = V::set(0.0f); }); });
+    for (size_t d = 0; d < width; ++d) {
+      const float* entries = t + d * ldt;
+      times<N>(PHASOR_EACH(b) {
+        const V key = V::load(k_pages[page + b.value] + d * kLanes);
+        times<R>(PHASOR_EACH(r) {
+          const V product = q != nullptr ? V::set(q[r.value * ldq + d]) * key : key;
+          acc[r.value][b.value] = fma(product, V::load(entries - r.value * step + b.value * kLanes), acc[r.value][b.value]);
+        });
+      });
     }
+    times<R>(PHASOR_EACH(r) { times<N>(PHASOR_EACH(b) { acc[r.value][b.value].store(y + r.value * ldy + b.value * kLanes); }); });
+  }
+  // Keys low … high − 1 of one page, whose entries lie at t.
+  static PHASOR_INLINE void key_table_part(float* y, const float* q, const float* keys, size_t low, size_t high, const float* t, size_t ldt, size_t width) {
+    V acc = V::set(0.0f);
+    for (size_t d = 0; d < width; ++d) {
+      V key = V::load(keys + d * kLanes);
+      if (q != nullptr) key = V::set(q[d]) * key;
+      acc = fma(key, load_lanes(t + d * ldt, low, high), acc);
+    }
+    alignas(64) float lanes[kLanes];
+    acc.store(lanes);
+    for (size_t i = low; i < high; ++i) y[i - low] = lanes[i];
+  }
+  template <int R>
+  static PHASOR_APART void key_table_rows(float* y, size_t ldy, const float* q, size_t ldq, const float* const* k_pages, size_t first, size_t end,
+                                          const float* t, size_t ldt, size_t step, size_t width) {
+    for (size_t j = first; j < end;) {
+      const size_t page = j / kLanes, low = j % kLanes, left = end - j, at = j - first;
+      if (low == 0 && left >= 2 * kLanes) {
+        key_table_tile<R, 2>(y + at, ldy, q, ldq, k_pages, page, t + at, ldt, step, width);
+        j += 2 * kLanes;
+      } else if (low == 0 && left >= kLanes) {
+        key_table_tile<R, 1>(y + at, ldy, q, ldq, k_pages, page, t + at, ldt, step, width);
+        j += kLanes;
+      } else {
+        const size_t high = low + left < kLanes ? low + left : kLanes;
+        for (size_t r = 0; r < R; ++r)
+          key_table_part(y + r * ldy + at, q != nullptr ? q + r * ldq : nullptr, k_pages[page], low, high, t + at - r * step, ldt, width);
+        j += high - low;
+      }
+    }
+  }
+  static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
+                               const float* t, size_t ldt, size_t step, size_t width) {
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+      key_table_rows<4>(y + r * ldy, ldy, q != nullptr ? q + r * ldq : nullptr, ldq, k_pages, first, end, t - r * step, ldt, step, width);
+    for (; r < rows; ++r)
+      key_table_rows<1>(y + r * ldy, ldy, q != nullptr ? q + r * ldq : nullptr, ldq, k_pages, first, end, t - r * step, ldt, step, width);
   }
 
   static PHASOR_APART void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {

@@ -33,12 +33,13 @@ struct Kernels {
   void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                  size_t pages, size_t width);
 
-  // Terms of the scores of one query that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
-  // y (n) = q·t: y[i] = Σ_d q[d]·t[d][i], one chain over d ascending. No lane beyond n is read or written.
-  void (*table_scores)(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width);
-  // y[j − first] for keys first … end−1: Σ_d key(j)[d]·t[d][j − first], one chain; with q, of fma(q[d]·key(j)[d], t, acc), q·key rounded.
-  void (*key_table_scores)(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
-                           size_t ldt, size_t width);
+  // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
+  // y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No lane beyond n is read or written.
+  void (*table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width);
+  // y (R, ldy): y[r][j − first] for keys first … end−1 is Σ_d key(j)[d]·t[d][j − first − r·step], one chain (t points at row 0's entry of the
+  // first key); with q, of fma(q[r][d]·key(j)[d], t, acc), q·key rounded.
+  void (*key_table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
+                           const float* t, size_t ldt, size_t step, size_t width);
   // s[j] for whole pages: Σ_d v[d]·tanh(q[d] + key(j)[d]), one chain (Bahdanau et al. 2015).
   void (*additive_scores)(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width);
   // s[j] = fma(−|query − j|, slope, s[j]) for keys first … end−1 (Press et al. 2022).

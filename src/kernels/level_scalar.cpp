@@ -90,24 +90,26 @@ void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const
     for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, k_pages[p], width);
 }
 
-void table_scores(float* y, const float* q, const float* t, size_t ldt, size_t n, size_t width) {
-  for (size_t i = 0; i < n; ++i) {
-    float acc = 0.0f;
-    for (size_t d = 0; d < width; ++d) acc = fma1(q[d], t[d * ldt + i], acc);
-    y[i] = acc;
-  }
+void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t i = 0; i < n; ++i) {
+      float acc = 0.0f;
+      for (size_t d = 0; d < width; ++d) acc = fma1(q[r * ldq + d], t[d * ldt + i], acc);
+      y[r * ldy + i] = acc;
+    }
 }
 
-void key_table_scores(float* y, const float* q, const float* const* k_pages, size_t first, size_t end, const float* t,
-                      size_t ldt, size_t width) {
-  for (size_t j = first; j < end; ++j) {
-    float acc = 0.0f;
-    for (size_t d = 0; d < width; ++d) {
-      const float key = k_pages[j / kLanes][d * kLanes + j % kLanes];
-      acc = fma1(q != nullptr ? q[d] * key : key, t[d * ldt + (j - first)], acc);
+void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
+                      const float* t, size_t ldt, size_t step, size_t width) {
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t j = first; j < end; ++j) {
+      float acc = 0.0f;
+      for (size_t d = 0; d < width; ++d) {
+        const float key = k_pages[j / kLanes][d * kLanes + j % kLanes];
+        acc = fma1(q != nullptr ? q[r * ldq + d] * key : key, (t + d * ldt - r * step)[j - first], acc);
+      }
+      y[r * ldy + j - first] = acc;
     }
-    y[j - first] = acc;
-  }
 }
 
 void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {

@@ -20,7 +20,7 @@ struct Work {
   const Kernels* k;
   const Heads* h;
   float* scores;         // (kTile, score_ld) of this worker
-  float* scratch;        // (scratch_ld) for one row of terms by distance
+  float* scratch;        // (kTile, scratch_ld) terms by distance, or sums of values
   const float** keys;    // (most_pages)
   const float** values;
 };
@@ -45,30 +45,48 @@ void add_by_distance(const Work& w, float* scores, const Query& q, const Entries
   for (uint32_t j = 0; j < e.right; ++j) right[j] = right[j] + terms[e.count - 1];
 }
 
-// ((q·k + q·a) + k·a), the score's terms that come before the scale.
-void add_relative_keys(const Work& w, float* scores, const Query& q) {
+// ((q·k + q·a) + k·a) for up to kTile queries, whose positions count up by `step` (0 or 1): the terms that come before the scale. The queries
+// share each pass over the table: theirs are its entries from the last query's first to the first query's last.
+void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint32_t step, size_t ldq) {
   const Heads& h = *w.h;
-  const Entries e = entries_of(q, h.reach);
-  const size_t ld = 2 * size_t{h.reach} + 1;
-  const float* table = h.relative_keys + e.at;
-  if (h.position == kThreeWay) {  // Σ (q∘k)·a in place of q·k
-    w.k->key_table_scores(scores + q.first, q.q, w.keys, q.first, q.end, table, ld, h.width);
-    return;
+  const size_t ld = w.s->plan.score_ld, ldw = w.s->plan.scratch_ld, ldt = 2 * size_t{h.reach} + 1;
+  Entries e[kTile];
+  uint32_t low = UINT32_MAX, high = 0, first = UINT32_MAX, end = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    e[i] = entries_of(queries[i], h.reach);
+    low = e[i].at < low ? e[i].at : low;
+    high = e[i].at + e[i].count > high ? e[i].at + e[i].count : high;
+    first = queries[i].first < first ? queries[i].first : first;
+    end = queries[i].end > end ? queries[i].end : end;
   }
-  w.k->table_scores(w.scratch, q.q, table, ld, e.count, h.width);
-  add_by_distance(w, scores, q, e, w.scratch);
-  if (h.position != kRelativeKeyQuery) return;
-  w.k->key_table_scores(w.scratch, nullptr, w.keys, q.first, q.end, table, ld, h.width);
-  w.k->add(scores + q.first, w.scratch, q.end - q.first);
+  if (h.position != kThreeWay) {
+    w.k->table_scores(w.scratch, ldw, queries[0].q, ldq, count, h.relative_keys + low, ldt, high - low, h.width);
+    for (uint32_t i = 0; i < count; ++i) add_by_distance(w, w.scores + i * ld, queries[i], e[i], w.scratch + i * ldw + (e[i].at - low));
+    if (h.position != kRelativeKeyQuery) return;
+  }
+  const bool three_way = h.position == kThreeWay;  // Σ (q∘k)·a in place of q·k
+  const float* q = three_way ? queries[0].q : nullptr;
+  float* out = three_way ? w.scores + first : w.scratch;
+  const size_t ldo = three_way ? ld : ldw;
+  // Keys first … end − 1 for all queries at once, where the table has an entry for each.
+  const uint32_t last = count - 1, entry = first + h.reach - queries[0].position;
+  if (first + h.reach >= queries[last].position && entry + (end - first) <= ldt) {
+    w.k->key_table_scores(out, ldo, q, ldq, count, w.keys, first, end, h.relative_keys + entry, ldt, step, h.width);
+  } else {
+    for (uint32_t i = 0; i < count; ++i)
+      w.k->key_table_scores(out + i * ldo + (queries[i].first - first), ldo, q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys, queries[i].first, queries[i].end,
+                            h.relative_keys + e[i].at, ldt, step, h.width);
+  }
+  for (uint32_t i = 0; i < count && !three_way; ++i)
+    w.k->add(w.scores + i * ld + queries[i].first, w.scratch + i * ldw + (queries[i].first - first), queries[i].end - queries[i].first);
 }
 
-// Weights of one query: products in, weights and 1/Σ out (rule 1.9: relative terms, scale, biases, cap).
+// Weights of one query: products and relative terms in, weights and 1/Σ out (rule 1.9: scale, biases, cap).
 float weigh(const Work& w, float* scores, const Query& q) {
   const Heads& h = *w.h;
   const uint32_t n = q.end - q.first;
   if (n == 0) return w.k->softmax(scores, q.first, q.end);
   float* s = scores + q.first;
-  if (h.relative_keys != nullptr) add_relative_keys(w, scores, q);
   w.k->scale(s, s, n, h.scale);
   if (h.bias != nullptr) {
     const Entries e = entries_of(q, h.reach);
@@ -122,6 +140,7 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
     w.k->scores(w.scores + page * kLanes, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
   }
+  if (h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
     inverse[i] = weigh(w, w.scores + i * ld, queries[i]);
@@ -158,7 +177,7 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
     const float** pointers = reinterpret_cast<const float**>(s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8);
-    float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * p.score_ld + p.scratch_ld);
+    float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * (p.score_ld + p.scratch_ld));
     const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, pointers, pointers + p.most_pages};
     for (uint32_t unit = first; unit < end; ++unit) {
       const Tile& tile = tiles[unit / h.kv_heads];

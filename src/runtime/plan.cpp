@@ -57,7 +57,7 @@ void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
     p->wide_ld = larger(p->wide_ld, lanes(k.hidden) * (1 + k.gated));
     p->attention_ld = larger(p->attention_ld, lanes(q_width(k)));
     p->most_heads = larger(p->most_heads, k.heads);
-    if (relative_keys(k)) p->scratch_ld = larger(p->scratch_ld, larger(p->score_ld, lanes(k.head_width)));
+    if (relative_keys(k)) p->scratch_ld = larger(p->scratch_ld, larger(p->score_ld + static_cast<uint32_t>(kLanes), lanes(k.head_width)));
     uint32_t inputs = larger(larger(s.width, q_width(k)), k.hidden);
     if (k.cross != 0) {
       p->wide_ld = larger(p->wide_ld, larger(lanes(cross_q_width(k)), 2 * lanes(cross_kv_width(k))));
@@ -162,7 +162,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartWide] = times(times(rows, p.wide_ld), f);
   b[kPartAttention] = times(times(rows, p.attention_ld), f);
   b[kPartQuantised] = times(times(rows, p.groups), kGroup + sizeof(float) + sizeof(int32_t));
-  b[kPartScores] = times(times(p.threads, uint64_t(kTile) * p.score_ld + p.scratch_ld), f);
+  b[kPartScores] = times(times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld)), f);
   b[kPartPointers] = times(times(p.threads, 2 * uint64_t(p.most_pages)), 8);
   b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + sizeof(uint32_t));
   if ((l.outputs & PHASOR_WANT_ATTENTION) != 0) b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);

@@ -25,7 +25,7 @@ enum Part : uint32_t {
   kPartWide,             // (chunk, wide_ld) q,k,v; feed-forward
   kPartAttention,        // (chunk, attention_ld) heads, side by side
   kPartQuantised,        // (chunk) rows of int8, their scales and sums
-  kPartScores,           // (threads) kTile rows of score_ld, then scratch_ld
+  kPartScores,           // (threads) kTile rows of score_ld, then kTile rows of scratch_ld
   kPartPointers,         // (threads, 2, most pages) of keys and of values
   kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
   kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted

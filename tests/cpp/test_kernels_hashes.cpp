@@ -133,11 +133,11 @@ void hash_level(const Kernels& k, bool print) {
 
   // Position terms, after all else so that their numbers do not move the others'.
   Array<float> distances = floats(random, width * 100), terms(70), rows_of = floats(random, 11 * width);
-  k.table_scores(terms, queries, distances, 100, 70, width);
+  k.table_scores(terms, 70, queries, width, 1, distances, 100, 70, width);
   check("table_scores", terms, 70);
-  k.key_table_scores(terms, nullptr, page, 5, 71, distances, 100, width);
+  k.key_table_scores(terms, 66, nullptr, width, 1, page, 5, 71, distances, 100, 0, width);
   check("key_table_scores", terms, 66);
-  k.key_table_scores(terms, queries, page, 5, 71, distances, 100, width);
+  k.key_table_scores(terms, 66, queries, width, 1, page, 5, 71, distances, 100, 0, width);
   check("key_table_scores, three-way", terms, 66);
   k.additive_scores(s, queries, rows_of, page, pages, width);
   check("additive_scores", s, pages * kLanes);

@@ -20,51 +20,56 @@ struct Pages {
 
 TEST_CASE("contract 1.9: q·a is one chain for each distance, and nothing beyond the table is read") {
   Random random(91);
-  for (size_t width : Sizes{1, 3, 16, 33})
-    for (size_t n : Sizes{1, 2, 15, 16, 17, 31, 64, 79, 130}) {
-      const size_t ld = n + 5;
-      Array<float> q = floats(random, width), t = floats(random, (width - 1) * ld + n, Fill::ordinary, 1);
-      std::vector<float> wanted(n);
-      for (size_t i = 0; i < n; ++i) {
-        float acc = 0;
-        for (size_t d = 0; d < width; ++d) acc = std::fma(q[d], t[d * ld + i], acc);
-        wanted[i] = acc;
+  for (size_t rows : Sizes{1, 2, 4, 5})
+    for (size_t width : Sizes{1, 3, 16, 33})
+      for (size_t n : Sizes{1, 2, 15, 16, 17, 31, 64, 79, 130}) {
+        const size_t ld = n + 5, ldq = width + 2;
+        Array<float> q = floats(random, rows * ldq), t = floats(random, (width - 1) * ld + n, Fill::ordinary, 1);
+        std::vector<float> wanted(rows * n);
+        for (size_t r = 0; r < rows; ++r)
+          for (size_t i = 0; i < n; ++i) {
+            float acc = 0;
+            for (size_t d = 0; d < width; ++d) acc = std::fma(q[r * ldq + d], t[d * ld + i], acc);
+            wanted[r * n + i] = acc;
+          }
+        for (const Kernels* k : levels()) {
+          Array<float> y(rows * n, n % 3);
+          k->table_scores(y, n, q, ldq, rows, t, ld, n, width);
+          INFO(k->name << " rows " << rows << " width " << width << " n " << n);
+          REQUIRE(y.intact());
+          for (size_t i = 0; i < rows * n; ++i) REQUIRE(same(y[i], wanted[i]));
+        }
       }
-      for (const Kernels* k : levels()) {
-        Array<float> y(n, n % 3);
-        k->table_scores(y, q, t, ld, n, width);
-        INFO(k->name << " width " << width << " n " << n);
-        REQUIRE(y.intact());
-        for (size_t i = 0; i < n; ++i) REQUIRE(same(y[i], wanted[i]));
-      }
-    }
 }
 
 TEST_CASE("contract 1.9: k·a and the three-way product over any range of keys") {
   Random random(92);
-  for (size_t width : Sizes{1, 7, 16, 24}) {
-    const Pages pages(random, 4, width);
-    for (size_t first : Sizes{0, 3, 16, 21})
-      for (size_t end : Sizes{22, 32, 45, 64}) {
-        const size_t n = end - first, ld = n + 2;
-        Array<float> q = floats(random, width), t = floats(random, (width - 1) * ld + n);
-        for (const Kernels* k : levels())
-          for (bool product : {false, true}) {
-            Array<float> y(n, 1);
-            k->key_table_scores(y, product ? q.get() : nullptr, pages.pointers.data(), first, end, t, ld, width);
-            INFO(k->name << " width " << width << " keys " << first << " to " << end);
-            REQUIRE(y.intact());
-            for (size_t j = first; j < end; ++j) {
-              float acc = 0;
-              for (size_t d = 0; d < width; ++d) {
-                volatile float qk = product ? q[d] * pages.key(j, d) : pages.key(j, d);
-                acc = std::fma(static_cast<float>(qk), t[d * ld + (j - first)], acc);
+  for (size_t rows : Sizes{1, 3, 4, 6})
+    for (size_t width : Sizes{1, 7, 16}) {
+      const Pages pages(random, 5, width);
+      for (size_t first : Sizes{0, 3, 16, 21})
+        for (size_t end : Sizes{22, 32, 45, 64, 80})
+          for (size_t step : Sizes{0, 1}) {
+            const size_t n = end - first, before = (rows - 1) * step, ld = n + before + 2, ldq = width + 1;
+            Array<float> q = floats(random, rows * ldq), t = floats(random, (width - 1) * ld + before + n);
+            for (const Kernels* k : levels())
+              for (bool product : {false, true}) {
+                Array<float> y(rows * n, 1);
+                k->key_table_scores(y, n, product ? q.get() : nullptr, ldq, rows, pages.pointers.data(), first, end, t + before, ld, step, width);
+                INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end << " step " << step);
+                REQUIRE(y.intact());
+                for (size_t r = 0; r < rows; ++r)
+                  for (size_t j = first; j < end; ++j) {
+                    float acc = 0;
+                    for (size_t d = 0; d < width; ++d) {
+                      volatile float qk = product ? q[r * ldq + d] * pages.key(j, d) : pages.key(j, d);
+                      acc = std::fma(static_cast<float>(qk), t[d * ld + before + (j - first) - r * step], acc);
+                    }
+                    REQUIRE(same(y[r * n + j - first], acc));
+                  }
               }
-              REQUIRE(same(y[j - first], acc));
-            }
           }
-      }
-  }
+    }
 }
 
 TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
