@@ -1,7 +1,8 @@
 """Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers` (docs/format.md, TOKENIZER, models 4 to 6).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of the `tokenizers` package. Where
-a directory has no tokenizer.json, vocab.txt (BERT) is read as the package's own conversion reads it.
+a directory has no tokenizer.json, vocab.txt (BERT) or vocab.json with merges.txt (RoBERTa, GPT-2) is read as the conversion in
+`transformers` reads it.
 Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
 """
 
@@ -19,7 +20,8 @@ import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
 from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
 
-MODEL_WORDPIECE = 4
+MODEL_WORDPIECE, MODEL_BYTE_BPE = 4, 5
+ADD_PREFIX = 1  # a flag
 OF_MODEL, JOINED = 1, 2  # marks of a piece
 SPACE, LETTER, NUMBER, WORD, PUNCTUATION, REMOVED, PADDED, HANGUL = (1 << bit for bit in range(8))
 SINGLE_WORD, STRIP_LEFT, STRIP_RIGHT, NORMALIZED = 1, 2, 4, 8  # flags of an added token
@@ -381,6 +383,99 @@ def _build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
     return section.bytes(section.pieces(str.encode, _wordpiece_marks(spec.get("decoder")))), vocabulary, section.unknown
 
 
+# ---- Byte-level BPE ---------------------------------------------------------------------------------------------------
+
+
+def _alphabet() -> dict[str, int]:
+    """GPT-2's letters for bytes: printable ones stand for themselves, the others for letters from U+0100 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {**{chr(byte): byte for byte in plain}, **{chr(0x100 + i): byte for i, byte in enumerate(others)}}
+
+
+ALPHABET = _alphabet()
+
+
+def _as_bytes(piece: str) -> bytes:
+    """What the package's decoder makes of a token: bytes where every letter is of the alphabet, else the text itself."""
+    try:
+        return bytes(ALPHABET[c] for c in piece)
+    except KeyError:
+        return piece.encode()
+
+
+def _byte_words(spec: dict) -> tuple[int, int]:
+    """(number of the rule, flags) of the pre-tokenizer."""
+    steps = _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
+    if [step.get("type") for step in steps] != ["ByteLevel"]:
+        _refuse(f"pre_tokenizer {[step.get('type') for step in steps]} with BPE")
+    step = _fields(steps[0], "pre_tokenizer", ("add_prefix_space", "trim_offsets", "use_regex"))
+    return (1 if step.get("use_regex", True) else 2), ADD_PREFIX * bool(step["add_prefix_space"])
+
+
+def _merge_pairs(merges: list) -> dict[tuple[str, str], int]:
+    """The rank of each merge; of one that is there twice the package takes the last."""
+    ranks = {}
+    for rank, merge in enumerate(merges):
+        pair = tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge)
+        if len(pair) != 2:
+            raise TokenizerError(f"model.merges: {merge!r} is not a pair")
+        ranks[pair] = rank
+    return ranks
+
+
+def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
+    """The id of each byte; one that the vocabulary lacks is unknown, or dropped where there is no unknown token."""
+    ids = {byte: vocabulary.of_model.get(letter) for letter, byte in ALPHABET.items()}
+    unknown = model.get("unk_token")
+    if None in ids.values() and unknown is not None:
+        if model.get("fuse_unk"):
+            _refuse("model.fuse_unk with bytes that the vocabulary lacks")
+        ids = {byte: vocabulary.of_model[unknown] if id_ is None else id_ for byte, id_ in ids.items()}
+    return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
+
+
+def _merge_table(model: dict, vocabulary: Vocabulary) -> tuple[bytes, int]:
+    """The merges by (left, right) with their ranks, then the results by rank; those that no text can reach left out."""
+    rows, results = [], []
+    for (left, right), _ in sorted(_merge_pairs(model["merges"]).items(), key=lambda item: item[1]):
+        for piece in (left, right, left + right):
+            if piece not in vocabulary.of_model:
+                raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
+        if all(c in ALPHABET for c in left + right):
+            rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
+            results.append(vocabulary.of_model[left + right])
+    return np.array(sorted(rows), dtype="<u4").tobytes() + np.array(results, dtype="<u4").tobytes(), len(rows)
+
+
+def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
+    model = _fields(spec["model"], "model", ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                                             "byte_fallback", "ignore_merges", "vocab", "merges"))
+    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"):
+        if model.get(name):
+            _refuse(f"model.{name} {model[name]!r}")
+    if spec.get("normalizer") is not None:
+        _refuse(f"normalizer {spec['normalizer'].get('type')} with byte-level BPE")
+    decoder = spec.get("decoder") or {}
+    if decoder.get("type") != "ByteLevel":
+        _refuse(f"decoder {decoder.get('type')} with byte-level BPE")
+    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
+
+    section = Section(MODEL_BYTE_BPE, vocabulary)
+    section.rule, section.flags = _byte_words(spec)
+    if model.get("unk_token") is not None:
+        section.unknown = vocabulary.of_model.get(model["unk_token"])
+        if section.unknown is None:
+            raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
+        section.surface = b"" if model["unk_token"] in vocabulary.special else _as_bytes(model["unk_token"])
+    merges, section.merges = _merge_table(model, vocabulary)
+    section.model_data = np.array(_byte_ids(model, vocabulary), dtype="<u4").tobytes() + merges
+    section.expansion = 1
+    section.runs = _class_runs({"space": SPACE, "letter": LETTER, "number": NUMBER, **({"word": WORD} if vocabulary.single_words() else {})})
+    section.added = vocabulary.rows(str)
+    return section.bytes(section.pieces(_as_bytes, lambda piece: 0)), vocabulary, section.unknown
+
+
 # ---- What the template says ------------------------------------------------------------------------------------------
 
 
@@ -498,26 +593,57 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
     }
 
 
-_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece)}
+def _from_merges(folder: Path, config: dict) -> dict:
+    """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a mask, else GPT-2's."""
+    vocabulary = _json(folder / "vocab.json")
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
+    roberta = "<mask>" in vocabulary or config.get("mask_token") is not None
+    names = dict(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>") if roberta else \
+        dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+    names = {**names, **{name: text for name in _USUAL if (text := _content(config.get(f"{name}_token"))) is not None}}
+    for name, text in names.items():
+        if text not in vocabulary:
+            raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
+    mask = names.get("mask")
+    added = [_special_token(text, vocabulary[text], lstrip=text == mask) for text in dict.fromkeys(names.values())]
+    if config.get("add_bos_token"):
+        _refuse("tokenizer_config.json's add_bos_token without tokenizer.json")
+    template = {"type": "RobertaProcessing", "sep": [names["sep"], vocabulary[names["sep"]]], "cls": [names["cls"], vocabulary[names["cls"]]]} \
+        if roberta else None
+    return {
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": config.get("add_prefix_space", False)},
+        "post_processor": template,
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+    }
+
+
+_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece), "BPE": ("byte-level bpe", _build_byte_bpe)}
 
 
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
+    if path.is_file() and path.name in ("vocab.json", "merges.txt"):
+        return _from_merges(folder, config)
     file = path if path.is_file() else folder / "tokenizer.json"
     if file.exists():
         return _json(file)
     if (folder / "vocab.txt").exists():
         return _from_vocab_txt(folder / "vocab.txt", config)
-    raise TokenizerError(f"{path}: neither tokenizer.json nor vocab.txt is there")
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        return _from_merges(folder, config)
+    raise TokenizerError(f"{path}: neither tokenizer.json nor vocab.txt nor vocab.json with merges.txt is there")
 
 
 def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, dict]:
     """Builds the section for a tokenizer of Hugging Face's packages.
 
-    path is a directory, a tokenizer.json or a vocab.txt; options are keys in place of tokenizer_config.json's (do_lower_case, …).
-    Returns the section and what else the files say: `model` (wordpiece), `pieces` (how many ids there are), `pad`, `unknown`,
+    path is a directory or one of its files (tokenizer.json, vocab.txt, vocab.json); options are keys in place of tokenizer_config.json's (do_lower_case, …).
+    Returns the section and what else the files say: `model` (wordpiece, byte-level bpe), `pieces` (how many ids there are), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the
     segment of a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and
     `truncation` (tokenizer.json's, or None; the engine's limits are the user's).

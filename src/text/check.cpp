@@ -159,6 +159,26 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
   return check_order(*t);
 }
 
+// The ids of single bytes, then the merges: (left, right) strictly ascending, ranks in range, and a result as long as its
+// parts, which bounds the symbols that merging makes.
+const char* check_merges(const Tokenizer& t) noexcept {
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const std::uint32_t id = load_u32(t.model_data + std::size_t{byte} * 4);
+    if (id != kNoToken && id >= t.pieces) return "the id of a byte is out of range";
+  }
+  const unsigned char* const rows = t.model_data + 1024;
+  for (std::uint32_t i = 0; i < t.merge_count; ++i) {
+    const unsigned char* const r = rows + std::size_t{i} * 12;
+    const std::uint32_t left = load_u32(r), right = load_u32(r + 4), rank = load_u32(r + 8);
+    if (left >= t.pieces || right >= t.pieces || rank >= t.merge_count) return "a merge is out of range";
+    const std::uint32_t result = load_u32(rows + std::size_t{t.merge_count} * 12 + std::size_t{rank} * 4);
+    if (result >= t.pieces) return "the result of a merge is out of range";
+    if (row(t, result).length() != row(t, left).length() + row(t, right).length()) return "a merge does not give what it merges";
+    if (i > 0 && (load_u32(r - 12) > left || (load_u32(r - 12) == left && load_u32(r - 8) >= right))) return "the merges are not in order";
+  }
+  return nullptr;
+}
+
 // The classes of characters: from 0 on, strictly ascending.
 const char* check_runs(Tokenizer* t) noexcept {
   constexpr std::uint32_t kCode = (1u << pieces::kCodeBits) - 1;
@@ -209,20 +229,24 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   t->added_count = load_u32(section + 108);
   t->word_chars = load_u32(section + 112);
   t->prefix_bytes = load_u32(section + 116);
-  if (t->rule != 1) return "unknown rule of the pre-tokenizer";
+  if (t->rule < 1 || t->rule > (t->model == TokenizerModel::byte_bpe ? 2u : 1u)) return "unknown rule of the pre-tokenizer";
   if (t->model != TokenizerModel::wordpiece && (t->word_chars != 0 || t->prefix_bytes != 0)) {
     return "only WordPiece has a longest word and a prefix";
   }
   const std::uint64_t behind = static_cast<std::uint64_t>(t->surface - t->text) + t->surface_bytes;
   if (t->prefix_bytes > text_bytes - behind || t->prefix_bytes > 255) return "the prefix of a continuation is outside the text";
   if (load_u32(section + 16) != 0) return "the lowest score is wrong";
-  if (t->merge_count != 0) return "only byte-level BPE has merges";
+  const bool bytewise = t->model == TokenizerModel::byte_bpe;
+  if (!bytewise && t->merge_count != 0) return "only byte-level BPE has merges";
 
   const auto next = [&](const unsigned char** out, std::uint64_t size) noexcept {
     return part(out, section, bytes, (*end + 3) / 4 * 4, size, end);
   };
   if (t->run_count > 0x110000 || !next(&t->runs, std::uint64_t{4} * t->run_count)) {
     return "the classes of characters are outside the section";
+  }
+  if (t->merge_count > kMostPieces || !next(&t->model_data, bytewise ? 1024 + std::uint64_t{16} * t->merge_count : 0)) {
+    return "the model's own part is outside the section";
   }
   if (t->added_count > kMostPieces || !next(&t->added, t->added_count == 0 ? 0 : 64 + std::uint64_t{16} * t->added_count)) {
     return "the added tokens are outside the section";
@@ -238,6 +262,7 @@ std::uint32_t flags_of(TokenizerModel model) noexcept {
   switch (model) {
     case TokenizerModel::unigram:
     case TokenizerModel::bpe: return 31;
+    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix;
     default: return 0;
   }
 }
@@ -246,7 +271,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   if (section_bytes < kHeaderBytes) return "the section is shorter than its header";
   const std::uint64_t bytes = section_bytes;
   const std::uint32_t model = load_u32(section);
-  if (model < 1 || model > 4) return "unknown tokenizer model";
+  if (model < 1 || model > 5) return "unknown tokenizer model";
   t->model = static_cast<TokenizerModel>(model);
   const bool words = t->model == TokenizerModel::words, package = pieces::packaged(*t);
   t->flags = load_u32(section + 4);
@@ -303,8 +328,14 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
     if (const char* const wrong = check_package(t, section, bytes, text_bytes, &end)) return wrong;
   }
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
-  if (package) return check_package_pieces(t, text_bytes, load_u32(section + 20));
-  if (package) return check_package_pieces(t, text_bytes, load_u32(section + 20));
+  if (package) {
+    const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20));
+    return wrong == nullptr && t->model == TokenizerModel::byte_bpe ? check_merges(*t) : wrong;
+  }
+  if (package) {
+    const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20));
+    return wrong == nullptr && t->model == TokenizerModel::byte_bpe ? check_merges(*t) : wrong;
+  }
   return check_pieces(t, text_bytes, load_u32(section + 20), load_f32(section + 16));
 }
 

@@ -117,11 +117,14 @@ EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* 
 
 // The package's encoders, of a stretch of normalised text between added tokens.
 void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch) noexcept;
+void encode_byte_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch,
+                     std::uint64_t limit) noexcept;
 
 // Bytes of scratch beside the normalised text, for at most `limit` normalised bytes.
 std::uint64_t unigram_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
+std::uint64_t byte_bpe_scratch(std::uint64_t limit) noexcept;
 
 }  // namespace pieces
 }  // namespace phasor

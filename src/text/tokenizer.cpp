@@ -25,29 +25,51 @@ std::uint64_t tables_bytes(const Tokenizer& t, std::uint64_t limit) noexcept {
     case TokenizerModel::unigram: return pieces::unigram_scratch(t, limit);
     case TokenizerModel::bpe: return pieces::bpe_scratch(t, limit);
     case TokenizerModel::wordpiece: return pieces::wordpiece_scratch(t, limit);
+    case TokenizerModel::byte_bpe: return pieces::byte_bpe_scratch(limit);
     default: return 0;
   }
+}
+
+// The bytes of the prefix that every stretch gets, within the room that normalized_limit leaves for it.
+constexpr std::size_t kPrefixRoom = 3;
+
+std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
+                                std::size_t bytes) noexcept {
+  if (t.model == TokenizerModel::wordpiece) return normalize_bert(t, out, capacity, text, bytes);
+  std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
+  return bytes;
+}
+
+// One stretch without added tokens. The bytes before it are the prefix's, for as long as this takes.
+void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes, unsigned char* tables,
+                    std::uint64_t limit) noexcept {
+  if (t.model == TokenizerModel::wordpiece) return pieces::encode_wordpiece(t, out, text, bytes, tables);
+  const bool prefix = (t.flags & pieces::kAddDummyPrefix) != 0 && text[0] != ' ';
+  const unsigned char before = text[-1];
+  if (prefix) *--text = ' ';
+  pieces::encode_byte_bpe(t, out, text, bytes + prefix, tables, limit);
+  if (prefix) *text = before;
 }
 
 // A text with the tokenizers package's models: cut at added tokens, each stretch normalised, cut again, encoded.
 // False when the header's expansion is not true.
 bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char* text, std::size_t bytes, unsigned char* tables,
                     unsigned char* normalized, std::uint64_t limit) noexcept {
+  unsigned char* const room = normalized + kPrefixRoom;
   pieces::AddedSplit split(t, text, bytes, false);
   for (pieces::AddedSplit::Stretch raw{}; split.next(&raw);) {
     if (raw.id != kNoToken) {
       out->put(raw.id);
       continue;
     }
-    const std::uint64_t n = normalize_bert(t, normalized, limit, text + raw.begin, raw.end - raw.begin);
+    const std::uint64_t n = normalize_package(t, room, limit - kPrefixRoom, text + raw.begin, raw.end - raw.begin);
     if (n == kNormalizedTooLong) return false;
-    pieces::AddedSplit again(t, normalized, static_cast<std::size_t>(n), true);
+    pieces::AddedSplit again(t, room, static_cast<std::size_t>(n), true);
     for (pieces::AddedSplit::Stretch s{}; again.next(&s);) {
-      if (s.id != kNoToken) {
+      if (s.id != kNoToken)
         out->put(s.id);
-        continue;
-      }
-      pieces::encode_wordpiece(t, out, normalized + s.begin, s.end - s.begin, tables);
+      else
+        encode_stretch(t, out, room + s.begin, s.end - s.begin, tables, limit);
     }
   }
   return true;
@@ -106,6 +128,8 @@ std::uint32_t tokenizer_find(const Tokenizer& t, const char* text, std::size_t b
 
 namespace {
 
+constexpr unsigned char kMaximal = 2;  // of prefix_seen: the text is byte-level BPE's
+
 // Counts what is decoded and writes what fits; the caller takes the new state only when all of it did.
 struct TextSink {
   TokenDecoder state;
@@ -120,6 +144,15 @@ struct TextSink {
     if (bytes > 0) state.any_text = 1;
   }
 
+  // Bytes of an invalid beginning that become one U+FFFD: SentencePiece takes each on its own, the tokenizers package
+  // (as the Unicode standard, 3.9) as many as could have begun a character.
+  std::size_t invalid(std::size_t bytes) const noexcept {
+    bool more = false;
+    if (state.prefix_seen != kMaximal) return 1;
+    while (bytes > 1 && (pieces::valid_char(state.pending, bytes, &more) != 0 || !more)) --bytes;
+    return bytes;
+  }
+
   // Writes the characters that are complete; with `all`, what is left is not coming any more.
   void settle(bool all) noexcept {
     while (state.pending_bytes > 0) {
@@ -128,7 +161,7 @@ struct TextSink {
       if (size == 0 && more && !all) return;
       if (size == 0) {
         put(pieces::kReplacement, sizeof pieces::kReplacement);
-        size = 1;
+        size = invalid(state.pending_bytes);
       } else {
         put(state.pending, size);
       }
@@ -210,6 +243,19 @@ void decode_wordpiece(const Tokenizer& t, TextSink* sink, const pieces::Row& r) 
     sink->put(t.text + r.offset() + skip, r.length() - skip);
 }
 
+// Byte-level BPE: the bytes of all pieces are one text.
+void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
+  if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
+  const bool unknown = r.type() == PieceType::unknown;
+  const unsigned char* const text = unknown ? t.surface : t.text + r.offset();
+  const std::size_t bytes = unknown ? t.surface_bytes : r.length();
+  sink->state.prefix_seen = kMaximal;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    sink->state.pending[sink->state.pending_bytes++] = text[i];
+    sink->settle(false);
+  }
+}
+
 }  // namespace
 
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
@@ -220,6 +266,8 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
     decode_word(t, &sink, row(t, id));
   } else if (t.model == TokenizerModel::wordpiece) {
     decode_wordpiece(t, &sink, row(t, id));
+  } else if (t.model == TokenizerModel::byte_bpe) {
+    decode_bytes(t, &sink, row(t, id));
   } else {
     decode_piece(t, &sink, id);
   }
@@ -234,7 +282,9 @@ std::size_t token_decode_end(TokenDecoder* state, char* out, std::size_t capacit
 
 std::size_t token_decode_capacity(const Tokenizer& t) noexcept {
   const std::uint32_t most = t.longest > t.surface_bytes ? t.longest : t.surface_bytes;
-  return std::size_t{most} + 1 + 4 * sizeof pieces::kReplacement;  // a space, and what was held back
+  // Byte-level BPE: each byte may be one that becomes U+FFFD.
+  const std::size_t grows = t.model == TokenizerModel::byte_bpe ? sizeof pieces::kReplacement : 1;
+  return most * grows + 1 + 4 * sizeof pieces::kReplacement;  // a space, and what was held back
 }
 
 }  // namespace phasor

@@ -110,7 +110,7 @@ struct TokenDecoder {
   unsigned char pending[4];     // bytes of a character that is not complete yet
   unsigned char pending_bytes;  // 0 … 3
   unsigned char past_start;     // 1: no more leading space is stripped
-  unsigned char prefix_seen;    // 1: the piece before gave up its leading space
+  unsigned char prefix_seen;    // 1: the piece before gave up its leading space; 2: byte-level BPE
   unsigned char any_text;       // 1: something was written
 };
 
@@ -120,7 +120,8 @@ constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
 // Returns the number of bytes that it adds to the text: 0 for a control piece and while a character is incomplete.
 // When that is more than `capacity` nothing is written and the state does not move: call again with more room.
 // Returns kBadToken for an id outside the vocabulary. Over a sequence, then token_decode_end, the bytes are the
-// package's decode(ids): invalid byte pieces become U+FFFD, the dummy prefix is stripped, unknown is its surface.
+// package's decode(ids): invalid bytes become U+FFFD, the dummy prefix is stripped, unknown is its surface; of the
+// tokenizers package with its special tokens skipped.
 [[nodiscard]] std::size_t token_decode(const Tokenizer& tokenizer, TokenDecoder* state, std::uint32_t id, char* out,
                                        std::size_t capacity) noexcept;
 

@@ -7,7 +7,7 @@ using namespace tokenizer_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"wordpiece"};
+constexpr const char* kGoldens[] = {"wordpiece", "bytelevel"};
 
 struct Piece {
   std::string text;
@@ -118,7 +118,23 @@ Parts small_wordpiece() {
           0, "", "##", 3, 6, runs(), {}, 0, {{"[M]", 1, 2}, {"abcde", 6, 1}, {"z", 2, 4}, {"##", 3, 8}}};
 }
 
-std::vector<Bytes> small_sections() { return {build(small_wordpiece())}; }
+// Bytes a to e and the space, and e9 unknown; ab, bc, abc from two sides, aa, " a". The earliest merge is bc.
+Parts small_byte_bpe() {
+  Bytes data;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) append_u32(&data, byte >= 'a' && byte <= 'e' ? byte - 'a' : byte == ' ' ? 5 : byte == 0xE9 ? 12 : kNoToken);
+  const std::uint32_t rows[][3] = {{0, 0, 3}, {0, 1, 1}, {0, 7, 2}, {1, 2, 0}, {5, 0, 4}, {6, 2, 5}};  // left, right, rank
+  for (const auto& row : rows)
+    for (const std::uint32_t value : row) append_u32(&data, value);
+  for (const std::uint32_t result : {7, 6, 8, 9, 10, 8}) append_u32(&data, result);
+  return {TokenizerModel::byte_bpe, 0,
+          {{"a", PieceType::normal, 1}, {"b", PieceType::normal, 1}, {"c", PieceType::normal, 1}, {"d", PieceType::normal, 1}, {"e", PieceType::normal, 1},
+           {" ", PieceType::normal, 1}, {"ab", PieceType::normal, 1}, {"bc", PieceType::normal, 1}, {"abc", PieceType::normal, 1}, {"aa", PieceType::normal, 1},
+           {" a", PieceType::normal, 1}, {"\xF0\x9F", PieceType::normal, 1}, {"<u>", PieceType::unknown, 1}, {"<m>", PieceType::control, 0},
+           {"\x98\x80", PieceType::normal, 1}, {" a", PieceType::user_defined, 0}},
+          12, "", "", 1, 0, runs(), data, 6, {{"<m>", 13, 2 | 4}}};
+}
+
+std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe())}; }
 
 }  // namespace
 
@@ -163,7 +179,47 @@ TEST_CASE("tokenizer: added tokens are found before the model sees the text, wit
   CHECK(encode(t, std::string(50, ' ') + "[M]" + std::string(50, ' ')) == Ids{1});
 }
 
-TEST_CASE("tokenizer: the package's models have exact scratch, and write no more ids than there is room for") {
+TEST_CASE("tokenizer: byte-level BPE merges the earliest pair, the leftmost of equals, inside words") {
+  const Bytes section = build(small_byte_bpe());
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "abc") == Ids{8});              // bc, then a with bc
+  CHECK(encode(t, "ab") == Ids{6});
+  CHECK(encode(t, "aaa") == Ids{9, 0});
+  CHECK(encode(t, "a a  a") == Ids{0, 10, 5, 10});
+  CHECK(encode(t, "a1bc") == Ids{0, 7});          // a byte without an id is left out, but the number is a word between
+  CHECK(encode(t, "ab\xE9" "c") == Ids{6, 12, 2});  // bytes that are not UTF-8 are themselves, of no class
+  CHECK(encode(t, "\xFF" "a\xE9") == Ids{0, 12});
+  CHECK(encode(t, "a <m> b") == Ids{0, 13, 1});
+  Parts prefixed = small_byte_bpe();
+  prefixed.flags = 1;
+  const Bytes other = build(prefixed);
+  const Tokenizer p = open(other);
+  CHECK(encode(p, "a a") == Ids{10, 10});
+  CHECK(encode(p, " a<m>a <m>") == Ids{10, 13, 10, 13});
+  CHECK(encode(p, "") == Ids{});
+  put_u32(&prefixed.model_data, 0, 0);  // the byte 0
+  prefixed.flags = 0;
+  const Bytes words = build(prefixed);
+  CHECK(encode(open(words), std::string(3, '\0')) == Ids{9, 0});
+}
+
+TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (CONTRACT 3.6)") {
+  const Bytes section = build(small_byte_bpe());
+  const Tokenizer t = open(section);
+  CHECK(decode(t, {10, 13, 11, 14, 12, 15}) == " a\U0001F600 a");
+  CHECK(decode(t, {11, 0}) == "\uFFFDa");          // as many bytes as could have begun a character are one
+  CHECK(decode(t, {14, 11}) == "\uFFFD\uFFFD\uFFFD");
+  char out[16];
+  TokenDecoder state{};
+  CHECK(token_decode(t, &state, 11, out, sizeof out) == 0);
+  CHECK(token_decode(t, &state, 14, out, 3) == 4);  // too little room: the state does not move
+  CHECK(token_decode(t, &state, 14, out, sizeof out) == 4);
+  CHECK(token_decode_end(&state, out, sizeof out) == 0);
+  CHECK(token_decode(t, &state, 11, out, sizeof out) == 0);
+  CHECK(token_decode_end(&state, out, sizeof out) == 3);
+}
+
+TEST_CASE("tokenizer: the package's models have exact scratch, and write no more ids than there is room for (CONTRACT 3.6)") {
   std::vector<Bytes> sections = small_sections();
   for (const char* name : kGoldens) sections.push_back(golden((std::string(name) + ".bin").c_str()));
   for (const Bytes& section : sections) {
@@ -289,6 +345,24 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, rows + 8, count, "an added token's id is out of range");
   refuses(good, rows + 12, 16, "an added token has unknown flags");
   refuses(good, rows + 12, 8, "the added tokens are not in order");
+}
+
+TEST_CASE("tokenizer: damaged merges are refused by name") {
+  const Parts parts = small_byte_bpe();
+  const Bytes good = build(parts);
+  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()), rows = data + 1024, results = rows + 72;
+  refuses(good, 4, 2, "unknown tokenizer flags");
+  refuses(good, 88, 0, "the normaliser's expansion is out of range");
+  refuses(good, 96, 3, "unknown rule of the pre-tokenizer");
+  refuses(good, 104, 7, "the added tokens are outside the section");
+  refuses(good, 104, (1u << 24) + 1, "the model's own part is outside the section");
+  refuses(good, 112, 100, "only WordPiece has a longest word and a prefix");
+  refuses(good, data, 16, "the id of a byte is out of range");
+  refuses(good, rows, 16, "a merge is out of range");
+  refuses(good, rows + 8, 6, "a merge is out of range");
+  refuses(good, rows + 12 + 4, 0, "the merges are not in order");
+  refuses(good, results, 16, "the result of a merge is out of range");
+  refuses(good, results, 8, "a merge does not give what it merges");
 }
 
 TEST_CASE("tokenizer: long and hostile lines take linear time in the package's models") {

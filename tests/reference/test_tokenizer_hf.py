@@ -145,6 +145,12 @@ def test_a_trie_finds_its_keys_and_nothing_else():
         assert values(text) == {text[:i]: keys[text[:i]] for i in range(1, len(text) + 1) if text[:i] in keys}
 
 
+@pytest.mark.parametrize("name", make_hf.TRAINERS)
+def test_a_line_of_100_kb_is_never_quadratic(driver, name):
+    section = driver.section((make_hf.HERE / f"{name}.bin").read_bytes())
+    assert max(driver.seconds(section, [text.encode() for text in long_texts()])) < 5  # 0.1 on an idle machine; quadratic would be minutes
+
+
 # ---- WordPiece -------------------------------------------------------------------------------------------------------
 
 BERTS = {"uncased": dict(), "cased": dict(lowercase=False), "cased, no accents": dict(lowercase=False, strip_accents=True),
@@ -289,3 +295,88 @@ def test_added_tokens(driver, tmp_path, lower):
         pool = [*contents, *(c.upper() for c in contents), " ", "  ", "\t", "\u2003", "a", "ab", ".", "_", "\u0301", "1"]
         texts = ["".join(rng.choices(pool, k=rng.randrange(12))) for _ in range(600)]
         compare(driver, fresh, section, [text for text in texts if not panics(fresh, text)])
+
+
+# ---- Byte-level BPE --------------------------------------------------------------------------------------------------
+
+
+def byte_bpe(sentences: list[str], size: int, alphabet: bool = True, unknown: str | None = None, **options: bool) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(**{"add_prefix_space": False, **options})
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=["<s>", "<unk>"],
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if alphabet else [])
+    tokenizer.train_from_iterator(sentences, trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    tokenizer.add_tokens([AddedToken("é ", normalized=True), AddedToken("\u00E9", normalized=False, single_word=True), "  "])
+    return tokenizer
+
+
+BYTE_LEVELS = {"gpt-2": dict(), "prefix space": dict(add_prefix_space=True), "no rule": dict(use_regex=False),
+               "bytes dropped": dict(alphabet=False), "bytes unknown": dict(alphabet=False, unknown="<unk>")}
+
+
+@pytest.mark.parametrize("name", BYTE_LEVELS)
+def test_byte_level_bpe(driver, tmp_path, name):
+    options = dict(BYTE_LEVELS[name])
+    tokenizer = byte_bpe(golden.sentences(), 900, **options)
+    compare_everything(driver, tokenizer, build(tokenizer, tmp_path, driver), ["<mask>", "<s>", "é ", "'S", "'re", " 've"])
+
+
+def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
+    """Every pair of bytes of different words would merge, so that each boundary shows."""
+    letters = sorted(hf.ALPHABET, key=hf.ALPHABET.get)
+    vocabulary = {letter: i for i, letter in enumerate(letters)}
+    merges = [(a, b) for a in letters for b in letters]
+    vocabulary.update({a + b: 256 + i for i, (a, b) in enumerate(merges)})
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    section = build(tokenizer, tmp_path, driver)
+    for beside in ("{}", "a{}b", "1{}1", "!{}!", "{0}{0}a"):
+        compare(driver, tokenizer, section, [beside.format(c) for c in UNICODE], decode=False)
+    compare(driver, tokenizer, section, random_texts(["'S", "'re", " 've"]))
+
+
+def test_byte_level_bpe_on_wikitext(driver, tmp_path):
+    lines = wikitext()
+    tokenizer = byte_bpe(lines[::5], 8000)
+    compare(driver, tokenizer, build(tokenizer, tmp_path, driver), lines)
+
+
+@pytest.mark.parametrize("roberta", [True, False])
+def test_vocab_json_and_merges(driver, tmp_path, roberta):
+    transformers = pytest.importorskip("transformers")
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if roberta else ["<|endoftext|>"]
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.train_from_iterator(golden.sentences(), trainers.BpeTrainer(
+        vocab_size=900, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    trained.model.save(str(tmp_path))
+    kind = transformers.RobertaTokenizerFast if roberta else transformers.GPT2TokenizerFast
+    tokenizer = kind(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    section, info = hf.build_hf_section(tmp_path)
+    compare(driver, tokenizer.backend_tokenizer, driver.section(section), [*make_hf.texts(), *random_texts(special)[:5000]])
+    if roberta:
+        pair = tokenizer("a", "b")["input_ids"]
+        a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in "ab")
+        assert pair == [*info["prefix"], *a, *info["pair"], *b, *info["suffix"]]
+        assert (info["pair_segment"], info["mask"], info["unknown"], info["pad"]) == (0, 4, 3, 1)
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(model=dict(ignore_merges=True)), "model.ignore_merges True"), (dict(model=dict(dropout=0.1)), "model.dropout"),
+    (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"), (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
+    (dict(model=dict(novelty=1)), "model.novelty"), (dict(novelty=1), "tokenizer.json.novelty"),
+    (dict(normalizer=dict(type="NFC")), "normalizer NFC"), (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
+    (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(post_processor=dict(type="New")), "post_processor New"),
+    (dict(model=dict(merges=["a b c"])), "is not a pair"), (dict(model=dict(merges=["a \u4E00"])), "is not in the vocabulary"),
+    (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"), (dict(model=dict(type="WordLevel")), "model WordLevel"),
+    (dict(added_tokens=[dict(id=7, content="a")]), "the package would give it"),
+    (dict(pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, more=1)), "pre_tokenizer.more"),
+])
+def test_what_is_not_understood_is_refused_by_name(tmp_path, change, message):
+    spec = json.loads((make_hf.HERE / "bytelevel.json").read_text())
+    for name, value in change.items():
+        spec[name] = {**spec[name], **value} if name == "model" else value
+    with pytest.raises(pt.TokenizerError, match=message):
+        section_of(tmp_path, spec)

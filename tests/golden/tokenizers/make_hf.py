@@ -1,7 +1,7 @@
 """Makes the files of this folder that are the tokenizers package's; needs that package (0.22.2 was used). From the repository's root:
 
-    python tests/golden/tokenizers/make_hf.py ids        # the expected ids, from the committed tokenizer.json files
-    python tests/golden/tokenizers/make_hf.py models     # those files and the sections, from text.tsv; then the ids
+    python tests/golden/tokenizers/make_hf.py ids                 # the expected ids, from the committed tokenizer.json files
+    python tests/golden/tokenizers/make_hf.py models [NAME…]    # those files and the sections, from text.tsv; then the ids
 
 The lines of *.ids.txt are those of make.py.
 """
@@ -43,13 +43,28 @@ def train_wordpiece():
     return tokenizer
 
 
-TRAINERS = {"wordpiece": train_wordpiece}
+def train_byte_bpe():
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    return tokenizer
+
+
+TRAINERS = {"wordpiece": train_wordpiece, "bytelevel": train_byte_bpe}
 
 
 def make_models() -> None:
     from phasor_tokenizer_hf import build_hf_section
 
-    for name, train in TRAINERS.items():
+    for name in sys.argv[2:] or TRAINERS:
+        train = TRAINERS[name]
         path = HERE / f"{name}.json"
         path.write_text(train().to_str() + "\n", encoding="utf-8")
         (HERE / f"{name}.bin").write_bytes(build_hf_section(path)[0])
