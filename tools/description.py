@@ -47,6 +47,7 @@ _STACK_KEYS: dict[str, tuple[type | tuple[type, ...], Any]] = {  # name -> type,
     "layers": (int, 0), "hidden": (int, 0), "width": (int, 0),
     "attention_position": (str, "none"), "max_distance": (int, 0), "relative_order": (str, "key-query"), "relative_values": (bool, True),
     "num_buckets": (int, 0), "two_sided": (bool, None), "alibi_slopes": (list, []), "rotary_width": (int, 0), "rotary_base": (float, 10000.0),
+    "rotary_scaling": (dict, {}), "rotary_trained": (int, 0), "rotary_context": (int, 0),
     "score": (str, "dot"), "cross_score": (str, "dot"), "cross_score_scale": ((float, str), None),
 }
 _NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
@@ -145,7 +146,8 @@ def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
         if out[key] is None:
             extra = " (the scores are divided by \"sqrt_head_width\", \"sqrt_heads\" or a number)" if key == "score_scale" else ""
             raise PhasorError(f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}")
-    for key in ("heads", "kv_heads", "position_offset", "max_positions", "layers", "hidden", "width", "max_distance", "num_buckets", "rotary_width"):
+    for key in ("heads", "kv_heads", "position_offset", "max_positions", "layers", "hidden", "width", "max_distance", "num_buckets", "rotary_width", "rotary_trained",
+                "rotary_context"):
         if out[key] < (1 if key == "heads" else 0):
             raise PhasorError(f"{name}: {key}: {out[key]} is too small")
     if out["norm_eps"] < 0:

@@ -526,6 +526,27 @@ def test_the_paper_s_slopes_and_frequencies(golden, tmp_path):
     assert file.weights(R.KINDS << 24 | 1 << 8 | R.ROTARY) == pytest.approx([1, 0.1])
 
 
+SCALED = ('attention_position = "rotary"\nrotary_width = 8\nrotary_trained = 16\nrotary_context = 30\n'
+          'rotary_scaling = { type = "TYPE", factor = 4.0 }\n')
+
+
+@pytest.mark.parametrize("kind, factor, most", [("yarn", 0.1 * np.log(4) + 1, 40), ("dynamic", 1, 30), ("linear", 1, 40)])
+def test_scaled_frequencies(golden, tmp_path, kind, factor, most):
+    """YaRN's factor is in the file; a scaling that depends on the length fixes the longest sequence."""
+    assert run(with_positions(golden, SCALED.replace("TYPE", kind), {}), tmp_path / "m.phasor") == 0
+    file = PhasorFile(tmp_path / "m.phasor")
+    assert [k["rotary_factor"] for k in file.descriptor["kinds"]] == [pytest.approx(factor)] * 2
+    assert [file.descriptor[s]["max_positions"] for s in ("encoder", "decoder")] == [most, most]
+    Reference(file).encode([4, 5, 6])
+
+
+@pytest.mark.parametrize("lines, message", [('rotary_scaling = { type = "yarn", factor = 4.0 }\n', "attention_position is not rotary"),
+                                            (SCALED.replace("TYPE", "mrope"), "encoder: rope_scaling: type 'mrope', expected one of")])
+def test_faults_of_scalings(golden, tmp_path, capsys, lines, message):
+    assert run(with_positions(golden, lines, {}), tmp_path / "m.phasor") == 1
+    assert message in errors(capsys)
+
+
 def test_one_additive_vector_for_all_heads(golden, tmp_path):
     assert run(with_positions(golden, 'score = "additive"\ncross_score_scale = 2\n', {V: ones(10)}), tmp_path / "m.phasor") == 0
     file = PhasorFile(tmp_path / "m.phasor")

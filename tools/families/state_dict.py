@@ -13,6 +13,7 @@ from description import CHOICES, Description, scale_of
 from families import names as N, positions
 from families.model import Model, Part, same_sides
 from phasor_layout import PhasorError
+from rotary_scaling import Rotary, rotary
 
 _SIDES = {"encoder": "source", "decoder": "target"}
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
@@ -86,6 +87,12 @@ class _Reader:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
             out[stack] = self.stack(stack)
             out[stack]["layers"] = [n for i, kind in enumerate(self.kinds(stack, out["kinds"])) for n in (kind, i)]
+            widths = [out["kinds"][kind].get("rotary_width", 0) for kind, _ in D.layers_of(out[stack])]
+            if d.stacks[stack]["rotary_scaling"]:
+                if not all(widths):
+                    raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
+                most = self.scaled(stack, widths[0]).most
+                out[stack]["max_positions"] = min([n for n in (most, out[stack].get("max_positions", 0)) if n], default=0)
         out["output"] = self.output()
         return out
 
@@ -191,6 +198,8 @@ class _Reader:
             width = out["rotary_width"] = s["rotary_width"] or head_width
             if width % 2 or width > head_width:
                 raise PhasorError(f"{stack}: rotary_width {width}, expected an even number of the head's {head_width} values")
+            if s["rotary_scaling"]:
+                out["rotary_factor"] = self.scaled(stack, width).factor
         return out
 
     def table_distance(self, stack: str, position: int) -> int:
@@ -253,7 +262,17 @@ class _Reader:
         """The rotary frequencies of each layer: a tensor of the checkpoint where the description names it, else from the base."""
         if f"{stack}.inv_freq" in self.names:
             return [value.astype(np.float64) for value in self.of_layers(f"{stack}.inv_freq", layers, (width // 2,))]
+        if self.description.stacks[stack]["rotary_scaling"]:
+            return [self.scaled(stack, width).inv_freq] * layers
         return [positions.inverse_frequencies(width, self.description.stacks[stack]["rotary_base"])] * layers
+
+    def scaled(self, stack: str, width: int) -> Rotary:
+        """The frequencies under the description's scaling."""
+        s = self.description.stacks[stack]
+        try:
+            return rotary(width, s["rotary_base"], s["rotary_scaling"], s["rotary_trained"], s["rotary_context"], s["max_positions"])
+        except PhasorError as error:
+            raise PhasorError(f"{stack}: {error}") from error
 
     def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
         """v of the additive score, (H·w); one for all heads, (w), is repeated."""
