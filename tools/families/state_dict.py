@@ -33,6 +33,7 @@ class _Reader:
             self.names[part] = name
         if description.sides.get("target", {}).get("embedding_shared") and not self.has("target.embedding"):
             self.names["target.embedding"] = self.names.get("source.embedding", "")
+        self.rotary: dict[str, Rotary] = {}
         self.notes: list[str] = []
         self.used: set[str] = set()
         self.values: dict[int, np.ndarray] = {}
@@ -91,8 +92,10 @@ class _Reader:
             if d.stacks[stack]["rotary_scaling"]:
                 if not all(widths):
                     raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
-                most = self.scaled(stack, widths[0]).most
-                out[stack]["max_positions"] = min([n for n in (most, out[stack].get("max_positions", 0)) if n], default=0)
+                s = d.stacks[stack]
+                s["max_positions"] = min([n for n in (self.scaled(stack, widths[0]).most, s["max_positions"]) if n], default=0)
+                if s["max_positions"]:
+                    out[stack]["max_positions"] = s["max_positions"]
         out["output"] = self.output()
         return out
 
@@ -269,10 +272,13 @@ class _Reader:
     def scaled(self, stack: str, width: int) -> Rotary:
         """The frequencies under the description's scaling."""
         s = self.description.stacks[stack]
+        if stack in self.rotary:
+            return self.rotary[stack]
         try:
-            return rotary(width, s["rotary_base"], s["rotary_scaling"], s["rotary_trained"], s["rotary_context"], s["max_positions"])
+            self.rotary[stack] = rotary(width, s["rotary_base"], s["rotary_scaling"], s["rotary_trained"], s["rotary_context"], s["max_positions"])
         except PhasorError as error:
             raise PhasorError(f"{stack}: {error}") from error
+        return self.rotary[stack]
 
     def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
         """v of the additive score, (H·w); one for all heads, (w), is repeated."""
