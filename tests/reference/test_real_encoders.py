@@ -156,6 +156,30 @@ def test_sentence_vectors(minilm, sentences, tmp_path, phasor, kind, least):
     assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == [ids for ids, _ in sentences[:len(texts)]]
 
 
+def test_pairs_and_truncation(minilm, tmp_path, phasor):
+    """Two texts with their token types, special tokens in a text, and texts that are cut only when that is asked for."""
+    import tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    file = converted(minilm, tmp_path / "minilm.phasor", "--type", "q8")
+    pairs = [("A cat.", "Ein Tier?"), ("", "naïve café"), ("who [MASK] it", "[SEP] x"), (" ".join(["one two"] * 40), "three")]
+    text = "".join(f"{a}\t{b}\n" for a, b in pairs)
+    done = subprocess.run([phasor, "tokenize", file, "--pair"], input=text, check=True, stdout=subprocess.PIPE, text=True)
+    for block, (a, b) in zip(done.stdout.split("\n\n"), pairs):
+        want = tokenizer.encode(a, b)
+        assert [(int(row.split("\t")[0]), int(row.split("\t")[2])) for row in block.split("\n")] == list(zip(want.ids, want.type_ids))
+    long = subprocess.run([phasor, "embed", file, "--source", "16", "--quiet", pairs[3][0]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert long.returncode == 1 and "82 tokens, there is room for 16" in long.stderr
+    tokenizer.enable_truncation(16)
+    for arguments, given in (([pairs[3][0]], (pairs[3][0],)), (["--pair", "\t".join(pairs[3])], pairs[3]), (["--pair", "\t".join(pairs[3][::-1])], pairs[3][::-1])):
+        want = tokenizer.encode(*given)
+        cut = subprocess.run([phasor, "embed", file, "--source", "16", "--truncate", "--quiet", *arguments], check=True, stdout=subprocess.PIPE)
+        same = subprocess.run([phasor, "embed", file, "--quiet", "--ids", ",".join(map(str, want.ids)), "--segments", ",".join(map(str, want.type_ids))],
+                              check=True, stdout=subprocess.PIPE)
+        assert cut.stdout == same.stdout
+
+
 @pytest.fixture(scope="module")
 def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
     """A thousand lines of WikiText-2, their ids and their vectors (in float32, in batches that are padded)."""
