@@ -1,13 +1,14 @@
 """Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers` (docs/format.md, TOKENIZER, models 4 to 6).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of the `tokenizers` package. Where
-a directory has no tokenizer.json, vocab.txt (BERT) or vocab.json with merges.txt (RoBERTa, GPT-2) is read as the conversion in
-`transformers` reads it.
+a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa)
+is read as the conversion in `transformers` reads it.
 Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections import Counter
@@ -20,10 +21,14 @@ import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
 from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
 
-MODEL_WORDPIECE, MODEL_BYTE_BPE = 4, 5
-ADD_PREFIX = 1  # a flag
+MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE = 4, 5, 6
+ADD_PREFIX, PREFIX_FIRST, SPLIT_AT_SPACE, STRIP_END, MERGE_SPACES, MERGE_TO_SPACE, DROP_FIRST_PREFIX = 1, 32, 64, 128, 256, 512, 1024  # flags
 OF_MODEL, JOINED = 1, 2  # marks of a piece
 SPACE, LETTER, NUMBER, WORD, PUNCTUATION, REMOVED, PADDED, HANGUL = (1 << bit for bit in range(8))
+BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
+BREAKS = {"control": 3, "extend": 4, "extend_conjunct": 5, "linker": 6, "spacing": 8, "prepend": 9, "leading": 10, "vowel": 11, "trailing": 12,
+          "pictographic": 14, "consonant": 15}
+OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (0xAC00, 0xD7A3, 13))
 SINGLE_WORD, STRIP_LEFT, STRIP_RIGHT, NORMALIZED = 1, 2, 4, 8  # flags of an added token
 MOST_PIECES = 1 << 24
 
@@ -78,7 +83,7 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
         nonlocal free_from
         while free_from < len(units) and units[free_from] is not None:
             free_from += 1
-        at = free_from
+        at = max(free_from, len(units) - 16 * 256)  # the older blocks have few places left, and looking takes time
         while True:
             if at >= len(units):
                 units.extend([None] * 256)
@@ -147,8 +152,9 @@ def _class_runs(bits: dict[str, int], more: Iterable[tuple[int, int, int]] = ())
 class Vocabulary:
     """Ids, texts, and the added tokens with the ids that the package gives them."""
 
-    def __init__(self, vocabulary: dict[str, int], added: list[dict]):
+    def __init__(self, vocabulary: dict[str, int], added: list[dict], size: int | None = None):
         self.of_model = vocabulary
+        self.size = len(vocabulary) if size is None else size  # ids of the model, with those that nothing has
         self.texts: dict[int, str] = {}
         for text, id_ in vocabulary.items():
             if not isinstance(id_, int) or not 0 <= id_ < MOST_PIECES:
@@ -169,7 +175,7 @@ class Vocabulary:
                 continue
             if content in self.ids:
                 raise TokenizerError(f"added_tokens: {content!r} is there twice")
-            following = max([len(self.of_model) - 1, *self.ids.values()]) + 1
+            following = max([self.size - 1, *self.ids.values()]) + 1
             id_ = self.of_model.get(content, following)
             if id_ != token["id"]:
                 raise TokenizerError(f"added_tokens: {content!r} has the id {token['id']}, the package would give it {id_}")
@@ -182,7 +188,7 @@ class Vocabulary:
         return self.ids.get(text, self.of_model.get(text))
 
     def count(self) -> int:
-        return max(self.texts) + 1
+        return max([self.size - 1, *self.texts]) + 1
 
     def single_words(self) -> bool:
         return any(token.get("single_word") for token in self.added)
@@ -476,6 +482,134 @@ def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     return section.bytes(section.pieces(_as_bytes, lambda piece: 0)), vocabulary, section.unknown
 
 
+# ---- Unigram with Metaspace --------------------------------------------------------------------------------------------
+
+META = "\u2581"
+
+
+def _metaspace(step: dict, name: str) -> tuple[str, bool]:
+    """(prepend scheme, split) of a Metaspace, in the older spelling too."""
+    _fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
+    if step["replacement"] != META:
+        _refuse(f"{name}.replacement {step['replacement']!r}")
+    scheme = step.get("prepend_scheme", "always")
+    if not step.get("add_prefix_space", True):
+        if step.get("prepend_scheme", "never") != "never":
+            _refuse(f"{name}.add_prefix_space with prepend_scheme {scheme}")
+        scheme = "never"
+    if scheme not in ("always", "first", "never"):
+        _refuse(f"{name}.prepend_scheme {scheme}")
+    return scheme, step.get("split", True)
+
+
+def _unigram_words(spec: dict) -> int:
+    """The flags of the pre-tokenizer: Metaspace, or WhitespaceSplit and then Metaspace."""
+    steps = _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
+    kinds = [step.get("type") for step in steps]
+    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        _refuse(f"pre_tokenizer {kinds} with Unigram")
+    scheme, split = _metaspace(steps[-1], "pre_tokenizer")
+    if not split:
+        _refuse("pre_tokenizer.split False with Unigram")
+    if scheme == "first" and len(steps) > 1:
+        _refuse("pre_tokenizer.prepend_scheme first behind WhitespaceSplit")
+    return SPLIT_AT_SPACE * (len(steps) > 1) | {"always": ADD_PREFIX, "first": ADD_PREFIX | PREFIX_FIRST, "never": 0}[scheme]
+
+
+def _unigram_decoder(spec: dict) -> int:
+    decoder = spec.get("decoder") or {}
+    if decoder.get("type") != "Metaspace":
+        _refuse(f"decoder {decoder.get('type')} with Unigram")
+    return 0 if _metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
+
+
+def _unigram_normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
+    """(trie, strings, flags) of Precompiled, a strip on the right, runs of spaces that become one ▁ or space: in this order."""
+    trie = strings = b""
+    flags, place = 0, 0
+    for step in _steps(spec.get("normalizer"), "normalizer", "normalizers"):
+        kind = step.get("type")
+        if kind == "Precompiled" and place < 1:
+            charsmap = _fields(step, "normalizer", ("precompiled_charsmap",))["precompiled_charsmap"]
+            trie, strings = pt._split_charsmap(base64.b64decode(charsmap))
+            place = 1
+        elif kind == "Strip" and place < 2:
+            if step["strip_left"] or not step["strip_right"]:
+                _refuse("normalizer Strip on the left")
+            flags |= STRIP_END
+            place = 2
+        elif kind == "Replace" and place < 3:
+            if _fields(step, "normalizer", ("pattern", "content"))["pattern"] != {"Regex": " {2,}"} or step["content"] not in (META, " "):
+                _refuse(f"normalizer Replace of {step['pattern']} by {step['content']!r}")
+            # A single space would end a word at WhitespaceSplit, as many do; else it begins one, as ▁ does.
+            if step["content"] == META:
+                flags |= MERGE_SPACES
+            elif not split_at_space:
+                flags |= MERGE_SPACES | MERGE_TO_SPACE
+            place = 3
+        else:
+            _refuse(f"normalizer {kind} with Unigram in this place")
+    return trie, strings, flags
+
+
+def _unigram_vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
+    """Ids by text (of pieces that are there twice the package takes the last), and the scores with the unknown's behind them."""
+    texts = [text for text, _ in model["vocab"]]
+    scores = np.array([score for _, score in model["vocab"]], dtype=np.float64)
+    if not np.all(np.abs(scores) < 1e100):
+        raise TokenizerError("model.vocab: a score is not finite, or very large")
+    return {text: id_ for id_, text in enumerate(texts)}, scores
+
+
+def _build_unigram(spec: dict) -> tuple[bytes, Vocabulary, int]:
+    model = _fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
+    if model.get("byte_fallback"):
+        _refuse("model.byte_fallback with Unigram")
+    if model.get("unk_id") is None:
+        _refuse("model.unk_id null")
+    ids, scores = _unigram_vocabulary(model)
+    vocabulary = Vocabulary(ids, spec["added_tokens"], len(scores))
+    unknown = model["vocab"][model["unk_id"]][0]
+
+    section = Section(MODEL_METASPACE, vocabulary)
+    section.unknown = model["unk_id"]
+    if ids[unknown] != section.unknown:
+        _refuse(f"model.unk_id of a piece {unknown!r} that is there twice")
+    section.surface = b"" if unknown in vocabulary.special else unknown.encode()
+    section.flags = _unigram_words(spec) | _unigram_decoder(spec)
+    section.trie, section.strings, more = _unigram_normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
+    section.flags |= more
+    section.expansion, section.longest_rule = _bounds(section.trie, section.strings, False)
+    rest = np.zeros(vocabulary.count() - len(scores))
+    section.model_data = np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
+    section.runs = _class_runs({"space": SPACE, **({"word": WORD} if vocabulary.single_words() else {}),
+                                **{name: number << BREAK_BIT for name, number in BREAKS.items() if section.trie}},
+                               [(first, last, number << BREAK_BIT) for first, last, number in OTHER_BREAKS if section.trie])
+    section.added = vocabulary.rows(_precompiled_of(section))
+    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
+
+
+def _precompiled_of(section: Section) -> Text:
+    """What the normaliser makes of an added token's text: only of plain ASCII, where each character is a cluster of its own."""
+    units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
+
+    def char(c: str) -> str:
+        unit = units[0] if units else 0
+        node = (unit >> 10) << ((unit & 0x200) >> 6) ^ ord(c)
+        if not units or units[node] & 0x800000FF != ord(c) or not units[node] & 0x100:
+            return c
+        at = units[node ^ (units[node] >> 10) << ((units[node] & 0x200) >> 6)] & 0x7FFFFFFF
+        return section.strings[at : section.strings.index(0, at)].decode()
+
+    def normalize(text: str) -> str:
+        changes = section.trie or section.flags & (STRIP_END | MERGE_SPACES)
+        if changes and not all("!" <= c <= "~" for c in text):
+            _refuse(f"the added token {text!r}, which is looked for in the normalised text, with such a normaliser,")
+        return "".join(map(char, text))
+
+    return normalize
+
+
 # ---- What the template says ------------------------------------------------------------------------------------------
 
 
@@ -620,13 +754,44 @@ def _from_merges(folder: Path, config: dict) -> dict:
     }
 
 
-_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece), "BPE": ("byte-level bpe", _build_byte_bpe)}
+def _from_xlm_roberta(path: Path, config: dict) -> dict:
+    """What transformers' conversion of XLM-RoBERTa's SentencePiece model gives: ids in fairseq's order, <mask> behind them."""
+    kind = str(config.get("tokenizer_class") or config.get("model_type"))
+    if not kind.lower().replace("-", "").startswith("xlmroberta"):
+        _refuse(f"{path.name} of {kind} without tokenizer.json")
+    proto = pt._read_model_proto(path.read_bytes())
+    if proto["model_type"] != 1:
+        _refuse(f"{path.name} with a model that is not unigram")
+    pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
+    vocab = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")] + [(text, score) for text, score, _ in pieces[3:]] + [("<mask>", 0.0)]
+    ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
+    added = {text: _special_token(text, ids[text], special=kind == pt.CONTROL) for text, _, kind in pieces if kind in (pt.CONTROL, pt.USER_DEFINED)}
+    for text in ("<s>", "</s>", "<unk>", "<pad>"):
+        added[text] = _special_token(text, ids[text])
+    added["<mask>"] = _special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
+    steps = [{"type": "Strip", "strip_left": False, "strip_right": True}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META}]
+    if proto["charsmap"]:
+        steps.insert(0, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(proto["charsmap"]).decode()})
+    words = {"type": "Metaspace", "replacement": META, "prepend_scheme": "always", "split": True}
+    return {
+        "added_tokens": list(added.values()),
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": words,
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+        "decoder": words,
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab},
+    }
+
+
+_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece), "BPE": ("byte-level bpe", _build_byte_bpe), "Unigram": ("unigram", _build_unigram)}
 
 
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if path.is_file() and path.suffix == ".txt":
         return _from_vocab_txt(path, config)
+    if path.is_file() and path.name == "sentencepiece.bpe.model":
+        return _from_xlm_roberta(path, config)
     if path.is_file() and path.name in ("vocab.json", "merges.txt"):
         return _from_merges(folder, config)
     file = path if path.is_file() else folder / "tokenizer.json"
@@ -636,14 +801,16 @@ def _read_spec(path: Path, config: dict) -> dict:
         return _from_vocab_txt(folder / "vocab.txt", config)
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
         return _from_merges(folder, config)
-    raise TokenizerError(f"{path}: neither tokenizer.json nor vocab.txt nor vocab.json with merges.txt is there")
+    if (folder / "sentencepiece.bpe.model").exists():
+        return _from_xlm_roberta(folder / "sentencepiece.bpe.model", config)
+    raise TokenizerError(f"{path}: neither tokenizer.json nor vocab.txt, vocab.json with merges.txt or sentencepiece.bpe.model is there")
 
 
 def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, dict]:
     """Builds the section for a tokenizer of Hugging Face's packages.
 
-    path is a directory or one of its files (tokenizer.json, vocab.txt, vocab.json); options are keys in place of tokenizer_config.json's (do_lower_case, …).
-    Returns the section and what else the files say: `model` (wordpiece, byte-level bpe), `pieces` (how many ids there are), `pad`, `unknown`,
+    path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in place of tokenizer_config.json's (do_lower_case, …).
+    Returns the section and what else the files say: `model` (wordpiece, byte-level bpe, unigram), `pieces` (how many ids there are), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the
     segment of a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and
     `truncation` (tokenizer.json's, or None; the engine's limits are the user's).
@@ -651,7 +818,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    config = {**_json(folder / "special_tokens_map.json"), **_json(folder / "tokenizer_config.json"), **(options or {})}
+    config = {"model_type": _json(folder / "config.json").get("model_type"), **_json(folder / "special_tokens_map.json"), **_json(folder / "tokenizer_config.json"), **(options or {})}
     spec = _read_spec(path, config)
     try:
         _fields(spec, "tokenizer.json", ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",

@@ -8,7 +8,7 @@ namespace pieces {
 
 AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool normalized) noexcept
     : t_(t), text_(text), bytes_(bytes), first_(normalized ? t.added_plain : 0), last_(normalized ? t.added_count : t.added_plain),
-      starts_(t.added + (normalized ? 32 : 0)) {
+      merged_(normalized && (t.flags & (kMergeSpaces | kMergeToSpace)) == kMergeSpaces), starts_(t.added + (normalized ? 32 : 0)) {
   if (first_ == last_) search_ = bytes;
 }
 
@@ -39,14 +39,24 @@ std::uint32_t AddedSplit::longest(std::size_t at) const noexcept {
   return best;
 }
 
+bool AddedSplit::space_before(std::size_t at, std::size_t* bytes) const noexcept {
+  const Char c = char_before(text_, at);
+  *bytes = c.bytes;
+  if (merged_ && c.code == ' ' && at > 1 && text_[at - 2] == ' ') return false;
+  return (classes(t_, c.code) & kSpace) != 0;
+}
+
+bool AddedSplit::space_at(std::size_t at, std::size_t* bytes) const noexcept {
+  const Char c = char_at(text_ + at, bytes_ - at);
+  *bytes = c.bytes;
+  if (merged_ && c.code == ' ' && at + 1 < bytes_ && text_[at + 1] == ' ') return false;
+  return (classes(t_, c.code) & kSpace) != 0;
+}
+
 std::size_t AddedSplit::skip_spaces(std::size_t at) noexcept {
   if (at >= spaces_begin_ && at < spaces_end_) return spaces_end_;  // or many tokens before one long space would take long
   spaces_begin_ = at;
-  while (at < bytes_) {
-    const Char c = char_at(text_ + at, bytes_ - at);
-    if ((classes(t_, c.code) & kSpace) == 0) break;
-    at += c.bytes;
-  }
+  for (std::size_t bytes = 0; at < bytes_ && space_at(at, &bytes);) at += bytes;
   return spaces_end_ = at;
 }
 
@@ -66,11 +76,7 @@ bool AddedSplit::find() noexcept {
       if (end < bytes_ && word(char_at(text_ + end, bytes_ - end))) continue;
     }
     if ((row.flags() & kStripLeft) != 0) {
-      while (begin > done_) {
-        const Char c = char_before(text_, begin);
-        if ((classes(t_, c.code) & kSpace) == 0) break;
-        begin -= c.bytes;
-      }
+      for (std::size_t bytes = 0; begin > done_ && space_before(begin, &bytes);) begin -= bytes;
       if (begin < done_) begin = done_;
     }
     if ((row.flags() & kStripRightOf) != 0) end = skip_spaces(end);

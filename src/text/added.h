@@ -38,11 +38,14 @@ class AddedSplit {
   std::uint32_t longest(std::size_t at) const noexcept;
   bool find() noexcept;
   std::size_t skip_spaces(std::size_t at) noexcept;
+  bool space_before(std::size_t at, std::size_t* bytes) const noexcept;
+  bool space_at(std::size_t at, std::size_t* bytes) const noexcept;
 
   const Tokenizer& t_;
   const unsigned char* text_;
   std::size_t bytes_;
   std::uint32_t first_, last_;     // the rows of this kind
+  bool merged_;                    // two spaces and more stand for one ▁, which is not white space
   const unsigned char* starts_;    // u32[8]: bit b: a token begins with byte b
   std::size_t search_ = 0;         // where the next match may begin
   std::size_t done_ = 0;           // what is handed out ends here

@@ -159,6 +159,15 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
   return check_order(*t);
 }
 
+// A score is finite, so that sums of scores can be compared.
+const char* check_scores(const Tokenizer& t) noexcept {
+  for (std::uint32_t id = 0; id <= t.pieces; ++id) {
+    const std::uint32_t high = load_u32(t.model_data + std::size_t{id} * 8 + 4);
+    if ((high >> 20 & 0x7FF) > 1023 + 500) return "a piece's score is not finite";  // nor so large that the sum of a text is not
+  }
+  return nullptr;
+}
+
 // The ids of single bytes, then the merges: (left, right) strictly ascending, ranks in range, and a result as long as its
 // parts, which bounds the symbols that merging makes.
 const char* check_merges(const Tokenizer& t) noexcept {
@@ -245,7 +254,9 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   if (t->run_count > 0x110000 || !next(&t->runs, std::uint64_t{4} * t->run_count)) {
     return "the classes of characters are outside the section";
   }
-  if (t->merge_count > kMostPieces || !next(&t->model_data, bytewise ? 1024 + std::uint64_t{16} * t->merge_count : 0)) {
+  const bool scored = t->model == TokenizerModel::metaspace;
+  const std::uint64_t own = bytewise ? 1024 + std::uint64_t{16} * t->merge_count : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
+  if (t->merge_count > kMostPieces || !next(&t->model_data, own)) {
     return "the model's own part is outside the section";
   }
   if (t->added_count > kMostPieces || !next(&t->added, t->added_count == 0 ? 0 : 64 + std::uint64_t{16} * t->added_count)) {
@@ -263,6 +274,9 @@ std::uint32_t flags_of(TokenizerModel model) noexcept {
     case TokenizerModel::unigram:
     case TokenizerModel::bpe: return 31;
     case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix;
+    case TokenizerModel::metaspace:
+      return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight | pieces::kMergeSpaces |
+             pieces::kMergeToSpace | pieces::kDropFirstPrefix;
     default: return 0;
   }
 }
@@ -271,7 +285,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   if (section_bytes < kHeaderBytes) return "the section is shorter than its header";
   const std::uint64_t bytes = section_bytes;
   const std::uint32_t model = load_u32(section);
-  if (model < 1 || model > 5) return "unknown tokenizer model";
+  if (model < 1 || model > 6) return "unknown tokenizer model";
   t->model = static_cast<TokenizerModel>(model);
   const bool words = t->model == TokenizerModel::words, package = pieces::packaged(*t);
   t->flags = load_u32(section + 4);
@@ -329,12 +343,14 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   }
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
   if (package) {
-    const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20));
-    return wrong == nullptr && t->model == TokenizerModel::byte_bpe ? check_merges(*t) : wrong;
+    if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
+    if (t->model == TokenizerModel::byte_bpe) return check_merges(*t);
+    return t->model == TokenizerModel::metaspace ? check_scores(*t) : nullptr;
   }
   if (package) {
-    const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20));
-    return wrong == nullptr && t->model == TokenizerModel::byte_bpe ? check_merges(*t) : wrong;
+    if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
+    if (t->model == TokenizerModel::byte_bpe) return check_merges(*t);
+    return t->model == TokenizerModel::metaspace ? check_scores(*t) : nullptr;
   }
   return check_pieces(t, text_bytes, load_u32(section + 20), load_f32(section + 16));
 }

@@ -66,7 +66,7 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::s
   for (std::size_t i = 0; i < bytes && i < t.longest_rule; ++i) {
     const std::uint32_t node = base ^ text[i];
     const std::uint32_t unit = unit_at(t.trie, node);
-    if (label(unit) != text[i]) break;
+    if (label(unit) != text[i] || text[i] == 0) break;  // no key has a zero byte
     base = children(node, unit);
     if (has_value(unit)) {
       out->text = t.strings + (unit_at(t.trie, base) & 0x7FFFFFFFu);

@@ -1,4 +1,5 @@
-// Text normalisation: SentencePiece's (Kudo and Richardson 2018, 3.2), a map of characters, then white space; and BERT's.
+// Text normalisation: SentencePiece's (Kudo and Richardson 2018, 3.2), a map of characters, then white space; what the
+// tokenizers package makes of such a map; and BERT's.
 // Includes tokenizer.h only. Never allocates.
 #ifndef PHASOR_TEXT_NORMALIZER_H_
 #define PHASOR_TEXT_NORMALIZER_H_
@@ -16,6 +17,10 @@ std::uint64_t normalize(const Tokenizer& tokenizer, unsigned char* out, std::uin
 // BERT's, as the tokenizers package has it: what is removed, padded or decomposed is in the section's classes.
 std::uint64_t normalize_bert(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
                              const unsigned char* text, std::size_t bytes) noexcept;
+
+// SentencePiece's map as the tokenizers package applies it (its Precompiled), then white space taken from the end.
+std::uint64_t normalize_precompiled(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
+                                    const unsigned char* text, std::size_t bytes) noexcept;
 
 // What the beginning of a text becomes.
 struct Rule {

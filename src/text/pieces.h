@@ -13,11 +13,12 @@ namespace pieces {
 constexpr std::uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscapeWhitespaces = 4, kByteFallback = 8,
                         kWhitespaceSuffix = 16;
 // The tokenizers package's models.
-constexpr std::uint32_t kPrefixFirst = 32, kSplitAtPrefix = 64, kSplitAtSpace = 128, kStripRight = 256, kMergeSpaces = 512,
+constexpr std::uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256, kMergeToSpace = 512,
                         kDropFirstPrefix = 1024;
 constexpr std::uint32_t kOfModel = 1, kJoined = 2;  // marks of a piece; bits 8 … 15 are bytes that a later token loses
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;                              // classes of characters
 constexpr std::uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;                // of WordPiece
+constexpr std::uint32_t kBreakBit = 4;  // of Metaspace: five bits, a number of enum Break
 constexpr std::uint32_t kLongestPiece = 32767;  // so that a length fits in 15 bits of the encoders' scratch
 constexpr std::uint32_t kLongestRule = 1024;    // bounds the walk through the normaliser's trie
 constexpr unsigned char kSpaceSymbol[3] = {0xE2, 0x96, 0x81};  // ▁ U+2581
@@ -117,6 +118,8 @@ EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* 
 
 // The package's encoders, of a stretch of normalised text between added tokens.
 void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch) noexcept;
+// `text` is changed, and so are the 3 bytes before it; `first` says that it begins the whole text.
+void encode_metaspace(const Tokenizer& t, IdSink* out, unsigned char* text, std::size_t n, bool first, unsigned char* scratch) noexcept;
 void encode_byte_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch,
                      std::uint64_t limit) noexcept;
 
@@ -125,6 +128,7 @@ std::uint64_t unigram_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t byte_bpe_scratch(std::uint64_t limit) noexcept;
+std::uint64_t metaspace_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 
 }  // namespace pieces
 }  // namespace phasor

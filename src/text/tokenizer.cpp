@@ -26,6 +26,7 @@ std::uint64_t tables_bytes(const Tokenizer& t, std::uint64_t limit) noexcept {
     case TokenizerModel::bpe: return pieces::bpe_scratch(t, limit);
     case TokenizerModel::wordpiece: return pieces::wordpiece_scratch(t, limit);
     case TokenizerModel::byte_bpe: return pieces::byte_bpe_scratch(limit);
+    case TokenizerModel::metaspace: return pieces::metaspace_scratch(t, limit);
     default: return 0;
   }
 }
@@ -36,19 +37,25 @@ constexpr std::size_t kPrefixRoom = 3;
 std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
                                 std::size_t bytes) noexcept {
   if (t.model == TokenizerModel::wordpiece) return normalize_bert(t, out, capacity, text, bytes);
+  if (t.model == TokenizerModel::metaspace) return normalize_precompiled(t, out, capacity, text, bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
 }
 
-// One stretch without added tokens. The bytes before it are the prefix's, for as long as this takes.
-void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes, unsigned char* tables,
+// One stretch without added tokens; `first` says that it begins the whole text.
+void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes, bool first, unsigned char* tables,
                     std::uint64_t limit) noexcept {
   if (t.model == TokenizerModel::wordpiece) return pieces::encode_wordpiece(t, out, text, bytes, tables);
-  const bool prefix = (t.flags & pieces::kAddDummyPrefix) != 0 && text[0] != ' ';
-  const unsigned char before = text[-1];
-  if (prefix) *--text = ' ';
-  pieces::encode_byte_bpe(t, out, text, bytes + prefix, tables, limit);
-  if (prefix) *text = before;
+  unsigned char before[kPrefixRoom];  // the prefix is written over what lies before the stretch, and taken away again
+  std::memcpy(before, text - kPrefixRoom, kPrefixRoom);
+  if (t.model == TokenizerModel::metaspace) {
+    pieces::encode_metaspace(t, out, text, bytes, first, tables);
+  } else {
+    const bool prefix = (t.flags & pieces::kAddDummyPrefix) != 0 && text[0] != ' ';
+    if (prefix) text[-1] = ' ';
+    pieces::encode_byte_bpe(t, out, prefix ? text - 1 : text, bytes + prefix, tables, limit);
+  }
+  std::memcpy(text - kPrefixRoom, before, kPrefixRoom);
 }
 
 // A text with the tokenizers package's models: cut at added tokens, each stretch normalised, cut again, encoded.
@@ -69,7 +76,7 @@ bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char
       if (s.id != kNoToken)
         out->put(s.id);
       else
-        encode_stretch(t, out, room + s.begin, s.end - s.begin, tables, limit);
+        encode_stretch(t, out, room + s.begin, s.end - s.begin, raw.begin + s.begin == 0, tables, limit);
     }
   }
   return true;
@@ -243,6 +250,24 @@ void decode_wordpiece(const Tokenizer& t, TextSink* sink, const pieces::Row& r) 
     sink->put(t.text + r.offset() + skip, r.length() - skip);
 }
 
+// The package's decoder of Metaspace: ▁ is a space, and in the first token nothing.
+void decode_metaspace(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
+  const bool unknown = r.type() == PieceType::unknown;
+  if (r.type() == PieceType::control || r.type() == PieceType::unused || (unknown && t.surface_bytes == 0)) return;
+  const unsigned char* const text = unknown ? t.surface : t.text + r.offset();
+  const std::size_t bytes = unknown ? t.surface_bytes : r.length();
+  const bool drop = sink->state.past_start == 0 && (t.flags & pieces::kDropFirstPrefix) != 0;
+  sink->state.past_start = 1;
+  for (std::size_t at = 0; at < bytes;) {
+    const bool space = bytes - at >= 3 && std::memcmp(text + at, pieces::kSpaceSymbol, 3) == 0;
+    if (!space)
+      sink->put(text + at, 1);
+    else if (!drop)
+      sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
+    at += space ? 3 : 1;
+  }
+}
+
 // Byte-level BPE: the bytes of all pieces are one text.
 void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
@@ -268,6 +293,8 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
     decode_wordpiece(t, &sink, row(t, id));
   } else if (t.model == TokenizerModel::byte_bpe) {
     decode_bytes(t, &sink, row(t, id));
+  } else if (t.model == TokenizerModel::metaspace) {
+    decode_metaspace(t, &sink, row(t, id));
   } else {
     decode_piece(t, &sink, id);
   }

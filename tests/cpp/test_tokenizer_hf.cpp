@@ -7,7 +7,7 @@ using namespace tokenizer_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"wordpiece", "bytelevel"};
+constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace"};
 
 struct Piece {
   std::string text;
@@ -134,7 +134,24 @@ Parts small_byte_bpe() {
           12, "", "", 1, 0, runs(), data, 6, {{"<m>", 13, 2 | 4}}};
 }
 
-std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe())}; }
+void append_f64(Bytes* to, double value) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  append_u32(to, static_cast<std::uint32_t>(bits));
+  append_u32(to, static_cast<std::uint32_t>(bits >> 32));
+}
+
+// ▁ and a prefix before each word; <m> is looked for in the normalised text and takes the white space before it.
+Parts small_unigram() {
+  Bytes data;
+  for (const double score : {0.0, -2.0, -1.0, -1.5, -1.5, -4.0, -0.5, -100.0, 0.0, -12.0}) append_f64(&data, score);
+  return {TokenizerModel::metaspace, 1 | 1024,
+          {{"<u>", PieceType::unknown, 1}, {"\u2581", PieceType::normal, 1}, {"a", PieceType::normal, 1}, {"\u2581a", PieceType::normal, 1}, {"ab", PieceType::normal, 1},
+           {"b", PieceType::normal, 1}, {"<s>", PieceType::control, 1}, {"yz", PieceType::normal, 1}, {"<m>", PieceType::control, 0}},
+          0, "", "", 3, 0, runs(), data, 0, {{"<s>", 6, 0}, {"<m>", 8, 2 | 8}}};
+}
+
+std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram())}; }
 
 }  // namespace
 
@@ -217,6 +234,39 @@ TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (C
   CHECK(token_decode_end(&state, out, sizeof out) == 0);
   CHECK(token_decode(t, &state, 11, out, sizeof out) == 0);
   CHECK(token_decode_end(&state, out, sizeof out) == 3);
+}
+
+TEST_CASE("tokenizer: unigram with Metaspace takes the best sum, the first of equals, and words that begin with \u2581") {
+  Parts parts = small_unigram();
+  const Bytes section = build(parts);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "") == Ids{});
+  CHECK(encode(t, "a") == Ids{3});
+  CHECK(encode(t, "ab") == Ids{1, 4});                   // -3.5 against -5.5
+  CHECK(encode(t, "a a  ab") == Ids{3, 3, 1, 1, 4});
+  CHECK(encode(t, "xx\xFFx a") == Ids{1, 0, 3});         // neighbours that are unknown are one
+  CHECK(encode(t, "yz") == Ids{1, 7});                   // worse than two unknowns, but those would spell it
+  CHECK(encode(t, "a<s> <m>a <m") == Ids{3, 6, 8, 3, 1, 0});  // a stretch of white space only would be a word, but the mask took it
+  CHECK(encode(t, "\u2581" "a\u2581") == Ids{3, 1});
+  CHECK(decode(t, {6, 3, 0, 1, 4, 3}) == "a ab a");
+  CHECK(decode(t, {1, 4}) == "ab");
+  parts.flags = 1 | 32 | 64 | 128 | 256;                 // only the text's start; white space splits, goes at the end, two are one
+  const Bytes other = build(parts);
+  const Tokenizer o = open(other);
+  CHECK(encode(o, "a a  a<s>a ") == Ids{3, 2, 3, 6, 2});
+  CHECK(decode(o, {3, 3}) == " a a");
+}
+
+TEST_CASE("tokenizer: damaged scores are refused by name") {
+  const Parts parts = small_unigram();
+  const Bytes good = build(parts);
+  const std::uint32_t scores = static_cast<std::uint32_t>(good.size() - 64 - 32 - parts.model_data.size());
+  refuses(good, 4, 2, "unknown tokenizer flags");
+  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
+  refuses(good, 104, 1, "only byte-level BPE has merges");
+  refuses(good, scores + 4, 0x7FF00000, "a piece's score is not finite");
+  refuses(good, scores + 76, 0xFFF80000, "a piece's score is not finite");
 }
 
 TEST_CASE("tokenizer: the package's models have exact scratch, and write no more ids than there is room for (CONTRACT 3.6)") {

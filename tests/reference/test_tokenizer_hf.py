@@ -363,6 +363,129 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
         assert (info["pair_segment"], info["mask"], info["unknown"], info["pad"]) == (0, 4, 3, 1)
 
 
+# ---- Unigram with Metaspace --------------------------------------------------------------------------------------------
+
+
+def nmt_nfkc(folder: Path) -> bytes:
+    """SentencePiece's largest map of characters, which is XLM-RoBERTa's and T5's."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    prefix = str(folder / "nmt")
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(golden.sentences()), model_prefix=prefix, model_type="unigram",
+                                             vocab_size=600, character_coverage=0.98, minloglevel=2, num_threads=1)
+    return pt._read_model_proto(Path(prefix + ".model").read_bytes())["charsmap"]
+
+
+def unigram(sentences: list[str], size: int, steps: list, words: list, scheme: str = "always") -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*words, pre_tokenizers.Metaspace(prepend_scheme=scheme)])
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    tokenizer.train_from_iterator(sentences, trainers.UnigramTrainer(vocab_size=size, special_tokens=["<s>", "<unk>"], unk_token="<unk>",
+                                                                     show_progress=False))
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=True)])
+    tokenizer.add_tokens([AddedToken("<sep>", rstrip=True, normalized=True), AddedToken("é", single_word=True, normalized=False)])
+    return tokenizer
+
+
+STRIP, MERGE = normalizers.Strip(left=False, right=True), normalizers.Replace(tokenizers.Regex(" {2,}"), "\u2581")
+UNIGRAMS = {"xlm-r": ([None, STRIP, MERGE], []), "older xlm-r": ([None], [pre_tokenizers.WhitespaceSplit()]), "no map": ([STRIP, MERGE], []),
+            "nothing": ([], []), "everything": ([None, STRIP, MERGE], [pre_tokenizers.WhitespaceSplit()]),
+            "a space": ([None, normalizers.Replace(tokenizers.Regex(" {2,}"), " ")], [])}
+
+
+@pytest.mark.parametrize("name", UNIGRAMS)
+@pytest.mark.parametrize("scheme", ["always", "first", "never"])
+def test_unigram(driver, tmp_path, name, scheme):
+    steps, words = UNIGRAMS[name]
+    steps = [normalizers.Precompiled(nmt_nfkc(tmp_path)) if step is None else step for step in steps]
+    tokenizer = unigram(golden.sentences(), 700, steps, words, scheme)
+    if scheme == "first" and words:
+        with pytest.raises(pt.TokenizerError, match="prepend_scheme first behind WhitespaceSplit"):
+            build(tokenizer, tmp_path, driver)
+        return
+    marks = ["<mask>", "<s>", " <mask>  ", "  <sep>   ", "<sep>", "\u2581", "\u2581\u2581 ", "\u3000", "\uFF21\u0301", "\u2122\u0301", "\r\n\u0301"]
+    section = build(tokenizer, tmp_path, driver)
+    compare_everything(driver, tokenizer, section, marks)
+    rng = random.Random(13)
+    compare(driver, tokenizer, section, ["".join(rng.choices([*marks, " ", "a", ".", "\t", "\u200B"], k=rng.randrange(9))) for _ in range(3000)])
+
+
+def letters_of(normalizer, texts: list[str]) -> Tokenizer:
+    """A unigram model of single characters, so that the ids show the whole normalised text."""
+    known = sorted({c for text in texts for c in normalizer.normalize_str(text)} | {"\u2581"})
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), *((c, -1.0) for c in known)], unk_id=0))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def test_the_normaliser_of_unigram_on_every_code_point(driver, tmp_path):
+    """Clusters of few bytes are replaced as a whole: each character by itself, after and before letters, marks, joiners and others."""
+    normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
+    most = [c for c in UNICODE if ord(c) < 0x3400 or 0xA000 < ord(c) < 0xAC80 or 0xD700 < ord(c) < 0x20000 or 0x2F800 < ord(c) < 0x2FA20 or 0xE0000 < ord(c) < 0xE0200]
+    tokenizer = letters_of(normalizer, most)
+    section = build(tokenizer, tmp_path, driver)
+    compare(driver, tokenizer, section, UNICODE, decode=False)
+    beside = ["a{}b", "{}\u0301", "\u2122\u0301{}", "{}\uFB01\u0301", "{}\u0344\u0301", "\u2764\u200D{}\u0301", "{}\u200D\u2122\u0301", "\u1100{}\u0301", "{}\u1161\u0301",
+              "{}\u11A8\u0301", "\u0915\u094D{}\u0301", "{}\u094D\u0958\u0301", "\u0915{}\u0958\u0301", "\u2122{}\u200D\u2122\u0301"]
+    for pattern in beside:
+        compare(driver, tokenizer, section, [pattern.format(c) for c in most], decode=False)
+
+
+def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
+    normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
+    rng = random.Random(14)
+    classes = {name: [chr(c) for first, last in unicode.SETS[name] for c in (first, last)] for name in hf.BREAKS}
+    short = [c for c in map(chr, range(1, 0x3000)) if normalizer.normalize_str(c) != c]
+    pool = [*classes.values(), [chr(c) for c in (0x0D, 0x0A, 0x200D)], ["가", "각", "힣"], short, short, short, ["\u0301", "\u0308"] * 2, ["a", " "]]
+    texts = ["".join(rng.choice(rng.choice(pool)) for _ in range(rng.randrange(1, 9))) for _ in range(200000)]
+    tokenizer = letters_of(normalizer, texts)
+    compare(driver, tokenizer, build(tokenizer, tmp_path, driver), texts, decode=False)
+
+
+def test_unigram_on_wikitext(driver, tmp_path):
+    lines = wikitext()
+    tokenizer = unigram(lines[::10], 6000, [normalizers.Precompiled(nmt_nfkc(tmp_path)), STRIP, MERGE], [])
+    compare(driver, tokenizer, build(tokenizer, tmp_path, driver), lines)
+
+
+def test_random_unigram_models(driver, tmp_path):
+    """Scores that tie and nearly tie, pieces that are there twice, pieces worse than unknown, pieces across ▁."""
+    rng = random.Random(15)
+    for trial in range(60):
+        alphabet = rng.sample(["a", "b", "é", "我", "\u2581", "\U0001F600"], rng.randrange(2, 5))
+        texts = ["".join(rng.choices(alphabet, k=rng.randrange(1, 5))) for _ in range(rng.randrange(2, 40))]
+        step = rng.choice([0.0, 0.5, 1e-9])
+        scores = [-rng.uniform(0, 12) if step == 0.0 else -rng.randrange(8) * step - (rng.random() < 0.1) * 40 for _ in texts]
+        tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), *zip(texts, scores)], unk_id=0))
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        section = build(tokenizer, tmp_path, driver)
+        compare(driver, tokenizer, section, ["".join(rng.choices([*alphabet, " ", "x"], k=rng.randrange(1, 30))) for _ in range(300)])
+
+
+def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("google.protobuf")
+    nmt_nfkc(tmp_path)
+    (tmp_path / "nmt.model").rename(tmp_path / "sentencepiece.bpe.model")
+    (tmp_path / "config.json").write_text('{"model_type": "xlm-roberta"}')
+    tokenizer = transformers.XLMRobertaTokenizerFast(vocab_file=str(tmp_path / "sentencepiece.bpe.model"))
+    section, info = hf.build_hf_section(tmp_path)
+    path = driver.section(section)
+    compare(driver, tokenizer.backend_tokenizer, path, [*make_hf.texts(), *random_texts(["<mask>", " <mask>", "  <mask>", "</s>"])])
+    compare_decoding(driver, tokenizer.backend_tokenizer, path, random_sequences(len(tokenizer)))
+    pair = tokenizer("a", "b")["input_ids"]
+    a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in "ab")
+    assert pair == [*info["prefix"], *a, *info["pair"], *b, *info["suffix"]]
+    assert (info["mask"], info["pad"], info["unknown"], info["pieces"]) == (len(tokenizer) - 1, 1, 3, len(tokenizer))
+    (tmp_path / "config.json").write_text('{"model_type": "camembert"}')
+    with pytest.raises(pt.TokenizerError, match="sentencepiece.bpe.model of camembert"):
+        hf.build_hf_section(tmp_path)
+
+
+# ---- What is refused -------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("change, message", [
     (dict(model=dict(ignore_merges=True)), "model.ignore_merges True"), (dict(model=dict(dropout=0.1)), "model.dropout"),
     (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"), (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
@@ -374,8 +497,36 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
     (dict(added_tokens=[dict(id=7, content="a")]), "the package would give it"),
     (dict(pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, more=1)), "pre_tokenizer.more"),
 ])
-def test_what_is_not_understood_is_refused_by_name(tmp_path, change, message):
-    spec = json.loads((make_hf.HERE / "bytelevel.json").read_text())
+def test_what_is_not_understood_of_byte_level_bpe_is_refused_by_name(tmp_path, change, message):
+    refuses(tmp_path, "bytelevel", change, message)
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(normalizer=dict(type="Lowercase")), "normalizer Lowercase with WordPiece"), (dict(decoder=dict(type="ByteLevel")), "decoder ByteLevel"),
+    (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(pre_tokenizer=None), "pre_tokenizer"),
+    (dict(model=dict(unk_token="none")), "'none' is not in the vocabulary"), (dict(normalizer=dict(type="BertNormalizer", more=1)), "normalizer.more"),
+    (dict(model=dict(vocab={"[UNK]": 0, "a .": 1}), added_tokens=[], post_processor=None), "decoder.cleanup of the token 'a .'"),
+])
+def test_what_is_not_understood_of_wordpiece_is_refused_by_name(tmp_path, change, message):
+    refuses(tmp_path, "wordpiece", change, message)
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(normalizer=dict(type="NFKC")), "normalizer NFKC with Unigram"), (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
+    (dict(normalizer=dict(type="Strip", strip_left=True, strip_right=True)), "Strip on the left"),
+    (dict(normalizer=dict(type="Replace", pattern=dict(String="a"), content="b")), "normalizer Replace"),
+    (dict(pre_tokenizer=dict(type="Metaspace", replacement="_")), "replacement '_'"), (dict(model=dict(unk_id=None)), "unk_id null"),
+    (dict(pre_tokenizer=dict(type="Metaspace", replacement="\u2581", split=False)), "split False"), (dict(decoder=None), "decoder None"),
+    (dict(post_processor=dict(type="TemplateProcessing", single=[dict(Sequence=dict(id="A", type_id=1))], pair=[], special_tokens={})), "pair"),
+    (dict(post_processor=dict(type="TemplateProcessing", single=[dict(Sequence=dict(id="A", type_id=1))], special_tokens={},
+                              pair=[dict(Sequence=dict(id="A", type_id=0)), dict(Sequence=dict(id="B", type_id=0))])), "such type ids"),
+])
+def test_what_is_not_understood_of_unigram_is_refused_by_name(tmp_path, change, message):
+    refuses(tmp_path, "metaspace", change, message)
+
+
+def refuses(tmp_path: Path, name: str, change: dict, message: str) -> None:
+    spec = json.loads((make_hf.HERE / f"{name}.json").read_text())
     for name, value in change.items():
         spec[name] = {**spec[name], **value} if name == "model" else value
     with pytest.raises(pt.TokenizerError, match=message):

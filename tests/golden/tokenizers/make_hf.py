@@ -57,7 +57,27 @@ def train_byte_bpe():
     return tokenizer
 
 
-TRAINERS = {"wordpiece": train_wordpiece, "bytelevel": train_byte_bpe}
+def train_unigram():
+    """As transformers converts XLM-RoBERTa; the map of characters is that of unigram.model."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    import phasor_tokenizer
+
+    charsmap = phasor_tokenizer._read_model_proto((HERE / "unigram.model").read_bytes())["charsmap"]
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Precompiled(charsmap), normalizers.Strip(left=False, right=True),
+                                                 normalizers.Replace(Regex(" {2,}"), "\u2581")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=700, special_tokens=special, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=True)])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+                                                             special_tokens=[("<s>", 0), ("</s>", 2)])
+    return tokenizer
+
+
+TRAINERS = {"wordpiece": train_wordpiece, "bytelevel": train_byte_bpe, "metaspace": train_unigram}
 
 
 def make_models() -> None:

@@ -9,10 +9,13 @@ nor computed. Needs the tokenizers package (0.22.2 was used). From the repositor
 from __future__ import annotations
 
 import base64
+import struct
+import sys
 import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "tools"))
 TABLE = HERE.parents[2] / "tools" / "phasor_tokenizer_unicode.py"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 HANGUL = range(0xAC00, 0xD7A4)
@@ -28,6 +31,9 @@ SETS: name → runs (first, last) of code points.
   padded       BertNormalizer's handle_chinese_chars puts spaces around it
   vanished     BertNormalizer's strip_accents removes it
   reordered    stays, but canonical order may move it among others of this set
+  control extend extend_conjunct linker spacing prepend leading vowel trailing pictographic consonant
+               what clusters of characters are made of (Unicode, annex 29), where Precompiled takes a cluster as a whole; the
+               syllables of Hangul, zero-width joiner, carriage return and line feed are left out
 MAPS: name → {code point: text}
   stripped     BertNormalizer's strip_accents, where a character becomes another (Hangul syllables, which follow a rule, left out)
   lower        BertNormalizer's lowercase
@@ -109,6 +115,7 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
         assert sets.setdefault("word", word) == word
     sets = {name: sets[name] - ({ord("q")} if name == "word" else set()) for name in sets}
     sets["word"].add(ord("q"))
+    sets.update(clusters())
     maps = {"stripped": {c: text for c, text in stripped.items() if text}, "lower": lowered}
     return sets, maps
 
@@ -137,6 +144,46 @@ def space_of(byte_words, sets: dict[str, set[int]]) -> set[int]:
         if stretches != [(0, 2), (2, 3)]:
             out.add(c)
     return out
+
+
+def clusters() -> dict[str, set[int]]:
+    """The classes of annex 29, as far as Precompiled can show them.
+
+    It replaces a whole cluster of less than 6 bytes by what its first characters become, and goes by characters in a longer one. Here all
+    characters of up to 3 bytes become "<", and U+0301 becomes nothing else: so it is gone where it ends a short cluster.
+    """
+    from phasor_tokenizer_hf import build_trie
+    from tokenizers import normalizers
+
+    acute, heart, joiner, ka, virama = "\u0301", "\u2764", "\u200D", "\u0915", "\u094D"
+    trie = build_trie({chr(c).encode(): 0 for c in range(1, 0x10000) if not 0xD800 <= c <= 0xDFFF and chr(c) != acute})
+    normalize = normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + b"<\0").normalize_str
+    others = [c for c in CODE_POINTS if c != 0 and chr(c) != acute]
+
+    def kept(text) -> set[int]:
+        return {c for c in others if acute in normalize(text(chr(c)))}
+
+    def kept_or_one(text) -> set[int]:
+        return {c for c in others if acute in (found := normalize(text(chr(c)))) or found == "<"}
+
+    joined = kept_or_one(lambda c: "a" + acute + c) | {ord(acute)}
+    prepend = kept_or_one(lambda c: c + "a" + acute)
+    trailing = kept(lambda c: c + "\u11A8" + acute) - prepend
+    leading = kept(lambda c: c + "\u1161" + acute) - prepend
+    # A mark of 3 or more bytes, or one that goes on with a virama, is in clusters that are longer than 5 bytes.
+    extend = (kept(lambda c: heart + c + joiner + heart + acute) & joined) | {ord(acute)}
+    conjunct = (kept(lambda c: ka + c + virama + ka + acute) & joined) | {ord(acute)}
+    linker = kept(lambda c: ka + c + ka + acute) & joined
+    syllables, zwj = set(HANGUL), {ord(joiner)}
+    assert zwj <= conjunct and not zwj & linker and linker <= extend
+    # Old vowels of 4 bytes cannot be told from syllables by what follows them; they are none.
+    return {
+        "control": {c for c in others if normalize(chr(c) + "\u0300" + acute) == ("<" if c < 0x10000 else chr(c)) + "<"} - {0x0A, 0x0D} | {0},
+        "extend": extend - conjunct - linker - zwj, "extend_conjunct": (extend & conjunct) - linker - zwj, "linker": linker,
+        "spacing": joined - extend - zwj, "prepend": prepend, "leading": leading - trailing, "vowel": (leading & trailing) - syllables,
+        "trailing": trailing - leading - syllables, "pictographic": kept(lambda c: c + joiner + heart + acute) - joined - prepend,
+        "consonant": kept(lambda c: c + virama + ka + acute) - joined - prepend,
+    }
 
 
 def write(sets: dict[str, set[int]], maps: dict[str, dict[int, str]]) -> str:
