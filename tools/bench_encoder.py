@@ -31,7 +31,7 @@ _STEP = 2654435761
 def ids_of(batch: int, length: int, vocabulary: int):
     """The ids that tests/cpp/bench_encoder.cpp makes: (batch, length) int64."""
     import numpy as np
-    return ((np.arange(batch * length, dtype=np.uint64) * np.uint64(_STEP)) & np.uint64(0xFFFFFFFF)).astype(np.int64).reshape(batch, length) % vocabulary
+    return (np.arange(batch * length, dtype=np.int64) * _STEP % vocabulary).reshape(batch, length)
 
 
 # ---- The peers, each in a process of its own ---------------------------------------------------------------------------
@@ -169,6 +169,9 @@ def main() -> int:
         print(file=sys.stderr)
     exact = results["ONNX Runtime", "f32", 64, 1, args.threads[0]][0]["vector"]
     first = {(e, k): results[e, k, 64, 1, args.threads[0]][0] for e in ENGINES for k in TYPES}
+    for kind in TYPES:
+        if cosine(first["Phasor", kind]["vector"], exact) < 0.98:
+            sys.exit(f"bench_encoder: {kind}: the engines do not compute the same vector; the figures would mean nothing")
     facts = [f"{args.runs} runs in turns, at least {args.seconds} s of batches each; {time.strftime('%Y-%m-%d', time.gmtime(began))}",
              f"machine: {machine()}; load before the runs {load:.1f}",
              f"Phasor: level {first['Phasor', 'f32']['isa']}, chunk 256; {compiler()}; ONNX Runtime {first['ONNX Runtime', 'f32']['version']}; sentence-transformers "

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   if (phasor_session_open(&session, block(need), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) die("session", error.text);
 
   std::vector<uint32_t> ids(size_t(batch) * length);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint32_t>((i * 2654435761u) % side.vocabulary);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint32_t>(uint64_t{i} * 2654435761u % side.vocabulary);
   std::vector<phasor_item> items;
   for (uint32_t b = 0; b < batch; ++b) {
     phasor_item item = PHASOR_ITEM_INIT;
