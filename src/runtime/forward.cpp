@@ -492,7 +492,7 @@ Chunk output_chunk(Pass* pass, uint32_t sequence, uint32_t pooling, uint32_t fir
   if (pooling != kPoolNone)
     pool(*pass, pass->normed(), hidden, q.encoded, pooling);
   else
-    memcpy(pass->normed(), hidden + first * uint64_t(pass->p_.ld), count * uint64_t(pass->p_.ld) * sizeof(float));
+    memcpy(pass->normed(), hidden + first * uint64_t(pass->p_.ld), static_cast<size_t>(count * uint64_t(pass->p_.ld) * sizeof(float)));
   Row* rows = pass->s_.part<Row>(kPartRows);
   for (uint32_t r = 0; r < count; ++r) rows[r] = {sequence, first + r, PHASOR_NONE, 0, 0, 0, 0, 0, 0};
   return pass->chunk(0, pass->normed(), count);

@@ -213,7 +213,8 @@ TEST_CASE("output rows: any of them at a time, and none beyond") {
 }
 
 TEST_CASE("labels have names, and prompts are none where the file has none") {
-  const Engine e(golden_file("tiny-classes-f32"), nullptr);
+  const Block file = golden_file("tiny-classes-f32");
+  const Engine e(file, nullptr);
   const phasor_output o = output_of(e);
   CHECK(o.classes == 3);
   CHECK(o.prompts == 0);
