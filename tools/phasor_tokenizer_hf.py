@@ -2,7 +2,7 @@
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of the `tokenizers` package. Where
 a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa)
-is read as the conversion in `transformers` reads it.
+is read as the conversion in `transformers` reads it. phasor_tokenizer_models.py has the models.
 Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
 """
 
@@ -10,604 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
-from collections import Counter
 from pathlib import Path
-from typing import Callable, Iterable
-
-import numpy as np
 
 import phasor_tokenizer as pt
-import phasor_tokenizer_unicode as unicode
-from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
-
-MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE = 4, 5, 6
-ADD_PREFIX, PREFIX_FIRST, SPLIT_AT_SPACE, STRIP_END, MERGE_SPACES, MERGE_TO_SPACE, DROP_FIRST_PREFIX = 1, 32, 64, 128, 256, 512, 1024  # flags
-OF_MODEL, JOINED = 1, 2  # marks of a piece
-SPACE, LETTER, NUMBER, WORD, PUNCTUATION, REMOVED, PADDED, HANGUL = (1 << bit for bit in range(8))
-BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
-BREAKS = {"control": 3, "extend": 4, "extend_conjunct": 5, "linker": 6, "spacing": 8, "prepend": 9, "leading": 10, "vowel": 11, "trailing": 12,
-          "pictographic": 14, "consonant": 15}
-OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (0xAC00, 0xD7A3, 13))
-SINGLE_WORD, STRIP_LEFT, STRIP_RIGHT, NORMALIZED = 1, 2, 4, 8  # flags of an added token
-MOST_PIECES = 1 << 24
-
-Text = Callable[[str], str]
-
-
-def _refuse(what: str) -> None:
-    raise TokenizerError(f"{what} is not supported")
-
-
-def _fields(part: dict, name: str, known: Iterable[str]) -> dict:
-    """The part of tokenizer.json; a field that is not known might change ids."""
-    if not isinstance(part, dict):
-        raise TokenizerError(f"{name} is not an object")
-    for key in part:
-        if key != "type" and key not in known:
-            _refuse(f"{name}.{key}")
-    return part
-
-
-def _steps(part: dict | None, name: str, inside: str) -> list[dict]:
-    """A normaliser, pre-tokenizer or other part as a list: a Sequence is its members, null is none."""
-    if part is None:
-        return []
-    if part.get("type") == "Sequence":
-        return [step for member in _fields(part, name, [inside])[inside] for step in _steps(member, name, inside)]
-    return [part]
-
-
-# ---- A Darts double array --------------------------------------------------------------------------------------------
-
-
-def build_trie(keys: dict[bytes, int]) -> bytes:
-    """The double array that finds the keys (without zero bytes) and gives their values (< 2³¹), in whole blocks of 256 units.
-
-    The children of a node lie at base ^ byte, its value at base; no two nodes have the same base, and a free unit has a
-    label by which only an unused base could reach it, so no walk goes astray.
-    """
-    root: dict = {}
-    for key, value in keys.items():
-        assert 0 not in key
-        node = root
-        for byte in key:
-            node = node.setdefault(byte, {})
-        node[-1] = value
-    units: list[int | None] = []
-    bases = {0}  # or the root would be its own child of byte 0
-    taken = Counter({0: 1})  # bases by block: one stays free
-    free_from = 0
-
-    def place(labels: list[int]) -> int:
-        nonlocal free_from
-        while free_from < len(units) and units[free_from] is not None:
-            free_from += 1
-        at = max(free_from, len(units) - 16 * 256)  # the older blocks have few places left, and looking takes time
-        while True:
-            if at >= len(units):
-                units.extend([None] * 256)
-            base = at ^ labels[0]
-            if units[at] is None and base not in bases and taken[base >> 8] < 255 and all(units[base ^ x] is None for x in labels):
-                bases.add(base)
-                taken[base >> 8] += 1
-                return base
-            at += 1
-
-    units.extend([None] * 256)
-    units[0] = 0
-    waiting = [(0, root)]  # (unit, node): the unit gets its base
-    for at, node in waiting:
-        base = place([max(label, 0) for label in node])
-        distance = at ^ base
-        assert distance < 1 << 21
-        units[at] |= distance << 10 | (0x100 if -1 in node else 0)
-        for label, child in node.items():
-            if label < 0:
-                units[base] = child | 0x80000000
-            else:
-                units[base ^ label] = label
-                waiting.append((base ^ label, child))
-    for block in range(0, len(units), 256):
-        nobody = next(base for base in range(block, block + 256) if base not in bases)
-        for at in range(block, block + 256):
-            if units[at] is None:
-                units[at] = (at ^ nobody) & 0xFF
-    return np.array(units, dtype="<u4").tobytes()
-
-
-def _build_map(replacements: dict[int, str]) -> tuple[bytes, bytes]:
-    """The normaliser's trie and strings that replace characters."""
-    if not replacements:
-        return b"", b""
-    strings = bytearray()
-    places: dict[str, int] = {}
-    keys = {}
-    for c, text in replacements.items():
-        if text not in places:
-            places[text] = len(strings)
-            strings += text.encode() + b"\0"
-        keys[chr(c).encode()] = places[text]
-    return build_trie(keys), bytes(strings)
-
-
-# ---- Classes of characters -------------------------------------------------------------------------------------------
-
-
-def _class_runs(bits: dict[str, int], more: Iterable[tuple[int, int, int]] = ()) -> bytes:
-    """The runs of characters of the same classes; bits: set of the package's table → class, more: (first, last, class)."""
-    classes = np.zeros(0x110000, dtype=np.uint32)
-    for name, bit in bits.items():
-        for first, last in unicode.SETS[name]:
-            classes[first : last + 1] |= bit
-    for first, last, bit in more:
-        classes[first : last + 1] |= bit
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(classes)) + 1])
-    return (starts.astype(np.uint32) | classes[starts] << 21).astype("<u4").tobytes()
-
-
-# ---- The vocabulary with its added tokens ----------------------------------------------------------------------------
-
-
-class Vocabulary:
-    """Ids, texts, and the added tokens with the ids that the package gives them."""
-
-    def __init__(self, vocabulary: dict[str, int], added: list[dict], size: int | None = None):
-        self.of_model = vocabulary
-        self.size = len(vocabulary) if size is None else size  # ids of the model, with those that nothing has
-        self.texts: dict[int, str] = {}
-        for text, id_ in vocabulary.items():
-            if not isinstance(id_, int) or not 0 <= id_ < MOST_PIECES:
-                raise TokenizerError(f"model.vocab: {text!r} has the id {id_!r}")
-            if id_ in self.texts:
-                raise TokenizerError(f"model.vocab: {text!r} and {self.texts[id_]!r} have the same id {id_}")
-            self.texts[id_] = text
-        self.added: list[dict] = []
-        self.ids: dict[str, int] = {}
-        self._add(added)
-
-    def _add(self, tokens: list[dict]) -> None:
-        known = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
-        for token in tokens:
-            _fields(token, "added_tokens", known)
-            content = token["content"]
-            if not content:
-                continue
-            if content in self.ids:
-                raise TokenizerError(f"added_tokens: {content!r} is there twice")
-            following = max([self.size - 1, *self.ids.values()]) + 1
-            id_ = self.of_model.get(content, following)
-            if id_ != token["id"]:
-                raise TokenizerError(f"added_tokens: {content!r} has the id {token['id']}, the package would give it {id_}")
-            self.ids[content] = id_
-            self.texts[id_] = content
-            self.added.append(token)
-        self.special = {token["content"] for token in self.added if token.get("special")}
-
-    def id(self, text: str | None) -> int | None:
-        return self.ids.get(text, self.of_model.get(text))
-
-    def count(self) -> int:
-        return max([self.size - 1, *self.texts]) + 1
-
-    def single_words(self) -> bool:
-        return any(token.get("single_word") for token in self.added)
-
-    def rows(self, normalize: Text) -> list[tuple[bytes, int, int]]:
-        """(text, id, flags) of the table of added tokens, in its order; of equal texts the package takes the first."""
-        rows: dict[tuple[bool, bytes], tuple[bytes, int, int]] = {}
-        for token in sorted(self.added, key=lambda token: not token.get("special")):
-            normalized = bool(token.get("normalized"))
-            content = (normalize(token["content"]) if normalized else token["content"]).encode()
-            if not content:
-                _refuse(f"the added token {token['content']!r}, of which the normaliser leaves nothing,")
-            flags = (SINGLE_WORD * bool(token.get("single_word")) | STRIP_LEFT * bool(token.get("lstrip"))
-                     | STRIP_RIGHT * bool(token.get("rstrip")) | NORMALIZED * normalized)
-            rows.setdefault((normalized, content), (content, self.ids[token["content"]], flags))
-        return [rows[key] for key in sorted(rows)]
-
-
-# ---- The section -----------------------------------------------------------------------------------------------------
-
-
-class Section:
-    """What the section says, filled in by the models; `bytes` lays it out."""
-
-    def __init__(self, model: int, vocabulary: Vocabulary):
-        self.model, self.vocabulary = model, vocabulary
-        self.flags = self.expansion = self.longest_rule = self.word_chars = self.merges = 0
-        self.rule = 1
-        self.unknown: int | None = None
-        self.trie = self.strings = self.runs = self.model_data = self.prefix = self.surface = b""
-        self.added: list[tuple[bytes, int, int]] = []
-
-    def pieces(self, text: Callable[[str], bytes], marks: Callable[[str], int]) -> list[tuple[bytes, int, int]]:
-        """(text, marks, type) by id; ids that nothing has get a text that nothing else has."""
-        rows = []
-        texts, special = self.vocabulary.texts, self.vocabulary.special
-        for id_ in range(self.vocabulary.count()):
-            if id_ not in texts:
-                rows.append((b"\0<no piece %d>" % id_, 0, UNUSED))
-                continue
-            piece = texts[id_]
-            of_model = self.vocabulary.of_model.get(piece) == id_
-            kind = (UNKNOWN if id_ == self.unknown else CONTROL if piece in special else NORMAL if of_model else USER_DEFINED)
-            rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
-        for id_, (piece, _, _) in enumerate(rows):
-            if not 0 < len(piece) <= pt.LONGEST_PIECE:
-                raise TokenizerError(f"piece {id_} is empty or longer than {pt.LONGEST_PIECE} bytes")
-        return rows
-
-    def bytes(self, pieces: list[tuple[bytes, int, int]]) -> bytes:
-        table, text = bytearray(), bytearray()
-        for piece, marks, kind in pieces:
-            table += struct.pack("<IIII", len(text), len(piece), marks, kind)
-            text += piece
-        surface_at = len(text)
-        text += self.surface + self.prefix
-        added = bytearray()
-        starts = np.zeros(16, dtype="<u4")
-        for content, id_, flags in self.added:
-            added += struct.pack("<IIII", len(text), len(content), id_, flags)
-            text += content
-            starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(1 << (content[0] & 31))
-        if len(text) >= 1 << 32:
-            raise TokenizerError("the pieces' text is larger than 4 GiB")
-        order = np.array(sorted(range(len(pieces)), key=lambda i: (pieces[i][0], i)), dtype="<u4").tobytes()
-
-        body, offsets = b"", []
-        for part in (bytes(table), order, bytes(text), self.trie, self.strings, self.runs, self.model_data,
-                     (starts.tobytes() + added) if added else b""):
-            offsets.append(pt.HEADER_BYTES + len(body) if part or len(offsets) < 3 else 0)
-            body += pt._pad(part)
-        header = struct.pack("<IIIIfIII QQQQ QQ IIII IIIIII 8x", self.model, self.flags, len(pieces),
-                             NO_ID if self.unknown is None else self.unknown, 0.0, max(len(piece) for piece, _, _ in pieces),
-                             len(self.trie), len(self.strings), *offsets[:3], len(text), *offsets[3:5], surface_at, len(self.surface),
-                             self.expansion, self.longest_rule, self.rule, len(self.runs) // 4, self.merges, len(self.added),
-                             self.word_chars, len(self.prefix))
-        assert len(header) == pt.HEADER_BYTES
-        return header + body
-
-
-def _bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
-    expansion, longest = pt._map_bounds(trie, strings, escape)
-    if expansion > 255:
-        raise TokenizerError("the normaliser's map: a rule expands too much")
-    return expansion, longest
-
-
-# ---- WordPiece -------------------------------------------------------------------------------------------------------
-
-
-class BertNormalizer:
-    """The package's BertNormalizer as one step a character: removed, replaced, padded with spaces."""
-
-    def __init__(self, options: dict | None):
-        names = ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")
-        options = {} if options is None else _fields(options, "normalizer", names)
-        self.clean, self.pad, strip, self.lower = (options.get(name, False) for name in names)
-        self.strip = self.lower if strip is None else strip
-        self.removed = self._set("removed") * self.clean | self._set("vanished") * self.strip
-        self.padded = self._set("padded") * self.pad
-        self.replaced = self._replaced()
-
-    @staticmethod
-    def _set(name: str) -> np.ndarray:
-        out = np.zeros(0x110000, dtype=bool)
-        for first, last in unicode.SETS[name]:
-            out[first : last + 1] = True
-        return out
-
-    def _replaced(self) -> dict[int, str]:
-        stripped = unicode.MAPS["stripped"] if self.strip else {}
-        lower = unicode.MAPS["lower"] if self.lower else {}
-        spaces = [c for first, last in unicode.SETS["space"] for c in range(first, last + 1)] if self.clean else []
-        out = {}
-        for c in sorted({*stripped, *lower, *spaces}):
-            text = " " if c in spaces else "".join(lower.get(ord(x), x) for x in stripped.get(c, chr(c)))
-            if not self.removed[c] and text != chr(c):
-                out[c] = text
-        return out
-
-    def char(self, c: str) -> str:
-        code = ord(c)
-        if self.removed[code]:
-            return ""
-        text = self.replaced.get(code, c)
-        if self.strip and 0xAC00 <= code <= 0xD7A3:
-            index = code - 0xAC00
-            parts = (0x1100 + index // 588, 0x1161 + index % 588 // 28, 0x11A7 + index % 28)
-            text = "".join(chr(part) for part in parts if part != 0x11A7)
-        return f" {text} " if self.padded[code] else text
-
-    def __call__(self, text: str) -> str:
-        return "".join(map(self.char, text))
-
-    def check_order(self, texts: Iterable[str]) -> None:
-        """Marks that stay may change places with each other; it does not matter as long as the pieces know one of them at most."""
-        marks = self._set("reordered")
-        if self.strip and len({c for text in texts for c in text if marks[ord(c)]}) > 1:
-            _refuse("a vocabulary with several combining characters that strip_accents reorders")
-
-
-def _clean_up(text: str) -> str:
-    """The clean-up of the package's WordPiece decoder, which sees one token at a time."""
-    for before, after in ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
-                          (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")):
-        text = text.replace(before, after)
-    return text
-
-
-def _wordpiece_marks(decoder: dict | None) -> Callable[[str], int]:
-    """Bits of a piece that say how it decodes: without a space before it, without its first bytes."""
-    if decoder is None:
-        return lambda piece: 0
-    if decoder.get("type") != "WordPiece":
-        _refuse(f"decoder {decoder.get('type')} with WordPiece")
-    _fields(decoder, "decoder", ("prefix", "cleanup"))
-    prefix, clean = decoder["prefix"], _clean_up if decoder["cleanup"] else str
-
-    def marks(piece: str) -> int:
-        joined = piece.startswith(prefix)
-        skip = len(prefix.encode()) if joined else 0
-        rest = piece[len(prefix) :] if joined else piece
-        text = clean(rest if joined else " " + piece)
-        if clean(piece) != piece or text not in (rest, " " + rest):
-            _refuse(f"decoder.cleanup of the token {piece!r}")
-        return (0 if text == " " + rest and not joined else JOINED) | skip << 8
-
-    return marks
-
-
-def _build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
-    model = _fields(spec["model"], "model", ("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"))
-    normalizers = _steps(spec.get("normalizer"), "normalizer", "normalizers")
-    for step in normalizers:
-        if step.get("type") != "BertNormalizer" or len(normalizers) > 1:
-            _refuse(f"normalizer {step.get('type')} with WordPiece")
-    pre_tokenizers = [step.get("type") for step in _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")]
-    if pre_tokenizers != ["BertPreTokenizer"]:
-        _refuse(f"pre_tokenizer {pre_tokenizers} with WordPiece")
-    normalizer = BertNormalizer(normalizers[0] if normalizers else None)
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
-    normalizer.check_order(vocabulary.texts.values())
-
-    section = Section(MODEL_WORDPIECE, vocabulary)
-    section.unknown = vocabulary.of_model.get(model["unk_token"])
-    if section.unknown is None:
-        raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
-    section.surface = b"" if model["unk_token"] in vocabulary.special else model["unk_token"].encode()
-    section.prefix = model["continuing_subword_prefix"].encode()
-    section.word_chars = model["max_input_chars_per_word"]
-    section.trie, section.strings = _build_map(normalizer.replaced)
-    section.expansion, section.longest_rule = _bounds(section.trie, section.strings, False)
-    bits = {"space": SPACE, "punctuation": PUNCTUATION}
-    bits.update({"removed": REMOVED} if normalizer.clean else {}, **({"vanished": REMOVED} if normalizer.strip else {}),
-                **({"padded": PADDED} if normalizer.pad else {}), **({"word": WORD} if vocabulary.single_words() else {}))
-    section.runs = _class_runs(bits, [(0xAC00, 0xD7A3, HANGUL)] if normalizer.strip else [])
-    section.added = vocabulary.rows(normalizer)
-    return section.bytes(section.pieces(str.encode, _wordpiece_marks(spec.get("decoder")))), vocabulary, section.unknown
-
-
-# ---- Byte-level BPE ---------------------------------------------------------------------------------------------------
-
-
-def _alphabet() -> dict[str, int]:
-    """GPT-2's letters for bytes: printable ones stand for themselves, the others for letters from U+0100 on."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {**{chr(byte): byte for byte in plain}, **{chr(0x100 + i): byte for i, byte in enumerate(others)}}
-
-
-ALPHABET = _alphabet()
-
-
-def _as_bytes(piece: str) -> bytes:
-    """What the package's decoder makes of a token: bytes where every letter is of the alphabet, else the text itself."""
-    try:
-        return bytes(ALPHABET[c] for c in piece)
-    except KeyError:
-        return piece.encode()
-
-
-def _byte_words(spec: dict) -> tuple[int, int]:
-    """(number of the rule, flags) of the pre-tokenizer."""
-    steps = _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
-    if [step.get("type") for step in steps] != ["ByteLevel"]:
-        _refuse(f"pre_tokenizer {[step.get('type') for step in steps]} with BPE")
-    step = _fields(steps[0], "pre_tokenizer", ("add_prefix_space", "trim_offsets", "use_regex"))
-    return (1 if step.get("use_regex", True) else 2), ADD_PREFIX * bool(step["add_prefix_space"])
-
-
-def _merge_pairs(merges: list) -> dict[tuple[str, str], int]:
-    """The rank of each merge; of one that is there twice the package takes the last."""
-    ranks = {}
-    for rank, merge in enumerate(merges):
-        pair = tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge)
-        if len(pair) != 2:
-            raise TokenizerError(f"model.merges: {merge!r} is not a pair")
-        ranks[pair] = rank
-    return ranks
-
-
-def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
-    """The id of each byte; one that the vocabulary lacks is unknown, or dropped where there is no unknown token."""
-    ids = {byte: vocabulary.of_model.get(letter) for letter, byte in ALPHABET.items()}
-    unknown = model.get("unk_token")
-    if None in ids.values() and unknown is not None:
-        if model.get("fuse_unk"):
-            _refuse("model.fuse_unk with bytes that the vocabulary lacks")
-        ids = {byte: vocabulary.of_model[unknown] if id_ is None else id_ for byte, id_ in ids.items()}
-    return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
-
-
-def _merge_table(model: dict, vocabulary: Vocabulary) -> tuple[bytes, int]:
-    """The merges by (left, right) with their ranks, then the results by rank; those that no text can reach left out."""
-    rows, results = [], []
-    for (left, right), _ in sorted(_merge_pairs(model["merges"]).items(), key=lambda item: item[1]):
-        for piece in (left, right, left + right):
-            if piece not in vocabulary.of_model:
-                raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
-        if all(c in ALPHABET for c in left + right):
-            rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
-            results.append(vocabulary.of_model[left + right])
-    return np.array(sorted(rows), dtype="<u4").tobytes() + np.array(results, dtype="<u4").tobytes(), len(rows)
-
-
-def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
-    model = _fields(spec["model"], "model", ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                                             "byte_fallback", "ignore_merges", "vocab", "merges"))
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"):
-        if model.get(name):
-            _refuse(f"model.{name} {model[name]!r}")
-    if spec.get("normalizer") is not None:
-        _refuse(f"normalizer {spec['normalizer'].get('type')} with byte-level BPE")
-    decoder = spec.get("decoder") or {}
-    if decoder.get("type") != "ByteLevel":
-        _refuse(f"decoder {decoder.get('type')} with byte-level BPE")
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
-
-    section = Section(MODEL_BYTE_BPE, vocabulary)
-    section.rule, section.flags = _byte_words(spec)
-    if model.get("unk_token") is not None:
-        section.unknown = vocabulary.of_model.get(model["unk_token"])
-        if section.unknown is None:
-            raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
-        section.surface = b"" if model["unk_token"] in vocabulary.special else _as_bytes(model["unk_token"])
-    merges, section.merges = _merge_table(model, vocabulary)
-    section.model_data = np.array(_byte_ids(model, vocabulary), dtype="<u4").tobytes() + merges
-    section.expansion = 1
-    section.runs = _class_runs({"space": SPACE, "letter": LETTER, "number": NUMBER, **({"word": WORD} if vocabulary.single_words() else {})})
-    section.added = vocabulary.rows(str)
-    return section.bytes(section.pieces(_as_bytes, lambda piece: 0)), vocabulary, section.unknown
-
-
-# ---- Unigram with Metaspace --------------------------------------------------------------------------------------------
-
-META = "\u2581"
-
-
-def _metaspace(step: dict, name: str) -> tuple[str, bool]:
-    """(prepend scheme, split) of a Metaspace, in the older spelling too."""
-    _fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
-    if step["replacement"] != META:
-        _refuse(f"{name}.replacement {step['replacement']!r}")
-    scheme = step.get("prepend_scheme", "always")
-    if not step.get("add_prefix_space", True):
-        if step.get("prepend_scheme", "never") != "never":
-            _refuse(f"{name}.add_prefix_space with prepend_scheme {scheme}")
-        scheme = "never"
-    if scheme not in ("always", "first", "never"):
-        _refuse(f"{name}.prepend_scheme {scheme}")
-    return scheme, step.get("split", True)
-
-
-def _unigram_words(spec: dict) -> int:
-    """The flags of the pre-tokenizer: Metaspace, or WhitespaceSplit and then Metaspace."""
-    steps = _steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
-    kinds = [step.get("type") for step in steps]
-    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
-        _refuse(f"pre_tokenizer {kinds} with Unigram")
-    scheme, split = _metaspace(steps[-1], "pre_tokenizer")
-    if not split:
-        _refuse("pre_tokenizer.split False with Unigram")
-    if scheme == "first" and len(steps) > 1:
-        _refuse("pre_tokenizer.prepend_scheme first behind WhitespaceSplit")
-    return SPLIT_AT_SPACE * (len(steps) > 1) | {"always": ADD_PREFIX, "first": ADD_PREFIX | PREFIX_FIRST, "never": 0}[scheme]
-
-
-def _unigram_decoder(spec: dict) -> int:
-    decoder = spec.get("decoder") or {}
-    if decoder.get("type") != "Metaspace":
-        _refuse(f"decoder {decoder.get('type')} with Unigram")
-    return 0 if _metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
-
-
-def _unigram_normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
-    """(trie, strings, flags) of Precompiled, a strip on the right, runs of spaces that become one ▁ or space: in this order."""
-    trie = strings = b""
-    flags, place = 0, 0
-    for step in _steps(spec.get("normalizer"), "normalizer", "normalizers"):
-        kind = step.get("type")
-        if kind == "Precompiled" and place < 1:
-            charsmap = _fields(step, "normalizer", ("precompiled_charsmap",))["precompiled_charsmap"]
-            trie, strings = pt._split_charsmap(base64.b64decode(charsmap))
-            place = 1
-        elif kind == "Strip" and place < 2:
-            if step["strip_left"] or not step["strip_right"]:
-                _refuse("normalizer Strip on the left")
-            flags |= STRIP_END
-            place = 2
-        elif kind == "Replace" and place < 3:
-            if _fields(step, "normalizer", ("pattern", "content"))["pattern"] != {"Regex": " {2,}"} or step["content"] not in (META, " "):
-                _refuse(f"normalizer Replace of {step['pattern']} by {step['content']!r}")
-            # A single space would end a word at WhitespaceSplit, as many do; else it begins one, as ▁ does.
-            if step["content"] == META:
-                flags |= MERGE_SPACES
-            elif not split_at_space:
-                flags |= MERGE_SPACES | MERGE_TO_SPACE
-            place = 3
-        else:
-            _refuse(f"normalizer {kind} with Unigram in this place")
-    return trie, strings, flags
-
-
-def _unigram_vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
-    """Ids by text (of pieces that are there twice the package takes the last), and the scores with the unknown's behind them."""
-    texts = [text for text, _ in model["vocab"]]
-    scores = np.array([score for _, score in model["vocab"]], dtype=np.float64)
-    if not np.all(np.abs(scores) < 1e100):
-        raise TokenizerError("model.vocab: a score is not finite, or very large")
-    return {text: id_ for id_, text in enumerate(texts)}, scores
-
-
-def _build_unigram(spec: dict) -> tuple[bytes, Vocabulary, int]:
-    model = _fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
-    if model.get("byte_fallback"):
-        _refuse("model.byte_fallback with Unigram")
-    if model.get("unk_id") is None:
-        _refuse("model.unk_id null")
-    ids, scores = _unigram_vocabulary(model)
-    vocabulary = Vocabulary(ids, spec["added_tokens"], len(scores))
-    unknown = model["vocab"][model["unk_id"]][0]
-
-    section = Section(MODEL_METASPACE, vocabulary)
-    section.unknown = model["unk_id"]
-    if ids[unknown] != section.unknown:
-        _refuse(f"model.unk_id of a piece {unknown!r} that is there twice")
-    section.surface = b"" if unknown in vocabulary.special else unknown.encode()
-    section.flags = _unigram_words(spec) | _unigram_decoder(spec)
-    section.trie, section.strings, more = _unigram_normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
-    section.flags |= more
-    section.expansion, section.longest_rule = _bounds(section.trie, section.strings, False)
-    rest = np.zeros(vocabulary.count() - len(scores))
-    section.model_data = np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
-    section.runs = _class_runs({"space": SPACE, **({"word": WORD} if vocabulary.single_words() else {}),
-                                **{name: number << BREAK_BIT for name, number in BREAKS.items() if section.trie}},
-                               [(first, last, number << BREAK_BIT) for first, last, number in OTHER_BREAKS if section.trie])
-    section.added = vocabulary.rows(_precompiled_of(section))
-    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
-
-
-def _precompiled_of(section: Section) -> Text:
-    """What the normaliser makes of an added token's text: only of plain ASCII, where each character is a cluster of its own."""
-    units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
-
-    def char(c: str) -> str:
-        unit = units[0] if units else 0
-        node = (unit >> 10) << ((unit & 0x200) >> 6) ^ ord(c)
-        if not units or units[node] & 0x800000FF != ord(c) or not units[node] & 0x100:
-            return c
-        at = units[node ^ (units[node] >> 10) << ((units[node] & 0x200) >> 6)] & 0x7FFFFFFF
-        return section.strings[at : section.strings.index(0, at)].decode()
-
-    def normalize(text: str) -> str:
-        changes = section.trie or section.flags & (STRIP_END | MERGE_SPACES)
-        if changes and not all("!" <= c <= "~" for c in text):
-            _refuse(f"the added token {text!r}, which is looked for in the normalised text, with such a normaliser,")
-        return "".join(map(char, text))
-
-    return normalize
+from phasor_tokenizer import TokenizerError
+from phasor_tokenizer_models import BUILDERS, META, Vocabulary, fields, refuse, steps
 
 
 # ---- What the template says ------------------------------------------------------------------------------------------
@@ -616,19 +23,19 @@ def _precompiled_of(section: Section) -> Text:
 def _template(spec: dict, vocabulary: Vocabulary) -> dict:
     """The ids around a text and between two: prefix, suffix, pair, and the segment of the second text."""
     found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 0}
-    for step in _steps(spec.get("post_processor"), "post_processor", "processors"):
+    for step in steps(spec.get("post_processor"), "post_processor", "processors"):
         kind = step.get("type")
         if kind == "ByteLevel":  # offsets only
             continue
         if kind == "TemplateProcessing":
-            found = _read_template(_fields(step, "post_processor", ("single", "pair", "special_tokens")))
+            found = _read_template(fields(step, "post_processor", ("single", "pair", "special_tokens")))
         elif kind in ("BertProcessing", "RobertaProcessing"):
-            _fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
+            fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
             (_, sep), (_, cls) = step["sep"], step["cls"]
             bert = kind == "BertProcessing"
             found = {"prefix": [cls], "suffix": [sep], "pair": [sep] if bert else [sep, sep], "pair_segment": int(bert)}
         else:
-            _refuse(f"post_processor {kind}")
+            refuse(f"post_processor {kind}")
     for id_ in [*found["prefix"], *found["suffix"], *found["pair"]]:
         if id_ not in vocabulary.texts:
             raise TokenizerError(f"post_processor: the id {id_} is not in the vocabulary")
@@ -656,15 +63,15 @@ def _read_template(step: dict) -> dict:
                 out[-1][0].extend(ids)
                 out[-1][1].add(segment)
         if met != sequences:
-            _refuse(f"post_processor.{name} with the texts {met or 'none'}")
+            refuse(f"post_processor.{name} with the texts {met or 'none'}")
         return out
 
     (prefix, _), (suffix, _) = single = parts("single", "A")
     (before, first), (between, middle), (behind, second) = parts("pair", "AB")
     if any(segments - {0} for _, segments in single) or first - {0} or middle - {0} or len(second) != 1:
-        _refuse("post_processor with such type ids")
+        refuse("post_processor with such type ids")
     if before != prefix or behind != suffix:
-        _refuse("post_processor with other ids around a pair than around a text")
+        refuse("post_processor with other ids around a pair than around a text")
     return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": second.pop()}
 
 
@@ -742,13 +149,12 @@ def _from_merges(folder: Path, config: dict) -> dict:
     mask = names.get("mask")
     added = [_special_token(text, vocabulary[text], lstrip=text == mask) for text in dict.fromkeys(names.values())]
     if config.get("add_bos_token"):
-        _refuse("tokenizer_config.json's add_bos_token without tokenizer.json")
-    template = {"type": "RobertaProcessing", "sep": [names["sep"], vocabulary[names["sep"]]], "cls": [names["cls"], vocabulary[names["cls"]]]} \
-        if roberta else None
+        refuse("tokenizer_config.json's add_bos_token without tokenizer.json")
+    around = {name: [names[name], vocabulary[names[name]]] for name in ("sep", "cls") if roberta}
     return {
         "added_tokens": added,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": config.get("add_prefix_space", False)},
-        "post_processor": template,
+        "post_processor": {"type": "RobertaProcessing", **around} if roberta else None,
         "decoder": {"type": "ByteLevel"},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
     }
@@ -758,32 +164,33 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     """What transformers' conversion of XLM-RoBERTa's SentencePiece model gives: ids in fairseq's order, <mask> behind them."""
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
     if not kind.lower().replace("-", "").startswith("xlmroberta"):
-        _refuse(f"{path.name} of {kind} without tokenizer.json")
+        refuse(f"{path.name} of {kind} without tokenizer.json")
     proto = pt._read_model_proto(path.read_bytes())
     if proto["model_type"] != 1:
-        _refuse(f"{path.name} with a model that is not unigram")
+        refuse(f"{path.name} with a model that is not unigram")
     pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
-    vocab = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")] + [(text, score) for text, score, _ in pieces[3:]] + [("<mask>", 0.0)]
+    first = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")]
+    vocab = [*first, *((text, score) for text, score, _ in pieces[3:]), ("<mask>", 0.0)]
     ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
-    added = {text: _special_token(text, ids[text], special=kind == pt.CONTROL) for text, _, kind in pieces if kind in (pt.CONTROL, pt.USER_DEFINED)}
+    added = {text: _special_token(text, ids[text], special=kind == pt.CONTROL)
+             for text, _, kind in pieces if kind in (pt.CONTROL, pt.USER_DEFINED)}
     for text in ("<s>", "</s>", "<unk>", "<pad>"):
         added[text] = _special_token(text, ids[text])
     added["<mask>"] = _special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
-    steps = [{"type": "Strip", "strip_left": False, "strip_right": True}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META}]
+    normalizers = [{"type": "Strip", "strip_left": False, "strip_right": True},
+                   {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META}]
     if proto["charsmap"]:
-        steps.insert(0, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(proto["charsmap"]).decode()})
+        normalizers.insert(0, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(proto["charsmap"]).decode()})
     words = {"type": "Metaspace", "replacement": META, "prepend_scheme": "always", "split": True}
     return {
         "added_tokens": list(added.values()),
-        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": words,
         "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
         "decoder": words,
         "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab},
     }
 
-
-_BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece), "BPE": ("byte-level bpe", _build_byte_bpe), "Unigram": ("unigram", _build_unigram)}
 
 
 def _read_spec(path: Path, config: dict) -> dict:
@@ -821,12 +228,12 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     config = {"model_type": _json(folder / "config.json").get("model_type"), **_json(folder / "special_tokens_map.json"), **_json(folder / "tokenizer_config.json"), **(options or {})}
     spec = _read_spec(path, config)
     try:
-        _fields(spec, "tokenizer.json", ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+        fields(spec, "tokenizer.json", ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                                          "post_processor", "decoder", "model"))
         kind = spec["model"].get("type")
-        if kind not in _BUILDERS:
-            _refuse(f"model {kind}")
-        name, build = _BUILDERS[kind]
+        if kind not in BUILDERS:
+            refuse(f"model {kind}")
+        name, build = BUILDERS[kind]
         section, vocabulary, unknown = build({"added_tokens": [], **spec})
         template = _template(spec, vocabulary)
     except (KeyError, TypeError, AttributeError) as error:

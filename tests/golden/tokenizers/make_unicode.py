@@ -152,7 +152,7 @@ def clusters() -> dict[str, set[int]]:
     It replaces a whole cluster of less than 6 bytes by what its first characters become, and goes by characters in a longer one. Here all
     characters of up to 3 bytes become "<", and U+0301 becomes nothing else: so it is gone where it ends a short cluster.
     """
-    from phasor_tokenizer_hf import build_trie
+    from phasor_tokenizer_models import build_trie
     from tokenizers import normalizers
 
     acute, heart, joiner, ka, virama = "\u0301", "\u2764", "\u200D", "\u0915", "\u094D"
