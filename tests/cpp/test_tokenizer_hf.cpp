@@ -125,7 +125,7 @@ Parts small_byte_bpe() {
   const std::uint32_t rows[][3] = {{0, 0, 3}, {0, 1, 1}, {0, 7, 2}, {1, 2, 0}, {5, 0, 4}, {6, 2, 5}};  // left, right, rank
   for (const auto& row : rows)
     for (const std::uint32_t value : row) append_u32(&data, value);
-  for (const std::uint32_t result : {7, 6, 8, 9, 10, 8}) append_u32(&data, result);
+  for (const std::uint32_t result : {7u, 6u, 8u, 9u, 10u, 8u}) append_u32(&data, result);
   return {TokenizerModel::byte_bpe, 0,
           {{"a", PieceType::normal, 1}, {"b", PieceType::normal, 1}, {"c", PieceType::normal, 1}, {"d", PieceType::normal, 1}, {"e", PieceType::normal, 1},
            {" ", PieceType::normal, 1}, {"ab", PieceType::normal, 1}, {"bc", PieceType::normal, 1}, {"abc", PieceType::normal, 1}, {"aa", PieceType::normal, 1},
