@@ -19,12 +19,11 @@ import dataclasses
 import io
 import json
 import math
-import os
 import pickle
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ import torch_positions as P
 from phasor_file import PhasorFile
 from phasor_layout import PhasorError
 from reference import Reference
+from training import write_atomically
 
 UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
@@ -228,17 +228,6 @@ def count_parameters(model: nn.Module) -> int:
 
 
 # --------------------------------------------------------------------------------- training
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a neighbour of `path`, then move it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(scratch)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def rate(recipe: Recipe, step: int) -> float:

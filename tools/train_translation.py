@@ -26,13 +26,12 @@ import ctypes
 import dataclasses
 import json
 import math
-import os
 import platform
 import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,7 @@ from torch.nn import functional as F
 from sacrebleu.metrics import BLEU, CHRF
 from tqdm import tqdm
 
+from training import write_atomically
 from translation_data import (  # the tests and other tools find them here
     BOS, Batch, DEFAULT_DATA, EOS, PAD, Pair, REPO, Recipe, SHOWCASE, Segmenters, Split, UNK, UserError,
     check_split, components, epoch_batches, load_segmenter, make_batch, normalise, pad, plan_batches, read_pairs,
@@ -205,17 +205,6 @@ def learning_rate(recipe: Recipe, step: int, progress: float) -> float:
     """Linear warm-up over `warmup_steps`, then a cosine down to zero at the end (progress 1)."""
     warm = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
     return recipe.peak_lr * warm * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a neighbour of `path`, then move it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(scratch)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

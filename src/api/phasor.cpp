@@ -289,8 +289,10 @@ phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint
   limits->struct_size = size;
   const uint32_t wanted[2] = {source, target};
   uint32_t lengths[2] = {0, 0};
-  for (uint32_t i = 0; i < 2; ++i)
-    if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : longest_sequence(*model, i) != 0 ? longest_sequence(*model, i) : 256;
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint32_t most = longest_sequence(*model, i);
+    if (d.stacks[i].present != 0) lengths[i] = wanted[i] != 0 ? wanted[i] : most != 0 ? most : 256;
+  }
   limits->source = lengths[0];
   limits->target = lengths[1];
   limits->sequences = 1;

@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "commands.h"
 #include "engine.h"
@@ -18,8 +17,6 @@ struct Times {
   double encode = 0, prefill = 0, decode = 0;  // seconds, median
   uint32_t source = 0, prompt = 0, tokens = 0;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "capture.h"
 #include "commands.h"
@@ -17,8 +16,6 @@ namespace cli {
 namespace {
 
 constexpr uint32_t kBatch = 32, kBatchTokens = 256;  // texts that are encoded in one call, tokens that share a product
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // One text of a batch.
 struct Text {
@@ -100,8 +97,7 @@ bool Encoder::start() {
   const uint64_t all = uint64_t(limits.sequences) * limits.source;
   limits.chunk = static_cast<uint32_t>(all < kBatchTokens ? all : kBatchTokens);
   limits.logit_rows = logit_rows();
-  const size_t most = longest_argument(o_) + prompt_.size();
-  if (limits.text_bytes != 0 && most > limits.text_bytes && most <= LineReader::kLongest) limits.text_bytes = static_cast<uint32_t>(most);
+  make_text_room(&limits, longest_argument(o_) + prompt_.size());
   if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
   return e_.start(limits);
 }
@@ -124,10 +120,7 @@ int Encoder::run() {
   }
   encode();
   if (inputs.failed() || output_failed() || !finish()) return 1;
-  if (status_ == 0 && !o_.quiet)
-    fprintf(stderr, "phasor: %s text%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(number_).c_str(), number_ == 1 ? "" : "s",
-            grouped(tokens_).c_str(), seconds_, seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0, grouped(e_.arena_bytes).c_str(),
-            phasor_model_isa(e_.model), e_.limits.threads, e_.limits.threads == 1 ? "" : "s");
+  if (status_ == 0 && !o_.quiet) print_figures(e_, "text", number_, tokens_, seconds_);
   return status_;
 }
 
@@ -233,11 +226,7 @@ bool Encoder::capture(const Text& t) {
   return capture_.replay_encoder(e_, t.ids, t.segments, output_.output == PHASOR_OUTPUT_LOGITS || output_.output == PHASOR_OUTPUT_CLASSES ? output_ : phasor_output{});
 }
 
-std::string Encoder::piece(uint32_t id) const {
-  size_t bytes = 0;
-  const char* text = phasor_piece(e_.model, PHASOR_SOURCE, id, &bytes);
-  return text != nullptr ? std::string(text, bytes) : std::string();
-}
+std::string Encoder::piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
 
 void Encoder::piece(Json* json, uint32_t id) const {
   const std::string text = piece(id);
@@ -365,7 +354,6 @@ class Fill final : public Encoder {
     if (masks == 0) return *why = "no mask token (" + piece(e_.source.mask) + ") in the text", false;
     return output(o_.json ? json.close(']').close('}').str() + "\n" : lines + "\n");
   }
-  using Encoder::piece;
 };
 
 // ---- classify
@@ -428,7 +416,6 @@ class Classify final : public Encoder {
     }
     return output(o_.json ? json.close(']').close('}').str() + "\n" : lines + "\n");
   }
-  using Encoder::piece;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <chrono>
+
 #include "text.h"
 
 namespace cli {
@@ -87,6 +89,24 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
   if (count <= limit || count > UINT32_MAX) return limit;
   const uint32_t wanted = static_cast<uint32_t>(count);
   return side.max_positions == 0 || wanted <= side.max_positions ? wanted : limit;
+}
+
+void make_text_room(phasor_limits* limits, size_t bytes) {
+  if (limits->text_bytes != 0 && bytes > limits->text_bytes && bytes <= LineReader::kLongest) limits->text_bytes = static_cast<uint32_t>(bytes);
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens, double seconds) {
+  fprintf(stderr, "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(count).c_str(), what, count == 1 ? "" : "s",
+          grouped(tokens).c_str(), seconds, seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(), phasor_model_isa(e.model),
+          e.limits.threads, e.limits.threads == 1 ? "" : "s");
+}
+
+std::string piece_text(const Engine& e, uint32_t side, uint32_t id) {
+  size_t bytes = 0;
+  const char* text = phasor_piece(e.model, side, id, &bytes);
+  return text != nullptr ? std::string(text, bytes) : std::string();
 }
 
 bool pair_ids(const Engine& e, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,

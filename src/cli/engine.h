@@ -50,6 +50,18 @@ phasor_limits default_limits(const Engine& engine, const Options& options);
 // The default with more room, as far as the model goes, for a list of ids that is already known.
 uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
 
+// Room for texts of `bytes`, where the model takes texts at all.
+void make_text_room(phasor_limits* limits, size_t bytes);
+
+// Seconds of a clock that only goes on.
+double now();
+
+// The line of figures on standard error: `count` lines or texts, their tokens, the seconds they took.
+void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens, double seconds);
+
+// The piece behind an id, or nothing.
+std::string piece_text(const Engine& engine, uint32_t side, uint32_t id);
+
 // Adds ids of a text. `where` stands before an error: "line 3".
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* error);
 

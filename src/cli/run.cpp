@@ -1,5 +1,4 @@
 // cli: `phasor run`. Greedy generation for each input, text streamed as it is decoded.
-#include <chrono>
 #include <string.h>
 
 #include "capture.h"
@@ -11,8 +10,6 @@
 
 namespace cli {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 const char* finish_name(uint32_t finish) { return finish == PHASOR_FINISH_END ? "end" : finish == PHASOR_FINISH_LENGTH ? "length" : "stopped"; }
 
@@ -35,7 +32,6 @@ class Runner {
   void bad_line(const Input& input, const std::string& error);
   void json_line(const Input& input, size_t source_tokens);
   bool replay(const std::vector<uint32_t>& ids);
-  void figures() const;
 
   const Options& o_;
   Engine e_;
@@ -62,11 +58,8 @@ bool Runner::start() {
   phasor_limits limits = default_limits(e_, o_);
   if (o_.ids.given && e_.has_source() && o_.source == 0) limits.source = room_for(limits.source, o_.ids.values.size(), e_.source);
   if (o_.ids.given && !e_.has_source() && o_.context == 0) limits.target = room_for(limits.target, o_.ids.values.size() + 1, e_.target);
-  if (limits.text_bytes != 0) {
-    const size_t longest = longest_argument(o_), prefix = o_.prefix != nullptr ? strlen(o_.prefix) : 0;
-    const size_t most = longest > prefix ? longest : prefix;
-    if (most > limits.text_bytes && most <= LineReader::kLongest) limits.text_bytes = static_cast<uint32_t>(most);
-  }
+  make_text_room(&limits, longest_argument(o_));
+  make_text_room(&limits, o_.prefix != nullptr ? strlen(o_.prefix) : 0);
   if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
   return e_.start(limits);
 }
@@ -96,7 +89,7 @@ int Runner::run() {
     one(input);
   }
   if (inputs.failed() || output_failed()) return 1;
-  if (status_ == 0 && !o_.quiet) figures();
+  if (status_ == 0 && !o_.quiet) print_figures(e_, "line", number_, tokens_, total_seconds_);
   return status_;
 }
 
@@ -221,12 +214,6 @@ bool Runner::replay(const std::vector<uint32_t>& ids) {
   if (target.empty()) target.push_back(e_.start_id());
   for (uint32_t i = 0; i + 1 < result_.count; ++i) target.push_back(out_[i]);
   return capture_.replay(e_, e_.has_source() ? ids : std::vector<uint32_t>(), target);
-}
-
-void Runner::figures() const {
-  fprintf(stderr, "phasor: %s line%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(number_).c_str(),
-          number_ == 1 ? "" : "s", grouped(tokens_).c_str(), total_seconds_, total_seconds_ > 0 ? static_cast<double>(tokens_) / total_seconds_ : 0.0,
-          grouped(e_.arena_bytes).c_str(), phasor_model_isa(e_.model), e_.limits.threads, e_.limits.threads == 1 ? "" : "s");
 }
 
 }  // namespace

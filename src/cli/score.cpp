@@ -105,8 +105,8 @@ int score(const Options& o) {
     return usage_error(e.has_source() ? "score: expected one of --target and --target-ids, the model is an encoder-decoder" : "--target: for an encoder-decoder; this model is a decoder");
   phasor_limits limits = default_limits(e, o);
   limits.logit_rows = limits.chunk < 16 ? limits.chunk : 16;
-  const size_t longest = longest_argument(o), target = o.target != nullptr ? strlen(o.target) : 0, most = longest > target ? longest : target;
-  if (limits.text_bytes != 0 && most > limits.text_bytes && most <= LineReader::kLongest) limits.text_bytes = static_cast<uint32_t>(most);
+  make_text_room(&limits, longest_argument(o));
+  make_text_room(&limits, o.target != nullptr ? strlen(o.target) : 0);
   if (!e.start(limits)) return 1;
   Inputs inputs(o, e.stack == PHASOR_DECODER, e.limits.text_bytes);
   int status = 0;

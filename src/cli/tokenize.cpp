@@ -26,10 +26,7 @@ void print(const Engine& e, const Options& o, uint32_t side, const std::vector<u
     return;
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    size_t bytes = 0;
-    const char* piece = phasor_piece(e.model, side, ids[i], &bytes);
-    output(std::to_string(ids[i]) + "\t" + (piece != nullptr ? std::string(piece, bytes) : std::string()) +
-           (i < segments.size() ? "\t" + std::to_string(segments[i]) : "") + "\n");
+    output(std::to_string(ids[i]) + "\t" + piece_text(e, side, ids[i]) + (i < segments.size() ? "\t" + std::to_string(segments[i]) : "") + "\n");
   }
   output("\n", 1);
 }

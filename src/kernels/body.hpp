@@ -456,24 +456,23 @@ struct Body {
     normed(y, x, g, b, n, V::set(mean), V::set(1.0f / sqrt1(square + eps)), true);
     return square;
   }
-  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  // Σx² by lanes and the fixed tree.
+  static PHASOR_INLINE float sum_of_squares(const float* x, size_t n) {
     V squares = V::set(0.0f);
     for (size_t i = 0; i < n; i += kLanes) {
       const V xi = load(x + i, n - i < kLanes ? n - i : kLanes);
       squares = fma(xi, xi, squares);
     }
-    const float square = tree<A>(squares) / float_of_size(n);
+    return tree<A>(squares);
+  }
+  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+    const float square = sum_of_squares(x, n) / float_of_size(n);
     normed(y, x, g, b, n, V::set(0.0f), V::set(1.0f / sqrt1(square + eps)), false);
     return square;
   }
 
   static float unit(float* y, const float* x, size_t n) {
-    V squares = V::set(0.0f);
-    for (size_t i = 0; i < n; i += kLanes) {
-      const V xi = load(x + i, n - i < kLanes ? n - i : kLanes);
-      squares = fma(xi, xi, squares);
-    }
-    const float square = tree<A>(squares), length = sqrt1(square);
+    const float square = sum_of_squares(x, n), length = sqrt1(square);
     const V divisor = V::set(length > 1e-12f ? length : 1e-12f);
     for (size_t i = 0; i < n; i += kLanes) {
       const size_t m = n - i < kLanes ? n - i : kLanes;

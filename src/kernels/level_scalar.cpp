@@ -168,10 +168,15 @@ float layer_norm(float* y, const float* x, const float* g, const float* b, size_
   return square;
 }
 
-float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+// Σx² by lanes and the fixed tree.
+float sum_of_squares(const float* x, size_t n) {
   float lanes[kLanes] = {};
   for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
-  const float square = tree(lanes) / float_of_size(n);
+  return tree(lanes);
+}
+
+float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  const float square = sum_of_squares(x, n) / float_of_size(n);
   const float r = 1.0f / sqrt1(square + eps);
   for (size_t i = 0; i < n; ++i) {
     const float z = x[i] * r;
@@ -181,9 +186,7 @@ float rms_norm(float* y, const float* x, const float* g, const float* b, size_t 
 }
 
 float unit(float* y, const float* x, size_t n) {
-  float lanes[kLanes] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
-  const float square = tree(lanes), length = sqrt1(square);
+  const float square = sum_of_squares(x, n), length = sqrt1(square);
   const float divisor = length > 1e-12f ? length : 1e-12f;
   for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
   return square;

@@ -123,14 +123,7 @@ struct Words {
       slot += one;
       if (slot >= slots) slot -= slots;
     }
-    std::uint32_t carry = 0;
-    for (std::uint32_t at = n;;) {
-      const std::uint16_t back = length[at];
-      length[at] = static_cast<std::uint16_t>(carry);
-      if (at == 0) break;
-      carry = back;
-      at -= back;
-    }
+    lengths_by_beginning(length, n);
   }
 
   std::uint32_t piece(const unsigned char* text, std::size_t bytes) const noexcept {

@@ -109,6 +109,18 @@ struct IdSink {
   void unknown(const unsigned char* text, std::size_t bytes) noexcept;
 };
 
+// Turns "length of the piece that ends here" (0 … n) into "length of the piece that begins here", along the best segmentation.
+inline void lengths_by_beginning(std::uint16_t* length, std::uint32_t n) noexcept {
+  std::uint32_t carry = 0;
+  for (std::uint32_t at = n;;) {
+    const std::uint16_t back = length[at];
+    length[at] = static_cast<std::uint16_t>(carry);
+    if (at == 0) return;
+    carry = back;
+    at -= back;
+  }
+}
+
 // SentencePiece's two encoders; `text` is normalised (n bytes) and lies in the caller's scratch.
 void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
                     std::uint64_t limit) noexcept;

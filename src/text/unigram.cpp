@@ -58,15 +58,7 @@ void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, 
     if (slot >= slots) slot -= slots;
   }
 
-  // Turn "length of the piece that ends here" into "length of the piece that starts here", then read forward.
-  std::uint32_t carry = 0;
-  for (std::uint32_t at = n;;) {
-    const std::uint16_t back = length[at];
-    length[at] = static_cast<std::uint16_t>(carry);
-    if (at == 0) break;
-    carry = back;
-    at -= back;
-  }
+  lengths_by_beginning(length, n);
   for (std::uint32_t at = 0; at < n; at += length[at]) {
     const std::uint32_t id = find(t, text + at, length[at], false);
     if (id == kNoToken || row(t, id).type() == PieceType::unused)

@@ -164,6 +164,20 @@ inline void refuses(Bytes section, std::size_t at, std::uint32_t value, const ch
   CHECK(std::string(why) == expected);
 }
 
+// The ids and the text of every line of a golden tokenizer: NAME.bin, NAME.ids.txt.
+inline void check_golden_lines(const char* name) {
+  const Bytes section = golden((std::string(name) + ".bin").c_str());
+  const Tokenizer t = open(section);
+  const std::vector<Case> cases = golden_cases((std::string(name) + ".ids.txt").c_str());
+  REQUIRE(cases.size() > 300);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CAPTURE(name);
+    CAPTURE(i + 1);
+    CHECK(encode(t, cases[i].text) == cases[i].ids);
+    CHECK(decode(t, cases[i].ids) == cases[i].decoded);
+  }
+}
+
 }  // namespace tokenizer_tests
 
 #endif  // PHASOR_TESTS_TEST_TOKENIZER_H_

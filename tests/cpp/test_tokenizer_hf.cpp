@@ -156,18 +156,7 @@ std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(sm
 }  // namespace
 
 TEST_CASE("tokenizer: the tokenizers package's ids and text on every golden line") {
-  for (const char* name : kGoldens) {
-    const Bytes section = golden((std::string(name) + ".bin").c_str());
-    const Tokenizer t = open(section);
-    const std::vector<Case> cases = golden_cases((std::string(name) + ".ids.txt").c_str());
-    REQUIRE(cases.size() > 300);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      CAPTURE(name);
-      CAPTURE(i + 1);
-      CHECK(encode(t, cases[i].text) == cases[i].ids);
-      CHECK(decode(t, cases[i].ids) == cases[i].decoded);
-    }
-  }
+  for (const char* name : kGoldens) check_golden_lines(name);
 }
 
 TEST_CASE("tokenizer: WordPiece takes the longest piece, whole words or none of them, and no more characters than it may") {
