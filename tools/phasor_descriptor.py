@@ -21,7 +21,9 @@ MAX_VOCABULARY, MAX_WIDTH, MAX_LAYERS, MAX_KINDS, MAX_IDS = 1 << 24, 65536, 1024
 
 ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
 LAYER_NORM, RMS_NORM = 1, 2
-BEFORE, AFTER, BOTH = 1, 2, 3
+BEFORE, AFTER, BOTH, SUBLAYER = 1, 2, 3, 4  # where norms stand; SUBLAYER: x + norm(f(x))
+SERIAL, SHARED_INPUT, TWO_NORMS = 0, 1, 2   # parallel blocks: one norm for both sub-layers, or one each
+HEAD, OWN_HEAD, ALL_HEADS = 0, 1, 2         # what a norm of q and k goes over: a head, with weights of its own or not, or all heads at once
 LEARNED, INTERLEAVED, HALVES = 1, 2, 3
 RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES, T5_BIAS, ALIBI, THREE_WAY = 1, 2, 3, 4, 5, 6, 7, 8
 DOT, ADDITIVE = 0, 1
@@ -64,7 +66,7 @@ _STACK = _numbers(
     (4, U32, "max_positions", 0, 0, 1 << 24), (5, FLOAT, "embedding_scale", 1.0), (6, U32, "embedding_width", DERIVED, 1, MAX_WIDTH),
     (7, U32, "embedding_norm", 0, 0, 2), (8, FLOAT, "embedding_norm_eps", 0.0), (9, U32, "segments", 0, 0, 65536),
     (10, U32, "final_norm", 0, 0, 2), (11, FLOAT, "final_norm_eps", 0.0), (12, U32, "cross_width", DERIVED, 1, MAX_WIDTH),
-    (13, U32, "projection_bias", 0, 0, 1))
+    (13, U32, "projection_bias", 0, 0, 1), (14, U32, "projection_place", 0, 0, 1))
 SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
     "model": (0, _numbers((1, U32, "stack", NEEDED, 1, 3),
                           *((16 + i, STRING, name, "") for i, name in
@@ -74,8 +76,8 @@ SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
     "encoder": (3, _STACK),
     "decoder": (4, _STACK),
     "kinds": (5, _numbers(
-        (1, U32, "norm", NEEDED, 1, 2), (2, U32, "norm_place", NEEDED, 1, 3), (3, FLOAT, "norm_eps", NEEDED),
-        (4, U32, "parallel", 0, 0, 1), (5, U32, "heads", NEEDED, 1, 4096), (6, U32, "kv_heads", DERIVED, 1, 4096),
+        (1, U32, "norm", NEEDED, 1, 2), (2, U32, "norm_place", NEEDED, 1, 4), (3, FLOAT, "norm_eps", NEEDED),
+        (4, U32, "parallel", 0, 0, 2), (5, U32, "heads", NEEDED, 1, 4096), (6, U32, "kv_heads", DERIVED, 1, 4096),
         (7, U32, "head_width", NEEDED, 1, 4096), (8, FLOAT, "scale", NEEDED), (9, U32, "score", 0, 0, 1),
         (10, U32, "attention_biases", 0, 0, 15), (11, U32, "qk_norm", 0, 0, 2), (12, U32, "window", 0, 0, 1 << 24),
         (13, FLOAT, "cap", 0.0), (14, U32, "position", 0, 0, 8), (15, U32, "rotary_width", 0, 0, 4096),
@@ -85,7 +87,7 @@ SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
         (24, U32, "cross_head_width", DERIVED, 1, 4096), (25, FLOAT, "cross_scale", DERIVED), (26, U32, "cross_biases", 0, 0, 15),
         (27, FLOAT, "residual_scale", 1.0), (28, U32, "norm_biases", DERIVED, 0, 1), (29, U32, "score_order", 0, 0, 0xFFFFFFFE),
         (30, U32, "cross_score", 0, 0, 1), (31, U32, "attention_norm", 1, 0, 1), (32, FLOAT, "rotary_factor", 1.0),
-        (33, U32, "input_scales", 0, 0, 3))),
+        (33, U32, "input_scales", 0, 0, 3), (34, U32, "qk_norm_over", 0, 0, 2), (35, FLOAT, "qkv_clip", 0.0))),
     "output": (6, _numbers(
         (1, U32, "output", NEEDED, 1, 4), (2, U32, "tied", 0, 0, 2), (3, FLOAT, "scale", 1.0), (4, FLOAT, "cap", 0.0),
         (5, U32, "bias", 0, 0, 1), (6, U32, "pooling", 0, 0, 3), (7, U32, "normalise", 0, 0, 1), (8, U32, "classes", 0, 0, 1 << 24),
@@ -305,11 +307,12 @@ def _check_stack(name: str, descriptor: dict) -> None:
             raise PhasorError(f"{name}.layers: layer {i} " + ("has no cross-attention" if wanted else "has a cross-attention without an encoder"))
     if stack["position"] == LEARNED and stack["max_positions"] == 0:
         raise PhasorError(f"{name}.max_positions: learned positions need the number of rows")
-    if stack["position"] in (INTERLEAVED, HALVES) and stack["embedding_width"] % 2:
-        field = "width" if stack["embedding_width"] == stack["width"] else "embedding_width"
-        raise PhasorError(f"{name}.{field}: {stack['embedding_width']} is odd, sine and cosine need an even width")
-    if stack["projection_bias"] and stack["embedding_width"] == stack["width"]:
-        raise PhasorError(f"{name}.projection_bias: the embedding is not projected")
+    if stack["position"] in (INTERLEAVED, HALVES) and input_width(stack) % 2:
+        field = "width" if input_width(stack) == stack["width"] else "embedding_width"
+        raise PhasorError(f"{name}.{field}: {stack[field]} is odd, sine and cosine need an even width")
+    for field in ("projection_bias", "projection_place"):
+        if stack[field] and stack["embedding_width"] == stack["width"]:
+            raise PhasorError(f"{name}.{field}: the embedding is not projected")
     side = "source" if name == "encoder" else "target"
     if descriptor[side]["pair_segment"] and descriptor[side]["pair_segment"] >= stack["segments"]:
         raise PhasorError(f"{side}.pair_segment: {descriptor[side]['pair_segment']}, there are {stack['segments']} segments")
@@ -333,6 +336,14 @@ def _check_kind(i: int, kind: dict) -> None:
         raise PhasorError(f"kind{i}.score: an additive score has no relative keys")
     if kind["cap"] < 0:
         raise PhasorError(f"kind{i}.cap: is negative")
+    if kind["qkv_clip"] < 0:
+        raise PhasorError(f"kind{i}.qkv_clip: is negative")
+    if kind["qk_norm_over"] and not kind["qk_norm"]:
+        raise PhasorError(f"kind{i}.qk_norm_over: there is no norm of q and k")
+    if kind["parallel"] and (kind["norm_place"] != BEFORE or kind["cross"] or not kind["attention_norm"]):
+        raise PhasorError(f"kind{i}.parallel: goes with norm_place before, without cross-attention")
+    if kind["parallel"] == SHARED_INPUT and kind["input_scales"]:
+        raise PhasorError(f"kind{i}.input_scales: the sub-layers of this parallel block read one input")
     if not kind["attention_norm"] and kind["norm_place"] != BEFORE:
         raise PhasorError(f"kind{i}.attention_norm: 0, which goes with norm_place before only")
 
@@ -340,9 +351,9 @@ def _check_kind(i: int, kind: dict) -> None:
 def _check_output(descriptor: dict) -> None:
     o, what, encoder = descriptor["output"], descriptor["output"]["output"], descriptor["model"]["stack"] == ENCODER
     head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
-    alone = [name for name in ("pooling", "normalise", "classes", *head, "scores") if o[name]]
+    alone = [name for name in ("pooling", "normalise", "classes", "scores") if o[name]]
     if not encoder and (what != LOGITS or alone):
-        raise PhasorError(f"output.{alone[0] if alone else 'output'}: a decoder gives logits, without pooling, classes or a head")
+        raise PhasorError(f"output.{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or classes")
     if what == POOLED and not o["pooling"]:
         raise PhasorError("output.pooling: missing, a pooled vector needs one")
     if what == CLASSES and not o["classes"]:
@@ -393,6 +404,11 @@ def check(descriptor: dict) -> None:
     if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
         raise PhasorError("target.embedding_shared: the sides differ in vocabulary or width")
     _check_output(descriptor)
+
+
+def input_width(stack: dict) -> int:
+    """The width of segments, positions and the embedding's norm: that of the embedding, or of the stack where the projection comes first."""
+    return stack["width"] if stack["projection_place"] else stack["embedding_width"]
 
 
 def reach(kind: dict) -> int:

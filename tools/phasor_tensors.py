@@ -107,28 +107,28 @@ class _Slots:
 
 def _input_slots(descriptor: dict, side: str, name: str, stack: int) -> list[Slot]:
     s, d, out = descriptor[side], descriptor[name], _Slots(stack, 0)
-    width = d["embedding_width"]
+    width, inner = d["embedding_width"], D.input_width(d)
     tied = descriptor["output"]["output"] == D.LOGITS and descriptor["output"]["tied"] != D.TIED_OWN
     shared = "target" in descriptor and descriptor["target"]["embedding_shared"]
     own = tied and (descriptor["output"]["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE) or shared)
     if not s["embedding_shared"]:
         out.add(EMBEDDING, PANEL16 if own else ROWS, (s["vocabulary"],), width, True)
     if d["position"] == D.LEARNED:
-        out.add(POSITIONS, ROWS, (d["max_positions"],), width)
+        out.add(POSITIONS, ROWS, (d["max_positions"],), inner)
     if d["segments"]:
-        out.add(SEGMENTS, ROWS, (d["segments"],), width)
+        out.add(SEGMENTS, ROWS, (d["segments"],), inner)
     if d["embedding_norm"]:
-        out.norm(EMBEDDING_NORM, width, d["embedding_norm"] == D.LAYER_NORM)
+        out.norm(EMBEDDING_NORM, inner, d["embedding_norm"] == D.LAYER_NORM)
     if width != d["width"]:
         out.linear(PROJECTION, (d["width"],), width, bool(d["projection_bias"]))
     if d["position"] in (D.INTERLEAVED, D.HALVES):
-        out.add(SINUSOID, VECTOR, (width // 2,), kind=F64)
+        out.add(SINUSOID, VECTOR, (inner // 2,), kind=F64)
     return out.out
 
 
 def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: int) -> list[Slot]:
     out = _Slots(stack, weights)
-    before, after, biases = kind["norm_place"] != D.AFTER, kind["norm_place"] != D.BEFORE, bool(kind["norm_biases"])
+    before, after, biases = kind["norm_place"] in (D.BEFORE, D.BOTH), kind["norm_place"] != D.BEFORE, bool(kind["norm_biases"])
     q, kv = kind["heads"] * kind["head_width"], kind["kv_heads"] * kind["head_width"]
     if before and kind["attention_norm"]:
         out.norm(ATTENTION_BEFORE, width, biases)
@@ -140,8 +140,8 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
     if kind["position"] == D.CLIPPED:
         out.add(RELATIVE_VALUES, ROWS, (2 * D.reach(kind) + 1,), kind["head_width"])
     if kind["qk_norm"]:
-        out.norm(Q_NORM, kind["head_width"], kind["qk_norm"] == D.LAYER_NORM)
-        out.norm(K_NORM, kind["head_width"], kind["qk_norm"] == D.LAYER_NORM)
+        for role, width_ in ((Q_NORM, q), (K_NORM, kv)):
+            out.norm(role, width_ if kind["qk_norm_over"] else kind["head_width"], kind["qk_norm"] == D.LAYER_NORM)
     if kind["score"] == D.ADDITIVE:
         out.add(SCORE, VECTOR, (q,))
     out.linear(ATTENTION_OUT, (width,), q, bool(kind["attention_biases"] & 8))
@@ -158,7 +158,7 @@ def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: 
         out.linear(CROSS_OUT, (width,), q, bool(kind["cross_biases"] & 8))
         if after:
             out.norm(CROSS_AFTER, width, biases)
-    if before and not kind["parallel"]:
+    if before and kind["parallel"] != D.SHARED_INPUT:
         out.norm(FFN_BEFORE, width, biases)
     hidden = kind["hidden"]
     out.linear(FFN_IN, (hidden, hidden) if kind["gated"] else (hidden,), width, bool(kind["ffn_biases"] & 1))
@@ -210,7 +210,7 @@ def _output_slots(descriptor: dict) -> list[Slot]:
         if o["bias"]:
             out.add(OUTPUT_WEIGHT + 1, VECTOR, (width,))
     if o["head_width"]:
-        out.linear(HEAD, (o["head_width"],), descriptor["encoder"]["width"], bool(o["head_bias"]))
+        out.linear(HEAD, (o["head_width"],), descriptor["encoder" if descriptor["model"]["stack"] == D.ENCODER else "decoder"]["width"], bool(o["head_bias"]))
     if o["head_norm"]:
         out.norm(HEAD_NORM, inputs, o["head_norm"] == D.LAYER_NORM)
     if o["output"] == D.CLASSES:

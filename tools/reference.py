@@ -258,11 +258,13 @@ class Reference:
 
     def self_attention(self, h: np.ndarray, kind: dict, index: int, stack: int, weights: int) -> np.ndarray:
         heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
-        q, k, v = np.split(self.linear(h, stack, weights, R.QKV), [heads * w, (heads + kv) * w], axis=1)
-        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
+        fused = self.linear(h, stack, weights, R.QKV)
+        if kind["qkv_clip"]:
+            fused = np.clip(fused, -self.dtype.type(kind["qkv_clip"]), self.dtype.type(kind["qkv_clip"]))
+        q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
         if kind["qk_norm"]:
-            q = self.norm(q, kind["qk_norm"], kind["norm_eps"], stack, weights, R.Q_NORM)
-            k = self.norm(k, kind["qk_norm"], kind["norm_eps"], stack, weights, R.K_NORM)
+            q, k = self.qk_norm(q, kind, stack, weights, R.Q_NORM), self.qk_norm(k, kind, stack, weights, R.K_NORM)
+        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
         at = np.arange(count)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
@@ -276,6 +278,17 @@ class Reference:
             seen = np.abs(distance) <= kind["window"] // 2
         terms = self.terms(kind, index, stack, weights, count)
         return self.linear(self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms), stack, weights, R.ATTENTION_OUT)
+
+    def qk_norm(self, x: np.ndarray, kind: dict, stack: int, weights: int, role: int) -> np.ndarray:
+        """x (T, H·w), normalised head by head (the heads share their weights, or have each their own) or all heads at once."""
+        if kind["qk_norm_over"] == D.ALL_HEADS:
+            return self.norm(x, kind["qk_norm"], kind["norm_eps"], stack, weights, role)
+        heads = x.reshape(len(x), -1, kind["head_width"])
+        own = kind["qk_norm_over"] == D.OWN_HEAD
+        shape = heads.shape[1:] if own else heads.shape[2:]
+        weight, bias = self.tensor(stack, weights, role), self.tensor(stack, weights, role + 1)
+        normalise = rms_norm if kind["qk_norm"] == D.RMS_NORM else layer_norm
+        return normalise(heads, weight.reshape(shape), None if bias is None else bias.reshape(shape), kind["norm_eps"]).reshape(x.shape)
 
     def cross_attention(self, h: np.ndarray, memory: np.ndarray, kind: dict, weights: int) -> np.ndarray:
         heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
@@ -297,7 +310,10 @@ class Reference:
         return self.linear(h, stack, weights, R.FFN_OUT)
 
     def block(self, x: np.ndarray, memory: np.ndarray | None, index: int, stack: int, weights: int) -> np.ndarray:
-        """x (T, D) -> (T, D). Norm before: x + f(norm(x)); after: norm(x + f(x)); both: x + norm(f(norm(x)))."""
+        """x (T, D) -> (T, D). Norm before: x + f(norm(x)); after: norm(x + f(x)); both: x + norm(f(norm(x))); of the sub-layer: x + norm(f(x)).
+
+        A parallel block is x + attention(norm(x)) + feed_forward(norm(x)), with one norm or two.
+        """
         kind = self.d["kinds"][index]
 
         def norm(value: np.ndarray, role: int) -> np.ndarray:
@@ -305,14 +321,15 @@ class Reference:
 
         def add(x: np.ndarray, given: np.ndarray, after: int) -> np.ndarray:
             given = given * self.dtype.type(kind["residual_scale"])
-            if kind["norm_place"] == D.BOTH:
+            if kind["norm_place"] in (D.BOTH, D.SUBLAYER):
                 return x + norm(given, after)
             return norm(x + given, after)
 
         before = norm(x, R.ATTENTION_BEFORE)
         attended = self.self_attention(before, kind, index, stack, weights)
         if kind["parallel"]:
-            return add(x, attended + self.feed_forward(before, kind, stack, weights), R.ATTENTION_AFTER)
+            other = before if kind["parallel"] == D.SHARED_INPUT else norm(x, R.FFN_BEFORE)
+            return add(x, attended + self.feed_forward(other, kind, stack, weights), R.ATTENTION_AFTER)
         x = add(x, attended, R.ATTENTION_AFTER)
         if kind["cross"]:
             x = add(x, self.cross_attention(norm(x, R.CROSS_BEFORE), memory, kind, weights), R.CROSS_AFTER)
@@ -321,7 +338,7 @@ class Reference:
     # ---- the whole
 
     def embed(self, ids: np.ndarray, name: str, stack: int, segments: Sequence[int] | None = None) -> np.ndarray:
-        """Section 3.4: projection(norm(embedding × scale + segment + position)). ids and segments (T) -> (T, D)."""
+        """Section 3.4: projection(norm(embedding × scale + segment + position)), or the projection first. ids and segments (T) -> (T, D)."""
         s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
         if ids.size == 0 or ids.min() < 0 or ids.max() >= side["vocabulary"]:
             raise PhasorError(f"ids: expected at least one, all from 0 to {side['vocabulary'] - 1}")
@@ -332,6 +349,9 @@ class Reference:
         if types.shape != ids.shape or types.min() < 0 or types.max() >= max(s["segments"], 1):
             raise PhasorError(f"segments: expected {ids.size} values from 0 to {max(s['segments'], 1) - 1}")
         x = self.tensor(R.SOURCE if side["embedding_shared"] else stack, 0, R.EMBEDDING)[ids] * self.dtype.type(s["embedding_scale"])
+        projected = s["embedding_width"] != s["width"]
+        if projected and s["projection_place"]:
+            x = self.linear(x, stack, 0, R.PROJECTION)
         if s["segments"]:
             x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
@@ -339,7 +359,7 @@ class Reference:
         elif s["position"]:
             x = x + sinusoid(self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]).astype(self.dtype)
         x = self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
-        return self.linear(x, stack, 0, R.PROJECTION) if s["embedding_width"] != s["width"] else x
+        return self.linear(x, stack, 0, R.PROJECTION) if projected and not s["projection_place"] else x
 
     def _run(self, ids: Sequence[int], memory: np.ndarray | None, name: str, inputs: int, stack: int, segments: Sequence[int] | None = None) -> Trace:
         s, trace = self.d[name], Trace()
@@ -368,18 +388,23 @@ class Reference:
         o = self.d["output"]
         if "decoder" in self.d:
             return trace.logits
-        y = self.pool(trace.output, o["pooling"])
+        y = self.head(self.pool(trace.output, o["pooling"]))
+        if o["output"] == D.LOGITS:
+            return self.logits(y)
+        if o["output"] == D.CLASSES:
+            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
+        return y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12) if o["normalise"] else y
+
+    def head(self, y: np.ndarray) -> np.ndarray:
+        """norm(activation(dense(y))), each step where the output has it."""
+        o = self.d["output"]
         if o["head_width"]:
             y = self.linear(y, R.OUTPUT, 0, R.HEAD)
         if o["head_activation"]:
             y = ACTIVATIONS[o["head_activation"]](y)
         if o["head_norm"]:
             y = self.norm(y, o["head_norm"], o["head_norm_eps"], R.OUTPUT, 0, R.HEAD_NORM)
-        if o["output"] == D.LOGITS:
-            return self.logits(y)
-        if o["output"] == D.CLASSES:
-            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
-        return y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12) if o["normalise"] else y
+        return y
 
     def decode(self, ids: Sequence[int], memory: np.ndarray | None = None, segments: Sequence[int] | None = None) -> Trace:
         """The decoder over T target ids, causal, with their token types; memory (S, D) is the encoder's output."""
@@ -389,7 +414,7 @@ class Reference:
             raise PhasorError("an encoder-decoder needs a source, a decoder has none")
         trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
         if self.d["output"]["output"] == D.LOGITS:
-            trace.logits = self.logits(trace.output)
+            trace.logits = self.logits(self.head(trace.output))
         return trace
 
     def logits(self, y: np.ndarray) -> np.ndarray:
@@ -443,8 +468,6 @@ def _refuse(d: dict) -> None:
     for i, kind in enumerate(d["kinds"]):
         if kind["score_order"]:
             raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
-        if kind["parallel"] and kind["cross"]:
-            raise PhasorError(f"kind{i}.parallel: with cross-attention is not built yet")
 
 
 # ---- Command line ----------------------------------------------------------------------------------------------------
