@@ -158,7 +158,8 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 
 /* ------------------------------------------------------------------ limits and the arena */
 
-enum { PHASOR_WANT_ATTENTION = 1 };  /* outputs that need memory of their own */
+/* What needs memory of its own: attention weights to look at; sampling and penalties (12 bytes for each token of the vocabulary). */
+enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2 };
 enum { PHASOR_CACHE_F32 = 0 };
 enum { PHASOR_TABLES_WHOLE = 0, PHASOR_TABLES_ROWS = 1 };
 
@@ -263,6 +264,9 @@ phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id,
 /* Sequences. Their cache lies in pages of 16 positions, each sequence with its own table. */
 uint32_t phasor_sequence_length(const phasor_session* session, uint32_t sequence);
 phasor_status phasor_sequence_status(const phasor_session* session, uint32_t sequence);
+const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence);  /* (length); PHASOR_NONE where an embedding was given */
+/* How many of the first ids are those that the sequence has, at most its length. */
+uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count);
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length);  /* forgets the tail */
 phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from);  /* `to` becomes a copy; pages are shared */
 phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence);          /* empty, without a source */
@@ -304,8 +308,24 @@ void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* c
 
 /* ------------------------------------------------------------------ generation */
 
-enum { PHASOR_FINISH_END = 1, PHASOR_FINISH_LENGTH = 2, PHASOR_FINISH_STOPPED = 3 };
+/* END: an end token. LENGTH: max_new, the capacity or the context. STOPPED: a callback. STRING: a stop string. */
+enum { PHASOR_FINISH_END = 1, PHASOR_FINISH_LENGTH = 2, PHASOR_FINISH_STOPPED = 3, PHASOR_FINISH_STRING = 4 };
 
+/* Random numbers: xoshiro256** 1.0 (Blackman and Vigna 2018), its state filled by SplitMix64 (Steele, Lea and Flood 2014) from one number.
+ * Each token that is drawn takes one number of 64 bits, no other does. Plain data: a copy of it goes on as it does, on every machine. */
+typedef struct phasor_random {
+  uint64_t state[4];
+} phasor_random;
+void phasor_random_seed(phasor_random* random, uint64_t seed);
+
+/* How tokens are chosen and when it ends. A field that is 0 or NULL does nothing. The steps of a choice, in this order (that of
+ * transformers' processors, where it has them):
+ *   the logits callback; repetition_penalty; presence_penalty and frequency_penalty; no_repeat_ngram; min_new; suppressed;
+ *   with temperature 0 the largest logit, of equal ones the lowest id; else
+ *   temperature; top_k; top_p; min_p; typical_p, each on the probabilities that the one before has left; then one draw.
+ * "Most probable" orders by (probability descending, id ascending); exactly top_k tokens are left, also among equals. Weights
+ * are exp(logit − largest) in units of 2^-39, whole numbers: their sums have no order, and the same seed gives the same tokens on
+ * every machine. Everything but the plain largest logit needs limits.outputs PHASOR_WANT_SAMPLING. */
 typedef struct phasor_generate_options {
   uint32_t struct_size;
   uint32_t max_new;        /* new tokens at most; 0 = as many as the limits allow */
@@ -313,25 +333,73 @@ typedef struct phasor_generate_options {
   uint32_t forced_count;
   /* After each token, the end token included: not 0 stops with PHASOR_FINISH_STOPPED. */
   int (*token)(void* user, uint32_t id, uint32_t position);
-  /* Before each choice: may edit the logits (vocabulary floats); sees the ids so far. Not 0 stops. */
+  /* Before each choice: may edit the logits (vocabulary floats; −infinity forbids a token); sees the ids so far. Not 0 stops. */
   int (*logits)(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids, uint32_t count);
   void* user;
+
+  float temperature;         /* logits are divided by it; 0: the largest is taken */
+  uint32_t top_k;            /* the k most probable tokens */
+  float top_p;               /* 0 … 1: the fewest most probable tokens that have this share together (Holtzman et al. 2020) */
+  float min_p;               /* 0 … 1: tokens with at least this share of the most probable one's (Nguyen et al. 2024) */
+  float typical_p;           /* 0 … 1: the fewest tokens with this share whose surprise is nearest to the entropy (Meister et al. 2023) */
+  float repetition_penalty;  /* of every token in the sequence: a positive logit is divided by it, another multiplied (Keskar et al. 2019) */
+  float presence_penalty;    /* taken from the logits of the tokens that this call has made (OpenAI's definition) */
+  float frequency_penalty;   /* the same, times how often it has made them */
+  uint32_t no_repeat_ngram;  /* n: no n tokens in a row stand twice in the sequence */
+  uint32_t min_new;          /* new tokens before an end token may come */
+  const uint32_t* suppressed;  /* (suppressed_count) tokens that are never chosen */
+  const uint32_t* end;         /* (end_count) tokens that end the output, besides the model's */
+  uint32_t suppressed_count, end_count;
+  uint64_t seed;
+  phasor_random* random;     /* the numbers, which go on from call to call; NULL: new ones from `seed` */
+
+  /* The text of the new tokens as it comes, in whole characters; of a decoder's as it goes on in the prompt's text. Not 0 stops. */
+  int (*text)(void* user, const char* text, size_t bytes);
+  /* (stop_count, at most 64) strings of 1 … 256 bytes. The first one that the text has ends it: neither it nor what follows is given
+   * to `text`, which gets what may yet become one only when it cannot any more. The ids of the tokens are all there. */
+  const char* const* stop;
+  uint32_t stop_count;
+
+  uint32_t reuse;  /* 1: ids are the whole sequence: what it has of them already stays, the rest of it goes (phasor_sequence_common) */
+  /* 1: when the context is full, the first `keep` tokens and the newer half of the others stay and are computed anew, since positions
+   * are absolute; a prompt that is too long for an empty sequence (or with reuse) loses what lies between the first `keep` and the newest that fit. */
+  uint32_t slide;
+  uint32_t keep;
+  /* At most so many tokens are guessed and computed in one step (limits.logit_rows holds one row more): those that once followed the last
+   * three tokens, or two. Only what would have been chosen is accepted, greedy or drawn: the output is the same, sooner. */
+  uint32_t lookahead;
 } phasor_generate_options;
-#define PHASOR_GENERATE_OPTIONS_INIT { sizeof(phasor_generate_options), 0, NULL, 0, NULL, NULL, NULL }
+#define PHASOR_GENERATE_OPTIONS_INIT \
+  { sizeof(phasor_generate_options), 0, NULL, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
 typedef struct phasor_generation {
   uint32_t struct_size;
   uint32_t count;     /* new tokens, the end token included */
   uint32_t finish;    /* PHASOR_FINISH_… */
-  uint32_t reserved;
+  uint32_t steps;     /* of the decoder, the prompt's first one included */
+  uint32_t proposed;  /* tokens that lookahead guessed, and those of them that were right */
+  uint32_t accepted;
+  uint32_t slides;    /* times that the context was full */
+  uint32_t reused;    /* tokens of the prompt that were there already */
 } phasor_generation;
+#define PHASOR_GENERATION_INIT { sizeof(phasor_generation), 0, 0, 0, 0, 0, 0, 0 }
 
-/* Greedy decoding. Encoder-decoder: call phasor_encode first; ids/count is an output already begun (NULL, 0: from the decoder's
+/* Decoding, greedy unless the options say otherwise. Encoder-decoder: call phasor_encode first; ids/count is an output already begun (NULL, 0: from the decoder's
  * start token). Decoder: ids/count is the prompt. New ids go to out (capacity); when it, max_new or
  * the context is full the end is PHASOR_FINISH_LENGTH. The last new token has not entered the sequence: to go on, give it as ids. */
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
                               uint32_t* out, uint32_t capacity, const phasor_generate_options* options,
                               phasor_generation* result, phasor_error* error);
+
+/* One choice, for loops of your own: from row `row` of the last step's logits, which it does not change. ids/count is the sequence so far,
+ * its last new_count tokens are the new ones. Draws from options->random, which may not be NULL then; calls no callback. probabilities, unless
+ * NULL, gets those that the draw is made with (vocabulary floats; without a temperature 1 for the token that is taken). */
+phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities, uint32_t row, const uint32_t* ids, uint32_t count,
+                            uint32_t new_count, const phasor_generate_options* options, phasor_error* error);
+
+/* Writes what the file recommends (docs/format.md, scope 7) into *options: temperature (0 where it does not draw), top_k, top_p, min_p, typical_p,
+ * repetition_penalty, no_repeat_ngram, min_new, max_new, suppressed. What the file does not say stays as it is. Returns 0 when it says nothing. */
+int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options);
 
 /* ------------------------------------------------------------------ text */
 

@@ -81,6 +81,9 @@ struct GenerateOptions : phasor_generate_options {
 struct Generation : phasor_generation {
   Generation() : phasor_generation{} { struct_size = sizeof(phasor_generation); }
 };
+struct Random : phasor_random {
+  explicit Random(uint64_t seed) { phasor_random_seed(this, seed); }
+};
 
 class Model {
  public:
@@ -124,6 +127,11 @@ class Model {
     size_t need = 0;
     const phasor_status status = phasor_session_size(&need, handle_, &limits, &error);
     return {status, need, error};
+  }
+  GenerateOptions generation_defaults() const {  // what the file recommends
+    GenerateOptions out;
+    (void)phasor_generation_defaults(handle_, &out);
+    return out;
   }
   phasor_model* handle() const { return handle_; }
 
@@ -183,6 +191,8 @@ class Session {
   }
   float* logits(uint32_t row = 0) { return phasor_logits(handle_, row); }
   uint32_t length(uint32_t sequence = 0) const { return phasor_sequence_length(handle_, sequence); }
+  Ids ids(uint32_t sequence = 0) const { return {phasor_sequence_ids(handle_, sequence), length(sequence)}; }
+  uint32_t common(Ids ids, uint32_t sequence = 0) const { return phasor_sequence_common(handle_, sequence, ids.data, ids.count); }
   void clear(uint32_t sequence = 0) { (void)phasor_sequence_clear(handle_, sequence); }
   phasor_session* handle() const { return handle_; }
 

@@ -1,7 +1,7 @@
 """The descriptor: the typed keys of META, between a file's bytes and plain dictionaries. numpy is not needed here.
 
 A descriptor is {"model": {...}, "source": {...}, "target": {...}, "encoder": {...}, "decoder": {...}, "kinds": [{...}],
-"output": {...}} with the field names of docs/format.md and numbers as values. A scope that the stack does not have is
+"output": {...}, "generation": {...}} with the field names of docs/format.md and numbers as values. A scope that the stack does not have is
 absent. `with_defaults` fills every field, so that readers never test for presence; an absent id is None.
 """
 
@@ -94,6 +94,11 @@ SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
         (9, U32, "head_width", 0, 0, MAX_WIDTH), (10, U32, "head_activation", 0, 0, 5), (11, U32, "head_norm", 0, 0, 2),
         (12, FLOAT, "head_norm_eps", 0.0), (13, U32, "head_bias", 0, 0, 1), (14, U32, "scores", 0, 0, 2),
         (16, STRING, "labels", ""), (17, STRING, "prompts", ""))),
+    "generation": (7, _numbers(
+        (1, U32, "sample", 0, 0, 1), (2, FLOAT, "temperature", 0.0), (3, U32, "top_k", 0, 0, MAX_VOCABULARY), (4, FLOAT, "top_p", 0.0),
+        (5, FLOAT, "min_p", 0.0), (6, FLOAT, "typical_p", 0.0), (7, FLOAT, "repetition_penalty", 0.0),
+        (8, U32, "no_repeat_ngram", 0, 0, MAX_VOCABULARY), (9, U32, "min_new", 0, 0, MAX_VOCABULARY), (10, U32, "max_new", 0, 0, MAX_VOCABULARY),
+        (11, IDS, "suppressed", [], 0, 65536))),
 }
 _BY_NUMBER = {number: (name, {f.number: f for f in fields.values()}) for name, (number, fields) in SCOPES.items()}
 
@@ -380,6 +385,21 @@ def _check_output(descriptor: dict) -> None:
             raise PhasorError(f"output.tied: the {side} embedding has another shape" if name in descriptor else f"output.tied: there is no {side} side")
 
 
+def _check_generation(descriptor: dict) -> None:
+    g = descriptor["generation"]
+    if descriptor["model"]["stack"] == ENCODER:
+        raise PhasorError("generation: present, an encoder generates nothing")
+    for name in ("top_p", "min_p", "typical_p"):
+        if not 0 <= g[name] <= 1:
+            raise PhasorError(f"generation.{name}: {g[name]}, expected 0 to 1")
+    for name in ("temperature", "repetition_penalty"):
+        if g[name] < 0:
+            raise PhasorError(f"generation.{name}: {g[name]} is negative")
+    for value in g["suppressed"]:
+        if value >= descriptor["target"]["vocabulary"]:
+            raise PhasorError(f"generation.suppressed: id {value} is not below the vocabulary {descriptor['target']['vocabulary']}")
+
+
 def check(descriptor: dict) -> None:
     """PhasorError for values that do not fit each other. Takes a descriptor with defaults."""
     stack = descriptor["model"]["stack"]
@@ -404,6 +424,8 @@ def check(descriptor: dict) -> None:
     if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
         raise PhasorError("target.embedding_shared: the sides differ in vocabulary or width")
     _check_output(descriptor)
+    if "generation" in descriptor:
+        _check_generation(descriptor)
 
 
 def input_width(stack: dict) -> int:

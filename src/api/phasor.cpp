@@ -2,6 +2,7 @@
 #include "../../include/phasor.h"
 
 #include "../decode/generate.h"
+#include "../decode/random.h"
 #include "../decode/replay.h"
 #include "../runtime/cost.h"
 
@@ -114,6 +115,17 @@ struct IdWriter {
     return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, capacity, n}, "the text has ", uint64_t(n), " tokens, there is room for ", uint64_t(capacity));
   }
 };
+
+// The options of a caller that may be older than this library: what it does not know is 0.
+phasor_status known_options(phasor_generate_options* out, const phasor_generate_options* given, phasor_error* error) {
+  *out = PHASOR_GENERATE_OPTIONS_INIT;
+  if (given == nullptr) return PHASOR_OK;
+  if (given->struct_size < offsetof(phasor_generate_options, temperature) || given->struct_size > sizeof *out)
+    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof *out, given->struct_size}, "options.struct_size: ", given->struct_size,
+                ", this library's phasor_generate_options has ", uint64_t(sizeof *out));
+  memcpy(out, given, given->struct_size);
+  return PHASOR_OK;
+}
 
 static_assert(sizeof(TokenDecoder) <= sizeof(uint32_t) * 7, "phasor_text keeps a decoder's state");
 
@@ -380,6 +392,17 @@ phasor_status phasor_sequence_status(const phasor_session* session, uint32_t seq
   return sequence < session->plan.sequences ? static_cast<phasor_status>(session->sequences()[sequence].status) : PHASOR_BAD_INPUT;
 }
 
+const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence) {
+  return sequence < session->plan.sequences ? session->ids(sequence) : nullptr;
+}
+
+uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count) {
+  const uint32_t most = smaller(phasor_sequence_length(session, sequence), count);
+  uint32_t common = 0;
+  while (common < most && session->ids(sequence)[common] == ids[common]) ++common;
+  return common;
+}
+
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) {
   if (sequence >= session->plan.sequences || length > session->sequences()[sequence].length) return PHASOR_BAD_INPUT;
   sequence_truncate(session, sequence, length);
@@ -424,10 +447,58 @@ void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* c
 
 // ------------------------------------------------------------------ generation
 
+void phasor_random_seed(phasor_random* random, uint64_t seed) { random_seed(random, seed); }
+
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out, uint32_t capacity,
                               const phasor_generate_options* options, phasor_generation* result, phasor_error* error) {
-  const phasor_generate_options none = PHASOR_GENERATE_OPTIONS_INIT;
-  return generate(session, sequence, ids, count, out, capacity, options != nullptr ? *options : none, result, error);
+  phasor_generate_options all;
+  phasor_status status = known_options(&all, options, error);
+  phasor_generation made = PHASOR_GENERATION_INIT;
+  if (status == PHASOR_OK) status = generate(session, sequence, ids, count, out, capacity, all, &made, error);
+  made.struct_size = smaller(result->struct_size, sizeof made);  // an older caller's struct is shorter
+  memcpy(result, &made, made.struct_size);
+  return status;
+}
+
+phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities, uint32_t row, const uint32_t* ids, uint32_t count, uint32_t new_count,
+                            const phasor_generate_options* options, phasor_error* error) {
+  phasor_generate_options all;
+  phasor_status status = known_options(&all, options, error);
+  if (status == PHASOR_OK && session->model->descriptor.stack == kEncoder) status = fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it generates nothing");
+  if (status == PHASOR_OK) status = check_choice(*session, all, error);
+  if (status != PHASOR_OK) return status;
+  if (row >= session->logits) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, session->logits, row}, "row ", row, " of logits, the last step gave ", session->logits);
+  if (new_count > count) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, count, new_count}, new_count, " new tokens of ", count);
+  const uint32_t vocabulary = session->model->descriptor.sides[1].vocabulary;
+  for (uint32_t i = count - new_count; i < count; ++i)
+    if (ids[i] >= vocabulary) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, ids[i]}, "token id ", ids[i], " at place ", i, ", the vocabulary has ", vocabulary);
+  if (all.temperature > 0 && all.random == nullptr) return fail(error, PHASOR_BAD_INPUT, {}, "options.random: missing, a choice draws from it");
+  status = choose(session, row, all, {ids, count, ids + (count - new_count), new_count}, all.random, id, probabilities, error);
+  return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;
+}
+
+int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options) {
+  const GenerationDescriptor& g = model->descriptor.generation;
+  if (g.present == 0) return 0;
+  const auto set = [](auto* to, auto from) {
+    if (from != 0) *to = from;
+  };
+  set(&options->temperature, g.temperature);
+  if (g.sample != 0 && !(options->temperature > 0)) options->temperature = 1;
+  if (g.sample == 0) options->temperature = 0;
+  set(&options->top_k, g.top_k);
+  set(&options->top_p, g.top_p);
+  set(&options->min_p, g.min_p);
+  set(&options->typical_p, g.typical_p);
+  set(&options->repetition_penalty, g.repetition_penalty);
+  set(&options->no_repeat_ngram, g.no_repeat_ngram);
+  set(&options->min_new, g.min_new);
+  set(&options->max_new, g.max_new);
+  if (g.suppressed.count != 0) {
+    options->suppressed = ids_at(*model, g.suppressed);
+    options->suppressed_count = g.suppressed.count;
+  }
+  return 1;
 }
 
 // ------------------------------------------------------------------ text

@@ -99,7 +99,7 @@ void Runner::one(const Input& input) {
   std::string error = input.error;
   line_.clear();
   shown_ = 0;
-  result_ = {sizeof(phasor_generation), 0, 0, 0};
+  result_ = PHASOR_GENERATION_INIT;
   seconds_ = 0;
   if (!error.empty() || !prepare(input, &ids, &error)) return bad_line(input, error);
   const bool nothing = e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input : input.text.find_first_not_of(" \t") == std::string::npos);

@@ -1,200 +1,233 @@
 #include "generate.h"
 
+#include "random.h"
+#include "stream.h"
+
 namespace phasor {
 namespace {
 
-phasor_status bad_input(phasor_error* error, uint64_t expected, uint64_t found, const char* a, uint64_t x, const char* b, uint64_t y) {
-  return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, expected, found}, a, x, b, y);
+constexpr uint32_t kLongestMatch = 3, kShortestMatch = 2;  // tokens that lookahead looks for
+
+// A prompt as it enters the sequence: all of it, or its first tokens and its newest ones.
+struct Prompt {
+  const uint32_t* ids;
+  uint32_t first;   // ids[0 … first−1], then
+  uint32_t second;  // ids[second … count−1]
+  uint32_t count;
+  uint32_t length() const { return first + (count - second); }
+  uint32_t at(uint32_t i) const { return i < first ? ids[i] : ids[second + (i - first)]; }
+};
+
+class Generator {
+ public:
+  Generator(Session* s, uint32_t sequence, uint32_t* out, uint32_t most, const phasor_generate_options& options, phasor_generation* result, phasor_error* error)
+      : s_(s), sequence_(sequence), out_(out), most_(most), o_(options), result_(result), error_(error), random_(options.random), text_(s, options) {
+    random_seed(&own_, options.seed);
+    if (random_ == nullptr) random_ = &own_;
+  }
+
+  phasor_status check() const;
+  phasor_status run(const uint32_t* ids, uint32_t count);
+
+ private:
+  Sequence& sequence() const { return s_->sequences()[sequence_]; }
+  uint32_t* ids() const { return s_->ids(sequence_); }
+  uint32_t room() const { return s_->plan.target - sequence().length; }
+
+  phasor_status step(const uint32_t* ids, uint32_t count, uint32_t logits);
+  phasor_status read_prompt(const uint32_t* ids, uint32_t count);
+  phasor_status next(uint32_t last, uint32_t* proposed);
+  phasor_status step_with(uint32_t proposed);
+  uint32_t propose() const;
+  bool slide(phasor_status* status);
+  phasor_status choose_row(uint32_t row, uint32_t length, uint32_t* id);
+  bool ended(uint32_t id, uint32_t length);
+
+  Session* const s_;
+  const uint32_t sequence_;
+  uint32_t* const out_;
+  const uint32_t most_;
+  const phasor_generate_options& o_;
+  phasor_generation* const result_;
+  phasor_error* const error_;
+  phasor_random own_{};
+  phasor_random* random_;
+  TextStream text_;
+  bool begins_ = false;  // at the start token
+};
+
+phasor_status Generator::check() const {
+  const Descriptor& d = s_->model->descriptor;
+  const Plan& p = s_->plan;
+  if (d.stack == kEncoder) return fail(error_, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
+  if (sequence_ >= p.sequences) return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.sequences, sequence_}, "sequence ", sequence_, ", expected one below ", p.sequences);
+  for (uint32_t i = 0; i < o_.forced_count; ++i)
+    if (o_.forced[i] >= d.sides[1].vocabulary)
+      return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, d.sides[1].vocabulary, o_.forced[i]}, "options.forced: token id ", o_.forced[i], ", the vocabulary has ", d.sides[1].vocabulary);
+  if (o_.slide != 0 && (p.target < 2 || o_.keep > p.target - 2))
+    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.target, o_.keep}, "options.keep: ", o_.keep, " tokens, expected at least two less than the limits hold, ", p.target);
+  if (o_.lookahead >= p.logit_rows && o_.lookahead != 0)
+    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, uint64_t(o_.lookahead) + 1, p.logit_rows}, "options.lookahead: ", o_.lookahead,
+                " tokens, limits.logit_rows holds ", p.logit_rows, ", expected at least one more");
+  const phasor_status status = check_choice(*s_, o_, error_);
+  return status != PHASOR_OK ? status : text_.check(error_);
 }
 
-// Segments and positions, where the caller gives them. An item's first position is its sequence's length (0 for a source, which starts anew).
-phasor_status check_places(const phasor_item& it, uint32_t segments, uint32_t start, phasor_error* error) {
-  for (uint32_t t = 0; it.segments != nullptr && t < it.count; ++t)
-    if (it.segments[t] >= (segments == 0 ? 1 : segments))
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, segments, it.segments[t]}, "segment ", it.segments[t], " at place ", t, ", the model has ", segments);
-  for (uint32_t t = 0; it.positions != nullptr && t < it.count; ++t)
-    if (it.positions[t] != start + t)
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, uint64_t(start) + t, it.positions[t]}, "position ", it.positions[t], " at place ", t, ", expected ",
-                  start + t, ": positions count the tokens from 0, they are not token ids");
-  return PHASOR_OK;
+phasor_status Generator::step(const uint32_t* ids, uint32_t count, uint32_t logits) {
+  const phasor_item item{sizeof(phasor_item), sequence_, count, logits, ids, nullptr, nullptr, nullptr};
+  if (logits != PHASOR_LOGITS_NONE) ++result_->steps;
+  return checked_step(s_, &item, 1, error_);
 }
 
-// What holds for an item of either stack; `room` is how many tokens its sequence can still take.
-phasor_status check_item(const Session& s, const phasor_item* items, uint32_t i, uint32_t stack, phasor_error* error) {
-  const uint32_t vocabulary = s.model->descriptor.sides[stack].vocabulary, segments = s.model->descriptor.stacks[stack].segments;
-  const phasor_item& it = items[i];
-  if (it.sequence >= s.plan.sequences) return bad_input(error, s.plan.sequences, it.sequence, "sequence ", it.sequence, ", expected one below ", s.plan.sequences);
-  for (uint32_t j = 0; j < i; ++j)
-    if (items[j].sequence == it.sequence) return bad_input(error, 0, it.sequence, "sequence ", it.sequence, " stands twice in a call, in item ", i);
-  if (it.count == 0) return bad_input(error, 1, 0, "sequence ", it.sequence, ": no tokens; expected at least ", 1);
-  if (it.struct_size != sizeof(phasor_item))
-    return bad_input(error, sizeof(phasor_item), it.struct_size, "item ", i, ": struct_size is not that of this library's phasor_item, ", sizeof(phasor_item));
-  if ((it.ids == nullptr) == (it.embeddings == nullptr))
-    return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, ": expected either ids or embeddings");
-  for (uint32_t t = 0; it.ids != nullptr && t < it.count; ++t)
-    if (it.ids[t] >= vocabulary)
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, it.ids[t]}, "token id ", it.ids[t], " at place ", t, ", the vocabulary has ", vocabulary);
-  return check_places(it, segments, stack == 0 ? 0 : s.sequences()[it.sequence].length, error);
+// Feeds the prompt, but for what the sequence has of it already. The logits of its last token are in row 0.
+phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
+  const SideDescriptor& side = s_->model->descriptor.sides[1];
+  begins_ = count == 0;
+  if (begins_) {  // an encoder-decoder that begins, or an empty prompt: from the start token
+    ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
+    if (*ids == PHASOR_NONE) return fail(error_, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
+    count = 1;
+  }
+  if (s_->model->descriptor.stack == kDecoder) {
+    if (o_.reuse == 0) text_.goes_on(this->ids(), sequence().length);
+    text_.goes_on(ids, count);
+  }
+  Prompt p{ids, 0, 0, count};
+  uint32_t common = 0;
+  if (o_.slide != 0 && count > s_->plan.target && (o_.reuse != 0 || sequence().length == 0)) {
+    p.first = o_.keep;
+    p.second = count - (s_->plan.target - o_.keep);
+  }
+  if (o_.reuse != 0) {
+    while (common < sequence().length && common + 1 < p.length() && this->ids()[common] == p.at(common)) ++common;
+    sequence_truncate(s_, sequence_, common);
+    result_->reused = common;
+  }
+  if (common < p.first) {
+    const phasor_status status = step(ids + common, p.first - common, PHASOR_LOGITS_NONE);
+    if (status != PHASOR_OK) return status;
+    common = p.first;
+  }
+  const uint32_t from = p.second + (common - p.first);
+  return step(ids + from, count - from, PHASOR_LOGITS_LAST);
 }
 
-bool is_end(const Session& s, uint32_t id) {
-  const Array& end = s.model->descriptor.sides[1].end;
-  for (uint32_t i = 0; i < end.count; ++i)
-    if (load_u32(s.model->at(end.offset + 4u * i)) == id) return true;
-  return false;
+// The tokens that once followed the last few, written behind them; how many. What is written is read again: a loop goes on for ever.
+uint32_t Generator::propose() const {
+  uint32_t* h = ids();
+  const uint32_t n = sequence().length + 1;  // the last token is not in the cache yet
+  uint32_t most = o_.lookahead;
+  if (most > room() - 1) most = room() - 1;
+  if (most > most_ - result_->count - 1) most = most_ - result_->count - 1;
+  for (uint32_t size = kLongestMatch; most != 0 && size >= kShortestMatch; --size) {
+    if (n <= size) continue;
+    for (uint32_t at = n - size; at-- > 0;) {
+      if (memcmp(h + at, h + (n - size), size * sizeof(uint32_t)) != 0) continue;
+      uint32_t made = 0;
+      for (; made < most && h[at + size + made] != PHASOR_NONE; ++made) h[n + made] = h[at + size + made];
+      return made;
+    }
+  }
+  return 0;
+}
+
+// Keeps the first tokens and the newer half of the others; false when they cannot be computed again.
+bool Generator::slide(phasor_status* status) {
+  const uint32_t target = s_->plan.target, half = (target - o_.keep) / 2;
+  const uint32_t* newest = ids() + (target - half);
+  for (uint32_t i = 0; i < half; ++i)
+    if (newest[i] == PHASOR_NONE) return false;  // an embedding is not kept
+  sequence_truncate(s_, sequence_, o_.keep);
+  ++result_->slides;
+  *status = step(newest, half, PHASOR_LOGITS_NONE);  // the ids move to the front of their own array, each is read before it is written over
+  return true;
+}
+
+// One step: the last token and the proposed ones, which stand behind the sequence's ids.
+phasor_status Generator::step_with(uint32_t proposed) {
+  const uint32_t before = sequence().length;
+  const uint32_t* from = ids() + before;
+  phasor_status status = step(from, 1 + proposed, proposed != 0 ? PHASOR_LOGITS_ALL : PHASOR_LOGITS_LAST);
+  if (status != PHASOR_NOT_FINITE || proposed == 0) return status;
+  sequence().status = PHASOR_OK;  // perhaps because of a guess that decoding without them would never have met
+  sequence_truncate(s_, sequence_, before);
+  return step(from, 1, PHASOR_LOGITS_LAST);
+}
+
+phasor_status Generator::next(uint32_t last, uint32_t* proposed) {
+  ids()[sequence().length] = last;
+  *proposed = propose();
+  const phasor_status status = step_with(*proposed);
+  if (s_->logits != *proposed + 1) *proposed = 0;
+  result_->proposed += *proposed;
+  return status;
+}
+
+// What follows the first `length` tokens: the callback, then the choice, of which forced tokens are none.
+phasor_status Generator::choose_row(uint32_t row, uint32_t length, uint32_t* id) {
+  const SideDescriptor& side = s_->model->descriptor.sides[1];
+  float* logits = s_->part<float>(kPartLogits) + uint64_t(row) * s_->plan.logit_ld;
+  if (o_.logits != nullptr && o_.logits(o_.user, logits, side.vocabulary, ids(), length) != 0) {
+    result_->finish = PHASOR_FINISH_STOPPED;
+    return PHASOR_OK;
+  }
+  const uint32_t made = result_->count;
+  const bool first = begins_ && made == 0 && side.forced_first != PHASOR_NONE, forced = made < o_.forced_count;
+  float largest = 0;
+  const phasor_status status = forced || first ? best_token(*s_, row, id, &largest) : choose(s_, row, o_, {ids(), length, out_, made}, random_, id, nullptr, error_);
+  if (first) *id = side.forced_first;
+  if (forced) *id = o_.forced[made];
+  if (status != PHASOR_NOT_FINITE) return status;
+  sequence().status = PHASOR_NOT_FINITE;
+  return fail(error_, status, {PHASOR_NONE, s_->model->layer_count[1], 0, 0}, "output: a logit of sequence ", sequence_, " at position ", length - 1, " is not a number");
+}
+
+// Gives a new token out; true when it is the last.
+bool Generator::ended(uint32_t id, uint32_t length) {
+  out_[result_->count++] = id;
+  const StreamEnd text = text_.add(id);
+  if (text == StreamEnd::string) result_->finish = PHASOR_FINISH_STRING;
+  if (ends(*s_, o_, id)) result_->finish = PHASOR_FINISH_END;
+  if (text == StreamEnd::stopped || (o_.token != nullptr && o_.token(o_.user, id, length) != 0)) result_->finish = PHASOR_FINISH_STOPPED;
+  if (result_->finish == 0 && result_->count == most_) result_->finish = PHASOR_FINISH_LENGTH;
+  return result_->finish != 0;
+}
+
+phasor_status Generator::run(const uint32_t* ids, uint32_t count) {
+  phasor_status status = most_ != 0 ? read_prompt(ids, count) : PHASOR_OK;
+  if (most_ == 0) result_->finish = PHASOR_FINISH_LENGTH;
+  uint32_t proposed = 0, row = 0, id = 0;
+  for (uint32_t first = sequence().length; status == PHASOR_OK && result_->finish == 0;) {
+    // Rows 0 … proposed: what follows each token of the last step. A row counts when the guess before it was right.
+    const uint32_t length = first + row;
+    status = choose_row(row, length, &id);
+    const bool last = status != PHASOR_OK || result_->finish != 0 || ended(id, length), right = !last && row < proposed && this->ids()[length] == id;
+    if (right) {
+      ++result_->accepted;
+      ++row;
+      continue;
+    }
+    sequence_truncate(s_, sequence_, length);
+    if (last) break;
+    if (room() == 0 && (o_.slide == 0 || !slide(&status))) result_->finish = PHASOR_FINISH_LENGTH;
+    if (status != PHASOR_OK || result_->finish != 0) break;
+    status = next(id, &proposed);
+    first = sequence().length - proposed;
+    row = 0;
+  }
+  if (status == PHASOR_OK && result_->finish != PHASOR_FINISH_STRING && most_ != 0 && text_.end() == StreamEnd::stopped) result_->finish = PHASOR_FINISH_STOPPED;
+  return status;
 }
 
 }  // namespace
 
-phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
-  const Model& m = *s->model.pointer;
-  if (m.descriptor.stack == kDecoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is a decoder: there is nothing to encode");
-  for (uint32_t i = 0; i < count; ++i) {
-    const phasor_status status = check_item(*s, items, i, 0, error);
-    if (status != PHASOR_OK) return status;
-    if (items[i].count > s->plan.source)
-      return bad_input(error, s->plan.source, items[i].count, "a source of ", items[i].count, " tokens, the limits hold ", s->plan.source);
-  }
-  for (uint32_t i = 0; i < count; ++i) sequence_clear(s, items[i].sequence);
-  s->logits = 0;
-  const uint64_t mode = fp_mode_enter();
-  const phasor_status status = encode_sources(s, items, count, error);
-  fp_mode_leave(mode);
-  return status;
-}
-
-// An encoder's sequence whose hidden states are there and sound.
-phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* error) {
-  if (s.model->descriptor.stack != kEncoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is no encoder: it has no output of its own for a source");
-  if (sequence >= s.plan.sequences) return bad_input(error, s.plan.sequences, sequence, "sequence ", sequence, ", expected one below ", s.plan.sequences);
-  const Sequence& q = s.sequences()[sequence];
-  if (q.encoded == 0) return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", sequence, ": not encoded by the last call");
-  if (q.status != PHASOR_OK) return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", sequence, " has failed: a value is not finite");
-  return PHASOR_OK;
-}
-
-phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept {
-  const phasor_status status = check_encoded(*s, sequence, error);
-  if (status != PHASOR_OK) return status;
-  const OutputDescriptor& o = s->model->descriptor.output;
-  if (!s->model->output.weight) return fail(error, PHASOR_BAD_INPUT, {}, "this model gives vectors: it has neither logits nor classes");
-  const uint32_t rows = output_rows(s->model->descriptor, s->sequences()[sequence].encoded);
-  if (count == 0 || first >= rows || count > rows - first)
-    return bad_input(error, rows, uint64_t(first) + count, o.pooling != kPoolNone ? "a pooled output has one row, asked up to row " : "output rows up to ",
-                     uint64_t(first) + count, ", the sequence has ", rows);
-  if (count > s->plan.logit_rows) return bad_input(error, s->plan.logit_rows, count, "logits of ", count, " rows, the limits hold ", s->plan.logit_rows);
-  const uint64_t mode = fp_mode_enter();
-  const phasor_status now = encoder_output(s, sequence, first, count, error);
-  fp_mode_leave(mode);
-  return now;
-}
-
-phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim, phasor_error* error) noexcept {
-  const phasor_status status = check_encoded(*s, sequence, error);
-  if (status != PHASOR_OK) return status;
-  const Descriptor& d = s->model->descriptor;
-  if (pooling > PHASOR_POOL_LAST || normalise > PHASOR_NORMALISE_NO) return bad_input(error, PHASOR_POOL_LAST, pooling, "pooling ", pooling, ", normalise ", normalise);
-  const uint32_t how = pooling == PHASOR_POOL_MODEL ? d.output.pooling : pooling;
-  if (how == kPoolNone) return fail(error, PHASOR_BAD_INPUT, {}, "this model says nothing of pooling: choose mean, first or last");
-  const uint32_t width = d.output.output == kOutputPooled ? output_width(d) : d.stacks[0].width;
-  if (dim == 0 || dim > width) return bad_input(error, width, dim, "a vector of ", dim, " values, expected 1 to ", width);
-  const bool unit = normalise == PHASOR_NORMALISE_MODEL ? d.output.normalise != 0 : normalise == PHASOR_NORMALISE_YES;
-  const uint64_t mode = fp_mode_enter();
-  const phasor_status now = embedding(s, sequence, how, unit, out, dim, error);
-  fp_mode_leave(mode);
-  return now;
-}
-
-phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
-  const Model& m = *s->model.pointer;
-  s->logits = 0;
-  if (m.descriptor.stack == kEncoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
-  uint64_t logits = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const phasor_item& it = items[i];
-    phasor_status status = check_item(*s, items, i, 1, error);
-    if (status != PHASOR_OK) return status;
-    const Sequence& q = s->sequences()[it.sequence];
-    if (q.status != PHASOR_OK) return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", it.sequence, " has failed: clear it first");
-    if (m.cross_floats != 0 && q.source == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, " has no source: encode one first");
-    if (it.count > s->plan.target - q.length)
-      return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s->plan.target, uint64_t(q.length) + it.count}, "sequence ", it.sequence, ": ", q.length,
-                  " tokens and ", it.count, " more, the limits hold ", s->plan.target);
-    logits += it.logits == PHASOR_LOGITS_ALL ? it.count : it.logits == PHASOR_LOGITS_LAST ? 1u : 0u;
-  }
-  if (logits > s->plan.logit_rows) return bad_input(error, s->plan.logit_rows, logits, "logits of ", logits, " rows, the limits hold ", s->plan.logit_rows);
-  for (uint32_t i = 0; i < count; ++i) sequence_reserve(s, items[i].sequence, items[i].count);
-  const uint64_t mode = fp_mode_enter();
-  const phasor_status status = decode_step(s, items, count, error);
-  fp_mode_leave(mode);
-  if (status == PHASOR_STOPPED)  // pages that were reserved and not used go back
-    for (uint32_t i = 0; i < count; ++i) {
-      Sequence& q = s->sequences()[items[i].sequence];
-      const uint32_t length = q.length;
-      q.length += items[i].count;
-      sequence_truncate(s, items[i].sequence, length);
-    }
-  return status;
-}
-
-phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept {
-  const uint32_t width = output_width(s.model->descriptor);
-  const size_t best = s.model->kernels->argmax(s.part<float>(kPartLogits) + uint64_t(row) * s.plan.logit_ld, width, logit);
-  if (best >= width) return PHASOR_NOT_FINITE;
-  *id = static_cast<uint32_t>(best);
-  return PHASOR_OK;
-}
-
 phasor_status generate(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out, uint32_t capacity,
                        const phasor_generate_options& options, phasor_generation* result, phasor_error* error) noexcept {
-  const SideDescriptor& side = s->model->descriptor.sides[1];
-  phasor_item item{sizeof(phasor_item), sequence, count, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr};
-  if (count == 0) {  // an encoder-decoder that begins, or an empty prompt: from the start token
-    const uint32_t& start = side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start;
-    if (start == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
-    item.ids = &start;
-    item.count = 1;
-  }
   const uint32_t most = options.max_new != 0 && options.max_new < capacity ? options.max_new : capacity;
-  uint32_t made = 0, finish = PHASOR_FINISH_LENGTH;
-  phasor_status status = PHASOR_OK;
-  while (made < most) {
-    // One step: the tokens that are new go in, the logits of the last come out.
-    if (made != 0 && s->sequences()[sequence].length == s->plan.target) break;  // the context is full: an ordinary end
-    status = checked_step(s, &item, 1, error);
-    if (status != PHASOR_OK) break;
-    const uint32_t length = s->sequences()[sequence].length;
-    float* logits = s->part<float>(kPartLogits);
-    if (options.logits != nullptr && options.logits(options.user, logits, side.vocabulary, s->ids(sequence), length) != 0) {
-      finish = PHASOR_FINISH_STOPPED;
-      break;
-    }
-    uint32_t id = 0;
-    float logit = 0;
-    status = best_token(*s, 0, &id, &logit);
-    if (status != PHASOR_OK) {
-      s->sequences()[sequence].status = PHASOR_NOT_FINITE;
-      (void)fail(error, status, {PHASOR_NONE, s->model->layer_count[1], 0, 0}, "output: a logit of sequence ", sequence, " at position ", length - 1, " is not a number");
-      break;
-    }
-    const bool begins = count == 0 && made == 0;
-    if (begins && side.forced_first != PHASOR_NONE) id = side.forced_first;
-    if (made < options.forced_count) id = options.forced[made];
-    out[made++] = id;
-    if (options.token != nullptr && options.token(options.user, id, length) != 0) {
-      finish = PHASOR_FINISH_STOPPED;
-      break;
-    }
-    if (is_end(*s, id)) {
-      finish = PHASOR_FINISH_END;
-      break;
-    }
-    item.ids = &out[made - 1];
-    item.count = 1;
-  }
-  result->count = made;
-  result->finish = finish;
-  return status;
+  *result = {sizeof(phasor_generation), 0, 0, 0, 0, 0, 0, 0};
+  Generator g(s, sequence, out, most, options, result, error);
+  const phasor_status status = g.check();
+  return status != PHASOR_OK ? status : g.run(ids, count);
 }
 
 }  // namespace phasor

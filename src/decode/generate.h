@@ -1,25 +1,12 @@
-// decode: the main loop. Greedy decoding of one sequence, from the start token to an end token or a limit.
+// decode: the main loop, from a prompt to an end token, a stop string or a limit.
 #pragma once
-#include "../runtime/forward.h"
+#include "sample.h"
 
 namespace phasor {
 
-// As phasor_generate says; arguments have been checked.
+// As phasor_generate says; result is complete.
 [[nodiscard]] phasor_status generate(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out,
                                      uint32_t capacity, const phasor_generate_options& options, phasor_generation* result,
                                      phasor_error* error) noexcept;
-
-// Checks the items of a step against the model and the limits, makes room and runs it.
-[[nodiscard]] phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
-// The same for the encoder.
-[[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
-
-// phasor_encoder_output and phasor_embedding, with their checks.
-[[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
-[[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
-                                              phasor_error* error) noexcept;
-
-// The lowest id with the largest logit; PHASOR_NOT_FINITE when there is a NaN (rule 1.14).
-[[nodiscard]] phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept;
 
 }  // namespace phasor

@@ -1,6 +1,6 @@
 #include "replay.h"
 
-#include "generate.h"
+#include "checked.h"
 
 namespace phasor {
 namespace {

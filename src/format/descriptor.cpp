@@ -7,7 +7,8 @@ constexpr uint32_t kAll = 0xFFFFFFFFu;     // every value in range is built
 constexpr uint32_t kZero = 1u;             // only the value 0 is built
 constexpr uint32_t kNeeded = 1, kOptional = 0;
 
-constexpr uint32_t kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4, kScopeKind = 5, kScopeOutput = 6;
+constexpr uint32_t kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4, kScopeKind = 5, kScopeOutput = 6, kScopeGeneration = 7;
+constexpr uint32_t kLastScope = kScopeGeneration;
 
 // One key. `built` has a bit for each built value of a choice; for numbers it is kAll, or kZero where only 0 is built.
 // `choices` names the values from `low` on, separated by '|'.
@@ -25,6 +26,7 @@ struct Field {
 #define STACK(m) static_cast<uint16_t>(offsetof(StackDescriptor, m))
 #define KIND(m) static_cast<uint16_t>(offsetof(KindDescriptor, m))
 #define OUT(m) static_cast<uint16_t>(offsetof(OutputDescriptor, m))
+#define GENERATION(m) static_cast<uint16_t>(offsetof(GenerationDescriptor, m))
 constexpr uint32_t kMaxIds = 16, kMaxVocabulary = 1u << 24, kMaxWidth = 65536, kMaxId = kMaxVocabulary - 1;
 
 // Scopes 2 and 4 have the fields of 1 and 3.
@@ -118,12 +120,24 @@ constexpr Field kFields[] = {
     {kScopeOutput, 14, kMetaU32, kOptional, OUT(scores), 0, 2, kAll, "scores", "softmax|sigmoid|as they are"},
     {kScopeOutput, 16, kMetaString, kOptional, OUT(labels), 0, 0, kAll, "labels", nullptr},
     {kScopeOutput, 17, kMetaString, kOptional, OUT(prompts), 0, 0, kAll, "prompts", nullptr},
+
+    {kScopeGeneration, 1, kMetaU32, kOptional, GENERATION(sample), 0, 1, kAll, "sample", nullptr},
+    {kScopeGeneration, 2, kMetaF32, kOptional, GENERATION(temperature), 0, 0, kAll, "temperature", nullptr},
+    {kScopeGeneration, 3, kMetaU32, kOptional, GENERATION(top_k), 0, kMaxVocabulary, kAll, "top_k", nullptr},
+    {kScopeGeneration, 4, kMetaF32, kOptional, GENERATION(top_p), 0, 0, kAll, "top_p", nullptr},
+    {kScopeGeneration, 5, kMetaF32, kOptional, GENERATION(min_p), 0, 0, kAll, "min_p", nullptr},
+    {kScopeGeneration, 6, kMetaF32, kOptional, GENERATION(typical_p), 0, 0, kAll, "typical_p", nullptr},
+    {kScopeGeneration, 7, kMetaF32, kOptional, GENERATION(repetition_penalty), 0, 0, kAll, "repetition_penalty", nullptr},
+    {kScopeGeneration, 8, kMetaU32, kOptional, GENERATION(no_repeat_ngram), 0, kMaxVocabulary, kAll, "no_repeat_ngram", nullptr},
+    {kScopeGeneration, 9, kMetaU32, kOptional, GENERATION(min_new), 0, kMaxVocabulary, kAll, "min_new", nullptr},
+    {kScopeGeneration, 10, kMetaU32, kOptional, GENERATION(max_new), 0, kMaxVocabulary, kAll, "max_new", nullptr},
+    {kScopeGeneration, 11, kMetaU32Array, kOptional, GENERATION(suppressed), 0, 65536, kAll, "suppressed", nullptr},
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
 const char* scope_name(uint32_t scope) {
-  static const char* const names[] = {"model", "source", "target", "encoder", "decoder", "kind", "output"};
-  return scope <= kScopeOutput ? names[scope] : "?";
+  static const char* const names[] = {"model", "source", "target", "encoder", "decoder", "kind", "output", "generation"};
+  return scope <= kLastScope ? names[scope] : "?";
 }
 
 // The field of a key, or NULL.
@@ -337,6 +351,26 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   return PHASOR_OK;
 }
 
+// Defaults that phasor_generate would refuse. 0 is "not said" for each of them.
+phasor_status check_generation(const File& file, const Descriptor& d, phasor_error* error) {
+  const At at{kSectionMeta, PHASOR_NONE, 0, 0};
+  const GenerationDescriptor& g = d.generation;
+  if (d.stack == kEncoder && g.present != 0) return fail(error, PHASOR_BAD_FILE, at, "generation: present, an encoder generates nothing");
+  const struct {
+    const char* name;
+    float value;
+  } shares[] = {{"top_p", g.top_p}, {"min_p", g.min_p}, {"typical_p", g.typical_p}}, numbers[] = {{"temperature", g.temperature}, {"repetition_penalty", g.repetition_penalty}};
+  for (const auto& s : shares)
+    if (s.value < 0 || s.value > 1) return fail(error, PHASOR_BAD_FILE, at, "generation.", s.name, ": ", s.value, ", expected 0 to 1");
+  for (const auto& n : numbers)
+    if (n.value < 0) return fail(error, PHASOR_BAD_FILE, at, "generation.", n.name, ": ", n.value, " is negative");
+  for (uint32_t i = 0; i < g.suppressed.count; ++i)
+    if (array_at(file, g.suppressed, i) >= d.sides[1].vocabulary)
+      return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, d.sides[1].vocabulary, array_at(file, g.suppressed, i)}, "generation.suppressed: id ",
+                  array_at(file, g.suppressed, i), " is not below the vocabulary ", d.sides[1].vocabulary);
+  return PHASOR_OK;
+}
+
 phasor_status check_whole(const File& file, const Descriptor& d, const KindDescriptor* kinds, phasor_error* error) {
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
   const bool wants[2] = {d.stack != kDecoder, d.stack != kEncoder};
@@ -360,7 +394,8 @@ phasor_status check_whole(const File& file, const Descriptor& d, const KindDescr
       (d.stack != kEncoderDecoder || d.sides[0].vocabulary != d.sides[1].vocabulary || d.stacks[0].embedding_width != d.stacks[1].embedding_width))
     return fail(error, PHASOR_BAD_FILE, at, "target.embedding_shared: the sides differ in vocabulary or width");
   if (d.sides[0].embedding_shared != 0) return fail(error, PHASOR_BAD_FILE, at, "source.embedding_shared: only the target side can share");
-  return check_output(d, error);
+  const phasor_status status = check_output(d, error);
+  return status != PHASOR_OK ? status : check_generation(file, d, error);
 }
 
 }  // namespace
@@ -376,14 +411,14 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
   KindDescriptor kind = default_kind();  // the one being read
   uint32_t scope = kScopeModel;
   uint32_t index = 0;
-  bool started[kScopeOutput + 1] = {true};
+  bool started[kLastScope + 1] = {true};
   Meta m{};
   uint64_t at = 0;
   for (bool more = true; more;) {
     more = next_meta(file, &at, &m);
-    const uint32_t next_scope = more ? m.key >> 24 : kScopeOutput + 1u, next_index = more ? m.key >> 12 & 0xFFF : 0;
+    const uint32_t next_scope = more ? m.key >> 24 : kLastScope + 1u, next_index = more ? m.key >> 12 & 0xFFF : 0;
     if (next_scope != scope || next_index != index) {  // the scope that was being read ends here
-      if (scope <= kScopeOutput) {
+      if (scope <= kLastScope) {
         const Field* f = missing(seen, scope);
         if (f != nullptr) return fail_key(error, PHASOR_BAD_FILE, scope << 24 | index << 12, f, "is missing");
       }
@@ -403,10 +438,10 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
       kind = default_kind();
       scope = next_scope;
       index = next_index;
-      if (more && scope <= kScopeOutput) started[scope] = true;
+      if (more && scope <= kLastScope) started[scope] = true;
     }
     if (!more) break;
-    const Field* f = scope <= kScopeOutput ? field_of(scope, m.key & 0xFFF) : nullptr;
+    const Field* f = scope <= kLastScope ? field_of(scope, m.key & 0xFFF) : nullptr;
     if (f == nullptr) {
       if (m.required) return fail(error, PHASOR_UNSUPPORTED, {kSectionMeta, PHASOR_NONE, 0, m.key}, "metadata: key ", m.key,
                                   " (scope ", scope, ", field ", m.key & 0xFFF, ") is required and not known here");
@@ -420,6 +455,7 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
     if (scope == kScopeEncoder || scope == kScopeDecoder) store_value(file, m, *f, &d.stacks[scope - kScopeEncoder]);
     if (scope == kScopeKind) store_value(file, m, *f, &kind);
     if (scope == kScopeOutput) store_value(file, m, *f, &d.output);
+    if (scope == kScopeGeneration) store_value(file, m, *f, &d.generation);
   }
   const uint32_t scopes[] = {kScopeKind, kScopeOutput};
   for (const uint32_t s : scopes)
@@ -429,6 +465,7 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
     d.stacks[i].present = started[kScopeEncoder + i] ? 1u : 0u;
     if (d.stacks[i].embedding_width == 0) d.stacks[i].embedding_width = d.stacks[i].width;
   }
+  d.generation.present = started[kScopeGeneration] ? 1u : 0u;
   if (d.stacks[1].cross_width == 0) d.stacks[1].cross_width = d.stacks[0].width;
   const phasor_status status = check_whole(file, d, kinds, error);
   if (status != PHASOR_OK) return status;
@@ -437,7 +474,7 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
 }
 
 void describe_meta(const Meta& m, Line* name, Line* value) noexcept {
-  const Field* f = m.key >> 24 <= kScopeOutput ? field_of(m.key >> 24, m.key & 0xFFF) : nullptr;
+  const Field* f = m.key >> 24 <= kLastScope ? field_of(m.key >> 24, m.key & 0xFFF) : nullptr;
   add_key_name(m.key, f, name);
   if (m.type == kMetaString) {
     for (uint32_t i = 0; i < m.bytes; ++i) value->put(m.value[i] < 0x20 ? ' ' : static_cast<char>(m.value[i]));

@@ -59,6 +59,14 @@ struct OutputDescriptor {
   Array labels, prompts;  // bytes of text
 };
 
+// What the makers of a model recommend for generation; 0: they say nothing.
+struct GenerationDescriptor {
+  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new;
+  float temperature, top_p, min_p, typical_p, repetition_penalty;
+  uint32_t present;
+  Array suppressed;
+};
+
 constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
 
 struct Descriptor {
@@ -67,6 +75,7 @@ struct Descriptor {
   SideDescriptor sides[2];      // source, target
   StackDescriptor stacks[2];    // encoder, decoder
   OutputDescriptor output;
+  GenerationDescriptor generation;
 };
 
 // Reads the metadata into *out and, when it is not NULL, `kinds` (out->kinds of them: call twice). Checks every value by itself

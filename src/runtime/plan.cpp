@@ -38,7 +38,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.logit_rows < (decoder ? 1u : 0u) || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, decoder ? 1 : 0, kMaxLength);
   if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
   if (l.cache_type != PHASOR_CACHE_F32) return outside(error, "cache_type", l.cache_type, 0, 0);
-  if (l.outputs > PHASOR_WANT_ATTENTION) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION);
+  if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING)) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
   if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
   return PHASOR_OK;
 }
@@ -106,7 +106,7 @@ const char* part_name(uint32_t part) noexcept {
       "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
       "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
-      "tokenizer scratch"};
+      "tokenizer scratch", "sampling"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -170,9 +170,11 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   if (l.text_bytes != 0)
     for (uint32_t side = 0; side < 2; ++side) {
       const Tokenizer* t = m.tokenizer(side);
-      const uint64_t scratch = t == nullptr ? 0 : tokenizer_scratch_bytes(*t, l.text_bytes);
+      const uint64_t scratch = t == nullptr ? 0 : tokenizer_scratch_bytes(*t, l.text_bytes), piece = t == nullptr ? 0 : token_decode_capacity(*t);
       if (scratch > b[kPartText]) b[kPartText] = scratch;
+      if (piece > b[kPartText]) b[kPartText] = piece;
     }
+  if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder) b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
   for (uint32_t i = 0; i < kPartCount; ++i) {
     p.offset[i] = p.total;
     b[i] = whole(b[i]);

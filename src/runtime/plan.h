@@ -30,7 +30,8 @@ enum Part : uint32_t {
   kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
   kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted
   kPartLogits,           // (logit_rows, logit_ld)
-  kPartText,             // scratch of the tokenizers
+  kPartText,             // scratch of the tokenizers, or the text of one token
+  kPartSampling,         // (3, V) scores, weights, and an order or counts, when they are wanted
   kPartCount
 };
 

@@ -53,6 +53,10 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
     (lm(output={"tied": D.TIED_SOURCE}), "output.tied: there is no source side"),
     (translator(output={"tied": D.TIED_SOURCE}), "output.tied: the source embedding has another shape"),
     *((lm(output={"output": what}), "output.output: a decoder gives logits") for what in (D.HIDDEN, D.POOLED, D.CLASSES)),
+    (lm() | {"generation": {"top_p": 1.5}}, "generation.top_p: 1.5, expected 0 to 1"),
+    (lm() | {"generation": {"temperature": -1.0}}, "generation.temperature: -1.0 is negative"),
+    (lm() | {"generation": {"suppressed": [1000]}}, "generation.suppressed: id 1000"),
+    (encoder() | {"generation": {"top_k": 5}}, "generation: present, an encoder generates nothing"),
     *((lm(output={name: 1}), f"output.{name}: a decoder gives logits") for name in
       ("pooling", "normalise", "classes", "head_width", "head_activation", "head_norm", "head_bias", "scores")),
 ])
@@ -67,7 +71,7 @@ def test_what_is_refused(descriptor, message):
     encoder(output={**CLASSES, "scores": D.PLAIN, "labels": "a\x1ebé\x1ec\x1e", "head_activation": D.TANH, "head_width": 7, "head_bias": 1,
                     "head_norm": D.RMS_NORM, "head_norm_eps": 0.5}),
     encoder(output={**POOLED, "normalise": 1, "prompts": "query\x1fquery: \x1epassage\x1f\x1e"}),
-    translator(cross={"cross_score": D.ADDITIVE}, attention_norm=0)])
+    translator(cross={"cross_score": D.ADDITIVE}, attention_norm=0) | {"generation": {"sample": 1, "temperature": 0.5, "suppressed": [3, 9], "max_new": 7}}])
 def test_meta_says_it_again(descriptor):
     data = D.encode_meta(descriptor)
     again = D.decode_meta(data)
@@ -75,6 +79,7 @@ def test_meta_says_it_again(descriptor):
     whole, first = D.with_defaults(again), D.with_defaults(descriptor)
     for scope in ("source", "encoder"):
         assert whole[scope] == first[scope]
+    assert whole.get("generation") == first.get("generation")
     assert whole["output"] == pytest.approx(first["output"]) and [k["score"] for k in whole["kinds"]] == [k["score"] for k in first["kinds"]]
 
 

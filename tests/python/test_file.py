@@ -237,8 +237,8 @@ def test_not_a_file(tmp_path):
 def test_unknown_keys(written):
     """Required: refused by number; optional: skipped."""
     meta = D.encode_meta(small())
-    extra = struct.pack("<IBBHII", 7 << 24 | 5, 1, 1, 0, 4, 9)
-    with pytest.raises(PhasorError, match=r"key 117440517 \(scope 7, field 5\) is required"):
+    extra = struct.pack("<IBBHII", 8 << 24 | 5, 1, 1, 0, 4, 9)
+    with pytest.raises(PhasorError, match=r"key 134217733 \(scope 8, field 5\) is required"):
         D.decode_meta(meta + extra)
     optional = extra[:5] + b"\0" + extra[6:]
     assert D.decode_meta(meta + optional) == D.decode_meta(meta)

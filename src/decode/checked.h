@@ -1,0 +1,20 @@
+// decode: the steps of a session with their arguments checked: items against the model and the limits, ids, positions and counts.
+#pragma once
+#include "../runtime/forward.h"
+
+namespace phasor {
+
+// Checks the items of a step against the model and the limits, makes room and runs it.
+[[nodiscard]] phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+// The same for the encoder.
+[[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+
+// phasor_encoder_output and phasor_embedding, with their checks.
+[[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
+                                              phasor_error* error) noexcept;
+
+// The lowest id with the largest logit; PHASOR_NOT_FINITE when there is a NaN (rule 1.14).
+[[nodiscard]] phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept;
+
+}  // namespace phasor

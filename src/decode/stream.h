@@ -1,0 +1,38 @@
+// decode: the text of new tokens as it comes, cut where a stop string begins. Text that may yet become a stop string is held back; it is
+// always the beginning of one, so that nothing has to be kept but which and how much.
+#pragma once
+#include "../runtime/session.h"
+
+namespace phasor {
+
+constexpr uint32_t kMaxStops = 64, kMaxStopBytes = 256;
+
+enum class StreamEnd : uint32_t { none, stopped, string };  // nothing, the callback, a stop string
+
+class TextStream {
+ public:
+  TextStream(Session* s, const phasor_generate_options& options) : s_(*s), o_(options) {}
+  bool wanted() const { return o_.text != nullptr || o_.stop_count != 0; }
+  // One line names what is wrong with the options.
+  [[nodiscard]] phasor_status check(phasor_error* error) const noexcept;
+  // Text that is there already: the first new piece may begin with a space.
+  void goes_on(const uint32_t* ids, uint32_t count) noexcept;
+  [[nodiscard]] StreamEnd add(uint32_t id) noexcept;
+  // What is still held back.
+  [[nodiscard]] StreamEnd end() noexcept;
+
+ private:
+  StreamEnd feed(const char* text, uint32_t bytes) noexcept;
+  StreamEnd give(const char* text, uint32_t bytes, uint32_t count) noexcept;
+  uint32_t longest_begun(char c, const char** string) const noexcept;
+  char* piece() const { return s_.part<char>(kPartText); }
+  size_t capacity() const { return static_cast<size_t>(s_.plan.bytes[kPartText]); }
+
+  Session& s_;
+  const phasor_generate_options& o_;
+  TokenDecoder decoder_{};
+  const char* begun_ = nullptr;  // the stop string of which `held_` bytes have been met
+  uint32_t held_ = 0;
+};
+
+}  // namespace phasor
