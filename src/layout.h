@@ -39,16 +39,24 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
 constexpr uint64_t rows_bytes(Type type, uint64_t rows, uint64_t cols) {
   switch (type) {
     case Type::f32: return rows * cols * 4;
-    case Type::f16: return rows * cols * 2;
+    case Type::f16:
+    case Type::bf16: return rows * cols * 2;
     case Type::q8: return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup;
+    case Type::q4: return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
     default: return 0;
   }
 }
 
-// Element (o, k) of a panel: index in units of the type's elements, after the scale plane for q8.
+// Element (o, k) of a panel: index in units of the type's elements, after the scale plane for q8 and q4. Two values of q4 share a byte:
+// the one of the group's first half in the low bits, the other, 16 further, in the high ones.
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
+constexpr size_t panel_index_bf16(size_t o, size_t k) { return k / 2 * (kLanes * 2) + o * 2 + k % 2; }
+constexpr size_t panel_index_q4(size_t o, size_t k) {  // of the byte
+  return k / kGroup * (kGroup / 2 * kLanes) + k % (kGroup / 2) / 4 * (kLanes * 4) + o * 4 + k % 4;
+}
+constexpr bool quantised_type(Type type) { return type == Type::q8 || type == Type::q4; }
 
 }  // namespace phasor

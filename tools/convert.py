@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
-    convert.py SOURCE -o model.phasor [--type f32|q8] [--describe FILE.toml] [--tokenizer FILE|none]…
+    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--describe FILE.toml] [--tokenizer FILE|none]…
 
 SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself; or a PyTorch state_dict (.pt,
 .pth, .bin; no code in it is run) or safetensors, and what its weights cannot say stands in a small TOML beside it (SOURCE with
@@ -178,7 +178,7 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
     if problems:
         raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
     descriptor, weights = model.descriptor, model.weights
-    if kind == L.Q8 and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
+    if kind in L.QUANTISED and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
         smoothed = Smoothed(descriptor, weights)
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append("the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two (--no-smooth leaves them)")
@@ -247,11 +247,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
                         help="for the source side, then the target; one for both; none: without")
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
     parser.add_argument("--smooth", action=argparse.BooleanOptionalAction, default=None,
-                        help="q8: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
+                        help="q8 and q4: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
-    if args.type not in ("f32", "q8"):
-        parser.error(f"type {args.type} is not built yet")
     return args
 
 

@@ -359,6 +359,8 @@ def _check_output(descriptor: dict) -> None:
     alone = [name for name in ("pooling", "normalise", "classes", "scores") if o[name]]
     if not encoder and (what != LOGITS or alone):
         raise PhasorError(f"output.{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or classes")
+    if not encoder and o["head_norm"]:
+        raise PhasorError("output.head_norm: an encoder's; a decoder's head is a dense layer with an activation")
     if what == POOLED and not o["pooling"]:
         raise PhasorError("output.pooling: missing, a pooled vector needs one")
     if what == CLASSES and not o["classes"]:

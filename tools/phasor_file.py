@@ -30,10 +30,11 @@ _REQUIRED = (META, DIRECTORY, DATA)
 
 
 class Quantised(NamedTuple):
-    """A matrix that is q8 already: stored as it is."""
+    """A matrix that is q8 or q4 already: stored as it is."""
 
     scales: np.ndarray  # f16 (N, G)
     values: np.ndarray  # int8 (N, 32·G)
+    type: int = L.Q8    # q4: the values are −8 … 7
 
 
 Weights = Union[np.ndarray, Quantised]
@@ -92,42 +93,58 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def _quantised(slot: Slot, given: Weights) -> tuple[Quantised, np.ndarray]:
-    """The q8 form and the error of each value, f32 (N, K) (zeros where it was q8 already)."""
+def _quantised(slot: Slot, kind: int, given: Weights) -> tuple[Quantised, np.ndarray]:
+    """The q8 or q4 form and the error of each value, f32 (N, K) (zeros where it was that already)."""
     if isinstance(given, Quantised):
         groups = -(-slot.cols // L.GROUP)
         if given.scales.shape != (sum(slot.parts), groups) or given.values.shape != (sum(slot.parts), groups * L.GROUP):
-            raise PhasorError(f"{slot.name}: the q8 values have another shape than {sum(slot.parts)} x {slot.cols}")
-        return given, np.zeros((1, 1), dtype=np.float32)
+            raise PhasorError(f"{slot.name}: the {L.TYPES[given.type]} values have another shape than {sum(slot.parts)} x {slot.cols}")
+        if given.type == kind:
+            return given, np.zeros((1, 1), dtype=np.float32)
+        given = L.dequantize_q8(given.scales, given.values, slot.cols)
     values = _exact(slot, given)
     try:
-        scales, q = L.quantize_q8(values)
+        scales, q = (L.quantize_q8 if kind == L.Q8 else L.quantize_q4)(values)
     except PhasorError as error:
         raise PhasorError(f"{slot.name}: {error}") from error
-    return Quantised(scales, q), L.dequantize_q8(scales, q, slot.cols, np.float32) - values
+    return Quantised(scales, q, kind), L.dequantize_q8(scales, q, slot.cols, np.float32) - values
 
 
 def _encode(slot: Slot, kind: int, given: Weights) -> Iterator[tuple[bytes, float]]:
     """The tensor's bytes in pieces, each with the largest error in it."""
     if slot.layout == L.VECTOR:
         yield _encode_vector(slot, _exact(slot, given)), 0.0
-    elif kind == L.F32:
+    elif kind in L.QUANTISED:
+        q, error = _quantised(slot, kind, given)
+        yield from _encode_quantised(slot, q, float(np.abs(error).max()))
+    else:
         if isinstance(given, Quantised):
             given = L.dequantize_q8(given.scales, given.values, slot.cols)
-        values = _exact(slot, given)
-        if slot.layout == L.ROWS:
-            yield L.flush_subnormals(values).tobytes(), 0.0
-        else:
-            for true, _ in L.part_rows(slot.parts):
-                yield L.pack_panels_f32(values[true]), 0.0
-    else:
-        q, error = _quantised(slot, given)
-        worst = float(np.abs(error).max())
-        if slot.layout == L.ROWS:
-            yield L.pack_rows_q8(*q), worst
-        else:
-            for true, _ in L.part_rows(slot.parts):
-                yield L.pack_panels_q8(q.scales[true], q.values[true]), worst
+        yield from _encode_numbers(slot, kind, _exact(slot, given))
+
+
+def _encode_quantised(slot: Slot, q: Quantised, worst: float) -> Iterator[tuple[bytes, float]]:
+    if slot.layout == L.ROWS:
+        yield (L.pack_rows_q8(q.scales, q.values) if q.type == L.Q8 else L.pack_rows_q4(q.scales, q.values, slot.cols)), worst
+        return
+    for true, _ in L.part_rows(slot.parts):
+        scales, values = q.scales[true], q.values[true]
+        yield (L.pack_panels_q8(scales, values) if q.type == L.Q8 else L.pack_panels_q4(scales, values, slot.cols)), worst
+
+
+def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple[bytes, float]]:
+    """f32, f16 and bf16."""
+    for true in [slice(None)] if slot.layout == L.ROWS else [true for true, _ in L.part_rows(slot.parts)]:
+        part = values[true]
+        if kind == L.F32:
+            yield (L.flush_subnormals(part).tobytes() if slot.layout == L.ROWS else L.pack_panels_f32(part)), 0.0
+            continue
+        try:
+            halves = L.halves_of(part, kind)
+        except PhasorError as error:
+            raise PhasorError(f"{slot.name}: {error}") from error
+        worst = float(np.abs(L.widen(halves, kind) - part).max(initial=0.0))
+        yield (halves.tobytes() if slot.layout == L.ROWS else L.pack_panels_halves(halves, kind)), worst
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------
@@ -220,15 +237,16 @@ def _pad_to(file: BinaryIO, offset: int) -> bytes:
     return zeros
 
 
-def write_model(file: BinaryIO, descriptor: dict, source: Source, kind: int = L.F32, extra: dict[int, bytes] | None = None,
+def write_model(file: BinaryIO, descriptor: dict, source: Source, kind: int | Callable[[Slot], int] = L.F32, extra: dict[int, bytes] | None = None,
                 progress: Callable[[Slot], None] = lambda slot: None) -> list[Rounding]:
     """Writes a whole file from its first byte on; `file` is seekable and empty.
 
-    source gives the weights of each slot, in the file's order; kind is the type of the matrices; extra are the sections
-    after the head. Returns the rounding of each type. PhasorError when a weight does not fit the descriptor.
+    source gives the weights of each slot, in the file's order; kind is the type of the matrices, one for all or a function of
+    the slot; extra are the sections after the head. Returns the rounding of each type. PhasorError when a weight does not fit the descriptor.
     """
     meta, extra = phasor_descriptor.encode_meta(descriptor), extra or {}
-    wanted = [(slot, kind if slot.matrix else slot.type) for slot in slots(phasor_descriptor.with_defaults(descriptor))]
+    type_of = kind if callable(kind) else lambda slot: kind
+    wanted = [(slot, type_of(slot) if slot.matrix else slot.type) for slot in slots(phasor_descriptor.with_defaults(descriptor))]
     plan = _plan(meta, wanted, extra)
     file.write(bytes(plan.head_bytes))
     crcs = {}
@@ -415,18 +433,18 @@ class PhasorFile:
         return self.bytes[e.offset:e.offset + e.bytes]
 
     def quantised(self, key: int) -> Quantised:
-        """The true rows of a q8 matrix."""
+        """The true rows of a q8 or q4 matrix."""
         e, slot, data = self.entries[key], self.slots[key], np.asarray(self.raw(key))
         if e.layout == L.ROWS:
-            return Quantised(*L.unpack_rows_q8(data, e.rows, e.cols))
-        scales, values = L.unpack_panels_q8(data, e.cols)
+            return Quantised(*(L.unpack_rows_q8 if e.type == L.Q8 else L.unpack_rows_q4)(data, e.rows, e.cols), e.type)
+        scales, values = (L.unpack_panels_q8 if e.type == L.Q8 else L.unpack_panels_q4)(data, e.cols)
         keep = np.concatenate([np.arange(padded.start, padded.stop) for _, padded in L.part_rows(slot.parts)])
-        return Quantised(scales[keep], values[keep])
+        return Quantised(scales[keep], values[keep], e.type)
 
     def weights(self, key: int) -> np.ndarray:
         """The true rows of a tensor as stored, dequantised, in float64: (N, K), or (N,) of a vector."""
         e, slot, data = self.entries[key], self.slots[key], np.asarray(self.raw(key))
-        if e.type == L.Q8:
+        if e.type in L.QUANTISED:
             q = self.quantised(key)
             return L.dequantize_q8(q.scales, q.values, e.cols)
         if e.type == L.F64:
@@ -437,8 +455,9 @@ class PhasorFile:
                 return full.astype(np.float64)
             return np.concatenate([full[padded] for _, padded in L.part_rows(slot.parts)]).astype(np.float64)
         if e.layout == L.ROWS:
-            return data.view("<f4").reshape(e.rows, e.cols).astype(np.float64)
-        full = L.unpack_panels_f32(data, e.cols)
+            table = data.view("<f4") if e.type == L.F32 else L.widen(data.view("<u2"), e.type)
+            return table.reshape(e.rows, e.cols).astype(np.float64)
+        full = L.unpack_panels_f32(data, e.cols) if e.type == L.F32 else L.widen(L.unpack_panels_halves(data, e.type, e.cols), e.type)
         return np.concatenate([full[padded] for _, padded in L.part_rows(slot.parts)]).astype(np.float64)
 
     def check(self) -> None:

@@ -15,7 +15,9 @@ TYPES = {F32: "f32", F16: "f16", BF16: "bf16", Q8: "q8", Q4: "q4", F64: "f64"}
 LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
 LANES = 16  # rows of a panel
 GROUP = 32  # columns that share a scale
-_ALLOWED = {PANEL16: (F32, Q8), ROWS: (F32, Q8), VECTOR: (F32, F64)}  # what this version writes and reads
+_ALLOWED = {PANEL16: (F32, F16, BF16, Q8, Q4), ROWS: (F32, F16, BF16, Q8, Q4), VECTOR: (F32, F64)}
+QUANTISED = (Q8, Q4)  # types with a scale for each group
+HALVES = (F16, BF16)
 _BLOCK_BYTES = 4 << 20
 
 
@@ -36,13 +38,13 @@ def type_code(name: str) -> int:
 
 
 def require_built(kind: int, layout: int) -> None:
-    """PhasorError, by name, for a type that this version does not write or read in this layout."""
+    """PhasorError, by name, for a type that this layout does not have."""
     if layout not in LAYOUTS:
         raise PhasorError(f"layout {layout} is not known")
     if kind not in TYPES:
         raise PhasorError(f"type {kind} is not known")
     if kind not in _ALLOWED[layout]:
-        raise PhasorError(f"type {TYPES[kind]} in layout {LAYOUTS[layout]} is not built yet")
+        raise PhasorError(f"type {TYPES[kind]} in layout {LAYOUTS[layout]} does not exist")
 
 
 def panels_of(parts: Sequence[int]) -> int:
@@ -50,14 +52,21 @@ def panels_of(parts: Sequence[int]) -> int:
     return sum(-(-rows // LANES) for rows in parts)
 
 
+def scale_plane_bytes(count: int) -> int:
+    """Bytes of the plane of `count` f16 scales at the head of a quantised panel or table."""
+    return round_up(count * 2, 64)
+
+
+def _group_bytes(kind: int) -> int:
+    return GROUP if kind == Q8 else GROUP // 2
+
+
 def panel_bytes(kind: int, cols: int) -> int:
     """Bytes of one panel of 16 rows by `cols`."""
-    if kind == F32:
-        return cols * LANES * 4
-    groups = -(-cols // GROUP)
-    if kind == Q8:
-        return round_up(groups * LANES * 2, 64) + groups * LANES * GROUP
-    raise PhasorError(f"type {TYPES.get(kind, kind)} in panels is not built yet")
+    if kind in QUANTISED:
+        groups = -(-cols // GROUP)
+        return scale_plane_bytes(groups * LANES) + groups * LANES * _group_bytes(kind)
+    return {F32: cols * LANES * 4, F16: cols * LANES * 2, BF16: round_up(cols, 2) * LANES * 2}[kind]
 
 
 def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> int:
@@ -67,10 +76,10 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return rows * (8 if kind == F64 else 4)
     if layout == PANEL16:
         return panels * panel_bytes(kind, cols)
-    if kind == F32:
-        return rows * cols * 4
+    if kind not in QUANTISED:
+        return rows * cols * (4 if kind == F32 else 2)
     groups = -(-cols // GROUP)
-    return round_up(rows * groups * 2, 64) + rows * groups * GROUP
+    return scale_plane_bytes(rows * groups) + rows * groups * _group_bytes(kind)
 
 
 # ---- CRC-32C -------------------------------------------------------------------------------------------------------
@@ -198,8 +207,50 @@ def quantize_q8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return scales, np.clip(q, -127, 127).astype(np.int8).reshape(rows, groups * GROUP)
 
 
+def quantize_q4(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """f32 (N, K) as q4: f16 scales (N, G), which may be negative, and int8 values −8 … 7 (N, 32·G), the tail of a row padded with zeros.
+
+    Of a group's scales m/d, with m its value of largest magnitude and d from −11 to 11 in steps, refined by least squares, the one
+    with the smallest squared error after rounding to f16; all in f64. PhasorError when a scale does not fit f16.
+    """
+    rows, cols = x.shape
+    groups = -(-cols // GROUP)
+    out_scales, out = np.zeros((rows, groups), np.float16), np.zeros((rows, groups * GROUP), np.int8)
+    for first in range(0, rows, max(1, (1 << 20) // (groups * GROUP))):
+        part = slice(first, min(rows, first + max(1, (1 << 20) // (groups * GROUP))))
+        padded = np.zeros((part.stop - part.start, groups * GROUP))
+        padded[:, :cols] = x[part]
+        scales, q = _quantize_q4_groups(padded.reshape(-1, GROUP))
+        out_scales[part], out[part] = scales.reshape(-1, groups), q.reshape(-1, groups * GROUP)
+    return out_scales, out
+
+
+_Q4_DIVISORS = tuple(sign * (700 + 25 * i) / 100 for sign in (-1, 1) for i in range(11))  # ±7 … ±9.5
+
+
+def _quantize_q4_groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """f64 (M, 32) -> f16 (M,), int8 (M, 32)."""
+    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=1)[:, None], axis=1)
+    best_error = np.full(len(x), np.inf)
+    best_scale, best = np.zeros(len(x), np.float16), np.zeros(x.shape, np.int8)
+    for divisor in _Q4_DIVISORS:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            q = np.clip(np.rint(np.where(extreme != 0, x * (divisor / extreme), 0)), -8, 7)
+            squares = (q * q).sum(axis=1)
+            scale = np.where(squares > 0, (x * q).sum(axis=1) / np.maximum(squares, 1), 0).astype(np.float16)
+            wide = scale.astype(np.float64)[:, None]
+            q = np.clip(np.rint(np.where(wide != 0, x / np.where(wide != 0, wide, 1), 0)), -8, 7)
+            error = ((x - q * wide) ** 2).sum(axis=1)
+        better = error < best_error
+        best_error, best_scale = np.where(better, error, best_error), np.where(better, scale, best_scale)
+        best[better] = q[better].astype(np.int8)
+    if not np.isfinite(best_scale).all() or not np.isfinite(best_error).all():
+        raise PhasorError("a weight is too large for q4 (its scale does not fit f16)")
+    return best_scale, best
+
+
 def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
-    """(N, cols): scale · q, exact in float64 and in float32."""
+    """(N, cols): scale · q of q8 and q4, exact in float64 and in float32."""
     rows, groups = scales.shape
     values = q.reshape(rows, groups, GROUP).astype(dtype) * scales.astype(dtype)[:, :, None]
     return values.reshape(rows, groups * GROUP)[:, :cols]
@@ -235,6 +286,83 @@ def pack_panels_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
     return out.tobytes()
 
 
+def _nibbles(q: np.ndarray, cols: int) -> np.ndarray:
+    """int8 values (N, 32·G) of q4 as bytes (N, G, 16); padding columns are 0."""
+    n = (q + 8).astype(np.uint8)
+    n[:, cols:] = 0
+    grouped = n.reshape(len(q), -1, 2, GROUP // 2)
+    return grouped[:, :, 0] | grouped[:, :, 1] << 4
+
+
+def _values_q4(data: np.ndarray) -> np.ndarray:
+    """bytes (N, G, 16) -> int8 (N, 32·G)."""
+    return np.concatenate([(data & 15).astype(np.int8), (data >> 4).astype(np.int8)], axis=2).reshape(len(data), -1) - np.int8(8)
+
+
+def pack_panels_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
+    """f16 (N, G) and int8 −8 … 7 (N, 32·G) of one part as panels: the plane of scales, then bytes [G][4][16][4]."""
+    scales, data = _whole_panels(scales), _whole_panels(_nibbles(q, cols))
+    groups, count = scales.shape[1], scales.shape[0] // LANES
+    plane = scale_plane_bytes(groups * LANES)
+    out = np.zeros((count, plane + groups * LANES * GROUP // 2), dtype=np.uint8)
+    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
+    out[:, :groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
+    body = data.reshape(count, LANES, groups, 4, 4).transpose(0, 2, 3, 1, 4)
+    out[:, plane:] = np.ascontiguousarray(body).reshape(count, -1)
+    return out.tobytes()
+
+
+def unpack_panels_q4(data: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
+    groups = -(-cols // GROUP)
+    plane = scale_plane_bytes(groups * LANES)
+    panels = data.reshape(-1, plane + groups * LANES * GROUP // 2)
+    scales = np.ascontiguousarray(panels[:, :groups * LANES * 2]).view("<f2").reshape(-1, groups, LANES)
+    body = np.ascontiguousarray(panels[:, plane:]).reshape(-1, groups, 4, LANES, 4).transpose(0, 3, 1, 2, 4)
+    return scales.transpose(0, 2, 1).reshape(-1, groups), _values_q4(np.ascontiguousarray(body).reshape(-1, groups, GROUP // 2))
+
+
+def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
+    """f32 (N, K) as the bits of f16 or bf16, rounded to nearest even, u16. PhasorError when a value does not fit f16."""
+    if kind == F16:
+        with np.errstate(over="ignore"):
+            halves = values.astype("<f2")
+        if not np.isfinite(halves).all():
+            raise PhasorError("a weight is too large for f16")
+        return halves.view("<u2")
+    bits = np.ascontiguousarray(flush_subnormals(values)).view("<u4")
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
+    if ((rounded & 0x7F80) == 0x7F80).any():
+        raise PhasorError("a weight is too large for bf16")
+    return rounded
+
+
+def widen(halves: np.ndarray, kind: int) -> np.ndarray:
+    """The bits of f16 or bf16, u16, as f32: exact."""
+    if kind == F16:
+        return np.ascontiguousarray(halves).view("<f2").astype(np.float32)
+    return (halves.astype("<u4") << 16).view("<f4")
+
+
+def pack_panels_halves(halves: np.ndarray, kind: int) -> bytes:
+    """u16 (N, K) of one part as panels: f16 [P][K][16], bf16 [P][⌈K/2⌉][16][2]."""
+    full = _whole_panels(halves)
+    cols = full.shape[1]
+    if kind == F16:
+        return full.reshape(-1, LANES, cols).transpose(0, 2, 1).astype("<u2", order="C").tobytes()
+    even = np.zeros((len(full), round_up(cols, 2)), dtype="<u2")
+    even[:, :cols] = full
+    return even.reshape(-1, LANES, even.shape[1] // 2, 2).transpose(0, 2, 1, 3).astype("<u2", order="C").tobytes()
+
+
+def unpack_panels_halves(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
+    """u8 of P panels -> u16 (16·P, K)."""
+    if kind == F16:
+        return data.view("<u2").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
+    pairs = data.view("<u2").reshape(-1, round_up(cols, 2) // 2, LANES, 2)
+    return pairs.transpose(0, 2, 1, 3).reshape(-1, round_up(cols, 2))[:, :cols]
+
+
 def unpack_panels_f32(data: np.ndarray, cols: int) -> np.ndarray:
     """u8 of P panels -> f32 (16·P, K)."""
     return data.view("<f4").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
@@ -262,6 +390,19 @@ def unpack_rows_q8(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, 
     size = rows * groups * 2
     scales = np.ascontiguousarray(data[:size]).view("<f2").reshape(rows, groups)
     return scales, np.ascontiguousarray(data[round_up(size, 64):]).view(np.int8).reshape(rows, groups * GROUP)
+
+
+def pack_rows_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
+    """f16 (N, G) and int8 −8 … 7 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 16 bytes a group."""
+    plane = scales.astype("<f2").tobytes()
+    return plane + bytes(scale_plane_bytes(scales.size) - len(plane)) + _nibbles(q, cols).tobytes()
+
+
+def unpack_rows_q4(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 -> f16 (N, G), int8 (N, 32·G)."""
+    groups = -(-cols // GROUP)
+    scales = np.ascontiguousarray(data[:rows * groups * 2]).view("<f2").reshape(rows, groups)
+    return scales, _values_q4(np.ascontiguousarray(data[scale_plane_bytes(rows * groups):]).reshape(rows, groups, GROUP // 2))
 
 
 def part_rows(parts: Sequence[int]) -> Iterator[tuple[slice, slice]]:

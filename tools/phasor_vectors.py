@@ -11,7 +11,7 @@ import numpy as np
 
 import phasor_descriptor as D
 from phasor_file import PhasorFile
-from phasor_layout import Q8, PANEL16, PhasorError, round_up
+from phasor_layout import PANEL16, QUANTISED, PhasorError, round_up
 from reference import Reference, Trace
 
 SAMPLES = 16
@@ -128,7 +128,7 @@ def tolerance_of(file: PhasorFile, measured: float) -> float:
     q8: a rounding difference can move an activation across the border between two integers, a step of 1/127 of its group's
     largest value, so the measured value has a floor of 1/256: several such steps meet in one sum. What is damaged or misread differs by far more.
     """
-    q8 = any(e.type == Q8 and e.layout == PANEL16 for e in file.entries.values())
+    q8 = any(e.type in QUANTISED and e.layout == PANEL16 for e in file.entries.values())
     return 8 * max(rounding_bound(file), measured, 2.0 ** -8 if q8 else 0.0)
 
 

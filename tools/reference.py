@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The forward pass of any descriptor in float64, from the papers (Vaswani et al. 2017 and those named below). numpy only.
 
-It reads a `.phasor` file and computes with the weights as they are stored. For q8 layers it also rounds the activations
+It reads a `.phasor` file and computes with the weights as they are stored. For q8 and q4 layers it also rounds the activations
 as the engine does (rule 1.3 of the contract), unless told otherwise; so what differs from the engine is arithmetic.
 
     reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits at each position
@@ -24,7 +24,7 @@ import numpy as np
 import phasor_descriptor as D
 import phasor_tensors as R
 from phasor_file import PhasorFile
-from phasor_layout import GROUP, Q8, PhasorError
+from phasor_layout import GROUP, QUANTISED, PhasorError
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 _KEPT_VALUES = 1 << 26  # a larger model is dequantised tensor by tensor each time: slower, and never whole in memory
@@ -185,15 +185,15 @@ class Reference:
                 self._weights[key] = value
         return value
 
-    def _is_q8(self, stack: int, weights: int, role: int) -> bool:
-        return self.file.entries[stack << 24 | weights << 8 | role].type == Q8
+    def _is_quantised(self, stack: int, weights: int, role: int) -> bool:
+        return self.file.entries[stack << 24 | weights << 8 | role].type in QUANTISED
 
     def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
         """x (T, K) · Wᵀ + b -> (T, N)."""
         scale = self.tensor(stack, weights, role + 2) if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER) else None
         if scale is not None:
             x = x * scale
-        if self.emulate and self._is_q8(stack, weights, role):
+        if self.emulate and self._is_quantised(stack, weights, role):
             x = round_activations(x)
         y = x @ self.tensor(stack, weights, role).T
         bias = self.tensor(stack, weights, role + 1)
@@ -425,7 +425,7 @@ class Reference:
         else:
             shared = o["tied"] == D.TIED_SOURCE or "target" not in self.d or self.d["target"]["embedding_shared"]
             stack = R.SOURCE if shared else R.TARGET
-            rounded = round_activations(y) if self.emulate and self._is_q8(stack, 0, R.EMBEDDING) else y
+            rounded = round_activations(y) if self.emulate and self._is_quantised(stack, 0, R.EMBEDDING) else y
             logits = rounded @ self.tensor(stack, 0, R.EMBEDDING).T
             bias = self.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
             logits = logits if bias is None else logits + bias
@@ -489,7 +489,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--segments", type=parse_ids, help="the segment of each source id; without it all are 0")
     parser.add_argument("--greedy", type=int, metavar="N", help="continue with at most N new tokens")
     parser.add_argument("--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses")
-    parser.add_argument("--exact", action="store_true", help="do not round the activations of q8 layers")
+    parser.add_argument("--exact", action="store_true", help="do not round the activations of quantised layers")
     args = parser.parse_args(argv)
     try:
         model = Reference(PhasorFile(args.model), emulate=not args.exact)

@@ -68,11 +68,12 @@ constexpr Field kFields[] = {
     {kScopeEncoder, 11, kMetaF32, kOptional, STACK(final_norm_eps), 0, 0, kAll, "final_norm_eps", nullptr},
     {kScopeEncoder, 12, kMetaU32, kOptional, STACK(cross_width), 1, kMaxWidth, kAll, "cross_width", nullptr},
     {kScopeEncoder, 13, kMetaU32, kOptional, STACK(projection_bias), 0, 1, kAll, "projection_bias", nullptr},
+    {kScopeEncoder, 14, kMetaU32, kOptional, STACK(projection_place), 0, 1, kAll, "projection_place", "last|before positions"},
 
     {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kAll, "norm", "layer norm|RMS norm"},
-    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 3, kAll, "norm_place", "before|after|both"},
+    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 4, kAll, "norm_place", "before|after|both|of the sub-layer"},
     {kScopeKind, 3, kMetaF32, kNeeded, KIND(norm_eps), 0, 0, kAll, "norm_eps", nullptr},
-    {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 1, kZero, "parallel", nullptr},
+    {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 2, kAll, "parallel", "no|one norm|two norms"},
     {kScopeKind, 5, kMetaU32, kNeeded, KIND(heads), 1, 4096, kAll, "heads", nullptr},
     {kScopeKind, 6, kMetaU32, kOptional, KIND(kv_heads), 1, 4096, kAll, "kv_heads", nullptr},
     {kScopeKind, 7, kMetaU32, kNeeded, KIND(head_width), 1, 4096, kAll, "head_width", nullptr},
@@ -103,6 +104,8 @@ constexpr Field kFields[] = {
     {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm", nullptr},
     {kScopeKind, 33, kMetaU32, kOptional, KIND(input_scales), 0, 3, kAll, "input_scales", nullptr},
     {kScopeKind, 32, kMetaF32, kOptional, KIND(rotary_factor), 0, 0, kAll, "rotary_factor", nullptr},
+    {kScopeKind, 34, kMetaU32, kOptional, KIND(qk_norm_over), 0, 2, kAll, "qk_norm_over", "head|head, own weights|all heads"},
+    {kScopeKind, 35, kMetaF32, kOptional, KIND(qkv_clip), 0, 0, kAll, "qkv_clip", nullptr},
 
     {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kAll, "output", "logits|hidden states|pooled|classes"},
     {kScopeOutput, 2, kMetaU32, kOptional, OUT(tied), 0, 2, kAll, "tied", "own|target embedding|source embedding"},
@@ -271,6 +274,12 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
   if (!table && k.max_distance != 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".max_distance: nothing is relative here");
   if (relative_keys(k) && k.score == kScoreAdditive)
     return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".score: an additive score has no relative keys");
+  if (!(k.qkv_clip >= 0)) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".qkv_clip: is negative");
+  if (k.qk_norm_over != kOverHead && k.qk_norm == kNormNone) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".qk_norm_over: there is no norm of q and k");
+  if (k.parallel != kSerial && (k.norm_place != kNormBefore || k.cross != 0 || k.attention_norm == 0))
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".parallel: goes with norm_place before, without cross-attention");
+  if (k.parallel == kSharedInput && k.input_scales != 0)
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".input_scales: the sub-layers of this parallel block read one input");
   if (k.attention_norm == 0 && k.norm_place != kNormBefore)
     return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
@@ -316,10 +325,10 @@ phasor_status check_stack(const File& file, const Descriptor& d, const KindDescr
   }
   if (s.position == kPositionLearned && s.max_positions == 0)
     return fail(error, PHASOR_BAD_FILE, at, name, ".max_positions: learned positions need the number of rows");
-  if ((s.position == kPositionInterleaved || s.position == kPositionHalves) && s.embedding_width % 2 != 0)
-    return fail(error, PHASOR_BAD_FILE, at, name, ".width: ", s.embedding_width, " is odd, sine and cosine need an even width");
-  if (s.embedding_width == s.width && s.projection_bias != 0)
-    return fail(error, PHASOR_BAD_FILE, at, name, ".projection_bias: the embedding is not projected");
+  if ((s.position == kPositionInterleaved || s.position == kPositionHalves) && input_width(s) % 2 != 0)
+    return fail(error, PHASOR_BAD_FILE, at, name, ".width: ", input_width(s), " is odd, sine and cosine need an even width");
+  if (s.embedding_width == s.width && (s.projection_bias != 0 || s.projection_place != 0))
+    return fail(error, PHASOR_BAD_FILE, at, name, s.projection_bias != 0 ? ".projection_bias" : ".projection_place", ": the embedding is not projected");
   if (d.sides[which].pair_segment != 0 && d.sides[which].pair_segment >= s.segments)
     return fail(error, PHASOR_BAD_FILE, at, which == 0 ? "source" : "target", ".pair_segment: ", d.sides[which].pair_segment, ", there are ", s.segments, " segments");
   return PHASOR_OK;
@@ -332,8 +341,8 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   const bool logits = o.output == kOutputLogits, encoder = d.stack == kEncoder;
   if (!encoder) {
     if (!logits) return fail(error, PHASOR_BAD_FILE, at, "output.output: a decoder gives logits");
-    if (o.pooling != 0 || o.normalise != 0 || o.classes != 0 || o.head_width != 0 || o.head_activation != 0 || o.head_norm != 0 || o.head_bias != 0)
-      return fail(error, PHASOR_BAD_FILE, at, "output: pooling, classes and a head are an encoder's");
+    if (o.pooling != 0 || o.normalise != 0 || o.classes != 0) return fail(error, PHASOR_BAD_FILE, at, "output: pooling and classes are an encoder's");
+    if (o.head_norm != 0) return fail(error, PHASOR_BAD_FILE, at, "output.head_norm: an encoder's; a decoder's head is a dense layer with an activation");
   }
   if ((o.output == kOutputPooled && o.pooling == 0) || (o.pooling != 0 && o.output != kOutputPooled && o.output != kOutputClasses))
     return fail(error, PHASOR_BAD_FILE, at, "output.pooling: a pooled vector needs one; logits and hidden states have none");

@@ -15,7 +15,9 @@ struct Array {
 enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
 enum Position : uint32_t { kPositionNone = 0, kPositionLearned = 1, kPositionInterleaved = 2, kPositionHalves = 3 };
 enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
-enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3 };
+enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3, kNormSublayer = 4 };
+enum Parallel : uint32_t { kSerial = 0, kSharedInput = 1, kTwoNorms = 2 };
+enum NormOver : uint32_t { kOverHead = 0, kOverOwnHead = 1, kOverAllHeads = 2 };
 enum KindPosition : uint32_t {
   kRotaryNone = 0, kRelativeKey = 1, kRelativeKeyQuery = 2, kClippedRelative = 3, kRotaryInterleaved = 4, kRotaryHalves = 5, kT5Bias = 6,
   kAlibi = 7, kThreeWay = 8
@@ -39,7 +41,7 @@ struct SideDescriptor {
 };
 
 struct StackDescriptor {
-  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width, projection_bias;
+  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width, projection_bias, projection_place;
   float embedding_scale, embedding_norm_eps, final_norm_eps;
   uint32_t present;
   Array layers;  // pairs (kind, weights)
@@ -49,8 +51,8 @@ struct KindDescriptor {
   uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases, qk_norm, window;
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
   uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases, score_order;
-  uint32_t cross_score, attention_norm, input_scales;
-  float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor;
+  uint32_t cross_score, attention_norm, input_scales, qk_norm_over;
+  float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor, qkv_clip;
 };
 
 struct OutputDescriptor {
@@ -85,6 +87,9 @@ struct Descriptor {
 
 // Entry `meta` as text: "decoder.width", "256".
 void describe_meta(const Meta& meta, Line* name, Line* value) noexcept;
+
+// The width of segments, positions and the embedding's norm: the projection comes after them, or before.
+inline uint32_t input_width(const StackDescriptor& s) { return s.projection_place != 0 ? s.width : s.embedding_width; }
 
 // Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is at entry d + reach.
 inline uint32_t reach(const KindDescriptor& k) { return k.position == kClippedRelative || k.position == kT5Bias ? k.max_distance : k.max_distance - 1; }

@@ -3,6 +3,7 @@
 //   struct Tiles                  how many rows and panels a micro-kernel takes at once
 //   half16(p)                     16 f16 values to f32
 //   struct Int8                   the exact dot product of 16 outputs by 4 activations (int8_*.hpp)
+//   struct Int4                   the same with nibbles, 16 outputs by 4 and by another 4 activations
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
 #include "functions.hpp"
@@ -40,74 +41,128 @@ struct Body {
     });
   }
 
-  // R rows by P panels, each [K][16]: the chains over k from `first` to `end`, begun at +0 or continued from y.
-  template <int R, int P>
+  // Weights of 16 outputs: kStep values of k from k on, of a panel that begins at w.
+  struct F32 {
+    static constexpr size_t kStep = 1;
+    static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = V::load(static_cast<const float*>(w) + k * kLanes); }
+    static PHASOR_INLINE V last(const void* w, size_t k) { return V::load(static_cast<const float*>(w) + k * kLanes); }
+  };
+  struct F16 {
+    static constexpr size_t kStep = 1;
+    static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = last(w, k); }
+    static PHASOR_INLINE V last(const void* w, size_t k) { return L::half16(static_cast<const unsigned char*>(w) + k * (kLanes * 2)); }
+  };
+  struct Bf16 {  // two values of k share a lane: the even one has the low half
+    static constexpr size_t kStep = 2;
+    static PHASOR_INLINE void load(V* v, const void* w, size_t k) {
+      using I = typename V::I;
+      const V both = V::load(reinterpret_cast<const float*>(static_cast<const unsigned char*>(w) + k * (kLanes * 2)));
+      times<V::N>(PHASOR_EACH(i) {
+        v[0].v[i.value] = as_float<A>(as_int<A>(both.v[i.value]) << 16);
+        v[1].v[i.value] = as_float<A>(as_int<A>(both.v[i.value]) & I(static_cast<int32_t>(0xffff0000u)));
+      });
+    }
+    static PHASOR_INLINE V last(const void* w, size_t k) {
+      V v[2];
+      load(v, w, k);
+      return v[0];
+    }
+  };
+
+  // R rows by P panels: the chains over k from `first` to `end`, begun at +0 or continued from y.
+  template <class W, int R, int P>
   static PHASOR_INLINE void chains(V (&acc)[R][P], const float* y, size_t ldy, const float* x, size_t ldx,
-                                   const float* const (&w)[P], size_t at, size_t first, size_t end) {
+                                   const void* const (&w)[P], size_t at, size_t first, size_t end) {
     times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
     if (first != 0)
       times<R>(PHASOR_EACH(r) {
         times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::load(y + r.value * ldy + at + p.value * kLanes); });
       });
-    for (size_t k = first; k < end; ++k) {
-      V wk[P];
-      times<P>(PHASOR_EACH(p) { wk[p.value] = V::load(w[p.value] + k * kLanes); });
-      times<R>(PHASOR_EACH(r) {
-        const V xk = V::set(x[r.value * ldx + k]);
-        times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = fma(xk, wk[p.value], acc[r.value][p.value]); });
+    size_t k = first;
+    for (; k + W::kStep <= end; k += W::kStep) {
+      V wk[P][W::kStep];
+      times<P>(PHASOR_EACH(p) { W::load(wk[p.value], w[p.value], k); });
+      times<static_cast<int>(W::kStep)>(PHASOR_EACH(j) {
+        times<R>(PHASOR_EACH(r) {
+          const V xk = V::set(x[r.value * ldx + k + j.value]);
+          times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = fma(xk, wk[p.value][j.value], acc[r.value][p.value]); });
+        });
       });
     }
+    if constexpr (W::kStep > 1)
+      if (k < end) {
+        V wk[P];
+        times<P>(PHASOR_EACH(p) { wk[p.value] = W::last(w[p.value], k); });
+        times<R>(PHASOR_EACH(r) {
+          const V xk = V::set(x[r.value * ldx + k]);
+          times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = fma(xk, wk[p.value], acc[r.value][p.value]); });
+        });
+      }
   }
 
   // All rows by P panels from `at` on: R rows at a time, the rest in one tile.
-  template <int R, int P>
-  static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* const (&w)[P],
+  template <class W, int R, int P>
+  static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* const (&w)[P],
                           const float* bias, size_t bias_n, size_t at, size_t first, size_t end) {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      chains<R, P>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
+      chains<W, R, P>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
-      if (r < rows) linear_rows<R - 1, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
+      if (r < rows) linear_rows<W, R - 1, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
   }
   // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
-  template <int R, int P, class Panel>
+  template <class W, int R, int P, class Panel>
   static void linear_panels(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, Panel panel, const float* bias,
                             size_t bias_n, size_t first, size_t panels, size_t cols) {
     size_t p = first;
     for (; p + P <= panels; p += P) {
-      const float* w[P];
+      const void* w[P];
       for (int i = 0; i < P; ++i) w[i] = panel(p + static_cast<size_t>(i));
       // With more rows than one tile, k goes in blocks, whose weights stay in the second-level cache from tile to tile.
       // The chains wait in y (1.1).
       size_t k = 0;
       if (rows > R)
         for (; cols - k > kBlock; k += kBlock)
-          linear_rows<R, P>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
-      linear_rows<R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
+          linear_rows<W, R, P>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
+      linear_rows<W, R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
     }
     if constexpr (P > 1)
-      if (p < panels) linear_panels<R, P / 2>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
+      if (p < panels) linear_panels<W, R, P / 2>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
   }
 
+  // P panels of `bytes` each.
+  template <class W>
+  static PHASOR_INLINE void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, size_t bytes, const float* bias,
+                                          size_t bias_n, size_t panels, size_t cols) {
+    const auto panel = [=](size_t p) { return static_cast<const void*>(static_cast<const unsigned char*>(w) + p * bytes); };
+    if (rows == 1)
+      linear_panels<W, 1, T::kOneRow>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+    else
+      linear_panels<W, T::kRows, T::kPanels>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
+  }
   static void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
                          size_t bias_n, size_t panels, size_t cols) {
-    const auto panel = [=](size_t p) { return w + p * kLanes * cols; };
-    if (rows == 1)
-      linear_panels<1, T::kOneRow>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
-    else
-      linear_panels<T::kRows, T::kPanels>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
+    linear_chains<F32>(y, ldy, x, ldx, rows, w, kLanes * cols * 4, bias, bias_n, panels, cols);
+  }
+  static void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
+                         size_t panels, size_t cols) {
+    linear_chains<F16>(y, ldy, x, ldx, rows, w, kLanes * cols * 2, bias, bias_n, panels, cols);
+  }
+  static void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
+                          size_t panels, size_t cols) {
+    linear_chains<Bf16>(y, ldy, x, ldx, rows, w, kLanes * ((cols + 1) / 2) * 4, bias, bias_n, panels, cols);
   }
 
   static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                      size_t pages, size_t width) {
-    const auto panel = [=](size_t p) { return k_pages[p]; };
+    const auto panel = [=](size_t p) { return static_cast<const void*>(k_pages[p]); };
     if (rows == 1)
-      linear_panels<1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
+      linear_panels<F32, 1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
     else
-      linear_panels<T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+      linear_panels<F32, T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
   }
 
   // R rows by N blocks of 16 distances from place i on, the last with n lanes.
@@ -330,69 +385,100 @@ struct Body {
     });
   }
 
-  using Int8 = typename L::Int8;
-  template <int R, int P>
-  static PHASOR_INLINE void q8_tile(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum,
-                                    const unsigned char* w, size_t bytes, size_t plane, size_t groups) {
-    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
-    for (size_t g = 0; g < groups; ++g) {
-      typename Int8::Sum sum[R][P];
-      times<R>(PHASOR_EACH(r) {
-        const typename Int8::Sum start = Int8::start(xsum[r.value * groups + g]);
-        times<P>(PHASOR_EACH(p) { sum[r.value][p.value] = start; });
-      });
-      const unsigned char* wg = w + plane + g * (kLanes * kGroup);
+  // One group of 32: R rows of activations, `stride` bytes apart, by P panels, `bytes` apart.
+  struct Q8 : L::Int8 {
+    using Int8 = typename L::Int8;
+    static constexpr size_t kGroupBytes = kLanes * kGroup;
+    template <int R, int P>
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* x, size_t stride, const unsigned char* w, size_t bytes) {
       times<8 / Int8::kSteps>(PHASOR_EACH(j) {
         typename Int8::Weights wj[P];
-        times<P>(PHASOR_EACH(p) { wj[p.value] = Int8::weights(wg + p.value * bytes + j.value * Int8::kSteps * 64); });
+        times<P>(PHASOR_EACH(p) { wj[p.value] = Int8::weights(w + p.value * bytes + j.value * Int8::kSteps * 64); });
         times<R>(PHASOR_EACH(r) {
-          const typename Int8::Values x = Int8::values(xq + (r.value * groups + g) * kGroup + j.value * Int8::kSteps * 4);
-          times<P>(PHASOR_EACH(p) { Int8::dot(sum[r.value][p.value], wj[p.value], x); });
+          const typename Int8::Values xj = Int8::values(x + r.value * stride + j.value * Int8::kSteps * 4);
+          times<P>(PHASOR_EACH(p) { Int8::dot(sum[r.value][p.value], wj[p.value], xj); });
         });
       });
+    }
+  };
+  struct Q4 : L::Int4 {
+    using Int4 = typename L::Int4;
+    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+    template <int R, int P>
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* x, size_t stride, const unsigned char* w, size_t bytes) {
+      times<4>(PHASOR_EACH(j) {
+        typename Int4::Nibbles wj[P];
+        times<P>(PHASOR_EACH(p) { wj[p.value] = Int4::nibbles(w + p.value * bytes + j.value * 64); });
+        times<R>(PHASOR_EACH(r) {
+          const typename Int4::Both xj = Int4::both(x + r.value * stride + j.value * 4);
+          times<P>(PHASOR_EACH(p) { Int4::dot(sum[r.value][p.value], wj[p.value], xj); });
+        });
+      });
+    }
+  };
+  template <class Q, int R, int P>
+  static PHASOR_INLINE void quantised_tile(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum,
+                                           const unsigned char* w, size_t bytes, size_t plane, size_t groups) {
+    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
+    for (size_t g = 0; g < groups; ++g) {
+      typename Q::Sum sum[R][P];
+      times<R>(PHASOR_EACH(r) {
+        const typename Q::Sum start = Q::start(xsum[r.value * groups + g]);
+        times<P>(PHASOR_EACH(p) { sum[r.value][p.value] = start; });
+      });
+      Q::products(sum, xq + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes, bytes);
       V sw[P];
       times<P>(PHASOR_EACH(p) { sw[p.value] = L::half16(w + p.value * bytes + g * (kLanes * 2)); });
       times<R>(PHASOR_EACH(r) {
         const V sx = V::set(xs[r.value * groups + g]);
         times<P>(PHASOR_EACH(p) {
-          acc[r.value][p.value] = fma(Int8::to_float(sum[r.value][p.value]), sx * sw[p.value], acc[r.value][p.value]);
+          acc[r.value][p.value] = fma(Q::to_float(sum[r.value][p.value]), sx * sw[p.value], acc[r.value][p.value]);
         });
       });
     }
   }
-  template <int R, int P>
-  static PHASOR_APART void q8_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
-                      const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
-                      size_t groups) {
+  template <class Q, int R, int P>
+  static PHASOR_APART void quantised_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                                          const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
+                                          size_t groups) {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      q8_tile<R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w, bytes, plane, groups);
+      quantised_tile<Q, R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w, bytes, plane, groups);
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
       if (r < rows)
-        q8_rows<R - 1, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
-                          bytes, plane, bias, bias_n, at, groups);
+        quantised_rows<Q, R - 1, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
+                                    bytes, plane, bias, bias_n, at, groups);
   }
-  template <int R, int P>
-  static void q8_panels(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
-                        const unsigned char* w, const float* bias, size_t bias_n, size_t first, size_t panels,
-                        size_t groups) {
-    const size_t plane = plane_bytes(groups), bytes = plane + groups * kLanes * kGroup;
+  template <class Q, int R, int P>
+  static void quantised_panels(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                               const unsigned char* w, const float* bias, size_t bias_n, size_t first, size_t panels,
+                               size_t groups) {
+    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
     size_t p = first;
     for (; p + P <= panels; p += P)
-      q8_rows<R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups);
+      quantised_rows<Q, R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups);
     if constexpr (P > 1)
-      if (p < panels) q8_panels<R, P / 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, p, panels, groups);
+      if (p < panels) quantised_panels<Q, R, P / 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, p, panels, groups);
+  }
+  template <class Q>
+  static PHASOR_INLINE void linear_quantised(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                                             const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {
+    const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    if (rows == 1)
+      quantised_panels<Q, 1, T::kOneRowInt8>(y, ldy, xq, xs, xsum, 1, bytes, bias, bias_n, 0, panels, groups);
+    else
+      quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(y, ldy, xq, xs, xsum, rows, bytes, bias, bias_n, 0, panels, groups);
   }
   static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                         const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {
-    const unsigned char* bytes = static_cast<const unsigned char*>(w);
-    if (rows == 1)
-      q8_panels<1, T::kOneRowInt8>(y, ldy, xq, xs, xsum, 1, bytes, bias, bias_n, 0, panels, groups);
-    else
-      q8_panels<T::kRowsInt8, T::kPanelsInt8>(y, ldy, xq, xs, xsum, rows, bytes, bias, bias_n, 0, panels, groups);
+    linear_quantised<Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+  }
+  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                        const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {
+    linear_quantised<Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
   }
 
   // y = f(y), 16 at a time; the tail's absent lanes are +0 and dropped.
@@ -496,6 +582,10 @@ struct Body {
     for (; i + kLanes <= n; i += kLanes) (V::load(x + i) * V::set(s)).store(y + i);
     if (i < n) store_part<A>(y + i, load_part<A>(x + i, n - i) * V::set(s), n - i);
   }
+  static void clip(float* y, size_t n, float limit) {
+    const V most = V::set(limit);
+    each(y, n, [=](V v, size_t, size_t) __attribute__((always_inline)) { return clip_of(v, most); });
+  }
   static void relu(float* y, size_t n) {
     each(y, n, [](V v, size_t, size_t) __attribute__((always_inline)) { return relu_of(v); });
   }
@@ -545,9 +635,10 @@ struct Body {
   }
 
   static constexpr Kernels table(const char* name) {
-    return {name,     linear_f32, quantize_row, linear_q8,  scores,   table_scores, key_table_scores, additive_scores, distance_bias,
-            softmax,  mix,        mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,
-            relu,     gelu_erf,   gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all};
+    return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,
+            table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_table,
+            layer_norm, rms_norm,   unit,         add,              scale,           mul,           clip,      relu,
+            gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all};
   }
 };
 

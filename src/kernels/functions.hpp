@@ -134,6 +134,13 @@ PHASOR_INLINE V silu_of(V x) {
   return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
 }
 
+// x within ±limit; a NaN stays: it is neither above nor below.
+template <class V>
+PHASOR_INLINE V clip_of(V x, V limit) {
+  const V low = V::set(0.0f) - limit, y = where_gt(x, limit, limit, x);
+  return where_gt(low, y, low, y);
+}
+
 // max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and clears the other.)
 template <class V>
 PHASOR_INLINE V relu_of(V x) {

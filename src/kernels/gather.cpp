@@ -30,40 +30,43 @@ float widen_f16(uint16_t h) noexcept {
   return sign != 0 ? -x : x;
 }
 
+float widen_bf16(uint16_t h) noexcept { return float_of(uint32_t{h} << 16); }
+
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept {
   const unsigned char* p = static_cast<const unsigned char*>(data);
   const bool panels = layout == Layout::panel16;
   const size_t o = row % kLanes;
   if (panels) p += static_cast<size_t>(panel_bytes(type, cols)) * (row / kLanes);
-  if (type == Type::f32) {
-    if (!panels) {
-      __builtin_memcpy(y, p + row * cols * 4, cols * 4);
-      return;
-    }
-    for (size_t k = 0; k < cols; ++k) __builtin_memcpy(y + k, p + panel_index_f32(o, k) * 4, 4);
-    return;
-  }
-  if (type == Type::f16 && !panels) {
+  const auto half = [](const unsigned char* at) {
+    uint16_t h;
+    __builtin_memcpy(&h, at, 2);
+    return h;
+  };
+  if (!quantised_type(type)) {
     for (size_t k = 0; k < cols; ++k) {
-      uint16_t h;
-      __builtin_memcpy(&h, p + (row * cols + k) * 2, 2);
-      y[k] = widen_f16(h);
+      const size_t at = !panels ? row * cols + k : type == Type::bf16 ? panel_index_bf16(o, k) : panel_index_f32(o, k);
+      if (type == Type::f32)
+        __builtin_memcpy(y + k, p + at * 4, 4);
+      else
+        y[k] = type == Type::f16 ? widen_f16(half(p + at * 2)) : widen_bf16(half(p + at * 2));
     }
     return;
   }
-  // q8: the scale of each group, then its values.
+  // The scale of each group, then its values.
   const size_t groups = static_cast<size_t>(groups_of(cols));
   const size_t plane = static_cast<size_t>(scale_plane_bytes((panels ? kLanes : rows) * groups));
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
-    if (k % kGroup == 0) {
-      uint16_t h;
-      const size_t g = k / kGroup;
-      __builtin_memcpy(&h, p + (panels ? g * kLanes + o : row * groups + g) * 2, 2);
-      scale = widen_f16(h);
+    const size_t g = k / kGroup;
+    if (k % kGroup == 0) scale = widen_f16(half(p + (panels ? g * kLanes + o : row * groups + g) * 2));
+    int32_t value;
+    if (type == Type::q8) {
+      value = static_cast<int8_t>(p[plane + (panels ? panel_index_q8(o, k) : row * groups * kGroup + k)]);
+    } else {
+      const size_t at = panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + k % (kGroup / 2);
+      value = (p[plane + at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15) - 8;
     }
-    const size_t at = panels ? panel_index_q8(o, k) : row * groups * kGroup + k;
-    y[k] = scale * static_cast<float>(static_cast<int8_t>(p[plane + at]));
+    y[k] = scale * static_cast<float>(value);
   }
 }
 

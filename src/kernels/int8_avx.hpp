@@ -1,6 +1,6 @@
 // Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned bytes times sign(x, w), so that the
 // pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
-// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4).
+// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
 #pragma once
 #include "simd.hpp"
 
@@ -57,6 +57,53 @@ struct Int8AvxVnni : Int8Avx2 {
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     times<2>(PHASOR_EACH(i) { s.v[i.value] = _mm256_dpbusd_avx_epi32(s.v[i.value], w.v[i.value], x); });
+  }
+};
+#endif
+
+template <class Int8>
+struct Int4Of256 : Int8 {
+  using Sum = typename Int8::Sum;
+  struct Nibbles {
+    __m256i low[2], high[2];
+  };
+  struct Both {
+    __m256i low, high;
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    const __m256i s = _mm256_set1_epi32(-8 * sum);
+    return {{s, s}};
+  }
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    const __m256i mask = _mm256_set1_epi8(15);
+    times<2>(PHASOR_EACH(i) {
+      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i.value));
+      w.low[i.value] = _mm256_and_si256(n, mask);
+      w.high[i.value] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
+    });
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
+};
+
+struct Int4Avx2 : Int4Of256<Int8Avx2> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
+    const __m256i ones = _mm256_set1_epi16(1);
+    times<2>(PHASOR_EACH(i) {
+      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i.value], x.low), _mm256_maddubs_epi16(w.high[i.value], x.high));
+      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i.value]);
+    });
+  }
+};
+
+#if defined(__AVXVNNI__)
+struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    times<2>(PHASOR_EACH(i) {
+      s.v[i.value] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i.value], w.low[i.value], x.low), w.high[i.value], x.high);
+    });
   }
 };
 #endif

@@ -1,5 +1,6 @@
 // Exact dot products of 16 outputs by 4 activations for the 512-bit levels. With VNNI: weights xor 0x80 are w + 128 unsigned,
-// so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as on AVX2, the sign applied under a mask.
+// so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as on AVX2, the sign applied under a mask. Nibbles are unsigned
+// as they are: the sum starts at −8·Σx.
 #pragma once
 #include "simd.hpp"
 
@@ -42,6 +43,39 @@ struct Int8Vnni : Int8Avx512 {
     return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
   }
   static PHASOR_INLINE void dot(Sum& s, Weights w, Values x) { s = _mm512_dpbusd_epi32(s, w, x); }
+};
+#endif
+
+template <class Int8>
+struct Int4Of512 : Int8 {
+  using Sum = __m512i;
+  struct Nibbles {
+    __m512i low, high;
+  };
+  struct Both {
+    __m512i low, high;
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) { return _mm512_set1_epi32(-8 * sum); }
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    const __m512i n = _mm512_loadu_si512(p), mask = _mm512_set1_epi8(15);
+    return {_mm512_and_si512(n, mask), _mm512_and_si512(_mm512_srli_epi16(n, 4), mask)};
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
+};
+
+struct Int4Avx512 : Int4Of512<Int8Avx512> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
+    const __m512i pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low), _mm512_maddubs_epi16(w.high, x.high));
+    s = _mm512_add_epi32(s, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+    keep(s);
+  }
+};
+
+#if defined(__AVX512VNNI__)
+struct Int4Vnni : Int4Of512<Int8Vnni> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    s = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(s, w.low, x.low), w.high, x.high);
+  }
 };
 #endif
 

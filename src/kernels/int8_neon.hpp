@@ -99,6 +99,57 @@ struct Int8Dotprod {
 };
 #endif
 
+// Nibbles as n − 8. The two halves of a group are what two steps of k are above.
+struct Int4Neon : Int8Neon {
+  using Nibbles = Weights;
+  using Both = Values;
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    times<4>(PHASOR_EACH(i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i.value);
+      w.v[i.value] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15))), vdupq_n_s8(8));
+      w.v[4 + i.value] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(n, 4)), vdupq_n_s8(8));
+    });
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    int32_t a, b;
+    __builtin_memcpy(&a, p, 4);
+    __builtin_memcpy(&b, p + kGroup / 2, 4);
+    return {{vreinterpret_s8_s32(vdup_n_s32(a)), vreinterpret_s8_s32(vdup_n_s32(b))}};
+  }
+};
+
+#if defined(__ARM_FEATURE_DOTPROD)
+struct Int4Dotprod : Int8Dotprod {
+  struct Nibbles {
+    Weights low, high;
+  };
+  struct Both {
+    Values low, high;
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    Sum s;
+    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(-8 * sum); });
+    return s;
+  }
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    times<4>(PHASOR_EACH(i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i.value);
+      w.low.v[i.value] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
+      w.high.v[i.value] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+    });
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) { return {values(p), values(p + kGroup / 2)}; }
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    Int8Dotprod::dot(s, w.low, x.low);
+    Int8Dotprod::dot(s, w.high, x.high);
+  }
+};
+#endif
+
 // The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
 PHASOR_INLINE VNeon half16_neon(const unsigned char* p) {
   VNeon r;

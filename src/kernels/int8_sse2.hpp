@@ -56,6 +56,37 @@ struct Int8Sse2 {
   }
 };
 
+struct Int4Sse2 : Int8Sse2 {
+  struct Nibbles {
+    Weights low, high;
+  };
+  struct Both {
+    Values low, high;
+  };
+  static PHASOR_INLINE Sum start(int32_t sum) {  // each register has two outputs, in two lanes each: −8·Σx in one of them
+    Sum s;
+    times<8>(PHASOR_EACH(i) { s.v[i.value] = _mm_set_epi32(0, -8 * sum, 0, -8 * sum); });
+    return s;
+  }
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    const __m128i mask = _mm_set1_epi8(15), zero = _mm_setzero_si128();
+    times<4>(PHASOR_EACH(i) {
+      const __m128i n = load128(p + 16 * i.value), low = _mm_and_si128(n, mask), high = _mm_and_si128(_mm_srli_epi16(n, 4), mask);
+      w.low.v[2 * i.value] = _mm_unpacklo_epi8(low, zero);
+      w.low.v[2 * i.value + 1] = _mm_unpackhi_epi8(low, zero);
+      w.high.v[2 * i.value] = _mm_unpacklo_epi8(high, zero);
+      w.high.v[2 * i.value + 1] = _mm_unpackhi_epi8(high, zero);
+    });
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) { return {values(p), values(p + kGroup / 2)}; }
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    Int8Sse2::dot(s, w.low, x.low);
+    Int8Sse2::dot(s, w.high, x.high);
+  }
+};
+
 // widen_f16 on vectors: exponent and mantissa moved into place and scaled by 2^112, which also puts subnormals right;
 // infinities and NaNs get the largest exponent.
 PHASOR_INLINE V128 half16_sse2(const unsigned char* p) {

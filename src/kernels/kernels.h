@@ -20,12 +20,22 @@ struct Kernels {
   void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
                      size_t bias_n, size_t panels, size_t cols);
 
+  // The same with weights in f16, P panels [K][16], and in bf16, P panels [⌈K/2⌉][16][2]: widened exactly, the sums are f32's (1.5).
+  void (*linear_f16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
+                     size_t panels, size_t cols);
+  void (*linear_bf16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
+                      size_t panels, size_t cols);
+
   // One row of activations to int8 (1.3). q (32·G): values, the tail zero; scale (G); sum (G): Σq of each group. G = ⌈K/32⌉.
   void (*quantize_row)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols);
 
   // y (R, ldy) = dequantised product, per group acc = fma(float(isum), sx·sw, acc), groups ascending, then + bias (1.2, 1.4).
   // xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P panels of type q8 (scale plane, then [G][8][16][4]).
   void (*linear_q8)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
+                    const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups);
+
+  // The same with P panels of type q4 (scale plane, then [G][4][16][4]): isum = Σn·x − 8·Σx, exact (1.2).
+  void (*linear_q4)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                     const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups);
 
   // s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain over the width ascending (1.6).
@@ -70,6 +80,7 @@ struct Kernels {
   void (*add)(float* y, const float* x, size_t n);             // y += x
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s
   void (*mul)(float* y, const float* x, size_t n);             // y *= x
+  void (*clip)(float* y, size_t n, float limit);               // to ±limit; NaN stays
   void (*relu)(float* y, size_t n);                            // max(y, +0): −0 and NaN give +0 and NaN
   void (*gelu_erf)(float* y, size_t n);                        // x·½(1 + erf(x/√2)); 0 below −12 (1.12)
   void (*gelu_tanh)(float* y, size_t n);                       // Hendrycks & Gimpel 2016, the tanh form; 0 below −12

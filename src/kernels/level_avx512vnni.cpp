@@ -8,6 +8,7 @@ namespace {
 struct Level {
   using Arch = xsimd::avx512bw;
   using Int8 = Int8Vnni;
+  using Int4 = Int4Vnni;
   // 32 registers, 1 a panel; int8 needs an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;

@@ -8,6 +8,7 @@ namespace {
 struct Level {
   using Arch = xsimd::fma3<xsimd::avx2>;
   using Int8 = Int8AvxVnni;
+  using Int4 = Int4AvxVnni;
   // As AVX2; no intermediate values in the integer products, so one row more.
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;

@@ -8,6 +8,7 @@ namespace {
 struct Level {
   using Arch = ArchNeon;
   using Int8 = Int8Dotprod;
+  using Int4 = Int4Dotprod;
   // 32 registers, 4 a panel; int8 needs an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;

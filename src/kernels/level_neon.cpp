@@ -9,6 +9,7 @@ namespace {
 struct Level {
   using Arch = ArchNeon;
   using Int8 = Int8Neon;
+  using Int4 = Int4Neon;
 #if defined(__aarch64__)
   // 32 registers, 4 a panel.
   struct Tiles {

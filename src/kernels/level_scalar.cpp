@@ -15,25 +15,54 @@ float tree(float* t) {
   return t[0];
 }
 
+// Weight (output i, k) of one panel, from the panel's first byte.
+float weight_f32(const unsigned char* w, size_t i, size_t k) {
+  float v;
+  __builtin_memcpy(&v, w + panel_index_f32(i, k) * 4, 4);
+  return v;
+}
+float weight_f16(const unsigned char* w, size_t i, size_t k) {
+  uint16_t h;
+  __builtin_memcpy(&h, w + panel_index_f32(i, k) * 2, 2);
+  return widen_f16(h);
+}
+float weight_bf16(const unsigned char* w, size_t i, size_t k) {
+  uint16_t h;
+  __builtin_memcpy(&h, w + panel_index_bf16(i, k) * 2, 2);
+  return widen_bf16(h);
+}
+
 // Chains of one row and one panel: 16 outputs, k ascending.
-void chains(float* acc, const float* x, const float* w, size_t cols) {
+template <class Weight>
+void chains(float* acc, const float* x, const unsigned char* w, size_t cols, Weight weight) {
   for (size_t i = 0; i < kLanes; ++i) acc[i] = 0.0f;
   for (size_t k = 0; k < cols; ++k)
-    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(x[k], w[k * kLanes + i], acc[i]);
+    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(x[k], weight(w, i, k), acc[i]);
 }
 
 void store_with_bias(float* y, const float* acc, const float* bias, size_t bias_n, size_t at) {
   for (size_t i = 0; i < kLanes; ++i) y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
 }
 
-void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
-                size_t bias_n, size_t panels, size_t cols) {
+template <class Weight>
+void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                   size_t cols, size_t bytes, Weight weight) {
   float acc[kLanes];
   for (size_t p = 0; p < panels; ++p)
     for (size_t r = 0; r < rows; ++r) {
-      chains(acc, x + r * ldx, w + p * kLanes * cols, cols);
+      chains(acc, x + r * ldx, static_cast<const unsigned char*>(w) + p * bytes, cols, weight);
       store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
     }
+}
+void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
+                size_t bias_n, size_t panels, size_t cols) {
+  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 4, weight_f32);
+}
+void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels, size_t cols) {
+  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 2, weight_f16);
+}
+void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels, size_t cols) {
+  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, (cols + 1) / 2 * kLanes * 4, weight_bf16);
 }
 
 void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
@@ -59,20 +88,26 @@ void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t 
   }
 }
 
-void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*, size_t rows, const void* w,
-               const float* bias, size_t bias_n, size_t panels, size_t groups) {
-  const size_t plane = plane_bytes(groups), bytes = plane + groups * kLanes * kGroup;
+// Value (output i, k of a group) of the group's bytes: q8, and q4 as n, which stands for n − 8.
+int32_t value_q8(const unsigned char* g, size_t i, size_t k) { return static_cast<int8_t>(g[panel_index_q8(i, k)]); }
+int32_t value_q4(const unsigned char* g, size_t i, size_t k) { return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15; }
+
+// `offset`: what a stored value lies above the one it stands for.
+template <class Value>
+void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                   size_t bias_n, size_t panels, size_t groups, size_t group_bytes, int32_t offset, Value value) {
+  const size_t plane = plane_bytes(groups), bytes = plane + groups * group_bytes;
   for (size_t p = 0; p < panels; ++p) {
     const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
     for (size_t r = 0; r < rows; ++r) {
       float acc[kLanes] = {};
       for (size_t g = 0; g < groups; ++g) {
         const int8_t* x = xq + (r * groups + g) * kGroup;
-        const int8_t* v = reinterpret_cast<const int8_t*>(panel + plane) + g * kLanes * kGroup;
-        int32_t isum[kLanes] = {};
-        for (size_t j = 0; j < kGroup / 4; ++j)
-          for (size_t i = 0; i < kLanes; ++i)
-            for (size_t c = 0; c < 4; ++c) isum[i] += x[4 * j + c] * v[j * 64 + i * 4 + c];
+        int32_t isum[kLanes];
+        for (size_t i = 0; i < kLanes; ++i) {
+          isum[i] = -offset * xsum[r * groups + g];
+          for (size_t k = 0; k < kGroup; ++k) isum[i] += x[k] * value(panel + plane + g * group_bytes, i, k);
+        }
         for (size_t i = 0; i < kLanes; ++i) {
           uint16_t half;
           __builtin_memcpy(&half, panel + (g * kLanes + i) * 2, 2);
@@ -84,10 +119,19 @@ void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const in
   }
 }
 
+void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, size_t bias_n,
+               size_t panels, size_t groups) {
+  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup, 0, value_q8);
+}
+void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, size_t bias_n,
+               size_t panels, size_t groups) {
+  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup / 2, 8, value_q4);
+}
+
 void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t pages,
             size_t width) {
   for (size_t p = 0; p < pages; ++p)
-    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, k_pages[p], width);
+    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight_f32);
 }
 
 void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
@@ -201,6 +245,9 @@ void scale(float* y, const float* x, size_t n, float s) {
 void mul(float* y, const float* x, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = y[i] * x[i];
 }
+void clip(float* y, size_t n, float limit) {
+  for (size_t i = 0; i < n; ++i) y[i] = clip_of(v1{y[i]}, v1{limit}).x;
+}
 void relu(float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = relu_of(v1{y[i]}).x;
 }
@@ -239,8 +286,8 @@ void log_all(float* y, size_t n) {
 }  // namespace
 
 extern const Kernels kernels_scalar = {
-    "scalar", linear_f32,   quantize_row, linear_q8,  scores,   table_scores, key_table_scores, additive_scores, distance_bias,
-    softmax,  mix,          mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,
+    "scalar", linear_f32,   linear_f16,   linear_bf16, quantize_row, linear_q8, linear_q4, scores, table_scores, key_table_scores, additive_scores, distance_bias,
+    softmax,  mix,          mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,      clip,
     relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,
 };
 

@@ -113,7 +113,7 @@ class Binder {
   }
 
   static constexpr uint32_t bit(Layout layout) { return 1u << static_cast<uint32_t>(layout); }
-  static constexpr uint32_t kMatrixTypes = 1u << static_cast<uint32_t>(Type::f32) | 1u << static_cast<uint32_t>(Type::q8);
+  static constexpr uint32_t kMatrixTypes = 0x3E;  // f32, f16, bf16, q8, q4
 
  private:
   At at() const { return {kSectionDirectory, PHASOR_NONE, 0, next_}; }
@@ -144,17 +144,17 @@ void bind_input(Binder* b, Input* in, const Descriptor& d, uint32_t which) {
   if (d.sides[which].embedding_shared == 0)
     b->take(&in->embedding, stack, 0, kRoleEmbedding, Binder::bit(Layout::panel16) | Binder::bit(Layout::rows),
             Binder::kMatrixTypes, vocabulary, s.embedding_width, static_cast<uint32_t>(panels_of(vocabulary)));
-  if (s.position == kPositionLearned) b->table(&in->positions, stack, 0, kRolePositions, s.max_positions, s.embedding_width);
-  if (s.segments != 0) b->table(&in->segments, stack, 0, kRoleSegments, s.segments, s.embedding_width);
-  if (s.embedding_norm != kNormNone) b->norm(&in->norm, stack, 0, kRoleEmbeddingNorm, s.embedding_width, s.embedding_norm == kNormLayer);
+  if (s.position == kPositionLearned) b->table(&in->positions, stack, 0, kRolePositions, s.max_positions, input_width(s));
+  if (s.segments != 0) b->table(&in->segments, stack, 0, kRoleSegments, s.segments, input_width(s));
+  if (s.embedding_norm != kNormNone) b->norm(&in->norm, stack, 0, kRoleEmbeddingNorm, input_width(s), s.embedding_norm == kNormLayer);
   const uint32_t projected[3] = {s.width, 0, 0};
   if (s.embedding_width != s.width) b->linear(&in->projection, stack, 0, kRoleProjection, projected, s.embedding_width, s.projection_bias != 0);
   if (s.position == kPositionInterleaved || s.position == kPositionHalves)
-    b->vector(&in->inv_freq, stack, 0, kRoleInvFreq, s.embedding_width / 2, Type::f64);
+    b->vector(&in->inv_freq, stack, 0, kRoleInvFreq, input_width(s) / 2, Type::f64);
 }
 
 void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, uint32_t cross_width, uint32_t stack) {
-  const bool before = k.norm_place != kNormAfter, after = k.norm_place != kNormBefore, biases = k.norm_biases != 0;
+  const bool before = k.norm_place == kNormBefore || k.norm_place == kNormBoth, after = k.norm_place != kNormBefore, biases = k.norm_biases != 0;
   const uint32_t set = l->set, q = q_width(k), kv = kv_width(k);
   if (before && k.attention_norm != 0) b->norm(&l->attention_before, stack, set, kRoleAttentionBefore, width, biases);
   const uint32_t qkv[3] = {q, kv, kv}, out[3] = {width, 0, 0};
@@ -163,8 +163,9 @@ void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, ui
   if (relative_keys(k)) b->table(&l->relative_keys, stack, set, kRoleRelativeKeys, k.head_width, 2 * reach(k) + 1);
   if (k.position == kClippedRelative) b->table(&l->relative_values, stack, set, kRoleRelativeValues, 2 * reach(k) + 1, k.head_width);
   if (k.qk_norm != kNormNone) {
-    b->norm(&l->q_norm, stack, set, kRoleQNorm, k.head_width, k.qk_norm == kNormLayer);
-    b->norm(&l->k_norm, stack, set, kRoleKNorm, k.head_width, k.qk_norm == kNormLayer);
+    const bool shared = k.qk_norm_over == kOverHead;
+    b->norm(&l->q_norm, stack, set, kRoleQNorm, shared ? k.head_width : q, k.qk_norm == kNormLayer);
+    b->norm(&l->k_norm, stack, set, kRoleKNorm, shared ? k.head_width : kv, k.qk_norm == kNormLayer);
   }
   if (k.score == kScoreAdditive) b->vector(&l->score, stack, set, kRoleScore, q);
   b->linear(&l->attention_out, stack, set, kRoleAttentionOut, out, q, (k.attention_biases & kBiasOut) != 0);
@@ -178,7 +179,7 @@ void bind_layer(Binder* b, Layer* l, const KindDescriptor& k, uint32_t width, ui
     b->linear(&l->cross_out, stack, set, kRoleCrossOut, out, cross_q_width(k), (k.cross_biases & kBiasOut) != 0);
     if (after) b->norm(&l->cross_after, stack, set, kRoleCrossAfter, width, biases);
   }
-  if (before) b->norm(&l->ffn_before, stack, set, kRoleFfnBefore, width, biases);
+  if (before && k.parallel != kSharedInput) b->norm(&l->ffn_before, stack, set, kRoleFfnBefore, width, biases);
   const uint32_t in[3] = {k.hidden, k.gated != 0 ? k.hidden : 0, 0};
   b->linear(&l->ffn_in, stack, set, kRoleFfnIn, in, width, (k.ffn_biases & kBiasIn) != 0);
   if ((k.input_scales & kScaleFfn) != 0) b->vector(&l->ffn_scale, stack, set, kRoleFfnScale, width);
@@ -273,35 +274,51 @@ phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
 
 // --- model_check: what only reading every weight can tell
 
-bool finite_f32(const unsigned char* p, uint64_t n) {
+// Numbers are halves where the type is one; `exponent` has the bits that are all set in an infinity or a NaN.
+bool finite_numbers(const unsigned char* p, uint64_t n, Type type) {
+  const uint32_t exponent = type == Type::f16 ? 0x7C00 : type == Type::bf16 ? 0x7F80 : 0x7F800000;
   for (uint64_t i = 0; i < n; ++i)
-    if (!is_finite_f32(load_u32(p + 4 * i))) return false;
+    if (((type == Type::f32 ? load_u32(p + 4 * i) : load_u16(p + 2 * i)) & exponent) == exponent) return false;
   return true;
 }
 
-// Lanes of a panel (f32 or q8) from `used` on are zero, and k from cols to the end of its group.
-bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  if (type == Type::f32) {
-    for (uint32_t k = 0; k < cols; ++k)
-      for (size_t o = used; o < kLanes; ++o)
-        if (load_u32(panel + 4 * panel_index_f32(o, k)) != 0) return false;
-    return true;
+// The bits of element (o, k) of a panel's values.
+uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
+  switch (type) {
+    case Type::f32: return load_u32(p + 4 * panel_index_f32(o, k));
+    case Type::f16: return load_u16(p + 2 * panel_index_f32(o, k));
+    case Type::bf16: return load_u16(p + 2 * panel_index_bf16(o, k));
+    case Type::q8: return p[panel_index_q8(o, k)];
+    default: return p[panel_index_q4(o, k)] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
   }
-  const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(groups * kLanes);
-  for (uint64_t i = groups * kLanes * 2; i < plane; ++i)
+}
+
+// Lanes of a panel from `used` on are zero, and k from cols to the end of its pair or group.
+bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
+  const uint64_t scales = quantised_type(type) ? groups_of(cols) * kLanes : 0, plane = scale_plane_bytes(scales);
+  for (uint64_t i = scales * 2; i < plane; ++i)
     if (panel[i] != 0) return false;
-  for (uint64_t g = 0; g < groups; ++g)
+  for (uint64_t g = 0; g < scales; g += kLanes)
     for (size_t o = used; o < kLanes; ++o)
-      if (load_u16(panel + 2 * (g * kLanes + o)) != 0) return false;
+      if (load_u16(panel + 2 * (g + o)) != 0) return false;
+  const size_t end = quantised_type(type) ? round_up(cols, kGroup) : type == Type::bf16 ? round_up(cols, 2) : cols;
   for (size_t o = 0; o < kLanes; ++o)
-    for (size_t k = o < used ? cols : 0; k < groups * kGroup; ++k)
-      if (panel[plane + panel_index_q8(o, k)] != 0) return false;
+    for (size_t k = o < used ? cols : 0; k < end; ++k)
+      if (bits_at(panel + plane, type, o, k) != 0) return false;
   return true;
 }
 
-bool scales_are_finite(const unsigned char* p, uint64_t count) {
-  for (uint64_t i = 0; i < count; ++i)
-    if ((load_u16(p + 2 * i) & 0x7C00) == 0x7C00) return false;
+// Rows of a quantised table: nothing between the scales and the values, nor from cols to the end of a row's last group.
+bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
+  const uint64_t groups = groups_of(cols), count = rows * groups, plane = scale_plane_bytes(count), half = kGroup / 2;
+  for (uint64_t i = count * 2; i < plane; ++i)
+    if (p[i] != 0) return false;
+  for (uint64_t r = 0; r < rows && cols % kGroup != 0; ++r)
+    for (uint64_t k = cols % kGroup; k < kGroup; ++k) {
+      const uint64_t group = (r + 1) * groups - 1;
+      const uint32_t value = type == Type::q8 ? p[plane + group * kGroup + k] : p[plane + group * half + k % half] >> (k < half ? 0 : 4) & 15u;
+      if (value != 0) return false;
+    }
   return true;
 }
 
@@ -318,18 +335,14 @@ phasor_status check_tensor(const Model& m, const Tensor& t, const uint32_t parts
       for (uint32_t row = 0; row < parts[part]; row += kLanes, ++panel) {
         const unsigned char* q = p + panel * bytes;
         const uint32_t used = parts[part] - row < kLanes ? parts[part] - row : static_cast<uint32_t>(kLanes);
-        finite = finite && (t.type == Type::f32 ? finite_f32(q, uint64_t(t.cols) * kLanes) : scales_are_finite(q, groups_of(t.cols) * kLanes));
+        finite = finite && (quantised_type(t.type) ? finite_numbers(q, groups_of(t.cols) * kLanes, Type::f16) : finite_numbers(q, uint64_t(t.cols) * kLanes, t.type));
         padded = padded && padding_is_zero(q, t.type, t.cols, used);
       }
-  } else if (t.type == Type::f32) {
-    finite = finite_f32(p, uint64_t(t.rows) * t.cols);
-  } else if (t.type == Type::q8) {
-    const uint64_t count = t.rows * groups_of(t.cols);
-    finite = scales_are_finite(p, count);
-    for (uint64_t i = count * 2; i < scale_plane_bytes(count); ++i) padded = padded && p[i] == 0;
-    for (uint32_t r = 0; r < t.rows && t.cols % kGroup != 0; ++r)
-      for (uint64_t k = t.cols; k < groups_of(t.cols) * kGroup; ++k)
-        padded = padded && p[scale_plane_bytes(count) + r * groups_of(t.cols) * kGroup + k] == 0;
+  } else if (quantised_type(t.type)) {
+    finite = finite_numbers(p, t.rows * groups_of(t.cols), Type::f16);
+    padded = rows_padding_is_zero(p, t.type, t.rows, t.cols);
+  } else if (t.type != Type::f64) {
+    finite = finite_numbers(p, uint64_t(t.rows) * t.cols, t.type);
   } else {
     for (uint32_t i = 0; i < t.rows; ++i) finite = finite && (load_u16(p + 8 * i + 6) & 0x7FF0) != 0x7FF0;
   }

@@ -49,9 +49,9 @@ class Pass {
 
   // ---- lines of the paper
 
-  // y = norm(x), row by row; both have rows of width floats, ld apart.
-  void norm_rows(float* y, const float* x, uint64_t ld, uint32_t width, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
-    const float *g = m_.floats(n.weight), *b = m_.floats(n.bias);
+  // y = norm(x), row by row; both have rows of width floats, ld apart. The weights are those from place `at` on.
+  void norm_rows(float* y, const float* x, uint64_t ld, uint32_t width, const Chunk& c, const NormTensors& n, uint32_t kind, float eps, uint32_t at = 0) {
+    const float *g = m_.floats(n.weight) + at, *b = n.bias ? m_.floats(n.bias) + at : nullptr;
     const auto normalise = kind == kNormRms ? k_.rms_norm : k_.layer_norm;
     spread(&s_, c.count, uint64_t(c.count) * width * 4, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first; r < end; ++r)
@@ -61,9 +61,16 @@ class Pass {
   void norm(float* y, const float* x, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
     norm_rows(y, x, p_.ld, m_.descriptor.stacks[c.stack].width, c, n, kind, eps);
   }
-  // Each head of x (count, wide_ld) by itself, before the rotation.
+  // The heads of x (count, wide_ld), each by itself or all at once, before the rotation.
   void norm_heads(float* x, uint32_t heads, const Chunk& c, const NormTensors& n, const KindDescriptor& k) {
-    for (uint32_t h = 0; h < heads && n.weight; ++h, x += k.head_width) norm_rows(x, x, p_.wide_ld, k.head_width, c, n, k.qk_norm, k.norm_eps);
+    if (!n.weight) return;
+    if (k.qk_norm_over == kOverAllHeads) return norm_rows(x, x, p_.wide_ld, heads * k.head_width, c, n, k.qk_norm, k.norm_eps);
+    for (uint32_t h = 0; h < heads; ++h, x += k.head_width)
+      norm_rows(x, x, p_.wide_ld, k.head_width, c, n, k.qk_norm, k.norm_eps, k.qk_norm_over == kOverOwnHead ? h * k.head_width : 0);
+  }
+  // The rows of x (count, wide_ld) within ±limit; 0: as they are.
+  void clip(float* x, uint32_t width, const Chunk& c, float limit) {
+    for (uint32_t r = 0; r < c.count && limit != 0; ++r) k_.clip(x + uint64_t(r) * p_.wide_ld, width, limit);
   }
 
   LinearInput input(const float* x, uint64_t ld, uint32_t cols, uint32_t count) { return {x, ld, cols, count, false}; }
@@ -79,8 +86,8 @@ class Pass {
     int8_t* q = s_.part<int8_t>(kPartQuantised);
     float* scales = reinterpret_cast<float*>(q + uint64_t(p_.chunk) * p_.groups * kGroup);
     int32_t* sums = reinterpret_cast<int32_t*>(scales + uint64_t(p_.chunk) * p_.groups);
-    const bool q8 = l.weight.type == Type::q8;
-    if (q8 && !in->quantised) {
+    const Type type = l.weight.type;
+    if (quantised_type(type) && !in->quantised) {
       spread(&s_, in->count, uint64_t(in->count) * in->cols, [&](uint32_t begin, uint32_t end, uint32_t) {
         for (uint64_t r = begin; r < end; ++r)
           k_.quantize_row(q + r * groups * kGroup, scales + r * groups, sums + r * groups, in->x + r * in->ld, in->cols);
@@ -93,31 +100,34 @@ class Pass {
       const uint32_t bias_n = part_bias == nullptr ? 0 : bias_rows - row;
       float* out = y + size_t{begin} * kLanes;
       const unsigned char* part = w + at * bytes;
-      if (q8)
-        k_.linear_q8(out, ld_out, q, scales, sums, in->count, part, part_bias, bias_n, end - begin, groups);
-      else
+      if (type == Type::f32)
         k_.linear_f32(out, ld_out, in->x, ld_in, in->count, reinterpret_cast<const float*>(part), part_bias, bias_n, end - begin, in->cols);
+      else if (quantised_type(type))
+        (type == Type::q8 ? k_.linear_q8 : k_.linear_q4)(out, ld_out, q, scales, sums, in->count, part, part_bias, bias_n, end - begin, groups);
+      else
+        (type == Type::f16 ? k_.linear_f16 : k_.linear_bf16)(out, ld_out, in->x, ld_in, in->count, part, part_bias, bias_n, end - begin, in->cols);
     });
   }
   void linear(float* y, uint64_t ldy, LinearInput in, const Linear& l) { linear(y, ldy, &in, l, 0, l.weight.panels); }
 
-  // x += what a sub-layer gave (in the rows of `normed`), then the norm after the residual where there is one; with norms on both sides
-  // the second is of what the sub-layer gave.
+  // x += what a sub-layer gave (in the rows of `normed`), then the norm after the residual where there is one; or the norm
+  // of what the sub-layer gave, then the residual.
   void residual(const Chunk& c, const KindDescriptor& k, const NormTensors& after) {
     const uint32_t width = m_.descriptor.stacks[c.stack].width;
     for (uint32_t r = 0; r < c.count; ++r) {
       float* y = normed() + uint64_t(r) * p_.ld;
       if (k.residual_scale != 1) k_.scale(y, y, width, k.residual_scale);
     }
-    const bool both = k.norm_place == kNormBoth;
-    if (both) norm(normed(), normed(), c, after, k.norm, k.norm_eps);
+    const bool of_sublayer = k.norm_place == kNormBoth || k.norm_place == kNormSublayer;
+    if (of_sublayer) norm(normed(), normed(), c, after, k.norm, k.norm_eps);
     for (uint32_t r = 0; r < c.count; ++r) k_.add(c.x + uint64_t(r) * p_.ld, normed() + uint64_t(r) * p_.ld, width);
-    if (after.weight && !both) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
+    if (after.weight && !of_sublayer) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
   }
 
   // What a sub-layer reads: norm(x), or x itself where the norm comes after; times the scales of its channels.
   LinearInput sublayer_input(const Chunk& c, const KindDescriptor& k, const NormTensors& before, const Tensor& scale) {
     const uint32_t width = m_.descriptor.stacks[c.stack].width;
+    if (k.norm_place == kNormSublayer) test_finite(c, c.x, width);  // no norm sees x itself
     if (!before.weight && !scale) return input(c.x, p_.ld, width, c.count);
     if (before.weight) norm(normed(), c.x, c, before, k.norm, k.norm_eps);
     for (uint32_t r = 0; r < c.count && scale; ++r) {
@@ -139,8 +149,8 @@ class Pass {
   }
 
   // Position-wise feed-forward (section 3.3): out(activation(in(x))), gated or plain.
-  void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k) {
-    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.ffn_before, l.ffn_scale), l.ffn_in);
+  void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, LinearInput in) {
+    linear(wide(), p_.wide_ld, in, l.ffn_in);
     const auto activate = activation(k.activation);
     spread(&s_, c.count, uint64_t(c.count) * k.hidden * 4, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first; r < end; ++r) {
@@ -153,13 +163,22 @@ class Pass {
     residual(c, k, l.ffn_after);
   }
 
-  // Attention over keys and values that are in their pages; q lies in `wide`.
-  void attend_and_add(const Chunk& c, const Heads& heads, const KeysOf& keys, uint32_t layer, const Linear& out, const KindDescriptor& k,
-                      const NormTensors& after, uint32_t what) {
+  // Attention over keys and values that are in their pages; q lies in `wide`, the heads' values go to `attention`.
+  void attend_pages(const Chunk& c, const Heads& heads, const KeysOf& keys, uint32_t layer, uint32_t what) {
     attend(&s_, attention(), wide(), c.tiles, c.tile_count, c.rows, heads, keys, layer);
     if ((p_.outputs & PHASOR_WANT_ATTENTION) != 0) show_attention(c, heads, keys, layer, what);
+  }
+  void add_attention(const Chunk& c, const Heads& heads, const Linear& out, const KindDescriptor& k, const NormTensors& after) {
     linear(normed(), p_.ld, input(attention(), p_.attention_ld, heads.heads * heads.width, c.count), out);
     residual(c, k, after);
+  }
+
+  // Self-attention and, in a parallel block, the feed-forward of the same x: it is added first, while `in`, which attention has read, is there.
+  void self_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, const KeysOf& keys, uint32_t layer, LinearInput in) {
+    const Heads heads = self_heads(c, l, k);
+    attend_pages(c, heads, keys, layer, PHASOR_SEE_SELF_ATTENTION);
+    if (k.parallel != kSerial) feed_forward(c, l, k, k.parallel == kSharedInput ? in : sublayer_input(c, k, l.ffn_before, l.ffn_scale));
+    add_attention(c, heads, l.attention_out, k, l.attention_after);
   }
 
   Heads self_heads(const Chunk& c, const Layer& l, const KindDescriptor& k) const {
@@ -188,6 +207,7 @@ class Pass {
   void encoder_keys_values(const Chunk& c, const Layer& l, const KindDescriptor& k, LinearInput* in) {
     const uint32_t q_panels = static_cast<uint32_t>(panels_of(q_width(k))), kv = lanes(kv_width(k));
     linear(wide(), p_.wide_ld, in, l.qkv, q_panels, l.qkv.weight.panels - q_panels);
+    clip(wide(), 2 * kv, c, k.qkv_clip);
     norm_heads(wide(), k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.kv_heads, l.kind);
     for (uint32_t r = 0; r < c.count; ++r) {
@@ -201,10 +221,11 @@ class Pass {
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
   void encoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer, LinearInput in) {
     linear(wide(), p_.wide_ld, &in, l.qkv, 0, static_cast<uint32_t>(panels_of(q_width(k))));
+    clip(wide(), q_width(k), c, k.qkv_clip);
     norm_heads(wide(), k.heads, c, l.q_norm, k);
     rotate(c, wide(), k.heads, l.kind);
-    attend_and_add(c, self_heads(c, l, k), {encoder_keys, encoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
-    feed_forward(c, l, k);
+    self_attention(c, l, k, {encoder_keys, encoder_count}, layer, in);
+    if (k.parallel == kSerial) feed_forward(c, l, k, sublayer_input(c, k, l.ffn_before, l.ffn_scale));
   }
 
   // ---- the decoder
@@ -220,7 +241,9 @@ class Pass {
 
   void decoder_block(const Chunk& c, const Layer& l, const KindDescriptor& k, uint32_t layer) {
     const uint32_t q = lanes(q_width(k)), kv = lanes(kv_width(k));
-    linear(wide(), p_.wide_ld, sublayer_input(c, k, l.attention_before, l.qkv_scale), l.qkv);
+    LinearInput in = sublayer_input(c, k, l.attention_before, l.qkv_scale);
+    linear(wide(), p_.wide_ld, &in, l.qkv, 0, l.qkv.weight.panels);
+    clip(wide(), q + 2 * kv, c, k.qkv_clip);
     norm_heads(wide(), k.heads, c, l.q_norm, k);
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
@@ -231,12 +254,14 @@ class Pass {
       float* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset;
       store_keys_values(page, position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
     }
-    attend_and_add(c, self_heads(c, l, k), {decoder_keys, decoder_count}, layer, l.attention_out, k, l.attention_after, PHASOR_SEE_SELF_ATTENTION);
+    self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
-      attend_and_add(c, cross_heads(l, k), {source_keys, source_count}, layer, l.cross_out, k, l.cross_after, PHASOR_SEE_CROSS_ATTENTION);
+      const Heads heads = cross_heads(l, k);
+      attend_pages(c, heads, {source_keys, source_count}, layer, PHASOR_SEE_CROSS_ATTENTION);
+      add_attention(c, heads, l.cross_out, k, l.cross_after);
     }
-    feed_forward(c, l, k);
+    if (k.parallel == kSerial) feed_forward(c, l, k, sublayer_input(c, k, l.ffn_before, l.ffn_scale));
   }
 
   // Keys and values of cross-attention for a chunk of the encoder's output, for every decoder block.
@@ -269,7 +294,7 @@ class Pass {
       show(one, PHASOR_SEE_FINAL, m_.layer_count[1]);
     }
     if (count == 0) return;
-    logits(input(normed(), p_.ld, d.width, count), first);
+    logits(head({1, normed(), nullptr, count, nullptr, 0, nullptr}), first);
   }
 
   // Rows of logits or classes from `first` on: output matrix, scale and cap.
@@ -285,14 +310,14 @@ class Pass {
     }
   }
 
-  // What an encoder's output matrix reads: norm(activation(dense(x))), each step where the head has it.
+  // What the output matrix reads: norm(activation(dense(x))), each step where the head has it (a decoder's has no norm).
   LinearInput head(const Chunk& c) {
     const OutputDescriptor& o = m_.descriptor.output;
-    const uint32_t width = output_inputs(m_.descriptor);
+    const uint32_t width = output_inputs(m_.descriptor), inputs = m_.descriptor.stacks[c.stack].width;
     float* y = c.x;
     uint64_t ld = p_.ld;
     if (m_.head.weight) {
-      linear(wide(), p_.wide_ld, input(c.x, p_.ld, m_.descriptor.stacks[0].width, c.count), m_.head);
+      linear(wide(), p_.wide_ld, input(c.x, p_.ld, inputs, c.count), m_.head);
       y = wide();
       ld = p_.wide_ld;
     }
@@ -312,20 +337,37 @@ class Pass {
         if (!is_finite(x[uint64_t(r) * p_.ld + i])) c.not_finite[r] = 1;
   }
 
-  // projection(norm(embedding · scale + segment + position)).
-  void embed(const Chunk& c, const phasor_item* items) {
+  // embedding · scale, and its projection where that comes first.
+  void embed_ids(const Chunk& c, const phasor_item* items, float* out) {
     const StackDescriptor& d = m_.descriptor.stacks[c.stack];
     const Input& in = m_.inputs[c.stack];
     const uint32_t width = d.embedding_width;
-    float* out = in.projection.weight ? normed() : c.x;
+    float* rows = d.projection_place != 0 ? normed() : out;
     for (uint32_t r = 0; r < c.count; ++r) {
       const Row& row = c.rows[r];
-      float* x = out + uint64_t(r) * p_.ld;
+      float* x = rows + uint64_t(r) * p_.ld;
       if (row.id != PHASOR_NONE)
         gather_row(x, m_.at(in.embedding.offset), in.embedding.type, in.embedding.layout, in.embedding.rows, in.embedding.cols, row.id);
       else
         memcpy(x, items[row.item].embeddings + row.embedding, width * sizeof(float));
       if (d.embedding_scale != 1) k_.scale(x, x, width, d.embedding_scale);
+    }
+    if (d.projection_place == 0) return;
+    test_finite(c, rows, width);  // before it is rounded to int8, which would hide a NaN
+    linear(out, p_.ld, input(rows, p_.ld, width, c.count), in.projection);
+  }
+
+  // projection(norm(embedding · scale + segment + position)), or the projection first.
+  void embed(const Chunk& c, const phasor_item* items) {
+    const StackDescriptor& d = m_.descriptor.stacks[c.stack];
+    const Input& in = m_.inputs[c.stack];
+    const uint32_t width = input_width(d);
+    const bool last = in.projection.weight && d.projection_place == 0;
+    float* out = last ? normed() : c.x;
+    embed_ids(c, items, out);
+    for (uint32_t r = 0; r < c.count; ++r) {
+      const Row& row = c.rows[r];
+      float* x = out + uint64_t(r) * p_.ld;
       if (in.segments) k_.add(x, m_.floats(in.segments) + uint64_t(row.segment) * width, width);
       if (in.positions) {
         k_.add(x, m_.floats(in.positions) + uint64_t(row.position) * width, width);
@@ -337,8 +379,8 @@ class Pass {
       }
     }
     if (in.norm.weight) norm_rows(out, out, p_.ld, width, c, in.norm, d.embedding_norm, d.embedding_norm_eps);
-    else if (in.projection.weight) test_finite(c, out, width);  // before it is rounded to int8, which would hide a NaN
-    if (in.projection.weight) linear(c.x, p_.ld, input(out, p_.ld, width, c.count), in.projection);
+    else if (last) test_finite(c, out, width);  // before it is rounded to int8, which would hide a NaN
+    if (last) linear(c.x, p_.ld, input(out, p_.ld, width, c.count), in.projection);
     show(c, PHASOR_SEE_EMBEDDING, 0);
   }
 

@@ -45,7 +45,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
 
 bool sinusoidal(const StackDescriptor& s) { return s.position == kPositionInterleaved || s.position == kPositionHalves; }
 
-bool quantised(const Linear& l) { return l.weight && l.weight.type == Type::q8; }
+bool quantised(const Linear& l) { return l.weight && quantised_type(l.weight.type); }
 
 // The widest of what the layers of a stack ask for; the encoder's pages of one layer.
 void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
@@ -77,7 +77,7 @@ void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
 void widen_ends(Plan* p, const Model& m) {
   const Descriptor& d = m.descriptor;
   for (const StackDescriptor& s : d.stacks)
-    if (sinusoidal(s)) p->wide_ld = larger(p->wide_ld, 2 * lanes(s.embedding_width));  // a row and its scratch
+    if (sinusoidal(s)) p->wide_ld = larger(p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
   for (uint32_t i = 0; i < 2; ++i)
     if (quantised(m.inputs[i].projection)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(d.stacks[i].embedding_width)));
   p->attention_ld = larger(p->attention_ld, lanes(d.output.head_width));  // a pooled vector, when a test vector is replayed
@@ -149,8 +149,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartPageTables] = times(pages, 2 * sizeof(uint32_t));
   b[kPartIds] = times(times(p.sequences, p.target), sizeof(uint32_t));
   if (l.tables == PHASOR_TABLES_WHOLE) {
-    b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, d.stacks[0].embedding_width), f) : 0;
-    b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, d.stacks[1].embedding_width), f) : 0;
+    b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, input_width(d.stacks[0])), f) : 0;
+    b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, input_width(d.stacks[1])), f) : 0;
   }
   b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
   b[kPartEncoder] = times(times(p.encoder_rows, p.ld), f);

@@ -23,7 +23,7 @@ void angles(float* row, const Model& m, uint32_t kind, uint32_t position) {
 }  // namespace
 
 void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack, uint32_t position) noexcept {
-  const uint32_t half = m.descriptor.stacks[stack].embedding_width / 2;
+  const uint32_t half = input_width(m.descriptor.stacks[stack]) / 2;
   float *sine = scratch, *cosine = scratch + half;
   sincos_row(sine, cosine, half, m.at(m.inputs[stack].inv_freq.offset), position);
   const bool interleaved = m.descriptor.stacks[stack].position == kPositionInterleaved;

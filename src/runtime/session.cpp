@@ -8,7 +8,7 @@ namespace {
 // Fills the tables of sinusoids for the requested lengths; a wide row serves as scratch.
 void fill_positions(Session* s, uint32_t stack) {
   const Model& m = *s->model.pointer;
-  const uint32_t width = m.descriptor.stacks[stack].embedding_width, length = stack == 0 ? s->plan.source : s->plan.target;
+  const uint32_t width = input_width(m.descriptor.stacks[stack]), length = stack == 0 ? s->plan.source : s->plan.target;
   float* table = s->part<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions);
   if (!m.inputs[stack].inv_freq || s->plan.tables != PHASOR_TABLES_WHOLE) return;
   for (uint32_t i = 0; i < length; ++i) sinusoid_row(table + uint64_t(i) * width, s->part<float>(kPartWide), m, stack, i);

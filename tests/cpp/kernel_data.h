@@ -115,9 +115,10 @@ struct Fnv {
   }
 };
 
-// Panels of q8 with all the extremes: −128, ±127, scales that are negative, subnormal and zero.
-inline std::vector<unsigned char> q8_panels(Random& random, size_t panels, size_t groups) {
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + groups * kLanes * kGroup;
+// Panels of q8, or q4, with all the extremes: −128, ±127 (nibbles 0 and 15), scales that are negative, subnormal and zero.
+inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels, size_t groups, Type type = Type::q8) {
+  const size_t values = groups * kLanes * (type == Type::q8 ? kGroup : kGroup / 2);
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + values;
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p) {
     for (size_t i = 0; i < groups * kLanes; ++i) {
@@ -127,13 +128,37 @@ inline std::vector<unsigned char> q8_panels(Random& random, size_t panels, size_
       if (kind == 1) h = static_cast<uint16_t>(random.below(0x400));
       std::memcpy(&w[p * bytes + i * 2], &h, 2);
     }
-    for (size_t i = 0; i < groups * kLanes * kGroup; ++i) {
+    for (size_t i = 0; i < values; ++i) {
       const size_t kind = random.below(4);
-      w[p * bytes + plane + i] = kind == 0   ? 0x80
-                                 : kind == 1 ? 0x7f
+      w[p * bytes + plane + i] = kind == 0   ? (type == Type::q8 ? 0x80 : 0x0f)
+                                 : kind == 1 ? (type == Type::q8 ? 0x7f : 0xf0)
                                              : static_cast<unsigned char>(random.below(256));
     }
   }
   return w;
+}
+
+// Panels of f16 or bf16: of all exponents, subnormal halves and zeros among them, none that is subnormal in f32.
+inline std::vector<unsigned char> half_panels(Random& random, size_t panels, size_t cols, Type type) {
+  std::vector<unsigned char> w(panels * static_cast<size_t>(panel_bytes(type, cols)) + 64);
+  for (size_t i = 0; i < w.size(); i += 2) {
+    uint16_t h = static_cast<uint16_t>(random.below(0x10000));
+    if (type == Type::f16) h = static_cast<uint16_t>(h & (random.below(4) == 0 ? 0x83ff : 0xbfff));
+    if (type == Type::bf16) h = static_cast<uint16_t>((h & 0x8fff) | 0x3000);
+    std::memcpy(&w[i], &h, 2);
+  }
+  return w;
+}
+
+// Element (o, k) of the panels of a matrix in f32, f16 or bf16.
+inline float weight_at(const unsigned char* w, Type type, size_t cols, size_t o, size_t k) {
+  w += o / kLanes * static_cast<size_t>(panel_bytes(type, cols));
+  uint16_t h;
+  std::memcpy(&h, w + 2 * (type == Type::bf16 ? panel_index_bf16(o % kLanes, k) : panel_index_f32(o % kLanes, k)), 2);
+  if (type == Type::f16) return widen_f16(h);
+  const uint32_t u = uint32_t{h} << 16;
+  float f;
+  std::memcpy(&f, &u, 4);
+  return f;
 }
 }  // namespace kernel_test

@@ -52,6 +52,33 @@ TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then t
   }
 }
 
+TEST_CASE("contract 1.5: linear f16 and bf16 widen exactly and are the same chains") {
+  for (Type type : {Type::f16, Type::bf16})
+    for (size_t rows : Sizes{1, 2, 6, 7, 13})
+      for (size_t panels : Sizes{1, 2, 5, 9})
+        for (size_t cols : Sizes{0, 1, 2, 31, 64, 515}) {
+          Random random(rows * 1009 + panels * 31 + cols);
+          const size_t ldx = cols + 3, ldy = panels * kLanes + 5, bias_n = random.below(panels * kLanes + 1);
+          Array<float> x = floats(random, rows * ldx, Fill::ordinary, 1), bias = floats(random, panels * kLanes);
+          const std::vector<unsigned char> w = half_panels(random, panels, cols, type);
+          std::vector<float> wanted(panels * kLanes);
+          for (const Kernels* k : levels()) {
+            Array<float> y(rows * ldy, 2);
+            (type == Type::f16 ? k->linear_f16 : k->linear_bf16)(y, ldy, x, ldx, rows, w.data(), bias, bias_n, panels, cols);
+            INFO(k->name << (type == Type::f16 ? " f16" : " bf16") << " rows " << rows << " panels " << panels << " cols " << cols);
+            REQUIRE(y.intact());
+            for (size_t r = 0; r < rows; r += 3) {
+              for (size_t o = 0; o < wanted.size(); ++o) {
+                float acc = 0.0f;
+                for (size_t i = 0; i < cols; ++i) acc = std::fma(x[r * ldx + i], weight_at(w.data(), type, cols, o, i), acc);
+                wanted[o] = o < bias_n ? acc + bias[o] : acc;
+              }
+              REQUIRE(first_difference(y + r * ldy, wanted.data(), wanted.size()) == wanted.size());
+            }
+          }
+        }
+}
+
 TEST_CASE("contract 1.1: a chain of zeros is +0, and an empty one too") {
   for (const Kernels* k : levels()) {
     Array<float> x(3), w(48), y(16);
@@ -118,51 +145,55 @@ TEST_CASE("contract 1.3: ties go to even, the largest is ±127, infinities and N
   }
 }
 
-TEST_CASE("contract 1.2 and 1.4: linear q8, with weights of −128 and activations of ±127") {
-  for (size_t rows = 1; rows <= 9; ++rows)
-    for (size_t panels : Sizes{1, 2, 3, 4, 7})
-      for (size_t groups : Sizes{0, 1, 2, 3, 9}) {
-        Random random(rows * 10007 + panels * 101 + groups);
-        const std::vector<unsigned char> w = q8_panels(random, panels, groups);
-        Array<int8_t> xq(rows * groups * kGroup);
-        Array<float> xs = floats(random, rows * groups), bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-        Array<int32_t> xsum(rows * groups);
-        for (size_t i = 0; i < rows * groups; ++i) {
-          int32_t total = 0;
-          for (size_t j = 0; j < kGroup; ++j) {
-            const size_t kind = random.below(4);
-            const int v = kind == 0 || i == 0 ? 127 : kind == 1 ? -127 : static_cast<int>(random.below(255)) - 127;
-            xq[i * kGroup + j] = static_cast<int8_t>(v);
-            total += v;
-          }
-          xsum[i] = total;
-        }
-        const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
-        const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
-        const size_t bytes = plane + groups * kLanes * kGroup;
-        for (const Kernels* k : levels()) {
-          Array<float> y(rows * ldy, 3);
-          k->linear_q8(y, ldy, xq, xs, xsum, rows, w.data(), bias, bias_n, panels, groups);
-          INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
-          REQUIRE(y.intact());
-          for (size_t r = 0; r < rows; ++r)
-            for (size_t o = 0; o < panels * kLanes; ++o) {
-              const unsigned char* panel = w.data() + o / kLanes * bytes;
-              float acc = 0.0f;
-              for (size_t g = 0; g < groups; ++g) {
-                int32_t isum = 0;
-                for (size_t i = 0; i < kGroup; ++i)
-                  isum += xq[(r * groups + g) * kGroup + i] *
-                          static_cast<int8_t>(panel[plane + panel_index_q8(o % kLanes, g * kGroup + i)]);
-                uint16_t h;
-                std::memcpy(&h, panel + (g * kLanes + o % kLanes) * 2, 2);
-                volatile float scale = xs[r * groups + g] * widen_f16(h);
-                acc = std::fma(static_cast<float>(isum), scale, acc);
-              }
-              REQUIRE(same(y[r * ldy + o], o < bias_n ? acc + bias[o] : acc));
+TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and activations of ±127") {
+  for (Type type : {Type::q8, Type::q4})
+    for (size_t rows = 1; rows <= 9; ++rows)
+      for (size_t panels : Sizes{1, 2, 3, 4, 7})
+        for (size_t groups : Sizes{0, 1, 2, 3, 9}) {
+          Random random(rows * 10007 + panels * 101 + groups);
+          const std::vector<unsigned char> w = quantised_panels(random, panels, groups, type);
+          Array<int8_t> xq(rows * groups * kGroup);
+          Array<float> xs = floats(random, rows * groups), bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+          Array<int32_t> xsum(rows * groups);
+          for (size_t i = 0; i < rows * groups; ++i) {
+            int32_t total = 0;
+            for (size_t j = 0; j < kGroup; ++j) {
+              const size_t kind = random.below(4);
+              const int v = kind == 0 || i == 0 ? 127 : kind == 1 ? -127 : static_cast<int>(random.below(255)) - 127;
+              xq[i * kGroup + j] = static_cast<int8_t>(v);
+              total += v;
             }
+            xsum[i] = total;
+          }
+          const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
+          const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
+          const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2), bytes = plane + groups * group_bytes;
+          for (const Kernels* k : levels()) {
+            Array<float> y(rows * ldy, 3);
+            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(y, ldy, xq, xs, xsum, rows, w.data(), bias, bias_n, panels, groups);
+            INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
+            REQUIRE(y.intact());
+            for (size_t r = 0; r < rows; ++r)
+              for (size_t o = 0; o < panels * kLanes; ++o) {
+                const unsigned char* panel = w.data() + o / kLanes * bytes;
+                float acc = 0.0f;
+                for (size_t g = 0; g < groups; ++g) {
+                  int32_t isum = 0;
+                  for (size_t i = 0; i < kGroup; ++i) {
+                    const unsigned char* values = panel + plane + g * group_bytes;
+                    const int nibble = values[panel_index_q4(o % kLanes, i)] >> (i < kGroup / 2 ? 0 : 4) & 15;
+                    const int weight = type == Type::q8 ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, i)]) : nibble - 8;
+                    isum += xq[(r * groups + g) * kGroup + i] * weight;
+                  }
+                  uint16_t h;
+                  std::memcpy(&h, panel + (g * kLanes + o % kLanes) * 2, 2);
+                  volatile float scale = xs[r * groups + g] * widen_f16(h);
+                  acc = std::fma(static_cast<float>(isum), scale, acc);
+                }
+                REQUIRE(same(y[r * ldy + o], o < bias_n ? acc + bias[o] : acc));
+              }
+          }
         }
-      }
 }
 
 TEST_CASE("contract 1.6: scores are one chain over the width, for any head width and order of pages") {

@@ -62,7 +62,7 @@ void hash_level(const Kernels& k, bool print) {
     values[rows * groups * (kGroup + 1) + i] = static_cast<float>(sum[i]);
   }
   check("quantize_row", values, values.size());
-  const std::vector<unsigned char> w8 = q8_panels(random, panels, groups);
+  const std::vector<unsigned char> w8 = quantised_panels(random, panels, groups);
   k.linear_q8(y, n, q, scale, sum, rows, w8.data(), bias, n, panels, groups);
   check("linear_q8", y, rows * n);
   // Weights of −128 and 127 with activations of ±127 throughout (1.4).
@@ -112,6 +112,7 @@ void hash_level(const Kernels& k, bool print) {
   each("add", 1.0f, [&](float* v) { k.add(v, g, m); });
   each("scale", 1.0f, [&](float* v) { k.scale(v, g, m, 0.7f); });
   each("mul", 1.0f, [&](float* v) { k.mul(v, g, m); });
+  each("clip", 1.0f, [&](float* v) { k.clip(v, m, 0.3f); });
   each("relu", 1.0f, [&](float* v) { k.relu(v, m); });
   each("gelu_erf", 9.0f, [&](float* v) { k.gelu_erf(v, m); });
   each("gelu_tanh", 9.0f, [&](float* v) { k.gelu_tanh(v, m); });
@@ -147,6 +148,18 @@ void hash_level(const Kernels& k, bool print) {
   check("mix_table", out, width);
   k.unit(out, rows_of, width);
   check("unit", out, width);
+
+  for (Type type : {Type::f16, Type::bf16}) {
+    const std::vector<unsigned char> halves = half_panels(random, panels, cols, type);
+    const auto linear = type == Type::f16 ? k.linear_f16 : k.linear_bf16;
+    linear(y, n, x, cols, rows, halves.data(), bias, n - 5, panels, cols);
+    check(type == Type::f16 ? "linear_f16" : "linear_bf16", y, rows * n);
+    linear(y, n, x, cols, 1, halves.data(), nullptr, 0, panels, cols);
+    check(type == Type::f16 ? "linear_f16 of one row" : "linear_bf16 of one row", y, n);
+  }
+  const std::vector<unsigned char> w4 = quantised_panels(random, panels, groups, Type::q4);
+  k.linear_q4(y, n, q, scale, sum, rows, w4.data(), bias, n, panels, groups);
+  check("linear_q4 at the extremes", y, rows * n);
 }
 
 }  // namespace

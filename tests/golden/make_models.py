@@ -2,7 +2,7 @@
 """Writes the small random models of the tests: make_models.py DIRECTORY. numpy only; the same bytes every time.
 
 The weights are uniform numbers from SHAKE-128 of the tensor's name, so they do not depend on a library's generator.
-Each model is there in f32 and in q8, with test vectors from the float64 reference; hashes are not recorded in them,
+Each model is there in f32 and in q8, some in every type, with test vectors from the float64 reference; hashes are not recorded in them,
 they are in tests/golden/hashes.txt. tiny-post-sin-q8 has weights of −128, which the quantiser never makes.
 """
 
@@ -109,6 +109,40 @@ def rotary() -> dict:
             "kinds": [{**block, "position": D.ROTARY_INTERLEAVED, "rotary_width": 16}, {**block, "position": D.ROTARY_HALVES, "rotary_width": 10}],
             "decoder": {**stack(40, [0, 0, 1, 1], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-5), "embedding_scale": 1.0},
             "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}}
+
+
+def gptj() -> dict:
+    """GPT-J, Phi, Cohere: a parallel block with one norm for both sub-layers, interleaved rotary positions in part, an output bias."""
+    block = {**kind(3, 14, 46, D.BEFORE, False, ffn_biases=3), "activation": D.GELU_TANH, "parallel": D.SHARED_INPUT, "position": D.ROTARY_INTERLEAVED,
+             "rotary_width": 8}
+    return {"model": {"stack": D.DECODER}, "target": side(58), "kinds": [block],
+            "decoder": {**stack(42, [0, 0, 0, 1], 0, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "embedding_scale": 1.0},
+            "output": {"output": D.LOGITS, "bias": 1}}
+
+
+def neox() -> dict:
+    """GPT-NeoX, Falcon, StableLM, MPT: a parallel block with a norm for each; q, k, v clipped, then each head has a norm of its own weights."""
+    block = {**kind(4, 10, 44, D.BEFORE, True, kv_heads=2), "activation": D.GELU_ERF, "parallel": D.TWO_NORMS, "position": D.ROTARY_HALVES, "rotary_width": 4,
+             "qk_norm": D.LAYER_NORM, "qk_norm_over": D.OWN_HEAD, "qkv_clip": 1.5}
+    return {"model": {"stack": D.DECODER}, "target": side(50), "kinds": [block],
+            "decoder": {**stack(38, [0, 0, 0, 1], 0, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "embedding_scale": 1.0}, "output": {"output": D.LOGITS}}
+
+
+def olmo2() -> dict:
+    """OLMo 2: norms of what the sub-layers give and none before, q and k normalised over all heads; a window, which OLMo 2 has not."""
+    block = {**kind(4, 12, 40, D.SUBLAYER, False, kv_heads=1, norm_biases=0), "norm": D.RMS_NORM, "activation": D.SILU, "gated": 1, "qk_norm": D.RMS_NORM,
+             "qk_norm_over": D.ALL_HEADS, "position": D.ROTARY_HALVES, "rotary_width": 12}
+    return {"model": {"stack": D.DECODER}, "target": side(56), "kinds": [block, {**block, "window": 7}],
+            "decoder": {**stack(40, [0, 0, 1, 1], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-6), "embedding_scale": 1.0},
+            "output": {"output": D.LOGITS, "tied": D.TIED_TARGET, "scale": 0.25, "cap": 3.0}}
+
+
+def opt() -> dict:
+    """OPT-350m: a narrow embedding that is projected before the positions are added, norm after, and the way back before a tied output."""
+    block = kind(2, 19, 45, D.AFTER, True)
+    return {"model": {"stack": D.DECODER}, "target": side(54), "kinds": [block],
+            "decoder": {**stack(38, [0, 0, 0, 1], D.LEARNED, max_positions=64), "embedding_scale": 1.0, "embedding_width": 22, "projection_place": 1},
+            "output": {"output": D.LOGITS, "tied": D.TIED_TARGET, "head_width": 22}}
 
 
 def encoder(width: int, layers: list[int], position: int, kinds: list[dict], output: dict, vocabulary: int = 57, sides: dict | None = None, **more: object) -> dict:
@@ -226,7 +260,14 @@ MODELS: dict[str, tuple[Callable[[], dict], bool]] = {  # name -> descriptor, we
     "tiny-relative-key": (relative(D.RELATIVE_KEY, 70), False), "tiny-relative-query": (relative(D.RELATIVE_KEY_QUERY, 33), False),
     "tiny-three-way": (relative(D.THREE_WAY, 40), False), "tiny-relative-lm": (relative_lm, False), "tiny-three-way-lm": (three_way_lm, False),
     "tiny-clipped": (clipped, False), "tiny-t5": (t5, False), "tiny-alibi": (alibi, False), "tiny-alibi-tokens": (alibi_tokens, False),
-    "tiny-additive": (additive, False), "tiny-classes": (classes, False)}
+    "tiny-additive": (additive, False), "tiny-classes": (classes, False), "tiny-gptj": (gptj, False), "tiny-neox": (neox, False),
+    "tiny-olmo2": (olmo2, False), "tiny-opt": (opt, False)}
+EVERY_TYPE = ("tiny-post-sin", "tiny-rotary", "tiny-bert", "tiny-gptj", "tiny-olmo2", "tiny-alibi")  # in f16, bf16 and q4 too
+
+
+def types_of(name: str) -> tuple[int, ...]:
+    """The types in which a model is written."""
+    return (L.F32, L.Q8) + ((L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ())
 
 
 def with_minus_128(values: np.ndarray) -> Quantised:
@@ -265,7 +306,7 @@ def main() -> int:
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     for name in MODELS:
-        for kind_ in (L.F32, L.Q8):
+        for kind_ in types_of(name):
             path = directory / f"{name}-{L.TYPES[kind_]}.phasor"
             write(path, name, kind_)
             print(f"{path.name}: {path.stat().st_size} bytes")

@@ -58,7 +58,15 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
     (lm() | {"generation": {"suppressed": [1000]}}, "generation.suppressed: id 1000"),
     (encoder() | {"generation": {"top_k": 5}}, "generation: present, an encoder generates nothing"),
     *((lm(output={name: 1}), f"output.{name}: a decoder gives logits") for name in
-      ("pooling", "normalise", "classes", "head_width", "head_activation", "head_norm", "head_bias", "scores")),
+      ("pooling", "normalise", "classes", "scores")),
+    (lm(output={"head_norm": D.LAYER_NORM}), "output.head_norm: an encoder's"),
+    (lm(output={"head_bias": 1}), "output.head_bias: the head has no dense layer"),
+    (lm(qkv_clip=-1.0), "kind0.qkv_clip: is negative"),
+    (lm(qk_norm_over=D.ALL_HEADS), "kind0.qk_norm_over: there is no norm of q and k"),
+    (lm(norm_place=5), "kind0.norm_place: 5, expected a whole number from 1 to 4"),
+    (lm(parallel=D.TWO_NORMS, norm_place=D.AFTER), "kind0.parallel: goes with norm_place before"),
+    (lm(parallel=D.SHARED_INPUT, attention_norm=0), "kind0.parallel: goes with norm_place before"),
+    (lm(parallel=D.SHARED_INPUT, input_scales=1), "kind0.input_scales: the sub-layers of this parallel block read one input"),
 ])
 def test_what_is_refused(descriptor, message):
     with pytest.raises(PhasorError, match=message):

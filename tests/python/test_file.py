@@ -31,7 +31,7 @@ def write(path, descriptor=None, kind=L.F32, source=weights, extra=None):
     return report
 
 
-@pytest.mark.parametrize("kind", [L.F32, L.Q8])
+@pytest.mark.parametrize("kind", [L.F32, L.F16, L.BF16, L.Q8, L.Q4])
 def test_round_trip(tmp_path, kind):
     path = tmp_path / "m.phasor"
     report = write(path, kind=kind, extra={F.TARGET_TOKENIZER: b"abc", F.VECTORS: b"12345"})
@@ -45,9 +45,13 @@ def test_round_trip(tmp_path, kind):
         if slot.matrix and kind == L.Q8:
             assert np.abs(got - given).max() <= np.abs(given).max() / 127
             assert np.array_equal(got, L.dequantize_q8(*L.quantize_q8(given), slot.cols))
+        elif slot.matrix and kind == L.Q4:
+            assert np.array_equal(got, L.dequantize_q8(*L.quantize_q4(given), slot.cols))
+        elif slot.matrix and kind in L.HALVES:
+            assert np.array_equal(got, L.widen(L.halves_of(given, kind), kind))
         else:
             assert np.array_equal(got, given)
-    assert [r.type for r in report] == ([L.F32, L.F64] if kind == L.F32 else [L.F32, L.Q8, L.F64])
+    assert [r.type for r in report] == sorted({L.F32, kind, L.F64})
     assert all(e.offset % 64 == 0 for e in file.entries.values())
     assert file.bytes.size == os.path.getsize(path)
 

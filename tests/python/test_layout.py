@@ -106,10 +106,71 @@ def test_rows_q8():
     assert np.array_equal(back[0], scales) and np.array_equal(back[1], q)
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16", "q4"])
-def test_types_that_are_not_built_are_refused_by_name(kind):
-    with pytest.raises(L.PhasorError, match=f"type {kind} .*not built yet"):
-        L.require_built(L.type_code(kind), L.PANEL16)
+@pytest.mark.parametrize("rows,cols", [(1, 1), (16, 32), (17, 33), (40, 51)])
+def test_halves_and_nibbles_by_the_page(rows, cols):
+    """Element by element, by the index formulas of docs/format.md."""
+    x = np.random.default_rng(rows).normal(size=(rows, cols)).astype(np.float32)
+    for kind in L.HALVES:
+        halves = L.halves_of(x, kind)
+        data = np.frombuffer(L.pack_panels_halves(halves, kind), "<u2")
+        size = L.panel_bytes(kind, cols) // 2
+        assert data.size == size * -(-rows // 16)
+        for o in range(rows):
+            for k in range(cols):
+                at = k * 16 + o % 16 if kind == L.F16 else k // 2 * 32 + o % 16 * 2 + k % 2
+                assert data[o // 16 * size + at] == halves[o, k]
+        assert np.array_equal(L.unpack_panels_halves(data.view(np.uint8), kind, cols)[:rows], halves)
+    scales, q = L.quantize_q4(x)
+    data = np.frombuffer(L.pack_panels_q4(scales, q, cols), np.uint8)
+    groups, size = -(-cols // 32), L.panel_bytes(L.Q4, cols)
+    plane = -(-groups * 32 // 64) * 64
+    assert data.size == size * -(-rows // 16)
+    for o in range(rows):
+        panel = data[o // 16 * size:][:size]
+        body = panel[plane:].reshape(groups, 4, 16, 4)
+        for k in range(groups * 32):
+            byte = body[k // 32, k % 16 // 4, o % 16, k % 4]
+            nibble = byte & 15 if k % 32 < 16 else byte >> 4
+            assert nibble == (q[o, k] + 8 if k < cols else 0)
+    back = L.unpack_panels_q4(data, cols)
+    assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows, :cols], q[:, :cols])
+    packed = np.frombuffer(L.pack_rows_q4(scales, q, cols), np.uint8)
+    assert packed.size == L.tensor_bytes(L.Q4, L.ROWS, rows, cols, 0)
+    back = L.unpack_rows_q4(packed, rows, cols)
+    assert np.array_equal(back[0], scales) and np.array_equal(back[1][:, :cols], q[:, :cols])
+
+
+def test_bf16_rounds_to_even_and_f16_is_numpys():
+    given = np.array([1, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -8 + 2 ** -20, -1 - 2 ** -7], np.float32)
+    assert L.widen(L.halves_of(given, L.BF16), L.BF16).tolist() == [1, 1, 1 + 2 ** -6, 1 + 2 ** -7, -1 - 2 ** -7]
+    x = np.random.default_rng(4).normal(size=(4, 70)).astype(np.float32)
+    assert np.array_equal(L.widen(L.halves_of(x, L.F16), L.F16), x.astype(np.float16).astype(np.float32))
+    assert np.array_equal(L.widen(L.halves_of(np.float32([2 ** -24]), L.F16), L.F16), np.float32([2 ** -24]))  # an f16 subnormal is kept
+    for kind, large in ((L.F16, 1e5), (L.BF16, 3.4e38)):
+        with pytest.raises(L.PhasorError, match=f"too large for {L.TYPES[kind]}"):
+            L.halves_of(np.float32([large]), kind)
+
+
+def test_q4_is_no_worse_than_the_plain_scale():
+    """Of squared error, beside the scale m/−8 that GGUF's Q4_0 takes; values that are q4 already come back."""
+    x = np.random.default_rng(5).normal(size=(60, 96)).astype(np.float32)
+    scales, q = L.quantize_q4(x)
+    grouped = x.reshape(60, 3, 32).astype(np.float64)
+    extreme = np.take_along_axis(grouped, np.abs(grouped).argmax(axis=2)[..., None], axis=2)
+    plain = (extreme / -8).astype(np.float16).astype(np.float64)
+    theirs = (np.clip(np.rint(grouped / plain), -8, 7) * plain - grouped) ** 2
+    ours = (L.dequantize_q8(scales, q, 96).reshape(60, 3, 32) - grouped) ** 2
+    assert (ours.sum(axis=2) <= theirs.sum(axis=2) * (1 + 1e-6)).all() and ours.sum() < 0.95 * theirs.sum()
+    again = L.quantize_q4(L.dequantize_q8(scales, q, 96).astype(np.float32))
+    assert np.array_equal(L.dequantize_q8(*again, 96), L.dequantize_q8(scales, q, 96))
+    with pytest.raises(L.PhasorError, match="too large for q4"):
+        L.quantize_q4(np.full((1, 32), 1e8, np.float32))
+    assert not L.quantize_q4(np.zeros((1, 32), np.float32))[1].any()
+
+
+def test_types_that_a_layout_does_not_have_are_refused_by_name():
+    with pytest.raises(L.PhasorError, match="type f16 in layout vector does not exist"):
+        L.require_built(L.F16, L.VECTOR)
 
 
 def test_unknown_names():
