@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../include/phasor.h"
@@ -19,25 +20,70 @@ struct Flag {
   const char* name;
   const char* value;  // how the value is called in the help; NULL: none
   uint32_t commands;
+  const char* help;
   bool Options::*on;
   uint32_t Options::*number;
-  uint32_t least, most;
+  Number Options::*whole;
+  Real Options::*real;
   const char* Options::*text;
+  std::vector<const char*> Options::*texts;
   Ids Options::*ids;
-  const char* help;
+  uint64_t least, most;  // of a whole number
+  float low, high;       // of a real one; low itself is too little where `open` says so
+  bool open;
+  uint64_t instead;      // not 0: the value may be left out, and is this
 };
 
+constexpr Flag flag(const char* name, const char* value, uint32_t commands, const char* help) {
+  Flag f{};
+  f.name = name;
+  f.value = value;
+  f.commands = commands;
+  f.help = help;
+  return f;
+}
 constexpr Flag on(const char* name, uint32_t commands, bool Options::*member, const char* help) {
-  return {name, nullptr, commands, member, nullptr, 0, 0, nullptr, nullptr, help};
+  Flag f = flag(name, nullptr, commands, help);
+  f.on = member;
+  return f;
 }
 constexpr Flag number(const char* name, uint32_t commands, uint32_t Options::*member, uint32_t least, uint32_t most, const char* help) {
-  return {name, "N", commands, nullptr, member, least, most, nullptr, nullptr, help};
+  Flag f = flag(name, "N", commands, help);
+  f.number = member;
+  f.least = least;
+  f.most = most;
+  return f;
+}
+constexpr Flag whole(const char* name, uint32_t commands, Number Options::*member, uint64_t least, uint64_t most, const char* help, uint64_t instead = 0) {
+  Flag f = flag(name, instead != 0 ? "[=N]" : "N", commands, help);
+  f.whole = member;
+  f.least = least;
+  f.most = most;
+  f.instead = instead;
+  return f;
+}
+constexpr Flag real(const char* name, uint32_t commands, Real Options::*member, float low, bool open, float high, const char* help) {
+  Flag f = flag(name, "X", commands, help);
+  f.real = member;
+  f.low = low;
+  f.open = open;
+  f.high = high;
+  return f;
 }
 constexpr Flag text(const char* name, const char* value, uint32_t commands, const char* Options::*member, const char* help) {
-  return {name, value, commands, nullptr, nullptr, 0, 0, member, nullptr, help};
+  Flag f = flag(name, value, commands, help);
+  f.text = member;
+  return f;
+}
+constexpr Flag texts(const char* name, uint32_t commands, std::vector<const char*> Options::*member, const char* help) {
+  Flag f = flag(name, "TEXT", commands, help);
+  f.texts = member;
+  return f;
 }
 constexpr Flag ids(const char* name, uint32_t commands, Ids Options::*member, const char* help) {
-  return {name, "IDS", commands, nullptr, nullptr, 0, 0, nullptr, member, help};
+  Flag f = flag(name, "IDS", commands, help);
+  f.ids = member;
+  return f;
 }
 
 constexpr Flag kFlags[] = {
@@ -61,6 +107,25 @@ constexpr Flag kFlags[] = {
     number("-n", kRun | kBench, &Options::n, 1, kMost, "at most N new tokens (run: as many as the context holds; bench: 32)"),
     text("--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"),
     ids("--prefix-ids", kRun, &Options::prefix_ids, "the output begins with these token ids"),
+    real("--temperature", kRun, &Options::temperature, 0, false, 1000, "tokens are drawn, logits divided by X; 0: the best is taken (0; 1 where a flag asks for draws)"),
+    whole("--top-k", kRun, &Options::top_k, 0, kMost, "draw from the N most probable tokens (0: all)"),
+    real("--top-p", kRun, &Options::top_p, 0, true, 1, "draw from the fewest tokens that have X of the probability (1: all)"),
+    real("--min-p", kRun, &Options::min_p, 0, false, 1, "draw from tokens with at least X of the best one's probability (0: all)"),
+    real("--typical", kRun, &Options::typical, 0, true, 1, "draw from the tokens of expected surprise that have X of the probability (1: all)"),
+    whole("--seed", kRun, &Options::seed, 0, UINT64_MAX, "of the draws, line by line one more; the same seed, the same text (a new one each time)"),
+    on("--sample", kRun, &Options::sample, "draw as the file recommends; other flags change that"),
+    real("--repeat-penalty", kRun, &Options::repeat_penalty, 0, true, 100, "divides the logits of tokens that are there already (1)"),
+    real("--presence-penalty", kRun, &Options::presence_penalty, -100, false, 100, "taken from the logits of tokens that are in the output (0)"),
+    real("--frequency-penalty", kRun, &Options::frequency_penalty, -100, false, 100, "the same, times how often (0)"),
+    whole("--no-repeat-ngram", kRun, &Options::no_repeat_ngram, 0, kMost, "no N tokens in a row twice (0: no such rule)"),
+    whole("--min-new", kRun, &Options::min_new, 0, kMost, "at least N new tokens before an end token (0)"),
+    ids("--suppress", kRun, &Options::suppress, "tokens that are never chosen"),
+    ids("--end", kRun, &Options::end, "tokens that end the output, besides the model's"),
+    texts("--stop", kRun, &Options::stop, "ends the output before this text; may be given several times"),
+    whole("--keep", kRun, &Options::keep, 0, kMost, "a full context keeps its first N tokens and the newer half of the others, and goes on"),
+    whole("--lookahead", kRun, &Options::lookahead, 1, 64, "guess up to N tokens (8) from what stood before and check them in one step: the same output", 8),
+    text("--save-state", "FILE", kRun, &Options::save_state, "decoder: the prompt and the output as they lie in the cache, to go on from"),
+    text("--load-state", "FILE", kRun, &Options::load_state, "decoder: goes on from there; the text, if any, follows"),
     number("--context", kRun | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
     number("--threads", kForward | kInspect, &Options::threads, 1, 64, "threads (1)"),
@@ -77,7 +142,7 @@ constexpr Flag kFlags[] = {
 };
 
 // Flags that the program will have: refused by name, never ignored.
-constexpr const char* kNotBuilt[] = {"--temperature", "--top-k", "--top-p", "--min-p", "--repeat-penalty", "--seed", "--beam", "--stop"};
+constexpr const char* kNotBuilt[] = {"--beam"};
 
 const Flag* find(const char* name, size_t length) {
   for (const Flag& f : kFlags)
@@ -92,16 +157,30 @@ bool is_not_built(const char* name, size_t length) {
 }
 
 // Digits only, no larger than `most`.
-bool parse_number(const char* s, const char* end, uint32_t most, uint32_t* out) {
+bool parse_number(const char* s, const char* end, uint64_t most, uint64_t* out) {
   uint64_t value = 0;
   if (s == end) return false;
   for (; s != end; ++s) {
-    if (*s < '0' || *s > '9') return false;
-    value = value * 10 + static_cast<uint64_t>(*s - '0');
-    if (value > most) return false;
+    const uint64_t digit = static_cast<uint64_t>(*s - '0');
+    if (*s < '0' || *s > '9' || digit > most || value > (most - digit) / 10) return false;
+    value = value * 10 + digit;
   }
-  *out = static_cast<uint32_t>(value);
-  return true;
+  *out = value;
+  return value <= most;
+}
+
+int set_number(const Flag& f, const char* value, uint64_t* out) {
+  if (parse_number(value, value + strlen(value), f.most, out) && *out >= f.least) return 0;
+  return usage_error("%s %s: expected a whole number from %llu to %llu", f.name, value, static_cast<unsigned long long>(f.least), static_cast<unsigned long long>(f.most));
+}
+
+int set_real(const Flag& f, const char* value, Real* out) {
+  char* end = nullptr;
+  out->given = true;
+  out->value = strtof(value, &end);
+  const bool number = end != value && *end == 0 && strpbrk(value, "nNxX ") == nullptr;  // not "nan", "inf" or hexadecimal
+  if (number && (f.open ? out->value > f.low : out->value >= f.low) && out->value <= f.high) return 0;
+  return usage_error("%s %s: expected a number %s %g %s %g", f.name, value, f.open ? "above" : "from", static_cast<double>(f.low), f.open ? "up to" : "to", static_cast<double>(f.high));
 }
 
 int set_ids(Ids* out, const char* name, const char* value) {
@@ -124,12 +203,17 @@ int check_isa(const char* name) {
 }
 
 int set(Options* out, const Flag& f, const char* value) {
+  uint64_t given = f.instead;
+  int status = 0;
+  if ((f.number != nullptr || f.whole != nullptr) && value != nullptr) status = set_number(f, value, &given);
   if (f.on != nullptr) out->*f.on = true;
   if (f.text != nullptr) out->*f.text = value;
+  if (f.texts != nullptr) (out->*f.texts).push_back(value);
   if (f.ids != nullptr) return set_ids(&(out->*f.ids), f.name, value);
-  if (f.number != nullptr && (!parse_number(value, value + strlen(value), f.most, &(out->*f.number)) || out->*f.number < f.least))
-    return usage_error("%s %s: expected a whole number from %u to %u", f.name, value, f.least, f.most);
-  return f.text == &Options::isa ? check_isa(value) : 0;
+  if (f.number != nullptr) out->*f.number = static_cast<uint32_t>(given);
+  if (f.whole != nullptr) out->*f.whole = {true, given};
+  if (f.real != nullptr) return set_real(f, value, &(out->*f.real));
+  return f.text == &Options::isa ? check_isa(value) : status;
 }
 
 int print_error(int code, const char* format, va_list arguments) {
@@ -164,9 +248,9 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
     while (*text == ' ') ++text;
     const char* end = text;
     while (*end >= '0' && *end <= '9') ++end;
-    uint32_t id = 0;
+    uint64_t id = 0;
     if (!parse_number(text, end, UINT32_MAX - 1, &id)) return false;
-    ids->push_back(id);
+    ids->push_back(static_cast<uint32_t>(id));
     while (*end == ' ') ++end;
     if (*end == 0) return true;
     if (*end != ',') return false;
@@ -196,8 +280,9 @@ int parse(Options* out, Command command, const char* name, int argc, char** argv
     if ((f->commands & command) == 0) return usage_error("%s: not a flag of %s (phasor %s --help lists them)", f->name, name, name);
     if (f->value == nullptr && equals != nullptr) return usage_error("%s: expected no value", f->name);
     const char* value = equals != nullptr ? equals + 1 : nullptr;
-    if (f->value != nullptr && value == nullptr && ++i < argc) value = argv[i];
-    if (f->value != nullptr && value == nullptr) return usage_error("%s: expected a value, %s", f->name, f->value);
+    const bool wanted = f->value != nullptr && f->instead == 0;
+    if (wanted && value == nullptr && ++i < argc) value = argv[i];
+    if (wanted && value == nullptr) return usage_error("%s: expected a value, %s", f->name, f->value);
     const int status = set(out, *f, value);
     if (status != 0) return status;
     if (out->help) return 0;
@@ -210,7 +295,7 @@ void print_flags(Command command) {
   for (const Flag& f : kFlags) {
     if ((f.commands & command) == 0) continue;
     char left[40];
-    snprintf(left, sizeof left, "%s%s%s", f.name, f.value != nullptr ? " " : "", f.value != nullptr ? f.value : "");
+    snprintf(left, sizeof left, "%s%s%s", f.name, f.value != nullptr && f.value[0] != '[' ? " " : "", f.value != nullptr ? f.value : "");
     printf("  %-25s  %s\n", left, f.help);
   }
 }

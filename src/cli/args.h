@@ -14,6 +14,16 @@ struct Ids {
   std::vector<uint32_t> values;
 };
 
+// Numbers for which it matters whether they were given.
+struct Real {
+  bool given = false;
+  float value = 0;
+};
+struct Number {
+  bool given = false;
+  uint64_t value = 0;
+};
+
 struct Options {
   const char* model = nullptr;
   std::vector<const char*> texts;
@@ -29,6 +39,13 @@ struct Options {
   const char* prompt = nullptr;
   const char* prompt_text = nullptr;
   const char* npy = nullptr;
+  const char* save_state = nullptr;
+  const char* load_state = nullptr;
+  std::vector<const char*> stop;
+  Ids suppress, end;
+  Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
+  Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
+  bool sample = false;
   uint32_t n = 0;        // 0: as many as the context holds
   uint32_t context = 0;  // 0: the default
   uint32_t source = 0;   // 0: the default

@@ -51,4 +51,38 @@ bool MappedFile::open(const char* path) {
   return true;
 }
 
+NewFile::~NewFile() {
+  if (file_ == nullptr) return;
+  fclose(file_);
+  unlink(part_.c_str());
+}
+
+bool NewFile::refuse(const char* why) const {
+  data_error("%s: %s", path_.c_str(), why);
+  return false;
+}
+
+bool NewFile::open(const char* path) {
+  path_ = path;
+  struct stat s;
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return refuse("is not a regular file, expected one that can be written");
+  part_ = path_ + "." + std::to_string(getpid()) + ".part";
+  file_ = fopen(part_.c_str(), "wbx");
+  return file_ != nullptr || refuse(strerror(errno));
+}
+
+bool NewFile::write(const void* data, size_t bytes) { return fwrite(data, 1, bytes, file_) == bytes || refuse(strerror(errno)); }
+
+bool NewFile::rewind() { return fseek(file_, 0, SEEK_SET) == 0 || refuse(strerror(errno)); }
+
+bool NewFile::commit() {
+  if (fflush(file_) != 0) return refuse(strerror(errno));
+  const int closed = fclose(file_);
+  file_ = nullptr;
+  if (closed == 0 && rename(part_.c_str(), path_.c_str()) == 0) return true;
+  const int failed = errno;
+  unlink(part_.c_str());
+  return refuse(strerror(failed));
+}
+
 }  // namespace cli

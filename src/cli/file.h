@@ -1,6 +1,9 @@
-// cli: a weight file, mapped read-only; says in one line what is wrong with a path.
+// cli: a file that is read, mapped; a file that is written, there whole or not at all. One line says what is wrong with a path.
 #pragma once
 #include <stddef.h>
+#include <stdio.h>
+
+#include <string>
 
 namespace cli {
 
@@ -17,6 +20,26 @@ class MappedFile {
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+// Written beside its place and renamed at the end.
+class NewFile {
+ public:
+  NewFile() = default;
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile();  // removes what was not committed
+  // Each is false when a line on standard error, which names the file, says why.
+  bool open(const char* path);
+  bool write(const void* data, size_t bytes);
+  bool rewind();
+  bool commit();
+  bool refuse(const char* why) const;
+  bool is_open() const { return file_ != nullptr; }
+
+ private:
+  std::string path_, part_;
+  FILE* file_ = nullptr;
 };
 
 }  // namespace cli

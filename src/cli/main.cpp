@@ -23,7 +23,7 @@ struct Entry {
 constexpr Entry kCommands[] = {
     {"run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
      "Each TEXT is a line; without one, standard input is read: line by line for an encoder-decoder, whole for a decoder.\n"
-     "One line of output a line of input, an empty one for an empty or a bad line. Greedy. --logits, --hidden and --attention\n"
+     "One line of output a line of input, an empty one for an empty or a bad line. Greedy unless told otherwise. --logits, --hidden and --attention\n"
      "take one line of input; docs/cli.md says what the files hold.",
      kRun, run},
     {"embed", "MODEL [TEXT...]", "encoder: one vector a line",

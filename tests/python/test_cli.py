@@ -73,7 +73,22 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
     (["run", "m", "--ids", "1;2"], ["--ids 1;2", "separated by commas"]),
     (["run", "m", "--ids", "4294967295"], ["--ids", "token ids"]),
     (["run", "m", "--isa", "quantum"], ["--isa quantum", "scalar"]),
-    (["run", "m", "--seed", "1"], ["--seed is not built yet"]),
+    (["run", "m", "--seed", "-1"], ["--seed -1", "from 0 to 18446744073709551615"]),
+    (["run", "m", "--seed", "18446744073709551616"], ["--seed", "whole number"]),
+    (["run", "m", "--temperature", "-0.1"], ["--temperature -0.1", "from 0 to 1000"]),
+    (["run", "m", "--temperature", "nan"], ["--temperature nan", "a number"]),
+    (["run", "m", "--temperature", "1e9999"], ["--temperature 1e9999", "a number"]),
+    (["run", "m", "--temperature", ""], ["--temperature", "a number"]),
+    (["run", "m", "--top-p", "0"], ["--top-p 0", "above 0 up to 1"]),
+    (["run", "m", "--top-p", "1.5"], ["--top-p 1.5", "above 0 up to 1"]),
+    (["run", "m", "--min-p", "0.5x"], ["--min-p 0.5x", "from 0 to 1"]),
+    (["run", "m", "--typical=2"], ["--typical 2", "up to 1"]),
+    (["run", "m", "--repeat-penalty", "0"], ["--repeat-penalty 0", "above 0"]),
+    (["run", "m", "--lookahead=65"], ["--lookahead 65", "from 1 to 64"]),
+    (["run", "m", "--top-k", "5", "--temperature", "0"], ["--top-k", "no effect at --temperature 0"]),
+    (["run", "m", "--stop", ""], ["--stop", "1 to 256 bytes"]),
+    (["run", "m", *["--stop=x"] * 65], ["--stop", "at most 64"]),
+    (["score", "m", "--top-k", "5"], ["--top-k", "not a flag of score"]),
     (["run", "m", "--beam=4"], ["--beam is not built yet"]),
     (["quantize", "a", "b", "--type", "q8"], ["quantize is not built yet"]),
 ])
@@ -81,7 +96,7 @@ def test_a_wrong_command_line(arguments, says):
     bad(2, *arguments, says=says)
 
 
-@pytest.mark.parametrize("flag", ["--temperature", "--top-k", "--top-p", "--min-p", "--repeat-penalty", "--seed", "--beam", "--stop"])
+@pytest.mark.parametrize("flag", ["--beam"])
 def test_flags_of_later(flag):
     bad(2, "run", TRANSLATOR, flag, "1", says=[flag, "not built yet"])
 

@@ -1,0 +1,23 @@
+// cli: what the flags of generation ask for, for every command that generates.
+#pragma once
+#include "engine.h"
+
+namespace cli {
+
+// 0, or 2 when a line on standard error says which flags do not go together.
+int check_generation(const Options& options);
+
+// Tokens are drawn: a temperature above 0, or a flag that only a draw has a use for.
+bool draws(const Options& options);
+
+// What the arena needs for it: call before Engine::start.
+void room_for_generation(const Options& options, phasor_limits* limits);
+
+// The library's options: the file's where --sample asks for them, then the flags'. Points into `options`, which outlive it. False when a line on
+// standard error says what is wrong with an id or a stop string.
+bool generate_options(const Options& options, const Engine& engine, phasor_generate_options* out);
+
+// --seed, or one that is new each time.
+uint64_t first_seed(const Options& options);
+
+}  // namespace cli
