@@ -113,9 +113,9 @@ def open_checkpoint(path: os.PathLike | str, key: str | None = None) -> Checkpoi
         if not start:
             raise PhasorError("the file is empty")
         if start[:4] == b"PK\x03\x04":
-            return Checkpoint(path, _read_zip(path, key))
+            return Checkpoint(path, _state_dict(_zip_content(path), key))
         if start[:1] == b"\x80" and _LEGACY_START in start:
-            return Checkpoint(path, _read_legacy(path, key))
+            return Checkpoint(path, _state_dict(_legacy_content(path), key))
         if path.name.endswith(_INDEX_FILES):
             return Checkpoint(path, _read_shards(path))
         if len(start) > 9 and start[8:9] == b"{":
@@ -124,6 +124,20 @@ def open_checkpoint(path: os.PathLike | str, key: str | None = None) -> Checkpoi
     except PhasorError as error:
         if str(error).startswith(str(path)):  # a file of a directory, which is named already
             raise
+        raise PhasorError(f"{path}: {error}") from error
+    except OSError as error:
+        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_content(path: Path) -> Any:
+    """All that a file of torch.save holds, of whatever kind, as plain containers with its tensors; None for another file."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(64)
+        if start[:4] == b"PK\x03\x04":
+            return _zip_content(path)
+        return _legacy_content(path) if start[:1] == b"\x80" and _LEGACY_START in start else None
+    except PhasorError as error:
         raise PhasorError(f"{path}: {error}") from error
     except OSError as error:
         raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
@@ -379,7 +393,7 @@ def _record_bytes(whole: np.ndarray, info: zipfile.ZipInfo) -> np.ndarray:
     return whole[start:start + info.file_size]
 
 
-def _read_zip(path: Path, key: str | None) -> dict[str, Stored]:
+def _zip_content(path: Path) -> Any:
     records, _ = _records(path)
     whole = np.memmap(path, dtype=np.uint8, mode="r")
     if "byteorder" in records and _record_bytes(whole, records["byteorder"]).tobytes().strip() != b"little":
@@ -397,7 +411,7 @@ def _read_zip(path: Path, key: str | None) -> dict[str, Stored]:
 
     if records["data.pkl"].file_size > _MAX_PICKLE:
         raise PhasorError("data.pkl is larger than any state_dict's")
-    return _state_dict(_unpickle(io.BytesIO(_record_bytes(whole, records["data.pkl"]).tobytes()), storage, "data.pkl"), key)
+    return _unpickle(io.BytesIO(_record_bytes(whole, records["data.pkl"]).tobytes()), storage, "data.pkl")
 
 
 # ---- PyTorch's old format --------------------------------------------------------------------------------------------
@@ -475,7 +489,7 @@ def _tensors(content: Any) -> Iterator[Stored]:
             todo += [*value.keys(), *value.values()] if isinstance(value, dict) else value
 
 
-def _read_legacy(path: Path, key: str | None) -> dict[str, Stored]:
+def _legacy_content(path: Path) -> Any:
     whole, legacy = np.memmap(path, dtype=np.uint8, mode="r"), _Legacy()
     with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as file:
         magic = _unpickle(file, _no_storage, "the magic number")
@@ -492,7 +506,7 @@ def _read_legacy(path: Path, key: str | None) -> dict[str, Stored]:
         file.seek(begin)
         content = _unpickle(file, legacy.placed, "the pickle of the tensors")
     legacy.check_cover(content)
-    return _state_dict(content, key)
+    return content
 
 
 # ---- The content -----------------------------------------------------------------------------------------------------
