@@ -110,7 +110,7 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     if len(given) > 1:
         raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
     if given and given[0].is_file() and given[0].suffix != ".json" and not source.family.wordpiece:
-        return tokenizer_sections(source.model, {"source": given[0]})
+        return tokenizer_sections(source.model, {source.side: given[0]})
     path = given[0] if given else source.tokenizer_file()
     if path is None or given == [_NONE]:
         return {}
@@ -119,11 +119,12 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     try:
         source.check_tokenizer(path)
         section, info = phasor_tokenizer_hf.build_hf_section(path)
-        source.describe_tokenizer(info, SOURCE_TOKENIZER)
+        kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
+        source.describe_tokenizer(info, kind)
     except (PhasorError, TokenizerError, OSError) as error:
         message = str(error)
         raise PhasorError((message if message.startswith(str(path)) else f"{path}: {message}") + " (--tokenizer none converts without)") from error
-    return {SOURCE_TOKENIZER: section}
+    return {kind: section}
 
 
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
@@ -199,24 +200,30 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
     return rounding
 
 
-def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path]) -> tuple[Model, dict[int, bytes]]:
-    """The family's model and its tokenizer sections."""
+def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path], context: int = 0) -> tuple[Model, dict[int, bytes]]:
+    """The family's model and its tokenizer sections. context: of --rope-context."""
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
     if describe is None and hugging_face.is_source(source):
-        read = hugging_face.read(source)
+        read = hugging_face.read(source, context)
         return read.model, hugging_face_tokenizer(read, tokenizers)
-    if describe is None and source.is_file() and llama2c.read_config(source) is not None:
+    described = describe or source.with_suffix(".toml")
+    if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
         if len(tokenizers) > 1:
             raise PhasorError(f"--tokenizer: {len(tokenizers)} files, a decoder has one side")
-        model = llama2c.read(source)
         return model, tokenizer_sections(model, {"target": tokenizers[0]} if tokenizers else {})
-    described = describe or source.with_suffix(".toml")
     if describe is None and not described.is_file():
         raise PhasorError(f"{described}: there is no description; write one (tools/description.py) or give --describe")
     description = read_description(described)
     model = state_dict.read(open_checkpoint(source, description.key), description)
     return model, add_tokenizers(model, description, tokenizers)
+
+
+def _llama2c(source: Path, description: Path) -> Model | None:
+    """The model of a file of llama2.c; None for another, and for a checkpoint that has a description."""
+    if llama2c.read_config(source) is not None:
+        return llama2c.read(source)
+    return None if description.is_file() else llama2c.read_checkpoint(source)
 
 
 def find_phasor(given: Path | None) -> Path | None:

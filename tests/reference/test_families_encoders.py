@@ -345,7 +345,7 @@ HEADER = "| class | reference: layers | output | phasor, f32: layers | output |\
 def written() -> tuple[str, list[str], str]:
     """What stands before the table, its rows, and what stands after it."""
     before, rest = DOCUMENT.read_text().split(START)
-    rows, after = rest.split(END)
+    rows, after = rest.split(END, 1)
     return before, [line for line in rows.splitlines() if line.startswith("| ")][1:], after
 
 

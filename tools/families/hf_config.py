@@ -34,6 +34,25 @@ NEUTRAL: dict[str, tuple] = {"is_decoder": (False,), "is_encoder_decoder": (Fals
                              "cross_attention_hidden_size": (None,), "quantization_config": (None,), "auto_map": (None,)}
 
 
+# What is not built at all, and the fields that tell it, with the values that say it is not there.
+_REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
+    ("a mixture of experts", ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "num_experts_per_tok"), (None, 0, 1)),
+    ("latent attention", ("kv_lora_rank",), (None, 0)),
+    ("a state-space layer", ("state_size", "ssm_cfg", "mamba_d_state", "mamba_d_ssm", "ssm_state_size"), (None, 0)),
+    ("a model with a part for pictures", ("vision_config", "vision_tower"), (None,)),
+    ("a model with a part for sound", ("audio_config",), (None,)),
+    ("linear or recurrent attention", ("attention_hidden_size", "linear_num_value_heads", "lru_width", "rwkv_version"), (None,)),
+)
+
+
+def refuse(where: Path, values: Mapping[str, Any]) -> None:
+    """PhasorError for an architecture that is not built, in one line."""
+    for what, fields, absent in _REFUSED:
+        for name in fields:
+            if values.get(name) not in absent:
+                raise PhasorError(f"{where}: model_type: {values.get('model_type')!r} is {what} ({name}), which is not built")
+
+
 class Config:
     """The fields of one config.json, with the defaults of its family where it leaves one out."""
 

@@ -1,6 +1,7 @@
 """A Hugging Face directory as a source: config.json says the family and the class, the weights lie beside it.
 
 A directory of sentence-transformers (modules.json) has its encoder's files there or one folder deeper, and says how the hidden states become one vector.
+The ids that begin and end a decoder's texts come from generation_config.json, then config.json, then the tokenizer.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ import phasor_descriptor as D
 from checkpoint import Checkpoint, open_checkpoint
 from phasor_layout import PhasorError
 
-from . import sentence
+from . import decoder, generation, sentence
+from .decoder import Decoder
 from .encoder import Encoder, Family, Head
-from .hf_config import Config, read_json
+from .hf_config import Config, read_json, refuse
+from .hf_decoders import LLAMAS
+from .hf_decoders_more import OTHERS
 from .hf_encoders import FAMILIES
 from .model import Model
+
+
+DECODERS = LLAMAS + OTHERS
 
 
 def is_source(path: Path) -> bool:
@@ -34,7 +41,12 @@ class Source(NamedTuple):
 
     model: Model
     folder: Path  # where the tokenizer's files are
-    family: Family
+    family: Family | decoder.Family
+
+    @property
+    def side(self) -> str:
+        """Of the descriptor: whose tokenizer it is."""
+        return "target" if isinstance(self.family, decoder.Family) else "source"
 
     def tokenizer_file(self) -> Path | None:
         return next((self.folder / name for name in _TOKENIZER_FILES if (self.folder / name).is_file()), None)
@@ -55,10 +67,13 @@ class Source(NamedTuple):
 
     def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
         """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of phasor_tokenizer_hf)."""
-        side = self.model.descriptor["source"]
+        side = self.model.descriptor[self.side]
         if info["pieces"] > side["vocabulary"]:
             raise PhasorError(f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows")
         first, last = (info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos")))
+        if self.side == "target":
+            self._describe_text(side, info, section)
+            return
         for name, value in (("pad", info["pad"]), ("unknown", info["unknown"]), ("mask", info["mask"]), ("start", first)):
             if value is not None:
                 side[name] = value
@@ -66,15 +81,29 @@ class Source(NamedTuple):
         if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
             side["pair_segment"] = 0  # the model has no token types to tell two texts apart
 
+    def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
+        """Of a decoder: the configurations' ids count more than the tokenizer's."""
+        for name, value in (("pad", info["pad"]), ("unknown", info["unknown"]), ("start", info["bos"])):
+            if side[name] is None and value is not None:
+                side[name] = value
+        if not side["end"] and info["eos"] is not None:
+            side["end"] = [info["eos"]]
+        side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
 
-def read(path: Path) -> Source:
-    """The model of a directory. PhasorError names the file and the field, or the architecture, that is not built."""
+
+def read(path: Path, context: int = 0) -> Source:
+    """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the directory says. PhasorError names the file and the
+    field, or the architecture, that is not built."""
     modules = sentence.read(path) if (path / "modules.json").is_file() else None
     folder = modules.folder if modules else path
     where = folder / "config.json"
     values = read_json(where)
     family = _family(where, values)
     config = Config(where, values, family.defaults)
+    if isinstance(family, decoder.Family):
+        return _read_decoder(path, config, family, context)
+    if context:
+        raise PhasorError("--rope-context: an encoder's positions are not changed")
     checkpoint = _modern(open_checkpoint(folder))
     if not modules:
         head = _head(config, family)
@@ -84,12 +113,23 @@ def read(path: Path) -> Source:
     return Source(Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family)
 
 
-def _family(where: Path, values: dict[str, Any]) -> Family:
+def _read_decoder(path: Path, config: Config, family: decoder.Family, context: int) -> Source:
+    names = config.get("architectures")
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
+        raise config.error("architectures", f"{names!r} is not built; there is {', '.join(family.classes)}")
+    made = Decoder(family, config, context)
+    ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
+    made.side.update(ids)
+    return Source(made.build(path.resolve().name, open_checkpoint(path)), path, family)
+
+
+def _family(where: Path, values: dict[str, Any]) -> Family | decoder.Family:
     kind = values.get("model_type")
-    for family in FAMILIES:
+    refuse(where, values)
+    for family in FAMILIES + DECODERS:
         if kind in family.types:
             return family
-    known = ", ".join(t for f in FAMILIES for t in f.types)
+    known = ", ".join(t for f in FAMILIES + DECODERS for t in f.types)
     raise PhasorError(f"{where}: model_type: {kind!r} is not built; there are {known}" if kind is not None else f"{where}: model_type: is missing; there are {known}")
 
 

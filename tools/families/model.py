@@ -19,9 +19,11 @@ class Part(NamedTuple):
 
     name: str | None            # None: zeros (a bias that a part of a fused layer does not have)
     shape: tuple[int, ...]      # the whole tensor's, as it must be
-    rows: slice = slice(None)   # which of its rows
+    rows: slice | np.ndarray = slice(None)  # which of its rows, in which order
     transposed: bool = False    # the checkpoint has (inputs, outputs)
     reversed: bool = False      # the checkpoint has its rows in the opposite order
+    offset: float = 0.0         # added to every value
+    flat: bool = False          # a vector that the checkpoint has in several rows
 
 
 @dataclass
@@ -60,11 +62,12 @@ class Model:
         pieces = []
         for part in self.parts[slot.key]:
             if part.name is None:
-                pieces.append(np.zeros(part.shape, dtype=np.float32))
+                pieces.append(np.full(part.shape, part.offset, dtype=np.float32))
                 continue
             value = self.checkpoint.load(part.name)
-            value = value[::-1] if part.reversed else value
-            pieces.append((value.T if part.transposed else value)[part.rows])
+            value = value[::-1] if part.reversed else value.ravel() if part.flat else value
+            value = (value.T if part.transposed else value)[part.rows]
+            pieces.append(value + value.dtype.type(part.offset) if part.offset else value)
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         expected = (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
         if out.shape != expected:

@@ -2,3 +2,4 @@
 .PHONY: families
 families: .venv-reference/ready all
 	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_encoders.py --write
+	PHASOR=$(OUT)/phasor .venv-reference/bin/python tests/reference/test_families_decoders.py --write

@@ -1,0 +1,256 @@
+"""Decoders of Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one line with its name; ids and recommendations."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import convert
+import phasor_descriptor as D
+import phasor_tensors as R
+import torch_zip
+from families import hf_config, hugging_face
+from phasor_file import PhasorFile
+
+WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
+          "num_key_value_heads": 1, "num_hidden_layers": LAYERS, "intermediate_size": HIDDEN, "max_position_embeddings": POSITIONS, "hidden_act": "silu",
+          "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32", "attention_dropout": 0.0, "rope_scaling": None}
+
+
+@pytest.fixture(autouse=True)
+def no_program(monkeypatch, tmp_path):
+    """A phasor program that happens to be built does not record hashes here."""
+    monkeypatch.setattr(convert, "ROOT", tmp_path / "elsewhere")
+
+
+def shapes():
+    out = {"model.embed_tokens.weight": (ROWS, WIDTH), "lm_head.weight": (ROWS, WIDTH), "model.norm.weight": (WIDTH,)}
+    w = WIDTH // HEADS
+    for i in range(LAYERS):
+        for name, shape in (("self_attn.q_proj", (WIDTH, WIDTH)), ("self_attn.k_proj", (w, WIDTH)), ("self_attn.v_proj", (w, WIDTH)),
+                            ("self_attn.o_proj", (WIDTH, WIDTH)), ("mlp.gate_proj", (HIDDEN, WIDTH)), ("mlp.up_proj", (HIDDEN, WIDTH)),
+                            ("mlp.down_proj", (WIDTH, HIDDEN)), ("input_layernorm", (WIDTH,)), ("post_attention_layernorm", (WIDTH,))):
+            out[f"model.layers.{i}.{name}.weight"] = shape
+    return out
+
+
+class Directory:
+    """A Llama that a test may change before it is written."""
+
+    def __init__(self, path):
+        rng = np.random.default_rng(3)
+        self.path, self.config, self.more, self.output = path / "source", dict(CONFIG), {}, path / "m.phasor"
+        self.arrays = {name: rng.normal(0, 0.4, size=shape).astype(np.float32) for name, shape in shapes().items()}
+
+    def write(self):
+        self.path.mkdir(exist_ok=True)
+        (self.path / "config.json").write_text(json.dumps(self.config))
+        save_file(self.arrays, self.path / "model.safetensors")
+        for name, value in self.more.items():
+            (self.path / name).write_text(json.dumps(value))
+        return self.path
+
+    def run(self, *more):
+        return convert.main([str(self.write()), "-o", str(self.output), "--quiet", *map(str, more)])
+
+    def descriptor(self, *more):
+        assert self.run(*more) == 0
+        return PhasorFile(self.output).descriptor
+
+    def refused(self, capsys, *more):
+        """The one line of a conversion that stops, and leaves nothing."""
+        assert self.run(*more) == 1 and not self.output.exists()
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        return lines[0]
+
+
+@pytest.fixture()
+def llama(tmp_path):
+    return Directory(tmp_path)
+
+
+# ---- What is made of it
+
+
+def test_a_llama(llama):
+    d = llama.descriptor()
+    assert d["output"]["tied"] == D.TIED_OWN and d["target"]["start"] == 1 and d["target"]["end"] == [2] and d["decoder"]["max_positions"] == POSITIONS
+    assert d["kinds"][0]["kv_heads"] == 1 and d["kinds"][0]["position"] == D.ROTARY_HALVES and d["kinds"][0]["head_width"] == WIDTH // HEADS
+    file = PhasorFile(llama.output)
+    gate_and_up = [llama.arrays[f"model.layers.1.mlp.{part}_proj.weight"] for part in ("gate", "up")]
+    assert np.array_equal(file.weights(R.DECODER << 24 | 1 << 8 | R.FFN_IN), np.concatenate(gate_and_up))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_tied_output_may_be_there_twice(llama, kept):
+    llama.config["tie_word_embeddings"] = True
+    if kept:
+        llama.arrays["lm_head.weight"] = llama.arrays["model.embed_tokens.weight"]
+    else:
+        del llama.arrays["lm_head.weight"]
+    assert llama.descriptor()["output"]["tied"] == D.TIED_TARGET
+
+
+def test_a_tied_output_may_not_differ(llama, capsys):
+    llama.config["tie_word_embeddings"] = True
+    assert "lm_head.weight differs from model.embed_tokens.weight" in llama.refused(capsys)
+
+
+@pytest.mark.parametrize("kind", [np.float16, "bf16"])
+def test_half_precision_is_read_exactly(llama, kind):
+    rounded = {}
+    for name, value in llama.arrays.items():
+        bits = value.view(np.uint32)
+        rounded[name] = value.astype(np.float16).astype(np.float32) if kind is np.float16 else (bits & 0xFFFF0000).view(np.float32)
+    llama.arrays = rounded
+    llama.run()
+    first = llama.output.read_bytes()
+    if kind is np.float16:
+        llama.arrays = {name: value.astype(np.float16) for name, value in rounded.items()}
+        assert llama.run() == 0
+    else:
+        llama.write()
+        write_bf16(llama.path / "model.safetensors", rounded)
+        assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet"]) == 0
+    assert llama.output.read_bytes() == first
+
+
+def write_bf16(path, arrays):
+    header, parts, at = {}, [], 0
+    for name, value in arrays.items():
+        parts.append((value.view(np.uint32) >> 16).astype("<u2").tobytes())
+        header[name] = {"dtype": "BF16", "shape": list(value.shape), "data_offsets": [at, at + len(parts[-1])]}
+        at += len(parts[-1])
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def test_pytorch_model_bin_gives_the_same_file(llama):
+    assert llama.run() == 0
+    first = llama.output.read_bytes()
+    (llama.path / "model.safetensors").unlink()
+    torch_zip.save(llama.path / "pytorch_model.bin", llama.arrays)
+    assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet"]) == 0
+    assert llama.output.read_bytes() == first
+
+
+def test_names_without_the_trunk(llama):
+    assert llama.run() == 0
+    first = llama.output.read_bytes()
+    llama.arrays = {name.removeprefix("model."): value for name, value in llama.arrays.items()}
+    assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+# ---- Faults
+
+
+def test_a_shard_that_is_missing(llama, capsys):
+    llama.write()
+    names = sorted(llama.arrays)
+    half = len(names) // 2
+    places = {name: f"model-0000{1 + (i >= half)}-of-00002.safetensors" for i, name in enumerate(names)}
+    (llama.path / "model.safetensors").unlink()
+    save_file({name: llama.arrays[name] for name in names[:half]}, llama.path / "model-00001-of-00002.safetensors")
+    (llama.path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    assert convert.main([str(llama.path), "-o", str(llama.output)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and "model-00002-of-00002.safetensors" in lines[0] and not llama.output.exists()
+
+
+def test_every_tensor_that_is_wrong_is_named(llama, capsys):
+    llama.arrays["model.layers.0.mlp.up_proj.weight"] = np.zeros((HIDDEN + 1, WIDTH), np.float32)
+    del llama.arrays["model.norm.weight"]
+    llama.arrays["model.layers.0.self_attn.q_proj.bias"] = np.zeros(WIDTH, np.float32)
+    assert llama.run() == 1 and not llama.output.exists()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert any("misshapen: model.layers.0.mlp.up_proj.weight" in line and f"({HIDDEN + 1} x {WIDTH}), expected ({HIDDEN} x {WIDTH})" in line for line in lines)
+    assert any("missing: model.norm.weight" in line for line in lines)
+    assert any("left over: model.layers.0.self_attn.q_proj.bias" in line for line in lines)
+
+
+@pytest.mark.parametrize("name, value", [
+    ("a_new_field", 1), ("hidden_act", "relu2"), ("head_dim", 0), ("num_attention_heads", 5), ("num_key_value_heads", 3), ("rms_norm_eps", -1),
+    ("rope_theta", 0.5), ("rope_scaling", {"type": "linear", "factor": "two"}), ("rope_scaling", {"type": "new"}), ("rope_scaling", [1]),
+    ("attention_bias", 1), ("quantization_config", {"bits": 4}), ("head_dim", 5), ("layer_types", ["full_attention"] * LAYERS), ("vocab_size", 1 << 30),
+    ("num_hidden_layers", 100000), ("architectures", ["LlamaForSequenceClassification"]), ("architectures", []), ("bos_token_id", "one"),
+    ("rope_parameters", {"rope_theta": "x"}), ("sliding_window", 5),
+])
+def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
+    llama.config[name] = value
+    if name == "bos_token_id":
+        llama.more["generation_config.json"] = {"bos_token_id": value}
+    line = llama.refused(capsys)
+    assert name in line or (name, value) == ("head_dim", 5), line
+
+
+@pytest.mark.parametrize("more, what", [
+    ({"model_type": "mixtral", "num_local_experts": 8}, "a mixture of experts"), ({"model_type": "qwen2_moe", "num_experts": 60}, "a mixture of experts"),
+    ({"model_type": "olmoe", "num_experts": 64}, "a mixture of experts"), ({"model_type": "granitemoe", "num_local_experts": 8}, "a mixture of experts"),
+    ({"model_type": "mamba", "state_size": 16}, "a state-space layer"), ({"model_type": "jamba", "mamba_d_state": 16}, "a state-space layer"),
+    ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "latent attention"),
+    ({"model_type": "deepseek_v2", "kv_lora_rank": 512, "n_routed_experts": 64}, "a mixture of experts"),
+    ({"model_type": "llava", "vision_config": {}}, "pictures"), ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),
+    ({"model_type": "whatever"}, "'whatever' is not built"), ({"num_local_experts": 4}, "a mixture of experts"),
+])
+def test_an_architecture_that_is_not_built(llama, capsys, more, what):
+    llama.config.update(more)
+    line = llama.refused(capsys)
+    assert what in line and more.get("model_type", "llama") in line
+
+
+def test_a_field_of_every_refusal_has_a_value_that_says_nothing():
+    for _, fields, absent in hf_config._REFUSED:
+        hf_config.refuse("config.json", {name: value for name in fields for value in absent})
+
+
+# ---- Ids and recommendations
+
+
+def test_ids_of_generation_config_count_more(llama):
+    llama.more["generation_config.json"] = {"bos_token_id": 5, "eos_token_id": [7, 9, 7], "pad_token_id": 3, "transformers_version": "4.40.0"}
+    target = llama.descriptor()["target"]
+    assert (target["start"], target["end"], target["pad"]) == (5, [7, 9], 3)
+
+
+def test_an_id_outside_the_vocabulary_is_left_out(llama, capsys):
+    llama.config["bos_token_id"] = 50256
+    assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
+    assert "bos_token_id: 50256 is not in the vocabulary" in capsys.readouterr().err
+    assert PhasorFile(llama.output).descriptor["target"]["start"] is None
+
+
+def test_recommended_options(llama, capsys):
+    llama.more["generation_config.json"] = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 40, "repetition_penalty": 1.1, "num_beams": 4,
+                                            "suppress_tokens": [4, 3], "max_new_tokens": 7, "no_repeat_ngram_size": 3, "typical_p": 1.0}
+    assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
+    g = PhasorFile(llama.output).descriptor["generation"]
+    assert (g["sample"], g["top_k"], g["max_new"], g["no_repeat_ngram"], g["suppressed"], g["typical_p"]) == (1, 40, 7, 3, [3, 4], 0)
+    assert [g[name] for name in ("temperature", "top_p", "repetition_penalty")] == [np.float32(x) for x in (0.6, 0.9, 1.1)]
+    assert "num_beams: recommended, and not kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, value", [("top_p", 1.5), ("temperature", -1), ("top_k", 0.5), ("do_sample", "yes"), ("suppress_tokens", ["a"])])
+def test_a_recommendation_that_cannot_be(llama, capsys, name, value):
+    llama.more["generation_config.json"] = {name: value}
+    assert name in llama.refused(capsys)
+
+
+# ---- Positions
+
+
+def test_the_table_of_newer_configurations_says_the_same(llama):
+    llama.config.update(rope_theta=5000.0, rope_scaling={"rope_type": "linear", "factor": 2.0})
+    assert llama.run() == 0
+    first = llama.output.read_bytes()
+    del llama.config["rope_theta"], llama.config["rope_scaling"]
+    llama.config["rope_parameters"] = {"rope_theta": 5000.0, "rope_type": "linear", "factor": 2.0}
+    assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+def test_every_family_is_known_once():
+    types = [t for family in hugging_face.FAMILIES + hugging_face.DECODERS for t in family.types]
+    assert len(set(types)) == len(types)

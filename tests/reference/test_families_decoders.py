@@ -1,0 +1,294 @@
+"""Decoders of Hugging Face directories against transformers: a small random model of each family's true architecture, odd sizes, seeded.
+
+The float64 reference is compared with the PyTorch model in double, after every layer and at the logits of 64 positions: what transformers computes in
+float32 even in a double model is done in double, because float32 is double while it runs. The program, in f32, has the same logits and the same 32
+greedy tokens as transformers' generate.
+
+    test_families_decoders.py --write      measures every row and writes the table of docs/families.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterator
+
+import numpy as np
+import pytest
+
+if __name__ == "__main__":
+    for folder in ("tools", "tests"):
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
+
+import torch
+import transformers
+
+import convert
+from phasor_file import PhasorFile
+from phasor_layout import F32
+from reference import Reference
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "families.md"
+TOLERANCE = 2e-6          # of the reference; some scales are rounded to float32 in the file
+PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
+VOCABULARY, PROMPT, NEW = 61, 64, 32
+LONGEST = PROMPT + NEW
+transformers.logging.set_verbosity_error()
+torch.set_num_threads(1)  # models of this size only wait for a second one
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table: a class of transformers with a configuration."""
+
+    model: str
+    what: str = ""                 # how it differs from the row before it
+    config: dict = field(default_factory=dict, hash=False)
+
+    @property
+    def name(self) -> str:
+        return self.model + (f", {self.what}" if self.what else "")
+
+
+# Widths that are no multiple of a vector, heads that share keys and values.
+_LLAMA = {"vocab_size": VOCABULARY, "hidden_size": 42, "intermediate_size": 53, "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 2,
+          "head_dim": 10, "max_position_embeddings": LONGEST, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+_PLAIN = {**{key: value for key, value in _LLAMA.items() if key != "head_dim"}, "hidden_size": 48}  # heads of 8 values
+_GPT = {"vocab_size": VOCABULARY, "n_embd": 42, "n_layer": 3, "n_head": 3, "n_positions": LONGEST, "bos_token_id": 1, "eos_token_id": 2}
+_FALCON = {"vocab_size": VOCABULARY, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "max_position_embeddings": LONGEST,
+           "bos_token_id": 1, "eos_token_id": 2}
+_BLOOM = {"vocab_size": VOCABULARY, "hidden_size": 42, "n_layer": 3, "n_head": 3}
+_OPT = {"vocab_size": VOCABULARY, "hidden_size": 42, "num_hidden_layers": 3, "num_attention_heads": 3, "ffn_dim": 53, "max_position_embeddings": LONGEST,
+        "word_embed_proj_dim": 42, "activation_function": "relu"}
+_MPT = {"vocab_size": VOCABULARY, "d_model": 48, "n_heads": 6, "n_layers": 3, "max_seq_len": LONGEST}
+_NEO = {"vocab_size": VOCABULARY, "hidden_size": 42, "num_layers": 4, "num_heads": 3, "max_position_embeddings": LONGEST, "window_size": 7,
+        "attention_types": [[["global", "local"], 2]]}
+_NEOX = {**{key: value for key, value in _PLAIN.items() if key != "num_key_value_heads"}, "rotary_pct": 0.5, "rotary_emb_base": 5000}
+_LINEAR = {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+_LLAMA3 = {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}
+_YARN = {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24}}
+_LONGROPE = {"rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.5, 2.0, 3.0, 4.0]}}
+_QK = {"qk_layernorm": True}
+
+CASES = [
+    Case("LlamaForCausalLM", "", _LLAMA),
+    Case("LlamaForCausalLM", "biases, tied, linear scaling, GELU",
+         {**_LLAMA, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu", **_LINEAR}),
+    Case("LlamaForCausalLM", "heads of the width's share, llama3 scaling", {**_PLAIN, **_LLAMA3}),
+    Case("LlamaForCausalLM", "YaRN", {**_PLAIN, **_YARN}),
+    Case("SmolLM3ForCausalLM", "", {**_PLAIN, "num_hidden_layers": 5}),
+    Case("SmolLM3ForCausalLM", "windows", {**_PLAIN, "no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 9, "attention_bias": True}),
+    Case("MistralForCausalLM", "a window", {**_LLAMA, "sliding_window": 11}),
+    Case("MistralForCausalLM", "no window", {**_LLAMA, "sliding_window": None, "head_dim": None, "hidden_size": 48}),
+    Case("Qwen2ForCausalLM", "", _PLAIN),
+    Case("Qwen2ForCausalLM", "tied, windows from layer 1 on", {**_PLAIN, "use_sliding_window": True, "sliding_window": 10, "max_window_layers": 1,
+                                                              "tie_word_embeddings": True}),
+    Case("Qwen3ForCausalLM", "", _LLAMA),
+    Case("Qwen3ForCausalLM", "biases, windows by layer_types", {**_LLAMA, "attention_bias": True, "use_sliding_window": True, "sliding_window": 10,
+                                                              "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+    Case("GemmaForCausalLM", "", _LLAMA),
+    Case("Gemma2ForCausalLM", "", {**_LLAMA, "sliding_window": 9, "query_pre_attn_scalar": 7, "num_hidden_layers": 4}),
+    Case("Gemma2ForCausalLM", "no caps", {**_LLAMA, "sliding_window": 9, "attn_logit_softcapping": None, "final_logit_softcapping": None}),
+    Case("Gemma3ForCausalLM", "", {**_LLAMA, "sliding_window": 9, "query_pre_attn_scalar": 7, "sliding_window_pattern": 3, "num_hidden_layers": 6}),
+    Case("Gemma3ForCausalLM", "linear scaling of the layers that see everything, a cap",
+         {**_LLAMA, "sliding_window": 9, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "final_logit_softcapping": 3.0,
+          "rope_local_base_freq": 500.0, **_LINEAR}),
+    Case("PhiForCausalLM", "", {**_PLAIN, "hidden_size": 72}),
+    Case("PhiForCausalLM", "norms of q and k", {**_PLAIN, **_QK, "hidden_size": 72, "partial_rotary_factor": 0.34}),
+    Case("Phi3ForCausalLM", "", _PLAIN),
+    Case("Phi3ForCausalLM", "a window, LongRoPE, part of a head rotated",
+         {**_PLAIN, "hidden_size": 96, "sliding_window": 13, **_LONGROPE, "partial_rotary_factor": 0.5, "original_max_position_embeddings": LONGEST}),
+    Case("OlmoForCausalLM", "", _PLAIN),
+    Case("OlmoForCausalLM", "q, k and v clipped", {**_PLAIN, "clip_qkv": 0.7, "attention_bias": True}),
+    Case("Olmo2ForCausalLM", "", _PLAIN),
+    Case("Olmo3ForCausalLM", "", {**_PLAIN, "num_hidden_layers": 4, "sliding_window": 9, **_LINEAR}),
+    Case("GraniteForCausalLM", "", {**_PLAIN, "embedding_multiplier": 3.0, "attention_multiplier": 0.2, "residual_multiplier": 0.3, "logits_scaling": 7.0}),
+    Case("CohereForCausalLM", "", _PLAIN),
+    Case("CohereForCausalLM", "norms of q and k, biases", {**_PLAIN, "use_qk_norm": True, "attention_bias": True, "logit_scale": 0.3}),
+    Case("Cohere2ForCausalLM", "", {**_LLAMA, "sliding_window": 9, "num_hidden_layers": 4}),
+    Case("GlmForCausalLM", "", {**_LLAMA, "head_dim": 12}),
+    Case("Glm4ForCausalLM", "", {**_LLAMA, "head_dim": 12, "attention_bias": False}),
+    Case("Exaone4ForCausalLM", "", {**_PLAIN, "sliding_window": 9, "num_hidden_layers": 4}),
+    Case("GPT2LMHeadModel", "", _GPT),
+    Case("GPT2LMHeadModel", "scores divided by the layer, an inner width, ReLU, own output matrix",
+         {**_GPT, "scale_attn_by_inverse_layer_idx": True, "n_inner": 53, "activation_function": "relu", "tie_word_embeddings": False}),
+    Case("GPT2LMHeadModel", "scores not divided", {**_GPT, "scale_attn_weights": False}),
+    Case("GPTBigCodeForCausalLM", "", _GPT),
+    Case("GPTBigCodeForCausalLM", "a head of keys for each", {**_GPT, "multi_query": False}),
+    Case("GPTNeoForCausalLM", "", _NEO),
+    Case("GPTJForCausalLM", "", {**_GPT, "rotary_dim": 6}),
+    Case("GPTJForCausalLM", "tied, whole heads rotated", {**_GPT, "rotary_dim": 14, "n_inner": 53, "tie_word_embeddings": True}),
+    Case("CodeGenForCausalLM", "", {**_GPT, "n_embd": 48, "n_head": 8, "rotary_dim": 4}),
+    Case("GPTNeoXForCausalLM", "", _NEOX),
+    Case("GPTNeoXForCausalLM", "one after the other, no biases of attention", {**_NEOX, "use_parallel_residual": False, "attention_bias": False}),
+    Case("OPTForCausalLM", "", _OPT),
+    Case("OPTForCausalLM", "narrow embedding, norms after", {**_OPT, "word_embed_proj_dim": 20, "do_layer_norm_before": False}),
+    Case("OPTForCausalLM", "wide embedding, no biases, norms without weights",
+         {**_OPT, "word_embed_proj_dim": 50, "enable_bias": False, "layer_norm_elementwise_affine": False}),
+    Case("OPTForCausalLM", "no final norm", {**_OPT, "_remove_final_layer_norm": True, "activation_function": "gelu"}),
+    Case("BloomForCausalLM", "3 heads", _BLOOM),
+    Case("BloomForCausalLM", "8 heads", {**_BLOOM, "hidden_size": 40, "n_head": 8}),
+    Case("BloomForCausalLM", "13 heads", {**_BLOOM, "hidden_size": 39, "n_head": 13}),
+    Case("MptForCausalLM", "6 heads", _MPT),
+    Case("MptForCausalLM", "8 heads, q, k and v clipped, a scale",
+         {**_MPT, "n_heads": 8, "attn_config": {"clip_qkv": 0.7, "softmax_scale": 0.21}}),
+    Case("FalconForCausalLM", "", _FALCON),
+    Case("FalconForCausalLM", "one after the other, biases, a head of keys for each", {**_FALCON, "parallel_attn": False, "bias": True, "multi_query": False}),
+    Case("FalconForCausalLM", "the new architecture", {**_FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    Case("FalconForCausalLM", "the new architecture with one norm", {**_FALCON, "new_decoder_architecture": True, "num_kv_heads": 3,
+                                                                     "num_ln_in_parallel_attn": 1, "ffn_hidden_size": 53, "tie_word_embeddings": False}),
+    Case("FalconForCausalLM", "ALiBi", {**_FALCON, "alibi": True, "num_attention_heads": 8}),
+    Case("StableLmForCausalLM", "", _PLAIN),
+    Case("StableLmForCausalLM", "parallel, biases, norms of q and k, half of each head rotated",
+         {**_PLAIN, **_QK, "use_qkv_bias": True, "use_parallel_residual": True, "partial_rotary_factor": 0.5}),
+    Case("Starcoder2ForCausalLM", "", {**_PLAIN, "sliding_window": 9}),
+    Case("Starcoder2ForCausalLM", "no biases, no window", {**_PLAIN, "use_bias": False}),
+]
+
+
+# ---- PyTorch's side --------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def float32_is_double() -> Iterator[None]:
+    """For the code that says torch.float32 or .float() in a double model."""
+    saved = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = lambda self, *_, **__: self.double()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = saved
+        torch.set_default_dtype(saved[0])
+
+
+def randomised(kind: type, config: dict[str, Any], seed: int) -> torch.nn.Module:
+    """A model with every parameter drawn: matrices of the size that keeps a vector's length, norms around 1 (of Gemma: around what is stored)."""
+    torch.manual_seed(seed)
+    attention = "sdpa" if "Falcon" in kind.__name__ else "eager"  # Falcon's eager attention adds ALiBi twice, Gemma's sdpa leaves the cap out
+    with warnings.catch_warnings(), transformers.modeling_utils.no_init_weights():  # which fails for norms without a bias
+        warnings.simplefilter("ignore")
+        model = kind(kind.config_class(**copy.deepcopy(config), attn_implementation=attention))
+    model.tie_weights()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            norm = "norm" in name.lower() or ".ln_" in name
+            if norm and name.endswith("weight"):
+                p.copy_(torch.randn_like(p) * 0.2 + (0.0 if "Gemma" in kind.__name__ else 1.0))
+            elif p.dim() == 1:
+                p.copy_(torch.randn_like(p) * 0.2)
+            else:
+                p.copy_(torch.randn_like(p) * (0.6 if isinstance(_owner(model, name), torch.nn.Embedding) else p.shape[-1] ** -0.5))
+    return model.eval()
+
+
+def _owner(model: torch.nn.Module, name: str) -> torch.nn.Module:
+    return model.get_submodule(name.rpartition(".")[0])
+
+
+class Pair:
+    """A case's PyTorch model and its converted file."""
+
+    def __init__(self, case: Case, folder: Path, context: int = 0) -> None:
+        self.case, self.folder, self.path = case, folder, folder / "model.phasor"
+        self.model = randomised(getattr(transformers, case.model), case.config, len(case.name))
+        self.model.save_pretrained(folder / "source")
+        model, _ = convert.read_source(folder / "source", None, [], context)
+        model.descriptor["target"]["end"] = []  # so that the greedy tokens go on
+        convert.convert(model, self.path, F32, {}, None, quiet=True)
+        self.reference = Reference(PhasorFile(self.path))
+        self.ids = np.random.default_rng(7).integers(3, VOCABULARY, PROMPT)
+
+    def compare(self) -> tuple[float, float]:
+        """The largest differences of the reference in double: of a layer's residual, as a share of its largest value, and of a logit, of its position's range."""
+        with float32_is_double(), torch.no_grad():
+            model = copy.deepcopy(self.model).double()
+            result = model(torch.from_numpy(self.ids)[None], output_hidden_states=True)
+        trace = self.reference.decode(self.ids)
+        layers = [h[0].numpy() for h in result.hidden_states[1:]]
+        ours = [*trace.residuals[:-1], self.reference.head(trace.output)]  # transformers gives the last one after the final norm
+        assert len(ours) == len(layers)
+        layer = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(ours, layers))
+        return float(layer), share(trace.logits, result.logits[0].numpy())
+
+    def compare_program(self, program: Path) -> tuple[float, list[int], list[int]]:
+        """The largest difference of the program's logits from the float32 model's, and the greedy tokens of both."""
+        out = self.folder / "logits.npy"
+        done = subprocess.run([program, "run", self.path, "--ids", ",".join(map(str, self.ids)), "-n", str(NEW), "--context", str(LONGEST), "--print-ids",
+                               "--quiet", "--logits", out], stdout=subprocess.PIPE, check=True, timeout=120)
+        ours = [int(i) for i in done.stdout.decode().split(",")]
+        with torch.no_grad():
+            batch = torch.from_numpy(self.ids)[None]
+            want = self.model(batch).logits[0].numpy()
+            self.model.generation_config.eos_token_id = None
+            settings = transformers.GenerationConfig(do_sample=False, max_new_tokens=NEW, eos_token_id=None, pad_token_id=0)
+            theirs = self.model.generate(batch, attention_mask=torch.ones_like(batch), generation_config=settings)[0, PROMPT:].tolist()
+        return share(np.load(out)[:PROMPT].astype(np.float64), want.astype(np.float64)), ours, theirs
+
+
+def share(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference of a logit as a share of its position's range."""
+    assert ours.shape == theirs.shape
+    return float((np.abs(ours - theirs).max(axis=1) / np.ptp(theirs, axis=1)).max())
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: c.name)
+def pair(request, tmp_path_factory):
+    return Pair(request.param, tmp_path_factory.mktemp("family"))
+
+
+def test_every_layer_and_the_logits(pair):
+    layer, logits = pair.compare()
+    assert layer < TOLERANCE and logits < TOLERANCE
+
+
+def test_the_program(pair, phasor):
+    logits, ours, theirs = pair.compare_program(phasor)
+    assert logits < PROGRAM_TOLERANCE and ours == theirs
+
+
+# ---- The document ----------------------------------------------------------------------------------------------------
+
+START, END = "<!-- table: tests/reference/test_families_decoders.py --write -->\n", "<!-- end -->"
+HEADER = "| class | reference: layers | logits | phasor, f32: logits | the same greedy tokens |\n|---|---|---|---|---|\n"
+
+
+def written() -> tuple[str, list[str], str]:
+    """What stands before the table, its rows, and what stands after it."""
+    before, rest = DOCUMENT.read_text().split(START)
+    rows, after = rest.split(END, 1)
+    return before, [line for line in rows.splitlines() if line.startswith("| ")][1:], after
+
+
+def test_the_document_has_these_rows():
+    assert [row.split(" | ")[0][2:] for row in written()[1]] == [case.name for case in CASES], "run make families"
+
+
+def write() -> None:
+    """Measures every row."""
+    import tempfile
+    program = Path(os.environ.get("PHASOR", DOCUMENT.parents[1] / "build" / "phasor")).absolute()
+    before, _, after = written()
+    rows = []
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            pair = Pair(case, Path(folder))
+            layer, logits = pair.compare()
+            program_logits, ours, theirs = pair.compare_program(program)
+        same = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), len(theirs))
+        print(case.name, layer, logits, program_logits, same)
+        rows.append(f"| {case.name} | {layer:.0e} | {logits:.0e} | {program_logits:.0e} | {same} of {len(theirs)} |\n")
+    DOCUMENT.write_text(before + START + HEADER + "".join(rows) + END + after)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(__doc__)
+    write()
