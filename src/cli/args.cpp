@@ -126,6 +126,8 @@ constexpr Flag kFlags[] = {
     whole("--lookahead", kRun, &Options::lookahead, 1, 64, "guess up to N tokens (8) from what stood before and check them in one step: the same output", 8),
     text("--save-state", "FILE", kRun, &Options::save_state, "decoder: the prompt and the output as they lie in the cache, to go on from"),
     text("--load-state", "FILE", kRun, &Options::load_state, "decoder: goes on from there; the text, if any, follows"),
+    number("--stride", kScore, &Options::stride, 1, kMost, "decoder: scores a text of any length in windows of --context tokens that begin N apart"),
+    on("--blocks", kScore, &Options::blocks, "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is scored"),
     number("--context", kRun | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
     number("--threads", kForward | kInspect, &Options::threads, 1, 64, "threads (1)"),
@@ -137,7 +139,7 @@ constexpr Flag kFlags[] = {
     text("--attention", "FILE.npy", kRun | kEncoders, &Options::attention, "attention, (layers, heads, queries, keys): cross, or a lone stack's own"),
     number("--reps", kBench, &Options::reps, 1, 10000, "repetitions, of which the median counts (5)"),
     on("--json", kRun | kInspect | kVerify | kScore | kBench | kEncoders, &Options::json, "results and figures as JSON"),
-    on("--quiet", kRun | kVerify | kBench | kEncoders, &Options::quiet, "no figures on standard error; verify: only the verdict"),
+    on("--quiet", kRun | kVerify | kScore | kBench | kEncoders, &Options::quiet, "no figures on standard error; verify: only the verdict"),
     on("--help", kAll, &Options::help, "this text"),
 };
 

@@ -54,8 +54,9 @@ struct Options {
   uint32_t dim = 0;    // 0: all
   uint32_t batch = 0;  // 0: the default
   uint32_t top = 0;    // 0: all, or 5
+  uint32_t stride = 0; // 0: no windows
   bool print_ids = false, decode = false, check = false, json = false, quiet = false;
-  bool pair = false, truncate = false, normalise = false, no_normalise = false;
+  bool blocks = false, pair = false, truncate = false, normalise = false, no_normalise = false;
   bool help = false;
 };
 

@@ -39,7 +39,8 @@ constexpr Entry kCommands[] = {
     {"verify", "MODEL", "structure, checksums, finite weights, and the file's own test vectors",
      "Exit status 1 when the file is damaged or a test vector gives something else.", kVerify, verify},
     {"score", "MODEL [TEXT...]", "log-probability and perplexity of text; of a target given a source",
-     "A line of output for each TEXT or line: the natural logarithm of the probability, the perplexity, the tokens scored.", kScore, score},
+     "A line of output for each TEXT or line: the natural logarithm of the probability, the perplexity, the tokens scored. A decoder's standard\n"
+     "input is one text; --stride and --blocks score one of any length.", kScore, score},
     {"bench", "MODEL", "encoder, prefill and decode tokens/s, arena, RSS",
      "The share of the machine's memory bandwidth and peak arithmetic is not built yet.", kBench, bench},
     {"quantize", "IN OUT --type q8", "another type of the same model", "", kRun, nullptr},

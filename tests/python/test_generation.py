@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from random_models import lm, write_random
-from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, good, levels, phasor
+from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, levels, phasor
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "models" / "zh-en.phasor"
@@ -146,3 +147,19 @@ def test_recommended_options(tmp_path):
     assert len(ids(tmp_path / "m.phasor", "--ids", "3,4", "-n", "20")) > 0  # greedy: the file's options are not asked for
     write_random(tmp_path / "n.phasor", lm({"max_positions": 64}))
     assert ids(tmp_path / "n.phasor", *flags, "--sample", "-n", "9") == ids(tmp_path / "n.phasor", *flags, "--temperature", "1", "-n", "9")
+
+
+@pytest.mark.parametrize("name", ["rotary", "alibi"])
+def test_the_grammar_example(name):
+    """tests/cpp/grammar.cpp: whatever the seed, the output is a JSON list of booleans and numbers."""
+    program = Path(PHASOR).parent / "grammar"
+    if not program.is_file():
+        pytest.skip(f"no {program}: run make tests")
+    lists = []
+    for seed in range(30):
+        done = subprocess.run([program, ROOT / "models" / "positions" / f"{name}.phasor", "The scores were", str(seed)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        lists.append(json.loads(done.stdout))
+    assert all(isinstance(values, list) and 1 <= len(values) <= 5 for values in lists)
+    assert all(isinstance(v, (bool, int, float)) for values in lists for v in values)
+    assert len({str(values) for values in lists}) > 5
