@@ -46,11 +46,15 @@ struct Options {
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false;
+  const char* ram = nullptr;
+  const char* flash = nullptr;
+  const char* emit = nullptr;
   uint32_t n = 0;        // 0: as many as the context holds
   uint32_t context = 0;  // 0: the default
   uint32_t source = 0;   // 0: the default
   uint32_t threads = 1;
   uint32_t reps = 5;
+  uint32_t chunk = 0;  // 0: the default
   uint32_t dim = 0;    // 0: all
   uint32_t batch = 0;  // 0: the default
   uint32_t top = 0;    // 0: all, or 5

@@ -1,4 +1,7 @@
 // cli: `phasor inspect`. The descriptor, the tensors, the arena part by part, and what a token costs; from the head of the file.
+#include <string.h>
+
+#include "board.h"
 #include "commands.h"
 #include "engine.h"
 #include "json.h"
@@ -13,6 +16,8 @@ struct Report {
   size_t arena = 0;
   phasor_cost cost{};
   uint64_t tensor_bytes = 0, parameters = 0;
+  Fit fit;
+  bool board = false;  // --ram or --flash
 };
 
 phasor_tensor tensor_at(const Report& r, uint32_t i) {
@@ -25,6 +30,7 @@ phasor_tensor tensor_at(const Report& r, uint32_t i) {
 bool fill(Report* r, const Options& o) {
   if (!r->e.open(o)) return false;
   r->limits = default_limits(r->e, o);
+  if (o.chunk != 0) r->limits.chunk = o.chunk;
   phasor_error error = PHASOR_ERROR_INIT;
   if (phasor_session_size(&r->arena, r->e.model, &r->limits, &error) != PHASOR_OK) return r->e.fail(error);
   r->cost.struct_size = sizeof r->cost;
@@ -91,7 +97,7 @@ void print_text(const Report& r) {
     out += "encoder, a source of " + std::to_string(r.limits.source) + " tokens\n" + row("bytes of weights read", grouped(r.cost.encode_bytes), "") + row("multiply-adds", grouped(r.cost.encode_macs), "");
   if (r.limits.target != 0)
     out += "decoder, the token at position " + std::to_string(r.limits.target - 1) + "\n" + row("bytes read", grouped(r.cost.step_bytes), "") + row("multiply-adds", grouped(r.cost.step_macs), "");
-  output(out);
+  output(r.board ? out + fit_text(r.e, r.fit) : out);
 }
 
 void print_json(const Report& r) {
@@ -111,7 +117,12 @@ void print_json(const Report& r) {
   json.key("chunk").number(r.limits.chunk).key("text_bytes").number(r.limits.text_bytes).close('}').key("arena_parts").open('[');
   each_part(r, [&](const char* name, uint64_t bytes) { json.open('{').key("name").text(name).key("bytes").number(bytes).close('}'); });
   json.close(']').key("arena_bytes").number(r.arena).key("encode_bytes").number(r.cost.encode_bytes).key("encode_macs").number(r.cost.encode_macs);
-  json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs).close('}');
+  json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs);
+  if (r.board) {
+    json.key("board").open('{').key("fits").boolean(r.fit.fits()).key("ram").number(r.fit.ram).key("flash").number(r.fit.flash).key("ram_needed").number(r.fit.needed);
+    json.key("chunk").number(r.fit.limits.chunk).key("largest_part").text(r.fit.largest_part.c_str()).key("largest_context").number(r.fit.largest_context).close('}');
+  }
+  json.close('}');
   output(json.str() + "\n");
 }
 
@@ -120,10 +131,18 @@ void print_json(const Report& r) {
 int inspect(const Options& o) {
   Report r;
   if (!o.texts.empty()) return usage_error("inspect: unexpected argument %s", o.texts[0]);
+  uint64_t ram = 0, flash = 0;
+  if (o.ram != nullptr && !parse_size(o.ram, &ram)) return usage_error("--ram %s: expected bytes, such as 131072, 128K or 1M", o.ram);
+  if (o.flash != nullptr && !parse_size(o.flash, &flash)) return usage_error("--flash %s: expected bytes, such as 1048576, 1024K or 1M", o.flash);
+  const bool c = o.emit != nullptr && strcmp(o.emit, "c") == 0, assembly = o.emit != nullptr && strcmp(o.emit, "asm") == 0;
+  if (o.emit != nullptr && !c && !assembly) return usage_error("--emit %s: expected c or asm", o.emit);
+  r.board = ram != 0 || flash != 0;
   if (!fill(&r, o)) return 1;
+  if (o.emit != nullptr) return (c ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
+  if (r.board && !fit(r.e, r.limits, ram, flash, &r.fit)) return 1;
   if (o.json) print_json(r);
   else print_text(r);
-  return 0;
+  return r.fit.fits() ? 0 : 1;
 }
 
 }  // namespace cli

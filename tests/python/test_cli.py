@@ -340,6 +340,55 @@ def test_inspect_adds_up():
     assert run["arena_bytes"] == report["arena_bytes"]
 
 
+def test_inspect_of_a_board():
+    """The RAM that is asked for is exactly what model and arena take; one byte less takes a smaller chunk, or a shorter context."""
+    model = MODELS / "tiny-rotary-q8.phasor"
+
+    def ask(*more):
+        done = phasor("inspect", model, "--json", *more)
+        return done.returncode, json.loads(done.stdout)
+
+    def need(*more):
+        report = ask(*more)[1]
+        return report["arena_bytes"] + report["model_bytes"]
+
+    whole = need("--context", 64)
+    code, report = ask("--context", 64, "--ram", whole, "--flash", model.stat().st_size)
+    assert code == 0 and report["board"]["fits"] and report["board"]["ram_needed"] == whole and report["board"]["chunk"] == 64
+    code, report = ask("--context", 64, "--ram", whole - 1)
+    assert code == 0 and report["board"]["chunk"] == 32 and report["board"]["ram_needed"] == need("--context", 64, "--chunk", 32)
+    least = need("--context", 64, "--chunk", 1)
+    code, report = ask("--context", 64, "--ram", least - 1)
+    board = report["board"]
+    assert code == 1 and not board["fits"] and board["largest_part"] == "decoder keys and values" and 0 < board["largest_context"] < 64
+    assert need("--context", board["largest_context"], "--chunk", 1) < least <= need("--context", board["largest_context"] + 1, "--chunk", 1)
+    code, report = ask("--flash", model.stat().st_size - 1)
+    assert code == 1 and not report["board"]["fits"]
+    assert ask("--ram", "1K")[1]["board"]["largest_context"] == 0
+    text = phasor("inspect", model, "--context", 64, "--ram", "1M", "--flash", "32K")
+    assert text.returncode == 1 and b"it does not fit" in text.stdout and b"they fit, and leave" in text.stdout
+    for value in ("", "K", "12G", "-1", "0", "1.5M"):
+        bad(2, "inspect", model, "--ram", value, says=["--ram", "expected bytes"])
+
+
+@pytest.mark.parametrize("form, suffix", [("c", "c"), ("asm", "S")])
+def test_inspect_emits_the_file(tmp_path, form, suffix):
+    """What the compiler makes of it has the file's bytes at a multiple of 64."""
+    model = MODELS / "tiny-opt-q8.phasor"
+    (tmp_path / f"model.{suffix}").write_text(good("inspect", model, "--emit", form))
+    (tmp_path / "main.c").write_text("""#include <stdint.h>
+        #include <stdio.h>
+        extern const unsigned char tiny_opt_q8_phasor[];
+        extern const size_t tiny_opt_q8_phasor_bytes;
+        int main(void) {
+          if ((uintptr_t)tiny_opt_q8_phasor % 64 != 0) return 1;
+          return fwrite(tiny_opt_q8_phasor, 1, tiny_opt_q8_phasor_bytes, stdout) == tiny_opt_q8_phasor_bytes ? 0 : 1;
+        }""")
+    subprocess.run(["cc", "-std=c11", "-I", tmp_path, tmp_path / "main.c", tmp_path / f"model.{suffix}", "-o", tmp_path / "main"], check=True, timeout=60)
+    assert subprocess.run([tmp_path / "main"], stdout=subprocess.PIPE, check=True, timeout=60).stdout == model.read_bytes()
+    bad(2, "inspect", model, "--emit", "elf", says=["--emit elf", "expected c or asm"])
+
+
 @pytest.mark.parametrize("model", sorted(MODELS.glob("*.phasor")), ids=lambda p: p.stem)
 def test_verify(model):
     reports = [json.loads(good("verify", model, "--isa", level, "--json")) for level in levels()]

@@ -1,0 +1,32 @@
+// cli: a model on a board: whether it fits the memory there is, and the file as a source that a linker takes.
+#pragma once
+#include <string>
+
+#include "engine.h"
+
+namespace cli {
+
+// Bytes of a size such as "131072", "128K" or "1M" (K and M count in 1,024s); false when it is none.
+bool parse_size(const char* text, uint64_t* bytes);
+
+struct Fit {
+  uint64_t ram = 0, flash = 0;     // what the board has; 0: not asked
+  uint64_t needed = 0;             // RAM for `limits`: the model's block and the arena
+  phasor_limits limits{};          // the given ones, or with the largest smaller chunk that fits, or with a chunk of 1
+  bool ram_fits = true, flash_fits = true;
+  uint32_t largest_context = 0;    // where the RAM is too small: the longest target (an encoder: source) that fits, 0: none does
+  std::string largest_part;        // and the part of the arena that takes most
+  uint64_t largest_part_bytes = 0;
+  bool fits() const { return ram_fits && flash_fits; }
+};
+
+// Looks for limits that fit. False after an error of the library, which has been printed.
+bool fit(const Engine& engine, const phasor_limits& given, uint64_t ram, uint64_t flash, Fit* out);
+std::string fit_text(const Engine& engine, const Fit& fit);
+
+// The whole file as C (an array) or as assembly (.incbin), aligned to 64, with the symbols NAME and NAME_bytes; NAME is made of the file's.
+// False when standard output fails.
+bool emit_c(const Engine& engine);
+bool emit_asm(const Engine& engine);
+
+}  // namespace cli
