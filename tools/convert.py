@@ -5,7 +5,7 @@
 
 SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself; or a PyTorch state_dict (.pt,
 .pth, .bin; no code in it is run) or safetensors, and what its weights cannot say stands in a small TOML beside it (SOURCE with
-.toml, or --describe; tools/description.py has its keys); or a llama2.c .bin of version 0, which lacks only its tokenizer. The file gets
+.toml, or --describe; tools/description.py has its keys); or a file of llama2.c, which lacks only its tokenizer. The file gets
 test vectors from the float64 reference, and the hashes of phasor's own logits where a phasor program is found. It is
 written whole or not at all. Exit: 0 done, 1 the model or the data is bad, 2 the command line is wrong.
 """
@@ -200,13 +200,17 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
     return rounding
 
 
-def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path], context: int = 0) -> tuple[Model, dict[int, bytes]]:
-    """The family's model and its tokenizer sections. context: of --rope-context."""
+def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path], context: int = 0,
+                lora: Path | None = None) -> tuple[Model, dict[int, bytes]]:
+    """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's directory."""
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
     if describe is None and hugging_face.is_source(source):
-        read = hugging_face.read(source, context)
+        read = hugging_face.read(source, context, lora)
         return read.model, hugging_face_tokenizer(read, tokenizers)
+    for flag, given in (("--rope-context", context), ("--lora", lora)):
+        if given:
+            raise PhasorError(f"{flag}: goes with a Hugging Face directory")
     described = describe or source.with_suffix(".toml")
     if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
         if len(tokenizers) > 1:
@@ -252,18 +256,23 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--describe", type=Path, metavar="FILE", help="the description; default: the checkpoint's name with .toml")
     parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", 
                         help="for the source side, then the target; one for both; none: without")
+    parser.add_argument("--rope-context", type=int, default=0, metavar="N",
+                        help="a decoder with rotary positions: the longest sequence; frequencies that depend on the length are those of this one")
+    parser.add_argument("--lora", type=Path, metavar="DIR", help="an adapter of PEFT, added to the weights")
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
     parser.add_argument("--smooth", action=argparse.BooleanOptionalAction, default=None,
                         help="q8 and q4: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
+    if not 0 <= args.rope_context <= 1 << 24:
+        parser.error("--rope-context: expected a number of positions")
     return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     try:
-        model, sections = read_source(args.source, args.describe, args.tokenizer)
+        model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora)
         phasor = find_phasor(args.phasor)
         rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet, args.smooth)
     except Problems as error:

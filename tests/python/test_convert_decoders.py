@@ -254,3 +254,116 @@ def test_the_table_of_newer_configurations_says_the_same(llama):
 def test_every_family_is_known_once():
     types = [t for family in hugging_face.FAMILIES + hugging_face.DECODERS for t in family.types]
     assert len(set(types)) == len(types)
+
+
+def test_rope_context_says_the_longest_sequence(llama):
+    assert llama.descriptor("--rope-context", 100)["decoder"]["max_positions"] == 100
+    llama.config["rope_scaling"] = {"rope_type": "dynamic", "factor": 2.0}
+    longer = llama.descriptor("--rope-context", 40), llama.output.read_bytes()
+    trained = llama.descriptor()
+    assert longer[0]["decoder"]["max_positions"] == 40 and trained["decoder"]["max_positions"] == POSITIONS and llama.output.read_bytes() != longer[1]
+
+
+def test_rope_context_without_rotary_positions(llama, capsys):
+    llama.config.update(model_type="gpt2", architectures=["GPT2LMHeadModel"], n_embd=WIDTH, n_head=HEADS, n_layer=LAYERS, n_positions=POSITIONS)
+    assert "--rope-context: this model has a table of positions" in llama.refused(capsys, "--rope-context", 40)
+
+
+def test_flags_of_a_directory_alone(tmp_path, capsys):
+    path = torch_zip.save(tmp_path / "m.pt", {"a": np.zeros(3, np.float32)})
+    for flag, value in (("--rope-context", "9"), ("--lora", tmp_path)):
+        assert convert.main([str(path), "-o", str(tmp_path / "m.phasor"), flag, str(value)]) == 1
+        assert flag in capsys.readouterr().err
+
+
+# ---- Adapters
+
+
+RANK, ALPHA = 2, 6
+ADAPTER = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM", "bias": "none", "target_modules": ["q_proj"], "inference_mode": True}
+QUERY = "model.layers.0.self_attn.q_proj"
+
+
+class Adapter:
+    """A change of one matrix, that a test may change before it is written."""
+
+    def __init__(self, path):
+        rng = np.random.default_rng(9)
+        self.path, self.config = path / "adapter", dict(ADAPTER)
+        self.a, self.b = (rng.normal(size=shape).astype(np.float32) for shape in ((RANK, WIDTH), (WIDTH, RANK)))
+        self.arrays = {f"base_model.model.{QUERY}.lora_A.weight": self.a, f"base_model.model.{QUERY}.lora_B.weight": self.b}
+
+    def write(self):
+        self.path.mkdir(exist_ok=True)
+        (self.path / "adapter_config.json").write_text(json.dumps(self.config))
+        save_file(self.arrays, self.path / "adapter_model.safetensors")
+        return self.path
+
+
+@pytest.fixture()
+def adapter(tmp_path):
+    return Adapter(tmp_path)
+
+
+def test_an_adapter_is_added(llama, adapter):
+    assert llama.run("--lora", adapter.write()) == 0
+    first = llama.output.read_bytes()
+    llama.arrays[QUERY + ".weight"] = (llama.arrays[QUERY + ".weight"].astype(np.float64)
+                                       + ALPHA / RANK * np.einsum("or,ri->oi", adapter.b.astype(np.float64), adapter.a)).astype(np.float32)
+    assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+def test_modules_that_are_saved_replace_the_bases(llama, adapter):
+    head = np.full((ROWS, WIDTH), 0.25, np.float32)
+    for name in ("base_model.model.lm_head.weight", "base_model.model.lm_head.modules_to_save.weight", "base_model.model.lm_head.modules_to_save.default.weight"):
+        adapter.arrays = {name: head, **{key: value for key, value in adapter.arrays.items() if "lora" in key}}
+        assert llama.run("--lora", adapter.write()) == 0
+        assert np.array_equal(PhasorFile(llama.output).weights(R.OUTPUT << 24 | R.OUTPUT_WEIGHT), head)
+
+
+def test_an_adapter_in_pytorchs_format(llama, adapter):
+    assert llama.run("--lora", adapter.write()) == 0
+    first = llama.output.read_bytes()
+    (adapter.path / "adapter_model.safetensors").unlink()
+    torch_zip.save(adapter.path / "adapter_model.bin", adapter.arrays)
+    assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet", "--lora", str(adapter.path)]) == 0
+    assert llama.output.read_bytes() == first
+
+
+@pytest.mark.parametrize("name, value", [
+    ("peft_type", "ADALORA"), ("peft_type", None), ("use_dora", True), ("lora_bias", True), ("init_lora_weights", "pissa"), ("r", 3), ("r", 0), ("lora_alpha", "x"),
+    ("a_new_field", 1), ("layer_replication", [[0, 1]]), ("bias", "some"), ("rank_pattern", {"q_proj": 5}), ("alpha_pattern", {"q_proj": -1}), ("alpha_pattern", [1]),
+    ("trainable_token_indices", [3]), ("use_qalora", True),
+])
+def test_an_adapter_that_is_not_understood(llama, adapter, capsys, name, value):
+    adapter.config[name] = value
+    line = llama.refused(capsys, "--lora", adapter.write())
+    assert name in line or "r is 5" in line or "r is 3" in line, line
+
+
+@pytest.mark.parametrize("name, shape, what", [
+    ("base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight", (RANK, WIDTH), "has no model.layers.7.self_attn.q_proj.weight"),
+    (f"base_model.model.{QUERY}.lora_A.weight", (RANK, WIDTH + 1), "do not make a change of shape"),
+    (f"base_model.model.{QUERY}.lora_magnitude_vector.weight", (WIDTH,), "of a kind that is not built"),
+    ("base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight", (RANK, WIDTH), "expected lora_A and lora_B"),
+    ("base_model.model.score.weight", (2, WIDTH), "has no score.weight"),
+    ("base_model.model.lm_head.weight", (2, WIDTH), "expected (29, 12)"),
+])
+def test_a_tensor_of_an_adapter_that_has_no_place(llama, adapter, capsys, name, shape, what):
+    adapter.arrays[name] = np.ones(shape, np.float32)
+    assert what in llama.refused(capsys, "--lora", adapter.write())
+
+
+def test_an_adapter_that_is_not_there(llama, tmp_path, adapter, capsys):
+    assert "--lora" in llama.refused(capsys, "--lora", tmp_path / "nowhere")
+    adapter.write()
+    (adapter.path / "adapter_model.safetensors").unlink()
+    assert "adapter_model.safetensors or adapter_model.bin" in llama.refused(capsys, "--lora", adapter.path)
+
+
+def test_an_embedding_that_is_the_output_too(llama, adapter, capsys):
+    llama.config["tie_word_embeddings"] = True
+    del llama.arrays["lm_head.weight"]
+    at = "base_model.model.model.embed_tokens.lora_embedding_"
+    adapter.arrays = {at + "A": np.ones((RANK, ROWS), np.float32), at + "B": np.ones((WIDTH, RANK), np.float32)}
+    assert "the embedding is the output matrix too" in llama.refused(capsys, "--lora", adapter.write())

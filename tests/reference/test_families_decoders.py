@@ -254,6 +254,33 @@ def test_the_program(pair, phasor):
     assert logits < PROGRAM_TOLERANCE and ours == theirs
 
 
+# ---- Frequencies that depend on the length ---------------------------------------------------------------------------
+
+_DYNAMIC = {**_PLAIN, "max_position_embeddings": 32, "rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}
+_SHORT = {**_PLAIN, "max_position_embeddings": 64, "original_max_position_embeddings": 32, **_LONGROPE}
+
+
+@pytest.mark.parametrize("model, config, context, most", [
+    ("LlamaForCausalLM", _DYNAMIC, 0, 32), ("LlamaForCausalLM", _DYNAMIC, 49, 49), ("LlamaForCausalLM", _DYNAMIC, 20, 20),
+    ("Phi3ForCausalLM", _SHORT, 0, 32), ("Phi3ForCausalLM", _SHORT, 49, 49), ("Phi3ForCausalLM", _SHORT, 20, 32),
+    ("LlamaForCausalLM", _PLAIN, 20, 20),
+])
+def test_a_scaling_is_fixed_for_a_length(model, config, context, most, tmp_path, phasor):
+    """At that length the logits are transformers', and a longer sequence is refused."""
+    pair = Pair(Case(model, "fixed", config), tmp_path, context)
+    longest = pair.reference.d["decoder"]["max_positions"]
+    assert longest == (context or most)
+    ids = np.random.default_rng(7).integers(3, VOCABULARY, longest)
+    with float32_is_double(), torch.no_grad():
+        want = copy.deepcopy(pair.model).double()(torch.from_numpy(ids)[None]).logits[0].numpy()
+    assert share(pair.reference.decode(ids).logits, want) < TOLERANCE
+    for more, status in ((1, 0), (2, 1)):  # what follows the last token is not computed
+        given = ",".join(map(str, [*ids, *ids[:more]]))
+        done = subprocess.run([phasor, "score", pair.path, "--ids", given], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == status, done.stderr
+        assert not status or f"{longest}" in done.stderr
+
+
 # ---- The document ----------------------------------------------------------------------------------------------------
 
 START, END = "<!-- table: tests/reference/test_families_decoders.py --write -->\n", "<!-- end -->"

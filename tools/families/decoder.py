@@ -291,6 +291,10 @@ class Decoder:
 
     # ---- tensors
 
+    def is_transposed(self, name: str) -> bool:
+        """Whether a tensor is a matrix that is stored as (inputs, outputs)."""
+        return any(name.endswith("." + self.names[part].rpartition("{layer}.")[2]) for part in self.transposed)
+
     def build(self, name: str, checkpoint: Checkpoint) -> Model:
         self.trunk = self.family.trunk if any(n.startswith(self.family.trunk) for n in checkpoint) else ""
         d = self.descriptor(name)

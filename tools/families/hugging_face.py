@@ -13,7 +13,7 @@ import phasor_descriptor as D
 from checkpoint import Checkpoint, open_checkpoint
 from phasor_layout import PhasorError
 
-from . import decoder, generation, sentence
+from . import decoder, generation, lora, sentence
 from .decoder import Decoder
 from .encoder import Encoder, Family, Head
 from .hf_config import Config, read_json, refuse
@@ -91,9 +91,9 @@ class Source(NamedTuple):
         side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
 
 
-def read(path: Path, context: int = 0) -> Source:
-    """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the directory says. PhasorError names the file and the
-    field, or the architecture, that is not built."""
+def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Source:
+    """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the directory says; lora_folder: an adapter that is added.
+    PhasorError names the file and the field, or the architecture, that is not built."""
     modules = sentence.read(path) if (path / "modules.json").is_file() else None
     folder = modules.folder if modules else path
     where = folder / "config.json"
@@ -101,10 +101,12 @@ def read(path: Path, context: int = 0) -> Source:
     family = _family(where, values)
     config = Config(where, values, family.defaults)
     if isinstance(family, decoder.Family):
-        return _read_decoder(path, config, family, context)
+        return _read_decoder(path, config, family, context, lora_folder)
     if context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     checkpoint = _modern(open_checkpoint(folder))
+    if lora_folder is not None:
+        checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
     if not modules:
         head = _head(config, family)
     else:  # whatever class the weights were saved from
@@ -113,14 +115,18 @@ def read(path: Path, context: int = 0) -> Source:
     return Source(Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family)
 
 
-def _read_decoder(path: Path, config: Config, family: decoder.Family, context: int) -> Source:
+def _read_decoder(path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None) -> Source:
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
         raise config.error("architectures", f"{names!r} is not built; there is {', '.join(family.classes)}")
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
-    return Source(made.build(path.resolve().name, open_checkpoint(path)), path, family)
+    checkpoint = open_checkpoint(path)
+    if lora_folder is not None:
+        checkpoint = lora.merged(checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied)
+        made.notes.append(f"the adapter {lora_folder} is added to the weights")
+    return Source(made.build(path.resolve().name, checkpoint), path, family)
 
 
 def _family(where: Path, values: dict[str, Any]) -> Family | decoder.Family:
