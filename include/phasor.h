@@ -318,7 +318,8 @@ typedef struct phasor_random {
 } phasor_random;
 void phasor_random_seed(phasor_random* random, uint64_t seed);
 
-/* How tokens are chosen and when it ends. A field that is 0 or NULL does nothing. The steps of a choice, in this order (that of
+/* How tokens are chosen and when it ends. A field that is 0 or NULL does nothing. Callbacks run on the calling thread, call no function of their
+ * session that changes it, and keep none of the pointers that they get. The steps of a choice, in this order (that of
  * transformers' processors, where it has them):
  *   the logits callback; repetition_penalty; presence_penalty and frequency_penalty; no_repeat_ngram; min_new; suppressed;
  *   with temperature 0 the largest logit, of equal ones the lowest id; else

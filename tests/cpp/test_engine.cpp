@@ -177,7 +177,7 @@ TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model 
           if (limits.target != 0) limits.target = length;
           limits.chunk = chunk;
           limits.tables = tables;
-          limits.outputs = length == 17 ? PHASOR_WANT_ATTENTION : 0;
+          limits.outputs = length == 17 ? PHASOR_WANT_ATTENTION : length == 16 ? PHASOR_WANT_SAMPLING : 0;
           std::size_t need = 0;
           phasor_error error = PHASOR_ERROR_INIT;
           REQUIRE(phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_OK);

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import phasor_descriptor
 from random_models import lm, write_random
 from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, levels, phasor
 
@@ -147,6 +148,17 @@ def test_recommended_options(tmp_path):
     assert len(ids(tmp_path / "m.phasor", "--ids", "3,4", "-n", "20")) > 0  # greedy: the file's options are not asked for
     write_random(tmp_path / "n.phasor", lm({"max_positions": 64}))
     assert ids(tmp_path / "n.phasor", *flags, "--sample", "-n", "9") == ids(tmp_path / "n.phasor", *flags, "--temperature", "1", "-n", "9")
+
+
+@pytest.mark.parametrize("values, says", [
+    ({"top_p": 1.5}, "generation.top_p: 1.5"), ({"min_p": -0.25}, "generation.min_p: -0.25"), ({"typical_p": 2.0}, "generation.typical_p: 2"),
+    ({"temperature": -1.0}, "generation.temperature: -1 is negative"), ({"repetition_penalty": -2.0}, "generation.repetition_penalty: -2 is negative"),
+    ({"suppressed": [3, 23]}, "generation.suppressed: id 23 is not below the vocabulary 23")])
+def test_recommended_options_that_are_none(tmp_path, monkeypatch, values, says):
+    """The reader says so too, of a file that another writer made."""
+    monkeypatch.setattr(phasor_descriptor, "_check_generation", lambda _: None)
+    write_random(tmp_path / "m.phasor", lm() | {"generation": values})
+    bad(1, "inspect", tmp_path / "m.phasor", says=[says])
 
 
 @pytest.mark.parametrize("name", ["rotary", "alibi"])

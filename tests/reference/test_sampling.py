@@ -1,10 +1,12 @@
 """Choices beside transformers: the processors that its own generate() would build, in its order, for every option and for many together.
 
-The kept set is the same and probabilities agree within 1e-6; drawn tokens have these frequencies (chi-square, fixed seeds).
+The kept set is the same and probabilities agree within 1e-6; drawn tokens have these frequencies (chi-square, fixed seeds). Greedy outputs with penalties and
+bans are those of its generate(), and perplexity is that of its loop.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, LogitsProcessorList
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
 
+import convert
 from random_models import lm, write_random
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,3 +142,70 @@ def test_drawn_frequencies(choose, options):
     degrees = len(want) - 1
     chi = ((got - want) ** 2 / want).sum()
     assert abs(chi - degrees) < 4 * np.sqrt(2 * degrees), (chi, degrees)
+
+
+# ---- Whole outputs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """A small random Llama and its converted file."""
+    folder = tmp_path_factory.mktemp("llama")
+    torch.manual_seed(5)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=150, hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                         max_position_embeddings=256, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False))
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() > 1:
+                p.copy_(torch.randn_like(p) * (1.0 if p is model.model.embed_tokens.weight else p.shape[-1] ** -0.5))
+    model.eval().save_pretrained(folder / "source")
+    assert convert.main([str(folder / "source"), "-o", str(folder / "m.phasor"), "--quiet"]) == 0
+    return model, folder / "m.phasor"
+
+
+@pytest.mark.parametrize("options", [
+    {}, dict(repetition_penalty=1.2), dict(repetition_penalty=0.9, no_repeat_ngram_size=3), dict(no_repeat_ngram_size=2), dict(no_repeat_ngram_size=1),
+    dict(suppress_tokens=list(range(40, 90))), dict(min_new_tokens=30, eos_token_id=[2, 77, 31, 90, 101, 140, 12, 55]),
+    dict(eos_token_id=[2, 77, 31, 90, 101, 140, 12, 55]), dict(repetition_penalty=1.3, no_repeat_ngram_size=2, min_new_tokens=10, suppress_tokens=[3, 4])])
+def test_greedy_outputs_are_transformers(phasor, llama, options):
+    """Token for token its generate() with the same processors, plain and with lookahead."""
+    model, path = llama
+    flags = []
+    for name, flag in (("repetition_penalty", "--repeat-penalty"), ("no_repeat_ngram_size", "--no-repeat-ngram"), ("min_new_tokens", "--min-new")):
+        flags += [flag, str(options[name])] if name in options else []
+    for name, flag in (("suppress_tokens", "--suppress"), ("eos_token_id", "--end")):
+        flags += [flag, ",".join(map(str, options[name]))] if name in options else []
+    for seed in range(6):
+        ids = np.random.default_rng(seed).integers(3, 150, 3 + 2 * seed)
+        batch = torch.tensor(ids)[None]
+        config = GenerationConfig(do_sample=False, max_new_tokens=40, pad_token_id=0, **({"eos_token_id": 2} | options))
+        want = model.generate(batch, attention_mask=torch.ones_like(batch), generation_config=config)[0, len(ids):].tolist()
+        for more in ([], ["--lookahead"]):
+            done = subprocess.run([phasor, "run", path, "--ids", ",".join(map(str, ids)), "-n", "40", "--print-ids", "--quiet", *flags, *more],
+                                  stdout=subprocess.PIPE, check=True, timeout=60)
+            assert [int(i) for i in done.stdout.split(b",")] == want, (seed, more)
+
+
+def test_perplexity_is_that_of_the_usual_loop(phasor, llama):
+    """transformers' page on perplexity: a stride, labels of −100 for what was scored before, the model's own loss."""
+    model, path = llama
+    ids = torch.tensor(np.random.default_rng(1).integers(3, 150, 300))[None]
+    for window, stride in ((64, 32), (100, 7), (256, 200)):
+        nll, count, previous = 0.0, 0, 0
+        for begin in range(0, ids.shape[1], stride):
+            end = min(begin + window, ids.shape[1])
+            part, labels = ids[:, begin:end], ids[:, begin:end].clone()
+            labels[:, :-(end - previous)] = -100
+            with torch.no_grad():
+                loss = model(part, labels=labels).loss
+            scored = int((labels[:, 1:] != -100).sum())
+            nll += float(loss) * scored
+            count += scored
+            previous = end
+            if end == ids.shape[1]:
+                break
+        done = subprocess.run([phasor, "score", path, "--ids", ",".join(map(str, ids[0].tolist())), "--context", str(window), "--stride", str(stride), "--json", "--quiet"],
+                              stdout=subprocess.PIPE, check=True, timeout=60)
+        got = json.loads(done.stdout)
+        assert got["tokens"] == count and got["nll"] == pytest.approx(nll, rel=1e-5)
+        assert got["perplexity"] == pytest.approx(np.exp(nll / count), rel=1e-5)
