@@ -31,6 +31,10 @@ struct Order {
   }
 };
 
+// Keys from 0 up in steps of ¼; the last range has all the rest, whose weights are nothing.
+constexpr uint32_t kRanges = 128;
+uint32_t range_of(float key) { return key < 31 ? static_cast<uint32_t>(key * 4) : kRanges - 1; }
+
 // A heap with the first token of an order at its root.
 void sift(uint32_t* heap, uint32_t n, uint32_t at, const Order& order) {
   const uint32_t id = heap[at];
@@ -185,12 +189,27 @@ class Choice {
     weigh();
   }
 
-  // Keeps the first tokens of an order, until there are `most` or their weights come to `enough`; at least one.
+  // Keeps the first tokens of an order, until there are `most` or their weights come to `enough`; at least one. Ranges of keys are counted first,
+  // so that only the tokens of the ranges that matter are put in order.
   void keep_first(const Order& order, uint32_t most, uint64_t enough) {
-    uint32_t left = 0, kept = 0;
-    for (uint32_t i = 0; i < n_; ++i)
-      if (scores_[i] > kNever) ids_[left++] = i;
+    uint32_t counts[kRanges] = {};
+    uint64_t sums[kRanges] = {};
+    for (uint32_t i = 0; i < n_; ++i) {
+      if (!(scores_[i] > kNever)) continue;
+      const uint32_t r = range_of(order.key(i));
+      ++counts[r];
+      sums[r] += weight(weights_[i]);
+    }
+    uint32_t last = 0, left = counts[0];
+    for (uint64_t sum = sums[0]; last + 1 < kRanges && left < most && sum < enough; sum += sums[last]) left += counts[++last];
+    left = 0;
+    for (uint32_t i = 0; i < n_; ++i) {
+      if (!(scores_[i] > kNever)) continue;
+      if (range_of(order.key(i)) <= last) ids_[left++] = i;
+      else forbid(i);
+    }
     for (uint32_t i = left / 2; i-- > 0;) sift(ids_, left, i, order);
+    uint32_t kept = 0;
     for (uint64_t sum = 0; left != 0 && kept < most && sum < enough; ++kept) {
       sum += weight(weights_[ids_[0]]);
       ids_[0] = ids_[--left];
