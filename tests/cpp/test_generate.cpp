@@ -438,6 +438,126 @@ TEST_CASE("text comes in whole pieces, and a stop string ends it wherever the bo
   CHECK(generate(e, {}, o).figures.finish == PHASOR_FINISH_STOPPED);
 }
 
+TEST_CASE("stop strings: random texts and strings beside a plain search") {
+  const Block file = golden_file("tiny-d2l-f32");
+  const Engine probe(file, nullptr);
+  const phasor_limits limits = limits_of(probe.model);
+  const Engine e(file, nullptr, &limits);
+  phasor_random r;
+  phasor_random_seed(&r, 17);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(phasor::random_next(&r) % n); };
+  uint32_t stopped = 0;
+  for (int i = 0; i < 400; ++i) {
+    Ids forced(1 + below(12));
+    std::string all;
+    for (uint32_t& id : forced) {
+      const uint32_t few[] = {4, 5, 44, 45};
+      id = few[below(4)];
+      all += (all.empty() ? "target" : " target") + std::to_string(id);
+    }
+    std::vector<std::string> strings(1 + below(3));
+    std::vector<const char*> stop;
+    for (std::string& t : strings) {
+      const std::size_t at = below(all.size());
+      t = all.substr(at, 1 + below(20));
+      if (below(3) == 0) t.back() = "t45 "[below(4)];  // often one that never comes
+      stop.push_back(t.c_str());
+    }
+    // The occurrence that ends first; of those that end together the one that begins first.
+    std::size_t end = std::string::npos, begins = all.size();
+    for (const std::string& t : strings) {
+      const std::size_t at = all.find(t);
+      if (at == std::string::npos || at + t.size() > end) continue;
+      if (at + t.size() < end || at < begins) begins = at;
+      end = at + t.size();
+    }
+    phasor_generate_options o = PHASOR_GENERATE_OPTIONS_INIT;
+    o.forced = forced.data();
+    o.forced_count = o.max_new = static_cast<uint32_t>(forced.size());
+    o.stop = stop.data();
+    o.stop_count = static_cast<uint32_t>(stop.size());
+    o.text = add_text;
+    Made made;
+    o.user = &made;
+    begin(e);
+    const Made result = generate(e, {}, o);
+    CAPTURE(all);
+    CAPTURE(strings[0]);
+    REQUIRE(made.text == all.substr(0, begins));
+    REQUIRE((result.figures.finish == PHASOR_FINISH_STRING) == (end != std::string::npos));
+    stopped += result.figures.finish == PHASOR_FINISH_STRING;
+  }
+  CHECK(stopped > 100);
+  CHECK(stopped < 395);
+}
+
+TEST_CASE("lookahead changes nothing under any options") {
+  phasor_random r;
+  phasor_random_seed(&r, 23);
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(phasor::random_next(&r) % n); };
+  const auto maybe = [&](float value) { return below(2) == 0 ? 0.0f : value; };
+  uint32_t slides = 0, accepted = 0;
+  for (const char* name : {"tiny-lm-f32", "tiny-d2l-q8", "tiny-alibi-f32"}) {
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    phasor_side side{};
+    side.struct_size = sizeof side;
+    REQUIRE(phasor_model_side(probe.model, PHASOR_TARGET, &side) == PHASOR_OK);
+    const phasor_limits limits = limits_of(probe.model, 24);
+    const Engine plain(file, nullptr, &limits), ahead(file, nullptr, &limits);
+    for (uint64_t seed = 0; seed < 120; ++seed) {
+      phasor_generate_options o = PHASOR_GENERATE_OPTIONS_INIT;
+      const Ids forced = random_ids(seed, below(5), side.vocabulary), banned = random_ids(seed + 1, below(5), side.vocabulary), ends = random_ids(seed + 2, below(3), side.vocabulary);
+      const char* stop[] = {"4 target", "target7"};
+      o.temperature = maybe(1.5f);
+      o.top_k = below(2) * 10;
+      o.top_p = maybe(0.9f);
+      o.min_p = maybe(0.05f);
+      o.typical_p = maybe(0.9f);
+      o.repetition_penalty = maybe(below(2) == 0 ? 1.3f : 0.7f);
+      o.presence_penalty = maybe(0.5f);
+      o.frequency_penalty = maybe(-0.3f);
+      o.no_repeat_ngram = below(3) == 0 ? 4 : 0;
+      o.min_new = below(20);
+      o.forced = forced.data();
+      o.forced_count = static_cast<uint32_t>(forced.size());
+      o.suppressed = banned.data();
+      o.suppressed_count = static_cast<uint32_t>(banned.size());
+      o.end = ends.data();
+      o.end_count = static_cast<uint32_t>(ends.size());
+      o.seed = seed;
+      o.slide = below(2);
+      o.keep = below(10);
+      o.reuse = below(2);
+      o.max_new = below(3) == 0 ? 1 + below(12) : 0;
+      if (side.has_tokenizer != 0) {
+        o.stop = stop;
+        o.stop_count = below(3);
+        o.text = add_text;
+      }
+      const Ids prompt = random_ids(seed + 3, 1 + below(20), side.vocabulary);
+      if (seed % 4 == 0) begin(plain, seed), begin(ahead, seed);  // else what the last round has left, reused or too much
+      const Made want = generate(plain, prompt, o, 60);
+      o.lookahead = 1 + below(8);
+      const Made got = generate(ahead, prompt, o, 60);
+      CAPTURE(name);
+      CAPTURE(seed);
+      CAPTURE(want.error);
+      REQUIRE(got.status == want.status);
+      REQUIRE(got.ids == want.ids);
+      REQUIRE(got.figures.finish == want.figures.finish);
+      REQUIRE(got.text == want.text);
+      REQUIRE(got.figures.slides == want.figures.slides);
+      REQUIRE(phasor_sequence_length(ahead.session, 0) == phasor_sequence_length(plain.session, 0));
+      REQUIRE(state_of(ahead) == state_of(plain));
+      slides += got.figures.slides;
+      accepted += got.figures.accepted;
+    }
+  }
+  CHECK(slides > 20);
+  CHECK(accepted > 100);
+}
+
 TEST_CASE("the caller's end tokens, fewest new tokens and suppressed tokens act in the loop") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
