@@ -479,25 +479,29 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
 
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options) {
   const GenerationDescriptor& g = model->descriptor.generation;
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;  // an older caller's struct is shorter
+  const uint32_t known = smaller(options->struct_size, sizeof all);
   if (g.present == 0) return 0;
+  memcpy(&all, options, known);
   const auto set = [](auto* to, auto from) {
     if (from != 0) *to = from;
   };
-  set(&options->temperature, g.temperature);
-  if (g.sample != 0 && !(options->temperature > 0)) options->temperature = 1;
-  if (g.sample == 0) options->temperature = 0;
-  set(&options->top_k, g.top_k);
-  set(&options->top_p, g.top_p);
-  set(&options->min_p, g.min_p);
-  set(&options->typical_p, g.typical_p);
-  set(&options->repetition_penalty, g.repetition_penalty);
-  set(&options->no_repeat_ngram, g.no_repeat_ngram);
-  set(&options->min_new, g.min_new);
-  set(&options->max_new, g.max_new);
+  set(&all.temperature, g.temperature);
+  if (g.sample != 0 && !(all.temperature > 0)) all.temperature = 1;
+  if (g.sample == 0) all.temperature = 0;
+  set(&all.top_k, g.top_k);
+  set(&all.top_p, g.top_p);
+  set(&all.min_p, g.min_p);
+  set(&all.typical_p, g.typical_p);
+  set(&all.repetition_penalty, g.repetition_penalty);
+  set(&all.no_repeat_ngram, g.no_repeat_ngram);
+  set(&all.min_new, g.min_new);
+  set(&all.max_new, g.max_new);
   if (g.suppressed.count != 0) {
-    options->suppressed = ids_at(*model, g.suppressed);
-    options->suppressed_count = g.suppressed.count;
+    all.suppressed = ids_at(*model, g.suppressed);
+    all.suppressed_count = g.suppressed.count;
   }
+  memcpy(options, &all, known);
   return 1;
 }
 
