@@ -5,7 +5,7 @@
 
 SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself; or a PyTorch state_dict (.pt,
 .pth, .bin; no code in it is run) or safetensors, and what its weights cannot say stands in a small TOML beside it (SOURCE with
-.toml, or --describe; tools/description.py has its keys); or a file of llama2.c, which lacks only its tokenizer. The file gets
+.toml, or --describe; tools/description.py has its keys); or a file of llama2.c, which lacks only its tokenizer; or a GGUF file. The file gets
 test vectors from the float64 reference, and the hashes of phasor's own logits where a phasor program is found. It is
 written whole or not at all. Exit: 0 done, 1 the model or the data is bad, 2 the command line is wrong.
 """
@@ -20,15 +20,18 @@ import tempfile
 from pathlib import Path
 from typing import Callable, Sequence
 
+import numpy as np
+
 import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
 import phasor_vectors as V
 from checkpoint import open_checkpoint
 from description import Description, read_description
-from families import hugging_face, llama2c, state_dict
+from families import gguf, hugging_face, llama2c, state_dict
 from families.model import Model
-from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Rounding, replace_section, replacing, write_model
+from gguf_file import is_gguf
+from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, Rounding, Weights, replace_section, replacing, write_model
 from phasor_layout import PhasorError
 from smoothing import Smoothed
 
@@ -127,6 +130,15 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     return {kind: section}
 
 
+def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
+    """The tokenizer that is in the file, or the one given; `none` is none."""
+    if len(given) > 1:
+        raise PhasorError(f"--tokenizer: {len(given)} files, a decoder has one side")
+    if given and given != [_NONE]:
+        return tokenizer_sections(model, {"target": given[0]})
+    return {}
+
+
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
 
 
@@ -172,15 +184,21 @@ def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Cal
         return step, lambda: print(file=sys.stderr)
 
 
-def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False,
+def convert(model: Model, output: Path, kind: int | None, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False,
             smooth: bool | None = None) -> list[Rounding]:
-    """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before."""
+    """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before.
+
+    kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in.
+    """
     problems = model.problems()
     if problems:
         raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
-    descriptor, weights = model.descriptor, model.weights
+    descriptor, weights, type_of = model.descriptor, model.weights, L.F32 if kind is None else kind
+    if isinstance(model, gguf.GGUFModel):
+        model.choose(kind)
+        type_of = model.type_of
     if kind in L.QUANTISED and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
-        smoothed = Smoothed(descriptor, weights)
+        smoothed = Smoothed(descriptor, lambda slot: as_array(slot, model.weights(slot)))
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append("the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two (--no-smooth leaves them)")
     inputs = V.choose_inputs(descriptor)
@@ -188,7 +206,7 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
-            rounding = write_model(file, descriptor, weights, kind, extra, step)
+            rounding = write_model(file, descriptor, weights, type_of, extra, step)
         finally:
             close()
         file.flush()
@@ -198,6 +216,11 @@ def convert(model: Model, output: Path, kind: int, sections: dict[int, bytes], p
             hashes, numerics = phasor_hashes(phasor, Path(file.name).absolute(), len(inputs))
             replace_section(file, VECTORS, V.with_hashes(section, descriptor, hashes, numerics))
     return rounding
+
+
+def as_array(slot: R.Slot, given: Weights) -> np.ndarray:
+    """The values of a slot whatever they are stored as."""
+    return L.dequantize_q8(given.scales, given.values, slot.cols, np.float32) if isinstance(given, Quantised) else given
 
 
 def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path], context: int = 0,
@@ -211,6 +234,9 @@ def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path],
     for flag, given in (("--rope-context", context), ("--lora", lora)):
         if given:
             raise PhasorError(f"{flag}: goes with a Hugging Face directory")
+    if describe is None and source.is_file() and is_gguf(source):
+        model = gguf.read(source)
+        return model, gguf_tokenizer(model, tokenizers)
     described = describe or source.with_suffix(".toml")
     if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
         if len(tokenizers) > 1:
@@ -250,9 +276,10 @@ def report(output: Path, rounding: Sequence[Rounding]) -> None:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Turns a checkpoint into a .phasor file.")
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin")
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin, a GGUF file")
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--type", default="f32", choices=("f32", "f16", "bf16", "q8", "q4"), help="of the matrices; norms, biases and tables stay f32")
+    parser.add_argument("--type", choices=("f32", "f16", "bf16", "q8", "q4"),
+                        help="of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file what keeps each matrix exactly")
     parser.add_argument("--describe", type=Path, metavar="FILE", help="the description; default: the checkpoint's name with .toml")
     parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", 
                         help="for the source side, then the target; one for both; none: without")
@@ -274,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora)
         phasor = find_phasor(args.phasor)
-        rounding = convert(model, args.output, L.type_code(args.type), sections, phasor, args.quiet, args.smooth)
+        rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth)
     except Problems as error:
         for line in str(error).splitlines():
             note(line)
