@@ -8,6 +8,8 @@ namespace {
 
 constexpr uint32_t kLongestMatch = 3, kShortestMatch = 2;  // tokens that lookahead looks for
 
+constexpr uint32_t kFirstGuess = 4;
+
 // A prompt as it enters the sequence: all of it, or its first tokens and its newest ones.
 struct Prompt {
   const uint32_t* ids;
@@ -21,7 +23,8 @@ struct Prompt {
 class Generator {
  public:
   Generator(Session* s, uint32_t sequence, uint32_t* out, uint32_t most, const phasor_generate_options& options, phasor_generation* result, phasor_error* error)
-      : s_(s), sequence_(sequence), out_(out), most_(most), o_(options), result_(result), error_(error), random_(options.random), text_(s, options) {
+      : s_(s), sequence_(sequence), out_(out), most_(most), o_(options), result_(result), error_(error), random_(options.random), text_(s, options),
+        ahead_(options.lookahead < kFirstGuess ? options.lookahead : kFirstGuess) {
     random_seed(&own_, options.seed);
     if (random_ == nullptr) random_ = &own_;
   }
@@ -39,6 +42,7 @@ class Generator {
   phasor_status next(uint32_t last, uint32_t* proposed);
   phasor_status step_with(uint32_t proposed);
   uint32_t propose() const;
+  void learn(uint32_t right, uint32_t proposed);
   bool slide(phasor_status* status);
   phasor_status choose_row(uint32_t row, uint32_t length, uint32_t* id);
   bool ended(uint32_t id, uint32_t length);
@@ -54,6 +58,7 @@ class Generator {
   phasor_random* random_;
   TextStream text_;
   bool begins_ = false;  // at the start token
+  uint32_t ahead_;       // tokens to guess: twice as many after guesses that were all right, else one more than were
 };
 
 phasor_status Generator::check() const {
@@ -116,7 +121,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
 uint32_t Generator::propose() const {
   uint32_t* h = ids();
   const uint32_t n = sequence().length + 1;  // the last token is not in the cache yet
-  uint32_t most = o_.lookahead;
+  uint32_t most = ahead_;
   if (most > room() - 1) most = room() - 1;
   if (most > most_ - result_->count - 1) most = most_ - result_->count - 1;
   for (uint32_t size = kLongestMatch; most != 0 && size >= kShortestMatch; --size) {
@@ -129,6 +134,12 @@ uint32_t Generator::propose() const {
     }
   }
   return 0;
+}
+
+void Generator::learn(uint32_t right, uint32_t proposed) {
+  if (right < proposed) ahead_ = right + 1;
+  else if (right == ahead_) ahead_ *= 2;
+  if (ahead_ > o_.lookahead) ahead_ = o_.lookahead;
 }
 
 // Keeps the first tokens and the newer half of the others; false when they cannot be computed again.
@@ -209,6 +220,7 @@ phasor_status Generator::run(const uint32_t* ids, uint32_t count) {
     }
     sequence_truncate(s_, sequence_, length);
     if (last) break;
+    if (proposed != 0) learn(row, proposed);
     if (room() == 0 && (o_.slide == 0 || !slide(&status))) result_->finish = PHASOR_FINISH_LENGTH;
     if (status != PHASOR_OK || result_->finish != 0) break;
     status = next(id, &proposed);
