@@ -112,7 +112,7 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of pairs goes into the descriptor."""
     if len(given) > 1:
         raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
-    if given and given[0].is_file() and given[0].suffix != ".json" and not source.family.wordpiece:
+    if given and given[0].is_file() and given[0].suffix != ".json" and not source.family.wordpiece and given[0].name != "tokenizer.model":
         return tokenizer_sections(source.model, {source.side: given[0]})
     path = given[0] if given else source.tokenizer_file()
     if path is None or given == [_NONE]:
@@ -121,6 +121,9 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     from phasor_tokenizer import TokenizerError
     try:
         source.check_tokenizer(path)
+        if path.suffix == ".model" and source.side == "target":
+            source.describe_sentencepiece(path)
+            return tokenizer_sections(source.model, {"target": path})
         section, info = phasor_tokenizer_hf.build_hf_section(path)
         kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
         source.describe_tokenizer(info, kind)

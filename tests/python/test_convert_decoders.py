@@ -10,8 +10,9 @@ import convert
 import phasor_descriptor as D
 import phasor_tensors as R
 import torch_zip
-from families import hf_config, hugging_face
+from families import decoder, hf_config, hugging_face
 from phasor_file import PhasorFile
+from phasor_layout import PhasorError
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
@@ -249,6 +250,53 @@ def test_the_table_of_newer_configurations_says_the_same(llama):
     del llama.config["rope_theta"], llama.config["rope_scaling"]
     llama.config["rope_parameters"] = {"rope_theta": 5000.0, "rope_type": "linear", "factor": 2.0}
     assert llama.run() == 0 and llama.output.read_bytes() == first
+
+
+# Fields that published configurations have and that change nothing, with a value that would (None: none would).
+PUBLISHED = {
+    "llama": {"is_llama_config": (True, None), "rope_interleaved": (False, True), "transformers.js_config": ({}, None), "max_sequence_length": (2048, None)},
+    "qwen2": {"use_mrope": (False, True), "sliding_window": (32768, None), "max_window_layers": (24, None), "use_sliding_window": (False, None)},
+    "smollm3": {"max_window_layers": (28, None), "pretraining_tp": (2, None)},
+    "gemma": {"hidden_activation": ("gelu", None)},
+    "gemma2": {"cache_implementation": ("hybrid", None), "hidden_act": ("gelu_pytorch_tanh", None)},
+    "gemma3_text": {"sliding_window_pattern": (6, None), "use_bidirectional_attention": (False, True), "attn_logit_softcapping": (None, 50.0)},
+    "phi3": {"attention_bias": (False, True), "mlp_bias": (False, True), "lm_head_bias": (False, True), "full_attn_mod": (1, 2), "interpolate_factor": (1, 2),
+             "auto_map": ({"AutoConfig": "x.y"}, None), "embd_pdrop": (0.0, None)},
+    "gpt2": {"n_ctx": (1024, None), "task_specific_params": ({"text-generation": {"do_sample": True}}, None), "summary_type": ("cls_index", None)},
+    "gpt_neo": {"attention_layers": (["global", "local"] * 12, ["local"] * 24)},
+    "gptj": {"rotary": (True, None), "tokenizer_class": ("GPT2Tokenizer", None)},
+    "gpt_neox": {"partial_rotary_factor": (0.25, None), "rope_theta": (10000, None)},
+    "opt": {"prefix": ("</s>", None), "activation_dropout": (0.0, None)},
+    "bloom": {"apply_residual_connection_post_layernorm": (False, True), "n_embed": (64, None), "offset_alibi": (100, None), "seq_length": (2048, None)},
+    "mpt": {"attn_config": ({"alibi": True, "qk_ln": False, "attn_impl": "torch", "rope": False}, {"alibi": False}), "no_bias": (True, False), "expansion_ratio": (4, 2),
+            "logit_scale": (None, "inv_sqrt_d_model"), "norm_type": ("low_precision_layernorm", "rmsnorm"), "tokenizer_name": ("gpt-neox", None)},
+    "falcon": {"apply_residual_connection_post_layernorm": (False, True), "num_ln_in_parallel_attn": (None, 2)},
+    "cohere": {"model_max_length": (131072, None)},
+    "cohere2": {"layer_switch": (4, None), "position_embedding_type": ("rope_gptj", "learned"), "rotary_pct": (1.0, 0.5), "use_parallel_block": (True, False)},
+    "starcoder2": {"attention_softmax_in_fp32": (True, None), "mlp_type": ("default", None), "layer_norm_epsilon": (1e-5, None)},
+    "exaone4": {"layer_types": (["full_attention"] * 32, ["some"] * 32), "sliding_window": (None, None), "sliding_window_pattern": (None, None)},
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_fields_of_published_configurations(kind):
+    """Those of a family together say nothing; each with another value is refused by its name."""
+    family = next(f for f in hugging_face.DECODERS if kind in f.types)
+
+    def describe(fields):
+        return decoder.Decoder(family, hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults)).descriptor("m")
+
+    assert describe({name: nothing for name, (nothing, _) in PUBLISHED[kind].items()})["model"]["stack"] == D.DECODER
+    for name, (_, other) in PUBLISHED[kind].items():
+        if other is not None:
+            with pytest.raises(PhasorError, match=name if name != "attn_config" else "alibi"):
+                describe({name: other})
+
+
+@pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
+def test_the_defaults_of_every_family_make_a_descriptor(family):
+    made = decoder.Decoder(family, hf_config.Config("config.json", {"model_type": family.types[0]}, family.defaults))
+    assert D.check(made.descriptor("m")) is None and len(made.layers) == made.count
 
 
 def test_every_family_is_known_once():

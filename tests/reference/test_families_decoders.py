@@ -31,7 +31,7 @@ import transformers
 
 import convert
 from phasor_file import PhasorFile
-from phasor_layout import F32
+from phasor_layout import F32, type_code
 from reference import Reference
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "families.md"
@@ -252,6 +252,77 @@ def test_every_layer_and_the_logits(pair):
 def test_the_program(pair, phasor):
     logits, ours, theirs = pair.compare_program(phasor)
     assert logits < PROGRAM_TOLERANCE and ours == theirs
+
+
+TYPES = ("q8", "q4", "bf16", "f16")
+
+
+def test_another_type_replays_its_vectors(pair, phasor):
+    """The program agrees with the reference about the rounded weights: each family in one of the types, every second time with scaled inputs."""
+    number = CASES.index(pair.case)
+    model, _ = convert.read_source(pair.folder / "source", None, [])
+    kind = TYPES[number % len(TYPES)]
+    convert.convert(model, pair.folder / "other.phasor", type_code(kind), {}, phasor, quiet=True, smooth=kind == "q8" and number % 8 == 0)
+
+
+# ---- Text ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_with_its_tokenizer(tmp_path, phasor):
+    """tokenizer.json puts <s> before a text; generation_config.json has two ends."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<pad>", "<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(["the cat sat on the mat, and the dog sat on the cat"] * 9, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
+    model = randomised(transformers.LlamaForCausalLM, {**_PLAIN, "vocab_size": tokenizer.get_vocab_size(), "bos_token_id": 5}, 2)
+    model.generation_config = transformers.GenerationConfig(bos_token_id=1, eos_token_id=[2, 77], pad_token_id=0)
+    model.save_pretrained(tmp_path / "source")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>").save_pretrained(tmp_path / "source")
+    assert convert.main([str(tmp_path / "source"), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    target = PhasorFile(tmp_path / "m.phasor").descriptor["target"]
+    assert (target["start"], target["end"], target["pad"], target["prefix"], target["suffix"]) == (1, [2, 77], 0, [1], [])
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path / "source")("the dog sat", return_tensors="pt").input_ids
+    assert ids[0, 0] == 1
+    theirs = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=NEW)[0, ids.shape[1]:].tolist()
+    done = subprocess.run([phasor, "run", tmp_path / "m.phasor", "the dog sat", "-n", str(NEW), "--print-ids", "--quiet"], stdout=subprocess.PIPE, check=True)
+    assert [int(i) for i in done.stdout.decode().split(",")] == theirs
+
+
+def tokens(program: Path, path: Path, text: str) -> list[int]:
+    return [int(i) for i in subprocess.run([program, "tokenize", path, text, "--print-ids"], stdout=subprocess.PIPE, check=True, text=True).stdout.split(",")]
+
+
+TEXTS = ("the dog sat", "The  cat, on 12 mats!", " it's ünïcode 猫")
+
+
+def test_merges_of_a_gpt2(tmp_path, phasor):
+    """vocab.json and merges.txt alone."""
+    from tokenizers import ByteLevelBPETokenizer
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(["the cat sat on the mat, and the dog sat on the cat"] * 9, vocab_size=300, special_tokens=["<|endoftext|>"], show_progress=False)
+    model = randomised(transformers.GPT2LMHeadModel, {**_GPT, "vocab_size": 300, "bos_token_id": 0, "eos_token_id": 0}, 2)
+    model.save_pretrained(tmp_path)
+    trained.save_model(str(tmp_path))
+    assert convert.main([str(tmp_path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    theirs = transformers.GPT2Tokenizer.from_pretrained(tmp_path)
+    assert all(tokens(phasor, tmp_path / "m.phasor", text) == theirs(text).input_ids for text in TEXTS)
+
+
+def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
+    """tokenizer.model alone: <s> goes before a text unless tokenizer_config.json says no."""
+    import json
+    import sentencepiece
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat on the mat, and the dog sat on the cat", "It's 12 o'clock"] * 40), model_prefix=str(tmp_path / "tokenizer"),
+        vocab_size=290, model_type="bpe", byte_fallback=True, character_coverage=1.0, num_threads=1, minloglevel=2, hard_vocab_limit=False)
+    randomised(transformers.LlamaForCausalLM, {**_PLAIN, "vocab_size": 320}, 2).save_pretrained(tmp_path)
+    theirs = transformers.LlamaTokenizer(str(tmp_path / "tokenizer.model"))
+    for add in (True, False):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer", "add_bos_token": add}))
+        assert convert.main([str(tmp_path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+        assert all(tokens(phasor, tmp_path / "m.phasor", text) == theirs(text).input_ids[0 if add else 1:] for text in TEXTS)
 
 
 # ---- Frequencies that depend on the length ---------------------------------------------------------------------------

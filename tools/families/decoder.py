@@ -30,6 +30,13 @@ from .names import bias_name
 # Names of config.json for what most families call the same; `fields` of a family has its own.
 _SIZES = {"norm_eps": "rms_norm_eps"}
 FULL, SLIDING = "full_attention", "sliding_attention"
+# Fields that published configurations have beside those of their family, with the values that change nothing; a family that asks for one decides itself.
+_NEUTRAL: dict[str, tuple] = {
+    "attention_bias": (False,), "mlp_bias": (False,), "lm_head_bias": (False,), "use_mrope": (False,), "rope_interleaved": (False,), "interpolate_factor": (1,),
+    "full_attn_mod": (1,), "apply_residual_connection_post_layernorm": (False,), "partial_rotary_factor": (1,), "rotary_pct": (1,),
+    "use_qk_norm": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
+_HARMLESS = ("is_llama_config", "transformers.js_config", "tokenizer_name", "model_max_length", "max_sequence_length", "layer_switch", "attention_softmax_in_fp32",
+             "scale_attention_softmax_in_fp32", "max_window_layers", "cache_implementation")
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,10 @@ class Decoder:
         family.adapt(self)
         if context:
             self._limit(context)
-        config.finish(family.harmless)
+        for name, wanted in _NEUTRAL.items():
+            if name not in config.asked and name in config.values:
+                config.must(name, *wanted)
+        config.finish((*family.harmless, *_HARMLESS))
         self.kinds, self.layers = self._number()
 
     # ---- sizes

@@ -57,8 +57,8 @@ LLAMA = llama_like(("llama",), ("LlamaForCausalLM",), _llama)
 
 def _smollm3(d: Decoder) -> None:
     biases(d)
-    turned, turn = _turned(d), d.rotation()
-    window = d.window() if d.flag("use_sliding_window") else {}
+    turned, turn, window = _turned(d), d.rotation(), d.window()
+    window = window if d.flag("use_sliding_window") else {}
     d.each(d.layer_types(lambda i: SLIDING if window and not turned[i] else FULL), **{SLIDING: window})
     for i, with_positions in enumerate(turned):
         if with_positions:
@@ -96,7 +96,8 @@ MISTRAL = llama_like(("mistral",), ("MistralForCausalLM",), _mistral, defaults={
 
 
 def _windows(d: Decoder) -> None:
-    window = d.window() if d.flag("use_sliding_window") else {}
+    window = d.window()
+    window = window if d.flag("use_sliding_window") else {}
     first = d.config.whole("max_window_layers", 0)
     d.each(d.layer_types(lambda i: SLIDING if window and i >= first else FULL), **{SLIDING: window})
 
@@ -133,8 +134,7 @@ def _gemma1(d: Decoder) -> None:
     _gemma(d)
     newer, older = d.config.get("hidden_activation"), d.config.get("hidden_act")
     if newer is not None and newer != older:
-        raise d.config.error("hidden_activation", f"{newer!r}, and hidden_act is {older!r}: transformers takes the second, other programs the first; "
-                             "make them equal")
+        d.notes.append(f"hidden_activation is {newer!r}, and hidden_act {older!r}: the second is taken, as transformers does")
     d.rotate()
 
 
@@ -185,10 +185,10 @@ _GEMMA_NAMES = llama_names(attention_after="post_attention_layernorm", ffn_norm=
 _ACTIVATION = {"hidden_act": "hidden_activation"}
 GEMMA = llama_like(("gemma",), ("GemmaForCausalLM",), _gemma1, defaults=_GEMMA)
 GEMMA2 = llama_like(("gemma2",), ("Gemma2ForCausalLM",), _gemma2, _GEMMA_NAMES, {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-                    fields=_ACTIVATION, harmless=("hidden_act", "cache_implementation"))
+                    fields=_ACTIVATION, harmless=("hidden_act",))
 GEMMA3 = llama_like(("gemma3_text",), ("Gemma3ForCausalLM",), _gemma3, _GEMMA_NAMES, {
     **_GEMMA2, "vocab_size": 262208, "max_position_embeddings": 131072, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
-    "_sliding_window_pattern": 6}, fields=_ACTIVATION, harmless=("hidden_act", "cache_implementation"))
+    "_sliding_window_pattern": 6}, fields=_ACTIVATION, harmless=("hidden_act",))
 
 
 # ---- Phi-3 (Abdin et al. 2024): fused matrices -------------------------------------------------------------------------
@@ -284,10 +284,8 @@ _COHERE = {"vocab_size": 256000, "hidden_size": 8192, "num_hidden_layers": 40, "
            "max_position_embeddings": 8192, "logit_scale": 0.0625, "use_qk_norm": False, "tie_word_embeddings": True}
 COHERE = llama_like(("cohere",), ("CohereForCausalLM",), _cohere1, _COHERE_NAMES, _COHERE, norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"})
 COHERE2 = llama_like(("cohere2",), ("Cohere2ForCausalLM",), _cohere2, _COHERE_NAMES, {**_COHERE, "sliding_window": 4096, "_sliding_window_pattern": 4},
-                     norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"}, harmless=("cache_implementation", "position_embedding_type", "rotary_pct",
-                                                                                          "order_of_interleaved_layers", "use_embedding_sharing",
-                                                                                          "use_gated_activation", "use_parallel_block",
-                                                                                          "use_parallel_embedding"))
+                     norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},
+                     harmless=("order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"))
 
 
 # ---- GLM-4 (2024) and GLM-4-0414: pairs of neighbours turn, in half of each head ------------------------------------------
@@ -326,8 +324,7 @@ def _exaone4(d: Decoder) -> None:
 
 
 EXAONE4 = llama_like(("exaone4",), ("Exaone4ForCausalLM",), _exaone4, _OLMO_NAMES, {
-    "vocab_size": 102400, "num_key_value_heads": 32, "intermediate_size": 16384, "rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4},
-    harmless=("cache_implementation",))
+    "vocab_size": 102400, "num_key_value_heads": 32, "intermediate_size": 16384, "rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4})
 
 
 LLAMAS = (LLAMA, SMOLLM3, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO, OLMO2, OLMO3, GRANITE, COHERE, COHERE2, GLM, GLM4, EXAONE4)

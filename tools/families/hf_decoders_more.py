@@ -355,7 +355,7 @@ STARCODER2 = Family(("starcoder2",), ("Starcoder2ForCausalLM",), "model.", llama
     "vocab_size": 49152, "hidden_size": 3072, "num_hidden_layers": 30, "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288,
     "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 4096, "norm_epsilon": 1e-5, "rope_theta": 10000.0, "use_bias": True,
     "tie_word_embeddings": True}, _starcoder2, {"norm_eps": "norm_epsilon"},
-    DROPPED + ("layer_norm_eps", "norm_type", "mlp_type", "activation_function"), BUFFERS, norm=D.LAYER_NORM)
+    DROPPED + ("layer_norm_eps", "layer_norm_epsilon", "norm_type", "mlp_type", "activation_function", "scale_attn_weights"), BUFFERS, norm=D.LAYER_NORM)
 
 
 OTHERS = (GPT2, GPT_BIGCODE, GPT_NEO, GPTJ, CODEGEN, GPT_NEOX, OPT, BLOOM, MPT, FALCON, PHI, STABLELM, STARCODER2)

@@ -34,6 +34,12 @@ def is_source(path: Path) -> bool:
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 # Classes that read a vocab.txt as BERT does, without steps of their own.
 _WORDPIECE_CLASSES = {f"{name}Tokenizer{fast}" for name in ("Bert", "DistilBert", "Electra", "MPNet") for fast in ("", "Fast")}
+# Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece tokenizer.model with <s> before a text. A directory that names no
+# class has its architecture's.
+_MERGES_CLASSES = {f"{name}Tokenizer{fast}" for name in ("GPT2", "CodeGen") for fast in ("", "Fast")}
+_SENTENCEPIECE_CLASSES = {f"{name}Tokenizer{fast}" for name in ("Llama", "Gemma") for fast in ("", "Fast")}
+_OWN_CLASSES = {"vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
+                "tokenizer.model": {"llama", "mistral", "gemma", "gemma2", "gemma3_text", "phi3"}}
 
 
 class Source(NamedTuple):
@@ -57,13 +63,35 @@ class Source(NamedTuple):
             raise PhasorError(f"its tokenizer is not in the files: {self.family.tokenizer_code}")
         if path.name == "tokenizer.json" or path.is_dir():
             return
-        if path.suffix not in (".txt", ".json") or not self.family.wordpiece:
+        known, own = self._classes(path)
+        if not known:
             raise PhasorError("not a tokenizer that is built; save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))")
         for name in ("tokenizer_config.json", "config.json"):
             values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
             kind = values.get("tokenizer_class")
-            if kind is not None and kind not in _WORDPIECE_CLASSES:
-                raise PhasorError(f"{name}: tokenizer_class: {kind!r} may split texts in its own way; there are {', '.join(sorted(_WORDPIECE_CLASSES))}")
+            if kind is not None and kind not in known:
+                raise PhasorError(f"{name}: tokenizer_class: {kind!r} may split texts in its own way; there are {', '.join(sorted(known))}")
+            own = own or kind is not None
+        if not own:
+            raise PhasorError(f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is read")
+
+    def _classes(self, path: Path) -> tuple[set[str], bool]:
+        """(the classes that read this file in a way that is built, whether the architecture's own is one of them)."""
+        if self.side == "source":
+            return (_WORDPIECE_CLASSES, True) if path.suffix in (".txt", ".json") and self.family.wordpiece else (set(), False)
+        own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))
+        return ({"vocab.json": _MERGES_CLASSES, "tokenizer.model": _SENTENCEPIECE_CLASSES}.get(path.name, set()), own)
+
+    def describe_sentencepiece(self, path: Path) -> None:
+        """What tokenizer_config.json says of the ids around a text."""
+        where = path.parent / "tokenizer_config.json"
+        config = Config(where, read_json(where) if where.is_file() else {}, {"add_bos_token": True, "add_eos_token": False})
+        side = self.model.descriptor["target"]
+        for flag, place, ids in (("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]), ("add_eos_token", "suffix", side["end"][:1])):
+            if config.flag(flag):
+                if not ids:
+                    raise config.error(flag, "true, and no configuration has the id")
+                side[place] = ids
 
     def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
         """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of phasor_tokenizer_hf)."""
