@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import struct
 import subprocess
 from pathlib import Path
 
@@ -87,6 +89,31 @@ def test_stop_strings_of_a_real_tokenizer():
         for length in (1, 3, 7):
             stop = text[at:at + length]
             assert good("run", SHIPPED, "我有一只猫。", "--quiet", "--stop", stop).rstrip("\n") == text[:text.find(stop)]
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram", "bytelevel", "metaspace", "wordpiece"])
+def test_stop_strings_of_every_tokenizer(tmp_path, name):
+    """The forced start of an output is any text: characters of several tokens, pieces of several characters, strings that begin in one and end in another."""
+    section = (ROOT / "tests" / "golden" / "tokenizers" / f"{name}.bin").read_bytes()
+    descriptor = lm({"max_positions": 256})
+    descriptor["target"] |= {"vocabulary": struct.unpack_from("<I", section, 8)[0], "tokenizer": 4, "end": []}
+    model = tmp_path / "m.phasor"
+    write_random(model, descriptor, extra={4: section})
+    text = "My dog 🙂🙃 isn't here. 我的狗不在这里。 the theory of théories"
+    flags = [model, "--ids", "3", "--prefix", text, "--json", "--quiet"]
+    count = len(good("tokenize", model, "--print-ids", text).strip().split(","))
+    whole = json.loads(good("run", *flags, "-n", count))["text"]
+    assert "theory" in whole and len(whole) > 20
+    rng = random.Random(4)
+    for _ in range(25):
+        stops = [whole[at:at + rng.randint(1, 12)] + rng.choice(["", "", "x"]) for at in (rng.randrange(len(whole)) for _ in range(rng.randint(1, 3)))]
+        got = json.loads(good("run", *flags, "-n", count, *(f"--stop={s}" for s in stops)))
+        found = [(whole.encode().find(s.encode()) + len(s.encode()), -len(s.encode())) for s in stops if s in whole]
+        if found:
+            end, length = min(found)
+            assert (got["text"], got["finish"]) == (whole.encode()[:end + length].decode(), "stop string"), stops
+        else:
+            assert (got["text"], got["finish"]) == (whole, "length"), stops
 
 
 @pytest.mark.parametrize("name", ["tiny-lm-q8", "tiny-rotary-f32", "tiny-d2l-f32", "tiny-alibi-q8"])
