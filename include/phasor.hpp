@@ -177,6 +177,13 @@ class Session {
     const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out, capacity, &options, &result, &error);
     return {status, result, error};
   }
+  // One choice from a row of logits, for loops of one's own; options.random is needed for a draw. ids is the sequence so far, its last new_count are new.
+  Result<uint32_t> choose(Ids ids, uint32_t new_count, const phasor_generate_options& options, uint32_t row = 0, float* probabilities = nullptr) {
+    Error error;
+    uint32_t id = PHASOR_NONE;
+    const phasor_status status = phasor_choose(handle_, &id, probabilities, row, ids.data, ids.count, new_count, &options, &error);
+    return {status, id, error};
+  }
   // An encoder's rows of logits or classes; they are in logits(0) and on.
   Result<bool> output(uint32_t first = 0, uint32_t count = 1, uint32_t sequence = 0) {
     Error error;

@@ -69,6 +69,18 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   CHECK(result.count == made->count);
   CHECK(out == plain);
   CHECK(session->length() == made->count);
+  CHECK(session->ids().count == made->count);
+  CHECK(session->common({plain.data(), 0}) == 0);
+  CHECK(model->generation_defaults().temperature == 0);
+  REQUIRE(session->step({plain.data(), 1}));
+  const auto best = session->choose(session->ids(), 1, phasor::GenerateOptions());
+  REQUIRE(best);
+  CHECK(*best < 47);
+  phasor::Random random(3);
+  phasor::GenerateOptions drawn;
+  drawn.temperature = 1;
+  drawn.random = &random;
+  CHECK(session->choose(session->ids(), 1, drawn).status() == PHASOR_BAD_INPUT);  // the limits have no room for it
 
   session->clear();
   CHECK(session->length() == 0);
