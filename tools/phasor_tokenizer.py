@@ -243,7 +243,11 @@ def build_sentencepiece_section(model_bytes: bytes) -> bytes:
     Returns the section's bytes: encoding with it gives the ids of the `sentencepiece` package.
     Raises TokenizerError, naming the thing, for char and word models, a denormaliser, unknown fields, and damage.
     """
-    proto = _read_model_proto(model_bytes)
+    return build_proto_section(_read_model_proto(model_bytes))
+
+
+def build_proto_section(proto: dict) -> bytes:
+    """The section of a ModelProto that is read already (_read_model_proto says what is in it)."""
     names = {3: "word", 4: "char"}
     if proto["model_type"] not in (1, 2):
         kind = names.get(proto["model_type"], str(proto["model_type"]))

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import phasor_tokenizer as pt
 from phasor_tokenizer import TokenizerError
-from phasor_tokenizer_models import BUILDERS, META, Vocabulary, fields, refuse, steps
+from phasor_tokenizer_bpe import build_bpe, build_bpe_section, build_sentencepiece_like  # noqa: F401 (the entries for other sources)
+from phasor_tokenizer_models import META, Vocabulary, build_unigram, build_wordpiece, fields, refuse, steps
+
+BUILDERS = {"WordPiece": ("wordpiece", build_wordpiece), "BPE": ("bpe", build_bpe), "Unigram": ("unigram", build_unigram)}
 
 
 # ---- What the template says ------------------------------------------------------------------------------------------

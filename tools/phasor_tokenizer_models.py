@@ -1,4 +1,5 @@
-"""The models of Hugging Face's `tokenizers` as tokenizer sections (docs/format.md, TOKENIZER, models 4 to 6).
+"""WordPiece and unigram of Hugging Face's `tokenizers` as tokenizer sections (docs/format.md, TOKENIZER, models 4 and 6), and what
+all of that package's models share; phasor_tokenizer_bpe.py has byte-pair encoding.
 
 Each builder takes what a tokenizer.json says and gives the section's bytes, its vocabulary and the unknown id. What would change the ids
 and is not understood is refused by name, never ignored. Needs numpy only.
@@ -17,7 +18,8 @@ import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
 from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
 
-MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE = 4, 5, 6
+MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE, MODEL_CHAR_BPE = 4, 5, 6, 7
+META = "\u2581"
 ADD_PREFIX, PREFIX_FIRST, SPLIT_AT_SPACE, STRIP_END, MERGE_SPACES, MERGE_TO_SPACE, DROP_FIRST_PREFIX = 1, 32, 64, 128, 256, 512, 1024  # flags
 OF_MODEL, JOINED = 1, 2  # marks of a piece
 SPACE, LETTER, NUMBER, WORD, PUNCTUATION, REMOVED, PADDED, HANGUL = (1 << bit for bit in range(8))
@@ -213,6 +215,7 @@ class Section:
         self.model, self.vocabulary = model, vocabulary
         self.flags = self.expansion = self.longest_rule = self.word_chars = self.merges = 0
         self.rule = 1
+        self.more_steps: list[int] = []  # of the pre-tokenizer, behind the rule
         self.unknown: int | None = None
         self.trie = self.strings = self.runs = self.model_data = self.prefix = self.surface = b""
         self.added: list[tuple[bytes, int, int]] = []
@@ -256,11 +259,11 @@ class Section:
                      (starts.tobytes() + added) if added else b""):
             offsets.append(pt.HEADER_BYTES + len(body) if part or len(offsets) < 3 else 0)
             body += pt._pad(part)
-        header = struct.pack("<IIIIfIII QQQQ QQ IIII IIIIII 8x", self.model, self.flags, len(pieces),
+        header = struct.pack("<IIIIfIII QQQQ QQ IIII IIIIII 8s", self.model, self.flags, len(pieces),
                              NO_ID if self.unknown is None else self.unknown, 0.0, max(len(piece) for piece, _, _ in pieces),
                              len(self.trie), len(self.strings), *offsets[:3], len(text), *offsets[3:5], surface_at, len(self.surface),
                              self.expansion, self.longest_rule, self.rule, len(self.runs) // 4, self.merges, len(self.added),
-                             self.word_chars, len(self.prefix))
+                             self.word_chars, len(self.prefix), bytes(self.more_steps))
         assert len(header) == pt.HEADER_BYTES
         return header + body
 
@@ -355,7 +358,7 @@ def _wordpiece_marks(decoder: dict | None) -> Callable[[str], int]:
     return marks
 
 
-def _build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
+def build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
     model = fields(spec["model"], "model", ("unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"))
     normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
     for step in normalizers:
@@ -385,106 +388,9 @@ def _build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
     return section.bytes(section.pieces(str.encode, _wordpiece_marks(spec.get("decoder")))), vocabulary, section.unknown
 
 
-# ---- Byte-level BPE ---------------------------------------------------------------------------------------------------
-
-
-def _alphabet() -> dict[str, int]:
-    """GPT-2's letters for bytes: printable ones stand for themselves, the others for letters from U+0100 on."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {**{chr(byte): byte for byte in plain}, **{chr(0x100 + i): byte for i, byte in enumerate(others)}}
-
-
-ALPHABET = _alphabet()
-
-
-def _as_bytes(piece: str) -> bytes:
-    """What the package's decoder makes of a token: bytes where every letter is of the alphabet, else the text itself."""
-    try:
-        return bytes(ALPHABET[c] for c in piece)
-    except KeyError:
-        return piece.encode()
-
-
-def _byte_words(spec: dict) -> tuple[int, int]:
-    """(number of the rule, flags) of the pre-tokenizer."""
-    found = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
-    if [step.get("type") for step in found] != ["ByteLevel"]:
-        refuse(f"pre_tokenizer {[step.get('type') for step in found]} with BPE")
-    step = fields(found[0], "pre_tokenizer", ("add_prefix_space", "trim_offsets", "use_regex"))
-    return (1 if step.get("use_regex", True) else 2), ADD_PREFIX * bool(step["add_prefix_space"])
-
-
-def _merge_pairs(merges: list) -> dict[tuple[str, str], int]:
-    """The rank of each merge; of one that is there twice the package takes the last."""
-    ranks = {}
-    for rank, merge in enumerate(merges):
-        pair = tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge)
-        if len(pair) != 2:
-            raise TokenizerError(f"model.merges: {merge!r} is not a pair")
-        ranks[pair] = rank
-    return ranks
-
-
-def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
-    """The id of each byte; one that the vocabulary lacks is unknown, or dropped where there is no unknown token."""
-    ids = {byte: vocabulary.of_model.get(letter) for letter, byte in ALPHABET.items()}
-    unknown = model.get("unk_token")
-    if None in ids.values() and unknown is not None:
-        if model.get("fuse_unk"):
-            refuse("model.fuse_unk with bytes that the vocabulary lacks")
-        ids = {byte: vocabulary.of_model[unknown] if id_ is None else id_ for byte, id_ in ids.items()}
-    return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
-
-
-def _merge_table(model: dict, vocabulary: Vocabulary) -> tuple[bytes, int]:
-    """The merges by (left, right) with their ranks, then the results by rank; those that no text can reach left out."""
-    rows, results = [], []
-    for (left, right), _ in sorted(_merge_pairs(model["merges"]).items(), key=lambda item: item[1]):
-        for piece in (left, right, left + right):
-            if piece not in vocabulary.of_model:
-                raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
-        if all(c in ALPHABET for c in left + right):
-            rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
-            results.append(vocabulary.of_model[left + right])
-    return np.array(sorted(rows), dtype="<u4").tobytes() + np.array(results, dtype="<u4").tobytes(), len(rows)
-
-
-def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
-    model = fields(spec["model"], "model", ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-                                             "byte_fallback", "ignore_merges", "vocab", "merges"))
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"):
-        if model.get(name):
-            refuse(f"model.{name} {model[name]!r}")
-    if spec.get("normalizer") is not None:
-        refuse(f"normalizer {spec['normalizer'].get('type')} with byte-level BPE")
-    decoder = spec.get("decoder") or {}
-    if decoder.get("type") != "ByteLevel":
-        refuse(f"decoder {decoder.get('type')} with byte-level BPE")
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
-
-    section = Section(MODEL_BYTE_BPE, vocabulary)
-    section.rule, section.flags = _byte_words(spec)
-    if model.get("unk_token") is not None:
-        section.unknown = vocabulary.of_model.get(model["unk_token"])
-        if section.unknown is None:
-            raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
-        section.surface = b"" if model["unk_token"] in vocabulary.special else _as_bytes(model["unk_token"])
-    merges, section.merges = _merge_table(model, vocabulary)
-    section.model_data = np.array(_byte_ids(model, vocabulary), dtype="<u4").tobytes() + merges
-    section.expansion = 1
-    bits = {"space": SPACE, "letter": LETTER, "number": NUMBER}
-    section.runs = class_runs({**bits, **({"word": WORD} if vocabulary.single_words() else {})})
-    section.added = vocabulary.rows(str)
-    return section.bytes(section.pieces(_as_bytes, lambda piece: 0)), vocabulary, section.unknown
-
-
 # ---- Unigram with Metaspace --------------------------------------------------------------------------------------------
 
-META = "\u2581"
-
-
-def _metaspace(step: dict, name: str) -> tuple[str, bool]:
+def metaspace(step: dict, name: str) -> tuple[str, bool]:
     """(prepend scheme, split) of a Metaspace, in the older spelling too."""
     fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
     if step["replacement"] != META:
@@ -505,7 +411,7 @@ def _unigram_words(spec: dict) -> int:
     kinds = [step.get("type") for step in found]
     if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
         refuse(f"pre_tokenizer {kinds} with Unigram")
-    scheme, split = _metaspace(found[-1], "pre_tokenizer")
+    scheme, split = metaspace(found[-1], "pre_tokenizer")
     if not split:
         refuse("pre_tokenizer.split False with Unigram")
     if scheme == "first" and len(found) > 1:
@@ -517,7 +423,7 @@ def _unigram_decoder(spec: dict) -> int:
     decoder = spec.get("decoder") or {}
     if decoder.get("type") != "Metaspace":
         refuse(f"decoder {decoder.get('type')} with Unigram")
-    return 0 if _metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
+    return 0 if metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
 
 
 def _unigram_normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
@@ -558,7 +464,7 @@ def _unigram_vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
     return {text: id_ for id_, text in enumerate(texts)}, scores
 
 
-def _build_unigram(spec: dict) -> tuple[bytes, Vocabulary, int]:
+def build_unigram(spec: dict) -> tuple[bytes, Vocabulary, int]:
     model = fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
     if model.get("byte_fallback"):
         refuse("model.byte_fallback with Unigram")
@@ -605,6 +511,3 @@ def _precompiled_of(section: Section) -> Text:
         return "".join(map(char, text))
 
     return normalize
-
-
-BUILDERS = {"WordPiece": ("wordpiece", _build_wordpiece), "BPE": ("byte-level bpe", _build_byte_bpe), "Unigram": ("unigram", _build_unigram)}

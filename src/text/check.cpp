@@ -4,6 +4,7 @@
 #include "chars.h"
 #include "normalizer.h"
 #include "pieces.h"
+#include "words.h"
 
 namespace phasor {
 
@@ -138,7 +139,8 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
     if (length == 0 || length > pieces::kLongestPiece) return "a piece is empty or too long";
     text_end = std::uint64_t{r.offset()} + length;
     if (length > t->longest) t->longest = length;
-    if ((marks & ~0xFF03u) != 0 || (marks >> 8) > length) return "a piece has unknown marks";
+    const std::uint32_t known = t->model == TokenizerModel::byte_bpe ? pieces::kOfModel | pieces::kWholeWord : 0xFF03u;
+    if ((marks & ~known) != 0 || (marks >> 8) > length) return "a piece has unknown marks";
     switch (r.type()) {
       case PieceType::unknown:
         if (id != t->unknown) return "a piece of type unknown is not the unknown id";
@@ -229,6 +231,19 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
   return nullptr;
 }
 
+// The rule, and of byte-level BPE the steps behind it: at most eight, each known, and zeros behind the last.
+bool check_steps(Tokenizer* t, const unsigned char* more) noexcept {
+  if (t->model != TokenizerModel::byte_bpe) return t->rule == 1;
+  if (t->rule > 255 || !pieces::known_step(t->rule)) return false;
+  bool ended = false;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (more[i] != 0 && (ended || !pieces::known_step(more[i]))) return false;
+    ended = ended || more[i] == 0;
+    t->more_steps[i] = more[i];
+  }
+  return true;
+}
+
 // The parts that only these models have; each begins where the one before it ends.
 const char* check_package(Tokenizer* t, const unsigned char* section, std::uint64_t bytes, std::uint64_t text_bytes,
                           std::uint64_t* end) noexcept {
@@ -238,7 +253,8 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   t->added_count = load_u32(section + 108);
   t->word_chars = load_u32(section + 112);
   t->prefix_bytes = load_u32(section + 116);
-  if (t->rule < 1 || t->rule > (t->model == TokenizerModel::byte_bpe ? 2u : 1u)) return "unknown rule of the pre-tokenizer";
+  if (!check_steps(t, section + 120)) return "unknown rule of the pre-tokenizer";
+  if ((t->flags & pieces::kCompose) != 0 && t->model == TokenizerModel::byte_bpe && t->trie == nullptr) return "composition without its map";
   if (t->model != TokenizerModel::wordpiece && (t->word_chars != 0 || t->prefix_bytes != 0)) {
     return "only WordPiece has a longest word and a prefix";
   }
@@ -273,7 +289,7 @@ std::uint32_t flags_of(TokenizerModel model) noexcept {
   switch (model) {
     case TokenizerModel::unigram:
     case TokenizerModel::bpe: return 31;
-    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix;
+    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose;
     case TokenizerModel::metaspace:
       return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight | pieces::kMergeSpaces |
              pieces::kMergeToSpace | pieces::kDropFirstPrefix;
@@ -297,7 +313,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   const std::uint32_t trie_bytes = load_u32(section + 24), string_bytes = load_u32(section + 28);
   t->expansion = load_u32(section + 88);
   t->longest_rule = load_u32(section + 92);
-  for (std::size_t i = package ? 120 : 96; i < kHeaderBytes; ++i) {
+  for (std::size_t i = t->model == TokenizerModel::byte_bpe ? 128 : package ? 120 : 96; i < kHeaderBytes; ++i) {
     if (section[i] != 0) return "a reserved byte of the header is not zero";
   }
 
@@ -342,11 +358,6 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
     if (const char* const wrong = check_package(t, section, bytes, text_bytes, &end)) return wrong;
   }
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
-  if (package) {
-    if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
-    if (t->model == TokenizerModel::byte_bpe) return check_merges(*t);
-    return t->model == TokenizerModel::metaspace ? check_scores(*t) : nullptr;
-  }
   if (package) {
     if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
     if (t->model == TokenizerModel::byte_bpe) return check_merges(*t);

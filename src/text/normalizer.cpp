@@ -81,6 +81,16 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::s
   return true;
 }
 
+const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, std::size_t bytes) noexcept {
+  std::uint32_t node = 0, unit = unit_at(t.trie, 0);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    node = children(node, unit) ^ key[i];
+    unit = unit_at(t.trie, node);
+    if (label(unit) != key[i] || key[i] == 0) return nullptr;
+  }
+  return has_value(unit) ? t.strings + (unit_at(t.trie, children(node, unit)) & 0x7FFFFFFFu) : nullptr;
+}
+
 std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
                         std::size_t bytes) noexcept {
   const bool remove_extra = (t.flags & pieces::kRemoveExtraWhitespaces) != 0;

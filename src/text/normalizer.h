@@ -1,5 +1,5 @@
 // Text normalisation: SentencePiece's (Kudo and Richardson 2018, 3.2), a map of characters, then white space; what the
-// tokenizers package makes of such a map; and BERT's.
+// tokenizers package makes of such a map; BERT's; and Unicode's canonical forms.
 // Includes tokenizer.h only. Never allocates.
 #ifndef PHASOR_TEXT_NORMALIZER_H_
 #define PHASOR_TEXT_NORMALIZER_H_
@@ -22,6 +22,10 @@ std::uint64_t normalize_bert(const Tokenizer& tokenizer, unsigned char* out, std
 std::uint64_t normalize_precompiled(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
                                     const unsigned char* text, std::size_t bytes) noexcept;
 
+// Canonical composition, NFC; the map is in the section.
+std::uint64_t normalize_canonical(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
+                                  const unsigned char* text, std::size_t bytes) noexcept;
+
 // What the beginning of a text becomes.
 struct Rule {
   const unsigned char* text;
@@ -31,6 +35,9 @@ struct Rule {
 
 // Finds the longest key of the map that a text begins with, or the shortest; false when there is none.
 bool match_rule(const Tokenizer& tokenizer, Rule* out, const unsigned char* text, std::size_t bytes, bool shortest) noexcept;
+
+// The replacement, zero-terminated, of exactly this key, or null.
+const unsigned char* find_rule(const Tokenizer& tokenizer, const unsigned char* key, std::size_t bytes) noexcept;
 
 // Checks that no walk through the double array leaves it and that every value is inside the strings.
 bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint32_t string_bytes) noexcept;

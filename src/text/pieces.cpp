@@ -50,8 +50,7 @@ std::uint32_t PrefixWalk::here() const noexcept {
   return kNoToken;
 }
 
-std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool among_reserved) noexcept {
-  if (bytes > t.longest) return kNoToken;
+std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
   std::uint32_t low = 0, high = t.pieces;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -63,8 +62,13 @@ std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t by
     else
       high = middle;
   }
-  for (; low < t.pieces; ++low) {
-    const std::uint32_t id = sorted_id(t, low);
+  return low;
+}
+
+std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool among_reserved) noexcept {
+  if (bytes > t.longest) return kNoToken;
+  for (std::uint32_t rank = lower_bound(t, text, bytes); rank < t.pieces; ++rank) {
+    const std::uint32_t id = sorted_id(t, rank);
     const Row r = row(t, id);
     if (r.length() != bytes || std::memcmp(t.text + r.offset(), text, bytes) != 0) break;
     if (reserved(r.type()) == among_reserved) return id;

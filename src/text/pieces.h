@@ -15,7 +15,9 @@ constexpr std::uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscap
 // The tokenizers package's models.
 constexpr std::uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256, kMergeToSpace = 512,
                         kDropFirstPrefix = 1024;
+constexpr std::uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
 constexpr std::uint32_t kOfModel = 1, kJoined = 2;  // marks of a piece; bits 8 … 15 are bytes that a later token loses
+constexpr std::uint32_t kWholeWord = 4;  // mark of a piece of byte-level BPE
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;                              // classes of characters
 constexpr std::uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;                // of WordPiece
 constexpr std::uint32_t kBreakBit = 4;  // of Metaspace: five bits, a number of enum Break
@@ -74,6 +76,9 @@ struct PrefixWalk {
   // The id of the piece that ends here and is not reserved, or kNoToken.
   std::uint32_t here() const noexcept;
 };
+
+// The first rank whose piece is not less than these bytes.
+std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept;
 
 // The id of the piece with exactly these bytes, among the reserved pieces or among the others; kNoToken if none.
 std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool among_reserved) noexcept;

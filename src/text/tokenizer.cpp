@@ -38,6 +38,7 @@ std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uin
                                 std::size_t bytes) noexcept {
   if (t.model == TokenizerModel::wordpiece) return normalize_bert(t, out, capacity, text, bytes);
   if (t.model == TokenizerModel::metaspace) return normalize_precompiled(t, out, capacity, text, bytes);
+  if ((t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
 }

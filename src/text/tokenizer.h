@@ -50,7 +50,8 @@ struct Tokenizer {
   std::uint32_t merge_count;
   std::uint32_t added_count;            // added tokens, of which
   std::uint32_t added_plain;            // so many are looked for in the text as it is, the others in the normalised text
-  std::uint32_t rule;                   // number of the pre-tokenizer's rule
+  std::uint32_t rule;                   // number of the pre-tokenizer's rule; byte-level BPE: its first step
+  unsigned char more_steps[8];          // byte-level BPE: the pre-tokenizer's further steps, 0 behind the last
   std::uint32_t word_chars;             // WordPiece: a word of more characters is unknown
   std::uint32_t prefix_bytes;           // WordPiece: of the prefix of a continuation
 };

@@ -209,6 +209,33 @@ TEST_CASE("tokenizer: byte-level BPE merges the earliest pair, the leftmost of e
   CHECK(encode(open(words), std::string(3, '\0')) == Ids{9, 0});
 }
 
+TEST_CASE("tokenizer: the steps of byte-level BPE cut one inside the other; a word that is a piece may stay whole") {
+  Parts parts = small_byte_bpe();
+  parts.pieces[8].marks |= 4;  // abc
+  parts.flags = 2;
+  Bytes section = build(parts);
+  const auto with = [&section](std::initializer_list<unsigned char> steps) {
+    put_u32(&section, 96, *steps.begin());
+    for (std::size_t i = 1; i < 9; ++i) section[119 + i] = i < steps.size() ? steps.begin()[i] : 0;
+    return open(section);
+  };
+  CHECK(encode(with({2}), "abcbc") == Ids{8, 7});
+  CHECK(encode(with({0x91}), "abcbc a") == Ids{0, 1, 2, 1, 2, 5, 0});   // letters one at a time
+  CHECK(encode(with({0xA1}), "abcbc") == Ids{8, 7});                    // three at most, then two
+  CHECK(encode(with({0xB1}), "abcb abcd") == Ids{8, 1, 5, 8, 3});       // exactly three
+  CHECK(encode(with({0xC1}), "a a  a") == Ids{0, 10, 5, 10});           // white space before them
+  CHECK(encode(with({0xD1, 0x80}), "a a") == Ids{0, 5, 0});             // then white space from the letters
+  CHECK(encode(with({3}), "ab1bc") == Ids{6, 7});
+  CHECK(encode(with({3}), "b'ab") == Ids{1, 6});                        // a sign goes with the word behind it
+  put_u32(&parts.model_data, 4 * std::size_t{'\''}, 4);
+  section = build(parts);
+  CHECK(encode(with({3}), "'Sab'ab") == Ids{4, 6, 4, 6});
+  for (std::uint32_t step = 0; step < 256; ++step) {
+    put_u32(&section, 96, step);
+    survives(section.data(), section.size());
+  }
+}
+
 TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (CONTRACT 3.6)") {
   const Bytes section = build(small_byte_bpe());
   const Tokenizer t = open(section);
@@ -390,9 +417,13 @@ TEST_CASE("tokenizer: damaged merges are refused by name") {
   const Parts parts = small_byte_bpe();
   const Bytes good = build(parts);
   const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()), rows = data + 1024, results = rows + 72;
-  refuses(good, 4, 2, "unknown tokenizer flags");
+  refuses(good, 4, 8, "unknown tokenizer flags");
+  refuses(good, 4, 4, "composition without its map");
   refuses(good, 88, 0, "the normaliser's expansion is out of range");
-  refuses(good, 96, 3, "unknown rule of the pre-tokenizer");
+  for (const std::uint32_t step : {0u, 15u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u}) refuses(good, 96, step, "unknown rule of the pre-tokenizer");
+  refuses(good, 120, 15, "unknown rule of the pre-tokenizer");
+  refuses(good, 120, 1 << 8, "unknown rule of the pre-tokenizer");  // behind the last one
+  refuses(good, 128 + 8, 2, "a piece has unknown marks");
   refuses(good, 104, 7, "the added tokens are outside the section");
   refuses(good, 104, (1u << 24) + 1, "the model's own part is outside the section");
   refuses(good, 112, 100, "only WordPiece has a longest word and a prefix");

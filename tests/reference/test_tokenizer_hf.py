@@ -24,6 +24,7 @@ import make as golden  # noqa: E402
 import make_hf  # noqa: E402
 import make_unicode  # noqa: E402
 import phasor_tokenizer as pt  # noqa: E402
+import phasor_tokenizer_bpe as bpe  # noqa: E402
 import phasor_tokenizer_hf as hf  # noqa: E402
 import phasor_tokenizer_models as built  # noqa: E402
 import phasor_tokenizer_unicode as unicode  # noqa: E402
@@ -327,7 +328,7 @@ def test_byte_level_bpe(driver, tmp_path, name):
 
 def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
     """Every pair of bytes of different words would merge, so that each boundary shows."""
-    letters = sorted(built.ALPHABET, key=built.ALPHABET.get)
+    letters = sorted(bpe.ALPHABET, key=bpe.ALPHABET.get)
     vocabulary = {letter: i for i, letter in enumerate(letters)}
     merges = [(a, b) for a in letters for b in letters]
     vocabulary.update({a + b: 256 + i for i, (a, b) in enumerate(merges)})
@@ -490,10 +491,10 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(model=dict(ignore_merges=True)), "model.ignore_merges True"), (dict(model=dict(dropout=0.1)), "model.dropout"),
-    (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"), (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
+    (dict(model=dict(dropout=0.1)), "model.dropout"),
+    (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"),
     (dict(model=dict(novelty=1)), "model.novelty"), (dict(novelty=1), "tokenizer.json.novelty"),
-    (dict(normalizer=dict(type="NFC")), "normalizer NFC"), (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
+    (dict(normalizer=dict(type="NFKC")), "normalizer NFKC"), (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
     (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(post_processor=dict(type="New")), "post_processor New"),
     (dict(model=dict(merges=["a b c"])), "is not a pair"), (dict(model=dict(merges=["a \u4E00"])), "is not in the vocabulary"),
     (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"), (dict(model=dict(type="WordLevel")), "model WordLevel"),

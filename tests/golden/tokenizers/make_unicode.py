@@ -77,8 +77,52 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     sets = {name: sets[name] - ({ord("q")} if name == "word" else set()) for name in sets}
     sets["word"].add(ord("q"))
     sets.update(clusters())
-    maps = {"stripped": {c: text for c, text in stripped.items() if text}, "lower": lowered}
+    sets.update(categories(sets))
+    maps = {"stripped": {c: text for c, text in stripped.items() if text}, "lower": lowered, **canonical(normalizers)}
     return sets, maps
+
+
+def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:
+    """What the package's regular expressions and its Digits know of categories."""
+    from tokenizers import Regex, pre_tokenizers
+
+    text = "".join(map(chr, CODE_POINTS))
+
+    def matching(pattern: str) -> set[int]:
+        found = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
+        return {ord(c) for stretch, _ in found for c in stretch}
+
+    assert matching(r"\p{L}") == sets["letter"] and matching(r"\p{N}") == sets["number"] and matching(r"\s") == sets["space"]
+    upper, lower, other = matching(r"[\p{Lu}\p{Lt}]"), matching(r"\p{Ll}"), matching(r"[\p{Lm}\p{Lo}]")
+    assert upper | lower | other == sets["letter"] and len(upper) + len(lower) + len(other) == len(sets["letter"])
+    found = pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str("".join(f"a{c}a" for c in text if c != "a"))
+    return {"mark": matching(r"\p{M}"), "sign": matching(r"\p{P}"), "symbol": matching(r"\p{S}"), "upper": upper, "small": lower,
+            "numeric": {ord(stretch) for stretch, _ in found if len(stretch) == 1 and stretch != "a"}}
+
+
+def canonical(normalizers) -> dict[str, dict[int, str]]:
+    """Canonical decomposition, composition and order (Unicode, 3.11), without the syllables of Hangul.
+
+    Orders are Python's numbers where the package has the same order: between every character that it moves and one of each number.
+    """
+    import unicodedata
+
+    decompose, compose = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
+    decomposed = {c: text for c in CODE_POINTS if c not in HANGUL and (text := decompose(chr(c))) != chr(c)}
+    composed = {}
+    for c, text in decomposed.items():
+        if compose(text) == chr(c):
+            pairs = {compose(text[:i]) + compose(text[i:]) for i in range(1, len(text))}
+            pair, = (p for p in pairs if len(p) == 2 and compose(p) == chr(c))
+            composed[c] = pair
+    moved = {c for c in CODE_POINTS if c not in decomposed and (decompose(chr(c) + "\u0334") == "\u0334" + chr(c)
+                                                               or decompose("\u0345" + chr(c)) == chr(c) + "\u0345")}
+    order = {c: unicodedata.combining(chr(c)) for c in moved}
+    one_of = {number: chr(c) for c, number in order.items()}
+    for c, number in order.items():
+        for other, mark in one_of.items():
+            assert decompose(mark + chr(c)) == (chr(c) + mark if number < other else mark + chr(c)), f"{c:x} {other}"
+    return {"decomposed": decomposed, "composed": composed, "order": {c: chr(number) for c, number in order.items()}}
 
 
 def hangul(c: int) -> str:

@@ -1,0 +1,160 @@
+// Unicode's canonical composition NFC (The Unicode Standard, 3.11 and 3.12), from the section's map: a character's entry is a
+// byte, 1 + its combining class, and its full decomposition, if it has one; two characters' entry is what they compose to.
+// Without an entry a character is of class 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only;
+// never allocates, and takes linear time: marks are ordered by going over them once per class, of which there are few.
+#include "chars.h"
+#include "normalizer.h"
+
+namespace phasor {
+namespace {
+
+using namespace pieces;
+
+constexpr std::uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19, kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
+constexpr std::uint32_t kMostComposed = 32;  // into one character; no chain of real ones is half as long
+
+const unsigned char* entry(const Tokenizer& t, const unsigned char* text, const Char& c) noexcept {
+  return c.code == kNoChar || c.code < 0x80 ? nullptr : find_rule(t, text, c.bytes);
+}
+
+std::uint32_t order_of(const unsigned char* found) noexcept { return found == nullptr || *found == 0 ? 0 : *found - 1u; }
+
+struct One {
+  const unsigned char* text;
+  std::uint32_t bytes;
+  std::uint32_t order;
+};
+
+// The decomposed text, character by character. A copy of it is a place to which one can return.
+struct Decomposed {
+  const Tokenizer* t;
+  const unsigned char* text;
+  std::size_t n;
+  std::size_t at;
+  const unsigned char* part;  // what is left of a decomposition, zero-terminated, or null
+
+  bool is(const Decomposed& other) const noexcept { return at == other.at && part == other.part; }
+
+  bool next(One* out) noexcept {
+    if (part == nullptr || *part == 0) {
+      part = nullptr;
+      if (at == n) return false;
+      const unsigned char* const here = text + at;
+      const Char c = char_at(here, n - at);
+      const unsigned char* const found = entry(*t, here, c);
+      at += c.bytes;
+      if (found == nullptr || *found == 0 || found[1] == 0) {
+        *out = {here, c.bytes, order_of(found)};
+        return true;
+      }
+      part = found + 1;
+    }
+    std::size_t left = 1;
+    while (left < 4 && part[left] != 0) ++left;
+    const Char c = char_at(part, left);
+    *out = {part, c.bytes, order_of(entry(*t, part, c))};
+    part += c.bytes;
+    return true;
+  }
+};
+
+struct Output {
+  unsigned char* text;
+  std::uint64_t capacity;
+  std::uint64_t size;
+
+  bool put(const One& one) noexcept {
+    if (capacity - size < one.bytes) return false;
+    std::memcpy(text + size, one.text, one.bytes);
+    size += one.bytes;
+    return true;
+  }
+};
+
+// Marks by their classes, equal ones as they come: those of the least class, of the next, and so on.
+bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) noexcept {
+  One one{};
+  bool sorted = true;
+  std::uint32_t least = 0xFFFFFFFFu, before = 0;
+  *end = begin;
+  for (Decomposed ahead = begin; ahead.next(&one) && one.order != 0; *end = ahead) {
+    sorted = sorted && before <= one.order;
+    before = one.order;
+    if (one.order < least) least = one.order;
+  }
+  for (std::uint32_t following = 0; least != 0xFFFFFFFFu; least = following) {
+    following = 0xFFFFFFFFu;
+    for (Decomposed from = begin; !from.is(*end) && from.next(&one);) {
+      if ((sorted || one.order == least) && !out->put(one)) return false;
+      if (!sorted && one.order > least && one.order < following) following = one.order;
+    }
+  }
+  return true;
+}
+
+// What two characters compose to, written to `to` (8 bytes), its length; or 0.
+std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a, const unsigned char* second, const Char& b) noexcept {
+  if (b.code == kNoChar || b.code < 0x80) return 0;
+  if (a.code - kLead < kLeads && b.code - kVowel < kVowels) {
+    return static_cast<std::uint32_t>(write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
+  }
+  if (a.code - kSyllable < kSyllables && (a.code - kSyllable) % kTails == 0 && b.code - kTail - 1 < kTails - 1) {
+    return static_cast<std::uint32_t>(write_char(to, a.code + (b.code - kTail)));
+  }
+  std::memcpy(to, first, a.bytes);
+  std::memcpy(to + a.bytes, second, b.bytes);
+  const unsigned char* const found = find_rule(t, to, a.bytes + b.bytes);
+  std::uint32_t bytes = 0;
+  while (found != nullptr && bytes <= a.bytes + b.bytes && found[bytes] != 0) ++bytes;
+  if (bytes > a.bytes + b.bytes) return 0;  // a damaged map
+  if (bytes > 0) std::memcpy(to, found, bytes);
+  return bytes;
+}
+
+// Composes in place: each mark that no mark of its class or a higher one keeps from the last character of class 0.
+std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noexcept {
+  std::size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
+  std::uint32_t last = 0, composed = 0;          // class of the last mark behind the base, 0 where there is none
+  for (std::size_t from = 0; from < n;) {
+    const Char c = char_at(text + from, n - from);
+    const std::uint32_t order = order_of(entry(t, text + from, c));
+    unsigned char both[8];
+    std::uint32_t bytes = 0;
+    if (base_bytes > 0 && c.code >= 0x80 && composed < kMostComposed && (last == 0 || last < order)) {
+      bytes = composite(t, both, text + base, char_at(text + base, base_bytes), text + from, c);
+    }
+    from += c.bytes;
+    if (bytes > 0) {
+      std::memmove(text + base + bytes, text + base + base_bytes, to - base - base_bytes);
+      std::memcpy(text + base, both, bytes);
+      to = to + bytes - base_bytes;
+      base_bytes = bytes;
+      ++composed;
+      continue;
+    }
+    if (order == 0) {
+      base = to;
+      base_bytes = c.bytes;
+      composed = 0;
+    }
+    last = order;
+    std::memmove(text + to, text + from - c.bytes, c.bytes);
+    to += c.bytes;
+  }
+  return to;
+}
+
+}  // namespace
+
+std::uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
+                                  std::size_t bytes) noexcept {
+  Output output{out, capacity, 0};
+  One one{};
+  Decomposed from{&t, text, bytes, 0, nullptr};
+  for (Decomposed here = from; from.next(&one); here = from) {
+    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one)) return kNormalizedTooLong;
+  }
+  return compose(t, out, static_cast<std::size_t>(output.size));
+}
+
+}  // namespace phasor

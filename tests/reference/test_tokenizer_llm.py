@@ -1,0 +1,212 @@
+"""Tokenizers of language models against Hugging Face's tokenizers package: the same ids, the same text back.
+
+Each family's normaliser, pre-tokenizer and decoder are those of its published tokenizer.json; the vocabularies are trained here, on WikiText-2
+where it is at hand and on the committed sentences. A second vocabulary, in which any two bytes merge, shows where words end. Texts: every code
+point alone, doubled, between letters and beside signs; hostile ones; 100,000 random ones for each of the rules in MAIN, 20,000 for the others
+(PHASOR_TOKENIZER_TEXTS sets another number for all).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from test_tokenizer import DATA, Driver, driver  # noqa: F401
+from test_tokenizer_hf import UNICODE, compare, compare_decoding, golden, long_texts, random_sequences, random_texts
+
+import phasor_tokenizer as pt
+import phasor_tokenizer_bpe as bpe
+import phasor_tokenizer_hf as hf
+
+tokenizers = pytest.importorskip("tokenizers")
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
+
+# ---- The families ----------------------------------------------------------------------------------------------------
+
+
+def split(regex: str, behavior: str = "Isolated", invert: bool = False) -> dict:
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": behavior, "invert": invert}
+
+
+def sequence(*steps: dict) -> dict:
+    return {"type": "Sequence", "pretokenizers": list(steps)}
+
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+GPT2 = {**LEVEL, "use_regex": True}
+DIGITS = {"type": "Digits", "individual_digits": True}
+NFC = {"type": "NFC"}
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|"
+          r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK3 = ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
+             "\\s*[\r\n]+|\\s+(?!\\S)|\\s+")
+CJK = "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+LLAMA_DEFAULT = r"[\p{P}\$\+<=>\^~\|]+"
+TIKTOKEN = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+PLAIN = LLAMA3.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])")
+
+# (normaliser, pre-tokenizer, options of the model)
+BYTE_LEVEL = {
+    "gpt-2": (None, GPT2, {}), "gpt-neox, olmo": (NFC, GPT2, {}), "roberta with a prefix": (None, {**GPT2, "add_prefix_space": True}, {}),
+    "llama 3": (None, sequence(split(LLAMA3), LEVEL), {"ignore_merges": True}),
+    "phi-4 (removed, inverted)": (None, sequence(split(LLAMA3, "Removed", True), LEVEL), {}),
+    "dbrx": (None, sequence(split(PLAIN), LEVEL), {}), "bailing": (None, sequence(split(TIKTOKEN), LEVEL), {}),
+    "qwen2": (NFC, sequence(split(QWEN2), LEVEL), {}), "qwen3.5": (NFC, sequence(split(QWEN35), LEVEL), {}),
+    "smollm, starcoder": (None, sequence(DIGITS, GPT2), {}), "command-r": (NFC, sequence(DIGITS, GPT2), {}),
+    "deepseek llm": ({"type": "Sequence", "normalizers": []},
+                     sequence(split("[\r\n]"), split(bpe._DEEPSEEK_LETTERS), split("\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+"), split(r"\s+$"), split(CJK), DIGITS, LEVEL), {}),
+    "deepseek coder": (None, sequence(split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split(CJK), DIGITS, LEVEL), {}),
+    "deepseek v3": (None, sequence(split(r"\p{N}{1,3}"), split("[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+"), split(DEEPSEEK3), LEVEL), {}),
+    "falcon": (None, sequence({"type": "Punctuation", "behavior": "Contiguous"}, GPT2, {"type": "Digits", "individual_digits": False},
+                              split("[0-9][0-9][0-9]")), {}),
+    "o200k": (None, sequence(split(O200K), LEVEL), {"ignore_merges": True}), "tekken": (None, sequence(split(TEKKEN), LEVEL), {"ignore_merges": True}),
+    "bloom": (None, sequence(split(BLOOM), LEVEL), {}), "viking": (None, sequence(split(BLOOM), DIGITS, LEVEL), {}),
+    "gguf default": (None, sequence(split(LLAMA_DEFAULT), GPT2 | {"use_regex": False}) | {"pretokenizers": [
+        split(LLAMA_DEFAULT), split(bpe.GPT2_REGEX), split(r"\p{N}+"), split("[0-9][0-9][0-9]"), LEVEL]}, {}),
+    "seed": (None, sequence(split(bpe.SEED_REGEX), LEVEL), {}),
+}
+MAIN = ("llama 3", "qwen2", "smollm, starcoder", "deepseek v3", "o200k")
+COUNT = int(os.environ.get("PHASOR_TOKENIZER_TEXTS", "0"))
+
+MARKS = ["'S", "'re", "'LL", "'\u017F", "'", " ", "  ", "\r\n", "\n\n", "\r", "\t", "/", "//", "123", "4567", "\u00B2", "\u0660\u0661", "\u2167", "\u3000", "\u00A0",
+         "\u0301", "\u0308\u0301", "e\u0301", "\u00E9", "A", "AB", "Ab", "\u01C5", "\u02B0", "\u4E00", "\u3042", "\uAC00", "\u1100", "\u1161", "\u11A8", "$", "+", "_", "(", "\u2026", "\u3002",
+         "\u0964", "\U0001F468\u200D\U0001F469", "\u200D", "\u0915\u093C", "\u1D165", "\U0001D15E", "\u09C7\u09BE", "\u212B", "\uFF01", "\u2018", "x", "\u00B5", "\u0345", "\u0334"]
+
+
+def texts_of(name: str) -> list[str]:
+    return random_texts(MARKS, COUNT or (100000 if name in MAIN else 20000))
+
+
+# All but the private and the unassigned ones in long rows, of which some are there.
+CHARACTERS = [c for c in UNICODE if not 0x2FB00 < ord(c) < 0xE0000 and not 0xE0200 < ord(c) < 0x10FF00 and not 0x18D00 < ord(c) < 0x1AFF0]
+
+
+def together(texts: list[str], count: int = 40) -> list[str]:
+    """Many texts as one, with a character between that is a word of its own or of none."""
+    return ["\u0001".join(texts[i : i + count]) for i in range(0, len(texts), count)]
+
+
+def spec_of(name: str, vocabulary: dict, merges: list) -> dict:
+    normalizer, words, options = BYTE_LEVEL[name]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": normalizer, "pre_tokenizer": words, "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+                      "byte_fallback": False, "ignore_merges": False, **options, "vocab": vocabulary, "merges": merges}}
+
+
+def built(driver: Driver, folder: Path, spec: dict) -> tuple[Tokenizer, Path]:
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    return Tokenizer.from_file(str(path)), driver.section(hf.build_hf_section(path)[0])
+
+
+def pairs_of_bytes() -> tuple[dict, list]:
+    letters = sorted(bpe.ALPHABET, key=bpe.ALPHABET.get)
+    merges = [(a, b) for a in letters for b in letters]
+    return {text: i for i, text in enumerate([*letters, *(a + b for a, b in merges)])}, merges
+
+
+def sentences() -> list[str]:
+    folder = DATA / "wikitext2"
+    lines = [line for path in sorted(folder.glob("wiki.valid*")) for line in path.read_text(encoding="utf-8").split("\n")] if folder.exists() else []
+    return [*golden.sentences(), *lines]
+
+
+def trained(spec: dict, size: int) -> Tokenizer:
+    tokenizer = Tokenizer.from_str(json.dumps(spec))
+    trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=["<|end|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("<|im_start|>", normalized=False)])
+    tokenizer.add_tokens([AddedToken("<think>", normalized=False), AddedToken("    ", normalized=False)])
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_where_words_end(driver, tmp_path, name):
+    """Any two bytes of a word merge, so that each boundary shows."""
+    tokenizer, section = built(driver, tmp_path, spec_of(name, *pairs_of_bytes()))
+    compare(driver, tokenizer, section, texts_of(name), decode=False)
+    for pattern in ["{0}", "a{0}b", " {0}{0}\u0301", "1{0}!A{0}\n"] if name in MAIN else ["a{0}{0}1 {0}!"]:
+        compare(driver, tokenizer, section, together([pattern.format(c) for c in CHARACTERS]), decode=False)
+    compare(driver, tokenizer, section, long_texts(), decode=False)
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL)
+def test_trained_vocabularies(driver, tmp_path, name):
+    tokenizer = trained(spec_of(name, {}, []), 3000)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    section = driver.section(hf.build_hf_section(tmp_path)[0])
+    marks = ["<|im_start|>", "<think>", "    ", "<|end|>", *MARKS]
+    compare(driver, tokenizer, section, [*sentences()[:6000], *random_texts(marks, 8000)])
+    compare_decoding(driver, tokenizer, section, random_sequences(tokenizer.get_vocab_size()))
+
+
+def test_words_that_are_pieces_stay_whole(driver, tmp_path):
+    """Pieces that no merge makes: with ignore_merges they are found all the same, without it they are not."""
+    vocabulary, merges = pairs_of_bytes()
+    whole = ["\u0120the", "cats", "\u0120cats", "123", "\u00C3\u00A9t\u00C3\u00A9", "a b", "\u0120\u0120\u0120"]
+    vocabulary.update({text: len(vocabulary) + i for i, text in enumerate(whole)})
+    texts = ["the cats", " the cats", "cats cats 1234", "\u00E9t\u00E9", "a b", "   ", "    x", "catss", *random_texts(["cats", " the", "123", "\u00E9t\u00E9"], 5000)]
+    for on in (True, False):
+        spec = spec_of("llama 3", vocabulary, merges)
+        spec["model"]["ignore_merges"] = on
+        tokenizer, section = built(driver, tmp_path, spec)
+        compare(driver, tokenizer, section, texts)
+
+
+def test_composition_on_random_marks(driver, tmp_path):
+    """Characters that compose, in any order, with marks of every class between them."""
+    tokenizer, section = built(driver, tmp_path, spec_of("qwen2", *pairs_of_bytes()))
+    decomposed, order = bpe.unicode.MAPS["decomposed"], bpe.unicode.MAPS["order"]
+    rng = random.Random(21)
+    pools = [[chr(c) for c in decomposed], [c for text in decomposed.values() for c in text], [chr(c) for c in order], ["a", "e", " ", "\u1100", "\u1161", "\u11A8", "\uAC00"],
+             [chr(c) for c in range(0x0300, 0x0370)]]
+    texts = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 12))) for _ in range(100000)]
+    texts += ["e" + "".join(rng.choices(pools[2], k=20000)), "\u0301\u0323" * 30000, "\u0344" * 20000, "\u1100\u1161\u11A8" * 20000]
+    compare(driver, tokenizer, section, texts, decode=False)
+
+
+def test_a_megabyte_is_never_quadratic(driver, tmp_path):
+    """Measured times are in docs/format.md; an encoder that is quadratic would take hours."""
+    spec = spec_of("llama 3", *pairs_of_bytes())
+    _, section = built(driver, tmp_path, spec)
+    texts = ["a" * 1000000, " " * 1000000, "\n" * 1000000, "A\u0301" * 300000, "1" * 1000000, "\u4E00" * 300000, "a \n" * 300000]
+    assert max(driver.seconds(section, [text.encode() for text in texts])) < 20
+
+
+# ---- GGUF's vocabularies ---------------------------------------------------------------------------------------------
+
+
+def test_a_vocabulary_of_gguf(driver):
+    """The interface for other sources gives what a tokenizer.json of the same vocabulary gives."""
+    spec = spec_of("smollm, starcoder", {}, [])
+    tokenizer = trained(spec, 2000)
+    model = json.loads(tokenizer.to_str())["model"]
+    pieces = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    types = [3 if piece in ("<|end|>", "<|im_start|>") else 4 if piece in ("<think>", "    ") else 1 for piece in pieces]
+    section = driver.section(bpe.build_bpe_section(pieces, [" ".join(pair) for pair in model["merges"]], types=types, pre="smollm"))
+    compare(driver, tokenizer, section, [*sentences()[:500], *random_texts(["<|im_start|>", "<think>", "    ", *MARKS], 5000)])
+    with pytest.raises(pt.TokenizerError, match="the pre-tokenizer 'new' is not supported; there are a.x-4.0, bloom"):
+        bpe.build_bpe_section(pieces, [], pre="new")
+    for name in bpe.PRE_TOKENIZERS:
+        bpe.build_bpe_section(pieces, [], pre=name)
+
+
+def test_a_sentencepiece_vocabulary_of_gguf():
+    model = (Path(__file__).parents[1] / "golden" / "tokenizers" / "bpe.model").read_bytes()
+    proto = pt._read_model_proto(model)
+    texts, scores, types = zip(*proto["pieces"])
+    section = bpe.build_sentencepiece_like(texts, scores, types, add_space_prefix=proto["dummy_prefix"], remove_extra_whitespaces=proto["remove_extra"],
+                                           charsmap=proto["charsmap"], unknown_surface=proto["unknown_surface"])
+    assert section == pt.build_sentencepiece_section(model)
