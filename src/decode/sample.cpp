@@ -84,22 +84,18 @@ class Choice {
     if (o_.top_p != 0 && o_.top_p < 1) keep_first({scores_, 0, false}, n_, share_of(total(), o_.top_p));
     for (uint32_t i = 0; i < n_ && o_.min_p != 0; ++i)
       if (weights_[i] < o_.min_p) forbid(i);
-    if (o_.typical_p == 0 || !(o_.typical_p < 1)) return;
-    keep_first({scores_, mean_score(), true}, n_, share_of(total(), o_.typical_p));
-    center();
+    if (o_.typical_p != 0 && o_.typical_p < 1) keep_first({scores_, mean_score(), true}, n_, share_of(total(), o_.typical_p));
   }
 
   // The first id at which the weights so far, in vocabulary order, pass a random share of them all.
   uint32_t draw(phasor_random* random) const {
     uint64_t left = multiply_high(random_next(random), total());
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < n_; ++i) {
+    for (uint32_t i = 0; i + 1 < n_; ++i) {
       const uint64_t w = weight(weights_[i]);
       if (left < w) return i;
       left -= w;
-      if (w != 0) last = i;
     }
-    return last;
+    return n_ - 1;
   }
 
   void probabilities(float* out) const {
@@ -178,15 +174,6 @@ class Choice {
         all[i] += all[i + step];
       }
     return static_cast<float>(sums[0] / all[0]);
-  }
-
-  // The largest of the scores that are left is 0 again.
-  void center() {
-    float top = kNever;
-    for (uint32_t i = 0; i < n_; ++i) top = scores_[i] > top ? scores_[i] : top;
-    if (!(top < 0)) return;
-    for (uint32_t i = 0; i < n_; ++i) scores_[i] -= top;
-    weigh();
   }
 
   // Keeps the first tokens of an order, until there are `most` or their weights come to `enough`; at least one. Ranges of keys are counted first,
