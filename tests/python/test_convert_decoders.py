@@ -145,6 +145,25 @@ def test_names_without_the_trunk(llama):
     assert llama.run() == 0 and llama.output.read_bytes() == first
 
 
+def test_an_opt_without_the_first_part_of_its_names(tmp_path):
+    """As its first checkpoints are."""
+    files = []
+    for trunk in ("model.decoder.", "decoder.", ""):
+        opt = Directory(tmp_path)
+        opt.config = {"architectures": ["OPTForCausalLM"], "model_type": "opt", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
+                      "num_hidden_layers": 1, "ffn_dim": HIDDEN, "max_position_embeddings": POSITIONS, "word_embed_proj_dim": WIDTH}
+        shapes = {"embed_tokens": (ROWS, WIDTH), "embed_positions": (POSITIONS + 2, WIDTH), "final_layer_norm": (WIDTH,)}
+        block = {"self_attn_layer_norm": (WIDTH,), "final_layer_norm": (WIDTH,), "fc1": (HIDDEN, WIDTH), "fc2": (WIDTH, HIDDEN),
+                 **{f"self_attn.{part}_proj": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")}}
+        shapes.update({f"layers.0.{name}": shape for name, shape in block.items()})
+        rng = np.random.default_rng(3)
+        opt.arrays = {trunk + name + ".weight": rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        opt.arrays.update({trunk + name + ".bias": rng.normal(size=shape[:1]).astype(np.float32) for name, shape in shapes.items() if "embed" not in name})
+        assert opt.run() == 0
+        files.append(opt.output.read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
 # ---- Faults
 
 
@@ -291,6 +310,21 @@ def test_fields_of_published_configurations(kind):
         if other is not None:
             with pytest.raises(PhasorError, match=name if name != "attn_config" else "alibi"):
                 describe({name: other})
+
+
+ODD = (None, True, -1, 0, 1, 3, 1.5, float("inf"), float("nan"), "x", [], {}, [1], {"a": 1}, 10 ** 30, [[["global"], 10 ** 9]], {"rope_type": "yarn", "factor": 0},
+       {"rope_type": "longrope", "short_factor": "ab", "long_factor": [0] * 64}, {"rope_type": "linear", "factor": None}, {"rope_type": ["a"]})
+
+
+@pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
+def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
+    for name in {*family.defaults, "rope_scaling", "rope_parameters", "head_dim", "layer_types", "original_max_position_embeddings", *family.aliases}:
+        for value in ODD:
+            try:
+                config = hf_config.Config("config.json", {**family.defaults, name: value}, family.defaults)
+                decoder.Decoder(family, config).descriptor("m")
+            except PhasorError as error:
+                assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])

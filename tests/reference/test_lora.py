@@ -89,3 +89,19 @@ def test_an_adapter(case, tmp_path):
         adapter.hook(plain)
         want = plain(torch.from_numpy(ids)[None]).logits[0].numpy()
     assert share(Reference(PhasorFile(tmp_path / "m.phasor")).decode(ids).logits, want) < 1e-6 and share(without, want) > 1e-2
+
+
+def test_an_adapter_of_an_encoder(tmp_path):
+    config = {"vocab_size": 37, "hidden_size": 24, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 29, "max_position_embeddings": 32}
+    model = randomised(transformers.BertForMaskedLM, config, 3)
+    model.save_pretrained(tmp_path / "source")
+    adapter = Adapter(model, r".*(query|value|output.dense)", {"task_type": "FEATURE_EXTRACTION"})
+    adapter.write(tmp_path / "adapter")
+    read, _ = convert.read_source(tmp_path / "source", None, [], 0, tmp_path / "adapter")
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    ids, plain = np.random.default_rng(1).integers(3, 37, 20), model.double()
+    adapter.hook(plain)
+    with torch.no_grad():
+        want = plain(torch.from_numpy(ids)[None]).logits[0].numpy()
+    reference = Reference(PhasorFile(tmp_path / "m.phasor"))
+    assert share(reference.output(reference.encode(ids)), want) < 1e-6

@@ -116,7 +116,7 @@ class Decoder:
         values = self.config.values
         for second, first in self.family.aliases.items():
             value = self.config.get(second)
-            if value is not None and values.get(first, value) != value:
+            if value is not None and first in values and values[first] != value:
                 raise self.config.error(second, f"{value!r}, and {first} is {values[first]!r}")
             if value is not None:
                 values[first] = value
@@ -185,7 +185,8 @@ class Decoder:
         original = c.get("original_max_position_embeddings")
         trained = self.positions if original is None else c.whole("original_max_position_embeddings")
         try:
-            made = rotary(width, theta, scaling, trained, self.context, self.positions)
+            with np.errstate(all="ignore"):  # what is no number is found below
+                made = rotary(width, theta, scaling, trained, self.context, self.positions)
         except PhasorError as error:
             raise PhasorError(f"{c.path}: {error}") from error
         except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
@@ -306,7 +307,7 @@ class Decoder:
         return any(name.endswith("." + self.names[part].rpartition("{layer}.")[2]) for part in self.transposed)
 
     def build(self, name: str, checkpoint: Checkpoint) -> Model:
-        self.trunk = self.family.trunk if any(n.startswith(self.family.trunk) for n in checkpoint) else ""
+        self.trunk = next(trunk for trunk in _shorter(self.family.trunk) if any(n.startswith(trunk) for n in checkpoint) or not trunk)
         d = self.descriptor(name)
         ignore = [self.trunk + pattern for pattern in self.family.unused]
         model = Model(d, checkpoint, values=self.values(), ignore=ignore, notes=self.notes)
@@ -395,6 +396,12 @@ NORMS = frozenset(_ROLES[role] for role in _NORMS)
 
 def _shape(slot: R.Slot) -> tuple[int, ...]:
     return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
+
+
+def _shorter(trunk: str) -> list[str]:
+    """ "model.decoder." with less and less before it: a checkpoint may be of a part of the class."""
+    parts = trunk.split(".")
+    return [".".join(parts[i:]) for i in range(len(parts))]
 
 
 def single(value: float) -> float:

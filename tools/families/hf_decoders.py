@@ -88,8 +88,15 @@ def _mistral(d: Decoder) -> None:
     d.kind.update(d.window())
 
 
-MISTRAL = llama_like(("mistral",), ("MistralForCausalLM",), _mistral, defaults={
-    "intermediate_size": 14336, "num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096})
+def _ministral(d: Decoder) -> None:
+    d.rotate()
+    window = d.window()
+    d.each(d.layer_types(lambda _: SLIDING if window else FULL), **{SLIDING: window})
+
+
+_MISTRAL = {"intermediate_size": 14336, "num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096}
+MISTRAL = llama_like(("mistral",), ("MistralForCausalLM",), _mistral, defaults=_MISTRAL)
+MINISTRAL = llama_like(("ministral",), ("MinistralForCausalLM",), _ministral, defaults=_MISTRAL)
 
 
 # ---- Qwen2 (Yang et al. 2024), Qwen3 (2025) ----------------------------------------------------------------------------
@@ -164,6 +171,11 @@ def _gemma2(d: Decoder) -> None:
     d.each(d.layer_types(lambda i: SLIDING if (i + 1) % 2 else FULL), **{SLIDING: d.window()})
 
 
+def _vaultgemma(d: Decoder) -> None:
+    _gemma2(d)
+    d.kind["norm_place"] = D.BEFORE
+
+
 def _gemma3(d: Decoder) -> None:
     _gemma_both(d)
     d.config.must("use_bidirectional_attention", False)
@@ -186,6 +198,8 @@ _ACTIVATION = {"hidden_act": "hidden_activation"}
 GEMMA = llama_like(("gemma",), ("GemmaForCausalLM",), _gemma1, defaults=_GEMMA)
 GEMMA2 = llama_like(("gemma2",), ("Gemma2ForCausalLM",), _gemma2, _GEMMA_NAMES, {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
                     fields=_ACTIVATION, harmless=("hidden_act",))
+VAULTGEMMA = llama_like(("vaultgemma",), ("VaultGemmaForCausalLM",), _vaultgemma, llama_names(ffn_norm="pre_feedforward_layernorm"), {
+    **_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}, fields=_ACTIVATION, harmless=("hidden_act",))
 GEMMA3 = llama_like(("gemma3_text",), ("Gemma3ForCausalLM",), _gemma3, _GEMMA_NAMES, {
     **_GEMMA2, "vocab_size": 262208, "max_position_embeddings": 131072, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
     "_sliding_window_pattern": 6}, fields=_ACTIVATION, harmless=("hidden_act",))
@@ -327,4 +341,35 @@ EXAONE4 = llama_like(("exaone4",), ("Exaone4ForCausalLM",), _exaone4, _OLMO_NAME
     "vocab_size": 102400, "num_key_value_heads": 32, "intermediate_size": 16384, "rms_norm_eps": 1e-5, "sliding_window": 4096, "sliding_window_pattern": 4})
 
 
-LLAMAS = (LLAMA, SMOLLM3, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO, OLMO2, OLMO3, GRANITE, COHERE, COHERE2, GLM, GLM4, EXAONE4)
+# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS (ByteDance 2025) -----------------
+
+
+def _helium(d: Decoder) -> None:
+    biases(d, 7)
+    d.rotate(interleaved=True)
+
+
+def _ernie(d: Decoder) -> None:
+    bias = d.flag("use_bias")
+    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    d.rotate(interleaved=True)
+
+
+def _seed_oss(d: Decoder) -> None:
+    biases(d, 7)
+    d.kind["attention_biases"] |= 8 * d.flag("attention_out_bias")
+    d.rotate()
+
+
+HELIUM = llama_like(("helium",), ("HeliumForCausalLM",), _helium, defaults={
+    "vocab_size": 48000, "hidden_size": 2560, "intermediate_size": 7040, "num_hidden_layers": 24, "num_attention_heads": 20, "num_key_value_heads": 20,
+    "head_dim": 128, "max_position_embeddings": 4096, "rms_norm_eps": 1e-8, "rope_theta": 100000.0})
+ERNIE = llama_like(("ernie4_5",), ("Ernie4_5ForCausalLM",), _ernie, defaults={
+    "vocab_size": 103424, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 18, "num_attention_heads": 16, "num_key_value_heads": 2,
+    "head_dim": 128, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "use_bias": False, "tie_word_embeddings": True})
+SEED_OSS = llama_like(("seed_oss",), ("SeedOssForCausalLM",), _seed_oss, defaults={
+    "vocab_size": 155136, "intermediate_size": 27648, "num_hidden_layers": 64, "num_attention_heads": 80, "num_key_value_heads": 8, "head_dim": 128,
+    "max_position_embeddings": 524288, "attention_bias": True, "attention_out_bias": False})
+
+
+LLAMAS = (LLAMA, SMOLLM3, MISTRAL, MINISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, VAULTGEMMA, GEMMA3, PHI3, OLMO, OLMO2, OLMO3, GRANITE, COHERE, COHERE2, GLM, GLM4, EXAONE4, HELIUM, ERNIE, SEED_OSS)

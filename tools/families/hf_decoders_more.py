@@ -76,7 +76,7 @@ def _gpt_neo(d: Decoder) -> None:
 def _attention_layers(d: Decoder) -> list[str]:
     """attention_types is a list of (kinds, how often)."""
     try:
-        kinds = [kind for row, times in d.config.get("attention_types") for _ in range(times) for kind in row]
+        kinds = [kind for row, times in d.config.get("attention_types") for _ in range(min(times, d.count)) for kind in row]
     except (TypeError, ValueError) as error:
         raise d.config.error("attention_types", "expected pairs of a list of kinds and a number") from error
     if len(kinds) != d.count or any(kind not in ("global", "local") for kind in kinds):
