@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import gguf
 import numpy as np
@@ -89,8 +89,9 @@ def tensors_of(case: dict, seed: int = 0) -> dict[str, np.ndarray]:
         scale = 1.5 / shape[-1] ** 0.5 if len(shape) == 2 else 0.1
         return (rng.normal(size=shape) * scale).astype(np.float32)
 
-    shapes = {"token_embd": (VOCABULARY, WIDTH), **case.get("extra", {}), **({"position_embd": (case.get("context", CONTEXT), WIDTH)} if case.get("positions") else {}),
-              **{name: {"output_norm": (WIDTH,), "output": (VOCABULARY, WIDTH)}[name] for name in case["ends"]}}
+    rows = case.get("rows", VOCABULARY)
+    shapes = {"token_embd": (rows, WIDTH), **case.get("extra", {}), **({"position_embd": (case.get("context", CONTEXT), WIDTH)} if case.get("positions") else {}),
+              **{name: {"output_norm": (WIDTH,), "output": (rows, WIDTH)}[name] for name in case["ends"]}}
     for i in range(case.get("layers", LAYERS)):
         shapes.update({f"blk.{i}.{name}": shape for name, shape in case["block"].items()})
     out = {}
@@ -101,16 +102,17 @@ def tensors_of(case: dict, seed: int = 0) -> dict[str, np.ndarray]:
     return out
 
 
-def write(path: Path, case: dict, tensors: dict[str, np.ndarray] | None = None, types: dict[str, Q] | None = None, keys: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
-    """A file of the case. types: the GGUF types of tensors that are not F32, by name; keys: more metadata, or other."""
+def write(path: Path, case: dict, tensors: dict[str, np.ndarray] | None = None, types: dict[str, Q] | None = None, keys: dict[str, Any] | None = None,
+          tokenizer: Callable[[gguf.GGUFWriter], None] = lambda writer: writer.add_tokenizer_model("no_vocab")) -> dict[str, np.ndarray]:
+    """A file of the case. types: the GGUF types of tensors that are not F32, by name; keys: more metadata, or other; tokenizer writes its keys."""
     writer = gguf.GGUFWriter(path, case["architecture"])
     prefix = case["architecture"]
     values = {"block_count": case.get("layers", LAYERS), "context_length": case.get("context", CONTEXT), "embedding_length": WIDTH, "feed_forward_length": HIDDEN,
-              "attention.head_count": HEADS, "vocab_size": VOCABULARY, **case["keys"], **(keys or {})}
+              "attention.head_count": HEADS, "vocab_size": case.get("rows", VOCABULARY), **case["keys"], **(keys or {})}
     put = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
     for name, value in values.items():
         put[type(value)](f"{prefix}.{name}", value)
-    writer.add_tokenizer_model("no_vocab")
+    tokenizer(writer)
     tensors = tensors_of(case) if tensors is None else tensors
     for name, value in tensors.items():
         kind = (types or {}).get(name, Q.F32)
@@ -121,3 +123,20 @@ def write(path: Path, case: dict, tensors: dict[str, np.ndarray] | None = None, 
     writer.write_tensors_to_file()
     writer.close()
     return tensors
+
+
+def widen(source: Path, target: Path) -> None:
+    """The same file with every tensor in F32."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(target, str(reader.fields["general.architecture"].contents()))
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            writer.add_key_value(name, 0 if name == "general.file_type" else field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None)
+    for tensor in reader.tensors:
+        writer.add_tensor_info(tensor.name, tuple(int(n) for n in tensor.shape[::-1]), np.dtype(np.float32), int(tensor.n_elements) * 4)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for tensor in reader.tensors:
+        writer.write_tensor_data(gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+    writer.close()

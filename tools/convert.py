@@ -139,7 +139,11 @@ def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, by
         raise PhasorError(f"--tokenizer: {len(given)} files, a decoder has one side")
     if given and given != [_NONE]:
         return tokenizer_sections(model, {"target": given[0]})
-    return {}
+    section = None if given else model.vocabulary.section()
+    if section is None:
+        return {}
+    model.descriptor["target"]["tokenizer"] = TARGET_TOKENIZER
+    return {TARGET_TOKENIZER: section}
 
 
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------

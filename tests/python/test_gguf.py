@@ -260,6 +260,44 @@ def test_no_cut_and_no_flipped_byte_is_a_crash(tmp_path: Path) -> None:
             assert "\n" not in str(error)
 
 
+def vocabulary(**more: Any) -> dict[str, tuple[int, Any] | None]:
+    """Keys of a byte-level vocabulary of letters, with some others in place."""
+    tokens = [chr(33 + i) for i in range(47)] + ['!"', "<a>", "<b>"]
+    keys = {"model": (STRING, "gpt2"), "pre": (STRING, "smollm"), "tokens": (ARRAY, (STRING, tokens)), "merges": (ARRAY, (STRING, ['! "'])),
+            "token_type": (ARRAY, (I32, [1] * 48 + [3, 3])), "bos_token_id": (U32, 48), "eos_token_id": (U32, 49), "eot_token_id": (U32, 49),
+            "padding_token_id": (U32, 48), "unknown_token_id": (U32, 48)} | more
+    return {f"tokenizer__ggml__{name}": v for name, v in keys.items()}
+
+
+def test_ids_go_where_the_metadata_say(tmp_path: Path) -> None:
+    assert convert_bytes(tmp_path, changed(**vocabulary(add_bos_token=(BOOL, True), eom_token_id=(U32, 3))), "--quiet") == 0
+    side = PhasorFile(tmp_path / "small.phasor").descriptor["target"]
+    assert side | {"tokenizer": 4, "start": 48, "end": [49, 3], "prefix": [48], "suffix": [], "pad": 48, "unknown": 48} == side
+    assert convert_bytes(tmp_path, changed(**vocabulary(add_eos_token=(BOOL, True))), "--quiet", "--tokenizer", "none") == 0
+    side = PhasorFile(tmp_path / "small.phasor").descriptor["target"]
+    assert side | {"tokenizer": 0, "prefix": [], "suffix": [49]} == side
+
+
+@pytest.mark.parametrize("more, line", [
+    ({"bos_token_id": (U32, 50)}, "tokenizer.ggml.bos_token_id: 50, expected an id below 50"),
+    ({"add_bos_token": (U32, 1)}, "tokenizer.ggml.add_bos_token: 1, expected true or false"),
+    ({"tokens": None}, "tokenizer.ggml.tokens: is missing (--tokenizer none converts without)"),
+    ({"tokens": (ARRAY, (STRING, ["a"] * 51))}, "tokenizer.ggml.tokens: 51 pieces, the embedding has 50 rows"),
+    ({"tokens": (ARRAY, (STRING, ["a"] * 50))}, "tokenizer.ggml.tokens: piece 1 ('a') is already"),
+    ({"merges": None}, "tokenizer.ggml.merges: is missing"),
+    ({"token_type": (ARRAY, (I32, [1]))}, "tokenizer.ggml.token_type: 1 values for 50 pieces"),
+    ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not built"),
+    ({"model": (STRING, "rwkv")}, "tokenizer.ggml.model: 'rwkv' is not built; there are gpt2 and llama"),
+    ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
+    ({"add_space_prefix": (BOOL, True)}, "tokenizer.ggml.add_space_prefix: True is not built"),
+    ({"normalizer": (STRING, "nfkc")}, "tokenizer.ggml.normalizer: not understood"),
+])
+def test_a_vocabulary_that_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, more: dict, line: str) -> None:
+    assert convert_bytes(tmp_path, changed(**vocabulary(**more))) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1 and "small.gguf: " in said[0] and line in said[0], said
+
+
 def test_an_array_of_equal_values_is_one_value(tmp_path: Path) -> None:
     assert convert_bytes(tmp_path, changed(llama__attention__head_count_kv=(ARRAY, (I32, [2, 2]))), "--quiet") == 0
 

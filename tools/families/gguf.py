@@ -23,6 +23,7 @@ from phasor_file import Quantised, Weights
 from phasor_layout import VECTOR, PhasorError
 from rotary_scaling import rotary
 
+from .gguf_tokenizer import Vocabulary
 from .model import Model, Part
 from .positions import alibi_slopes
 
@@ -224,17 +225,18 @@ class Decoder:
         embedding = self.file.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
             raise PhasorError(f"{self.file.path}: token_embd.weight: " + ("is missing" if embedding is None else f"has shape {embedding.shape}, expected two dimensions"))
+        vocabulary = Vocabulary(self.file, embedding.shape[0])
         text = {name: str(self.file.metadata.get(f"general.{key}", "")) for name, key in
                 (("name", "name"), ("author", "organization"), ("licence", "license"), ("origin", "source.url"))}
         descriptor = D.with_defaults({
             "model": {"stack": D.DECODER, **text, "name": text["name"] or self.file.path.stem, "converter": "tools/convert.py"},
-            "target": {"vocabulary": embedding.shape[0]}, "decoder": {**self.stack, "layers": [x for i, kind in enumerate(layers) for x in (kind, i)]},
+            "target": {"vocabulary": embedding.shape[0], **vocabulary.ids()}, "decoder": {**self.stack, "layers": [x for i, kind in enumerate(layers) for x in (kind, i)]},
             "kinds": kinds, "output": self.output})
         try:
             D.check(descriptor)
         except PhasorError as error:
             raise PhasorError(f"{self.file.path}: {error}") from error
-        model = GGUFModel(descriptor, self.file, notes=self.notes)
+        model = GGUFModel(descriptor, self.file, notes=self.notes, vocabulary=vocabulary)
         for slot in R.slots(descriptor):
             if slot.stack == R.KINDS:
                 model.values[slot.key] = tables[slot.set][slot.role]
@@ -300,9 +302,11 @@ class Decoder:
 # ---- The model -------------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class GGUFModel(Model):
     """Its matrices keep the type that they have where a .phasor file has it too."""
 
+    vocabulary: Vocabulary | None = None
     asked: int | None = None  # the type that all matrices are to have
 
     def type_of(self, slot: R.Slot) -> int:

