@@ -433,6 +433,27 @@ phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor
 /* The piece behind an id, in the file; NULL when there is no tokenizer or no such piece. */
 const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes);
 
+/* ------------------------------------------------------------------ conversations */
+
+/* One message of a conversation: who says what. Templates know the roles "system", "user" and "assistant", some of them others. */
+typedef struct phasor_chat_message {
+  uint32_t struct_size;
+  const char* role;
+  size_t role_bytes;
+  const char* content;  /* UTF-8; what reads as a special token becomes one, as everywhere */
+  size_t content_bytes;
+} phasor_chat_message;
+
+/* 1 when the file has a chat program: the template by which its model was trained to talk. */
+int phasor_chat_available(const phasor_model* model);
+
+/* The text of a conversation by the file's template; with add_generation_prompt not 0 it ends where the next answer begins. *bytes gets the number
+ * needed, also when capacity is too small (then PHASOR_FULL, and nothing beyond capacity is written). Make ids of it with phasor_text_to_ids and
+ * template_ids 0: what belongs before and after is in the text. PHASOR_BAD_INPUT with the template's own words where it refuses a conversation (many
+ * want user and assistant to take turns). Scratch lies in the arena: limits.text_bytes must hold the text. */
+phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_prompt, char* out, size_t capacity, size_t* bytes,
+                                  const phasor_chat_message* messages, uint32_t count, phasor_error* error);
+
 /* ------------------------------------------------------------------ the file's own test vectors */
 
 typedef struct phasor_vector {

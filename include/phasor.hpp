@@ -85,6 +85,10 @@ struct Random : phasor_random {
   explicit Random(uint64_t seed) { phasor_random_seed(this, seed); }
 };
 
+struct Message : phasor_chat_message {
+  Message(Text who, Text what) : phasor_chat_message{sizeof(phasor_chat_message), who.data, who.size, what.data, what.size} {}
+};
+
 class Model {
  public:
   Model() = default;
@@ -133,6 +137,7 @@ class Model {
     (void)phasor_generation_defaults(handle_, &out);
     return out;
   }
+  bool can_chat() const { return phasor_chat_available(handle_) != 0; }
   phasor_model* handle() const { return handle_; }
 
  private:
@@ -157,6 +162,13 @@ class Session {
     size_t count = 0;
     const phasor_status status = phasor_text_to_ids(handle_, side, template_ids, ids, capacity, &count, text.data, text.size, &error);
     return {status, count, error};
+  }
+  // The bytes of a conversation's text; status PHASOR_FULL when it is more than capacity.
+  Result<size_t> chat_text(const Message* messages, uint32_t count, char* out, size_t capacity, bool add_generation_prompt = true) {
+    Error error;
+    size_t bytes = 0;
+    const phasor_status status = phasor_chat_to_text(handle_, add_generation_prompt, out, capacity, &bytes, messages, count, &error);
+    return {status, bytes, error};
   }
   Result<bool> encode(Ids ids, uint32_t sequence = 0) {
     Error error;

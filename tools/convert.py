@@ -22,6 +22,7 @@ from typing import Callable, Sequence
 
 import numpy as np
 
+import chat_template
 import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
@@ -31,7 +32,7 @@ from description import Description, read_description
 from families import gguf, hugging_face, llama2c, state_dict
 from families.model import Model
 from gguf_file import is_gguf
-from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, Rounding, Weights, replace_section, replacing, write_model
+from phasor_file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, Rounding, Weights, replace_section, replacing, write_model
 from phasor_layout import PhasorError
 from smoothing import Smoothed
 
@@ -144,6 +145,17 @@ def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, by
         return {}
     model.descriptor["target"]["tokenizer"] = TARGET_TOKENIZER
     return {TARGET_TOKENIZER: section}
+
+
+def chat_sections(model: Model, source: Path, chat: Path | None, date: str | None) -> dict[int, bytes]:
+    """The chat program of a decoder: of the template given, or of the source's directory; `none` is none."""
+    if chat == _NONE or model.descriptor["model"]["stack"] != D.DECODER:
+        return {}
+    try:
+        section = chat_template.section_of(source, getattr(model.checkpoint, "metadata", None), chat, date, model.notes)
+    except chat_template.Refused as error:
+        raise PhasorError(f"{chat or source}: {error} (--chat none converts without)") from error
+    return {CHAT: section} if section else {}
 
 
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
@@ -293,6 +305,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rope-context", type=int, default=0, metavar="N",
                         help="a decoder with rotary positions: the longest sequence; frequencies that depend on the length are those of this one")
     parser.add_argument("--lora", type=Path, metavar="DIR", help="an adapter of PEFT, added to the weights")
+    parser.add_argument("--chat", type=Path, metavar="FILE", help="a decoder's chat template (Jinja); default: the source's own; none: without")
+    parser.add_argument("--chat-date", metavar="YYYY-MM-DD", help="the day that the template takes for today; default: it knows none")
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
     parser.add_argument("--smooth", action=argparse.BooleanOptionalAction, default=None,
                         help="q8 and q4: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
@@ -307,6 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     try:
         model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora)
+        sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         phasor = find_phasor(args.phasor)
         rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth)
     except Problems as error:

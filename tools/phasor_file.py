@@ -23,9 +23,9 @@ from phasor_tensors import Slot, slots, tensor_name
 MAGIC = b"\x89PHASOR\n"
 VERSION, ENDIAN, ALIGNMENT = 1, 0x01020304, 64
 HEADER_BYTES, SECTION_BYTES, ENTRY_BYTES = 64, 32, 48
-META, DIRECTORY, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, DATA = 1, 2, 3, 4, 5, 15
+META, DIRECTORY, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT, DATA = 1, 2, 3, 4, 5, 8, 15
 SECTIONS = {META: "META", DIRECTORY: "DIRECTORY", SOURCE_TOKENIZER: "source TOKENIZER", TARGET_TOKENIZER: "target TOKENIZER",
-            VECTORS: "VECTORS", DATA: "DATA"}
+            VECTORS: "VECTORS", CHAT: "CHAT", DATA: "DATA"}
 _REQUIRED = (META, DIRECTORY, DATA)
 
 
@@ -198,7 +198,7 @@ def _plan(meta: bytes, wanted: list[tuple[Slot, int]], extra: dict[int, bytes]) 
         at = round_up(at + size, ALIGNMENT)
     head = at
     for kind in sorted(extra):
-        if kind not in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS):
+        if kind not in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT):
             raise PhasorError(f"section {kind} cannot be written")
         if not extra[kind]:
             raise PhasorError(f"section {SECTIONS[kind]} is empty")

@@ -5,6 +5,7 @@
 #include "../decode/random.h"
 #include "../decode/replay.h"
 #include "../runtime/cost.h"
+#include "../text/chat.h"
 
 struct phasor_model : phasor::Model {};
 struct phasor_session : phasor::Session {};
@@ -127,6 +128,43 @@ phasor_status known_options(phasor_generate_options* out, const phasor_generate_
   return PHASOR_OK;
 }
 
+// The file's chat program; false where it has none. Open has checked it.
+bool chat_of(const Model& m, ChatProgram* out) {
+  const File f = m.file();
+  const Section& s = f.sections[kSectionChat];
+  const char* why = nullptr;
+  return s.bytes != 0 && chat_open(out, m.at(s.offset), static_cast<size_t>(s.bytes), &why);
+}
+
+phasor_status check_chat(const Model& m, phasor_error* error) {
+  const File f = m.file();
+  const Section& s = f.sections[kSectionChat];
+  const At at{kSectionChat, PHASOR_NONE, 0, 0};
+  ChatProgram program{};
+  const char* why = nullptr;
+  if (s.bytes == 0) return PHASOR_OK;
+  if (m.descriptor.stack != kDecoder) return fail(error, PHASOR_BAD_FILE, at, "chat: the model is not a decoder");
+  return chat_open(&program, m.at(s.offset), static_cast<size_t>(s.bytes), &why) ? PHASOR_OK : fail(error, PHASOR_BAD_FILE, at, why);
+}
+
+ChatMessage message_at(const void* messages, uint32_t index) {
+  const phasor_chat_message& m = static_cast<const phasor_chat_message*>(messages)[index];
+  return {m.role, m.role_bytes, m.content, m.content_bytes};
+}
+
+// Why a conversation was not rendered.
+phasor_status chat_error(const ChatResult& r, uint64_t text_bytes, phasor_error* error) {
+  if (r.status == ChatStatus::no_room)
+    return fail(error, PHASOR_BAD_INPUT, {kSectionChat, PHASOR_NONE, 0, text_bytes}, "chat template, line ", r.line, ": the texts that it keeps are too long for the limits (text_bytes ",
+                text_bytes, ")");
+  char text[sizeof error->text];
+  size_t n = 0;
+  for (; n < r.text_bytes && n + 1 < sizeof text; ++n) text[n] = r.text[n];
+  while (n < r.text_bytes && n > 0 && (static_cast<unsigned char>(r.text[n]) & 0xC0) == 0x80) --n;  // no half a character
+  text[n] = 0;
+  return fail(error, PHASOR_BAD_INPUT, {kSectionChat, PHASOR_NONE, 0, 0}, "chat template, line ", r.line, ": ", static_cast<const char*>(text));
+}
+
 static_assert(sizeof(TokenDecoder) <= sizeof(uint32_t) * 7, "phasor_text keeps a decoder's state");
 
 }  // namespace
@@ -193,6 +231,8 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
   status = model_open(&m, memory, f, kernels, error);
   if (status != PHASOR_OK) return status;
   if (!vectors_are_sound(*m)) return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0}, "test vectors: the section is not sound");
+  status = check_chat(*m, error);
+  if (status != PHASOR_OK) return status;
   *model = static_cast<phasor_model*>(m);
   return PHASOR_OK;
 }
@@ -562,6 +602,30 @@ const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, 
   const PieceView piece = tokenizer_piece(*t, id);
   *bytes = piece.bytes;
   return piece.text;
+}
+
+// ------------------------------------------------------------------ conversations
+
+int phasor_chat_available(const phasor_model* model) {
+  ChatProgram program{};
+  return chat_of(*model, &program) ? 1 : 0;
+}
+
+phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_prompt, char* out, size_t capacity, size_t* bytes, const phasor_chat_message* messages,
+                                  uint32_t count, phasor_error* error) {
+  ChatProgram program{};
+  if (!chat_of(*session->model.pointer, &program)) return fail(error, PHASOR_UNSUPPORTED, {kSectionChat, PHASOR_NONE, 0, 0}, "the file has no chat program");
+  for (uint32_t i = 0; i < count; ++i)
+    if (messages[i].struct_size != sizeof(phasor_chat_message))
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof(phasor_chat_message), messages[i].struct_size}, "message ", i,
+                  ": struct_size is not that of this library's phasor_chat_message, ", uint64_t(sizeof(phasor_chat_message)));
+  const ChatMessages view{messages, count, message_at};
+  const ChatResult r = chat_render(program, out, capacity, view, add_generation_prompt != 0, session->part<unsigned char>(kPartText),
+                                   static_cast<size_t>(session->plan.bytes[kPartText]));
+  if (r.status != ChatStatus::ok) return chat_error(r, session->plan.text_bytes, error);
+  *bytes = r.need;
+  if (r.need <= capacity) return PHASOR_OK;
+  return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, capacity, r.need}, "the conversation has ", uint64_t(r.need), " bytes, there is room for ", uint64_t(capacity));
 }
 
 // ------------------------------------------------------------------ the file's own test vectors

@@ -6,7 +6,7 @@
 
 namespace cli {
 
-enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256 };
+enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256, kChat = 512 };
 
 struct Ids {
   bool given = false;
@@ -41,11 +41,12 @@ struct Options {
   const char* npy = nullptr;
   const char* save_state = nullptr;
   const char* load_state = nullptr;
+  const char* system = nullptr;
   std::vector<const char*> stop;
   Ids suppress, end;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
-  bool sample = false;
+  bool sample = false, greedy = false, print_prompt = false;
   const char* ram = nullptr;
   const char* flash = nullptr;
   const char* emit = nullptr;

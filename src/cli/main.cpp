@@ -32,7 +32,10 @@ constexpr Entry kCommands[] = {
      "For each mask in the text: place, id, piece, probability, a line each, best first; an empty line after each text.", kFill, fill},
     {"classify", "MODEL [TEXT...]", "labels with scores",
      "A line for each text: label and score, best first. A model that labels tokens gives a line for each token, and an empty one after each text.", kClassify, classify},
-    {"chat", "MODEL", "a conversation, with the model's own template", "", kRun, nullptr},
+    {"chat", "MODEL", "a conversation, with the model's own template",
+     "Each line of standard input is a message, each answer ends with an empty line. Tokens are chosen as the file recommends, and greedily where\n"
+     "it says nothing. /reset forgets the conversation, /quit ends. A full context loses its oldest messages, but not the system message.",
+     kChat, chat},
     {"tokenize", "MODEL [TEXT...]", "ids and pieces; --decode back",
      "Each TEXT, or each line of standard input: its ids, with the tokens that the model puts around a text, and their pieces.", kTokenize, tokenize},
     {"inspect", "MODEL", "the descriptor, tensors, sizes, and the arena, part by part", "", kInspect, inspect},

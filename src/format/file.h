@@ -17,6 +17,7 @@ enum : uint32_t {
   kSectionSourceTokenizer = 3,
   kSectionTargetTokenizer = 4,
   kSectionVectors = 5,
+  kSectionChat = 8,
   kSectionData = 15
 };
 

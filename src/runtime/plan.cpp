@@ -106,7 +106,7 @@ const char* part_name(uint32_t part) noexcept {
       "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
       "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
-      "tokenizer scratch", "sampling"};
+      "text scratch", "sampling"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -174,6 +174,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
       if (scratch > b[kPartText]) b[kPartText] = scratch;
       if (piece > b[kPartText]) b[kPartText] = piece;
     }
+  const uint64_t chat = m.file().sections[kSectionChat].bytes != 0 ? times(4, l.text_bytes) : 0;  // texts that a chat template keeps
+  if (chat > b[kPartText]) b[kPartText] = chat;
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder) b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
   for (uint32_t i = 0; i < kPartCount; ++i) {
     p.offset[i] = p.total;

@@ -1,0 +1,192 @@
+// Operations on texts that a chat program needs, as Python has them. Never allocates.
+#include "chat_text.h"
+
+#include "chars.h"
+
+namespace phasor {
+namespace chat {
+namespace {
+
+// str.isspace: what strip() and split() take.
+bool is_space(std::uint32_t c) noexcept {
+  if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool has_char(const Piece* chars, Piece one) noexcept { return find(*chars, one, 0) != kNowhere; }  // UTF-8: never in the middle of another one
+
+bool taken(Piece one, std::uint32_t code, const Piece* chars) noexcept { return chars != nullptr ? has_char(chars, one) : is_space(code); }
+
+unsigned char upper(unsigned char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<unsigned char>(c - 32) : c; }
+unsigned char lower(unsigned char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<unsigned char>(c + 32) : c; }
+bool is_letter(unsigned char c) noexcept { return upper(c) != lower(c); }
+
+// Where the filter `title` begins a word: after hyphens, brackets and white space.
+bool parts_words(unsigned char c) noexcept { return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c); }
+
+// The character that JSON writes after a backslash, 0 for none, 'u' for a control character without a letter.
+unsigned char escape(unsigned char c) noexcept {
+  switch (c) {
+    case '"': case '\\': return c;
+    case '\n': return 'n';
+    case '\r': return 'r';
+    case '\t': return 't';
+    case '\f': return 'f';
+    case '\b': return 'b';
+    default: return c < 0x20 ? 'u' : 0;
+  }
+}
+
+}  // namespace
+
+bool equal(Piece a, Piece b) noexcept { return a.bytes == b.bytes && (a.bytes == 0 || std::memcmp(a.text, b.text, a.bytes) == 0); }
+
+bool starts(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && equal({text.text, with.bytes}, with); }
+
+bool ends(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && equal({text.text + (text.bytes - with.bytes), with.bytes}, with); }
+
+int compare(Piece a, Piece b) noexcept {
+  const std::size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
+  const int order = n == 0 ? 0 : std::memcmp(a.text, b.text, n);
+  if (order != 0) return order < 0 ? -1 : 1;
+  return a.bytes == b.bytes ? 0 : a.bytes < b.bytes ? -1 : 1;
+}
+
+std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
+  if (what.bytes > text.bytes) return kNowhere;
+  for (std::size_t i = from; i <= text.bytes - what.bytes; ++i)
+    if (equal({text.text + i, what.bytes}, what)) return i;
+  return kNowhere;
+}
+
+std::size_t characters(Piece text) noexcept {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < text.bytes; ++i) n += (text.text[i] & 0xC0) != 0x80 ? 1u : 0u;
+  return n;
+}
+
+Piece strip(Piece text, const Piece* chars, std::uint32_t sides) noexcept {
+  while ((sides & kStripLeft) != 0 && text.bytes != 0) {
+    const pieces::Char c = pieces::char_at(text.text, text.bytes);
+    if (!taken({text.text, c.bytes}, c.code, chars)) break;
+    text = {text.text + c.bytes, text.bytes - c.bytes};
+  }
+  while ((sides & kStripRight) != 0 && text.bytes != 0) {
+    const pieces::Char c = pieces::char_before(text.text, text.bytes);
+    if (!taken({text.text + (text.bytes - c.bytes), c.bytes}, c.code, chars)) break;
+    text.bytes -= c.bytes;
+  }
+  return text;
+}
+
+Splitter::Splitter(Piece text, const Piece* separator, std::int64_t most) noexcept : rest_(text), separator_(separator), left_(most) {
+  if (separator == nullptr) rest_ = strip(text, nullptr, kStripLeft);
+}
+
+bool Splitter::next(Piece* part) noexcept {
+  if (done_ || (separator_ == nullptr && rest_.bytes == 0)) return false;
+  std::size_t end = kNowhere, after = 0;
+  if (left_ != 0 && separator_ != nullptr) {
+    end = find(rest_, *separator_, 0);
+    after = end + separator_->bytes;
+  } else if (left_ != 0) {
+    for (std::size_t i = 0; i < rest_.bytes && end == kNowhere;) {
+      const pieces::Char c = pieces::char_at(rest_.text + i, rest_.bytes - i);
+      if (is_space(c.code)) after = end = i;
+      i += c.bytes;
+    }
+  }
+  if (left_ > 0) --left_;
+  if (end == kNowhere) {
+    *part = rest_;
+    return done_ = true;
+  }
+  *part = {rest_.text, end};
+  rest_ = {rest_.text + after, rest_.bytes - after};
+  if (separator_ == nullptr) rest_ = strip(rest_, nullptr, kStripLeft);
+  return true;
+}
+
+std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept {
+  std::size_t n = text.bytes;
+  for (std::size_t at = find(text, old, 0); at != kNowhere; at = find(text, old, at + old.bytes)) {
+    n -= old.bytes;
+    if (with.bytes > kNowhere - 1 - n) return kNowhere;
+    n += with.bytes;
+  }
+  return n;
+}
+
+void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept {
+  std::size_t from = 0;
+  for (;;) {
+    const std::size_t at = find(text, old, from), end = at == kNowhere ? text.bytes : at;
+    if (end != from) std::memcpy(out, text.text + from, end - from);
+    out += end - from;
+    if (at == kNowhere) return;
+    if (with.bytes != 0) std::memcpy(out, with.text, with.bytes);
+    out += with.bytes;
+    from = at + old.bytes;
+  }
+}
+
+bool is_ascii(Piece text) noexcept {
+  for (std::size_t i = 0; i < text.bytes; ++i)
+    if (text.text[i] >= 0x80) return false;
+  return true;
+}
+
+void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept {
+  for (std::size_t i = 0; i < text.bytes; ++i) {
+    const unsigned char c = text.text[i];
+    const bool first = how == kCapitalize    ? i == 0
+                       : how == kTitleWords  ? i == 0 || parts_words(text.text[i - 1])
+                       : how == kTitleLetters ? i == 0 || !is_letter(text.text[i - 1])
+                                              : how == kUpper;
+    out[i] = first ? upper(c) : lower(c);
+  }
+}
+
+std::size_t json_bytes(Piece text) noexcept {
+  std::size_t n = 2;
+  for (std::size_t i = 0; i < text.bytes; ++i) {
+    const unsigned char e = escape(text.text[i]);
+    n += e == 0 ? 1u : e == 'u' ? 6u : 2u;
+    if (n > kNowhere - 8) return kNowhere;
+  }
+  return n;
+}
+
+void write_json(unsigned char* out, Piece text) noexcept {
+  constexpr char kDigits[] = "0123456789abcdef";
+  *out++ = '"';
+  for (std::size_t i = 0; i < text.bytes; ++i) {
+    const unsigned char c = text.text[i], e = escape(c);
+    if (e == 0) {
+      *out++ = c;
+      continue;
+    }
+    *out++ = '\\';
+    *out++ = e;
+    if (e != 'u') continue;
+    *out++ = '0';
+    *out++ = '0';
+    *out++ = static_cast<unsigned char>(kDigits[c >> 4]);
+    *out++ = static_cast<unsigned char>(kDigits[c & 15]);
+  }
+  *out = '"';
+}
+
+std::size_t write_number(unsigned char* out, std::int64_t value) noexcept {
+  unsigned char digits[20];
+  std::size_t n = 0, at = 0;
+  std::uint64_t rest = value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  do digits[n++] = static_cast<unsigned char>('0' + rest % 10);
+  while ((rest /= 10) != 0);
+  if (value < 0) out[at++] = '-';
+  while (n != 0) out[at++] = digits[--n];
+  return at;
+}
+
+}  // namespace chat
+}  // namespace phasor

@@ -1,0 +1,49 @@
+// Operations on texts that a chat program needs, as Python has them. Arrays and sizes only.
+#ifndef PHASOR_TEXT_CHAT_TEXT_H_
+#define PHASOR_TEXT_CHAT_TEXT_H_
+
+#include "chat_code.h"
+
+namespace phasor {
+namespace chat {
+
+struct Piece {
+  const unsigned char* text;
+  std::size_t bytes;
+};
+
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
+bool equal(Piece a, Piece b) noexcept;
+bool starts(Piece text, Piece with) noexcept;
+bool ends(Piece text, Piece with) noexcept;
+int compare(Piece a, Piece b) noexcept;                                  // by code points: −1, 0, 1
+std::size_t find(Piece text, Piece what, std::size_t from) noexcept;     // or kNowhere
+std::size_t characters(Piece text) noexcept;
+Piece strip(Piece text, const Piece* chars, std::uint32_t sides) noexcept;  // chars NULL: white space
+
+// str.split, part after part. separator NULL: at white space. most < 0: every place.
+class Splitter {
+ public:
+  Splitter(Piece text, const Piece* separator, std::int64_t most) noexcept;
+  bool next(Piece* part) noexcept;
+
+ private:
+  Piece rest_;
+  const Piece* separator_;
+  std::int64_t left_;
+  bool done_ = false;
+};
+
+std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept;  // `old` is not empty; kNowhere: too large
+void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept;
+bool is_ascii(Piece text) noexcept;
+void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept;  // of ASCII
+std::size_t json_bytes(Piece text) noexcept;
+void write_json(unsigned char* out, Piece text) noexcept;  // as json.dumps(text, ensure_ascii=False)
+std::size_t write_number(unsigned char* out, std::int64_t value) noexcept;  // at most 20 bytes
+
+}  // namespace chat
+}  // namespace phasor
+
+#endif  // PHASOR_TEXT_CHAT_TEXT_H_

@@ -1,0 +1,251 @@
+// Chat programs in C++: the size that is asked for to the byte, nothing beyond the capacity, no allocation, the limits of the scratch, and programs
+// that are damaged: cut short, with every bit flipped, and wrong in ways that a person would make. tests/python/test_chat.py has what they say.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "heap_counter.h"
+#include "text/chat.h"
+#include "text/chat_code.h"
+
+using namespace phasor;
+using chat::Op;
+
+namespace {
+
+constexpr uint32_t word(Op op, uint32_t argument = 0) { return static_cast<uint32_t>(op) | argument << 8; }
+constexpr uint32_t label(uint32_t depth, uint32_t level) { return word(Op::label, depth | level << 8); }
+
+struct Program {
+  std::vector<uint32_t> code;
+  std::vector<std::string> strings;
+  uint32_t slots = 0, stack = 8, flags = 0;
+
+  std::vector<unsigned char> section() const {
+    std::vector<unsigned char> out;
+    std::string text;
+    const auto put = [&out](uint32_t v) {
+      for (int i = 0; i < 4; ++i) out.push_back(static_cast<unsigned char>(v >> (8 * i)));
+    };
+    for (const std::string& s : strings) text += s;
+    const uint32_t header[8] = {1, flags, static_cast<uint32_t>(code.size()), static_cast<uint32_t>(strings.size()), static_cast<uint32_t>(text.size()), slots, stack, 0};
+    for (const uint32_t v : header) put(v);
+    for (const uint32_t v : code) put(v);
+    uint32_t at = 0;
+    for (const std::string& s : strings) {
+      put(at);
+      put(static_cast<uint32_t>(s.size()));
+      at += static_cast<uint32_t>(s.size());
+    }
+    out.insert(out.end(), text.begin(), text.end());
+    while (out.size() % 4 != 0) out.push_back(0);
+    return out;
+  }
+};
+
+// <role>content</role> of each message: a variable holds a text that is put together.
+Program talker() {
+  Program p;
+  p.strings = {"<", ">", "</", "go on"};
+  p.slots = 1;
+  p.code = {word(Op::line, 1), word(Op::messages), word(Op::for_, 19), label(0, 1),                               // 0
+            word(Op::item, 1 << 8), word(Op::role), word(Op::string, 1), word(Op::add), word(Op::store, 0),       // 4: role and '>'
+            word(Op::text, 0), word(Op::load, 0), word(Op::emit), word(Op::item, 1 << 8), word(Op::content), word(Op::emit),  // 9
+            word(Op::text, 2), word(Op::load, 0), word(Op::emit), word(Op::next, 3), label(0, 0),                 // 15
+            word(Op::prompt), word(Op::jump_false, 23), word(Op::text, 3), label(0, 0), word(Op::end)};           // 20
+  return p;
+}
+
+struct Talk {
+  std::vector<std::pair<std::string, std::string>> messages;
+  ChatMessages view() const {
+    return {this, static_cast<uint32_t>(messages.size()), [](const void* t, uint32_t i) {
+              const auto& m = static_cast<const Talk*>(t)->messages[i];
+              return ChatMessage{m.first.data(), m.first.size(), m.second.data(), m.second.size()};
+            }};
+  }
+};
+
+bool opens(const std::vector<unsigned char>& section, const char** why = nullptr) {
+  ChatProgram p{};
+  const char* text = nullptr;
+  const bool ok = chat_open(&p, section.data(), section.size(), &text);
+  CHECK(ok == (text == nullptr));
+  if (why != nullptr) *why = text;
+  return ok;
+}
+
+std::string refusal(const Program& p) {
+  const char* why = nullptr;
+  return opens(p.section(), &why) ? "" : why;
+}
+
+// Runs an expression: its value as the output.
+ChatResult run(const Program& p, std::string* out, const Talk& talk = {}, std::size_t room = 4096) {
+  const std::vector<unsigned char> section = p.section();
+  ChatProgram program{};
+  const char* why = nullptr;
+  const bool ok = chat_open(&program, section.data(), section.size(), &why);
+  INFO(std::string(why != nullptr ? why : ""));
+  REQUIRE(ok);
+  std::vector<char> scratch(room), text(4096);
+  const ChatResult r = chat_render(program, text.data(), text.size(), talk.view(), false, scratch.data(), scratch.size());
+  *out = std::string(text.data(), r.need);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("chat: the size is exact, nothing is written beyond the capacity, nothing is allocated") {
+  const std::vector<unsigned char> section = talker().section();
+  ChatProgram p{};
+  const char* why = nullptr;
+  REQUIRE(chat_open(&p, section.data(), section.size(), &why));
+  const Talk talk{{{"user", "Hello"}, {"assistant", ""}, {"user", "caf\xC3\xA9"}}};
+  const std::string expected = "<user>Hello</user><assistant></assistant><user>caf\xC3\xA9</user>";
+  const std::string expected_open = "<user>Hello</user><assistant></assistant><user>caf\xC3\xA9</user>go on";
+  for (const bool prompt : {false, true}) {
+    const std::string& text = prompt ? expected_open : expected;
+    for (std::size_t capacity = 0; capacity <= text.size() + 3; ++capacity) {
+      std::vector<char> out(text.size() + 8, '#'), scratch(16);
+      HeapCounter heap;
+      const ChatResult r = chat_render(p, capacity != 0 ? out.data() : nullptr, capacity, talk.view(), prompt, scratch.data(), scratch.size());
+      const uint64_t allocations = heap.allocations();
+      CHECK(allocations == 0);
+      CHECK(r.status == ChatStatus::ok);
+      CHECK(r.need == text.size());
+      const std::size_t written = capacity < text.size() ? capacity : text.size();
+      CHECK(std::string(out.data(), written) == text.substr(0, written));
+      CHECK(out[written] == '#');
+    }
+  }
+}
+
+TEST_CASE("chat: the scratch holds what is kept and no more is needed") {
+  const std::vector<unsigned char> section = talker().section();
+  ChatProgram p{};
+  const char* why = nullptr;
+  REQUIRE(chat_open(&p, section.data(), section.size(), &why));
+  const Talk talk{{{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}}};
+  // "user>" and then "assistant>" beside it, until the variable is written over: 15 bytes; the next round's text beside it, 15 again.
+  for (std::size_t room = 0; room <= 20; ++room) {
+    std::vector<char> out(256), scratch(room);
+    const ChatResult r = chat_render(p, out.data(), out.size(), talk.view(), false, scratch.data(), scratch.size());
+    CHECK(r.status == (room < 15 ? ChatStatus::no_room : ChatStatus::ok));
+    if (r.status == ChatStatus::ok) CHECK(std::string(out.data(), r.need) == "<user>a</user><assistant>b</assistant><user>c</user><assistant>d</assistant>");
+  }
+}
+
+TEST_CASE("chat: every cut and every flipped bit is refused or runs to its end") {
+  const std::vector<unsigned char> section = talker().section();
+  CHECK(opens(section));
+  for (std::size_t bytes = 0; bytes < section.size(); ++bytes) CHECK(!opens({section.begin(), section.begin() + static_cast<std::ptrdiff_t>(bytes)}));
+  const Talk talk{{{"system", "x"}, {"user", " y "}, {"tool", "\xFF\xC3"}}};
+  unsigned opened = 0;
+  for (std::size_t bit = 0; bit < section.size() * 8; ++bit) {
+    std::vector<unsigned char> bad = section;
+    bad[bit / 8] = static_cast<unsigned char>(bad[bit / 8] ^ (1u << bit % 8));
+    ChatProgram p{};
+    const char* why = nullptr;
+    if (!chat_open(&p, bad.data(), bad.size(), &why)) {
+      CHECK(std::strncmp(why, "chat: ", 6) == 0);
+      continue;
+    }
+    ++opened;
+    std::vector<char> out(64), scratch(64);
+    const ChatResult r = chat_render(p, out.data(), out.size(), talk.view(), true, scratch.data(), scratch.size());
+    CHECK(r.status <= ChatStatus::no_room);
+  }
+  CHECK(opened > 20);  // other texts, other lines, other values
+}
+
+TEST_CASE("chat: random programs are refused or run to their end") {
+  uint64_t state = 1;
+  const auto random = [&state](uint32_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state >> 33) % below;
+  };
+  const Talk talk{{{"user", "a b"}, {"assistant", " c\n"}, {"user", ""}}};
+  unsigned opened = 0;
+  for (int round = 0; round < 60000; ++round) {
+    Program p;
+    p.strings = {"a", "", " b\n"};
+    p.slots = 2;
+    uint32_t depth = 0;
+    const uint32_t n = 2 + random(14);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t target = random(n + 1);
+      switch (random(6)) {
+        case 0: p.code.push_back(label(random(2) != 0 ? depth : random(3), random(2))); break;
+        case 1: p.code.push_back(word(static_cast<Op>(static_cast<uint32_t>(Op::jump) + random(7)), target)); break;
+        default: p.code.push_back(word(static_cast<Op>(random(static_cast<uint32_t>(Op::number_of))), random(3) != 0 ? 0 : random(260))); break;
+      }
+    }
+    p.code.push_back(word(Op::end));
+    const std::vector<unsigned char> section = p.section();
+    ChatProgram program{};
+    const char* why = nullptr;
+    if (!chat_open(&program, section.data(), section.size(), &why)) continue;
+    ++opened;
+    std::vector<char> out(64), scratch(64);
+    CHECK(chat_render(program, out.data(), out.size(), talk.view(), true, scratch.data(), scratch.size()).status <= ChatStatus::no_room);
+  }
+  CHECK(opened > 20);
+}
+
+TEST_CASE("chat: what is wrong with a program is named") {
+  const auto with = [](std::vector<uint32_t> code) {
+    Program p;
+    p.code = std::move(code);
+    p.strings = {"a"};
+    p.slots = 1;
+    return p;
+  };
+  CHECK(refusal(with({word(Op::end)})).empty());
+  CHECK(refusal(with({word(Op::none)})) == "chat: the program has no end");
+  CHECK(refusal(with({word(Op::none), word(Op::end)})) == "chat: an end that is not the end");
+  CHECK(refusal(with({word(Op::end), word(Op::end)})) == "chat: an end that is not the end");
+  CHECK(refusal(with({word(Op::pop), word(Op::end)})) == "chat: an operation has too few values");
+  CHECK(refusal(with({word(Op::string, 1), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::load, 1), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::number_of), word(Op::end)})) == "chat: an operation is unknown");
+  CHECK(refusal(with({word(Op::index, 0), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::jump, 0), word(Op::end)})) == "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({label(0, 0), word(Op::jump, 0), label(0, 0), word(Op::end)})) == "chat: a jump goes back");
+  CHECK(refusal(with({word(Op::jump, 2), word(Op::none), label(0, 0), word(Op::end)})) == "chat: an operation cannot be reached");
+  CHECK(refusal(with({word(Op::none), label(0, 0), word(Op::end)})) == "chat: a label is not what leads to it");
+  CHECK(refusal(with({word(Op::none), word(Op::jump, 2), label(0, 0), word(Op::end)})) == "chat: a jump to a label for something else");
+  CHECK(refusal(with({word(Op::next, 1), label(0, 0), word(Op::end)})) == "chat: the end of a loop outside of loops");
+  CHECK(refusal(with({label(0, 1), word(Op::next, 0), word(Op::end)})) == "chat: a label is not what leads to it");
+  CHECK(refusal(with({word(Op::messages), word(Op::for_, 6), label(0, 1), label(0, 1), word(Op::next, 3), word(Op::jump, 6), label(0, 0), word(Op::end)})) ==
+        "chat: a loop does not go back to its start");
+  Program deep = with({word(Op::none), word(Op::none), word(Op::pop), word(Op::pop), word(Op::end)});
+  deep.stack = 1;
+  CHECK(refusal(deep) == "chat: more values at once than the header says");
+  Program nested = with({word(Op::messages), word(Op::for_, 13), label(0, 1), word(Op::messages), word(Op::for_, 11), label(0, 2), word(Op::messages), word(Op::for_, 9), label(0, 3),
+                         label(0, 2), word(Op::next, 5), label(0, 1), word(Op::next, 2), label(0, 0), word(Op::end)});
+  CHECK(refusal(nested) == "chat: too many loops in one another");
+}
+
+TEST_CASE("chat: failures have their line, and end the program") {
+  Program p;
+  p.strings = {"no", "x"};
+  std::string out;
+  p.code = {word(Op::line, 7), word(Op::string, 0), word(Op::raise)};
+  p.code.push_back(label(0, 0));
+  p.code.push_back(word(Op::end));
+  ChatResult r = run(p, &out);
+  CHECK((r.status == ChatStatus::raised && r.line == 7 && std::string(r.text, r.text_bytes) == "no"));
+  p.code = {word(Op::line, 9), word(Op::messages), word(Op::integer, 0), word(Op::element), word(Op::role), word(Op::emit), word(Op::end)};
+  r = run(p, &out);
+  CHECK((r.status == ChatStatus::failed && r.line == 9 && std::string(r.text, r.text_bytes) == "a field of a message that is not there"));
+  p.code = {word(Op::integer, 0x7FFFFF), word(Op::integer, 0x7FFFFF), word(Op::mul), word(Op::emit), word(Op::end)};
+  CHECK(run(p, &out).status == ChatStatus::failed);  // beyond 2^31
+  p.code = {word(Op::integer, 5), word(Op::integer, 0), word(Op::mod), word(Op::emit), word(Op::end)};
+  CHECK(run(p, &out).status == ChatStatus::failed);
+  p.code = {word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::mod), word(Op::emit), word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::div), word(Op::emit), word(Op::end)};
+  CHECK(run(p, &out).status == ChatStatus::ok);
+  CHECK(out == "2-3");  // −7 % 3 and −7 // 3 as Python has them
+}
