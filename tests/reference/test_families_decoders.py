@@ -271,6 +271,23 @@ def test_another_type_replays_its_vectors(pair, phasor):
     convert.convert(model, pair.folder / "other.phasor", type_code(kind), {}, phasor, quiet=True, smooth=kind == "q8" and number % 8 == 0)
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("safe", [True, False], ids=["safetensors", "bin"])
+@pytest.mark.parametrize("size", ["1GB", "30KB"], ids=["one file", "shards"])
+def test_what_transformers_saves(kind, safe, size, tmp_path):
+    """Half precision, one file or shards, safetensors or pickles: the weights are exact."""
+    model = randomised(transformers.Gemma2ForCausalLM, {**_LLAMA, "sliding_window": 9}, 4).to(kind)
+    model.save_pretrained(tmp_path / "source", safe_serialization=safe, max_shard_size=size)
+    assert (len(list((tmp_path / "source").glob("*.index.json"))) == 1) == (size == "30KB")
+    read, _ = convert.read_source(tmp_path / "source", None, [])
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    ids = np.random.default_rng(7).integers(3, VOCABULARY, 20)
+    loaded = type(model).from_pretrained(tmp_path / "source", dtype=torch.float32, attn_implementation="eager")  # with frequencies that were never rounded
+    with float32_is_double(), torch.no_grad():
+        want = loaded.double()(torch.from_numpy(ids)[None]).logits[0].numpy()
+    assert share(Reference(PhasorFile(tmp_path / "m.phasor")).decode(ids).logits, want) < TOLERANCE
+
+
 # ---- Text ------------------------------------------------------------------------------------------------------------
 
 
