@@ -301,7 +301,7 @@ bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint3
   for (uint64_t g = 0; g < scales; g += kLanes)
     for (size_t o = used; o < kLanes; ++o)
       if (load_u16(panel + 2 * (g + o)) != 0) return false;
-  const size_t end = quantised_type(type) ? round_up(cols, kGroup) : type == Type::bf16 ? round_up(cols, 2) : cols;
+  const size_t end = static_cast<size_t>(round_up(cols, quantised_type(type) ? kGroup : type == Type::bf16 ? 2 : 1));
   for (size_t o = 0; o < kLanes; ++o)
     for (size_t k = o < used ? cols : 0; k < end; ++k)
       if (bits_at(panel + plane, type, o, k) != 0) return false;

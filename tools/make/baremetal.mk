@@ -16,8 +16,8 @@ BM_CXX     = -std=c++17 $(BM_COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-thre
 BM_C       = -std=c11 $(BM_COMMON) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns
 BM_LINK    = -mthumb $(BM_CPU) -nostdlib -nostartfiles -L$(BM_DIR) -T $(BM_DIR)/$(BOARD).ld -Wl,--gc-sections,--no-warn-rwx-segments
 
-# One f32 and one q8 model of the golden ones; more with BM_MODELS='…'.
-BM_MODELS ?= $(wildcard tests/golden/models/tiny-*-f32.phasor tests/golden/models/tiny-*-q8.phasor)
+# The golden models in f32 and q8, one in every type; more with BM_MODELS='…'.
+BM_MODELS ?= $(sort $(wildcard tests/golden/models/tiny-*-f32.phasor tests/golden/models/tiny-*-q8.phasor tests/golden/models/tiny-rotary-*.phasor))
 BM_SRC    := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
 BM_OBJ    := $(BM_SRC:%.cpp=$(BM_OUT)/obj/%.o)
 BM_IMAGE_OBJ := $(BM_OBJ) $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(BM_OUT)/obj/$(BM_DIR)/startup.o $(BM_OUT)/obj/$(BM_DIR)/memory.o $(BM_OUT)/weights.o
