@@ -160,7 +160,10 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 
 /* What needs memory of its own: attention weights to look at; sampling and penalties (12 bytes for each token of the vocabulary). */
 enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2 };
-enum { PHASOR_CACHE_F32 = 0 };
+/* The type of the decoder's keys and values, cross-attention's too. They are rounded to it before their first use: the logits are a function
+ * of the file, the tokens and this type, in any chunking. F16 halves the cache; not for additive scores and for positions that multiply keys
+ * with a table (relative_key_query, three-way): PHASOR_BAD_LIMITS. */
+enum { PHASOR_CACHE_F32 = 0, PHASOR_CACHE_F16 = 1 };
 enum { PHASOR_TABLES_WHOLE = 0, PHASOR_TABLES_ROWS = 1 };
 
 typedef struct phasor_limits {
@@ -172,7 +175,7 @@ typedef struct phasor_limits {
   uint32_t threads;     /* that `parallel` may use at the same time */
   uint32_t text_bytes;  /* longest text for the tokenizers; 0 = no text */
   uint32_t logit_rows;  /* rows of logits that one step can be asked for */
-  uint32_t cache_type;  /* PHASOR_CACHE_F32 */
+  uint32_t cache_type;  /* PHASOR_CACHE_… */
   uint32_t outputs;     /* PHASOR_WANT_… */
   uint32_t tables;      /* sinusoid rows for the whole context at open, or computed as needed: the same bits */
 } phasor_limits;

@@ -133,6 +133,7 @@ constexpr Flag kFlags[] = {
     on("--blocks", kScore, &Options::blocks, "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is scored"),
     number("--context", kRun | kChat | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
+    text("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "of the decoder's keys and values: f16 halves their memory (f32)"),
     number("--threads", kForward | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
     on("--check", kRun | kChat | kScore | kBench | kEncoders, &Options::check, "first read the whole file: checksums and finite weights"),
@@ -222,6 +223,7 @@ int set(Options* out, const Flag& f, const char* value) {
   if (f.number != nullptr) out->*f.number = static_cast<uint32_t>(given);
   if (f.whole != nullptr) out->*f.whole = {true, given};
   if (f.real != nullptr) return set_real(f, value, &(out->*f.real));
+  if (f.text == &Options::cache) return strcmp(value, "f32") == 0 || strcmp(value, "f16") == 0 ? 0 : usage_error("--cache %s: expected f32 or f16", value);
   return f.text == &Options::isa ? check_isa(value) : status;
 }
 

@@ -126,6 +126,7 @@ int bench(const Options& o) {
   limits.struct_size = sizeof limits;
   (void)phasor_limits_for(e.model, t.source, o.context != 0 ? o.context : t.prompt + t.tokens, &limits);
   limits.threads = o.threads;
+  limits.cache_type = cache_type(o);
   if (!e.start(limits) || !measure(e, o, &t)) return 1;
   if (o.json) print_json(e, t, o);
   else print_text(e, t);

@@ -75,6 +75,8 @@ bool Engine::is_end(uint32_t id) const {
 
 uint32_t Engine::start_id() const { return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start; }
 
+uint32_t cache_type(const Options& o) { return o.cache != nullptr && o.cache[1] == '1' ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32; }
+
 phasor_limits default_limits(const Engine& e, const Options& o) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
@@ -82,6 +84,7 @@ phasor_limits default_limits(const Engine& e, const Options& o) {
   const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
   (void)phasor_limits_for(e.model, source, target, &limits);
   limits.threads = o.threads;
+  limits.cache_type = cache_type(o);
   return limits;
 }
 

@@ -46,6 +46,7 @@ class Engine {
 // Limits for one sequence: --source, --context and --threads where given; by default what the model allows, at most 2048, and
 // 256 where it sets no limit.
 phasor_limits default_limits(const Engine& engine, const Options& options);
+uint32_t cache_type(const Options& options);  // --cache
 
 // The default with more room, as far as the model goes, for a list of ids that is already known.
 uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);

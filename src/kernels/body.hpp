@@ -156,13 +156,21 @@ struct Body {
     linear_chains<Bf16>(y, ldy, x, ldx, rows, w, kLanes * ((cols + 1) / 2) * 4, bias, bias_n, panels, cols);
   }
 
-  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
-                     size_t pages, size_t width) {
+  template <class W, class Page>
+  static PHASOR_INLINE void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width) {
     const auto panel = [=](size_t p) { return static_cast<const void*>(k_pages[p]); };
     if (rows == 1)
-      linear_panels<F32, 1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, 1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
     else
-      linear_panels<F32, T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+  }
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
+                     size_t pages, size_t width) {
+    scores_of<F32>(s, lds, q, ldq, rows, k_pages, pages, width);
+  }
+  static void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages,
+                         size_t pages, size_t width) {
+    scores_of<F16>(s, lds, q, ldq, rows, k_pages, pages, width);
   }
 
   // R rows by N blocks of 16 distances from place i on, the last with n lanes.
@@ -285,18 +293,20 @@ struct Body {
     });
   }
 
+  static PHASOR_INLINE V load_values(const float* p) { return V::load(p); }
+  static PHASOR_INLINE V load_values(const uint16_t* p) { return L::half16(reinterpret_cast<const unsigned char*>(p)); }
   // R rows by D blocks of 16 of the value's width, from `at` on; n of the last block's lanes are written.
-  template <int R, int D>
-  static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const float* const* v_pages,
+  template <int R, int D, class Value>
+  static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const Value* const* v_pages,
                        size_t ldv, size_t at, size_t first, size_t end, size_t n) {
     V acc[R][D];
     times<R>(PHASOR_EACH(r) { times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = V::set(0.0f); }); });
     for (size_t t = first; t < end;) {
       const size_t stop = t / kLanes * kLanes + kLanes < end ? t / kLanes * kLanes + kLanes : end;
-      const float* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
+      const Value* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
       for (; t < stop; ++t, v += ldv) {
         V vt[D];
-        times<D>(PHASOR_EACH(d) { vt[d.value] = V::load(v + d.value * kLanes); });
+        times<D>(PHASOR_EACH(d) { vt[d.value] = load_values(v + d.value * kLanes); });
         times<R>(PHASOR_EACH(r) {
           const V et = V::set(e[r.value * lde + t]);
           times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = fma(et, vt[d.value], acc[r.value][d.value]); });
@@ -315,9 +325,9 @@ struct Body {
       });
     });
   }
-  template <int R, int D>
+  template <int R, int D, class Value>
   static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                       const float* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
+                       const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
     size_t r = 0;
     for (; r + R <= rows; r += R)
       mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, first, end, n);
@@ -325,9 +335,9 @@ struct Body {
       if (r < rows)
         mix_rows<R - 1, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, first, end, n);
   }
-  template <int R, int D>
+  template <int R, int D, class Value>
   static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                         const float* const* v_pages, size_t at, size_t first, size_t end, size_t width) {
+                         const Value* const* v_pages, size_t at, size_t first, size_t end, size_t width) {
     const size_t ldv = up_to_lanes(width), step = D * kLanes;
     for (; at + step <= ldv; at += step)
       mix_rows<R, D>(out, ldo, e, lde, inv, rows, v_pages, ldv, at, first, end,
@@ -335,12 +345,21 @@ struct Body {
     if constexpr (D > 1)
       if (at < ldv) mix_blocks<R, D / 2>(out, ldo, e, lde, inv, rows, v_pages, at, first, end, width);
   }
-  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                  const float* const* v_pages, size_t first, size_t end, size_t width) {
+  template <class Value>
+  static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                                   const Value* const* v_pages, size_t first, size_t end, size_t width) {
     if (rows == 1)
       mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, first, end, width);
     else
       mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, first, end, width);
+  }
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const float* const* v_pages, size_t first, size_t end, size_t width) {
+    mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+  }
+  static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                      const uint16_t* const* v_pages, size_t first, size_t end, size_t width) {
+    mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
   }
 
   static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
@@ -635,8 +654,8 @@ struct Body {
   }
 
   static constexpr Kernels table(const char* name) {
-    return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,
-            table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_table,
+    return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,   scores_f16,
+            table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_f16, mix_table,
             layer_norm, rms_norm,   unit,         add,              scale,           mul,           clip,      relu,
             gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all};
   }

@@ -30,6 +30,18 @@ float widen_f16(uint16_t h) noexcept {
   return sign != 0 ? -x : x;
 }
 
+uint16_t narrow_f16(float x) noexcept {
+  const uint32_t u = bits_of(x), sign = u >> 16 & 0x8000u, body = u & 0x7fffffffu;
+  if (body > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (body >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and more
+  if (body < 0x38800000u) {  // below 2^-14: a multiple of 2^-24, the sum's last bit is 2^-24
+    const float rounded = float_of(body) + 0x1p-1f;
+    return static_cast<uint16_t>(sign | (bits_of(rounded) - 0x3f000000u));
+  }
+  const uint32_t exponent = body - (112u << 23);
+  return static_cast<uint16_t>(sign | ((exponent + 0xfffu + (exponent >> 13 & 1u)) >> 13));
+}
+
 float widen_bf16(uint16_t h) noexcept { return float_of(uint32_t{h} << 16); }
 
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept {

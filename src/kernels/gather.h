@@ -10,6 +10,8 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
 
 float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 float widen_bf16(uint16_t h) noexcept;
+// The nearest f16, ties to even; what is too large becomes an infinity, a NaN stays one (1.8).
+uint16_t narrow_f16(float x) noexcept;
 
 // sin and cos of position·inv_freq, reduced and evaluated in double by the project's own code (1.10), rounded to f32.
 void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept;

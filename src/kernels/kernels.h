@@ -43,6 +43,10 @@ struct Kernels {
   void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                  size_t pages, size_t width);
 
+  // The same with keys in f16, widened exactly (1.5, 1.8).
+  void (*scores_f16)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages,
+                     size_t pages, size_t width);
+
   // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
   // y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No lane beyond n is read or written.
   void (*table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width);
@@ -64,6 +68,10 @@ struct Kernels {
   // v_pages[p]: [16][round_up(w, 16)]. Writes exactly `width` floats a row.
   void (*mix)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
               const float* const* v_pages, size_t first, size_t end, size_t width);
+
+  // The same with values in f16.
+  void (*mix_f16)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const uint16_t* const* v_pages, size_t first, size_t end, size_t width);
 
   // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
   void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n, size_t width);

@@ -128,10 +128,17 @@ void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const in
   linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup / 2, 8, value_q4);
 }
 
+template <class Page, class Weight>
+void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width, Weight weight) {
+  for (size_t p = 0; p < pages; ++p)
+    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight);
+}
 void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t pages,
             size_t width) {
-  for (size_t p = 0; p < pages; ++p)
-    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight_f32);
+  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f32);
+}
+void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages, size_t pages, size_t width) {
+  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f16);
 }
 
 void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
@@ -180,16 +187,27 @@ float softmax(float* s, size_t first, size_t end) {
   return 1.0f / tree(lanes);
 }
 
-void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
-         size_t first, size_t end, size_t width) {
+float widened(float v) { return v; }
+float widened(uint16_t v) { return widen_f16(v); }
+template <class Value>
+void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages, size_t first, size_t end,
+            size_t width) {
   const size_t ldv = up_to_lanes(width);
   for (size_t r = 0; r < rows; ++r)
     for (size_t d = 0; d < width; ++d) {
       float acc = 0.0f;
       for (size_t t = first; t < end; ++t)
-        acc = fma1(e[r * lde + t], v_pages[t / kLanes][t % kLanes * ldv + d], acc);
+        acc = fma1(e[r * lde + t], widened(v_pages[t / kLanes][t % kLanes * ldv + d]), acc);
       out[r * ldo + d] = acc * inv[r];
     }
+}
+void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
+         size_t first, size_t end, size_t width) {
+  mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+}
+void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, size_t first, size_t end,
+             size_t width) {
+  mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
 }
 
 void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
@@ -286,8 +304,8 @@ void log_all(float* y, size_t n) {
 }  // namespace
 
 extern const Kernels kernels_scalar = {
-    "scalar", linear_f32,   linear_f16,   linear_bf16, quantize_row, linear_q8, linear_q4, scores, table_scores, key_table_scores, additive_scores, distance_bias,
-    softmax,  mix,          mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,      clip,
+    "scalar", linear_f32,   linear_f16,   linear_bf16, quantize_row, linear_q8, linear_q4, scores, scores_f16, table_scores, key_table_scores, additive_scores, distance_bias,
+    softmax,  mix,          mix_f16,      mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,      clip,
     relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,
 };
 

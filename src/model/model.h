@@ -44,8 +44,8 @@ struct NormTensors {
 // The tensors of one block, in the order of a forward pass.
 struct alignas(8) Layer {
   uint32_t kind, set;
-  uint64_t cache_offset;  // decoder: floats from a cache page's start to this layer's keys and values
-  uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of floats a page
+  uint64_t cache_offset;  // decoder: values from a cache page's start to this layer's keys and values
+  uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of values a page
   NormTensors attention_before;
   Linear qkv, attention_out;
   Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
@@ -89,8 +89,8 @@ struct alignas(8) Model {
   uint32_t layer_count[2];
   uint32_t reserved;
   uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
-  uint64_t cache_floats;            // of one page of 16 positions, all decoder layers
-  uint64_t cross_floats;            // of one page of 16 source positions, all decoder layers
+  uint64_t cache_values;            // of one page of 16 positions, all decoder layers
+  uint64_t cross_values;            // of one page of 16 source positions, all decoder layers
   Descriptor descriptor;
   Input inputs[2];
   NormTensors final_norms[2];

@@ -1,5 +1,7 @@
 #include "attention.h"
 
+#include "../kernels/gather.h"
+
 #include "parallel.h"
 
 namespace phasor {
@@ -21,9 +23,19 @@ struct Work {
   const Heads* h;
   float* scores;         // (kTile, score_ld) of this worker
   float* scratch;        // (kTile, scratch_ld) terms by distance, or sums of values
-  const float** keys;    // (most_pages)
+  const float** keys;    // (most_pages); of a cache in f16 they are NULL, and these are not:
   const float** values;
+  const uint16_t** half_keys;
+  const uint16_t** half_values;
 };
+
+// Σ e·v for queries that see the same keys (rule 1.6).
+void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, size_t first, size_t end) {
+  if (w.half_values != nullptr)
+    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.half_values, first, end, w.h->width);
+  else
+    w.k->mix(out, ldo, e, lde, inverse, rows, w.values, first, end, w.h->width);
+}
 
 // The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
 // belong to one key each, then `right` keys share the last of them.
@@ -101,7 +113,7 @@ float weigh(const Work& w, float* scores, const Query& q) {
 void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld, float inverse) {
   const Heads& h = *w.h;
   const float one = 1.0f;
-  w.k->mix(q.out, h.width, scores, ld, &one, 1, w.values, q.first, q.end, h.width);
+  mix(w, q.out, h.width, scores, ld, &one, 1, q.first, q.end);
   float* sum = w.scratch;
   memset(sum, 0, h.width * sizeof(float));
   const Entries e = entries_of(q, h.reach);
@@ -138,7 +150,11 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     for (uint32_t i = 0; i < count; ++i)
       w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys + page, pages, h.width);
   } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
-    w.k->scores(w.scores + page * kLanes, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
+    float* s = w.scores + page * kLanes;
+    if (h.half != 0)
+      w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.half_keys + page, pages, h.width);
+    else
+      w.k->scores(s, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
   }
   if (h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
   float inverse[kTile];
@@ -149,10 +165,10 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   if (h.relative_values != nullptr) {
     for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
   } else if (same) {
-    w.k->mix(queries[0].out, ldo, w.scores, ld, inverse, count, w.values, first, end, h.width);
+    mix(w, queries[0].out, ldo, w.scores, ld, inverse, count, first, end);
   } else {  // a key that a row does not see would add +0 to its chain: another sign of zero
     for (uint32_t i = 0; i < count; ++i)
-      w.k->mix(queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, 1, w.values, queries[i].first, queries[i].end, h.width);
+      mix(w, queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, 1, queries[i].first, queries[i].end);
   }
 }
 
@@ -166,6 +182,16 @@ void see_keys(Query* q, const Heads& h, uint32_t count) {
   if (h.bidirectional != 0 && q->position + before + 1 < count) q->end = q->position + before + 1;
 }
 
+// Where the keys and values of a tile's pages are, for one key/value head.
+template <class Value>
+void find_pages(const Value** keys, const Value** values, const Session& s, const Row& row, const KeysOf& of, uint32_t layer, uint32_t width, uint32_t head,
+                uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; ++i) {
+    keys[i] = static_cast<const Value*>(of.page(s, row, layer, i)) + head * page_floats(width);
+    values[i] = keys[i] + size_t(width) * kLanes;
+  }
+}
+
 }  // namespace
 
 void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows, const Heads& h,
@@ -176,9 +202,13 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
   uint64_t cost = 0;
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
-    const float** pointers = reinterpret_cast<const float**>(s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8);
+    unsigned char* pointers = s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8;
+    const float** full = h.half == 0 ? reinterpret_cast<const float**>(pointers) : nullptr;
+    const uint16_t** half = h.half != 0 ? reinterpret_cast<const uint16_t**>(pointers) : nullptr;
+    const uint32_t second = p.most_pages;
     float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * (p.score_ld + p.scratch_ld));
-    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, pointers, pointers + p.most_pages};
+    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, full, full != nullptr ? full + second : nullptr,
+                 half, half != nullptr ? half + second : nullptr};
     for (uint32_t unit = first; unit < end; ++unit) {
       const Tile& tile = tiles[unit / h.kv_heads];
       const uint32_t kv = unit % h.kv_heads;
@@ -189,10 +219,11 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
         return one;
       };
       const Query begin = query(0, tile.first), last = query(0, tile.first + tile.count - 1);
-      for (uint32_t i = begin.first / kLanes; i < panels_of(last.end); ++i) {
-        w.keys[i] = keys.page(*s, rows[tile.first], layer, i) + kv * page_floats(h.width);
-        w.values[i] = w.keys[i] + size_t(h.width) * kLanes;
-      }
+      const uint32_t from = begin.first / static_cast<uint32_t>(kLanes), to = static_cast<uint32_t>(panels_of(last.end));
+      if (h.half != 0)
+        find_pages(w.half_keys, w.half_values, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+      else
+        find_pages(w.keys, w.values, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
       Query queries[kTile];
       if (tile.count == 1) {  // one position: the heads of the group share its keys
         for (uint32_t head = kv * group; head < (kv + 1) * group; head += kTile) {
@@ -210,11 +241,24 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
   });
 }
 
-void store_keys_values(float* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept {
+namespace {
+
+template <class Value, class Store>
+void store_heads(Value* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width, Store store) {
   for (uint32_t h = 0; h < kv_heads; ++h, page += page_floats(width)) {
-    for (uint32_t d = 0; d < width; ++d) page[d * kLanes + slot] = k[h * width + d];
-    memcpy(page + size_t(width) * kLanes + size_t(slot) * lanes(width), v + h * width, width * sizeof(float));
+    Value* values = page + size_t(width) * kLanes + size_t(slot) * lanes(width);
+    for (uint32_t d = 0; d < width; ++d) page[d * kLanes + slot] = store(k[h * width + d]);
+    for (uint32_t d = 0; d < width; ++d) values[d] = store(v[h * width + d]);
   }
+}
+
+}  // namespace
+
+void store_keys_values(void* page, bool half, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept {
+  if (half)
+    store_heads(static_cast<uint16_t*>(page), slot, k, v, kv_heads, width, narrow_f16);
+  else
+    store_heads(static_cast<float*>(page), slot, k, v, kv_heads, width, [](float x) { return x; });
 }
 
 }  // namespace phasor

@@ -19,12 +19,13 @@ struct Heads {
   const float* bias;              // (heads, 2·reach + 1)
   const float* slopes;            // (heads)
   const float* additive;          // v (heads·width) of an additive score
+  uint32_t half;                  // keys and values are in f16
 };
 
 // Where the keys and values of a row's sequence are: a self-attention's in its cache, a cross-attention's with its source.
 struct KeysOf {
-  // Page p of the tile's sequence, at this layer's floats.
-  const float* (*page)(const Session& s, const Row& row, uint32_t layer, uint32_t p);
+  // Page p of the tile's sequence, at this layer's values.
+  const void* (*page)(const Session& s, const Row& row, uint32_t layer, uint32_t p);
   // How many keys the row sees, a window aside.
   uint32_t (*count)(const Session& s, const Row& row);
 };
@@ -34,7 +35,7 @@ struct KeysOf {
 void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows,
             const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
 
-// Puts one position's keys and values (kv_heads · width each) into slot `slot` of its page.
-void store_keys_values(float* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept;
+// Puts one position's keys and values (kv_heads · width each) into slot `slot` of its page, rounded to f16 where the page has that (1.8).
+void store_keys_values(void* page, bool half, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept;
 
 }  // namespace phasor

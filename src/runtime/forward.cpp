@@ -181,15 +181,17 @@ class Pass {
     add_attention(c, heads, l.attention_out, k, l.attention_after);
   }
 
+  bool half() const { return p_.cache_value == sizeof(uint16_t); }  // the decoder's cache, and its source's
+
   Heads self_heads(const Chunk& c, const Layer& l, const KindDescriptor& k) const {
     const KindTables& t = m_.tables(l.kind);
     const uint32_t distances = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
     return {k.heads, k.kv_heads, k.head_width, k.scale, k.cap, k.window, c.stack == 0 ? 1u : 0u, k.position, distances,
-            m_.floats(l.relative_keys), m_.floats(l.relative_values), m_.floats(t.bias), m_.floats(t.slopes), m_.floats(l.score)};
+            m_.floats(l.relative_keys), m_.floats(l.relative_values), m_.floats(t.bias), m_.floats(t.slopes), m_.floats(l.score), c.stack == 1 && half() ? 1u : 0u};
   }
   Heads cross_heads(const Layer& l, const KindDescriptor& k) const {  // no positions here (rule 1.9)
     return {k.cross_heads, k.cross_kv_heads, k.cross_head_width, k.cross_scale, k.cap, 0, 1, kRotaryNone, 0, nullptr, nullptr, nullptr, nullptr,
-            m_.floats(l.cross_score)};
+            m_.floats(l.cross_score), half() ? 1u : 0u};
   }
 
   // ---- the encoder
@@ -197,7 +199,7 @@ class Pass {
   float* encoder_page(const KindDescriptor& k, uint32_t page) {
     return s_.part<float>(kPartEncoderCache) + page * (k.kv_heads * page_floats(k.head_width));
   }
-  static const float* encoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
+  static const void* encoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
     const KindDescriptor& k = s.model->kind(s.model->layer(0, layer));
     return s.part<float>(kPartEncoderCache) + (row.page + uint64_t(page)) * (k.kv_heads * page_floats(k.head_width));
   }
@@ -214,7 +216,7 @@ class Pass {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
       const uint32_t page = c.rows[r].page + position / static_cast<uint32_t>(kLanes);
-      store_keys_values(encoder_page(k, page), position % kLanes, row, row + kv, k.kv_heads, k.head_width);
+      store_keys_values(encoder_page(k, page), false, position % kLanes, row, row + kv, k.kv_heads, k.head_width);
     }
   }
 
@@ -230,12 +232,12 @@ class Pass {
 
   // ---- the decoder
 
-  static const float* decoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
-    return s.cache_page(s.page_table(row.sequence)[page]) + s.model->layer(1, layer).cache_offset;
+  static const void* decoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
+    return s.cache_page(s.page_table(row.sequence)[page]) + s.model->layer(1, layer).cache_offset * s.plan.cache_value;
   }
   static uint32_t decoder_count(const Session&, const Row& row) { return row.position + 1; }
-  static const float* source_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
-    return s.cross_page(s.sequences()[row.sequence].source, page) + s.model->layer(1, layer).cross_offset;
+  static const void* source_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
+    return s.cross_page(s.sequences()[row.sequence].source, page) + s.model->layer(1, layer).cross_offset * s.plan.cache_value;
   }
   static uint32_t source_count(const Session& s, const Row& row) { return s.sources()[s.sequences()[row.sequence].source].length; }
 
@@ -251,8 +253,8 @@ class Pass {
     for (uint32_t r = 0; r < c.count; ++r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
-      float* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset;
-      store_keys_values(page, position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
+      unsigned char* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset * p_.cache_value;
+      store_keys_values(page, half(), position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
     }
     self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
@@ -274,8 +276,8 @@ class Pass {
       for (uint32_t r = 0; r < c.count; ++r) {
         const float* row = wide() + uint64_t(r) * p_.wide_ld;
         const uint32_t position = c.rows[r].position;
-        store_keys_values(s_.cross_page(s_.sequences()[c.rows[r].sequence].source, position / kLanes) + l.cross_offset, position % kLanes, row, row + lanes(cross_kv_width(k)),
-                          k.cross_kv_heads, k.cross_head_width);
+        unsigned char* page = s_.cross_page(s_.sequences()[c.rows[r].sequence].source, position / kLanes) + l.cross_offset * p_.cache_value;
+        store_keys_values(page, half(), position % kLanes, row, row + lanes(cross_kv_width(k)), k.cross_kv_heads, k.cross_head_width);
       }
     }
   }

@@ -26,6 +26,11 @@ uint32_t longest(const Model& m, uint32_t stack) {
   return most != 0 ? most : kMaxLength;
 }
 
+// Products with a table and additive scores read keys in f32 only.
+bool needs_f32_keys(const KindDescriptor& k) {
+  return k.position == kRelativeKeyQuery || k.position == kThreeWay || k.score == kScoreAdditive || k.cross_score == kScoreAdditive;
+}
+
 phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
   const Descriptor& d = m.descriptor;
   const bool encoder = d.stack != kDecoder, decoder = d.stack != kEncoder;
@@ -37,7 +42,10 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.threads < 1 || l.threads > kMaxThreads) return outside(error, "threads", l.threads, 1, kMaxThreads);
   if (l.logit_rows < (decoder ? 1u : 0u) || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, decoder ? 1 : 0, kMaxLength);
   if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
-  if (l.cache_type != PHASOR_CACHE_F32) return outside(error, "cache_type", l.cache_type, 0, 0);
+  if (l.cache_type > PHASOR_CACHE_F16) return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_F16);
+  for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type == PHASOR_CACHE_F16; ++i)
+    if (needs_f32_keys(m.kind(m.layer(1, i))))
+      return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: f16, kind ", m.layer(1, i).kind, " has scores that need keys in f32");
   if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING)) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
   if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
   return PHASOR_OK;
@@ -125,6 +133,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.text_bytes = l.text_bytes;
   p.outputs = l.outputs;
   p.tables = l.tables;
+  p.cache_type = l.cache_type;
+  p.cache_value = l.cache_type == PHASOR_CACHE_F16 ? sizeof(uint16_t) : sizeof(float);
   p.source_pages = static_cast<uint32_t>(panels_of(l.source));
   p.target_pages = static_cast<uint32_t>(panels_of(l.target));
   p.most_pages = larger(p.source_pages, p.target_pages);
@@ -155,8 +165,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
   b[kPartEncoder] = times(times(p.encoder_rows, p.ld), f);
   b[kPartEncoderCache] = times(times(p.encoder_pages, encoder_page), f);
-  b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_floats), f);
-  b[kPartCache] = times(times(pages, m.cache_floats), f);
+  b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_values), p.cache_value);
+  b[kPartCache] = times(times(pages, m.cache_values), p.cache_value);
   b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
   b[kPartNormed] = times(times(rows, p.ld), f);
   b[kPartWide] = times(times(rows, p.wide_ld), f);

@@ -40,7 +40,8 @@ const char* part_name(uint32_t part) noexcept;
 struct alignas(8) Plan {
   uint64_t offset[kPartCount], bytes[kPartCount];
   uint64_t total;
-  uint32_t source, target, sequences, chunk, threads, logit_rows, text_bytes, outputs, tables;
+  uint32_t source, target, sequences, chunk, threads, logit_rows, text_bytes, outputs, tables, cache_type;
+  uint32_t cache_value;     // bytes of a value of the decoder's cache
   uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
   uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together
   uint32_t source_pages, target_pages, pages;

@@ -22,7 +22,7 @@ uint32_t new_page(Session* s) {
   uint32_t page = 0;
   while (references[page] != 0) ++page;
   references[page] = 1;
-  memset(s->cache_page(page), 0, static_cast<size_t>(s->model->cache_floats * sizeof(float)));
+  memset(s->cache_page(page), 0, static_cast<size_t>(s->cache_page_bytes()));
   return page;
 }
 
@@ -99,7 +99,7 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
   const uint32_t have = pages_for(length);
   if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {  // the last page is shared and will be written
     const uint32_t page = new_page(s);
-    memcpy(s->cache_page(page), s->cache_page(table[have - 1]), static_cast<size_t>(s->model->cache_floats * sizeof(float)));
+    memcpy(s->cache_page(page), s->cache_page(table[have - 1]), static_cast<size_t>(s->cache_page_bytes()));
     release_page(s, table[have - 1]);
     table[have - 1] = page;
   }

@@ -64,13 +64,16 @@ struct alignas(64) Session {
   uint32_t* page_references() { return part<uint32_t>(kPartPageTables) + uint64_t(plan.sequences) * plan.target_pages; }
   uint32_t* ids(uint32_t sequence) { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
   const uint32_t* ids(uint32_t sequence) const { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
-  float* cache_page(uint32_t page) { return part<float>(kPartCache) + page * model->cache_floats; }
-  const float* cache_page(uint32_t page) const { return part<float>(kPartCache) + page * model->cache_floats; }
-  float* cross_page(uint32_t source, uint32_t page) {
-    return part<float>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * model->cross_floats;
+  // Pages of keys and values of all decoder layers, in the cache's type.
+  uint64_t cache_page_bytes() const { return model->cache_values * plan.cache_value; }
+  uint64_t cross_page_bytes() const { return model->cross_values * plan.cache_value; }
+  unsigned char* cache_page(uint32_t page) { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
+  const unsigned char* cache_page(uint32_t page) const { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
+  unsigned char* cross_page(uint32_t source, uint32_t page) {
+    return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();
   }
-  const float* cross_page(uint32_t source, uint32_t page) const {
-    return part<float>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * model->cross_floats;
+  const unsigned char* cross_page(uint32_t source, uint32_t page) const {
+    return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();
   }
 };
 

@@ -17,16 +17,16 @@ struct Header {
 static_assert(sizeof(Header) == kHeader, "a state's header has 64 bytes on every machine");
 
 uint64_t bytes_for(const Session& s, uint32_t length, uint32_t source) {
-  return kHeader + uint64_t(length) * 4 + panels_of(length) * s.model->cache_floats * 4 + panels_of(source) * s.model->cross_floats * 4;
+  return kHeader + uint64_t(length) * 4 + panels_of(length) * s.cache_page_bytes() + panels_of(source) * s.cross_page_bytes();
 }
 
-// Zeros the slots from `used` on in a page of `heads` heads of width w.
-void clear_slots(unsigned char* page, uint64_t offset, uint32_t heads, uint32_t w, uint32_t used) {
+// Zeros the slots from `used` on in a page of `heads` heads of width w, whose values have `value` bytes each.
+void clear_slots(unsigned char* page, uint64_t offset, uint32_t heads, uint32_t w, uint32_t used, uint32_t value) {
   for (uint32_t h = 0; h < heads; ++h) {
-    unsigned char* keys = page + (offset + h * page_floats(w)) * 4;
-    for (uint32_t d = 0; d < w; ++d) memset(keys + (d * kLanes + used) * 4, 0, (kLanes - used) * 4);
-    unsigned char* values = keys + w * kLanes * 4;
-    memset(values + uint64_t(used) * lanes(w) * 4, 0, (kLanes - used) * size_t(lanes(w)) * 4);
+    unsigned char* keys = page + (offset + h * page_floats(w)) * value;
+    for (uint32_t d = 0; d < w; ++d) memset(keys + (d * kLanes + used) * value, 0, (kLanes - used) * value);
+    unsigned char* values = keys + w * kLanes * value;
+    memset(values + uint64_t(used) * lanes(w) * value, 0, (kLanes - used) * size_t(lanes(w)) * value);
   }
 }
 
@@ -44,7 +44,7 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   h.magic = kMagic;
   h.numerics = phasor_numerics();
   h.head_crc = m.head_crc;
-  h.cache_type = PHASOR_CACHE_F32;
+  h.cache_type = s.plan.cache_type;
   h.length = q.length;
   h.has_source = q.source == PHASOR_NONE ? 0 : 1;
   h.source = h.has_source != 0 ? s.sources()[q.source].length : 0;
@@ -53,18 +53,18 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   unsigned char* p = out + kHeader;
   if (h.length != 0) memcpy(p, s.ids(sequence), h.length * 4u);
   p += h.length * 4u;
-  for (uint32_t i = 0; i < panels_of(h.length); ++i, p += m.cache_floats * 4) {
-    memcpy(p, s.cache_page(s.page_table(sequence)[i]), static_cast<size_t>(m.cache_floats * 4));
+  for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s.cache_page_bytes()) {
+    memcpy(p, s.cache_page(s.page_table(sequence)[i]), static_cast<size_t>(s.cache_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.length; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
-      clear_slots(p, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, h.length % kLanes);
+      clear_slots(p, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, h.length % kLanes, s.plan.cache_value);
     }
   }
-  for (uint32_t i = 0; i < panels_of(h.source); ++i, p += m.cross_floats * 4) {
-    memcpy(p, s.cross_page(q.source, i), static_cast<size_t>(m.cross_floats * 4));
+  for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s.cross_page_bytes()) {
+    memcpy(p, s.cross_page(q.source, i), static_cast<size_t>(s.cross_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.source; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
-      if (k.cross != 0) clear_slots(p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes);
+      if (k.cross != 0) clear_slots(p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes, s.plan.cache_value);
     }
   }
   h.crc = crc32c(0, out + kHeader, static_cast<size_t>(h.bytes - kHeader));
@@ -81,9 +81,10 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
     return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, phasor_numerics(), h.numerics}, "state: arithmetic number ", h.numerics, ", expected ",
                 phasor_numerics());
   if (h.head_crc != m.head_crc) return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, m.head_crc, h.head_crc}, "state: of another weight file");
-  if (h.cache_type != PHASOR_CACHE_F32) return fail(error, PHASOR_BAD_STATE, {}, "state: cache type ", h.cache_type, ", expected 0");
+  if (h.cache_type != s->plan.cache_type)
+    return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, s->plan.cache_type, h.cache_type}, "state: cache type ", h.cache_type, ", the limits have ", s->plan.cache_type);
   if (h.length > s->plan.target || h.source > s->plan.source || h.has_source > 1 || (h.has_source == 0 && h.source != 0) ||
-      (h.has_source != 0 && (h.source == 0 || m.cross_floats == 0)) || h.status > PHASOR_MISMATCH)
+      (h.has_source != 0 && (h.source == 0 || m.cross_values == 0)) || h.status > PHASOR_MISMATCH)
     return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, s->plan.target, h.length}, "state: ", h.length, " positions and a source of ",
                 h.source, " do not fit the limits");
   if (h.bytes != bytes || bytes != bytes_for(*s, h.length, h.source))
@@ -99,12 +100,12 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   const unsigned char* p = state + kHeader;
   if (h.length != 0) memcpy(s->ids(sequence), p, h.length * 4u);
   p += h.length * 4u;
-  for (uint32_t i = 0; i < panels_of(h.length); ++i, p += m.cache_floats * 4)
-    memcpy(s->cache_page(s->page_table(sequence)[i]), p, static_cast<size_t>(m.cache_floats * 4));
+  for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s->cache_page_bytes())
+    memcpy(s->cache_page(s->page_table(sequence)[i]), p, static_cast<size_t>(s->cache_page_bytes()));
   if (h.has_source != 0) {
     const uint32_t source = sequence_new_source(s, sequence, h.source);
-    for (uint32_t i = 0; i < panels_of(h.source); ++i, p += m.cross_floats * 4)
-      memcpy(s->cross_page(source, i), p, static_cast<size_t>(m.cross_floats * 4));
+    for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s->cross_page_bytes())
+      memcpy(s->cross_page(source, i), p, static_cast<size_t>(s->cross_page_bytes()));
   }
   s->sequences()[sequence].length = h.length;
   s->sequences()[sequence].status = h.status;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "heap_counter.h"
@@ -37,10 +38,11 @@ uint64_t output_hash(const Engine& e, uint32_t step) {
 }
 
 // The output's hash of a vector, fed in chunks of `step` tokens, with `chunk` rows computed together.
-uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_t threads, uint32_t chunk, uint32_t step) {
+uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_t threads, uint32_t chunk, uint32_t step, uint32_t cache = PHASOR_CACHE_F32) {
   const Engine probe(file, isa);
   phasor_limits limits = probe.limits;
   limits.chunk = chunk;
+  limits.cache_type = cache;
   if (limits.logit_rows != 0) limits.logit_rows = step;
   const Engine e(file, isa, &limits, threads);
   phasor_vector v{};
@@ -180,6 +182,8 @@ TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model 
           limits.outputs = length == 17 ? PHASOR_WANT_ATTENTION : length == 16 ? PHASOR_WANT_SAMPLING : 0;
           std::size_t need = 0;
           phasor_error error = PHASOR_ERROR_INIT;
+          limits.cache_type = length == 15 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
+          if (phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_BAD_LIMITS) limits.cache_type = PHASOR_CACHE_F32;
           REQUIRE(phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_OK);
           uint64_t parts = 0, bytes = 0;
           const char* part = nullptr;
@@ -307,7 +311,13 @@ TEST_CASE("contract 3.8: a saved sequence goes on elsewhere with the same bits, 
     CAPTURE(name);
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
-    const phasor_limits limits = small_limits(probe.model, 2);
+    phasor_limits limits = small_limits(probe.model, 2);
+    limits.cache_type = PHASOR_CACHE_F16;
+    std::size_t size = 0;
+    const bool half = name.find("-q8") != std::string::npos && phasor_session_size(&size, probe.model, &limits, nullptr) == PHASOR_OK;
+    phasor_limits other = limits;
+    limits.cache_type = half ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
+    other.cache_type = half ? PHASOR_CACHE_F32 : PHASOR_CACHE_F16;
     const Engine here(file, nullptr, &limits), there(file, "scalar", &limits);
     std::vector<uint32_t> ids(21, 7);
     give_source(here, 0, 13);
@@ -330,7 +340,68 @@ TEST_CASE("contract 3.8: a saved sequence goes on elsewhere with the same bits, 
     }
     CHECK(phasor_state_restore(there.session, 0, state.data(), need - 1, &error) == PHASOR_BAD_STATE);
     CHECK(phasor_state_restore(there.session, 0, state.data(), 10, &error) == PHASOR_BAD_STATE);
+    if (phasor_session_size(&size, probe.model, &other, nullptr) != PHASOR_OK) continue;
+    const Engine elsewhere(file, nullptr, &other);
+    CHECK(phasor_state_restore(elsewhere.session, 0, state.data(), need, &error) == PHASOR_BAD_STATE);
+    CHECK(std::string(error.text).find("cache type") != std::string::npos);
   }
+}
+
+// The logits of a vector's last position, with this cache.
+std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache) {
+  const Engine probe(file, nullptr);
+  phasor_limits limits = probe.limits;
+  limits.cache_type = cache;
+  const Engine e(file, nullptr, &limits);
+  phasor_vector v{};
+  v.struct_size = sizeof v;
+  REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
+  phasor_error error = PHASOR_ERROR_INIT;
+  const phasor_item source{sizeof(phasor_item), 0, v.source_count, PHASOR_LOGITS_NONE, v.source, nullptr, nullptr, nullptr};
+  if (v.source_count != 0) REQUIRE(phasor_encode(e.session, &source, 1, &error) == PHASOR_OK);
+  const phasor_item target{sizeof(phasor_item), 0, v.target_count, PHASOR_LOGITS_LAST, v.target, nullptr, nullptr, nullptr};
+  REQUIRE(phasor_step(e.session, &target, 1, &error) == PHASOR_OK);
+  phasor_side side{};
+  side.struct_size = sizeof side;
+  REQUIRE(phasor_model_side(e.model, PHASOR_TARGET, &side) == PHASOR_OK);
+  return std::vector<float>(phasor_logits(e.session, 0), phasor_logits(e.session, 0) + side.vocabulary);
+}
+
+TEST_CASE("contract 1.8: keys and values in f16 give the same bits everywhere, halve the cache, and are near those in f32") {
+  uint32_t refused = 0;
+  for (const std::string& name : decoders()) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    phasor_limits limits = probe.limits;
+    limits.cache_type = PHASOR_CACHE_F16;
+    std::size_t half = 0, whole = 0;
+    phasor_error error = PHASOR_ERROR_INIT;
+    const phasor_status status = phasor_session_size(&half, probe.model, &limits, &error);
+    const bool needs_f32 = name.find("relative-lm") != std::string::npos || name.find("three-way") != std::string::npos || name.find("additive") != std::string::npos;
+    CHECK(status == (needs_f32 ? PHASOR_BAD_LIMITS : PHASOR_OK));
+    if (needs_f32) {
+      CHECK(std::string(error.text).find("limits.cache_type: f16") == 0);
+      ++refused;
+      continue;
+    }
+    REQUIRE(phasor_session_size(&whole, probe.model, &probe.limits, &error) == PHASOR_OK);
+    uint64_t cache = 0, bytes = 0;
+    const char* part = nullptr;
+    for (uint32_t p = 0; phasor_session_part(probe.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p)
+      if (std::strcmp(part, "decoder keys and values") == 0 || std::strcmp(part, "cross-attention keys and values") == 0) cache += bytes;
+    CHECK(whole - half == cache);
+    const uint32_t last = phasor_vector_count(probe.model) - 1;  // the longest
+    const uint64_t expected = vector_hash(file, last, "scalar", 1, 1, 1, PHASOR_CACHE_F16);
+    CHECK(expected != vector_hash(file, last, "scalar", 1, 1, 1));
+    for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
+      for (const uint32_t chunk : {64u, 7u}) CHECK(vector_hash(file, last, phasor_isa_name(level), 1, chunk, chunk, PHASOR_CACHE_F16) == expected);
+    CHECK(vector_hash(file, last, nullptr, 3, 64, 64, PHASOR_CACHE_F16) == expected);
+    const std::vector<float> rounded = last_logits(file, last, PHASOR_CACHE_F16), exact = last_logits(file, last, PHASOR_CACHE_F32);
+    const auto range = std::minmax_element(exact.begin(), exact.end());
+    for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::fabs(rounded[i] - exact[i]) <= 0.02f * (*range.second - *range.first));
+  }
+  CHECK(refused == 6);  // three models in f32 and q8
 }
 
 TEST_CASE("greedy output is the plain loop's: the whole prefix again at each step") {

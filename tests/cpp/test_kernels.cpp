@@ -251,6 +251,57 @@ TEST_CASE("contract 1.6: mix is one chain over the keys per output, and writes t
       }
 }
 
+TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values in f32") {
+  for (size_t rows : Sizes{1, 2, 5, 7, 12})
+    for (size_t width : Sizes{1, 8, 17, 64, 100}) {
+      Random random(rows * 107 + width);
+      const size_t pages = 5, end = 71, ldv = static_cast<size_t>(round_up(width, kLanes));
+      const std::vector<unsigned char> halves = half_panels(random, pages, ldv, Type::f16);
+      const uint16_t* all = reinterpret_cast<const uint16_t*>(halves.data());
+      Array<float> wide(pages * ldv * kLanes), q = floats(random, rows * width, Fill::ordinary, 1), e = floats(random, rows * pages * kLanes), inv = floats(random, rows);
+      for (size_t i = 0; i < wide.size(); ++i) wide[i] = widen_f16(all[i]);
+      std::vector<const float*> page(pages);
+      std::vector<const uint16_t*> half(pages);
+      for (size_t p = 0; p < pages; ++p) {
+        page[p] = wide + (pages - 1 - p) * ldv * kLanes;
+        half[p] = all + (pages - 1 - p) * ldv * kLanes;
+      }
+      Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
+      kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, page.data(), pages, width);
+      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), 3, end, width);
+      for (const Kernels* k : levels()) {
+        Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
+        k->scores_f16(s, pages * kLanes, q, width, rows, half.data(), pages, width);
+        k->mix_f16(out, width, e, pages * kLanes, inv, rows, half.data(), 3, end, width);
+        INFO(k->name << " rows " << rows << " width " << width);
+        REQUIRE((s.intact() && out.intact()));
+        REQUIRE(first_difference(s, wanted, wanted.size()) == wanted.size());
+        REQUIRE(first_difference(out, mixed, mixed.size()) == mixed.size());
+      }
+    }
+}
+
+TEST_CASE("contract 1.8: to f16 and back: every half is itself, the middle goes to even, too much is infinite") {
+  for (uint32_t h = 0; h < 0x10000; ++h) {
+    const uint16_t half = static_cast<uint16_t>(h);
+    const float x = widen_f16(half);
+    if (x != x) {
+      CHECK(widen_f16(narrow_f16(x)) != widen_f16(narrow_f16(x)));
+      continue;
+    }
+    REQUIRE(narrow_f16(x) == half);
+    if ((h & 0x7fff) >= 0x7bff) continue;
+    const float next = widen_f16(static_cast<uint16_t>(h + 1)), middle = 0.5f * x + 0.5f * next;  // exact, and the next one away from zero
+    REQUIRE(narrow_f16(middle) == (h % 2 == 0 ? h : h + 1));
+    REQUIRE(narrow_f16(std::nextafter(middle, x)) == h);
+    REQUIRE(narrow_f16(std::nextafter(middle, next)) == h + 1);
+  }
+  CHECK(narrow_f16(65519.99f) == 0x7bff);
+  CHECK(narrow_f16(65520.0f) == 0x7c00);
+  CHECK(narrow_f16(-HUGE_VALF) == 0xfc00);
+  CHECK(narrow_f16(1e-30f) == 0);
+}
+
 TEST_CASE("contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true division") {
   for (size_t end = 0; end <= 70; ++end)
     for (size_t first : Sizes{size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {

@@ -14,12 +14,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from phasor_file import PhasorFile
+from reference import Reference
+
 ROOT = Path(__file__).resolve().parents[2]
 PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
 MODELS = ROOT / "tests" / "golden" / "models"
 TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"  # word lists: source4 … source42, target4 … target46
 LANGUAGE = MODELS / "tiny-lm-f32.phasor"     # a decoder without a tokenizer
 SECTIONS = {1: "META", 2: "DIRECTORY", 3: "source tokenizer", 4: "target tokenizer", 5: "VECTORS", 15: "DATA"}
+
+
+class HalfCache(Reference):
+    """Keys and values are f16 when attention reads them."""
+
+    def attention(self, q, k, v, *more):
+        return super().attention(q, k.astype(np.float16).astype(self.dtype), v.astype(np.float16).astype(self.dtype), *more)
 
 
 def phasor(*arguments, stdin: bytes | str = b"", **more):
@@ -338,6 +348,29 @@ def test_inspect_adds_up():
     assert f"{report['arena_bytes']:,}" in text
     run = json.loads(good("run", TRANSLATOR, "source5", "--context", "64", "--source", "20", "--json"))
     assert run["arena_bytes"] == report["arena_bytes"]
+
+
+def test_a_cache_in_f16(tmp_path):
+    """Half the cache; the logits are those of the float64 reference with keys and values rounded, as near as one rounding the other way."""
+    model = MODELS / "tiny-rotary-f32.phasor"
+
+    def arena(*more):
+        return {p["name"]: p["bytes"] for p in json.loads(good("inspect", model, "--context", 64, "--json", *more))["arena_parts"]}
+
+    whole, half = arena(), arena("--cache", "f16")
+    assert half.pop("decoder keys and values") * 2 == whole.pop("decoder keys and values") and half == whole
+    ids = [3 + 7 * i % 50 for i in range(40)]
+    rows = {}
+    for cache in ("f32", "f16"):
+        out = tmp_path / f"{cache}.npy"
+        good("run", model, "--ids", ",".join(map(str, ids)), "-n", "1", "--print-ids", "--logits", out, "--cache", cache)
+        rows[cache] = np.load(out)
+    wanted = HalfCache(PhasorFile(model)).decode(ids).logits
+    reach = np.ptp(wanted)
+    from_reference = np.abs(rows["f16"][:40] - wanted).max() / reach
+    assert from_reference < np.abs(rows["f16"] - rows["f32"]).max() / reach < 1e-2 and from_reference < 2e-4
+    bad(2, "run", model, "--cache", "q3", says=["--cache q3", "expected f32 or f16"])
+    bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", "f16", says=["limits.cache_type", "keys in f32"])
 
 
 def test_inspect_of_a_board():
