@@ -47,7 +47,6 @@ struct Options {
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false, greedy = false, print_prompt = false;
-  bool sample = false;
   const char* cache = nullptr;
   const char* ram = nullptr;
   const char* flash = nullptr;

@@ -11,7 +11,7 @@ MUST_RUN         := $(if $(filter scalar,$(config)),scalar,$(or $(MUST_RUN_$(ARC
 HASH_WAYS := $(if $(TARGET),--threads 1$(,)7 --chunk 0$(,)7)
 
 # Sweeps over whole ranges of floats, and over ways to run each model, are for the host: elsewhere the tables of hashes say the same, and they are compared.
-SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*'
+SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*,*1.8: keys and values in f16 give*,lookahead gives*'
 
 cross:
 	@test -n "$(TARGET)" || { echo "cross: expected TARGET=aarch64, armhf or riscv64" >&2; exit 2; }
