@@ -82,7 +82,7 @@ std::string refusal(const Program& p) {
   return opens(p.section(), &why) ? "" : why;
 }
 
-// Runs an expression: its value as the output.
+// Runs a program; its output, or why there is none.
 ChatResult run(const Program& p, std::string* out, const Talk& talk = {}, std::size_t room = 4096) {
   const std::vector<unsigned char> section = p.section();
   ChatProgram program{};
@@ -92,7 +92,7 @@ ChatResult run(const Program& p, std::string* out, const Talk& talk = {}, std::s
   REQUIRE(ok);
   std::vector<char> scratch(room), text(4096);
   const ChatResult r = chat_render(program, text.data(), text.size(), talk.view(), false, scratch.data(), scratch.size());
-  *out = std::string(text.data(), r.need);
+  *out = r.status == ChatStatus::ok ? std::string(text.data(), r.need) : std::string(r.text, r.text_bytes);
   return r;
 }
 
@@ -237,10 +237,10 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code.push_back(label(0, 0));
   p.code.push_back(word(Op::end));
   ChatResult r = run(p, &out);
-  CHECK((r.status == ChatStatus::raised && r.line == 7 && std::string(r.text, r.text_bytes) == "no"));
+  CHECK((r.status == ChatStatus::raised && r.line == 7 && out == "no"));
   p.code = {word(Op::line, 9), word(Op::messages), word(Op::integer, 0), word(Op::element), word(Op::role), word(Op::emit), word(Op::end)};
   r = run(p, &out);
-  CHECK((r.status == ChatStatus::failed && r.line == 9 && std::string(r.text, r.text_bytes) == "a field of a message that is not there"));
+  CHECK((r.status == ChatStatus::failed && r.line == 9 && out == "a field of a message that is not there"));
   p.code = {word(Op::integer, 0x7FFFFF), word(Op::integer, 0x7FFFFF), word(Op::mul), word(Op::emit), word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);  // beyond 2^31
   p.code = {word(Op::integer, 5), word(Op::integer, 0), word(Op::mod), word(Op::emit), word(Op::end)};
