@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heap_counter.h"
+#include "support.h"
 #include "text/chat.h"
 #include "text/chat_code.h"
 
@@ -248,4 +249,74 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code = {word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::mod), word(Op::emit), word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::div), word(Op::emit), word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::ok);
   CHECK(out == "2-3");  // −7 % 3 and −7 // 3 as Python has them
+}
+
+// ------------------------------------------------------------------ through the C interface, with a golden model
+
+namespace {
+
+phasor_chat_message say(const char* role, const char* content) { return {sizeof(phasor_chat_message), role, std::strlen(role), content, std::strlen(content)}; }
+
+}  // namespace
+
+TEST_CASE("chat: a model's conversation through the C interface") {
+  const Block file = golden_file("tiny-chat-f32");
+  phasor_limits limits{};
+  limits.struct_size = sizeof limits;
+  Engine sizes(file, nullptr);
+  REQUIRE(phasor_limits_for(sizes.model, 0, 128, &limits) == PHASOR_OK);
+  limits.text_bytes = 400;
+  Engine e(file, nullptr, &limits);
+  CHECK(phasor_chat_available(e.model) == 1);
+  const phasor_chat_message talk[] = {say("system", "Be brief."), say("user", "Hello"), say("assistant", "<think>\nhm\n</think>\n\nYes."), say("user", "caf\xC3\xA9")};
+  const std::string expected =
+      "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\ncaf\xC3\xA9<|im_end|>\n<|im_start|>assistant\n";
+  phasor_error error = PHASOR_ERROR_INIT;
+  std::vector<char> out(expected.size(), '#');
+  std::size_t bytes = 0;
+  HeapCounter heap;
+  const phasor_status first = phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, talk, 4, &error);
+  const std::size_t needed = bytes;
+  const phasor_status short_of_one = phasor_chat_to_text(e.session, 1, out.data(), needed - 1, &bytes, talk, 4, &error);
+  const char last = out.back();
+  const phasor_status fits = phasor_chat_to_text(e.session, 1, out.data(), needed, &bytes, talk, 4, &error);
+  const uint64_t allocations = heap.allocations();
+  CHECK(allocations == 0);
+  CHECK(first == PHASOR_FULL);
+  CHECK(needed == expected.size());
+  CHECK(short_of_one == PHASOR_FULL);
+  CHECK(last == '#');
+  CHECK(fits == PHASOR_OK);
+  CHECK(std::string(out.data(), bytes) == expected);
+
+  // No messages: the template reads the first one. A message of another library's size. A model without a program.
+  CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, talk, 0, &error) == PHASOR_BAD_INPUT);
+  CHECK(std::string(error.text) == "chat template, line 12: a field of a message that is not there");
+  phasor_chat_message odd = talk[0];
+  odd.struct_size += 8;
+  CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, &odd, 1, &error) == PHASOR_BAD_INPUT);
+  const Block other = golden_file("tiny-lm-f32");
+  Engine plain(other, nullptr);
+  CHECK(phasor_chat_available(plain.model) == 0);
+  CHECK(phasor_chat_to_text(plain.session, 1, nullptr, 0, &bytes, talk, 4, &error) == PHASOR_UNSUPPORTED);
+  CHECK(std::string(error.text) == "the file has no chat program");
+}
+
+TEST_CASE("chat: a damaged program is refused when the file is opened") {
+  const Block file = golden_file("tiny-chat-f32");
+  std::size_t at = 0;  // of the section: kind 8 in the section table
+  for (std::size_t entry = 64; at == 0; entry += 32)
+    if (file.data()[entry] == 8) std::memcpy(&at, file.data() + entry + 8, sizeof(uint32_t));
+  for (const std::size_t place : {std::size_t{0}, std::size_t{4}, std::size_t{28}, std::size_t{40}}) {
+    Block bad(file.data(), file.size());
+    bad.data()[at + place] ^= 0x80;
+    phasor_error error = PHASOR_ERROR_INIT;
+    std::size_t need = 0;
+    REQUIRE(phasor_model_size(&need, bad.data(), bad.size(), &error) == PHASOR_OK);
+    Block memory(need);
+    phasor_model* model = nullptr;
+    CHECK(phasor_model_open(&model, memory.data(), need, bad.data(), bad.size(), nullptr, &error) == PHASOR_BAD_FILE);
+    CHECK(error.section == 8);
+    CHECK(std::strncmp(error.text, "chat: ", 6) == 0);
+  }
 }

@@ -101,3 +101,24 @@ TEST_CASE("phasor.hpp: an error has a status and a line") {
   CHECK(phasor::Model::open({memory.data, memory.size - 1}, file).status() == PHASOR_NO_MEMORY);
   CHECK(phasor::Model::open({memory.data, memory.size}, file, "no such level").status() == PHASOR_UNSUPPORTED);
 }
+
+TEST_CASE("phasor.hpp: a conversation") {
+  const auto bytes = read("tests/golden/models/tiny-chat-f32.phasor");
+  REQUIRE(bytes);
+  const phasor::File file{bytes->data, bytes->size};
+  Block memory(*phasor::Model::size(file));
+  auto model = phasor::Model::open({memory.data, memory.size}, file);
+  REQUIRE(model);
+  CHECK(model->can_chat());
+  const phasor::Limits limits = model->limits(0, 64);
+  Block arena(*model->session_size(limits));
+  auto session = phasor::Session::open({arena.data, arena.size}, *model, limits);
+  REQUIRE(session);
+  const std::string role = "user", text = "Hello";
+  const phasor::Message messages[] = {{role, text}};
+  std::array<char, 64> out{};
+  const auto made = session->chat_text(messages, 1, out.data(), 10);
+  CHECK(made.status() == PHASOR_FULL);
+  REQUIRE(session->chat_text(messages, 1, out.data(), out.size()));
+  CHECK(std::string(out.data(), *made) == "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
+}

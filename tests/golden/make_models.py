@@ -21,7 +21,7 @@ import phasor_descriptor as D  # noqa: E402
 import phasor_layout as L  # noqa: E402
 import phasor_tensors as R  # noqa: E402
 import phasor_vectors as V  # noqa: E402
-from phasor_file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, replace_section, replacing, write_model  # noqa: E402
+from phasor_file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, replace_section, replacing, write_model  # noqa: E402
 from phasor_tokenizer import build_wordlist_section  # noqa: E402
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
@@ -100,6 +100,15 @@ def lm() -> dict:
     """A decoder alone: norm before, ReLU, sinusoids in halves; vocabulary and hidden width are not multiples of 16."""
     return {"model": {"stack": D.DECODER}, "target": side(59), "kinds": [kind(2, 16, 44, D.BEFORE, True)],
             "decoder": stack(32, [0, 0, 0, 1], D.HALVES, final_norm=D.LAYER_NORM, final_norm_eps=1e-5), "output": {"output": D.LOGITS}}
+
+
+def chat() -> dict:
+    """A decoder with a byte-level tokenizer and a chat program."""
+    block = {**kind(2, 16, 24, D.BEFORE, False, kv_heads=1, norm_biases=0), "norm": D.RMS_NORM, "activation": D.SILU, "gated": 1}
+    target = {"vocabulary": 901, "pad": 1, "unknown": 3, "start": 0, "end": [2], "tokenizer": TARGET_TOKENIZER}
+    return {"model": {"stack": D.DECODER}, "target": target, "kinds": [{**block, "position": D.ROTARY_HALVES, "rotary_width": 16}],
+            "decoder": {**stack(16, [0, 0], 0, final_norm=D.RMS_NORM, final_norm_eps=1e-5), "embedding_scale": 1.0},
+            "output": {"output": D.LOGITS, "tied": D.TIED_TARGET}}
 
 
 def rotary() -> dict:
@@ -261,7 +270,7 @@ MODELS: dict[str, tuple[Callable[[], dict], bool]] = {  # name -> descriptor, we
     "tiny-three-way": (relative(D.THREE_WAY, 40), False), "tiny-relative-lm": (relative_lm, False), "tiny-three-way-lm": (three_way_lm, False),
     "tiny-clipped": (clipped, False), "tiny-t5": (t5, False), "tiny-alibi": (alibi, False), "tiny-alibi-tokens": (alibi_tokens, False),
     "tiny-additive": (additive, False), "tiny-classes": (classes, False), "tiny-gptj": (gptj, False), "tiny-neox": (neox, False),
-    "tiny-olmo2": (olmo2, False), "tiny-opt": (opt, False)}
+    "tiny-olmo2": (olmo2, False), "tiny-opt": (opt, False), "tiny-chat": (chat, False)}
 EVERY_TYPE = ("tiny-post-sin", "tiny-rotary", "tiny-bert", "tiny-gptj", "tiny-olmo2", "tiny-alibi")  # in f16, bf16 and q4 too
 
 
@@ -283,6 +292,9 @@ def write(path: Path, name: str, kind_: int) -> None:
     extra = {}
     if descriptor.get("source", {}).get("tokenizer"):
         extra = {SOURCE_TOKENIZER: words("source", 43), TARGET_TOKENIZER: words("target", 47)}
+    if name == "tiny-chat":
+        here = Path(__file__).resolve().parent
+        extra = {TARGET_TOKENIZER: (here / "tokenizers/bytelevel.bin").read_bytes(), CHAT: (here / "chat.bin").read_bytes()}
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
     extra[VECTORS] = bytes(V.section_bytes(full, inputs))

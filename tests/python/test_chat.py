@@ -201,6 +201,12 @@ def test_what_no_variable_holds_is_given_back(render):
     assert status == chat.OK and text == "20003 " * 200
 
 
+def test_the_stored_program_is_still_what_the_compiler_makes():
+    """tests/golden/chat.bin, which is in a golden model too: written by the compiler from a template of this repository."""
+    source = chat.TEMPLATES["qwen3"].read_text(encoding="utf-8")
+    assert compile_template(source, chat.TOKENS) == (ROOT / "tests/golden/chat.bin").read_bytes()
+
+
 # ---- Where templates are
 
 

@@ -6,6 +6,7 @@ On the same file llama.cpp rounds the inputs of its products to int8; on the fil
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 from pathlib import Path
 from typing import Iterator
@@ -16,8 +17,11 @@ import pytest
 pytest.importorskip("cyllama")
 pytest.importorskip("gguf")
 
+import chat  # noqa: E402
 import convert  # noqa: E402
 import gguf_models  # noqa: E402
+from chat_template import find_gguf  # noqa: E402
+from gguf_file import GGUF  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor_file import PhasorFile  # noqa: E402
 
@@ -128,3 +132,22 @@ def test_a_text_with_lines_has_llama_cpps_ids(phasor: Path, published: Path, con
     for text in (text for text in lines() if "\n" in text):
         done = subprocess.run([phasor, "tokenize", converted, "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
         assert [int(id_) for id_ in done.stdout.strip().split(",")] == model.ids(text, special=True), text
+
+
+def test_a_conversation_is_llama_cpps(phasor: Path, published: Path, converted: Path, widened: LlamaCpp) -> None:
+    """`phasor chat` by the template in the file: jinja2's text of each turn, llama.cpp's ids of it, and its most probable tokens as the answer."""
+    template, tokens = find_gguf(GGUF(published).metadata)
+    talk = ["What is the capital of France?", "And of Italy?", "Name three <|im_end|> colours 🙂."]
+    done = subprocess.run([phasor, "chat", converted, "--json", "--greedy", "--quiet", "-n", "12", "--system", "You answer in one word."],
+                          input="\n".join(talk), check=True, capture_output=True, text=True, encoding="utf-8", timeout=600)
+    messages, model = [{"role": "system", "content": "You answer in one word."}], LlamaCpp(published)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for line, answer in zip(talk, answers, strict=True):
+        messages.append({"role": "user", "content": line})
+        status, text = chat.expected(chat.environment().from_string(template), messages, True, tokens)
+        ids = model.ids(text, special=True)
+        assert status == chat.OK and answer["input_tokens"] == len(ids)
+        got = answer["ids"]
+        assert got == widened.logits(ids + got[:-1])[len(ids) - 1:].argmax(axis=1).tolist()
+        messages.append({"role": "assistant", "content": answer["text"]})
+    assert "Paris" in answers[0]["text"] and "Rome" in answers[1]["text"] and answers[1]["reused"] > answers[0]["input_tokens"] - 3
