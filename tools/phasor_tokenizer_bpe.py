@@ -20,7 +20,7 @@ from phasor_tokenizer_models import (ADD_PREFIX, LETTER, MODEL_BYTE_BPE, MODEL_C
                                      build_trie, class_runs, fields, metaspace, refuse, steps)
 
 WHOLE_WORDS, COMPOSE = 2, 4  # flags of model 5
-BYTE_FALLBACK, FUSE_UNKNOWN, ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, WORD_BY_META = 8, 16, 64, 128, 256, 512  # of model 7
+BYTE_FALLBACK, FUSE_UNKNOWN, ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 8, 16, 64, 128, 256, 512  # of model 7
 WHOLE = 4  # mark of a piece: a word that is this piece is it
 
 # ---- Steps of a pre-tokenizer ------------------------------------------------------------------------------------------
@@ -380,8 +380,65 @@ def build_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
 # ---- BPE of characters ---------------------------------------------------------------------------------------------------
 
 
+BYTE_PIECES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+_REPLACE_SPACE = {"type": "Replace", "pattern": {"String": " "}, "content": META}
+_PREPEND = {"type": "Prepend", "prepend": META}
+_DECODERS = [{"type": "Replace", "pattern": {"String": META}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+_STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+
+
+def _escaping(spec: dict) -> int:
+    """The flags of what makes ▁ of spaces and begins words: the normaliser, or Metaspace behind it."""
+    normalizers = steps(spec.get("normalizer"), "normalizer", "normalizers")
+    words = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
+    for step in normalizers:
+        if step not in (_REPLACE_SPACE, _PREPEND):
+            refuse(f"normalizer {step.get('type')} {step.get('pattern', '')} with BPE of characters")
+    if normalizers:
+        if normalizers.count(_REPLACE_SPACE) != 1 or normalizers.count(_PREPEND) > 1:
+            refuse(f"normalizer {[step.get('type') for step in normalizers]} with BPE of characters")
+        for step in words:  # no space is left at which it could cut
+            if step.get("type") != "Split" or step.get("pattern") != {"String": " "} or step.get("invert"):
+                refuse(f"pre_tokenizer {step.get('type')} behind a normalizer that replaces spaces")
+        return ESCAPE_FIRST | ADD_PREFIX * (_PREPEND in normalizers)
+    if [step.get("type") for step in words] != ["Metaspace"]:
+        refuse(f"pre_tokenizer {[step.get('type') for step in words]} with BPE of characters")
+    scheme, cut = metaspace(words[0], "pre_tokenizer")
+    return {"always": ADD_PREFIX, "first": ADD_PREFIX | PREFIX_FIRST, "never": 0}[scheme] | CUT_AT_EACH * bool(cut)
+
+
+def _char_decoder(spec: dict, byte_fallback: bool) -> int:
+    found = steps(spec.get("decoder"), "decoder", "decoders")
+    known = _DECODERS if byte_fallback else [step for step in _DECODERS if step["type"] != "ByteFallback"]
+    if found not in (known, [*known, _STRIP]):
+        refuse(f"decoder {[step.get('type') for step in found]} with BPE of characters")
+    return DROP_FIRST_SPACE * (_STRIP in found)
+
+
 def _build_char_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
-    refuse("BPE of characters")
+    model = _model(spec)
+    if model.get("ignore_merges"):
+        refuse("model.ignore_merges with BPE of characters")
+    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"], spec.get("pieces"))
+    fallback = bool(model.get("byte_fallback"))
+    if fallback and not BYTE_PIECES <= vocabulary.of_model.keys():
+        refuse("model.byte_fallback with bytes that the vocabulary lacks")
+    section = Section(MODEL_CHAR_BPE, vocabulary)
+    section.flags = _escaping(spec) | _char_decoder(spec, fallback) | BYTE_FALLBACK * fallback | FUSE_UNKNOWN * bool(model.get("fuse_unk"))
+    section.byte_pieces = BYTE_PIECES if fallback else frozenset()
+    _unknown(section, model, str.encode)
+    merges, section.merges = _merge_table(model, vocabulary, lambda piece: True)
+    # Where no merge goes over the beginning of a word, words can be merged one by one.
+    if META in vocabulary.of_model and not any(META in (left + right).lstrip(META) for left, right in _merge_pairs(model["merges"])):
+        section.flags |= CUT_AT_SPACES
+    ids = [vocabulary.of_model[f"<0x{byte:02X}>"] if fallback else NO_ID for byte in range(256)]
+    section.model_data = np.array(ids, dtype="<u4").tobytes() + merges
+    escapes = bool(section.flags & ESCAPE_FIRST)
+    section.expansion = 3 if escapes else 1
+    section.runs = class_runs({"space": SPACE, **({"word": WORD} if vocabulary.single_words() else {})})
+    prefix = META if section.flags & ADD_PREFIX else ""
+    section.added = vocabulary.rows((lambda text: prefix + text.replace(" ", META)) if escapes else str)
+    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 
 
 # ---- Vocabularies of other sources (GGUF) --------------------------------------------------------------------------------

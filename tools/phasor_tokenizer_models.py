@@ -16,7 +16,7 @@ import numpy as np
 
 import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
-from phasor_tokenizer import CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
+from phasor_tokenizer import BYTE, CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
 
 MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE, MODEL_CHAR_BPE = 4, 5, 6, 7
 META = "\u2581"
@@ -219,6 +219,7 @@ class Section:
         self.unknown: int | None = None
         self.trie = self.strings = self.runs = self.model_data = self.prefix = self.surface = b""
         self.added: list[tuple[bytes, int, int]] = []
+        self.byte_pieces: frozenset[str] = frozenset()
 
     def pieces(self, text: Callable[[str], bytes], marks: Callable[[str], int]) -> list[tuple[bytes, int, int]]:
         """(text, marks, type) by id; ids that nothing has get a text that nothing else has."""
@@ -231,6 +232,8 @@ class Section:
             piece = texts[id_]
             of_model = self.vocabulary.of_model.get(piece) == id_
             kind = (UNKNOWN if id_ == self.unknown else CONTROL if piece in special else NORMAL if of_model else USER_DEFINED)
+            if kind == NORMAL and piece in self.byte_pieces:
+                kind = BYTE
             rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
         for id_, (piece, _, _) in enumerate(rows):
             if not 0 < len(piece) <= pt.LONGEST_PIECE:

@@ -128,6 +128,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
 // ---- The models of the tokenizers package ----
 
 const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest) noexcept {
+  const bool chars = t->model == TokenizerModel::char_bpe;
   std::uint64_t text_end = 0;
   std::uint32_t unknowns = 0;
   for (std::uint32_t id = 0; id < t->pieces; ++id) {
@@ -139,7 +140,7 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
     if (length == 0 || length > pieces::kLongestPiece) return "a piece is empty or too long";
     text_end = std::uint64_t{r.offset()} + length;
     if (length > t->longest) t->longest = length;
-    const std::uint32_t known = t->model == TokenizerModel::byte_bpe ? pieces::kOfModel | pieces::kWholeWord : 0xFF03u;
+    const std::uint32_t known = t->model == TokenizerModel::byte_bpe ? pieces::kOfModel | pieces::kWholeWord : chars ? pieces::kOfModel : 0xFF03u;
     if ((marks & ~known) != 0 || (marks >> 8) > length) return "a piece has unknown marks";
     switch (r.type()) {
       case PieceType::unknown:
@@ -152,12 +153,18 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
       case PieceType::normal:
       case PieceType::control:
       case PieceType::user_defined: break;
+      case PieceType::byte:
+        if (!chars) return "a piece has an unknown type";
+        if ((t->flags & pieces::kByteFallback) == 0 || pieces::byte_value(t->text + r.offset(), length) < 0) {
+          return "a byte piece is not allowed or not <0x00> ... <0xFF>";
+        }
+        break;
       default: return "a piece has an unknown type";
     }
   }
   if (t->longest != longest) return "the length of the longest piece is wrong";
   if (unknowns != (t->unknown == kNoToken ? 0u : 1u)) return "the unknown id is not a piece of type unknown";
-  if (t->model != TokenizerModel::byte_bpe && t->unknown == kNoToken) return "the model has no unknown piece";
+  if (t->model != TokenizerModel::byte_bpe && !chars && t->unknown == kNoToken) return "the model has no unknown piece";
   return check_order(*t);
 }
 
@@ -176,6 +183,7 @@ const char* check_merges(const Tokenizer& t) noexcept {
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     const std::uint32_t id = load_u32(t.model_data + std::size_t{byte} * 4);
     if (id != kNoToken && id >= t.pieces) return "the id of a byte is out of range";
+    if (id == kNoToken && t.model == TokenizerModel::char_bpe && (t.flags & pieces::kByteFallback) != 0) return "byte fallback without all 256 byte pieces";
   }
   const unsigned char* const rows = t.model_data + 1024;
   for (std::uint32_t i = 0; i < t.merge_count; ++i) {
@@ -261,8 +269,8 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   const std::uint64_t behind = static_cast<std::uint64_t>(t->surface - t->text) + t->surface_bytes;
   if (t->prefix_bytes > text_bytes - behind || t->prefix_bytes > 255) return "the prefix of a continuation is outside the text";
   if (load_u32(section + 16) != 0) return "the lowest score is wrong";
-  const bool bytewise = t->model == TokenizerModel::byte_bpe;
-  if (!bytewise && t->merge_count != 0) return "only byte-level BPE has merges";
+  const bool merges = t->model == TokenizerModel::byte_bpe || t->model == TokenizerModel::char_bpe;
+  if (!merges && t->merge_count != 0) return "only BPE has merges";
 
   const auto next = [&](const unsigned char** out, std::uint64_t size) noexcept {
     return part(out, section, bytes, (*end + 3) / 4 * 4, size, end);
@@ -271,7 +279,7 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
     return "the classes of characters are outside the section";
   }
   const bool scored = t->model == TokenizerModel::metaspace;
-  const std::uint64_t own = bytewise ? 1024 + std::uint64_t{16} * t->merge_count : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
+  const std::uint64_t own = merges ? 1024 + std::uint64_t{16} * t->merge_count : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
   if (t->merge_count > kMostPieces || !next(&t->model_data, own)) {
     return "the model's own part is outside the section";
   }
@@ -293,6 +301,9 @@ std::uint32_t flags_of(TokenizerModel model) noexcept {
     case TokenizerModel::metaspace:
       return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight | pieces::kMergeSpaces |
              pieces::kMergeToSpace | pieces::kDropFirstPrefix;
+    case TokenizerModel::char_bpe:
+      return pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst | pieces::kEscapeFirst | pieces::kCutAtSpaces |
+             pieces::kDropFirstSpace | pieces::kCutAtEach;
     default: return 0;
   }
 }
@@ -301,7 +312,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   if (section_bytes < kHeaderBytes) return "the section is shorter than its header";
   const std::uint64_t bytes = section_bytes;
   const std::uint32_t model = load_u32(section);
-  if (model < 1 || model > 6) return "unknown tokenizer model";
+  if (model < 1 || model > 7) return "unknown tokenizer model";
   t->model = static_cast<TokenizerModel>(model);
   const bool words = t->model == TokenizerModel::words, package = pieces::packaged(*t);
   t->flags = load_u32(section + 4);
@@ -346,7 +357,9 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
     if (!normalizer_check(t->trie, t->trie_units, string_bytes)) return "the normaliser's trie leads out of itself";
     if (t->longest_rule > pieces::kLongestRule) return "the normaliser's longest rule is out of range";
   }
-  const std::uint32_t least = t->model == TokenizerModel::byte_bpe ? 1 : 3;  // an invalid byte becomes U+FFFD but there
+  // An invalid byte becomes U+FFFD, but not in BPE; a space that is escaped first becomes 3 bytes.
+  const bool same = t->model == TokenizerModel::byte_bpe || (t->model == TokenizerModel::char_bpe && (t->flags & pieces::kEscapeFirst) == 0);
+  const std::uint32_t least = same ? 1 : 3;
   if (words ? t->expansion != 0 : t->expansion < least || t->expansion > 255) return "the normaliser's expansion is out of range";
 
   const std::uint32_t surface_at = load_u32(section + 80);
@@ -360,7 +373,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
   if (package) {
     if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
-    if (t->model == TokenizerModel::byte_bpe) return check_merges(*t);
+    if (t->model == TokenizerModel::byte_bpe || t->model == TokenizerModel::char_bpe) return check_merges(*t);
     return t->model == TokenizerModel::metaspace ? check_scores(*t) : nullptr;
   }
   return check_pieces(t, text_bytes, load_u32(section + 20), load_f32(section + 16));

@@ -22,6 +22,10 @@ std::uint64_t normalize_bert(const Tokenizer& tokenizer, unsigned char* out, std
 std::uint64_t normalize_precompiled(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
                                     const unsigned char* text, std::size_t bytes) noexcept;
 
+// A space becomes ▁, and one goes before the text where the section says so; bytes that are not UTF-8 stay.
+std::uint64_t normalize_spaces(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
+                               const unsigned char* text, std::size_t bytes) noexcept;
+
 // Canonical composition, NFC; the map is in the section.
 std::uint64_t normalize_canonical(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
                                   const unsigned char* text, std::size_t bytes) noexcept;

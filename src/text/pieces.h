@@ -16,6 +16,7 @@ constexpr std::uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscap
 constexpr std::uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256, kMergeToSpace = 512,
                         kDropFirstPrefix = 1024;
 constexpr std::uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
+constexpr std::uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256, kCutAtEach = 512;  // of BPE of characters
 constexpr std::uint32_t kOfModel = 1, kJoined = 2;  // marks of a piece; bits 8 … 15 are bytes that a later token loses
 constexpr std::uint32_t kWholeWord = 4;  // mark of a piece of byte-level BPE
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;                              // classes of characters
@@ -137,6 +138,8 @@ EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* 
 void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch) noexcept;
 // `text` is changed, and so are the 3 bytes before it; `first` says that it begins the whole text.
 void encode_metaspace(const Tokenizer& t, IdSink* out, unsigned char* text, std::size_t n, bool first, unsigned char* scratch) noexcept;
+void encode_char_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch,
+                     std::uint64_t limit) noexcept;
 void encode_byte_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch,
                      std::uint64_t limit) noexcept;
 
@@ -145,6 +148,7 @@ std::uint64_t unigram_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 std::uint64_t byte_bpe_scratch(std::uint64_t limit) noexcept;
+std::uint64_t char_bpe_scratch(std::uint64_t limit) noexcept;
 std::uint64_t metaspace_scratch(const Tokenizer& t, std::uint64_t limit) noexcept;
 
 }  // namespace pieces

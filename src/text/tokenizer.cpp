@@ -14,9 +14,10 @@ using pieces::row;
 
 namespace {
 
-// Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and the dummy prefix.
+// Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and the dummy prefix; two, where one is
+// written before a stretch.
 std::uint64_t normalized_limit(const Tokenizer& t, std::uint64_t text_bytes) noexcept {
-  return text_bytes * t.expansion + 3;
+  return text_bytes * t.expansion + (t.model == TokenizerModel::char_bpe ? 6 : 3);
 }
 
 // Scratch beside the normalised text.
@@ -27,6 +28,7 @@ std::uint64_t tables_bytes(const Tokenizer& t, std::uint64_t limit) noexcept {
     case TokenizerModel::wordpiece: return pieces::wordpiece_scratch(t, limit);
     case TokenizerModel::byte_bpe: return pieces::byte_bpe_scratch(limit);
     case TokenizerModel::metaspace: return pieces::metaspace_scratch(t, limit);
+    case TokenizerModel::char_bpe: return pieces::char_bpe_scratch(limit);
     default: return 0;
   }
 }
@@ -38,6 +40,7 @@ std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uin
                                 std::size_t bytes) noexcept {
   if (t.model == TokenizerModel::wordpiece) return normalize_bert(t, out, capacity, text, bytes);
   if (t.model == TokenizerModel::metaspace) return normalize_precompiled(t, out, capacity, text, bytes);
+  if (t.model == TokenizerModel::char_bpe) return normalize_spaces(t, out, capacity, text, bytes);
   if ((t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
@@ -51,6 +54,11 @@ void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text
   std::memcpy(before, text - kPrefixRoom, kPrefixRoom);
   if (t.model == TokenizerModel::metaspace) {
     pieces::encode_metaspace(t, out, text, bytes, first, tables);
+  } else if (t.model == TokenizerModel::char_bpe) {
+    const bool wanted = (t.flags & pieces::kAddDummyPrefix) != 0 && (t.flags & pieces::kEscapeFirst) == 0 && (first || (t.flags & pieces::kPrefixFirst) == 0);
+    const bool there = text[0] == ' ' || (bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0), prefix = wanted && !there;
+    if (prefix) text[-1] = ' ';
+    pieces::encode_char_bpe(t, out, prefix ? text - 1 : text, bytes + prefix, tables, limit);
   } else {
     const bool prefix = (t.flags & pieces::kAddDummyPrefix) != 0 && text[0] != ' ';
     if (prefix) text[-1] = ' ';
@@ -144,8 +152,16 @@ struct TextSink {
   char* out;
   std::size_t capacity;
   std::size_t count;
+  bool drop_first_space;
 
   void put(const unsigned char* text, std::size_t bytes) noexcept {
+    if (drop_first_space && state.past_start == 0 && bytes > 0) {
+      state.past_start = 1;
+      if (text[0] == ' ') {
+        ++text;
+        --bytes;
+      }
+    }
     for (std::size_t i = 0; i < bytes; ++i, ++count) {
       if (count < capacity) out[count] = static_cast<char>(text[i]);
     }
@@ -199,15 +215,28 @@ void decode_word(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexc
     sink->put(t.text + r.offset(), r.length());
 }
 
+void decode_byte(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
+  sink->state.pending[sink->state.pending_bytes++] = static_cast<unsigned char>(pieces::byte_value(t.text + r.offset(), r.length()));
+  sink->settle(false);
+}
+
+// A text in which ▁ is a space.
+void decode_spaces(TextSink* sink, const unsigned char* text, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes;) {
+    const bool space = bytes - at >= 3 && std::memcmp(text + at, pieces::kSpaceSymbol, 3) == 0;
+    if (space)
+      sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
+    else
+      sink->put(text + at, 1);
+    at += space ? 3 : 1;
+  }
+}
+
 void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept {
   const pieces::Row r = row(t, id);
   const unsigned char* text = t.text + r.offset();
   std::size_t bytes = r.length();
-  if (r.type() == PieceType::byte) {
-    sink->state.pending[sink->state.pending_bytes++] = static_cast<unsigned char>(pieces::byte_value(text, bytes));
-    sink->settle(false);
-    return;
-  }
+  if (r.type() == PieceType::byte) return decode_byte(t, sink, r);
   sink->settle(true);
   if (sink->state.prefix_seen != 0 || sink->state.any_text != 0) sink->state.past_start = 1;
   sink->state.prefix_seen = 0;
@@ -223,17 +252,7 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
     // Where extra white space is removed, the next piece may give up its leading space too.
     sink->state.prefix_seen = (t.flags & pieces::kRemoveExtraWhitespaces) == 0 ? 1 : 0;
   }
-  while (bytes > 0) {
-    if (at_space()) {
-      sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
-      text += 3;
-      bytes -= 3;
-    } else {
-      sink->put(text, 1);
-      ++text;
-      --bytes;
-    }
-  }
+  decode_spaces(sink, text, bytes);
 }
 
 // The package's decoder of WordPiece, whose clean-up looks at one token at a time: so the section can say per piece what
@@ -269,6 +288,15 @@ void decode_metaspace(const Tokenizer& t, TextSink* sink, const pieces::Row& r) 
   }
 }
 
+// BPE of characters: ▁ is a space, byte pieces are bytes.
+void decode_chars(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
+  if (r.type() == PieceType::byte) return decode_byte(t, sink, r);
+  if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
+  sink->settle(true);
+  const bool unknown = r.type() == PieceType::unknown;
+  decode_spaces(sink, unknown ? t.surface : t.text + r.offset(), unknown ? t.surface_bytes : r.length());
+}
+
 // Byte-level BPE: the bytes of all pieces are one text.
 void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
@@ -287,7 +315,7 @@ void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noex
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
                          std::size_t capacity) noexcept {
   if (id >= t.pieces) return kBadToken;
-  TextSink sink{sound(*state), out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0, t.model == TokenizerModel::char_bpe && (t.flags & pieces::kDropFirstSpace) != 0};
   if (t.model == TokenizerModel::words) {
     decode_word(t, &sink, row(t, id));
   } else if (t.model == TokenizerModel::wordpiece) {
@@ -296,6 +324,8 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
     decode_bytes(t, &sink, row(t, id));
   } else if (t.model == TokenizerModel::metaspace) {
     decode_metaspace(t, &sink, row(t, id));
+  } else if (t.model == TokenizerModel::char_bpe) {
+    decode_chars(t, &sink, row(t, id));
   } else {
     decode_piece(t, &sink, id);
   }
@@ -303,7 +333,7 @@ std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t 
 }
 
 std::size_t token_decode_end(TokenDecoder* state, char* out, std::size_t capacity) noexcept {
-  TextSink sink{sound(*state), out, capacity, 0};
+  TextSink sink{sound(*state), out, capacity, 0, false};
   sink.settle(true);
   return sink.finish(state);
 }

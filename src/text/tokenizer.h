@@ -1,8 +1,8 @@
 // Tokenizers: text to token ids and back, from a section of the weight file that is read where it lies.
 //
 // SentencePiece unigram and BPE models give the ids and the text of the `sentencepiece` package; a word list splits
-// at white space and looks each word up; WordPiece, byte-level BPE and Metaspace unigram give those of the `tokenizers`
-// package, added tokens included. docs/format.md (TOKENIZER) has the section byte by byte.
+// at white space and looks each word up; WordPiece, BPE of bytes or characters and Metaspace unigram give those of the
+// `tokenizers` package, added tokens included. docs/format.md (TOKENIZER) has the section byte by byte.
 //
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once, completely and in
 // linear time; after that encoding needs only the caller's scratch, whose size is known before the text is.
@@ -15,7 +15,7 @@
 
 namespace phasor {
 
-enum class TokenizerModel : std::uint32_t { unigram = 1, bpe = 2, words = 3, wordpiece = 4, byte_bpe = 5, metaspace = 6 };
+enum class TokenizerModel : std::uint32_t { unigram = 1, bpe = 2, words = 3, wordpiece = 4, byte_bpe = 5, metaspace = 6, char_bpe = 7 };
 
 enum class PieceType : std::uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
 

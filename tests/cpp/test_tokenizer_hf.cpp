@@ -280,7 +280,7 @@ TEST_CASE("tokenizer: damaged scores are refused by name") {
   refuses(good, 4, 2, "unknown tokenizer flags");
   refuses(good, 88, 2, "the normaliser's expansion is out of range");
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
-  refuses(good, 104, 1, "only byte-level BPE has merges");
+  refuses(good, 104, 1, "only BPE has merges");
   refuses(good, scores + 4, 0x7FF00000, "a piece's score is not finite");
   refuses(good, scores + 76, 0xFFF80000, "a piece's score is not finite");
 }
@@ -389,7 +389,7 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
   refuses(good, 100, 0x110001, "the classes of characters are outside the section");
   refuses(good, 100, 0, "there are no classes of characters");
-  refuses(good, 104, 1, "only byte-level BPE has merges");
+  refuses(good, 104, 1, "only BPE has merges");
   refuses(good, 108, 1u << 25, "the added tokens are outside the section");
   refuses(good, 108, 0, "the section does not end with its last part");
   refuses(good, 116, 256, "the prefix of a continuation is outside the text");

@@ -185,6 +185,82 @@ def test_a_megabyte_is_never_quadratic(driver, tmp_path):
     assert max(driver.seconds(section, [text.encode() for text in texts])) < 20
 
 
+# ---- BPE of characters -----------------------------------------------------------------------------------------------
+
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+PREPEND = {"type": "Prepend", "prepend": "\u2581"}
+AT_SPACES = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+
+
+def metaspace(scheme: str, cut: bool) -> dict:
+    return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": cut}
+
+
+def both(*steps: dict) -> dict:
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+# (normaliser, pre-tokenizer, decoder strips a space, byte fallback, fuse_unk)
+CHARACTER = {
+    "llama 2, mistral, phi-3": (both(PREPEND, REPLACE), None, True, True, True), "mistral 0.3": (None, metaspace("first", False), True, True, True),
+    "gemma": (REPLACE, AT_SPACES, False, True, True), "yi": (both(REPLACE), None, False, True, False), "always": (None, metaspace("always", True), True, True, True),
+    "never": (None, metaspace("never", False), False, True, True), "unknown": (both(PREPEND, REPLACE), None, True, False, True),
+    "unknown, each": (None, metaspace("first", True), True, False, False), "unknown, dropped": (REPLACE, None, False, False, None),
+}
+
+
+def character_vocabulary(cut: bool, fallback: bool) -> tuple[dict, list]:
+    """Trained with words that begin at \u2581, or over whole lines, so that merges go over spaces."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=cut)
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256) if fallback)]
+    trainer = trainers.BpeTrainer(vocab_size=3000, show_progress=False, special_tokens=special, limit_alphabet=400)
+    lines = sentences() if cut else [line[:60] for line in sentences()[:4000]]
+    tokenizer.train_from_iterator(lines, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    return model["vocab"], model["merges"]
+
+
+def character_spec(name: str, cut: bool) -> dict:
+    normalizer, words, strips, fallback, fuse = CHARACTER[name]
+    vocabulary, merges = character_vocabulary(cut, fallback)
+    decoder = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, *([{"type": "ByteFallback"}] if fallback else []), {"type": "Fuse"}]
+    added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+             for i, text in enumerate(("<unk>", "<s>", "</s>"))]
+    more = [("<|user|>", dict(rstrip=True)), ("<tool>", dict(normalized=True)), ("<mask>", dict(lstrip=True, special=True)), ("a b", dict(normalized=True))]
+    added += [{**added[0], "special": False, "id": len(vocabulary) + i, "content": text, **options} for i, (text, options) in enumerate(more)]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": normalizer, "pre_tokenizer": words, "post_processor": None,
+            "decoder": {"type": "Sequence", "decoders": decoder + [STRIP] * strips},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None if fuse is None else "<unk>", "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "fuse_unk": bool(fuse), "byte_fallback": fallback, "ignore_merges": False, "vocab": vocabulary, "merges": merges}}
+
+
+@pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize("name", CHARACTER)
+def test_bpe_of_characters(driver, tmp_path, name, cut):
+    spec = character_spec(name, cut)
+    tokenizer, section = built(driver, tmp_path, spec)
+    marks = ["<s>", "</s>", "<|user|>", "<tool>", "<mask>", " <mask> ", "a b", "\u2581", "\u2581\u2581", "<0x41>", "the ", " and", *MARKS]
+    count = COUNT or (100000 if name.startswith("llama 2") and cut else 8000)
+    compare(driver, tokenizer, section, [*sentences()[:3000], *random_texts(marks, count)])
+    if cut:
+        compare(driver, tokenizer, section, together([f"a{c}{c} {c}" for c in CHARACTERS]), decode=False)
+    compare(driver, tokenizer, section, long_texts(), decode=False)
+    of_bytes = {i for text, i in spec["model"]["vocab"].items() if text.startswith("<0x")}
+    sequences = [[i for i in ids if i not in of_bytes] for ids in random_sequences(tokenizer.get_vocab_size())]
+    compare_decoding(driver, tokenizer, section, sequences)
+
+
+def test_bytes_that_are_no_text_decode_one_by_one(driver, tmp_path):
+    """The package makes U+FFFD of every byte of a run that is not all text; here, as in SentencePiece, what is text stays."""
+    spec = character_spec("llama 2, mistral, phi-3", True)
+    tokenizer, section = built(driver, tmp_path, spec)
+    ids = [spec["model"]["vocab"][f"<0x{byte:02X}>"] for byte in b"\xe6\x88\x91\xff"]
+    assert tokenizer.decode(ids) == "\uFFFD" * 4
+    assert driver.decode(section, [ids, ids[:3], ids[:2], [ids[3], *ids[:3]]]) == [b.encode() for b in ("我\uFFFD", "我", "\uFFFD\uFFFD", "\uFFFD我")]
+
+
 # ---- GGUF's vocabularies ---------------------------------------------------------------------------------------------
 
 
