@@ -21,6 +21,8 @@ from phasor_tokenizer_models import (ADD_PREFIX, LETTER, MODEL_BYTE_BPE, MODEL_C
 
 WHOLE_WORDS, COMPOSE = 2, 4  # flags of model 5
 BYTE_FALLBACK, FUSE_UNKNOWN, ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 8, 16, 64, 128, 256, 512  # of model 7
+MERGE_INDEX = 2048  # of both
+INDEX_FROM = 4096  # merges: a small model's are found as fast without
 WHOLE = 4  # mark of a piece: a word that is this piece is it
 
 # ---- Steps of a pre-tokenizer ------------------------------------------------------------------------------------------
@@ -302,8 +304,10 @@ def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
     return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
 
 
-def _merge_table(model: dict, vocabulary: Vocabulary, reachable: Callable[[str], bool]) -> tuple[bytes, int]:
-    """The merges by (left, right) with their ranks, then the results by rank; those that no text can reach left out."""
+def _put_merges(section: Section, model: dict, ids: list[int], reachable: Callable[[str], bool]) -> None:
+    """The ids of bytes; the merges by (left, right) with their ranks, then the results by rank, those that no text can reach left out; of many
+    merges, where those of each left part begin."""
+    vocabulary = section.vocabulary
     rows, results = [], []
     for (left, right), _ in sorted(_merge_pairs(model["merges"]).items(), key=lambda item: item[1]):
         for piece in (left, right, left + right):
@@ -312,7 +316,12 @@ def _merge_table(model: dict, vocabulary: Vocabulary, reachable: Callable[[str],
         if reachable(left + right):
             rows.append((vocabulary.of_model[left], vocabulary.of_model[right], len(rows)))
             results.append(vocabulary.of_model[left + right])
-    return np.array(sorted(rows), dtype="<u4").tobytes() + np.array(results, dtype="<u4").tobytes(), len(rows)
+    section.merges = len(rows)
+    rows.sort()
+    section.model_data = b"".join(np.array(part, dtype="<u4").tobytes() for part in (ids, rows, results))
+    if len(rows) >= INDEX_FROM:
+        section.flags |= MERGE_INDEX
+        section.model_data += np.searchsorted(np.array(rows)[:, 0], np.arange(vocabulary.count() + 1)).astype("<u4").tobytes()
 
 
 def _of_alphabet(piece: str) -> bool:
@@ -346,8 +355,7 @@ def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     composes = _composes(spec)
     section.flags |= COMPOSE * composes | WHOLE_WORDS * bool(model.get("ignore_merges"))
     _unknown(section, model, _as_bytes)
-    merges, section.merges = _merge_table(model, vocabulary, _of_alphabet)
-    section.model_data = np.array(_byte_ids(model, vocabulary), dtype="<u4").tobytes() + merges
+    _put_merges(section, model, _byte_ids(model, vocabulary), _of_alphabet)
     section.expansion = 1
     if composes:
         section.trie, section.strings = canonical_map()
@@ -427,12 +435,11 @@ def _build_char_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     section.flags = _escaping(spec) | _char_decoder(spec, fallback) | BYTE_FALLBACK * fallback | FUSE_UNKNOWN * bool(model.get("fuse_unk"))
     section.byte_pieces = BYTE_PIECES if fallback else frozenset()
     _unknown(section, model, str.encode)
-    merges, section.merges = _merge_table(model, vocabulary, lambda piece: True)
     # Where no merge goes over the beginning of a word, words can be merged one by one.
     if META in vocabulary.of_model and not any(META in (left + right).lstrip(META) for left, right in _merge_pairs(model["merges"])):
         section.flags |= CUT_AT_SPACES
     ids = [vocabulary.of_model[f"<0x{byte:02X}>"] if fallback else NO_ID for byte in range(256)]
-    section.model_data = np.array(ids, dtype="<u4").tobytes() + merges
+    _put_merges(section, model, ids, lambda piece: True)
     escapes = bool(section.flags & ESCAPE_FIRST)
     section.expansion = 3 if escapes else 1
     section.runs = class_runs({"space": SPACE, **({"word": WORD} if vocabulary.single_words() else {})})

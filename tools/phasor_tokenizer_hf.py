@@ -1,8 +1,9 @@
-"""Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers` (docs/format.md, TOKENIZER, models 4 to 6).
+"""Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers` (docs/format.md, TOKENIZER, models 4 to 7).
 
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of the `tokenizers` package. Where
 a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa)
-is read as the conversion in `transformers` reads it. phasor_tokenizer_models.py has the models.
+is read as the conversion in `transformers` reads it. phasor_tokenizer_models.py and phasor_tokenizer_bpe.py have the models; the latter's
+`build_bpe_section` and `build_sentencepiece_like` take vocabularies of other sources.
 Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
 """
 
@@ -31,7 +32,7 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
         if kind == "ByteLevel":  # offsets only
             continue
         if kind == "TemplateProcessing":
-            found = _read_template(fields(step, "post_processor", ("single", "pair", "special_tokens")))
+            found = _read_template(fields(step, "post_processor", ("single", "pair", "special_tokens")), spec["model"].get("type") == "BPE")
         elif kind in ("BertProcessing", "RobertaProcessing"):
             fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
             (_, sep), (_, cls) = step["sep"], step["cls"]
@@ -45,7 +46,8 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
     return found
 
 
-def _read_template(step: dict) -> dict:
+def _read_template(step: dict, language_model: bool) -> dict:
+    """language_model: the segments of special tokens do not matter, since models with such tokenizers have no segments."""
     def items(name: str) -> list[tuple[str | None, list[int], int]]:
         out = []
         for item in step[name]:
@@ -71,11 +73,33 @@ def _read_template(step: dict) -> dict:
 
     (prefix, _), (suffix, _) = single = parts("single", "A")
     (before, first), (between, middle), (behind, second) = parts("pair", "AB")
-    if any(segments - {0} for _, segments in single) or first - {0} or middle - {0} or len(second) != 1:
+    if any(segments - {0} for _, segments in single) or ((first - {0} or middle - {0} or len(second) != 1) and not language_model):
         refuse("post_processor with such type ids")
     if before != prefix or behind != suffix:
         refuse("post_processor with other ids around a pair than around a text")
-    return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": second.pop()}
+    return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": max(second)}
+
+
+# Classes of transformers that put the template together from add_bos_token and add_eos_token, with these values where nothing is said.
+_TEMPLATE_CLASSES = {"Llama": (True, False), "CodeLlama": (True, False), "Gemma": (True, False), "Cohere": (True, False), "GPTNeoX": (False, False)}
+
+
+def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
+    """What the class of the tokenizer puts in the template's place; nothing for other classes."""
+    name = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    if name not in _TEMPLATE_CLASSES:
+        return {}
+    around = []
+    for token, usual in zip(("bos", "eos"), _TEMPLATE_CLASSES[name]):
+        content = _content(config.get(f"{token}_token")) or {"Llama": {"bos": "<s>", "eos": "</s>"}, "CodeLlama": {"bos": "<s>", "eos": "</s>"},
+                                                             "Gemma": {"bos": "<bos>", "eos": "<eos>"}}.get(name, {}).get(token)
+        said = config.get(f"add_{token}_token")
+        wanted, id_ = usual if said is None else said, vocabulary.id(content)
+        if wanted and id_ is None:
+            raise TokenizerError(f"tokenizer_config.json: add_{token}_token, but {token}_token {content!r} is not in the vocabulary")
+        around.append([id_] if wanted else [])
+    prefix, suffix = around
+    return {"prefix": prefix, "suffix": suffix, "pair": [*suffix, *prefix], "pair_segment": 1}
 
 
 # ---- Directories -----------------------------------------------------------------------------------------------------
@@ -142,7 +166,8 @@ def _from_merges(folder: Path, config: dict) -> dict:
     vocabulary = _json(folder / "vocab.json")
     lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
     merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
-    roberta = "<mask>" in vocabulary or config.get("mask_token") is not None
+    gpt2 = str(config.get("tokenizer_class")).startswith("GPT2")
+    roberta = not gpt2 and ("<mask>" in vocabulary or config.get("mask_token") is not None)
     names = dict(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>") if roberta else \
         dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
     names = {**names, **{name: text for name in _USUAL if (text := _content(config.get(f"{name}_token"))) is not None}}
@@ -151,13 +176,17 @@ def _from_merges(folder: Path, config: dict) -> dict:
             raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
     mask = names.get("mask")
     added = [_special_token(text, vocabulary[text], lstrip=text == mask) for text in dict.fromkeys(names.values())]
-    if config.get("add_bos_token"):
-        refuse("tokenizer_config.json's add_bos_token without tokenizer.json")
+    around_text = None
+    if config.get("add_bos_token"):  # OPT
+        bos, piece = names["bos"], {"Sequence": {"id": "A", "type_id": 0}}
+        begin = {"SpecialToken": {"id": bos, "type_id": 0}}
+        around_text = {"type": "TemplateProcessing", "single": [begin, piece], "pair": [begin, piece, {"Sequence": {"id": "B", "type_id": 1}}],
+                       "special_tokens": {bos: {"id": bos, "ids": [vocabulary[bos]], "tokens": [bos]}}}
     around = {name: [names[name], vocabulary[names[name]]] for name in ("sep", "cls") if roberta}
     return {
         "added_tokens": added,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": config.get("add_prefix_space", False)},
-        "post_processor": {"type": "RobertaProcessing", **around} if roberta else None,
+        "post_processor": {"type": "RobertaProcessing", **around} if roberta else around_text,
         "decoder": {"type": "ByteLevel"},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
     }
@@ -220,7 +249,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     """Builds the section for a tokenizer of Hugging Face's packages.
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in place of tokenizer_config.json's (do_lower_case, …).
-    Returns the section and what else the files say: `model` (wordpiece, byte-level bpe, unigram), `pieces` (how many ids there are), `pad`, `unknown`,
+    Returns the section and what else the files say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`, `pair` (lists) and `pair_segment` (the
     segment of a second text and of what follows it), `max_length` (tokenizer_config.json's model_max_length, or None) and
     `truncation` (tokenizer.json's, or None; the engine's limits are the user's).
@@ -238,7 +267,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
             refuse(f"model {kind}")
         name, build = BUILDERS[kind]
         section, vocabulary, unknown = build({"added_tokens": [], **spec})
-        template = _template(spec, vocabulary)
+        template = {**_template(spec, vocabulary), **_class_template(config, vocabulary)}
     except (KeyError, TypeError, AttributeError) as error:
         raise TokenizerError(f"{path}: a part is missing or of another kind than it should be: {error}") from error
     longest = config.get("model_max_length")

@@ -195,6 +195,12 @@ const char* check_merges(const Tokenizer& t) noexcept {
     if (row(t, result).length() != row(t, left).length() + row(t, right).length()) return "a merge does not give what it merges";
     if (i > 0 && (load_u32(r - 12) > left || (load_u32(r - 12) == left && load_u32(r - 8) >= right))) return "the merges are not in order";
   }
+  if ((t.flags & pieces::kMergeIndex) == 0) return nullptr;
+  const unsigned char* const index = rows + std::size_t{t.merge_count} * 16;
+  for (std::uint32_t id = 0, i = 0; id <= t.pieces; ++id) {
+    while (i < t.merge_count && load_u32(rows + std::size_t{i} * 12) < id) ++i;
+    if (load_u32(index + std::size_t{id} * 4) != i) return "the index of the merges is wrong";
+  }
   return nullptr;
 }
 
@@ -279,7 +285,8 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
     return "the classes of characters are outside the section";
   }
   const bool scored = t->model == TokenizerModel::metaspace;
-  const std::uint64_t own = merges ? 1024 + std::uint64_t{16} * t->merge_count : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
+  const std::uint64_t index = merges && (t->flags & pieces::kMergeIndex) != 0 ? 4 * (std::uint64_t{t->pieces} + 1) : 0;
+  const std::uint64_t own = merges ? 1024 + std::uint64_t{16} * t->merge_count + index : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
   if (t->merge_count > kMostPieces || !next(&t->model_data, own)) {
     return "the model's own part is outside the section";
   }
@@ -297,13 +304,13 @@ std::uint32_t flags_of(TokenizerModel model) noexcept {
   switch (model) {
     case TokenizerModel::unigram:
     case TokenizerModel::bpe: return 31;
-    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose;
+    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex;
     case TokenizerModel::metaspace:
       return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight | pieces::kMergeSpaces |
              pieces::kMergeToSpace | pieces::kDropFirstPrefix;
     case TokenizerModel::char_bpe:
       return pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst | pieces::kEscapeFirst | pieces::kCutAtSpaces |
-             pieces::kDropFirstSpace | pieces::kCutAtEach;
+             pieces::kDropFirstSpace | pieces::kCutAtEach | pieces::kMergeIndex;
     default: return 0;
   }
 }

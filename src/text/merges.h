@@ -12,6 +12,7 @@
 namespace phasor {
 namespace pieces {
 
+constexpr std::uint32_t kFew = 24;
 constexpr std::uint32_t kNobody = 0xFFFFFFFFu;
 
 struct Word {
@@ -27,6 +28,11 @@ struct Word {
   // The rank of the merge of two pieces, or kNoToken.
   std::uint32_t find_merge(std::uint32_t left, std::uint32_t right) const noexcept {
     std::uint32_t low = 0, high = t.merge_count;
+    if ((t.flags & kMergeIndex) != 0) {
+      const unsigned char* const first = merges() + std::size_t{t.merge_count} * 16 + std::size_t{left} * 4;
+      low = load_u32(first);
+      high = load_u32(first + 4);
+    }
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
       const unsigned char* const row = merges() + std::size_t{middle} * 12;
@@ -69,15 +75,34 @@ struct Word {
     n = 0;
   }
 
+  // The merge of the symbol at `left` and the next: one symbol.
+  void merge(std::uint32_t left, std::uint32_t right) noexcept {
+    const std::uint32_t size = static_cast<std::uint32_t>(length[left]) + length[right];
+    id[left] = result(rank[left]);
+    length[left] = length[left + size - 1] = static_cast<std::uint16_t>(size);
+    rank[right] = kNoToken;
+  }
+
+  // Few symbols: going over them all takes less than keeping a tree.
+  void merge_few() noexcept {
+    for (;;) {
+      std::uint32_t left = 0;
+      for (std::uint32_t at = 1; at < n; ++at) left = rank[at] < rank[left] ? at : left;
+      if (rank[left] == kNoToken) return;
+      merge(left, left + length[left]);
+      if (left > 0) look(left - length[left - 1]);
+      look(left);
+    }
+  }
+
   void merge_all() noexcept {
     if (n < 2) return;
     for (std::uint32_t at = 0; at < n; ++at) look(at);
+    if (n <= kFew) return merge_few();
     for (std::uint32_t match = n; --match >= 1;) play(match);
     for (std::uint32_t left = winner[1]; rank[left] != kNoToken; left = winner[1]) {
-      const std::uint32_t right = left + length[left], size = static_cast<std::uint32_t>(length[left]) + length[right];
-      id[left] = result(rank[left]);
-      length[left] = length[left + size - 1] = static_cast<std::uint16_t>(size);
-      rank[right] = kNoToken;
+      const std::uint32_t right = left + length[left];
+      merge(left, right);
       replay(right);
       if (left > 0) {
         const std::uint32_t before = left - length[left - 1];

@@ -17,6 +17,7 @@ constexpr std::uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128
                         kDropFirstPrefix = 1024;
 constexpr std::uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
 constexpr std::uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256, kCutAtEach = 512;  // of BPE of characters
+constexpr std::uint32_t kMergeIndex = 2048;  // of both: the merges have an index by their left part
 constexpr std::uint32_t kOfModel = 1, kJoined = 2;  // marks of a piece; bits 8 … 15 are bytes that a later token loses
 constexpr std::uint32_t kWholeWord = 4;  // mark of a piece of byte-level BPE
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;                              // classes of characters

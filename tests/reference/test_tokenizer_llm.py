@@ -2,12 +2,13 @@
 
 Each family's normaliser, pre-tokenizer and decoder are those of its published tokenizer.json; the vocabularies are trained here, on WikiText-2
 where it is at hand and on the committed sentences. A second vocabulary, in which any two bytes merge, shows where words end. Texts: every code
-point alone, doubled, between letters and beside signs; hostile ones; 100,000 random ones for each of the rules in MAIN, 20,000 for the others
-(PHASOR_TOKENIZER_TEXTS sets another number for all).
+point doubled between letters and beside signs, hostile ones, and 100,000 random ones for each of the rules in MAIN; a part of them for the others,
+unless PHASOR_TOKENIZER_FULL is set, which asks for everything of every rule (about ten minutes).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -77,15 +78,21 @@ BYTE_LEVEL = {
     "seed": (None, sequence(split(bpe.SEED_REGEX), LEVEL), {}),
 }
 MAIN = ("llama 3", "qwen2", "smollm, starcoder", "deepseek v3", "o200k")
-COUNT = int(os.environ.get("PHASOR_TOKENIZER_TEXTS", "0"))
+FULL = "PHASOR_TOKENIZER_FULL" in os.environ
 
 MARKS = ["'S", "'re", "'LL", "'\u017F", "'", " ", "  ", "\r\n", "\n\n", "\r", "\t", "/", "//", "123", "4567", "\u00B2", "\u0660\u0661", "\u2167", "\u3000", "\u00A0",
          "\u0301", "\u0308\u0301", "e\u0301", "\u00E9", "A", "AB", "Ab", "\u01C5", "\u02B0", "\u4E00", "\u3042", "\uAC00", "\u1100", "\u1161", "\u11A8", "$", "+", "_", "(", "\u2026", "\u3002",
          "\u0964", "\U0001F468\u200D\U0001F469", "\u200D", "\u0915\u093C", "\u1D165", "\U0001D15E", "\u09C7\u09BE", "\u212B", "\uFF01", "\u2018", "x", "\u00B5", "\u0345", "\u0334"]
 
 
+@functools.lru_cache
+def all_texts() -> list[str]:
+    return random_texts(MARKS, 100000)
+
+
 def texts_of(name: str) -> list[str]:
-    return random_texts(MARKS, COUNT or (100000 if name in MAIN else 20000))
+    """All of them, or a part of its own for each rule."""
+    return all_texts() if FULL or name in MAIN else all_texts()[sum(name.encode()) % 25 :: 25]
 
 
 # All but the private and the unassigned ones in long rows, of which some are there.
@@ -117,10 +124,11 @@ def pairs_of_bytes() -> tuple[dict, list]:
     return {text: i for i, text in enumerate([*letters, *(a + b for a, b in merges)])}, merges
 
 
+@functools.lru_cache
 def sentences() -> list[str]:
     folder = DATA / "wikitext2"
     lines = [line for path in sorted(folder.glob("wiki.valid*")) for line in path.read_text(encoding="utf-8").split("\n")] if folder.exists() else []
-    return [*golden.sentences(), *lines]
+    return [*golden.sentences(), *lines[:: 1 if FULL else 4]]
 
 
 def trained(spec: dict, size: int) -> Tokenizer:
@@ -137,18 +145,19 @@ def test_where_words_end(driver, tmp_path, name):
     """Any two bytes of a word merge, so that each boundary shows."""
     tokenizer, section = built(driver, tmp_path, spec_of(name, *pairs_of_bytes()))
     compare(driver, tokenizer, section, texts_of(name), decode=False)
-    for pattern in ["{0}", "a{0}b", " {0}{0}\u0301", "1{0}!A{0}\n"] if name in MAIN else ["a{0}{0}1 {0}!"]:
-        compare(driver, tokenizer, section, together([pattern.format(c) for c in CHARACTERS]), decode=False)
-    compare(driver, tokenizer, section, long_texts(), decode=False)
+    everything = FULL or name in MAIN
+    for pattern in ["{0}", "a{0}b", " {0}{0}\u0301", "1{0}!A{0}\n"] if FULL else ["a{0}{0}1 {0}!"]:
+        compare(driver, tokenizer, section, together([pattern.format(c) for c in CHARACTERS[:: 1 if everything else 11]]), decode=False)
+    compare(driver, tokenizer, section, long_texts() if everything else [text[:3000] for text in long_texts()], decode=False)
 
 
-@pytest.mark.parametrize("name", BYTE_LEVEL)
+@pytest.mark.parametrize("name", BYTE_LEVEL if FULL else ("llama 3", "qwen2", "falcon"))
 def test_trained_vocabularies(driver, tmp_path, name):
     tokenizer = trained(spec_of(name, {}, []), 3000)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     section = driver.section(hf.build_hf_section(tmp_path)[0])
     marks = ["<|im_start|>", "<think>", "    ", "<|end|>", *MARKS]
-    compare(driver, tokenizer, section, [*sentences()[:6000], *random_texts(marks, 8000)])
+    compare(driver, tokenizer, section, [*sentences()[:6000], *random_texts(marks, 8000 if FULL else 2000)])
     compare_decoding(driver, tokenizer, section, random_sequences(tokenizer.get_vocab_size()))
 
 
@@ -157,7 +166,7 @@ def test_words_that_are_pieces_stay_whole(driver, tmp_path):
     vocabulary, merges = pairs_of_bytes()
     whole = ["\u0120the", "cats", "\u0120cats", "123", "\u00C3\u00A9t\u00C3\u00A9", "a b", "\u0120\u0120\u0120"]
     vocabulary.update({text: len(vocabulary) + i for i, text in enumerate(whole)})
-    texts = ["the cats", " the cats", "cats cats 1234", "\u00E9t\u00E9", "a b", "   ", "    x", "catss", *random_texts(["cats", " the", "123", "\u00E9t\u00E9"], 5000)]
+    texts = ["the cats", " the cats", "cats cats 1234", "\u00E9t\u00E9", "a b", "   ", "    x", "catss", *random_texts(["cats", " the", "123", "\u00E9t\u00E9"], 3000)]
     for on in (True, False):
         spec = spec_of("llama 3", vocabulary, merges)
         spec["model"]["ignore_merges"] = on
@@ -172,15 +181,14 @@ def test_composition_on_random_marks(driver, tmp_path):
     rng = random.Random(21)
     pools = [[chr(c) for c in decomposed], [c for text in decomposed.values() for c in text], [chr(c) for c in order], ["a", "e", " ", "\u1100", "\u1161", "\u11A8", "\uAC00"],
              [chr(c) for c in range(0x0300, 0x0370)]]
-    texts = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 12))) for _ in range(100000)]
+    texts = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 12))) for _ in range(100000 if FULL else 30000)]
     texts += ["e" + "".join(rng.choices(pools[2], k=20000)), "\u0301\u0323" * 30000, "\u0344" * 20000, "\u1100\u1161\u11A8" * 20000]
     compare(driver, tokenizer, section, texts, decode=False)
 
 
 def test_a_megabyte_is_never_quadratic(driver, tmp_path):
     """Measured times are in docs/format.md; an encoder that is quadratic would take hours."""
-    spec = spec_of("llama 3", *pairs_of_bytes())
-    _, section = built(driver, tmp_path, spec)
+    _, section = built(driver, tmp_path, spec_of("llama 3", *pairs_of_bytes()))
     texts = ["a" * 1000000, " " * 1000000, "\n" * 1000000, "A\u0301" * 300000, "1" * 1000000, "\u4E00" * 300000, "a \n" * 300000]
     assert max(driver.seconds(section, [text.encode() for text in texts])) < 20
 
@@ -210,6 +218,7 @@ CHARACTER = {
 }
 
 
+@functools.lru_cache
 def character_vocabulary(cut: bool, fallback: bool) -> tuple[dict, list]:
     """Trained with words that begin at \u2581, or over whole lines, so that merges go over spaces."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -242,11 +251,11 @@ def test_bpe_of_characters(driver, tmp_path, name, cut):
     spec = character_spec(name, cut)
     tokenizer, section = built(driver, tmp_path, spec)
     marks = ["<s>", "</s>", "<|user|>", "<tool>", "<mask>", " <mask> ", "a b", "\u2581", "\u2581\u2581", "<0x41>", "the ", " and", *MARKS]
-    count = COUNT or (100000 if name.startswith("llama 2") and cut else 8000)
-    compare(driver, tokenizer, section, [*sentences()[:3000], *random_texts(marks, count)])
-    if cut:
+    everything = FULL or (name.startswith("llama 2") and cut)
+    compare(driver, tokenizer, section, [*sentences()[:3000 if everything else 500], *random_texts(marks, 3000), *(all_texts() if everything else [])])
+    if everything:
         compare(driver, tokenizer, section, together([f"a{c}{c} {c}" for c in CHARACTERS]), decode=False)
-    compare(driver, tokenizer, section, long_texts(), decode=False)
+    compare(driver, tokenizer, section, long_texts() if everything else [text[:3000] for text in long_texts()], decode=False)
     of_bytes = {i for text, i in spec["model"]["vocab"].items() if text.startswith("<0x")}
     sequences = [[i for i in ids if i not in of_bytes] for ids in random_sequences(tokenizer.get_vocab_size())]
     compare_decoding(driver, tokenizer, section, sequences)
@@ -259,6 +268,96 @@ def test_bytes_that_are_no_text_decode_one_by_one(driver, tmp_path):
     ids = [spec["model"]["vocab"][f"<0x{byte:02X}>"] for byte in b"\xe6\x88\x91\xff"]
     assert tokenizer.decode(ids) == "\uFFFD" * 4
     assert driver.decode(section, [ids, ids[:3], ids[:2], [ids[3], *ids[:3]]]) == [b.encode() for b in ("我\uFFFD", "我", "\uFFFD\uFFFD", "\uFFFD我")]
+
+
+# ---- What stands around a text --------------------------------------------------------------------------------------------
+
+
+def test_llama_3s_template(tmp_path):
+    spec = spec_of("llama 3", {letter: i for i, letter in enumerate(bpe.ALPHABET)}, [])
+    spec["added_tokens"] = [{"id": 256, "content": "<|begin_of_text|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}]
+    begin = [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    second = [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 1}}, {"Sequence": {"id": "B", "type_id": 1}}]
+    template = {"type": "TemplateProcessing", "single": begin, "pair": begin + second,
+                "special_tokens": {"<|begin_of_text|>": {"id": "<|begin_of_text|>", "ids": [256], "tokens": ["<|begin_of_text|>"]}}}
+    spec["post_processor"] = {"type": "Sequence", "processors": [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}, template]}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(spec))
+    info = hf.build_hf_section(path)[1]
+    a, b = (spec["model"]["vocab"][letter] for letter in "ab")
+    assert Tokenizer.from_file(str(path)).encode("a", "b").ids == [*info["prefix"], a, *info["pair"], b, *info["suffix"]]
+    assert (info["prefix"], info["suffix"], info["pair"]) == ([256], [], [256])
+
+
+@pytest.mark.parametrize("bos, eos", [(None, None), (True, True), (False, False), (False, True)])
+def test_llamas_class_makes_the_template(driver, tmp_path, bos, eos):
+    transformers = pytest.importorskip("transformers")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(character_spec("llama 2, mistral, phi-3", True)))
+    flags = {name: value for name, value in (("add_bos_token", bos), ("add_eos_token", eos)) if value is not None}
+    config = {"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", **flags}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = transformers.LlamaTokenizerFast.from_pretrained(str(tmp_path))
+    section, info = hf.build_hf_section(tmp_path)
+    ids, = driver.encode(driver.section(section), [b"the cat"])
+    assert tokenizer("the cat")["input_ids"] == [*info["prefix"], *ids, *info["suffix"]]
+    assert (info["bos"], info["eos"], info["unknown"]) == (1, 2, 0)
+
+
+def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    spec = spec_of("gpt-2", {}, [])
+    tokenizer = Tokenizer.from_str(json.dumps(spec))
+    tokenizer.train_from_iterator(golden.sentences(), trainers.BpeTrainer(vocab_size=900, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], show_progress=False,
+                                                                          initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.model.save(str(tmp_path))
+    config = {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **{f"{name}_token": "</s>" for name in ("bos", "eos", "unk")}, "pad_token": "<pad>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text('{"model_type": "opt"}')
+    theirs = transformers.GPT2TokenizerFast.from_pretrained(str(tmp_path))
+    section, info = hf.build_hf_section(tmp_path)
+    ids, = driver.encode(driver.section(section), [b"a cat </s> sat"])
+    assert theirs("a cat </s> sat")["input_ids"] == [*info["prefix"], *ids, *info["suffix"]]
+    assert info["prefix"] == [2]
+
+
+# ---- What is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(pre_tokenizer=sequence(split(r"\w+"), LEVEL)), r"Split with the regular expression \\w\+"),
+    (dict(pre_tokenizer=sequence(split(LLAMA3 + "|x"), LEVEL)), r"Split with the regular expression \(\?i:"),
+    (dict(pre_tokenizer=sequence(split(r"\s+$"), LEVEL)), "where lines were not split before"),
+    (dict(pre_tokenizer=sequence(split(DEEPSEEK3, "Removed", True), LEVEL)), "Split with behavior Removed"),
+    (dict(pre_tokenizer=sequence(split(LLAMA3, "MergedWithNext"), LEVEL)), "Split with behavior MergedWithNext"),
+    (dict(pre_tokenizer=sequence(DIGITS, {**GPT2, "add_prefix_space": True})), "add_prefix_space behind another"),
+    (dict(pre_tokenizer=sequence(GPT2, split(r"\p{N}"))), "behind ByteLevel"), (dict(pre_tokenizer=sequence(DIGITS)), "without the pre_tokenizer ByteLevel"),
+    (dict(pre_tokenizer=sequence(*[DIGITS] * 9, GPT2)), "a pre_tokenizer of 10 steps"), (dict(normalizer=dict(type="Lowercase")), "normalizer Lowercase"),
+    (dict(pre_tokenizer=sequence(*[split(f"[a-{c}]+") for c in "bcdefghi"], LEVEL)), "so many classes"),
+    (dict(decoder=dict(type="Sequence", decoders=[dict(type="ByteLevel"), dict(type="Fuse")])), "decoder"),
+])
+def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, message):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**spec_of("gpt-2", {letter: i for i, letter in enumerate(bpe.ALPHABET)}, []), **change}))
+    with pytest.raises(pt.TokenizerError, match=message):
+        hf.build_hf_section(path)
+
+
+@pytest.mark.parametrize("change, message", [
+    (dict(normalizer=dict(type="Lowercase")), "normalizer Lowercase"), (dict(normalizer=both(PREPEND)), "normalizer"), (dict(normalizer=both(REPLACE, REPLACE)), "normalizer"),
+    (dict(normalizer={**REPLACE, "content": "_"}), "normalizer Replace"), (dict(normalizer=None), "pre_tokenizer"),
+    (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer Whitespace behind"), (dict(decoder=None), "decoder"), (dict(decoder=dict(type="Metaspace")), "decoder"),
+    (dict(decoder=dict(type="Sequence", decoders=[dict(type="ByteFallback")])), "decoder"),
+])
+def test_other_bpe_of_characters_is_refused_by_name(tmp_path, change, message):
+    spec = character_spec("llama 2, mistral, phi-3", True)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**spec, **change}))
+    with pytest.raises(pt.TokenizerError, match=message):
+        hf.build_hf_section(path)
+    vocabulary = {text: i for text, i in spec["model"]["vocab"].items() if text != "<0x41>"}
+    path.write_text(json.dumps({**spec, "added_tokens": [], "model": {**spec["model"], "vocab": vocabulary}}))
+    with pytest.raises(pt.TokenizerError, match="byte_fallback with bytes that the vocabulary lacks"):
+        hf.build_hf_section(path)
 
 
 # ---- GGUF's vocabularies ---------------------------------------------------------------------------------------------
