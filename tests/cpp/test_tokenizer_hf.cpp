@@ -7,7 +7,7 @@ using namespace tokenizer_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace"};
+constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace", "composed", "characters"};
 
 struct Piece {
   std::string text;
@@ -151,7 +151,26 @@ Parts small_unigram() {
           0, "", "", 3, 0, runs(), data, 0, {{"<s>", 6, 0}, {"<m>", 8, 2 | 8}}};
 }
 
-std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram())}; }
+// The pieces of bytes, then ▁, a, b, ▁a, ab, ▁▁, and an added token; spaces become ▁ first. The merges have their index.
+Parts small_char_bpe() {
+  Parts parts{TokenizerModel::char_bpe, 1 | 8 | 16 | 64 | 128 | 256 | 2048, {{"<u>", PieceType::unknown, 1}}, 0, "<u>", "", 3, 0, runs(), {}, 4, {{"<m>", 263, 0}}};
+  const char* const digits = "0123456789ABCDEF";
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    parts.pieces.push_back({std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">", PieceType::byte, 1});
+    append_u32(&parts.model_data, byte + 1);
+  }
+  for (const char* text : {"\u2581", "a", "b", "\u2581" "a", "ab", "\u2581\u2581"}) parts.pieces.push_back({text, PieceType::normal, 1});
+  parts.pieces.push_back({"<m>", PieceType::control, 0});
+  const std::uint32_t rows[][3] = {{257, 257, 2}, {257, 258, 1}, {258, 259, 0}, {260, 259, 3}};  // left, right, rank
+  for (const auto& row : rows)
+    for (const std::uint32_t value : row) append_u32(&parts.model_data, value);
+  for (const std::uint32_t result : {261u, 260u, 262u, 264u}) append_u32(&parts.model_data, result);
+  parts.pieces.push_back({"\u2581" "ab", PieceType::normal, 1});
+  for (std::uint32_t id = 0; id <= parts.pieces.size(); ++id) append_u32(&parts.model_data, id <= 257 ? 0 : id == 258 ? 2 : id <= 260 ? 3 : 4);
+  return parts;
+}
+
+std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram()), build(small_char_bpe())}; }
 
 }  // namespace
 
@@ -411,6 +430,51 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, rows + 8, count, "an added token's id is out of range");
   refuses(good, rows + 12, 16, "an added token has unknown flags");
   refuses(good, rows + 12, 8, "the added tokens are not in order");
+}
+
+TEST_CASE("tokenizer: BPE of characters merges over a stretch, gives the pieces of bytes, and decodes without the first space") {
+  Parts parts = small_char_bpe();
+  const Bytes section = build(parts);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "") == Ids{});
+  CHECK(encode(t, "ab") == Ids{257, 261});               // ab comes before the space and a
+  CHECK(encode(t, "a b") == Ids{260, 257, 259});
+  CHECK(encode(t, "  a") == Ids{262, 260});              // three spaces with the prefix
+  CHECK(encode(t, "\u00E9 a\xFF") == Ids{257, 0xC4, 0xAA, 260, 0x100});
+  CHECK(encode(t, "a<m> a") == Ids{260, 263, 257, 260});
+  CHECK(decode(t, {260, 263, 257, 259}) == "a b");
+  CHECK(decode(t, {263, 257, 0x42, 0xC4, 0xAA, 0xC4, 258}) == "A\u00E9\uFFFDa");
+  CHECK(decode(t, {0x21, 258, 0}) == "a<u>");             // a space that is a byte goes too
+  CHECK(decode(t, {0xC4}) == "\uFFFD");
+  char out[16];
+  TokenDecoder state{};
+  CHECK(token_decode(t, &state, 0xC4, out, sizeof out) == 0);  // never half a character
+  CHECK(token_decode(t, &state, 0xAA, out, sizeof out) == 2);
+  parts.flags = 1 | 16 | 32 | 512 | 2048;                // no bytes; only the text's start; words begin at each space; Metaspace behind
+  for (std::size_t i = 1; i <= 256; ++i) parts.pieces[i].type = PieceType::normal;
+  parts.expansion = 1;
+  const Bytes other = build(parts);
+  const Tokenizer o = open(other);
+  CHECK(encode(o, "xx\xFF a  a<m>a") == Ids{257, 0, 260, 257, 260, 263, 258});
+  CHECK(encode(o, " a") == Ids{260});
+  CHECK(decode(o, {260, 0}) == " a<u>");
+}
+
+TEST_CASE("tokenizer: damaged pieces of bytes and a damaged index are refused by name") {
+  const Parts parts = small_char_bpe();
+  const Bytes good = build(parts);
+  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()), index = data + 1024 + 4 * 16;
+  refuses(good, 4, 4, "unknown tokenizer flags");
+  refuses(good, 4, 2048, "a byte piece is not allowed or not <0x00> ... <0xFF>");
+  refuses(good, 88, 2, "the normaliser's expansion is out of range");
+  refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
+  refuses(good, 120, 1, "a reserved byte of the header is not zero");
+  refuses(good, data, kNoToken, "byte fallback without all 256 byte pieces");
+  refuses(good, data, 265, "the id of a byte is out of range");
+  refuses(good, index, 1, "the index of the merges is wrong");
+  refuses(good, index + 4 * 265, 3, "the index of the merges is wrong");
+  refuses(good, 128 + 16 * 257 + 12, 6, "a byte piece is not allowed or not <0x00> ... <0xFF>");
+  refuses(good, 128 + 16 * 257 + 8, 4, "a piece has unknown marks");
 }
 
 TEST_CASE("tokenizer: damaged merges are refused by name") {

@@ -77,7 +77,48 @@ def train_unigram():
     return tokenizer
 
 
-TRAINERS = {"wordpiece": train_wordpiece, "bytelevel": train_byte_bpe, "metaspace": train_unigram}
+def train_composed():
+    """Qwen2's normaliser and words, with words that are pieces left whole."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from phasor_tokenizer_bpe import QWEN2_REGEX
+
+    tokenizer = Tokenizer(models.BPE(ignore_merges=True))
+    tokenizer.normalizer = normalizers.NFC()
+    words = [pre_tokenizers.Split(Regex(QWEN2_REGEX), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(words)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<|endoftext|>"], show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(golden.sentences(), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", normalized=False)])
+    return tokenizer
+
+
+def train_characters():
+    """Llama 2's normaliser and decoder."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokenizer.train_from_iterator(golden.sentences(), trainers.BpeTrainer(vocab_size=900, special_tokens=special, limit_alphabet=150, show_progress=False))
+    tokenizer = Tokenizer.from_str(without_byte_tokens(tokenizer.to_str()))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def without_byte_tokens(spec: str) -> str:
+    """The trainer makes added tokens of the pieces of bytes."""
+    import json
+
+    fields = json.loads(spec)
+    fields["added_tokens"] = fields["added_tokens"][:3]
+    fields["pre_tokenizer"] = None
+    return json.dumps(fields)
+
+
+TRAINERS = {"wordpiece": train_wordpiece, "bytelevel": train_byte_bpe, "metaspace": train_unigram, "composed": train_composed, "characters": train_characters}
 
 
 def make_models() -> None:
