@@ -218,6 +218,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "not finite": (tensor("output_norm.weight", ((WIDTH,), 0, np.full(WIDTH, np.nan, "<f4").tobytes())), "output_norm.weight: a value is not finite"),
     "a scale that is not finite": (tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 8, b"\x00\x7c" * (17 * 3 * WIDTH))), "blk.0.ffn_down.weight: a value is not finite"),
     "architecture": (changed(general__architecture=(STRING, "mamba")), "general.architecture: 'mamba' is not built; there are llama, "),
+    "an architecture of another kind": (changed(general__architecture=(ARRAY, (U32, [1]))), "general.architecture: [1] is not built"),
     "an adapter": (changed(general__type=(STRING, "adapter")), "general.type: 'adapter' is not built"),
     "shards": (changed(split__count=(U32, 4)), "split.count: 4, a model in several files"),
     "experts": (changed(llama__expert_count=(U32, 8)), "llama.expert_count: 8 is not built"),
@@ -287,6 +288,10 @@ def test_ids_go_where_the_metadata_say(tmp_path: Path) -> None:
     ({"merges": None}, "tokenizer.ggml.merges: is missing"),
     ({"token_type": (ARRAY, (I32, [1]))}, "tokenizer.ggml.token_type: 1 values for 50 pieces"),
     ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not built"),
+    ({"pre": (ARRAY, (U32, [1]))}, "tokenizer.ggml.pre: expected text"),
+    ({"model": (U32, 1)}, "tokenizer.ggml.model: expected text"),
+    ({"tokens": (U32, 1)}, "tokenizer.ggml.tokens: expected an array of another kind"),
+    ({"merges": (ARRAY, (STRING, ["a b c"]))}, "tokenizer.ggml.tokens: "),
     ({"model": (STRING, "rwkv")}, "tokenizer.ggml.model: 'rwkv' is not built; there are gpt2 and llama"),
     ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
     ({"add_space_prefix": (BOOL, True)}, "tokenizer.ggml.add_space_prefix: True is not built"),
@@ -296,6 +301,31 @@ def test_a_vocabulary_that_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.C
     assert convert_bytes(tmp_path, changed(**vocabulary(**more))) == 1
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "small.gguf: " in said[0] and line in said[0], said
+
+
+ODD = [(U32, 0), (U32, 1 << 31), (I32, -1), (F32, float("inf")), (F32, 0.5), (BOOL, True), (STRING, ""), (STRING, "\0"), (U64, (1 << 64) - 1), (ARRAY, (U32, [])),
+       (ARRAY, (U32, [7, 7])), (ARRAY, (STRING, ["", ""])), (ARRAY, (F32, [float("nan")]))]
+MORE_KEYS = ["general.type", "general.alignment", "split.count", "llama.attention.key_length", "llama.attention.value_length", "llama.rope.dimension_count",
+             "llama.rope.freq_base", "llama.rope.scaling.type", "llama.rope.scaling.factor", "llama.rope.scaling.attn_factor", "llama.attention.sliding_window",
+             "llama.rope.scale_linear", "llama.expert_count", "llama.vocab_size", "tokenizer.ggml.add_bos_token", "tokenizer.ggml.scores"]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "mpt"])
+def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(tmp_path: Path, architecture: str) -> None:
+    keys = {name.replace("llama.", f"{architecture}."): v for name, v in (metadata() | {name.replace("__", "."): v for name, v in vocabulary().items()}).items()}
+    keys |= {"general.architecture": (STRING, architecture), f"{architecture}.attention.sliding_window": (U32, 8), f"{architecture}.attention.layer_norm_epsilon": (F32, 1e-5)}
+    path, refused = tmp_path / "odd.gguf", 0
+    for name in [*keys, *(name.replace("llama.", f"{architecture}.") for name in MORE_KEYS), f"{architecture}.attention.sliding_window_pattern"]:
+        for odd in ODD:
+            path.write_bytes(file_bytes(keys | {name: odd}))
+            try:
+                model = gguf.read(path)
+                model.problems()
+                model.vocabulary.section()
+            except PhasorError as error:
+                refused += 1
+                assert "odd.gguf: " in str(error) and "\n" not in str(error)
+    assert refused > 100
 
 
 def test_an_array_of_equal_values_is_one_value(tmp_path: Path) -> None:

@@ -352,7 +352,7 @@ def read(path: Path) -> GGUFModel:
         raise PhasorError(f"{path}: general.type: {kind!r} is not built, expected 'model'")
     if file.metadata.get("split.count", 1) not in (0, 1):
         raise PhasorError(f"{path}: split.count: {file.metadata['split.count']}, a model in several files is not built (gguf-split --merge joins them)")
-    if name not in ARCHITECTURES:
+    if not isinstance(name, str) or name not in ARCHITECTURES:
         raise PhasorError(f"{path}: general.architecture: {name!r} is not built; there are {', '.join(ARCHITECTURES)}")
     return Decoder(file, name, ARCHITECTURES[name]).build()
 

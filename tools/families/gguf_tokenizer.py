@@ -15,8 +15,6 @@ _KNOWN = frozenset("""model pre tokens token_type scores merges add_bos_token ad
 _NONE = (None, "no_vocab", "none")
 # Pre-tokenizers whose texts begin with the start token where the file does not say it.
 _BEGIN = frozenset("llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken".split())
-_NAMES = {"bos": "bos_token_id", "eos": "eos_token_id", "unk": "unknown_token_id", "pad": "padding_token_id", "sep": "seperator_token_id",
-          "cls": "cls_token_id", "mask": "mask_token_id"}
 
 
 class Vocabulary:
@@ -51,25 +49,25 @@ class Vocabulary:
             raise self.refuse(name, "is missing" if value is None else "expected an array of another kind")
         return value
 
+    def text(self, name: str, default: str | None = None) -> str | None:
+        value = self.values.get(name, default)
+        if value is not None and not isinstance(value, str):
+            raise self.error(name, "expected text")
+        return value
+
     @property
     def model(self) -> str | None:
-        return self.values.get("model")
+        return self.text("model")
 
     def ids(self) -> dict[str, Any]:
         """The fields of the descriptor's side."""
         first, last, unknown, pad = (self.id(name) for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id"))
         ends = [self.id(name) for name in ("eos_token_id", "eot_token_id", "eom_token_id")]
-        begins = self.flag("add_bos_token", self.model == "llama" or self.values.get("pre") in _BEGIN)
+        begins = self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
         out = {"start": first, "unknown": unknown, "pad": pad, "end": list(dict.fromkeys(end for end in ends if end is not None)),
                "prefix": [first] if begins and first is not None else [],
                "suffix": [last] if self.flag("add_eos_token", False) and last is not None else []}
         return {name: value for name, value in out.items() if value is not None}
-
-    def special_tokens(self) -> dict[str, str]:
-        """Texts of the special tokens, as chat templates name them."""
-        tokens = self.values.get("tokens") or []
-        found = {name: self.id(key) for name, key in _NAMES.items()}
-        return {f"{name}_token": tokens[id_] for name, id_ in found.items() if id_ is not None and id_ < len(tokens)}
 
     def section(self) -> bytes | None:
         """The tokenizer's section; None where the file has none."""
@@ -99,7 +97,7 @@ class Vocabulary:
 
     def _bpe(self, tokens: list[str]) -> bytes:
         import phasor_tokenizer_bpe as bpe
-        pre = self.values.get("pre", "default")
+        pre = self.text("pre", "default")
         if pre not in bpe.PRE_TOKENIZERS:
             raise self.refuse("pre", f"{pre!r} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}")
         if self.flag("add_space_prefix", False):
