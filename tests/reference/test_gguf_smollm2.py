@@ -93,6 +93,19 @@ def test_greedy_tokens_are_llama_cpps(phasor: Path, converted: Path, widened: Ll
     assert got == widened.logits(start + got[:-1])[len(start) - 1:].argmax(axis=1).tolist()
 
 
+def test_a_question_is_answered_as_llama_cpp_answers_it(phasor: Path, converted: Path, widened: LlamaCpp) -> None:
+    done = subprocess.run([phasor, "chat", converted, "--greedy", "--print-prompt", "--quiet", "-n", "24"], input="What is the capital of France?\n", check=True,
+                          capture_output=True, text=True, timeout=600)
+    prompt = done.stderr[done.stderr.index("<|im_start|>"):done.stderr.rindex("assistant\n") + len("assistant\n")]
+    assert prompt.endswith("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n")
+    ids = widened.ids(prompt, special=True)
+    begin = len(ids)
+    while len(ids) < begin + 24 and not widened.vocabulary.is_eog(best := int(widened.logits(ids)[-1].argmax())):
+        ids.append(best)
+    answer = "".join(widened.vocabulary.token_to_piece(id_, 0, True) for id_ in ids[begin:])
+    assert done.stdout.strip() == answer == "The capital of France is Paris."
+
+
 def test_logits_are_llama_cpps_on_the_same_weights(widened: LlamaCpp, logits: np.ndarray, ids: list[int]) -> None:
     want = widened.logits(ids)
     assert (np.abs(logits - want).max(axis=1) <= 2e-5 * np.ptp(want, axis=1)).all()
