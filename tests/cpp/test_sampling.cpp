@@ -95,7 +95,7 @@ Scores softmax(const Scores& s) {
 std::vector<uint32_t> sorted_by(const Scores& key) {  // largest first, then by id
   std::vector<uint32_t> ids(key.size());
   std::iota(ids.begin(), ids.end(), 0u);
-  std::stable_sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return key[a] > key[b]; });
+  std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return key[a] > key[b] || (!(key[b] > key[a]) && a < b); });
   return ids;
 }
 void keep(Scores* s, const std::vector<uint32_t>& order, const std::function<bool(std::size_t, double)>& more) {
