@@ -72,7 +72,8 @@ class Function(NamedTuple):
 
 
 class Macro(NamedTuple):
-    line: int
+    node: Any
+    scopes: tuple  # that it sees
 
 
 class Namespace(NamedTuple):
@@ -192,6 +193,7 @@ class _Compiler:
         self.loops: list[tuple[int, Label, Label, list, list]] = []  # of loops over messages and of static ones: level, next, end, their states
         self.level = 0
         self.temporaries = 0
+        self.running: list = []  # macros that are being written out
         self.line = 0
 
     # ---- Values
@@ -356,6 +358,8 @@ class _Compiler:
             return refused
         if isinstance(base.const, Split):
             return self.split(base.const, index)
+        if isinstance(base.const, _OBJECTS):
+            return self.refuse("an index here")
         if isinstance(base.const, Items) and index.known and isinstance(index.const, int):
             values = base.const.values
             return values[index.const] if -len(values) <= index.const < len(values) else self.known(self.undefined())
@@ -421,7 +425,7 @@ class _Compiler:
     def binary(self, node: Any, what: str, code: str, compute: Callable) -> Val:
         a, b = self.eval(node.left), self.eval(node.right)
         self.line = node.lineno
-        if a.known and b.known and a.pure and b.pure:
+        if a.known and b.known and a.pure and b.pure and not any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
             return self.fold(lambda: compute(a.const, b.const))
         if not code or a.types <= {"str", "list", "message", "other"} or b.types <= {"str", "list", "message", "other"}:
             return self.refuse(f"{what} of something else than whole numbers")
@@ -453,7 +457,7 @@ class _Compiler:
         a, b = self.eval(node.left), self.eval(node.right)
         self.line = node.lineno
         if a.known and b.known and a.pure and b.pure:
-            if isinstance(a.const, (Items, Split)) or isinstance(b.const, (Items, Split)):
+            if any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
                 return self.refuse("a sum of lists")
             return self.fold(lambda: a.const + b.const)
         code = a.code + b.code + (("ADD", 0),)
@@ -545,7 +549,9 @@ class _Compiler:
             return value if op == "in" else self.negated(value)
         compute = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge}[op]
         code = {"eq": "EQ", "ne": "NE", "lt": "LT", "lteq": "LE", "gt": "GT", "gteq": "GE"}[op]
-        if a.known and b.known and a.pure and b.pure and not any(isinstance(v.const, Items) for v in (a, b)):
+        if any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
+            return self.refuse("a comparison of lists")
+        if a.known and b.known and a.pure and b.pure:
             return self.fold(lambda: compute(a.const, b.const))
         both = a.code + b.code + ((code, 0),)
         pure = a.pure and b.pure
@@ -560,16 +566,16 @@ class _Compiler:
         return not self.any_role and a.role and b.known and b.const not in ROLES
 
     def contains(self, a: Val, b: Val) -> Val:
-        if b.known and isinstance(b.const, (list, tuple, dict, Items)):
+        if b.known and type(b.const) in (list, tuple, dict, Items):
             values = b.const.values if isinstance(b.const, Items) else [self.known(v) for v in b.const]
-            if a.known and a.pure and not isinstance(b.const, Items):
+            if a.known and a.pure and a.types != _OTHER and not isinstance(b.const, Items):
                 return self.fold(lambda: a.const in b.const)
             first, a = self.again(a)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.compare("eq", a, value), True)
             return result._replace(code=first + result.code)
-        if a.known and b.known and a.pure and b.pure and b.types != _OTHER:
+        if a.known and b.known and a.pure and b.pure and _OTHER not in (a.types, b.types):
             return self.fold(lambda: a.const in b.const)
         if b.types == _MESSAGE and a.known and isinstance(a.const, str):
             return self.known(a.const in ("role", "content")) if b.pure else Val(a.code + b.code + (("IN", 0),), _BOOL, a.const in ("role", "content"), False)
@@ -616,6 +622,8 @@ class _Compiler:
 
     def x_Call(self, node):
         function = self.eval(node.node)
+        if isinstance(function.const, Macro):
+            return self.call_macro(function.const, node)
         arguments = [self.eval(n) for n in node.args]
         keywords = {k.key: self.eval(k.value) for k in node.kwargs}
         self.line = node.lineno
@@ -625,9 +633,7 @@ class _Compiler:
         target = function.const
         if refused := self.refused(function, *arguments, *keywords.values()):
             return refused
-        if isinstance(target, Macro):
-            return Val((("REFUSE", (target.line, "macro")),), _ANY, pure=False)
-        constant = all(v.known and v.pure and not isinstance(v.const, (Items, Split)) for v in [*arguments, *keywords.values()])
+        constant = all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in [*arguments, *keywords.values()])
         if isinstance(target, Function):
             return self.call_function(target.name, arguments, keywords, constant)
         if isinstance(target, _Bound) and constant:
@@ -637,6 +643,56 @@ class _Compiler:
                 return self.call_get(target, arguments, keywords)
             return self.call_method(target.base, target.name, arguments, keywords)
         return self.refuse(f"{name}()" if isinstance(node.node, nodes.Name) else f".{name}()")
+
+    def call_macro(self, macro: Macro, call: Any) -> Val:
+        """A call among values: the macro's body is written out here, its output as one text."""
+        spaces = {k: v for k, v in self.state.items() if k[0] == "namespace"}
+        before = dict(self.state)
+        value = self.captured(lambda: self.write_macro(macro, call))
+        if any(self.state.get(k) is not v and not self.same(v, self.state.get(k, v)) for k, v in spaces.items()):
+            self.state = before
+            return self.refuse("a macro that sets a namespace's attribute, among other values,")
+        return value
+
+    def captured(self, work: Callable[[], None]) -> Val:
+        """What statements write, as a text."""
+        before = dict(self.state)
+        code = self.capture(work)
+        if self.state is None:  # it always ends the program
+            self.state = before
+        parts = [i for i in code if i[0] != "LINE"]
+        if all(op == "TEXT" for op, _ in parts):
+            return self.known("".join(text for _, text in parts))
+        if parts[-1][0] == "EMIT" and not any(op in ("TEXT", "EMIT", "EMIT_STRING", "LABEL", "SET", "RAISE") for op, _ in parts[:-1]):
+            return Val((*code[:-1], ("STR", 0)), _STR, pure=False)
+        out: list = [("STRING", "")]
+        for op, arg in code:
+            out += {"TEXT": [("STRING", arg), ("CONCAT", 0)], "EMIT": [("CONCAT", 0)], "EMIT_STRING": [("ADD", 0)]}.get(op, [(op, arg)])
+        return Val(tuple(out), _STR, pure=False)
+
+    def write_macro(self, macro: Macro, call: Any) -> None:
+        """The macro's statements with the call's arguments, in the scopes where it was defined."""
+        node = macro.node
+        names, given = [a.name for a in node.args], [self.eval(n) for n in call.args]
+        values = dict(zip(names, given))
+        values.update({k.key: self.eval(k.value) for k in call.kwargs})
+        self.line = call.lineno
+        if call.dyn_args or call.dyn_kwargs or len(given) > len(names) or set(values) - set(names) or len(values) < len(given) + len(call.kwargs):
+            return self.unsupported(f"{node.name}() with these arguments")
+        if node in self.running or any(n.name in ("caller", "varargs", "kwargs") for n in node.find_all(nodes.Name)):
+            return self.unsupported(f"the macro {node.name}, which calls itself" if node in self.running else f"caller, varargs and kwargs in the macro {node.name}")
+        scopes, self.scopes, loops, self.loops = self.scopes, list(macro.scopes), self.loops, []
+        self.running.append(node)
+        scope = ("macro", id(call))
+        self.enter(scope, _assigned(node.body) - set(names))
+        for i, name in enumerate(names):
+            default = i - len(names) + len(node.defaults)
+            value = values[name] if name in values else self.eval(node.defaults[default]) if default >= 0 else self.known(self.undefined(name))
+            self.store((scope, name), value)
+        self.run(node.body)
+        self.leave(scope)
+        self.running.pop()
+        self.scopes, self.loops = scopes, loops
 
     def call_function(self, name: str, arguments: list[Val], keywords: dict, constant: bool) -> Val:
         if name == "raise_exception" and len(arguments) == 1 and not keywords:
@@ -684,7 +740,7 @@ class _Compiler:
         return Val(base.code + (chars.code if chars else ()) + (("STRIP", sides | (4 if chars else 0)),), _STR, pure=pure)
 
     def edge(self, base: Val, code: str, ends: Val) -> Val:
-        if ends.known and isinstance(ends.const, (tuple, Items)):
+        if ends.known and type(ends.const) in (tuple, Items):
             values = ends.const.values if isinstance(ends.const, Items) else [self.known(v) for v in ends.const]
             first, base = self.again(base)
             result = self.known(False)
@@ -834,6 +890,11 @@ class _Compiler:
                 self.code.append(("TEXT", part.data))
                 continue
             self.code.append(("LINE", part.lineno))
+            if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name) and isinstance(self.lookup(part.node.name).const, Macro):
+                self.write_macro(self.lookup(part.node.name).const, part)
+                if self.state is None:
+                    return
+                continue
             value = self.eval(part)
             self.code += self.written(value, False)
             if value.code and value.code[-1] == ("RAISE", 0):
@@ -930,7 +991,15 @@ class _Compiler:
         self.leave(id(node))
 
     def s_Macro(self, node):
-        self.store((self.scopes[-1], node.name), self.known(Macro(node.lineno)))
+        self.store((self.scopes[-1], node.name), self.known(Macro(node, tuple(self.scopes))))
+
+    def s_AssignBlock(self, node):
+        if not isinstance(node.target, nodes.Name) or node.filter is not None:
+            return self.unsupported("a set block of this kind")
+        if _assigned(node.body):
+            return self.unsupported("a set block that sets others")
+        value = self.captured(lambda: self.run(node.body))
+        self.store((self.scopes[-1], node.target.name), value)
 
     def s_For(self, node):
         items = self.eval(node.iter)
@@ -941,11 +1010,11 @@ class _Compiler:
             if not items.pure:
                 self.code += [*items.code, ("POP", 0)]
             return self.run(node.else_)
-        if items.known and isinstance(items.const, (list, tuple, Items)):
+        if items.known and type(items.const) in (list, tuple, Items):
             values = items.const.values if isinstance(items.const, Items) else [self.known(v) for v in items.const]
             return self.unrolled(node, values)
         if "list" not in items.types:
-            what = "a message's fields" if items.types == _MESSAGE else "text" if "str" in items.types else "this"
+            what = "a message's fields" if items.types == _MESSAGE else "text" if "str" in items.types else "split()" if isinstance(items.const, Split) else "this"
             return self.unsupported(f"a loop over {what}")
         if node.test is not None:
             return self.unsupported("a loop with a condition")

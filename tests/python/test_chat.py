@@ -81,7 +81,8 @@ def grow(rng, depth=0):
     return rng.choice((
         f"({a} + {b})", f"({a} ~ {b})", f"({a} if {test(rng, depth + 1)} else {b})", f"({a}).strip()", f"({a}) | trim", f"({a}).split('a')[-1]", f"({a}).split('\\n')[0]",
         f"({a}).lstrip('\\n ')", f"({a}).rstrip()", f"({a}).replace('a', 'bc')", f"(({a}).replace({b}, '') if {b} else 'z')", f"({a} or {b})", f"({a} and {b})", f"({a}) | tojson", f"(({a}) | length | string)",
-        f"({a} | default({b}))", f"(y | default({a}))", f"(({a}).split()[0] | default('none'))", f"({a} ~ {rng.randrange(-3, 9)} ~ none ~ true)"))
+        f"({a} | default({b}))", f"(y | default({a}))", f"(({a}).split()[0] | default('none'))", f"({a} ~ {rng.randrange(-3, 9)} ~ none ~ true)",
+        f"m({a})", f"m({a}, b={b})"))
 
 
 def test(rng, depth=0):
@@ -105,6 +106,7 @@ def template(rng):
             out += rng.choice((
                 lambda: f"{{{{ {grow(rng)} }}}}", lambda: f"{{%- set x = {grow(rng)} %}}", lambda: f"{{% set ns.t = {grow(rng)} %}}", lambda: "{% set ns.n = ns.n + 1 %}",
                 lambda: f"{{% if {test(rng)} %}}{statements(depth + 1) if depth < 2 else 'A'}{{% elif {test(rng)} %}} B\n{{% else %}}{{{{ x }}}}{{%- endif %}}",
+                lambda: f"{{{{ m({grow(rng)}, {grow(rng)}) }}}}", lambda: f"{{% set x %}}{{{{ {grow(rng)} }}}}-{{% if {test(rng)} %}}y{{% endif %}}{{% endset %}}",
                 lambda: "text\n  ", lambda: f"{{% if {test(rng)} %}}{rng.choice(('{% continue %}', '{% break %}', '{% set y = 1 %}'))}{{% endif %}}",
                 lambda: "{%- for other in messages[1:] %}{{ loop.index }}{{ other.role }}{% if other == message %}{% set x = 'same' %}={% endif %}{% else %}empty{% endfor %}"))()
             if depth == 0 and rng.random() < 0.1:
@@ -113,6 +115,9 @@ def template(rng):
 
     start = f"{{% set x = {rng.choice(('bos_token', 'messages[0].role', repr('x ')))} %}}{{% set ns = namespace(n=0, t='') %}}"
     body = statements(0)
+    inside = rng.sample(("{{ a }}", "{% if a == b %}same{% elif a %}{{ b ~ a | trim }}{% else %}{{ ns.t }}{% endif %}", "{% set a = b + a.strip() %}", "{% for n in messages %}{{ n.role[0:0] if false else loop.index }}{% endfor %}",
+                         "{% set x = a | length %}{{ x }}", "text{{ x }}", "{% set b %}({{ a }}){% endset %}{{ b }}"), rng.randrange(0, 4))
+    start += f"{{% macro m(a, b='d') %}}{''.join(inside)}{{% endmacro %}}"
     loop = rng.choice(("messages", "messages[::-1]", "messages[1:]", "messages[:-1]", "messages[-3:]", "messages[::2]"))
     return f"{start}{{%- for message in {loop} -%}}\n{body}{'' if 'continue' in body or 'break' in body else '{% else %}none'}{{% endfor %}}{{{{ x ~ ns.t ~ ns.n }}}}"
 
@@ -137,7 +142,6 @@ def test_random_templates(render):
 
 
 @pytest.mark.parametrize("source, message", [
-    ("a\n{% macro f() %}x{% endmacro %}\n{{ f() }}", "line 2: macro is not supported"),
     ("{{ bos_token }}\n\n{{ messages | map(attribute='role') | join(',') }}", "line 3: the filter map is not supported"),
     ("\n{% for m in messages if m.role == 'user' %}{% endfor %}", "line 2: a loop with a condition is not supported"),
     ("{% for m in messages %}\n{% for c in m.content %}{% endfor %}{% endfor %}", "line 2: a loop over text is not supported"),
@@ -147,7 +151,7 @@ def test_random_templates(render):
     ("{% for m in messages %}{{ m.content | indent }}{% endfor %}", "line 1: the filter indent is not supported"),
     ("{{ 1.5 * (messages | length) }}", "line 1: "),
     ("{% include 'x' %}", "line 1: include is not supported"),
-    ("{% set x %}a{% endset %}{{ x }}", "line 1: a set block is not supported"),
+    ("{% set x %}{% set y = 1 %}{% endset %}{{ x }}", "line 1: a set block that sets others is not supported"),
     ("a\n{{ strftime_now('%Y') }}", r"line 2: strftime_now\(\) is not supported"),
     ("{{ today() }}", r"line 1: today\(\) is not supported"),
     ("a\nb {% if %}", "line 2: "),
@@ -155,6 +159,12 @@ def test_random_templates(render):
     ("{% for a in messages %}{% for b in messages %}\n{% for c in messages %}{% endfor %}{% endfor %}{% endfor %}", "line 2: more than 2 loops over messages in one another"),
     ("{% for k, v in messages %}{% endfor %}", "line 1: a loop with several names"),
     ("{{ [messages[0].role, 'x'] }}", "line 1: a list as a value"),
+    ("{% for p in messages[0].content.split('a') %}{{ p }}{% endfor %}", r"line 1: a loop over split\(\) is not supported"),
+    ("{% if 'a' in messages[0].content.split() %}{% endif %}", r"line 1: split\(\) without an index is not supported"),
+    ("{% if messages[0].content.split() == ['a'] %}{% endif %}", "line 1: a comparison of lists is not supported"),
+    ("{% macro f(x) %}\n{{ f(x) }}{% endmacro %}{{ f('a') }}", "line 2: the macro f, which calls itself is not supported"),
+    ("{% macro f(x) %}{{ x }}{% endmacro %}\n{{ f(1, 2) }}", r"line 2: f\(\) with these arguments is not supported"),
+    ("{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{% endcall %}", "line 1: a call block is not supported"),
     ("{% for m in messages %}{% continue %}{% else %}x{% endfor %}", "line 1: else of a loop with break or continue is not supported"),
 ])
 def test_what_is_not_in_the_subset_is_refused_with_its_line(source, message):
@@ -164,7 +174,7 @@ def test_what_is_not_in_the_subset_is_refused_with_its_line(source, message):
 
 @pytest.mark.parametrize("source", [
     "{% if tools %}{{ tools | map('x') }}{% endif %}ok",
-    "{% macro f() %}{% endmacro %}{% if documents is not none %}{{ f() }}{% endif %}ok",
+    "{% macro f() %}{{ messages | map('x') }}{% endmacro %}{% if documents is not none %}{{ f() }}{% endif %}ok",
     "{% set y = messages | selectattr('role') %}ok",
     "{% for m in messages %}{% if m.content is not string %}{{ m.content[0].text }}{% endif %}{% endfor %}ok",
     "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function | items }}{% endfor %}{% endfor %}ok",
