@@ -75,6 +75,12 @@ CASES = {
     "olmo2": _case("olmo2", {**_attention(2), **_SWIGLU, **_POST, "attn_q_norm": (WIDTH,), "attn_k_norm": (WIDTH // 2,)}, _GQA),
     "command-r": _case("command-r", {**_attention(2), **_SWIGLU, "attn_norm": (WIDTH,)}, {**_EPS, "attention.head_count_kv": 2, "logit_scale": 0.0625,
                        "rope.scaling.type": "none"}, (), ("output_norm",)),
+    "granite": _case("granite", {**_attention(2), **_SWIGLU, **_TWO}, {**_GQA, "embedding_scale": 3.0, "residual_scale": 0.4, "attention.scale": 0.1, "logit_scale": 2.5}),
+    "granite, one scale": _case("granite", {**_attention(2), **_SWIGLU, **_TWO}, {**_GQA, "logit_scale": 8.0}, (), ("output_norm",)),
+    "smollm3": _case("smollm3", {**_attention(2), **_SWIGLU, **_TWO}, _GQA, (), ("output_norm",), layers=6),
+    "internlm2": _case("internlm2", {**_attention(2), **_SWIGLU, **_TWO}, _GQA),
+    "exaone": _case("exaone", {**_attention(2), **_SWIGLU, **_TWO}, _GQA),
+    "exaone, llama3": _case("exaone", {**_attention(2), **_SWIGLU, **_TWO}, _GQA, extra=_FREQS),
     "starcoder2": _case("starcoder2", {**_attention(2), **_PLAIN, **_TWO}, {**_EPS, "attention.head_count_kv": 2}, _ALL),
 }
 

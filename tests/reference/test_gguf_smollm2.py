@@ -98,12 +98,11 @@ def test_a_question_is_answered_as_llama_cpp_answers_it(phasor: Path, converted:
                           capture_output=True, text=True, timeout=600)
     prompt = done.stderr[done.stderr.index("<|im_start|>"):done.stderr.rindex("assistant\n") + len("assistant\n")]
     assert prompt.endswith("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n")
-    ids = widened.ids(prompt, special=True)
-    begin = len(ids)
-    while len(ids) < begin + 24 and not widened.vocabulary.is_eog(best := int(widened.logits(ids)[-1].argmax())):
-        ids.append(best)
-    answer = "".join(widened.vocabulary.token_to_piece(id_, 0, True) for id_ in ids[begin:])
-    assert done.stdout.strip() == answer == "The capital of France is Paris."
+    answer = done.stdout.strip()
+    assert answer == "The capital of France is Paris."
+    asked, answered = widened.ids(prompt, special=True), widened.ids(answer)
+    best = widened.logits(asked + answered)[len(asked) - 1:].argmax(axis=1).tolist()
+    assert best[:-1] == answered and widened.vocabulary.is_eog(best[-1])
 
 
 def test_logits_are_llama_cpps_on_the_same_weights(widened: LlamaCpp, logits: np.ndarray, ids: list[int]) -> None:

@@ -439,6 +439,20 @@ def _command_r(d: Decoder) -> None:
         d.kind["qk_norm_over"] = D.OWN_HEAD
 
 
+def _granite(d: Decoder) -> None:
+    """Scales of the embedding, of what sub-layers add, of the scores, and what the logits are divided by; 0 is none."""
+    k = d.keys
+    d.stack["embedding_scale"] = _single(k.number("embedding_scale", 0.0) or 1.0)
+    d.kind.update(residual_scale=_single(k.number("residual_scale", 0.0) or 1.0), scale=_single(k.number("attention.scale", 0.0) or d.kind["scale"]))
+    d.output["scale"] = _single(1 / (k.number("logit_scale") or 1.0))
+
+
+def _smollm3(d: Decoder) -> None:
+    """Every fourth layer has no positions."""
+    for own in d.per_layer[3::4]:
+        own.update(position=0, rotary_width=0)
+
+
 # llama.cpp has the approximation of GELU by tanh in all of them; gptneox, falcon and mpt were trained with the exact one.
 _LAYER = {"norm": D.LAYER_NORM, "gated": False}
 ARCHITECTURES = {
@@ -460,4 +474,8 @@ ARCHITECTURES = {
     "olmo2": Architecture(adapt=_olmo2),
     "command-r": Architecture(norm=D.LAYER_NORM, position=D.ROTARY_INTERLEAVED, parallel=D.SHARED_INPUT, adapt=_command_r),
     "starcoder2": Architecture(**_LAYER, activation=D.GELU_TANH),
+    "granite": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_granite),
+    "smollm3": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_smollm3),
+    "internlm2": Architecture(position=D.ROTARY_INTERLEAVED),
+    "exaone": Architecture(),
 }
