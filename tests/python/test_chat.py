@@ -339,12 +339,38 @@ def test_a_template_that_says_no(phasor, llama2):
     assert len(out.split("\n\n")) == 3
 
 
-@pytest.mark.parametrize("template, token", [("chatml", None), ("llama2", None)])
-def test_the_token_behind_an_answer_ends_it(phasor, tmp_path, template, token):
-    """Where the template writes a token behind an answer, the answer ends there, though the model's end is another one."""
-    path = chat_model.convert_it(tmp_path / "source", tmp_path / "m.phasor", chat.TEMPLATES[template].read_text(encoding="utf-8"))
-    out = talk(phasor, path, ["Hello"], "-n", "1", "--json", "--quiet", "--lookahead=2")[1]
-    assert json.loads(out)["finish"] == "length"
+def test_the_token_behind_an_answer_ends_it(phasor, tmp_path):
+    """Where the template writes a token of its own behind an answer, the answer ends there, though the model's end is another one. Every other token is forbidden."""
+    finish = {}
+    for name in ("chatml", "falcon"):
+        path = chat_model.convert_it(tmp_path / name / "source", tmp_path / name / "m.phasor", chat.TEMPLATES[name].read_text(encoding="utf-8"))
+        ids = subprocess.run([phasor, "tokenize", path, "--print-ids", "<|im_end|>"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+        others = ",".join(str(i) for i in range(int(ids) + 3) if str(i) != ids)
+        answer = json.loads(talk(phasor, path, ["Hello"], "-n", "3", "--json", "--quiet", "--suppress", others)[1])
+        assert set(answer["ids"]) == {int(ids)} and answer["text"] == ""
+        finish[name] = answer["finish"], answer["tokens"]
+    assert finish == {"chatml": ("end", 1), "falcon": ("length", 3)}
+
+
+def test_text_behind_an_answer_ends_it(phasor, tmp_path):
+    """Where it writes text there, the answer ends before that text: the model does not go on with the next message."""
+    path = chat_model.convert_it(tmp_path / "source", tmp_path / "m.phasor", "{% for m in messages %}{{ m.content }}##\n{% endfor %}")
+    ids = subprocess.run([phasor, "tokenize", path, "--print-ids", "##a"], stdout=subprocess.PIPE, check=True).stdout.decode().strip().split(",")
+    others = ",".join(str(i) for i in range(905) if str(i) not in ids)
+    answers = [json.loads(talk(phasor, path, ["Hello"], "-n", "60", "--json", "--quiet", "--suppress", others, "--temperature", "30", "--seed", str(seed))[1]) for seed in range(8)]
+    assert all(a["finish"] == "stop string" and "##" not in a["text"] and a["ids"][-1] == int(ids[0]) for a in answers)
+    assert any(a["text"] for a in answers)
+
+
+def test_a_terminal_is_asked(phasor, model):
+    pty = pytest.importorskip("pty")
+    outer, inner = pty.openpty()
+    process = subprocess.Popen([phasor, "chat", model, "-n", "2", "--quiet"], stdin=inner, stdout=inner, stderr=subprocess.PIPE)
+    os.close(inner)
+    os.write(outer, b"/quit\n")
+    assert process.wait(timeout=60) == 0 and process.stderr.read() == b""
+    assert b"> " in os.read(outer, 100)
+    os.close(outer)
 
 
 def test_invalid_lines(phasor, model):
