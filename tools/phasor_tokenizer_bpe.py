@@ -565,18 +565,56 @@ def _build_byte_bpe_of(spec: dict, count: int) -> bytes:
 
 def build_sentencepiece_like(pieces: list[str | bytes], scores: list[float], types: list[int], *, model: str = "bpe", add_space_prefix: bool = True,
                              remove_extra_whitespaces: bool = False, escape_whitespaces: bool = True, charsmap: bytes = b"",
-                             unknown_surface: bytes = b" \xe2\x81\x87 ") -> bytes:
+                             unknown_surface: bytes = b" \xe2\x81\x87 ", find_control: bool = False) -> bytes:
     """Builds the section for a SentencePiece vocabulary as GGUF has it ("llama": model "bpe"; "t5": model "unigram").
 
     pieces, scores, types by id, the types SentencePiece's (which are GGUF's); byte fallback where there are byte pieces. Control pieces are not looked
-    for in the text, user-defined ones are. Encoding gives the ids of the `sentencepiece` package. Raises TokenizerError, naming the thing.
+    for in the text, user-defined ones are. Encoding gives the ids of the `sentencepiece` package. With find_control, which a chat template asks for, both are
+    found in the text, as in the tokenizer.json that transformers makes of such a vocabulary: the section is model 7, the merges all pairs of pieces that make
+    a piece, the best score first, and each stretch between them gets the prefix (model "bpe" without a map only). Raises TokenizerError, naming the thing.
     """
     if not len(pieces) == len(scores) == len(types):
         raise TokenizerError(f"there are {len(pieces)} pieces, {len(scores)} scores and {len(types)} types")
     rows = [(piece if isinstance(piece, bytes) else piece.encode(), float(score), int(kind)) for piece, score, kind in zip(pieces, scores, types)]
     if model not in ("bpe", "unigram"):
         raise TokenizerError(f"model {model!r}: there are bpe and unigram")
+    if find_control:
+        if model != "bpe" or charsmap or remove_extra_whitespaces or not escape_whitespaces:
+            refuse("find_control with a unigram model, a map, or white space that is removed or not escaped")
+        return _build_llama([text.decode() for text, _, _ in rows], [score for _, score, _ in rows], [kind for _, _, kind in rows], add_space_prefix)
     return pt.build_proto_section({
         "pieces": rows, "model_type": 2 if model == "bpe" else 1, "byte_fallback": any(kind == pt.BYTE for _, _, kind in rows), "suffix": False,
         "unknown_surface": unknown_surface, "charsmap": charsmap, "dummy_prefix": add_space_prefix, "remove_extra": remove_extra_whitespaces,
         "escape": escape_whitespaces})
+
+
+def _merges_of(pieces: list[str], scores: list[float], types: list[int]) -> list[tuple[str, str]]:
+    """All pairs of pieces that make a piece, the best score first; of equal scores in the order of transformers' conversion."""
+    ids = {piece: id_ for id_, (piece, kind) in enumerate(zip(pieces, types)) if kind == pt.NORMAL}
+    found = []
+    for piece, id_ in ids.items():
+        pairs = [(piece[:i], piece[i:]) for i in range(1, len(piece)) if piece[:i] in ids and piece[i:] in ids]
+        found += [(scores[id_], len(left), len(right), left, right) for left, right in sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))]
+    found.sort(key=lambda merge: merge[:3], reverse=True)
+    return [(left, right) for *_, left, right in found]
+
+
+def _build_llama(pieces: list[str], scores: list[float], types: list[int], prefix: bool) -> bytes:
+    unknown = [piece for piece, kind in zip(pieces, types) if kind == pt.UNKNOWN]
+    if len(unknown) != 1:
+        raise TokenizerError(f"there are {len(unknown)} unknown pieces, expected one")
+    vocabulary: dict[str, int] = {}
+    for id_, (piece, kind) in enumerate(zip(pieces, types)):
+        if piece in vocabulary:
+            raise TokenizerError(f"piece {id_} ({piece!r}) is already defined as piece {vocabulary[piece]}")
+        if kind != pt.UNUSED:
+            vocabulary[piece] = id_
+    added = [{"id": id_, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": kind != pt.USER_DEFINED}
+             for id_, (piece, kind) in enumerate(zip(pieces, types)) if kind in (pt.UNKNOWN, pt.CONTROL, pt.USER_DEFINED)]
+    fallback = pt.BYTE in types
+    decoders = [step for step in _DECODERS if fallback or step["type"] != "ByteFallback"]
+    return _build_char_bpe({
+        "pieces": len(pieces), "added_tokens": added, "normalizer": {"type": "Sequence", "normalizers": [_PREPEND] * prefix + [_REPLACE_SPACE]},
+        "decoder": {"type": "Sequence", "decoders": decoders + [_STRIP] * prefix},
+        "model": {"type": "BPE", "unk_token": unknown[0], "fuse_unk": True, "byte_fallback": fallback, "vocab": vocabulary, "merges": _merges_of(pieces, scores, types)},
+    })[0]

@@ -385,3 +385,25 @@ def test_a_sentencepiece_vocabulary_of_gguf():
     section = bpe.build_sentencepiece_like(texts, scores, types, add_space_prefix=proto["dummy_prefix"], remove_extra_whitespaces=proto["remove_extra"],
                                            charsmap=proto["charsmap"], unknown_surface=proto["unknown_surface"])
     assert section == pt.build_sentencepiece_section(model)
+
+
+def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, tmp_path):
+    """As the tokenizer.json that transformers makes of the model; on plain text the ids of sentencepiece."""
+    transformers = pytest.importorskip("transformers")
+    sentencepiece = pytest.importorskip("sentencepiece")
+    path = DATA / "llama2c" / "tok512.model"
+    if not path.exists():
+        pytest.skip(f"{path} is not at hand")
+    (tmp_path / "tokenizer.model").write_bytes(path.read_bytes())
+    proto = pt._read_model_proto(path.read_bytes())
+    texts, scores, types = zip(*proto["pieces"])
+    section = driver.section(bpe.build_sentencepiece_like(texts, scores, types, find_control=True))
+    theirs = transformers.LlamaTokenizerFast(vocab_file=str(tmp_path / "tokenizer.model"), legacy=True, add_prefix_space=True).backend_tokenizer
+    marks = ["<s>", "</s>", " </s> ", "<unk>", "the ", " was", *MARKS]
+    plain = [line for line in sentences()[:2000] if line == line.strip()]
+    compare(driver, theirs, section, [*plain, *random_texts(marks, 8000)])
+    package = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    for text, got in zip(plain, driver.encode(section, [text.encode() for text in plain])):
+        assert got == package.encode(text), f"{text!r}"
+    with pytest.raises(pt.TokenizerError, match="find_control with a unigram model"):
+        bpe.build_sentencepiece_like(texts, scores, types, model="unigram", find_control=True)
