@@ -31,7 +31,7 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePi
     return sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
 
 
-def write(path: Path, sp: sentencepiece.SentencePieceProcessor, **flags: bool) -> None:
+def write(path: Path, sp: sentencepiece.SentencePieceProcessor, template: str | None = None, **flags: bool) -> None:
     """A small model with the vocabulary, written as llama.cpp's converter writes it."""
     def tokenizer(writer: gguf.GGUFWriter) -> None:
         kinds = [6 if sp.is_byte(i) else 3 if sp.is_control(i) else 2 if sp.is_unknown(i) else 1 for i in range(len(sp))]
@@ -43,6 +43,8 @@ def write(path: Path, sp: sentencepiece.SentencePieceProcessor, **flags: bool) -
         writer.add_bos_token_id(1)
         writer.add_eos_token_id(2)
         writer.add_unk_token_id(0)
+        if template is not None:
+            writer.add_chat_template(template)
         for name, value in flags.items():
             writer.add_bool(f"tokenizer.ggml.{name}", value)
 
@@ -58,6 +60,15 @@ def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(tmp_path: Path, phasor:
         done = subprocess.run([phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
         want = list(model.vocabulary.tokenize(text, True, False))
         assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == want, text
+
+
+def test_with_a_chat_template_control_pieces_are_found_in_the_text(tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor) -> None:
+    write(tmp_path / "model.gguf", pieces, "{% for message in messages %}{{ message.content + eos_token }}{% endfor %}")
+    assert convert.main([str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]) == 0
+    model = LlamaCpp(tmp_path / "model.gguf")
+    for text in [*TEXTS, "a cat</s>", "</s><s>the", "a</s> the cat<s>", "<s", "</s> "]:
+        done = subprocess.run([phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
+        assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == list(model.vocabulary.tokenize(text, True, True)), text
 
 
 @pytest.mark.parametrize("pre", sorted(phasor_tokenizer_bpe.PRE_TOKENIZERS))

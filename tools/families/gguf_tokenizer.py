@@ -107,4 +107,5 @@ class Vocabulary:
     def _sentencepiece(self, tokens: list[str]) -> bytes:
         import phasor_tokenizer_bpe as bpe
         scores = self.list("scores", (int, float))
-        return bpe.build_sentencepiece_like(tokens, scores, self._types(tokens), model="bpe", add_space_prefix=self.flag("add_space_prefix", True))
+        return bpe.build_sentencepiece_like(tokens, scores, self._types(tokens), model="bpe", add_space_prefix=self.flag("add_space_prefix", True),
+                                            find_control="tokenizer.chat_template" in self.file.metadata)
