@@ -74,6 +74,11 @@ void use(const phasor_model* model) {
     item.logits = PHASOR_LOGITS_LAST;
     (void)phasor_step(session, &item, 1, &error);
   }
+  const phasor_chat_message talk[] = {{sizeof(phasor_chat_message), "system", 6, " a\n", 3}, {sizeof(phasor_chat_message), "user", 4, "b c", 3},
+                                      {sizeof(phasor_chat_message), "assistant", 9, "\xff</think>d", 10}, {sizeof(phasor_chat_message), "user", 4, "", 0}};
+  char rendered[96];
+  size_t rendered_bytes = 0;
+  (void)phasor_chat_to_text(session, 1, rendered, sizeof rendered, &rendered_bytes, talk, 4, &error);
   for (uint32_t side = PHASOR_SOURCE; side <= PHASOR_TARGET; ++side) {
     uint32_t out[24];
     size_t count = 0;
