@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
-    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--describe FILE.toml] [--tokenizer FILE|none]…
+    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--output-type TYPE] [--describe FILE.toml] [--tokenizer FILE|none]…
 
 SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself; or a PyTorch state_dict (.pt,
 .pth, .bin; no code in it is run) or safetensors, and what its weights cannot say stands in a small TOML beside it (SOURCE with
@@ -204,18 +204,19 @@ def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Cal
 
 
 def convert(model: Model, output: Path, kind: int | None, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False,
-            smooth: bool | None = None) -> list[Rounding]:
+            smooth: bool | None = None, output_kind: int | None = None) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before.
 
-    kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in.
+    kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind: that of the embeddings and the output's
+    matrix; None: as the others.
     """
     problems = model.problems()
     if problems:
         raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
-    descriptor, weights, type_of = model.descriptor, model.weights, L.F32 if kind is None else kind
+    descriptor, weights = model.descriptor, model.weights
+    model.asked, model.asked_output = kind, output_kind
     if isinstance(model, gguf.GGUFModel):
-        model.choose(kind)
-        type_of = model.type_of
+        model.note_types()
     if kind in L.QUANTISED and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
         smoothed = Smoothed(descriptor, lambda slot: as_array(slot, model.weights(slot)))
         descriptor, weights = smoothed.descriptor, smoothed.weights
@@ -225,7 +226,7 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
-            rounding = write_model(file, descriptor, weights, type_of, extra, step)
+            rounding = write_model(file, descriptor, weights, model.type_of, extra, step)
         finally:
             close()
         file.flush()
@@ -299,6 +300,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--type", choices=("f32", "f16", "bf16", "q8", "q4"),
                         help="of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file what keeps each matrix exactly")
+    parser.add_argument("--output-type", choices=("f32", "f16", "bf16", "q8", "q4"), help="of the embeddings and the output matrix (as --type)")
     parser.add_argument("--describe", type=Path, metavar="FILE", help="the description; default: the checkpoint's name with .toml")
     parser.add_argument("--tokenizer", type=Path, action="append", default=[], metavar="FILE", 
                         help="for the source side, then the target; one for both; none: without")
@@ -323,7 +325,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora)
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         phasor = find_phasor(args.phasor)
-        rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth)
+        rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth,
+                           L.type_code(args.output_type) if args.output_type else None)
     except Problems as error:
         for line in str(error).splitlines():
             note(line)

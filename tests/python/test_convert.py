@@ -336,6 +336,17 @@ def test_types(golden, tmp_path, kind):
     assert {e.type for key, e in file.entries.items() if not file.slots[key].matrix} <= {L.F32, L.F64}
 
 
+def test_another_type_of_the_output(golden, tmp_path):
+    """--output-type is of the embeddings and the output's matrix, --type of the other matrices."""
+    arrays, save = golden
+    assert run(save(), tmp_path / "m", "--type", "q4", "--output-type", "f16") == 0
+    file = PhasorFile(tmp_path / "m")
+    file.check()
+    ends = {e.type for key, e in file.entries.items() if file.slots[key].matrix and file.slots[key].stack in (R.SOURCE, R.TARGET, R.OUTPUT)}
+    others = {e.type for key, e in file.entries.items() if file.slots[key].matrix and file.slots[key].stack in (R.ENCODER, R.DECODER)}
+    assert ends == {L.F16} and others == {L.Q4}
+
+
 # ---- Naming, sharing, positions
 
 

@@ -307,12 +307,10 @@ class GGUFModel(Model):
     """Its matrices keep the type that they have where a .phasor file has it too."""
 
     vocabulary: Vocabulary | None = None
-    asked: int | None = None  # the type that all matrices are to have
-
     def type_of(self, slot: R.Slot) -> int:
         """The type asked for; else the one that holds every part of the slot without loss: Q4_0 beside Q8_0 fits q8, any other pair is widened."""
-        if self.asked is not None:
-            return self.asked
+        if self.asked is not None or (self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in (R.SOURCE, R.TARGET, R.OUTPUT)):
+            return super().type_of(slot)
         kept = {tensor.type.keeps for tensor in self._tensors(slot)}
         return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q8, L.Q4} else L.F32
 
@@ -329,9 +327,8 @@ class GGUFModel(Model):
             return Quantised(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
         return super().weights(slot)
 
-    def choose(self, kind: int | None) -> None:
-        """Sets the type of all matrices (None: what each can keep) and notes what becomes of each type of the file."""
-        self.asked = kind
+    def note_types(self) -> None:
+        """Notes what becomes of each type of the file."""
         count: Counter[tuple[Type, int]] = Counter()
         for slot in R.slots(self.descriptor):
             if slot.matrix:

@@ -9,9 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 import phasor_descriptor as D
+import phasor_layout as L
 import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
+
+
+_ENDS = (R.SOURCE, R.TARGET, R.OUTPUT)  # stacks in which role 1 is an embedding or the output's matrix
+assert R.OUTPUT_WEIGHT == R.EMBEDDING
 
 
 class Part(NamedTuple):
@@ -37,6 +42,13 @@ class Model:
     used: set[str] = field(default_factory=set)  # names that were compared or are doubles of others
     ignore: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    asked: int | None = None         # the type that matrices are to have
+    asked_output: int | None = None  # and the embeddings and the matrix of the logits
+
+    def type_of(self, slot: R.Slot) -> int:
+        """The type of a matrix: the one asked for, else f32."""
+        asked = self.asked_output if self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in _ENDS else self.asked
+        return L.F32 if asked is None else asked
 
     def problems(self) -> list[str]:
         """One line for each tensor that is missing, misshapen or left over."""
