@@ -50,7 +50,7 @@ do_python()    { mk .venv/ready; }
 do_build()     { mk WERROR=1 tests; }
 do_unit()      { build/phasor-tests; }
 do_example()   { mk WERROR=1 test-c; }
-do_pytest()    { .venv/bin/python -m pytest -q tests/python; }
+do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
 do_check()     { mk WERROR=1 check; }
 do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
@@ -58,7 +58,7 @@ do_hashes()    { mk WERROR=1 test-hashes; }
 do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
 do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
-do_reference() { mk .venv-reference/ready && mk WERROR=1 all && .venv-reference/bin/python -m pytest -q tests/reference; }
+do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/reference; }
 
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf baremetal)
