@@ -12,7 +12,7 @@ struct Level {
   // 32 registers, 1 a panel; int8 needs an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;
-    static constexpr int kOneRowInt8 = 4, kRowsInt8 = 4, kPanelsInt8 = 2;
+    static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx512(p); }
 };
