@@ -30,11 +30,11 @@ import torch
 import transformers
 
 import convert
+from family_table import ROOT, Table
 from phasor_file import PhasorFile
 from phasor_layout import F32, type_code
 from reference import Reference
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "families.md"
 TOLERANCE = 2e-6          # of the reference; some scales are rounded to float32 in the file
 PROGRAM_TOLERANCE = 1e-4  # of the range of a position's logits
 VOCABULARY, PROMPT, NEW = 61, 64, 32
@@ -377,26 +377,17 @@ def test_a_scaling_is_fixed_for_a_length(model, config, context, most, tmp_path,
 
 # ---- The document ----------------------------------------------------------------------------------------------------
 
-START, END = "<!-- table: tests/reference/test_families_decoders.py --write -->\n", "<!-- end -->"
-HEADER = "| class | reference: layers | logits | phasor, f32: logits | the same greedy tokens |\n|---|---|---|---|---|\n"
-
-
-def written() -> tuple[str, list[str], str]:
-    """What stands before the table, its rows, and what stands after it."""
-    before, rest = DOCUMENT.read_text().split(START)
-    rows, after = rest.split(END, 1)
-    return before, [line for line in rows.splitlines() if line.startswith("| ")][1:], after
+TABLE = Table("test_families_decoders.py", "| class | reference: layers | logits | phasor, f32: logits | the same greedy tokens |\n|---|---|---|---|---|\n")
 
 
 def test_the_document_has_these_rows():
-    assert [row.split(" | ")[0][2:] for row in written()[1]] == [case.name for case in CASES], "run make families"
+    assert TABLE.names() == [case.name for case in CASES], "run make families"
 
 
 def write() -> None:
     """Measures every row."""
     import tempfile
-    program = Path(os.environ.get("PHASOR", DOCUMENT.parents[1] / "build" / "phasor")).absolute()
-    before, _, after = written()
+    program = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
@@ -406,7 +397,7 @@ def write() -> None:
         same = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), len(theirs))
         print(case.name, layer, logits, program_logits, same)
         rows.append(f"| {case.name} | {layer:.0e} | {logits:.0e} | {program_logits:.0e} | {same} of {len(theirs)} |\n")
-    DOCUMENT.write_text(before + START + HEADER + "".join(rows) + END + after)
+    TABLE.write(rows)
 
 
 if __name__ == "__main__":

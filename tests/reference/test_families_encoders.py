@@ -29,11 +29,11 @@ import transformers
 import convert
 import nomic_bert
 import phasor_descriptor as D
+from family_table import ROOT, Table
 from phasor_file import PhasorFile
 from phasor_layout import F32
 from reference import Reference
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "families.md"
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
 VOCABULARY, LONGEST, MASK = 61, 23, 3
@@ -338,26 +338,17 @@ def test_modules_have_no_parameter_at_its_default(pair):
 
 # ---- The document ----------------------------------------------------------------------------------------------------
 
-START, END = "<!-- table: tests/reference/test_families_encoders.py --write -->\n", "<!-- end -->"
-HEADER = "| class | reference: layers | output | phasor, f32: layers | output |\n|---|---|---|---|---|\n"
-
-
-def written() -> tuple[str, list[str], str]:
-    """What stands before the table, its rows, and what stands after it."""
-    before, rest = DOCUMENT.read_text().split(START)
-    rows, after = rest.split(END, 1)
-    return before, [line for line in rows.splitlines() if line.startswith("| ")][1:], after
+TABLE = Table("test_families_encoders.py", "| class | reference: layers | output | phasor, f32: layers | output |\n|---|---|---|---|---|\n")
 
 
 def test_the_document_has_these_rows():
-    assert [row.split(" | ")[0][2:] for row in written()[1]] == [case.name for case in CASES], "run make families"
+    assert TABLE.names() == [case.name for case in CASES], "run make families"
 
 
 def write() -> None:
     """Measures every row."""
     import tempfile
-    program = Path(os.environ.get("PHASOR", DOCUMENT.parents[1] / "build" / "phasor")).absolute()
-    before, _, after = written()
+    program = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
@@ -365,7 +356,7 @@ def write() -> None:
             measured = [*pair.compare(), *pair.compare_program(program)]
         print(case.name, measured)
         rows.append(f"| {case.name} | " + " | ".join(f"{value:.0e}" for value in measured) + " |\n")
-    DOCUMENT.write_text(before + START + HEADER + "".join(rows) + END + after)
+    TABLE.write(rows)
 
 
 if __name__ == "__main__":

@@ -309,8 +309,9 @@ class GGUFModel(Model):
     vocabulary: Vocabulary | None = None
     def type_of(self, slot: R.Slot) -> int:
         """The type asked for; else the one that holds every part of the slot without loss: Q4_0 beside Q8_0 fits q8, any other pair is widened."""
-        if self.asked is not None or (self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in (R.SOURCE, R.TARGET, R.OUTPUT)):
-            return super().type_of(slot)
+        asked = self.asked_for(slot)
+        if asked is not None:
+            return asked
         kept = {tensor.type.keeps for tensor in self._tensors(slot)}
         return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q8, L.Q4} else L.F32
 

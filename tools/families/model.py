@@ -45,9 +45,13 @@ class Model:
     asked: int | None = None         # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits
 
+    def asked_for(self, slot: R.Slot) -> int | None:
+        """The type that this matrix is to have, or None."""
+        return self.asked_output if self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in _ENDS else self.asked
+
     def type_of(self, slot: R.Slot) -> int:
         """The type of a matrix: the one asked for, else f32."""
-        asked = self.asked_output if self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in _ENDS else self.asked
+        asked = self.asked_for(slot)
         return L.F32 if asked is None else asked
 
     def problems(self) -> list[str]:
