@@ -199,6 +199,11 @@ typedef struct phasor_cost {
 } phasor_cost;
 phasor_status phasor_model_cost(const phasor_model* model, uint32_t source, uint32_t position, phasor_cost* out);
 
+/* What this machine's arithmetic does at most at the model's level: `rounds` of multiply-adds on operands in registers, f32 or int8 dot
+ * products. Returns the multiply-adds done; the caller takes the time of the call, on each thread that is to count. */
+enum { PHASOR_PEAK_F32 = 1, PHASOR_PEAK_INT8 = 2 };
+uint64_t phasor_model_peak(const phasor_model* model, uint32_t what, uint64_t rounds);
+
 /* One piece of a job: called for every index 0 … count−1 exactly once, on any thread. */
 typedef void (*phasor_task)(void* context, uint32_t index);
 

@@ -380,6 +380,14 @@ phasor_status phasor_model_cost(const phasor_model* model, uint32_t source, uint
   return PHASOR_OK;
 }
 
+uint64_t phasor_model_peak(const phasor_model* model, uint32_t what, uint64_t rounds) {
+  float out[kLanes];
+  const uint64_t mode = fp_mode_enter();
+  const uint64_t done = (what == PHASOR_PEAK_INT8 ? model->kernels->peak_int8 : model->kernels->peak_f32)(out, rounds);
+  fp_mode_leave(mode);
+  return done;
+}
+
 phasor_status phasor_session_open(phasor_session** session, void* memory, size_t memory_bytes, const phasor_model* model,
                                   const phasor_limits* limits, const phasor_parallel* parallel, phasor_error* error) {
   *session = nullptr;

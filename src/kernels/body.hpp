@@ -653,11 +653,47 @@ struct Body {
     return at;
   }
 
+  static PHASOR_APART uint64_t peak_f32(float* out, uint64_t rounds) {
+    constexpr int kChains = T::kRows * T::kPanels;
+    V acc[kChains];
+    times<kChains>(PHASOR_EACH(i) { acc[i.value] = V::set(static_cast<float>(i.value)); });
+    const V x = V::set(0.5f), w = V::set(0x1p-20f);
+    for (uint64_t n = 0; n < rounds; ++n) times<kChains>(PHASOR_EACH(i) { acc[i.value] = fma(x, w, acc[i.value]); });
+    times<kChains - 1>(PHASOR_EACH(i) { acc[0] = acc[0] + acc[i.value + 1]; });
+    acc[0].store(out);
+    return rounds * kChains * kLanes;
+  }
+  // Rows of activations by panels of one vector of weights each. The activations change from round to round, so that no product is left out.
+  static PHASOR_APART uint64_t peak_int8(float* out, uint64_t rounds) {
+    using Int8 = typename L::Int8;
+    constexpr int kRows = V::N == 1 ? 6 : sizeof(typename Int8::Sum) > 64 ? 1 : 4, kPanels = V::N == 1 ? 2 : 1;
+    alignas(64) unsigned char bytes[kPanels * 128];
+    alignas(64) int8_t values[2][kRows][kGroup];
+    for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = static_cast<unsigned char>(i * 37);
+    for (size_t i = 0; i < sizeof values; ++i) values[i / (kRows * kGroup)][i / kGroup % kRows][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
+    typename Int8::Weights w[kPanels];
+    typename Int8::Sum sum[kRows][kPanels];
+    times<kPanels>(PHASOR_EACH(p) { w[p.value] = Int8::weights(bytes + p.value * 128); });
+    times<kRows>(PHASOR_EACH(r) { times<kPanels>(PHASOR_EACH(p) { sum[r.value][p.value] = Int8::start(0); }); });
+    for (uint64_t n = 0; n < rounds; ++n)
+      times<8 / Int8::kSteps>(PHASOR_EACH(j) {
+        times<kRows>(PHASOR_EACH(r) {
+          const typename Int8::Values x = Int8::values(values[n & 1][r.value] + j.value * Int8::kSteps * 4);
+          times<kPanels>(PHASOR_EACH(p) { Int8::dot(sum[r.value][p.value], w[p.value], x); });
+        });
+      });
+    V all = V::set(0.0f);
+    times<kRows>(PHASOR_EACH(r) { times<kPanels>(PHASOR_EACH(p) { all = all + Int8::to_float(sum[r.value][p.value]); }); });
+    all.store(out);
+    return rounds * kRows * kPanels * kLanes * kGroup;
+  }
+
   static constexpr Kernels table(const char* name) {
     return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,   scores_f16,
             table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_f16, mix_table,
             layer_norm, rms_norm,   unit,         add,              scale,           mul,           clip,      relu,
-            gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all};
+            gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all,
+            peak_f32,   peak_int8};
   }
 };
 

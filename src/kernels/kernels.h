@@ -101,6 +101,11 @@ struct Kernels {
   // Element-wise functions of src/kernels/functions.h, for the tests that sweep them and for sampling.
   void (*exp)(float* y, size_t n);
   void (*log)(float* y, size_t n);
+
+  // What this level's arithmetic does at most: rounds of multiply-adds on operands in registers, as many chains as the registers hold; no
+  // memory beyond the first-level cache. Return the multiply-adds done. out (16) gets something that depends on all of them.
+  uint64_t (*peak_f32)(float* out, uint64_t rounds);
+  uint64_t (*peak_int8)(float* out, uint64_t rounds);
 };
 
 extern const Kernels kernels_scalar;

@@ -301,12 +301,32 @@ void log_all(float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = log_of(v1{y[i]}).x;
 }
 
+uint64_t peak_f32(float* out, uint64_t rounds) {
+  float acc[kLanes];
+  for (size_t i = 0; i < kLanes; ++i) acc[i] = static_cast<float>(i);
+  for (uint64_t n = 0; n < rounds; ++n)
+    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(0.5f, 0x1p-20f, acc[i]);
+  for (size_t i = 0; i < kLanes; ++i) out[i] = acc[i];
+  return rounds * kLanes;
+}
+uint64_t peak_int8(float* out, uint64_t rounds) {
+  int8_t w[kLanes][kGroup], x[2][kGroup];
+  for (size_t i = 0; i < kLanes * kGroup; ++i) w[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 37 % 255 - 127);
+  for (size_t i = 0; i < 2 * kGroup; ++i) x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
+  uint32_t sum[kLanes] = {};  // wraps
+  for (uint64_t n = 0; n < rounds; ++n)
+    for (size_t i = 0; i < kLanes; ++i)
+      for (size_t k = 0; k < kGroup; ++k) sum[i] += static_cast<uint32_t>(w[i][k] * x[n & 1][k]);
+  for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i]);
+  return rounds * kLanes * kGroup;
+}
+
 }  // namespace
 
 extern const Kernels kernels_scalar = {
     "scalar", linear_f32,   linear_f16,   linear_bf16, quantize_row, linear_q8, linear_q4, scores, scores_f16, table_scores, key_table_scores, additive_scores, distance_bias,
     softmax,  mix,          mix_f16,      mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,      clip,
-    relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,
+    relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,   peak_f32, peak_int8,
 };
 
 }  // namespace phasor
