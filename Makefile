@@ -266,7 +266,7 @@ help:
 #: make test-baremetal  that image under emulation, its hashes compared
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
-#: make bench           speed and memory beside CTranslate2, into docs/performance.md
+#: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make install         PREFIX=/usr/local DESTDIR=
 #: make clean           removes build/ (distclean: the Python environments too)

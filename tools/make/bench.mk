@@ -1,8 +1,14 @@
-# Speed and memory beside CTranslate2, in an environment of its own.
+# Speed and memory beside the peers, in an environment of its own. ROWS="decode 15m" measures a part, RUNS=3 is quicker, PAGE= leaves the page as it is.
+PAGE ?= docs/performance.md
 .PHONY: bench bench-encoder
-bench: .venv-bench/ready all $(OUT)/bench_peer
-	.venv-bench/bin/python tools/bench_peer.py $(MODEL) --build $(OUT) --out docs/performance.md
+BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_peer $(OUT)/bench_encoder
+bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
+	.venv-bench/bin/python tools/bench.py $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
 
-# The same of a sentence encoder, beside ONNX Runtime and sentence-transformers.
+.venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
+	bash tools/bench_llama_cpp.sh .venv-bench
+	@touch $@
+
+# A sentence encoder in more lengths, batches and engines than the part "encoder" of bench has.
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
 	.venv-bench/bin/python tools/bench_encoder.py $(MODEL_DIRECTORY) --build $(OUT) --out docs/performance-encoder.md

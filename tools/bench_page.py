@@ -1,0 +1,96 @@
+"""docs/performance.md and its charts, of the results in build/bench/results. A part of tools/bench.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench_common import OURS, spread
+
+_TITLES = {
+    "decode": ("A 135M Llama", "SmolLM2-135M's shape (30 layers, width 576, 9 heads and 3 for keys, vocabulary 49,152), random weights, the same in every engine: q8 is Q8_0's "
+               "rounding, q4 is Q4_0's. Decoding: greedy steps after a prompt of 16 tokens; prefill: 512 tokens read at once."),
+    "15m": ("A 15M Llama", "stories15M's shape (6 layers, width 288, vocabulary 32,000), the same way."),
+    "growth": ("Growth", "The 135M shape as q8: steps at a context, prompts of a length, sequences that take their step together, and steps of models of several sizes."),
+}
+_WHERE = ("what", "type", "threads", "at")
+_LESS_IS_BETTER = {"ms", "s", "MiB", "µs", "cycles"}
+
+
+def number(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:,.1f}" if abs(x) >= 10 else f"{x:.2f}"
+
+
+def _key(case: dict[str, Any]) -> tuple:
+    return tuple(case.get(k) for k in _WHERE) + (case["unit"],)
+
+
+def table(cases: list[dict[str, Any]]) -> list[str]:
+    """A line for each case, a column for each engine, and how many times as good as each peer Phasor is."""
+    engines = list(dict.fromkeys(c["engine"] for c in cases))
+    peers = [e for e in engines if not e.startswith(OURS)]
+    by: dict[tuple, dict[str, dict]] = {}
+    for c in cases:
+        by.setdefault(_key(c), {})[c["engine"]] = c
+    has_at = any(c.get("at") is not None for c in cases)
+    head = ["what", *(["at"] if has_at else []), "type", "threads", "unit", *engines, *(f"× {p}" for p in peers), "spread"]
+    out = ["| " + " | ".join(head) + " |", "|---" * 2 + ("|---" if has_at else "") + "|---:|---" + "|---:" * (len(engines) + len(peers) + 1) + "|"]
+    for (what, type_, threads, at, unit), row in by.items():
+        own = row.get(OURS)
+        ratios = []
+        for p in peers:
+            if own is None or p not in row:
+                ratios.append("")
+                continue
+            ratio = own["median"] / row[p]["median"] if row[p]["median"] else 0.0
+            ratios.append(f"**{(1 / ratio if unit in _LESS_IS_BETTER and ratio else ratio):.2f}**")
+        cells = [what, *([str(at) if at is not None else ""] if has_at else []), type_ or "", str(threads or ""), unit,
+                 *(number(row[e]["median"]) if e in row else "" for e in engines), *ratios, f"{max(spread(c['values']) for c in row.values()) * 100:.0f} %"]
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
+def aims(result: dict[str, Any]) -> list[str]:
+    out = []
+    for a in result.get("aims", []):
+        good = a["ratio"] >= a["least"] if a["better"] == "more" else a["ratio"] <= a["least"]
+        sign, word = ("at least", "×") if a["better"] == "more" else ("at most", "")
+        verdict = "met" if good else f"short by {abs(1 - a['ratio'] / a['least']) * 100:.0f} %"
+        out.append(f"| {a['claim']} | {a['against']} | {number(a['ours'])} | {number(a['theirs'])} | {a['ratio']:.2f}{word} | {sign} {a['least']:g}{word} | {verdict} |")
+    return out
+
+
+_AIM_HEAD = ["| work | against | Phasor | theirs | ratio | aimed at | |", "|---|---|---:|---:|---:|---|---|"]
+
+
+def section(result: dict[str, Any]) -> list[str]:
+    title, text = _TITLES.get(result["name"], (result["name"], ""))
+    facts = [f"{result['date']}, {result['seconds']:.0f} s, commit {result['commit']}, load {result['load'][0]:.1f} before and {result['load'][1]:.1f} after"]
+    if result["load"][0] > 1:
+        facts.append(f"**the machine was busy** (load {result['load'][0]:.1f} before the first run): measure again on an idle one")
+    versions = [f"{k}: {v}" for k, v in result["facts"].items() if not k.startswith("equal tokens")]
+    tokens = [f"{k}: {v}" for k, v in result["facts"].items() if k.startswith("equal tokens")]
+    facts += ["; ".join(versions)] if versions else []
+    facts += ["; ".join(tokens)] if tokens else []
+    more = aims(result)
+    return [f"## {title}", "", text, "", *([*_AIM_HEAD, *more, ""] if more else []), *table(result["cases"]), "", *(f"- {f}" for f in facts), ""]
+
+
+def write(path: Path, results: Path, log: Path) -> None:
+    parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(results.glob("*.json"))}
+    order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
+    if not order:
+        raise SystemExit(f"{results}: no results yet")
+    first = parts[order[0]]
+    lines = ["# Performance", "", "Written by `make bench` (`tools/bench.py`); one part of it again: `make bench ROWS=decode`. Same model, same tokens, the engines asked in turns on the same "
+             "machine; a figure is the median, a ratio above 1 is in Phasor's favour, spread is the largest less the smallest as a share of the median, the widest of the line.", "",
+             f"Machine: {first['machine']}; {first['compiler']}; Python {first['python']}.", ""]
+    all_aims = [line for name in order for line in aims(parts[name])]
+    if all_aims:
+        lines += ["## What was aimed at", "", *_AIM_HEAD, *all_aims, ""]
+    for name in order:
+        lines += section({**parts[name], "aims": []})
+    if log.exists():
+        lines += ["## What was tried and did not help", "", log.read_text(encoding="utf-8").split("\n", 2)[2].strip(), ""]
+    path.write_text("\n".join(lines), encoding="utf-8")
