@@ -2,7 +2,7 @@
 #
 #   config=release|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
 #   TARGET=aarch64|armhf|riscv64           a static cross build, in build/TARGET/
-#   BOARD=mps2-an500|mps2-an386            a bare-metal image, in build/BOARD/
+#   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
 #   WERROR=1                               warnings are errors
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
@@ -262,8 +262,8 @@ help:
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make cross           static program, library and tests for TARGET
 #: make test-cross      the tests and the hashes on aarch64 and armhf under emulation
-#: make baremetal       a Cortex-M image without system, heap or C library allocator, for BOARD
-#: make test-baremetal  that image under emulation, its hashes compared
+#: make baremetal       Cortex-M images without system, heap or C library, for BOARD
+#: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part

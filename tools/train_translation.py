@@ -310,8 +310,9 @@ def obtain_segmenters(out: Path, split: Split, recipe: Recipe) -> Segmenters:
     paths = (out / "zh.model", out / "en.model")
     if not all(path.exists() for path in paths):
         models = (
-            train_segmenter((pair.source for pair in split.train), recipe.source_vocab, 0.9995),
-            train_segmenter((pair.target for pair in split.train), recipe.target_vocab, 1.0),
+            train_segmenter((pair.source for pair in split.train), recipe.source_vocab, recipe.source_coverage,
+                            recipe.normalization),
+            train_segmenter((pair.target for pair in split.train), recipe.target_vocab, 1.0, recipe.normalization),
         )
         for path, model in zip(paths, models, strict=True):
             write_atomically(path, lambda scratch, data=model: scratch.write_bytes(data))
@@ -353,7 +354,7 @@ def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
         return wanted
     stored = load_checkpoint(found[-1])["recipe"]
     changes = {name: getattr(wanted, name) for name in given}
-    data_fields = {"seed", "valid_pairs", "test_pairs", "max_component", "source_vocab", "target_vocab"}
+    data_fields = {"seed", "valid_pairs", "test_pairs", "max_component", "source_vocab", "target_vocab", "source_coverage", "normalization"}
     for name in sorted((data_fields | wanted.model_fields().keys()) & given):
         if changes[name] != stored[name]:
             raise UserError(f"{out} was begun with {name} {stored[name]}: cannot continue with {changes[name]}")

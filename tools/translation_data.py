@@ -41,6 +41,8 @@ class Recipe:
     max_component: int = 10
     source_vocab: int = 6000
     target_vocab: int = 4000
+    source_coverage: float = 0.9995
+    normalization: str = "nmt_nfkc"
     d_model: int = 256
     heads: int = 4
     ffn: int = 1024
@@ -188,13 +190,13 @@ def check_split(split: Split) -> dict[str, int]:
 # ----------------------------------------------------------------------------- segmentation
 
 
-def train_segmenter(sentences: Iterable[str], vocab: int, coverage: float) -> bytes:
+def train_segmenter(sentences: Iterable[str], vocab: int, coverage: float, normalization: str = "nmt_nfkc") -> bytes:
     """A unigram SentencePiece model with the project's special ids, as the bytes of its file."""
     model = io.BytesIO()
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences), model_writer=model, model_type="unigram", vocab_size=vocab,
-            character_coverage=coverage, pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
+            character_coverage=coverage, normalization_rule_name=normalization, pad_id=PAD, unk_id=UNK, bos_id=BOS, eos_id=EOS,
             num_threads=1, byte_fallback=False, hard_vocab_limit=False, minloglevel=2,
         )
     except RuntimeError as error:

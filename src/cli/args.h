@@ -51,12 +51,14 @@ struct Options {
   const char* ram = nullptr;
   const char* flash = nullptr;
   const char* emit = nullptr;
+  const char* tables = nullptr;
   uint32_t n = 0;        // 0: as many as the context holds
   uint32_t context = 0;  // 0: the default
   uint32_t source = 0;   // 0: the default
   uint32_t threads = 1;
   uint32_t reps = 5;
   uint32_t chunk = 0;  // 0: the default
+  Number text_bytes;
   uint32_t dim = 0;    // 0: all
   uint32_t batch = 0;  // 0: the default
   uint32_t top = 0;    // 0: all, or 5

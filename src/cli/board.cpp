@@ -135,4 +135,24 @@ bool emit_asm(const Engine& e) {
                 "\n#else\n    .4byte .L" + name + "_end - " + name + "\n#endif\n    .section .note.GNU-stack,\"\",%progbits\n");
 }
 
+bool emit_header(const Engine& e, const phasor_limits& limits) {
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t arena = 0;
+  if (phasor_session_size(&arena, e.model, &limits, &error) != PHASOR_OK) return e.fail(error);
+  const std::string symbol = symbol_of(e.path);
+  std::string name = symbol;
+  for (char& c : name)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  const auto define = [&name](const char* what, const std::string& value) { return "#define " + name + "_" + what + " " + value + "\n"; };
+  const auto number = [](uint64_t value) { return std::to_string(value) + "u"; };
+  std::string values = "{ sizeof(phasor_limits)";
+  for (const uint32_t value : {limits.source, limits.target, limits.sequences, limits.chunk, limits.threads, limits.text_bytes, limits.logit_rows,
+                               limits.cache_type, limits.outputs, limits.tables})
+    values += ", " + number(value);
+  return output("/* What " + symbol + " needs: phasor_model_size and phasor_session_size with these limits give the same numbers on every machine. */\n#pragma once\n"
+                "#include <phasor.h>\n\nextern const unsigned char " + symbol + "[]; /* --emit c or asm */\nextern const size_t " + symbol + "_bytes;\n\n" +
+                define("MODEL_BYTES", number(e.model_bytes)) + define("ARENA_BYTES", number(arena)) + define("SOURCE", number(limits.source)) +
+                define("CONTEXT", number(limits.target)) + define("TEXT_BYTES", number(limits.text_bytes)) + define("LIMITS", values + " }"));
+}
+
 }  // namespace cli

@@ -28,5 +28,7 @@ std::string fit_text(const Engine& engine, const Fit& fit);
 // False when standard output fails.
 bool emit_c(const Engine& engine);
 bool emit_asm(const Engine& engine);
+// The limits, the bytes of the model's block and of the arena for them: constants of a C header, their names made of the file's.
+bool emit_header(const Engine& engine, const phasor_limits& limits);
 
 }  // namespace cli

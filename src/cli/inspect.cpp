@@ -31,6 +31,8 @@ bool fill(Report* r, const Options& o) {
   if (!r->e.open(o)) return false;
   r->limits = default_limits(r->e, o);
   if (o.chunk != 0) r->limits.chunk = o.chunk;
+  if (o.text_bytes.given) r->limits.text_bytes = static_cast<uint32_t>(o.text_bytes.value);
+  if (o.tables != nullptr && strcmp(o.tables, "rows") == 0) r->limits.tables = PHASOR_TABLES_ROWS;
   phasor_error error = PHASOR_ERROR_INIT;
   if (phasor_session_size(&r->arena, r->e.model, &r->limits, &error) != PHASOR_OK) return r->e.fail(error);
   r->cost.struct_size = sizeof r->cost;
@@ -135,12 +137,16 @@ int inspect(const Options& o) {
   uint64_t ram = 0, flash = 0;
   if (o.ram != nullptr && !parse_size(o.ram, &ram)) return usage_error("--ram %s: expected bytes, such as 131072, 128K or 1M", o.ram);
   if (o.flash != nullptr && !parse_size(o.flash, &flash)) return usage_error("--flash %s: expected bytes, such as 1048576, 1024K or 1M", o.flash);
-  const bool c = o.emit != nullptr && strcmp(o.emit, "c") == 0, assembly = o.emit != nullptr && strcmp(o.emit, "asm") == 0;
-  if (o.emit != nullptr && !c && !assembly) return usage_error("--emit %s: expected c or asm", o.emit);
+  const auto emits = [&](const char* what) { return o.emit != nullptr && strcmp(o.emit, what) == 0; };
+  const bool c = emits("c"), assembly = emits("asm"), header = emits("h");
+  if (o.emit != nullptr && !c && !assembly && !header) return usage_error("--emit %s: expected c, asm or h", o.emit);
+  if (o.tables != nullptr && strcmp(o.tables, "rows") != 0 && strcmp(o.tables, "whole") != 0) return usage_error("--tables %s: expected whole or rows", o.tables);
   r.board = ram != 0 || flash != 0;
   if (!fill(&r, o)) return 1;
-  if (o.emit != nullptr) return (c ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
+  if (c || assembly) return (c ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
   if (r.board && !fit(r.e, r.limits, ram, flash, &r.fit)) return 1;
+  if (header && !r.fit.fits()) return data_error("%s: with these limits the board's %s is too small: %s bytes", r.e.path, r.fit.flash_fits ? "RAM" : "flash", grouped(r.fit.flash_fits ? r.fit.needed : r.e.file.bytes()).c_str());
+  if (header) return emit_header(r.e, r.board ? r.fit.limits : r.limits) ? 0 : 1;
   if (o.json) print_json(r);
   else print_text(r);
   return r.fit.fits() ? 0 : 1;

@@ -112,7 +112,12 @@ uint64_t fp_mode_enter() noexcept {
 #elif defined(__arm__) && defined(__ARM_FP) && !defined(__SOFTFP__)
   uint32_t before;
   __asm__ volatile("vmrs %0, fpscr" : "=r"(before));
-  __asm__ volatile("vmsr fpscr, %0" ::"r"(before & ~0x7c09f00u & ~0x370000u) : "memory");  // AHP DN FZ RMode, traps, Len Stride
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+  constexpr uint32_t mode = 0x7c09f00u;  // AHP DN FZ RMode, traps; what is Len elsewhere is LTPSIZE on ARMv8.1-M, and loops need it as it is
+#else
+  constexpr uint32_t mode = 0x7c09f00u | 0x370000u;  // and Len, Stride
+#endif
+  __asm__ volatile("vmsr fpscr, %0" ::"r"(before & ~mode) : "memory");
   return before;
 #elif defined(__riscv_flen)
   uint32_t before;

@@ -11,9 +11,15 @@
 
 namespace {
 
-constexpr size_t kModelBytes = 64 * 1024;
-constexpr size_t kArenaBytes = 1536 * 1024;
-constexpr size_t kCopyBytes = 1024 * 1024;
+#ifndef VECTORS_ARENA_KIB  // a small board has its own numbers (tools/make/baremetal.mk)
+#define VECTORS_MODEL_KIB 64
+#define VECTORS_ARENA_KIB 1536
+#define VECTORS_COPY_KIB 1024
+#endif
+constexpr size_t kModelBytes = VECTORS_MODEL_KIB * 1024;
+constexpr size_t kArenaBytes = VECTORS_ARENA_KIB * 1024;
+constexpr size_t kCopyBytes = VECTORS_COPY_KIB * 1024;
+constexpr size_t kPainted = 4096;  // beyond the arena in use
 alignas(PHASOR_ALIGN) unsigned char model_block[kModelBytes];
 alignas(PHASOR_ALIGN) unsigned char arena[kArenaBytes];
 alignas(PHASOR_ALIGN) unsigned char copy[kCopyBytes];  // of a file, to damage it
@@ -101,7 +107,8 @@ void run(const board_file& file) {
     phasor_session* session = nullptr;
     status = phasor_session_open(&session, arena, need - 1, model, &limits, nullptr, &error);
     if (status != PHASOR_NO_MEMORY) return fail(file.name, "an arena one byte too small was not refused", status, error);
-    std::memset(arena, 0xA5, sizeof arena);
+    const size_t painted = sizeof arena - need < kPainted ? sizeof arena : need + kPainted;
+    std::memset(arena, 0xA5, painted);
     status = phasor_session_open(&session, arena, need, model, &limits, nullptr, &error);
     if (status != PHASOR_OK) return fail(file.name, "session", status, error);
 
@@ -109,7 +116,7 @@ void run(const board_file& file) {
     result.struct_size = sizeof result;
     status = phasor_vector_run(session, i, &result, &error);
     if (status != PHASOR_OK) return fail(file.name, "vector", status, error);
-    for (size_t k = need; k < sizeof arena; ++k)
+    for (size_t k = need; k < painted; ++k)
       if (arena[k] != 0xA5) return fail(file.name, "wrote beyond the arena", status, error);
 
     board_puts("vector ");

@@ -24,6 +24,8 @@ MODELS = ROOT / "tests/golden/models"
 HEAP = re.compile(r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
                   r"|_exit|_write|_read|puts|memalign)\b")
 
+QEMU = ["qemu-system-arm", "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native"]
+
 
 def read_table():
     """{model: {vector: hash}} and the number of the arithmetic."""
@@ -147,8 +149,7 @@ def board(args):
     else:
         passed += 1
         print("ok the image links no allocator, no output, no C library")
-    rc, text = run(["qemu-system-arm", "-M", args.name, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config",
-                    "enable=on,target=native", "-kernel", args.image])
+    rc, text = run([*QEMU, "-M", args.name, "-kernel", args.image])
     for line in text.splitlines():
         if not line.startswith(("vector ", "FAIL ")):
             print(line)

@@ -419,7 +419,35 @@ def test_inspect_emits_the_file(tmp_path, form, suffix):
         }""")
     subprocess.run(["cc", "-std=c11", "-I", tmp_path, tmp_path / "main.c", tmp_path / f"model.{suffix}", "-o", tmp_path / "main"], check=True, timeout=60)
     assert subprocess.run([tmp_path / "main"], stdout=subprocess.PIPE, check=True, timeout=60).stdout == model.read_bytes()
-    bad(2, "inspect", model, "--emit", "elf", says=["--emit elf", "expected c or asm"])
+    bad(2, "inspect", model, "--emit", "elf", says=["--emit elf", "expected c, asm or h"])
+
+
+def test_inspect_emits_a_header(tmp_path):
+    """The two blocks of the header are exact: with them the C program opens the model and a session, with a byte less it does not."""
+    model, limits = MODELS / "tiny-opt-q8.phasor", ["--context", 24, "--cache", "f16", "--chunk", 4, "--text-bytes", 96, "--tables", "rows"]
+    (tmp_path / "model.h").write_text(good("inspect", model, *limits, "--ram", "64K", "--flash", "1M", "--emit", "h"))
+    (tmp_path / "model.S").write_text(good("inspect", model, "--emit", "asm"))
+    (tmp_path / "main.c").write_text("""#include "model.h"
+        static _Alignas(64) unsigned char block[TINY_OPT_Q8_PHASOR_MODEL_BYTES], arena[TINY_OPT_Q8_PHASOR_ARENA_BYTES];
+        int main(void) {
+          const phasor_limits limits = TINY_OPT_Q8_PHASOR_LIMITS;
+          phasor_model* model;
+          phasor_session* session;
+          if (limits.target != TINY_OPT_Q8_PHASOR_CONTEXT || limits.source != TINY_OPT_Q8_PHASOR_SOURCE || limits.text_bytes != TINY_OPT_Q8_PHASOR_TEXT_BYTES) return 1;
+          if (limits.target != 24 || limits.chunk != 4 || limits.cache_type != PHASOR_CACHE_F16 || limits.tables != PHASOR_TABLES_ROWS || limits.text_bytes != 96) return 2;
+          if (phasor_model_open(&model, block, sizeof block - 1, tiny_opt_q8_phasor, tiny_opt_q8_phasor_bytes, NULL, NULL) != PHASOR_NO_MEMORY) return 3;
+          if (phasor_model_open(&model, block, sizeof block, tiny_opt_q8_phasor, tiny_opt_q8_phasor_bytes, NULL, NULL) != PHASOR_OK) return 4;
+          if (phasor_session_open(&session, arena, sizeof arena - 1, model, &limits, NULL, NULL) != PHASOR_NO_MEMORY) return 5;
+          return phasor_session_open(&session, arena, sizeof arena, model, &limits, NULL, NULL) == PHASOR_OK ? 0 : 6;
+        }""")
+    library = Path(PHASOR).parent / "libphasor.a"
+    subprocess.run(["cc", "-std=c11", f"-I{ROOT / 'include'}", "-I", tmp_path, tmp_path / "main.c", tmp_path / "model.S", library, "-o", tmp_path / "main"], check=True, timeout=60)
+    assert subprocess.run([tmp_path / "main"], timeout=60).returncode == 0
+    bad(1, "inspect", model, *limits, "--ram", "2K", "--emit", "h", says=["RAM is too small"])
+    bad(1, "inspect", model, *limits, "--flash", "32K", "--emit", "h", says=["flash is too small"])
+    bad(2, "inspect", model, "--tables", "none", says=["--tables none", "whole or rows"])
+    whole = json.loads(good("inspect", TRANSLATOR, "--json"))["arena_bytes"]
+    assert json.loads(good("inspect", TRANSLATOR, "--text-bytes", 0, "--json"))["arena_bytes"] < whole
 
 
 @pytest.mark.parametrize("model", sorted(MODELS.glob("*.phasor")), ids=lambda p: p.stem)
