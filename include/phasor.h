@@ -484,11 +484,46 @@ typedef struct phasor_vector_result {
   uint32_t worst_position;
   float worst_residual;       /* largest difference as a share of the largest sampled value, and where */
   uint32_t worst_stack, worst_layer;
+  float worst_lead;           /* largest lead of another best token over the one that is stored, as a share of the range */
 } phasor_vector_result;
 
 /* Replays a test vector on sequence 0 and compares: PHASOR_MISMATCH and error->text name the first thing that differs: a residual,
  * in the order of the forward pass, then logits, then the recorded hash. The limits must hold the vector (source, target, one row of logits). */
 phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error);
+
+/* Writes into the file's test vectors: the tolerance, and a hash for each vector of what phasor_vector_run gave (NULL: none is recorded), and brings the checksums up
+ * to date. `file` is writable and the one that `model` was opened with, which is to be opened anew afterwards. */
+phasor_status phasor_vector_record(const phasor_model* model, void* file, const uint64_t* hashes, float tolerance, phasor_error* error);
+
+/* ------------------------------------------------------------------ another type of the same model */
+
+typedef struct phasor_quantize_options {
+  uint32_t struct_size;
+  const char* type;         /* of the matrices: "f32", "f16", "bf16", "q8", "q4" */
+  const char* output_type;  /* of embeddings and the output's matrix; NULL: `type` */
+  const float* moments;     /* for q8 and q4: the mean square of each matrix's inputs, column by column, matrices in the order of the file; NULL: all 1 */
+  uint64_t moment_count;    /* columns of all matrices */
+} phasor_quantize_options;
+#define PHASOR_QUANTIZE_OPTIONS_INIT { sizeof(phasor_quantize_options), NULL, NULL, NULL, 0 }
+
+/* What became of the tensors of one type. */
+typedef struct phasor_rounding {
+  uint32_t struct_size;
+  const char* type;    /* static */
+  const char* tensor;  /* the one with the largest error; static; NULL where all is stored exactly */
+  uint64_t bytes;      /* 0: the file has no tensor of this type */
+  float largest;       /* |stored - given| */
+  float share;         /* the largest of |stored - given| / the tensor's largest |given| */
+} phasor_rounding;
+enum { PHASOR_TYPES = 6 };
+
+/* Bytes of the file with its matrices in another type. Of f32, f16 and bf16 any type can be made, of q8 and q4 f32 only: what was rounded is not rounded again. */
+phasor_status phasor_quantize_size(size_t* need, const void* file, size_t file_bytes, const phasor_quantize_options* options, phasor_error* error);
+
+/* Writes that file to `out` (phasor_quantize_size, aligned to PHASOR_ALIGN). Test vectors are copied, with hashes and tolerance of the old type: run them and call
+ * phasor_vector_record. rounding (PHASOR_TYPES), or NULL. The file's structure is checked, its checksums are not. */
+phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding, const void* file, size_t file_bytes, const phasor_quantize_options* options,
+                              phasor_error* error);
 
 #ifdef __cplusplus
 }

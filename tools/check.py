@@ -36,10 +36,11 @@ ROOMS = {
     "format": set(),
     "kernels": set(),
     "text": set(),
+    "quantize": {"format", "kernels"},
     "model": {"format", "kernels", "text"},
     "runtime": {"format", "kernels", "text", "model"},
     "decode": {"format", "kernels", "text", "model", "runtime"},
-    "api": {"format", "kernels", "text", "model", "runtime", "decode"},
+    "api": {"format", "kernels", "text", "quantize", "model", "runtime", "decode"},
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}

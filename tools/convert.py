@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import BinaryIO, Callable, NamedTuple, Sequence
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from smoothing import Smoothed
 
 ROOT = Path(__file__).resolve().parents[1]
 _NONE = Path("none")
+_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
 
 
 class Problems(PhasorError):
@@ -161,8 +162,22 @@ def chat_sections(model: Model, source: Path, chat: Path | None, date: str | Non
 # ---- Hashes of phasor's own logits -----------------------------------------------------------------------------------
 
 
-def phasor_hashes(program: Path, path: Path, count: int) -> tuple[list[int], int]:
-    """(hash of each vector, PHASOR_NUMERICS) from `phasor verify`. PhasorError when it does not agree with the vectors."""
+class Replay(NamedTuple):
+    """What `phasor verify` says of a file's vectors."""
+
+    vectors: list[dict]
+    numerics: int
+
+    @property
+    def hashes(self) -> list[int]:
+        return [int(vector["hash"], 16) for vector in self.vectors]
+
+    def worst(self, name: str) -> float:
+        return max(vector[name] for vector in self.vectors)
+
+
+def replay(program: Path, path: Path, count: int) -> Replay:
+    """PhasorError when the program does not agree with the vectors."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             done = subprocess.run([program, "verify", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=1800, cwd=folder,
@@ -174,12 +189,43 @@ def phasor_hashes(program: Path, path: Path, count: int) -> tuple[list[int], int
         raise PhasorError(f"{program} verify refuses the file (exit {done.returncode}): {lines[-1] if lines else 'no message'}")
     try:
         result = json.loads(done.stdout)
-        hashes = [int(vector["hash"], 16) for vector in result["vectors"]]
-        if len(hashes) != count:
+        found = Replay(result["vectors"], int(result["numerics"]))
+        if len(found.hashes) != count:
             raise ValueError
-        return hashes, int(result["numerics"])
+        return found
     except (ValueError, KeyError, TypeError) as error:
         raise PhasorError(f"{program} verify --json printed something else than {count} vectors with a hash") from error
+
+
+# ---- How much each input counts --------------------------------------------------------------------------------------
+
+
+class Moments:
+    """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the order of the file (tools/moments.py)."""
+
+    def __init__(self, descriptor: dict, values: np.ndarray, name: str = "moments") -> None:
+        self._rows, at = {}, 0
+        for slot in R.slots(descriptor):
+            if slot.matrix:
+                self._rows[slot.key] = slice(at, at + slot.cols)
+                at += slot.cols
+        if values.shape != (at,) or values.dtype != np.float32:
+            raise PhasorError(f"{name}: expected {at:,} values of f32, one for each column of each matrix, got {values.dtype} of shape {values.shape}")
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise PhasorError(f"{name}: a value is negative or not finite")
+        self._values = values
+
+    def __call__(self, slot: R.Slot) -> np.ndarray:
+        return self._values[self._rows[slot.key]]
+
+
+def read_moments(path: Path | None) -> np.ndarray | None:
+    if path is None:
+        return None
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: {error}") from error
 
 
 # ---- Conversion ------------------------------------------------------------------------------------------------------
@@ -204,11 +250,11 @@ def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Cal
 
 
 def convert(model: Model, output: Path, kind: int | None, sections: dict[int, bytes], phasor: Path | None, quiet: bool = False,
-            smooth: bool | None = None, output_kind: int | None = None) -> list[Rounding]:
+            smooth: bool | None = None, output_kind: int | None = None, moments: np.ndarray | None = None) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was there before.
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind: that of the embeddings and the output's
-    matrix; None: as the others.
+    matrix; None: as the others. moments: of Moments.
     """
     problems = model.problems()
     if problems:
@@ -217,25 +263,40 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
     model.asked, model.asked_output = kind, output_kind
     if isinstance(model, gguf.GGUFModel):
         model.note_types()
-    if kind in L.QUANTISED and (smooth or (smooth is None and descriptor["model"]["stack"] == D.ENCODER)):
+    if smooth or (smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER):
         smoothed = Smoothed(descriptor, lambda slot: as_array(slot, model.weights(slot)))
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append("the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two (--no-smooth leaves them)")
     inputs = V.choose_inputs(descriptor)
-    extra = {**sections, VECTORS: bytes(V.section_bytes(descriptor, inputs))}
+    stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    section = V.build(V.ExactWeights(stored, lambda slot: as_array(slot, weights(slot))), inputs)
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
-            rounding = write_model(file, descriptor, weights, model.type_of, extra, step)
+            rounding = write_model(file, descriptor, weights, model.type_of, {**sections, VECTORS: section}, step,
+                                   None if moments is None else Moments(stored, moments))
         finally:
             close()
         file.flush()
-        section = V.build(PhasorFile(file.name), inputs)
-        replace_section(file, VECTORS, section)
-        if phasor is not None:
-            hashes, numerics = phasor_hashes(phasor, Path(file.name).absolute(), len(inputs))
-            replace_section(file, VECTORS, V.with_hashes(section, descriptor, hashes, numerics))
+        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
     return rounding
+
+
+def finished(stream: BinaryIO, section: bytes, inputs: Sequence[V.Input], phasor: Path | None) -> bytes:
+    """The test vectors with the tolerance of the file's types, and with hashes where there is a phasor program. `section` is that of the exact weights."""
+    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
+    exact = all(entry.type in (L.F32, L.F64) for entry in file.entries.values())
+    if phasor is None:
+        return section if exact else V.with_tolerance(section, V.measured_tolerance(section, file, inputs))
+    if not exact:  # the program must agree with float64 on the weights as they are stored; then it says how far these are from the exact ones
+        replace_section(stream, VECTORS, V.build(file, inputs, V.STEP))
+        replay(phasor, path, len(inputs))
+        replace_section(stream, VECTORS, V.with_tolerance(section, _ANY_DIFFERENCE))
+    found = replay(phasor, path, len(inputs))
+    if not exact:
+        tolerance = V.read(section, file.descriptor).tolerance
+        section = V.with_tolerance(section, V.tolerance_of(tolerance, *(found.worst(name) for name in ("worst_logit", "worst_residual", "worst_lead"))))
+    return V.with_hashes(section, file.descriptor, found.hashes, found.numerics)
 
 
 def as_array(slot: R.Slot, given: Weights) -> np.ndarray:
@@ -312,6 +373,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--phasor", type=Path, metavar="PATH", help="the program that records hashes; default: build/phasor where it is")
     parser.add_argument("--smooth", action=argparse.BooleanOptionalAction, default=None,
                         help="q8 and q4: scale the inputs of layers by channel before they are rounded (an encoder's are, others' are not)")
+    parser.add_argument("--moments", type=Path, metavar="FILE.npy", help="q8 and q4: how much each input of the matrices counts (tools/moments.py makes it)")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     if not 0 <= args.rope_context <= 1 << 24:
@@ -326,7 +388,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         phasor = find_phasor(args.phasor)
         rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth,
-                           L.type_code(args.output_type) if args.output_type else None)
+                           L.type_code(args.output_type) if args.output_type else None, read_moments(args.moments))
     except Problems as error:
         for line in str(error).splitlines():
             note(line)

@@ -93,7 +93,7 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def _quantised(slot: Slot, kind: int, given: Weights) -> tuple[Quantised, np.ndarray]:
+def _quantised(slot: Slot, kind: int, given: Weights, moments: np.ndarray | None) -> tuple[Quantised, np.ndarray]:
     """The q8 or q4 form and the error of each value, f32 (N, K) (zeros where it was that already)."""
     if isinstance(given, Quantised):
         groups = -(-slot.cols // L.GROUP)
@@ -104,18 +104,18 @@ def _quantised(slot: Slot, kind: int, given: Weights) -> tuple[Quantised, np.nda
         given = L.dequantize_q8(given.scales, given.values, slot.cols)
     values = _exact(slot, given)
     try:
-        scales, q = (L.quantize_q8 if kind == L.Q8 else L.quantize_q4)(values)
+        scales, q = L.quantize(values, kind, moments)
     except PhasorError as error:
         raise PhasorError(f"{slot.name}: {error}") from error
     return Quantised(scales, q, kind), L.dequantize_q8(scales, q, slot.cols, np.float32) - values
 
 
-def _encode(slot: Slot, kind: int, given: Weights) -> Iterator[tuple[bytes, float]]:
+def _encode(slot: Slot, kind: int, given: Weights, moments: np.ndarray | None = None) -> Iterator[tuple[bytes, float]]:
     """The tensor's bytes in pieces, each with the largest error in it."""
     if slot.layout == L.VECTOR:
         yield _encode_vector(slot, _exact(slot, given)), 0.0
     elif kind in L.QUANTISED:
-        q, error = _quantised(slot, kind, given)
+        q, error = _quantised(slot, kind, given, moments)
         yield from _encode_quantised(slot, q, float(np.abs(error).max()))
     else:
         if isinstance(given, Quantised):
@@ -238,11 +238,11 @@ def _pad_to(file: BinaryIO, offset: int) -> bytes:
 
 
 def write_model(file: BinaryIO, descriptor: dict, source: Source, kind: int | Callable[[Slot], int] = L.F32, extra: dict[int, bytes] | None = None,
-                progress: Callable[[Slot], None] = lambda slot: None) -> list[Rounding]:
+                progress: Callable[[Slot], None] = lambda slot: None, moments: Callable[[Slot], np.ndarray | None] | None = None) -> list[Rounding]:
     """Writes a whole file from its first byte on; `file` is seekable and empty.
 
     source gives the weights of each slot, in the file's order; kind is the type of the matrices, one for all or a function of
-    the slot; extra are the sections after the head. Returns the rounding of each type. PhasorError when a weight does not fit the descriptor.
+    the slot; extra are the sections after the head; moments (K) of a matrix's inputs say how much each counts in q8 and q4. Returns the rounding of each type. PhasorError when a weight does not fit the descriptor.
     """
     meta, extra = phasor_descriptor.encode_meta(descriptor), extra or {}
     type_of = kind if callable(kind) else lambda slot: kind
@@ -261,7 +261,7 @@ def write_model(file: BinaryIO, descriptor: dict, source: Source, kind: int | Ca
         data_crc = crc32c(_pad_to(file, entry.offset), data_crc)
         given, crc = source(slot), 0
         largest, error = _largest(given), 0.0
-        for piece, piece_error in _encode(slot, type_, given):
+        for piece, piece_error in _encode(slot, type_, given, moments(slot) if moments and slot.matrix else None):
             file.write(piece)
             crc, error = crc32c(piece, crc), max(error, piece_error)
         if file.tell() != entry.offset + entry.bytes:

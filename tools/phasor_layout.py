@@ -186,67 +186,91 @@ def flush_subnormals(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def quantize_q8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """f32 (N, K) as q8: f16 scales (N, G) and int8 (N, 32·G), the tail of a row padded with zeros.
+# What a group's scale is tried as: its value of largest magnitude (of q8 the magnitude) divided by each of these.
+DIVISORS = {Q8: tuple(range(128, 115, -1)), Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41))}
+_INTEGERS = {Q8: (-128, 127), Q4: (-8, 7)}
+_REFINEMENTS = 2
+_BLOCK_GROUPS = 2048
 
-    In f32 throughout: scale = f16(amax / 127), q = round-half-even(x / scale) clamped to ±127; a scale that rounds
-    to zero gives zeros. PhasorError when a scale does not fit f16.
+
+def quantize(x: np.ndarray, kind: int, moments: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """f32 (N, K) as q8 or q4: f16 scales (N, G), of q4 also negative ones, and int8 (N, 32·G), the tail of a row padded with zeros.
+
+    Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are those of the inputs, all 1 without. All in
+    f32 and in the order of docs/format.md: `phasor quantize` makes the same bytes. PhasorError when a scale does not fit f16.
     """
     rows, cols = x.shape
     groups = -(-cols // GROUP)
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
     padded[:, :cols] = x
-    grouped = padded.reshape(rows, groups, GROUP)
-    with np.errstate(over="ignore"):
-        scales = (np.abs(grouped).max(axis=2) / np.float32(127)).astype(np.float16)
-    if not np.isfinite(scales).all():
-        raise PhasorError("a weight is too large for q8 (its scale does not fit f16)")
-    divisor = scales.astype(np.float32)[:, :, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        q = np.where(divisor > 0, np.rint(grouped / divisor), np.float32(0))
-    return scales, np.clip(q, -127, 127).astype(np.int8).reshape(rows, groups * GROUP)
+    weight = None
+    if moments is not None:
+        weight = np.zeros(groups * GROUP, dtype=np.float32)
+        weight[:cols] = moments
+        weight = weight.reshape(groups, GROUP)
+    flat = padded.reshape(-1, GROUP)
+    scales, q = np.empty(len(flat), np.float16), np.empty(flat.shape, np.int8)
+    for first in range(0, len(flat), _BLOCK_GROUPS):
+        part = slice(first, min(first + _BLOCK_GROUPS, len(flat)))
+        given = None if weight is None else np.ascontiguousarray(weight[np.arange(part.start, part.stop) % groups].T)
+        scales[part], q[part] = _quantize_groups(np.ascontiguousarray(flat[part].T), given, kind)
+    return scales.reshape(rows, groups), q.reshape(rows, groups * GROUP)
+
+
+def quantize_q8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return quantize(x, Q8)
 
 
 def quantize_q4(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """f32 (N, K) as q4: f16 scales (N, G), which may be negative, and int8 values −8 … 7 (N, 32·G), the tail of a row padded with zeros.
-
-    Of a group's scales m/d, with m its value of largest magnitude and d from −11 to 11 in steps, refined by least squares, the one
-    with the smallest squared error after rounding to f16; all in f64. PhasorError when a scale does not fit f16.
-    """
-    rows, cols = x.shape
-    groups = -(-cols // GROUP)
-    out_scales, out = np.zeros((rows, groups), np.float16), np.zeros((rows, groups * GROUP), np.int8)
-    for first in range(0, rows, max(1, (1 << 20) // (groups * GROUP))):
-        part = slice(first, min(rows, first + max(1, (1 << 20) // (groups * GROUP))))
-        padded = np.zeros((part.stop - part.start, groups * GROUP))
-        padded[:, :cols] = x[part]
-        scales, q = _quantize_q4_groups(padded.reshape(-1, GROUP))
-        out_scales[part], out[part] = scales.reshape(-1, groups), q.reshape(-1, groups * GROUP)
-    return out_scales, out
+    return quantize(x, Q4)
 
 
-_Q4_DIVISORS = tuple(sign * (700 + 25 * i) / 100 for sign in (-1, 1) for i in range(11))  # ±7 … ±9.5
+def _tree(terms: np.ndarray) -> np.ndarray:
+    """(32, M) -> (M): term i and i + 16, then i and i + 8, … The terms are overwritten."""
+    half = GROUP // 2
+    while half:
+        terms[:half] += terms[half:2 * half]
+        half //= 2
+    return terms[0]
 
 
-def _quantize_q4_groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """f64 (M, 32) -> f16 (M,), int8 (M, 32)."""
-    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=1)[:, None], axis=1)
-    best_error = np.full(len(x), np.inf)
-    best_scale, best = np.zeros(len(x), np.float16), np.zeros(x.shape, np.int8)
-    for divisor in _Q4_DIVISORS:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            q = np.clip(np.rint(np.where(extreme != 0, x * (divisor / extreme), 0)), -8, 7)
-            squares = (q * q).sum(axis=1)
-            scale = np.where(squares > 0, (x * q).sum(axis=1) / np.maximum(squares, 1), 0).astype(np.float16)
-            wide = scale.astype(np.float64)[:, None]
-            q = np.clip(np.rint(np.where(wide != 0, x / np.where(wide != 0, wide, 1), 0)), -8, 7)
-            error = ((x - q * wide) ** 2).sum(axis=1)
+def _quantize_groups(x: np.ndarray, moments: np.ndarray | None, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """(32, M) f32 -> f16 (M,), int8 (M, 32)."""
+    count = x.shape[1]
+    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]
+    if kind == Q8:
+        extreme = np.abs(extreme)
+    best_error, best_scale = np.full(count, np.inf, np.float32), np.full(count, np.inf, np.float32)
+    best, q, work = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
+
+    def weighted() -> np.ndarray:
+        return _tree(work if moments is None else np.multiply(work, moments, out=work))
+
+    def attempt(scale: np.ndarray) -> None:
+        scale = scale.astype(np.float16).astype(np.float32) + np.float32(0)  # never −0
+        inverse = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
+        np.multiply(x, inverse, out=q)
+        np.rint(np.minimum(np.maximum(q, _INTEGERS[kind][0], out=q), _INTEGERS[kind][1], out=q), out=q)
+        np.subtract(x, np.multiply(q, scale, out=work), out=work)
+        np.multiply(work, work, out=work)
+        error = weighted()
         better = error < best_error
-        best_error, best_scale = np.where(better, error, best_error), np.where(better, scale, best_scale)
-        best[better] = q[better].astype(np.int8)
-    if not np.isfinite(best_scale).all() or not np.isfinite(best_error).all():
-        raise PhasorError("a weight is too large for q4 (its scale does not fit f16)")
-    return best_scale, best
+        np.copyto(best_error, error, where=better)
+        np.copyto(best_scale, scale, where=better)
+        np.copyto(best, q, where=better)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        for divisor in DIVISORS[kind]:
+            attempt(extreme / np.float32(divisor))
+        for _ in range(_REFINEMENTS):  # the scale that is best for these integers
+            np.multiply(x, best, out=work)
+            products = weighted().copy()
+            np.multiply(best, best, out=work)
+            squares = weighted()
+            attempt(np.divide(products, squares, where=squares > 0, out=best_scale.copy()))
+    if not np.isfinite(best_error).all():
+        raise PhasorError(f"a weight is too large for {TYPES[kind]} (its scale does not fit f16)")
+    return best_scale.astype(np.float16), best.T.astype(np.int8)
 
 
 def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
@@ -286,11 +310,12 @@ def pack_panels_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def _nibbles(q: np.ndarray, cols: int) -> np.ndarray:
-    """int8 values (N, 32·G) of q4 as bytes (N, G, 16); padding columns are 0."""
+def _nibbles(scales: np.ndarray, q: np.ndarray, cols: int) -> np.ndarray:
+    """int8 values (N, 32·G) of q4 as bytes (N, G, 16); padding columns, and groups whose scale is 0, are 0."""
     n = (q + 8).astype(np.uint8)
     n[:, cols:] = 0
     grouped = n.reshape(len(q), -1, 2, GROUP // 2)
+    grouped[scales == 0] = 0
     return grouped[:, :, 0] | grouped[:, :, 1] << 4
 
 
@@ -301,7 +326,7 @@ def _values_q4(data: np.ndarray) -> np.ndarray:
 
 def pack_panels_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
     """f16 (N, G) and int8 −8 … 7 (N, 32·G) of one part as panels: the plane of scales, then bytes [G][4][16][4]."""
-    scales, data = _whole_panels(scales), _whole_panels(_nibbles(q, cols))
+    scales, data = _whole_panels(scales), _whole_panels(_nibbles(scales, q, cols))
     groups, count = scales.shape[1], scales.shape[0] // LANES
     plane = scale_plane_bytes(groups * LANES)
     out = np.zeros((count, plane + groups * LANES * GROUP // 2), dtype=np.uint8)
@@ -326,7 +351,7 @@ def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
     """f32 (N, K) as the bits of f16 or bf16, rounded to nearest even, u16. PhasorError when a value does not fit f16."""
     if kind == F16:
         with np.errstate(over="ignore"):
-            halves = values.astype("<f2")
+            halves = flush_subnormals(values).astype("<f2")
         if not np.isfinite(halves).all():
             raise PhasorError("a weight is too large for f16")
         return halves.view("<u2")
@@ -395,7 +420,7 @@ def unpack_rows_q8(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, 
 def pack_rows_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
     """f16 (N, G) and int8 −8 … 7 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 16 bytes a group."""
     plane = scales.astype("<f2").tobytes()
-    return plane + bytes(scale_plane_bytes(scales.size) - len(plane)) + _nibbles(q, cols).tobytes()
+    return plane + bytes(scale_plane_bytes(scales.size) - len(plane)) + _nibbles(scales, q, cols).tobytes()
 
 
 def unpack_rows_q4(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:

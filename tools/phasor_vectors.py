@@ -5,17 +5,46 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
 import phasor_descriptor as D
 from phasor_file import PhasorFile
-from phasor_layout import PANEL16, QUANTISED, PhasorError, round_up
+from phasor_layout import F32, PANEL16, PhasorError, flush_subnormals, round_up
+from phasor_tensors import Slot, slots
 from reference import Reference, Trace
 
 SAMPLES = 16
-AUTHOR = "tools/reference.py, float64, from the stored weights"
+AUTHOR = "tools/reference.py, float64, from the weights in f32"
+
+
+class _Entry(NamedTuple):
+    """What the reference asks a directory about a tensor."""
+
+    type: int
+    layout: int
+    rows: int
+    cols: int
+
+
+class ExactWeights:
+    """What the reference reads of a file (descriptor, entries, weights), of weights that are not stored yet: all matrices are f32."""
+
+    def __init__(self, descriptor: dict, source: Callable[[Slot], np.ndarray]) -> None:
+        """source gives the values of each slot; the descriptor has every default filled in."""
+        self.descriptor, self._source = descriptor, source
+        self._slots = {slot.key: slot for slot in slots(descriptor)}
+        self.entries = {key: _Entry(slot.type, slot.layout, slot.rows, slot.cols) for key, slot in self._slots.items()}
+
+    def weights(self, key: int) -> np.ndarray:
+        """True rows, as PhasorFile.weights."""
+        slot = self._slots[key]
+        values = np.asarray(self._source(slot))
+        return (flush_subnormals(values) if slot.type == F32 else values).astype(np.float64)
+
+
+Weights = Union[PhasorFile, ExactWeights]
 
 
 class Input(NamedTuple):
@@ -116,33 +145,57 @@ def _output(model: Reference, traces: tuple[Trace | None, Trace | None]) -> np.n
     return target.logits if target else model.output(source)
 
 
-def rounding_bound(file: PhasorFile) -> float:
+def rounding_bound(file: Weights) -> float:
     """2⁻²⁴ · √K · √(linear layers), the growth of rounding errors that are independent, for the largest K."""
     matrices = [e for e in file.entries.values() if e.layout == PANEL16]
     return 2.0 ** -24 * math.sqrt(max(e.cols for e in matrices)) * math.sqrt(len(matrices))
 
 
-def tolerance_of(file: PhasorFile, measured: float) -> float:
-    """The section's tolerance. f32: 8 × the larger of the bound and what a float32 run of the reference measured.
-
-    q8: a rounding difference can move an activation across the border between two integers, a step of 1/127 of its group's
-    largest value, so the measured value has a floor of 1/256: several such steps meet in one sum. What is damaged or misread differs by far more.
-    """
-    q8 = any(e.type in QUANTISED and e.layout == PANEL16 for e in file.entries.values())
-    return 8 * max(rounding_bound(file), measured, 2.0 ** -8 if q8 else 0.0)
-
-
-def build(file: PhasorFile, inputs: Sequence[Input], hashes: Sequence[int] = (), numerics: int = 0) -> bytes:
-    """The section. hashes: of phasor's own logits, one for each input, with their PHASOR_NUMERICS."""
+def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> bytes:
+    """The section of these weights: values in float64 and, as tolerance, 8 × the largest of the bound, what a float32 run of the reference measured, and `smallest`."""
     model, rounded = Reference(file), Reference(file, dtype=np.float32)
     body, measured = [], 0.0
     for index, given in enumerate(inputs):
         seed = 100 + 10 * index
-        body.append(_vector(model, given, seed, hashes[index] if hashes else 0))
+        body.append(_vector(model, given, seed, 0))
         measured = max(measured, _differences(model, rounded, given, seed))
     author = AUTHOR.encode()
-    head = struct.pack("<IIIfII", len(inputs), numerics if hashes else 0, len(author), tolerance_of(file, measured), SAMPLES, 0)
+    head = struct.pack("<IIIfII", len(inputs), 0, len(author), 8 * max(rounding_bound(file), measured, smallest), SAMPLES, 0)
     return head + author + bytes(-len(author) % 4) + b"".join(body)
+
+
+# Of the proof that a quantised file's arithmetic is right, by its stored weights: a rounding difference can move an activation across the border between
+# two integers, a step of 1/127 of its group's largest value, and several such steps meet in one sum. What is damaged or misread differs by far more.
+STEP = 2.0 ** -8
+
+
+def tolerance_of(exact: float, logit: float, residual: float, lead: float) -> float:
+    """The tolerance of a file whose matrices are not all f32: twice what storing them so does to the vectors, and at least that of the exact weights.
+
+    The numbers are those of `phasor verify`: f32, and the same ones on every machine. `phasor quantize` takes the same.
+    """
+    return float(max(np.float32(exact), np.float32(lead), np.float32(2) * max(np.float32(logit), np.float32(residual))))
+
+
+def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]) -> float:
+    """The same, measured with the float32 reference: for a file that no phasor program has run."""
+    head, model = read(section, file.descriptor), Reference(file, dtype=np.float32)
+    logit = residual = lead = 0.0
+    for vector, given in zip(head.vectors, inputs):
+        traces = _run(model, given)
+        output = _output(model, traces)
+        span = np.where(vector.range > 0, vector.range, 1).astype(np.float64)
+        rows = np.arange(len(output))
+        logit = max(logit, float((np.abs(output[:, vector.logit_ids] - vector.logits).max(axis=1) / span).max()),
+                    float((np.abs(output[rows, vector.argmax] - vector.largest) / span).max()))
+        lead = max(lead, float(((output.max(axis=1) - output[rows, vector.argmax]) / span).max()))
+        for trace, at, places, want in zip(traces, vector.positions, (vector.source_places, vector.target_places),
+                                           (vector.source_residuals, vector.target_residuals)):
+            if trace is not None:
+                got = np.stack([x[at][places] for x in trace.residuals])
+                largest = np.abs(want).max(axis=1)
+                residual = max(residual, float((np.abs(got - want).max(axis=1) / np.where(largest > 0, largest, 1)).max()))
+    return tolerance_of(head.tolerance, logit, residual, lead)
 
 
 def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
@@ -157,6 +210,13 @@ def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
             places, values = _samples(trace, trace.output.shape[0] // 2, seed + offset)
             out.append(places.tobytes() + values.astype("<f4").tobytes())
     return b"".join(out)
+
+
+def with_tolerance(section: bytes, tolerance: float) -> bytes:
+    """The same section with another tolerance."""
+    out = bytearray(section)
+    struct.pack_into("<f", out, 12, tolerance)
+    return bytes(out)
 
 
 def with_hashes(section: bytes, descriptor: dict, hashes: Sequence[int], numerics: int) -> bytes:

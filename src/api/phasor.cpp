@@ -4,6 +4,7 @@
 #include "../decode/generate.h"
 #include "../decode/random.h"
 #include "../decode/replay.h"
+#include "../quantize/quantize.h"
 #include "../runtime/cost.h"
 #include "../text/chat.h"
 
@@ -48,6 +49,59 @@ phasor_status answer(size_t needed, size_t capacity, size_t* bytes) {
   *bytes = needed;
   return needed > capacity ? PHASOR_FULL : PHASOR_OK;
 }
+
+bool type_of_name(Type* out, const char* name) {
+  constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8, Type::q4};
+  for (const Type t : kTypes) {
+    const char* known = type_name(t);
+    size_t i = 0;
+    while (known[i] != 0 && known[i] == name[i]) ++i;
+    if (known[i] != name[i]) continue;
+    *out = t;
+    return true;
+  }
+  return false;
+}
+
+// A file and what is to become of it.
+struct Conversion {
+  File file{};
+  WantedTypes wanted{};
+  const float* moments = nullptr;
+  uint64_t bytes = 0;
+
+  phasor_status open(const void* data, size_t data_bytes, const phasor_quantize_options* options, phasor_error* error) {
+    if (options->struct_size != sizeof *options)
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof *options, options->struct_size}, "options.struct_size is not that of this library");
+    const char* names[2] = {options->type, options->output_type != nullptr ? options->output_type : options->type};
+    for (int i = 0; i < 2; ++i)
+      if (names[i] == nullptr || !type_of_name(i == 0 ? &wanted.matrices : &wanted.ends, names[i]))
+        return fail(error, PHASOR_BAD_INPUT, {}, "type ", names[i] != nullptr ? names[i] : "(none)", ": expected f32, f16, bf16, q8 or q4");
+    phasor_status status = check_alignment(data, error);
+    if (status == PHASOR_OK) status = open_file(&file, data, data_bytes, error);
+    if (status == PHASOR_OK) status = check_types(error);
+    if (status != PHASOR_OK) return status;
+    moments = options->moments;
+    const uint64_t columns = moments_before(file, entry_count(file));
+    if (moments != nullptr && options->moment_count != columns)
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, columns, options->moment_count}, options->moment_count, " moments, the file's matrices have ", columns, " columns");
+    for (uint64_t i = 0; moments != nullptr && i < columns; ++i)
+      if (!(moments[i] >= 0 && moments[i] <= 3e38f)) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, 0, i}, "moment ", i, " is negative or not finite");
+    return PHASOR_OK;
+  }
+
+  phasor_status check_types(phasor_error* error) {
+    for (uint32_t i = 0; i < entry_count(file); ++i) {
+      const Entry e = entry_at(file, i);
+      const Type to = wanted_type(e, wanted);
+      if (!convertible(e.type, to))
+        return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key}, tensor_name(e.key), " is ", type_name(e.type), ", and what was rounded is not rounded again to ",
+                    type_name(to), ": give the model in f32");
+    }
+    if (!converted_bytes(&bytes, file, wanted) || bytes > SIZE_MAX) return fail(error, PHASOR_TOO_LARGE, {}, "the converted file is too large for this machine");
+    return PHASOR_OK;
+  }
+};
 
 constexpr char kRecordEnd = 0x1E, kUnitEnd = 0x1F;  // of the lists that are one string
 
@@ -655,6 +709,50 @@ phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phaso
 
 phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error) {
   return replay_vector(session, index, result, error);
+}
+
+phasor_status phasor_vector_record(const phasor_model* model, void* file, const uint64_t* hashes, float tolerance, phasor_error* error) {
+  unsigned char* bytes = static_cast<unsigned char*>(file);
+  VectorsHeader header{};
+  TestVector v{};
+  if (bytes != model->data.pointer) return fail(error, PHASOR_BAD_INPUT, {}, "the model was opened with another file");
+  if (!(tolerance > 0 && tolerance <= 3e38f)) return fail(error, PHASOR_BAD_INPUT, {}, "tolerance ", tolerance, ": expected a number above 0");
+  for (uint32_t i = 0; i == 0 || i < header.count; ++i) {
+    if (!find_vector(&v, &header, *model, i)) return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, i}, "no test vector ", i);
+    store_vector_hash(bytes + (v.source_ids - bytes), hashes != nullptr ? hashes[i] : 0);
+  }
+  store_vectors_header(bytes + model->file().sections[kSectionVectors].offset, hashes != nullptr ? kNumerics : 0, tolerance);
+  seal(bytes, kSectionVectors);
+  return PHASOR_OK;
+}
+
+// ------------------------------------------------------------------ another type of the same model
+
+phasor_status phasor_quantize_size(size_t* need, const void* file, size_t file_bytes, const phasor_quantize_options* options, phasor_error* error) {
+  Conversion c;
+  phasor_status status = c.open(file, file_bytes, options, error);
+  if (status != PHASOR_OK) return status;
+  *need = static_cast<size_t>(c.bytes);
+  return PHASOR_OK;
+}
+
+phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding, const void* file, size_t file_bytes, const phasor_quantize_options* options,
+                              phasor_error* error) {
+  Conversion c;
+  TypeReport reports[PHASOR_TYPES + 1];
+  uint32_t index = 0;
+  phasor_status status = c.open(file, file_bytes, options, error);
+  if (status != PHASOR_OK) return status;
+  if (out_bytes < c.bytes) return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, c.bytes, out_bytes}, "there is room for ", uint64_t(out_bytes), " bytes, expected ", c.bytes);
+  if (!convert_file(static_cast<unsigned char*>(out), c.file, c.wanted, c.moments, reports, &index)) {
+    const Entry e = entry_at(c.file, index);
+    return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key}, tensor_name(e.key), ": a weight is too large for ", type_name(wanted_type(e, c.wanted)));
+  }
+  for (uint32_t i = 0; rounding != nullptr && i < PHASOR_TYPES; ++i) {
+    const TypeReport& r = reports[i + 1];
+    rounding[i] = {sizeof(phasor_rounding), type_name(static_cast<Type>(i + 1)), r.largest > 0 ? tensor_name(r.key) : nullptr, r.bytes, r.largest, r.share};
+  }
+  return PHASOR_OK;
 }
 
 }  // extern "C"

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
 constexpr uint32_t kForward = kRun | kChat | kVerify | kScore | kBench | kEncoders;
-constexpr uint32_t kAll = kForward | kTokenize | kInspect;
+constexpr uint32_t kAll = kForward | kTokenize | kInspect | kQuantize;
 constexpr uint32_t kMost = 1u << 24;
 
 // One flag. Exactly one of the members is set: it says what kind of value there is.
@@ -134,8 +134,8 @@ constexpr Flag kFlags[] = {
     number("--context", kRun | kChat | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
     text("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "of the decoder's keys and values: f16 halves their memory (f32)"),
-    number("--threads", kForward | kInspect, &Options::threads, 1, 64, "threads (1)"),
-    text("--isa", "NAME", kForward, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
+    number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
+    text("--isa", "NAME", kForward | kQuantize, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
     on("--check", kRun | kChat | kScore | kBench | kEncoders, &Options::check, "first read the whole file: checksums and finite weights"),
     text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits, "logits of each position, (positions, vocabulary)"),
     text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
@@ -147,9 +147,12 @@ constexpr Flag kFlags[] = {
     text("--ram", "SIZE", kInspect, &Options::ram, "does it fit a board's RAM: bytes, or 128K, or 1M; exit status 1 where it does not"),
     text("--flash", "SIZE", kInspect, &Options::flash, "does the file fit a board's flash"),
     text("--emit", "c|asm|h", kInspect, &Options::emit, "on standard output: the file as a source for a linker, aligned to 64; h: these limits and the sizes of the two blocks as a C header"),
+    text("--type", "TYPE", kQuantize, &Options::type, "of the matrices: f32, f16, bf16, q8 or q4"),
+    text("--output-type", "TYPE", kQuantize, &Options::output_type, "of the embeddings and the output's matrix (as --type)"),
+    text("--moments", "FILE.npy", kQuantize, &Options::moments, "q8 and q4: how much each input counts (tools/moments.py)"),
     number("--reps", kBench, &Options::reps, 1, 10000, "repetitions, of which the median counts (5)"),
     on("--json", kRun | kChat | kInspect | kVerify | kScore | kBench | kEncoders, &Options::json, "results and figures as JSON"),
-    on("--quiet", kRun | kChat | kVerify | kScore | kBench | kEncoders, &Options::quiet, "no figures on standard error; verify: only the verdict"),
+    on("--quiet", kRun | kChat | kVerify | kScore | kBench | kQuantize | kEncoders, &Options::quiet, "no figures on standard error; verify: only the verdict; quantize: nothing"),
     on("--help", kAll, &Options::help, "this text"),
 };
 
@@ -160,6 +163,12 @@ const Flag* find(const char* name, size_t length) {
   for (const Flag& f : kFlags)
     if (strlen(f.name) == length && strncmp(f.name, name, length) == 0) return &f;
   return nullptr;
+}
+
+bool is_type(const char* name) {
+  for (const char* known : {"f32", "f16", "bf16", "q8", "q4"})
+    if (strcmp(known, name) == 0) return true;
+  return false;
 }
 
 bool is_not_built(const char* name, size_t length) {
@@ -226,6 +235,7 @@ int set(Options* out, const Flag& f, const char* value) {
   if (f.whole != nullptr) out->*f.whole = {true, given};
   if (f.real != nullptr) return set_real(f, value, &(out->*f.real));
   if (f.text == &Options::cache) return strcmp(value, "f32") == 0 || strcmp(value, "f16") == 0 ? 0 : usage_error("--cache %s: expected f32 or f16", value);
+  if ((f.text == &Options::type || f.text == &Options::output_type) && !is_type(value)) return usage_error("%s %s: expected f32, f16, bf16, q8 or q4", f.name, value);
   return f.text == &Options::isa ? check_isa(value) : status;
 }
 

@@ -6,7 +6,7 @@
 
 namespace cli {
 
-enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256, kChat = 512 };
+enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256, kChat = 512, kQuantize = 1024 };
 
 struct Ids {
   bool given = false;
@@ -48,6 +48,9 @@ struct Options {
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false, greedy = false, print_prompt = false;
   const char* cache = nullptr;
+  const char* type = nullptr;
+  const char* output_type = nullptr;
+  const char* moments = nullptr;
   const char* ram = nullptr;
   const char* flash = nullptr;
   const char* emit = nullptr;

@@ -14,5 +14,6 @@ int inspect(const Options& options);
 int verify(const Options& options);
 int score(const Options& options);
 int bench(const Options& options);
+int quantize(const Options& options);
 
 }  // namespace cli

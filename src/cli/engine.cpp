@@ -36,16 +36,20 @@ bool Engine::fail(const phasor_error& error) const {
 }
 
 bool Engine::open(const Options& options) {
-  path = options.model;
-  if (!file.open(path)) return false;
+  if (!file.open(options.model) || !open_bytes(options.model, file.data(), file.bytes(), options.isa)) return false;
   phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_model_size(&model_bytes, file.data(), file.bytes(), &error) != PHASOR_OK) return fail(error);
+  return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail(error);
+}
+
+bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const char* isa) {
+  path = name;
+  phasor_error error = PHASOR_ERROR_INIT;
+  if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail(error);
   model_block_ = allocate(model_bytes);
   if (!model_block_) return no_memory(path, "model's block", model_bytes);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
-  open.isa = options.isa;
-  if (phasor_model_open(&model, model_block_.get(), model_bytes, file.data(), file.bytes(), &open, &error) != PHASOR_OK) return fail(error);
-  if (options.check && phasor_model_check(model, &error) != PHASOR_OK) return fail(error);
+  open.isa = isa;
+  if (phasor_model_open(&model, model_block_.get(), model_bytes, data, bytes, &open, &error) != PHASOR_OK) return fail(error);
   stack = phasor_model_stack(model);
   source.struct_size = target.struct_size = sizeof(phasor_side);
   if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
@@ -65,6 +69,27 @@ bool Engine::start(const phasor_limits& wanted) {
   if (phasor_session_open(&session, arena_.get(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
     return fail(error);
   return true;
+}
+
+phasor_vector vector_at(const Engine& e, uint32_t i) {
+  phasor_vector v{};
+  v.struct_size = sizeof v;
+  (void)phasor_vector_get(e.model, i, &v);
+  return v;
+}
+
+phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
+  uint32_t source = 1, target = 1;
+  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+    const phasor_vector v = vector_at(e, i);
+    if (v.source_count > source) source = v.source_count;
+    if (v.target_count > target) target = v.target_count;
+  }
+  phasor_limits limits{};
+  limits.struct_size = sizeof limits;
+  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0, &limits);
+  limits.threads = o.threads;
+  return limits;
 }
 
 bool Engine::is_end(uint32_t id) const {

@@ -22,6 +22,7 @@ using Block = std::unique_ptr<void, Free>;
 class Engine {
  public:
   bool open(const Options& options);                 // file and model; --check where it is asked for
+  bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);  // a model that is in memory already
   bool start(const phasor_limits& limits);           // the arena, exactly as large as the library says, and the pool
   bool fail(const phasor_error& error) const;        // "phasor: FILE: text"; always false
   bool has_source() const { return stack != PHASOR_DECODER; }
@@ -47,6 +48,10 @@ class Engine {
 // 256 where it sets no limit.
 phasor_limits default_limits(const Engine& engine, const Options& options);
 uint32_t cache_type(const Options& options);  // --cache
+
+// Test vector `index`, and limits with room for the longest.
+phasor_vector vector_at(const Engine& engine, uint32_t index);
+phasor_limits limits_for_vectors(const Engine& engine, const Options& options);
 
 // The default with more room, as far as the model goes, for a list of ids that is already known.
 uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);

@@ -85,4 +85,35 @@ bool NewFile::commit() {
   return refuse(strerror(failed));
 }
 
+NewMapping::~NewMapping() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+  if (fd_ < 0) return;
+  close(fd_);
+  unlink(part_.c_str());
+}
+
+bool NewMapping::open(const char* path, size_t bytes) {
+  path_ = path;
+  bytes_ = bytes;
+  struct stat s;
+  if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return refuse(path, "is not a regular file, expected one that can be written");
+  part_ = path_ + "." + std::to_string(getpid()) + ".part";
+  fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) return refuse(path, strerror(errno));
+  const int failed = posix_fallocate(fd_, 0, static_cast<off_t>(bytes));
+  if (failed != 0) return refuse(path, strerror(failed));
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (data == MAP_FAILED) return refuse(path, strerror(errno));
+  data_ = data;
+  return true;
+}
+
+bool NewMapping::commit() {
+  const bool written = msync(data_, bytes_, MS_SYNC) == 0 && fsync(fd_) == 0 && rename(part_.c_str(), path_.c_str()) == 0;
+  if (!written) return refuse(path_.c_str(), strerror(errno));
+  close(fd_);
+  fd_ = -1;
+  return true;
+}
+
 }  // namespace cli

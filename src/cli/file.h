@@ -42,4 +42,24 @@ class NewFile {
   FILE* file_ = nullptr;
 };
 
+// The same, of a size that is known, as memory.
+class NewMapping {
+ public:
+  NewMapping() = default;
+  NewMapping(const NewMapping&) = delete;
+  NewMapping& operator=(const NewMapping&) = delete;
+  ~NewMapping();  // removes what was not committed
+  // Each is false when a line on standard error, which names the file, says why. The space is taken at once: a full disk is an error here.
+  bool open(const char* path, size_t bytes);
+  bool commit();
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::string path_, part_;
+  int fd_ = -1;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
 }  // namespace cli

@@ -17,7 +17,7 @@ struct Entry {
   const char* summary;
   const char* more;  // of its own help
   Command command;
-  int (*function)(const Options&);  // NULL: not built yet
+  int (*function)(const Options&);
 };
 
 constexpr Entry kCommands[] = {
@@ -46,7 +46,8 @@ constexpr Entry kCommands[] = {
      "input is one text; --stride and --blocks score one of any length.", kScore, score},
     {"bench", "MODEL", "encoder, prefill and decode tokens/s, arena, RSS",
      "The share of the machine's memory bandwidth and peak arithmetic is not built yet.", kBench, bench},
-    {"quantize", "IN OUT --type q8", "another type of the same model", "", kRun, nullptr},
+    {"quantize", "IN OUT --type TYPE", "another type of the same model",
+     "The bytes that the converter writes with that --type. What is q8 or q4 already becomes f32 and nothing else. OUT is written whole or not at all.", kQuantize, quantize},
 };
 
 void print_version() {
@@ -58,7 +59,7 @@ void print_version() {
 
 void print_help() {
   printf("phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of memory\n\n");
-  for (const Entry& e : kCommands) printf("  %-9s %-17s %s%s\n", e.name, e.arguments, e.summary, e.function == nullptr ? " (not built yet)" : "");
+  for (const Entry& e : kCommands) printf("  %-9s %-18s %s\n", e.name, e.arguments, e.summary);
   printf("\nphasor COMMAND --help has a command's flags; phasor --version the version and the instruction sets that run here.\n"
          "Exit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
 }
@@ -77,7 +78,6 @@ int dispatch(int argc, char** argv) {
   if (strcmp(name, "--version") == 0) return print_version(), 0;
   for (const Entry& e : kCommands) {
     if (strcmp(e.name, name) != 0) continue;
-    if (e.function == nullptr) return usage_error("%s is not built yet", name);
     Options options;
     const int status = parse(&options, e.command, name, argc - 2, argv + 2);
     if (status != 0) return status;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "args.h"
+
 namespace cli {
 namespace {
 
@@ -30,6 +32,22 @@ bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
   memset(header + n, ' ', kHeader - size_t(n));
   header[kHeader - 1] = '\n';
   return file_.rewind() && file_.write(header, kHeader) && file_.commit();
+}
+
+bool read_npy(const char* path, std::vector<float>* out) {
+  MappedFile file;
+  if (!file.open(path)) return false;
+  const char* p = static_cast<const char*>(file.data());
+  const size_t bytes = file.bytes(), start = 10;
+  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) | static_cast<unsigned char>(p[9]) << 8) : 0;
+  if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start) return data_error("%s: not a NumPy file of version 1.0", path), false;
+  const std::string text(p + start, header);
+  if (text.find("'descr': '<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos)
+    return data_error("%s: expected an array of little-endian f32, in C's order", path), false;
+  if ((bytes - start - header) % sizeof(float) != 0) return data_error("%s: the array is cut off", path), false;
+  out->resize((bytes - start - header) / sizeof(float));
+  memcpy(out->data(), p + start + header, out->size() * sizeof(float));
+  return true;
 }
 
 }  // namespace cli

@@ -16,28 +16,6 @@ struct Outcome {
   std::string error;
 };
 
-phasor_vector vector_at(const Engine& e, uint32_t i) {
-  phasor_vector v{};
-  v.struct_size = sizeof v;
-  (void)phasor_vector_get(e.model, i, &v);
-  return v;
-}
-
-// Room for the longest vector.
-phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
-  uint32_t source = 1, target = 1;
-  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
-    const phasor_vector v = vector_at(e, i);
-    if (v.source_count > source) source = v.source_count;
-    if (v.target_count > target) target = v.target_count;
-  }
-  phasor_limits limits{};
-  limits.struct_size = sizeof limits;
-  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0, &limits);
-  limits.threads = o.threads;
-  return limits;
-}
-
 Outcome replay(const Engine& e, uint32_t i) {
   Outcome out;
   out.vector = vector_at(e, i);
@@ -73,7 +51,7 @@ void print_text(uint32_t i, const Outcome& o) {
 void add_json(Json* json, const Outcome& o) {
   json->open('{').key("hash").text(hex(o.result.hash).c_str()).key("worst_logit").real(static_cast<double>(o.result.worst_logit));
   json->key("worst_position").number(o.result.worst_position).key("worst_residual").real(static_cast<double>(o.result.worst_residual));
-  json->key("argmax_differs").number(o.result.argmax_differs).key("tolerance").real(static_cast<double>(o.vector.tolerance));
+  json->key("worst_lead").real(static_cast<double>(o.result.worst_lead)).key("argmax_differs").number(o.result.argmax_differs).key("tolerance").real(static_cast<double>(o.vector.tolerance));
   json->key("status").text(phasor_status_name(o.status));
   if (!o.error.empty()) json->key("error").text(o.error.c_str());
   json->close('}');

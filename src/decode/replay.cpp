@@ -82,6 +82,8 @@ void compare_logits(Replay* r, const float* logits, uint32_t vocabulary, uint32_
   ++r->result->argmax_differs;
   // Another best token is an error only where the two are further apart than rounding explains.
   const float gap = magnitude(logits[best] - logits[load_u32(stored)]);
+  const float lead = range > 0 ? gap / range : gap;
+  if (!(lead <= r->result->worst_lead)) r->result->worst_lead = lead;
   if (!(gap <= 2 * r->header->tolerance * range))
     differ(r, PHASOR_NONE, "position ", r->position, ": the best token is ", best, ", expected ", load_u32(stored));
 }
@@ -198,10 +200,9 @@ phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* re
   TestVector v{};
   if (!find_vector(&v, &header, *s->model.pointer, index))
     return fail(error, PHASOR_BAD_INPUT, {kSectionVectors, PHASOR_NONE, 0, index}, "no test vector ", index);
-  const uint32_t size = result->struct_size;
-  *result = phasor_vector_result{};
-  result->struct_size = size;
-  Replay r{s, &header, &v, result, error, PHASOR_OK, 0xCBF29CE484222325u, 0};
+  phasor_vector_result made{};
+  made.struct_size = result->struct_size < sizeof made ? result->struct_size : static_cast<uint32_t>(sizeof made);  // an older caller's struct is shorter
+  Replay r{s, &header, &v, &made, error, PHASOR_OK, 0xCBF29CE484222325u, 0};
   const Session before = *s;  // the caller's callbacks come back afterwards
   s->see.set(&see);
   s->progress.set(nullptr);
@@ -210,7 +211,8 @@ phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* re
   s->see.set(before.see.pointer);
   s->progress.set(before.progress.pointer);
   s->user.set(before.user.pointer);
-  result->hash = r.hash;
+  made.hash = r.hash;
+  memcpy(result, &made, made.struct_size);
   if (status == PHASOR_OK && v.hash != 0 && header.numerics == phasor_numerics() && v.hash != r.hash)
     status = fail(error, PHASOR_MISMATCH, {kSectionVectors, PHASOR_NONE, v.hash, r.hash}, "vector ", index,
                   ": within the tolerance, but not the bits that were recorded");

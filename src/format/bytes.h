@@ -20,6 +20,13 @@ inline float load_f32(const unsigned char* p) {
   memcpy(&value, &bits, sizeof value);
   return value;
 }
+inline void store_u32(unsigned char* p, uint32_t value) {
+  for (int i = 0; i < 4; ++i) p[i] = static_cast<unsigned char>(value >> (8 * i) & 255u);
+}
+inline void store_u64(unsigned char* p, uint64_t value) {
+  store_u32(p, static_cast<uint32_t>(value & 0xFFFFFFFFu));
+  store_u32(p + 4, static_cast<uint32_t>(value >> 32));
+}
 inline bool is_finite_f32(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
 
 }  // namespace phasor

@@ -34,6 +34,15 @@ bool read_vectors_header(VectorsHeader* out, const File& file) noexcept {
          out->tolerance > 0;
 }
 
+void store_vectors_header(unsigned char* section, uint32_t numerics, float tolerance) noexcept {
+  store_u32(section + 4, numerics);
+  uint32_t bits;
+  memcpy(&bits, &tolerance, sizeof bits);
+  store_u32(section + 12, bits);
+}
+
+void store_vector_hash(unsigned char* ids, uint64_t hash) noexcept { store_u64(ids - 8, hash); }
+
 bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const File& file, const VectorShape& shape) noexcept {
   const Section& s = file.sections[kSectionVectors];
   if (*at > s.bytes) return false;

@@ -35,6 +35,9 @@ struct VectorShape {
 
 // Both are false when the section is not sound.
 bool read_vectors_header(VectorsHeader* out, const File& file) noexcept;
+// Writes into the section, and into the vector whose source ids lie at `ids`; checksums are the caller's.
+void store_vectors_header(unsigned char* section, uint32_t numerics, float tolerance) noexcept;
+void store_vector_hash(unsigned char* ids, uint64_t hash) noexcept;
 // Reads the vector that begins `*at` bytes into the section, and moves *at behind it.
 bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& header, const File& file, const VectorShape& shape) noexcept;
 

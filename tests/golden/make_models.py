@@ -279,9 +279,47 @@ def types_of(name: str) -> tuple[int, ...]:
     return (L.F32, L.Q8) + ((L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ())
 
 
+# The models keep the rules of rounding that they were first written with, whatever the converter does now.
+
+
+def _groups(values: np.ndarray) -> np.ndarray:
+    """(N, K) -> (N, G, 32), the tail padded with zeros."""
+    padded = np.zeros((len(values), L.round_up(values.shape[1], L.GROUP)), np.float32)
+    padded[:, :values.shape[1]] = values
+    return padded.reshape(len(values), -1, L.GROUP)
+
+
+def plain_q8(values: np.ndarray) -> Quantised:
+    """scale = f16(amax / 127), q = round-half-even(x / scale)."""
+    x = _groups(values)
+    scales = (np.abs(x).max(axis=2) / np.float32(127)).astype(np.float16)
+    wide = scales.astype(np.float32)[..., None]
+    q = np.clip(np.rint(np.divide(x, wide, where=wide > 0, out=np.zeros_like(x))), -127, 127)
+    return Quantised(scales, q.astype(np.int8).reshape(len(values), -1))
+
+
+def plain_q4(values: np.ndarray) -> Quantised:
+    """Of 22 scales, each refined by least squares, the best; in float64."""
+    x = _groups(values).reshape(-1, L.GROUP).astype(np.float64)
+    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=1)[:, None], axis=1)
+    smallest, scales, best = np.full(len(x), np.inf), np.zeros(len(x), np.float16), np.zeros(x.shape, np.int8)
+    for divisor in [sign * (700 + 25 * i) / 100 for sign in (-1, 1) for i in range(11)]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            q = np.clip(np.rint(np.where(extreme != 0, x * (divisor / extreme), 0)), -8, 7)
+            squares = (q * q).sum(axis=1)
+            scale = np.where(squares > 0, (x * q).sum(axis=1) / np.maximum(squares, 1), 0).astype(np.float16)
+            wide = scale.astype(np.float64)[:, None]
+            q = np.clip(np.rint(np.where(wide != 0, x / np.where(wide != 0, wide, 1), 0)), -8, 7)
+        error = ((x - q * wide) ** 2).sum(axis=1)
+        better = error < smallest
+        smallest, scales = np.where(better, error, smallest), np.where(better, scale, scales)
+        best[better] = q[better].astype(np.int8)
+    return Quantised(scales.reshape(len(values), -1), best.reshape(len(values), -1), L.Q4)
+
+
 def with_minus_128(values: np.ndarray) -> Quantised:
-    """The q8 form with −128 wherever the quantiser has −127."""
-    scales, q = L.quantize_q8(values)
+    """The q8 form with −128 wherever the rule has −127."""
+    scales, q, _ = plain_q8(values)
     return Quantised(scales, np.where(q == -127, -128, q).astype(np.int8))
 
 
@@ -297,17 +335,24 @@ def write(path: Path, name: str, kind_: int) -> None:
         extra = {TARGET_TOKENIZER: (here / "tokenizers/bytelevel.bin").read_bytes(), CHAT: (here / "chat.bin").read_bytes()}
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
-    extra[VECTORS] = bytes(V.section_bytes(full, inputs))
 
     def source(slot: R.Slot) -> np.ndarray | Quantised:
         width = full["decoder" if slot.stack in (R.TARGET, R.DECODER) or "encoder" not in full else "encoder"]["embedding_width"]
         values = random_weights(name, slot, width)
-        return with_minus_128(values) if extreme and kind_ == L.Q8 and slot.matrix else values
+        if not slot.matrix or kind_ not in L.QUANTISED:
+            return values
+        return plain_q4(values) if kind_ == L.Q4 else with_minus_128(values) if extreme else plain_q8(values)
+
+    def exact(slot: R.Slot) -> np.ndarray:
+        value = source(slot)
+        return L.dequantize_q8(value.scales, value.values, slot.cols, np.float32) if isinstance(value, Quantised) else value
 
     with replacing(path) as file:
-        write_model(file, descriptor, source, kind_, extra)
+        section = V.build(V.ExactWeights(D.with_defaults(D.decode_meta(D.encode_meta(descriptor))), exact), inputs)
+        write_model(file, descriptor, source, kind_, {**extra, VECTORS: section})
         file.flush()
-        replace_section(file, VECTORS, V.build(PhasorFile(file.name), inputs))
+        if kind_ != L.F32:
+            replace_section(file, VECTORS, V.with_tolerance(section, V.measured_tolerance(section, PhasorFile(file.name), inputs)))
     PhasorFile(path).check()
 
 

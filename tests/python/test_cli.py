@@ -100,7 +100,11 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
     (["run", "m", *["--stop=x"] * 65], ["--stop", "at most 64"]),
     (["score", "m", "--top-k", "5"], ["--top-k", "not a flag of score"]),
     (["run", "m", "--beam=4"], ["--beam is not built yet"]),
-    (["quantize", "a", "b", "--type", "q8"], ["quantize is not built yet"]),
+    (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
+    (["quantize", "a", "b"], ["quantize: expected --type", "q4"]),
+    (["quantize", "a", "b", "--type", "q5"], ["--type q5", "expected f32, f16, bf16, q8 or q4"]),
+    (["quantize", "a", "b", "--type", "q8", "--output-type", ""], ["--output-type", "expected f32"]),
+    (["run", "a", "--type", "q8"], ["--type: not a flag of run"]),
 ])
 def test_a_wrong_command_line(arguments, says):
     bad(2, *arguments, says=says)
@@ -123,7 +127,7 @@ def test_help_and_version():
     text = good("--help")
     for command in "run embed fill classify chat tokenize inspect verify score bench quantize".split():
         assert f"\n  {command} " in text
-    for command in "run tokenize inspect verify score bench".split():
+    for command in "run tokenize inspect verify score bench quantize".split():
         assert "--" in good(command, "--help")
     assert "numerics 1" in good("--version") and "scalar" in levels()
 

@@ -63,7 +63,7 @@ def changed_vector(golden_models, path, change) -> None:
     path.write_bytes((golden_models / "tiny-lm-f32.phasor").read_bytes())
     file = PhasorFile(path)
     section = bytearray(file.section(VECTORS))
-    first = 24 + -(-len(phasor_vectors.AUTHOR) // 4) * 4
+    first = 24 + -(-struct.unpack_from("<I", section, 8)[0] // 4) * 4
     change(section, first)
     with open(path, "r+b") as stream:
         replace_section(stream, VECTORS, bytes(section))

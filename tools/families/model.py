@@ -19,6 +19,11 @@ _ENDS = (R.SOURCE, R.TARGET, R.OUTPUT)  # stacks in which role 1 is an embedding
 assert R.OUTPUT_WEIGHT == R.EMBEDDING
 
 
+def is_end(slot: R.Slot) -> bool:
+    """Whether a slot is an embedding or the output's matrix, of which --output-type speaks."""
+    return slot.role == R.EMBEDDING and slot.stack in _ENDS
+
+
 class Part(NamedTuple):
     """Some rows of a tensor of the checkpoint, or zeros."""
 
@@ -47,7 +52,7 @@ class Model:
 
     def asked_for(self, slot: R.Slot) -> int | None:
         """The type that this matrix is to have, or None."""
-        return self.asked_output if self.asked_output is not None and slot.role == R.EMBEDDING and slot.stack in _ENDS else self.asked
+        return self.asked_output if self.asked_output is not None and is_end(slot) else self.asked
 
     def type_of(self, slot: R.Slot) -> int:
         """The type of a matrix: the one asked for, else f32."""

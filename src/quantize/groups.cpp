@@ -1,0 +1,131 @@
+#include "groups.h"
+
+#include <string.h>
+
+#include "../kernels/gather.h"
+
+namespace phasor {
+namespace {
+
+constexpr int kRefinements = 2;
+constexpr float kInfinity = __builtin_inff();
+
+// What the extreme value of a group is divided by to get the scales that are tried, in this order.
+struct Divisors {
+  float first, step;
+  uint32_t count;
+  bool both_signs;  // first all of them negative, then positive
+};
+constexpr Divisors kQ8Divisors = {128.0f, -1.0f, 13, false}, kQ4Divisors = {6.0f, 0.25f, 17, true};
+
+struct Search {
+  const Block& in;
+  const float* moments;
+  float low, high;
+  float best_error[kLanes], best_scale[kLanes];
+  float best[kGroup][kLanes];
+};
+
+// v is between −128 and 127: the nearest integer, of two the even one.
+float nearest(float v) {
+  constexpr float kShift = 12582912.0f;  // 1.5·2²³
+  return (v + kShift) - kShift;
+}
+
+// Row by row term i and i + 16, then i and i + 8, …; the terms are overwritten.
+void sum_tree(float* out, float terms[kGroup][kLanes]) {
+  for (size_t half = kGroup / 2; half != 0; half /= 2)
+    for (size_t k = 0; k < half; ++k)
+      for (size_t o = 0; o < kLanes; ++o) terms[k][o] += terms[k + half][o];
+  memcpy(out, terms[0], sizeof terms[0]);
+}
+
+void weigh(float terms[kGroup][kLanes], const float* moments) {
+  if (moments == nullptr) return;
+  for (size_t k = 0; k < kGroup; ++k)
+    for (size_t o = 0; o < kLanes; ++o) terms[k][o] *= moments[k];
+}
+
+// Tries one scale a row, rounded to f16, and keeps it where its error is smaller.
+void attempt(Search* s, const float* wanted) {
+  float scale[kLanes], inverse[kLanes], error[kLanes], q[kGroup][kLanes], terms[kGroup][kLanes];
+  for (size_t o = 0; o < kLanes; ++o) {
+    scale[o] = widen_f16(narrow_f16(wanted[o])) + 0.0f;  // never −0
+    inverse[o] = scale[o] != 0.0f ? 1.0f / scale[o] : 0.0f;
+  }
+  for (size_t k = 0; k < kGroup; ++k)
+    for (size_t o = 0; o < kLanes; ++o) {
+      float v = s->in.x[k][o] * inverse[o];
+      v = v > s->low ? v : s->low;
+      v = v < s->high ? v : s->high;
+      q[k][o] = nearest(v);
+      const float rest = s->in.x[k][o] - q[k][o] * scale[o];
+      terms[k][o] = rest * rest;
+    }
+  weigh(terms, s->moments);
+  sum_tree(error, terms);
+  for (size_t o = 0; o < kLanes; ++o) {
+    if (!(error[o] < s->best_error[o])) continue;
+    s->best_error[o] = error[o];
+    s->best_scale[o] = scale[o];
+    for (size_t k = 0; k < kGroup; ++k) s->best[k][o] = q[k][o];
+  }
+}
+
+// The scale that is best for the integers at hand: Σ moment·x·q / Σ moment·q².
+void refine(Search* s) {
+  float terms[kGroup][kLanes], products[kLanes], squares[kLanes], scale[kLanes];
+  for (size_t k = 0; k < kGroup; ++k)
+    for (size_t o = 0; o < kLanes; ++o) terms[k][o] = s->in.x[k][o] * s->best[k][o];
+  weigh(terms, s->moments);
+  sum_tree(products, terms);
+  for (size_t k = 0; k < kGroup; ++k)
+    for (size_t o = 0; o < kLanes; ++o) terms[k][o] = s->best[k][o] * s->best[k][o];
+  weigh(terms, s->moments);
+  sum_tree(squares, terms);
+  for (size_t o = 0; o < kLanes; ++o) scale[o] = squares[o] > 0.0f ? products[o] / squares[o] : s->best_scale[o];
+  attempt(s, scale);
+}
+
+// Each row's value of largest magnitude, the first of equals.
+void extremes(float* out, const Block& in) {
+  for (size_t o = 0; o < kLanes; ++o) {
+    out[o] = in.x[0][o];
+    for (size_t k = 1; k < kGroup; ++k)
+      if (__builtin_fabsf(in.x[k][o]) > __builtin_fabsf(out[o])) out[o] = in.x[k][o];
+  }
+}
+
+void try_all(Search* s, const float* extreme, const Divisors& d, float sign) {
+  for (uint32_t i = 0; i < d.count; ++i) {
+    float scale[kLanes];
+    const float divisor = sign * (d.first + d.step * static_cast<float>(i));
+    for (size_t o = 0; o < kLanes; ++o) scale[o] = extreme[o] / divisor;
+    attempt(s, scale);
+  }
+}
+
+}  // namespace
+
+bool quantize_block(QuantisedBlock* out, const Block& in, Type type, const float* moments) noexcept {
+  const bool q8 = type == Type::q8;
+  const Divisors& divisors = q8 ? kQ8Divisors : kQ4Divisors;
+  Search s{in, moments, q8 ? -128.0f : -8.0f, q8 ? 127.0f : 7.0f, {}, {}, {}};
+  float extreme[kLanes];
+  extremes(extreme, in);
+  for (size_t o = 0; o < kLanes; ++o) {
+    s.best_error[o] = s.best_scale[o] = kInfinity;
+    if (q8) extreme[o] = __builtin_fabsf(extreme[o]);
+  }
+  if (divisors.both_signs) try_all(&s, extreme, divisors, -1.0f);
+  try_all(&s, extreme, divisors, 1.0f);
+  for (int i = 0; i < kRefinements; ++i) refine(&s);
+  memcpy(out->q, s.best, sizeof out->q);
+  for (size_t o = 0; o < kLanes; ++o) {
+    if (!(s.best_error[o] < kInfinity)) return false;
+    out->scales[o] = narrow_f16(s.best_scale[o]);
+  }
+  return true;
+}
+
+}  // namespace phasor
