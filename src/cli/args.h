@@ -60,6 +60,7 @@ struct Options {
   uint32_t source = 0;   // 0: the default
   uint32_t threads = 1;
   uint32_t reps = 5;
+  uint32_t length = 0; // 0: the default
   uint32_t chunk = 0;  // 0: the default
   Number text_bytes;
   uint32_t dim = 0;    // 0: all

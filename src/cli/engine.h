@@ -28,6 +28,7 @@ class Engine {
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
   bool is_end(uint32_t id) const;                    // of the target side
+  const void* arena() const { return arena_.get(); }
   uint32_t start_id() const;                         // what an encoder-decoder's output begins from, or PHASOR_NONE
 
   const char* path = nullptr;

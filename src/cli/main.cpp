@@ -44,8 +44,8 @@ constexpr Entry kCommands[] = {
     {"score", "MODEL [TEXT...]", "log-probability and perplexity of text; of a target given a source",
      "A line of output for each TEXT or line: the natural logarithm of the probability, the perplexity, the tokens scored. A decoder's standard\n"
      "input is one text; --stride and --blocks score one of any length.", kScore, score},
-    {"bench", "MODEL", "encoder, prefill and decode tokens/s, arena, RSS",
-     "The share of the machine's memory bandwidth and peak arithmetic is not built yet.", kBench, bench},
+    {"bench", "MODEL", "encoder, prefill and decode: tokens/s, their share of what this machine can do, memory, start-up",
+     "Measures this machine's read bandwidth and peak arithmetic itself; asks the system to forget the file's pages, for a cold start.", kBench, bench},
     {"quantize", "IN OUT --type TYPE", "another type of the same model",
      "The bytes that the converter writes with that --type. What is q8 or q4 already becomes f32 and nothing else. OUT is written whole or not at all.", kQuantize, quantize},
 };

@@ -482,3 +482,38 @@ def test_bench():
     assert report["encode_tokens_per_second"] > 0 and report["decode_tokens_per_second"] > 0
     assert report["arena_bytes"] > 0 and report["peak_rss_bytes"] > report["arena_bytes"]
     assert "decode" in good("bench", LANGUAGE, "--reps", "1")
+
+
+def test_bench_measures_the_machine():
+    report = json.loads(good("bench", LANGUAGE, "--length", "5", "-n", "3", "--reps", "2", "--chunk", "2", "--json"))
+    assert report["prefill_tokens"] == 5 and report["decode_tokens"] == 3
+    machine = report["machine"][-1]
+    assert machine["threads"] == 1 and machine["read_bytes_per_second"] > 1e7 and machine["f32_operations_per_second"] > 1e6
+    whole = "int8" if report["arithmetic"] == "int8" else "f32"
+    for phase in "prefill", "decode":
+        assert np.isclose(report[f"{phase}_peak_share"], report[f"{phase}_operations_per_second"] / machine[f"{whole}_operations_per_second"])
+        assert np.isclose(report[f"{phase}_bandwidth_share"], report[f"{phase}_bytes_per_second"] / machine["read_block_bytes_per_second"])
+    assert 0 < report["start_warm_seconds"] < 60 and 0 < report["start_cold_seconds"] < 60 and 0 <= report["start_cold_share_in_memory"] <= 1
+    assert 0 < report["rss_beyond_bytes"] < report["rss_bytes"] <= report["peak_rss_bytes"]
+
+
+def test_bench_counts_what_a_prompt_costs():
+    """Bytes and operations are those of `inspect`: a step's, less the logits that a prompt does not need."""
+    report = json.loads(good("bench", LANGUAGE, "--length", "1", "-n", "1", "--reps", "1", "--json"))
+    seen = json.loads(good("inspect", LANGUAGE, "--context", "1", "--json"))
+    assert np.isclose(report["prefill_operations_per_second"] * report["prefill_seconds"], 2 * seen["step_macs"])
+    assert np.isclose(report["prefill_bytes_per_second"] * report["prefill_seconds"], seen["step_bytes"])
+    long = json.loads(good("bench", LANGUAGE, "--length", "2", "-n", "1", "--reps", "1", "--json"))
+    logits = seen["descriptor"]["target.vocabulary"], seen["descriptor"]["decoder.width"]
+    two = 2 * (2 * seen["step_macs"] - int(logits[0]) * int(logits[1]))
+    assert 0 <= long["prefill_operations_per_second"] * long["prefill_seconds"] - two < 0.1 * two  # and the second token's look at the first
+
+
+def test_bench_refuses_what_does_not_fit():
+    bad(1, "bench", LANGUAGE, "--length", "16", "--context", "16", says=("--length", "context of 16"))
+    bad(2, "bench", LANGUAGE, "--length", "0", says=("--length",))
+
+
+def test_bench_of_an_encoder():
+    report = json.loads(good("bench", MODELS / "tiny-bert-f32.phasor", "--source", "6", "--reps", "1", "--json"))
+    assert report["source_tokens"] == 6 and report["encode_peak_share"] > 0 and "decode_seconds" not in report and report["start_warm_seconds"] > 0

@@ -1,0 +1,266 @@
+#include "machine.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "engine.h"
+#include "pool.h"
+
+extern char** environ;
+
+namespace cli {
+namespace {
+
+constexpr int kPasses = 5;
+constexpr double kPeakSeconds = 0.01;
+
+using Words = uint64_t __attribute__((vector_size(16)));
+
+// Reads everything, eight chains wide.
+uint64_t read_all(const unsigned char* p, size_t bytes) {
+  Words sum[8] = {};
+  for (const unsigned char* end = p + bytes / 128 * 128; p != end; p += 128) {
+    const Words* w = reinterpret_cast<const Words*>(p);
+    for (int i = 0; i < 8; ++i) sum[i] ^= w[i];
+  }
+  for (int i = 1; i < 8; ++i) sum[0] ^= sum[i];
+  return sum[0][0] ^ sum[0][1];
+}
+
+// In pages of 2 MiB where the system grants them.
+struct Buffer {
+  unsigned char* data = nullptr;
+  size_t bytes;
+  explicit Buffer(size_t wanted) : bytes(wanted) {
+    void* p = bytes != 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (p == MAP_FAILED) return;
+#if defined(MADV_HUGEPAGE)
+    (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    memset(p, 1, bytes);
+    data = static_cast<unsigned char*>(p);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (data != nullptr) munmap(data, bytes);
+  }
+};
+
+// work(thread) on each of `threads` threads, all begun together; the seconds until the last is done.
+template <class F>
+double timed(Pool* pool, uint32_t threads, F work) {
+  const double start = now();
+  pool->run([](void* f, uint32_t thread) { (*static_cast<F*>(f))(thread); }, &work, threads);
+  return now() - start;
+}
+
+uint64_t number_in(const std::string& path) {
+  unsigned long long value = 0;
+  FILE* f = fopen(path.c_str(), "r");
+  if (f == nullptr) return 0;
+  if (fscanf(f, "%llu", &value) != 1) value = 0;
+  fclose(f);
+  return value;
+}
+
+// The resident bytes of [first, first + bytes): those of the mappings that it overlaps, no more than it has itself.
+uint64_t resident_within(const void* first, size_t bytes) {
+  FILE* f = fopen("/proc/self/smaps", "r");
+  if (f == nullptr) return 0;
+  const unsigned long long begin = reinterpret_cast<uintptr_t>(first), end = begin + bytes;
+  unsigned long long low = 0, high = 0, kib = 0, sum = 0;
+  char line[512];
+  while (fgets(line, sizeof line, f) != nullptr) {
+    unsigned long long a = 0, b = 0;
+    if (sscanf(line, "%llx-%llx ", &a, &b) == 2) low = a, high = b;
+    else if (sscanf(line, "Rss: %llu", &kib) == 1 && low < end && high > begin) sum += kib * 1024;
+  }
+  fclose(f);
+  return std::min<uint64_t>(sum, bytes);
+}
+
+uint64_t status_bytes(const char* field) {
+  FILE* f = fopen("/proc/self/status", "r");
+  if (f == nullptr) return 0;
+  unsigned long long kib = 0;
+  char line[256];
+  const size_t length = strlen(field);
+  while (fgets(line, sizeof line, f) != nullptr)
+    if (strncmp(line, field, length) == 0 && sscanf(line + length, ": %llu", &kib) == 1) break;
+  fclose(f);
+  return kib * 1024;
+}
+
+}  // namespace
+
+uint32_t processors() {
+  const unsigned n = std::thread::hardware_concurrency();
+  return n != 0 ? n : 1;
+}
+
+size_t beyond_caches() {
+  const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  const uint64_t free = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  uint64_t wanted = uint64_t(128) << 20;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (last > 0) wanted = std::max(wanted, 4 * static_cast<uint64_t>(last));
+#endif
+  return static_cast<size_t>(std::min<uint64_t>(free / 4, wanted));
+}
+
+double read_bandwidth(size_t bytes, uint32_t threads) {
+  Buffer buffer(bytes);
+  Pool pool;
+  const size_t part = bytes / threads / 128 * 128;
+  if (buffer.data == nullptr || part == 0 || !pool.start(threads)) return 0;
+  const size_t times = 1 + (size_t(16) << 20) / bytes;  // long enough for the clock
+  std::vector<uint64_t> sums(threads * 8);              // a cache line each
+  double best = 0;
+  for (int i = 0; i < kPasses; ++i) {
+    const double s = timed(&pool, threads, [&](uint32_t t) {
+      for (size_t n = 0; n < times; ++n) sums[t * 8] += read_all(buffer.data + t * part, part);
+    });
+    best = std::max(best, static_cast<double>(part) * static_cast<double>(times) * threads / s);
+  }
+  volatile uint64_t sink = 0;  // the reading is not left out
+  for (uint64_t s : sums) sink = sink ^ s;
+  return best;
+}
+
+double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t threads) {
+  Pool pool;
+  if (!pool.start(threads)) return 0;
+  uint64_t rounds = 1;
+  double once = 0;
+  while (once < kPeakSeconds) {  // on one thread: how many rounds take long enough for the clock
+    rounds *= 2;
+    const double start = now();
+    (void)phasor_model_peak(model, what, rounds);
+    once = now() - start;
+  }
+  std::vector<uint64_t> done(threads * 8);
+  double best = 0;
+  for (int i = 0; i < kPasses; ++i) {
+    const double s = timed(&pool, threads, [&](uint32_t t) { done[t * 8] = phasor_model_peak(model, what, rounds); });
+    uint64_t all = 0;
+    for (uint32_t t = 0; t < threads; ++t) all += done[t * 8];
+    best = std::max(best, 2.0 * static_cast<double>(all) / s);
+  }
+  return best;
+}
+
+Energy::Energy() {
+  const std::string root = "/sys/class/powercap/";
+  DIR* folder = opendir(root.c_str());
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    unsigned package = 0;
+    int length = 0;  // "intel-rapl:0", not its parts "intel-rapl:0:0"
+    if (sscanf(entry->d_name, "intel-rapl:%u%n", &package, &length) != 1 || entry->d_name[length] != 0) continue;
+    const std::string zone = root + entry->d_name;
+    if (access((zone + "/energy_uj").c_str(), R_OK) == 0) zones_.push_back({zone + "/energy_uj", number_in(zone + "/energy_uj"), number_in(zone + "/max_energy_range_uj")});
+  }
+  closedir(folder);
+}
+
+double Energy::since_last() {
+  double joules = 0;
+  for (Zone& z : zones_) {
+    const uint64_t at = number_in(z.file);
+    joules += static_cast<double>(at >= z.last ? at - z.last : at + z.range - z.last) * 1e-6;
+    z.last = at;
+  }
+  return joules;
+}
+
+Memory memory_in_use(const void* file, size_t file_bytes, const void* arena, size_t arena_bytes) {
+  struct rusage usage;
+  Memory m;
+  m.peak = getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
+  m.now = status_bytes("VmRSS");
+  m.peak = std::max(m.peak, m.now);
+  const uint64_t known = resident_within(file, file_bytes) + resident_within(arena, arena_bytes);
+  m.beyond = m.now > known ? m.now - known : 0;
+  return m;
+}
+
+Faults page_faults() {
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return {};
+  return {static_cast<uint64_t>(usage.ru_minflt), static_cast<uint64_t>(usage.ru_majflt)};
+}
+
+Faults operator-(Faults a, Faults b) { return {a.minor - b.minor, a.major - b.major}; }
+
+double seconds_to_output(const std::vector<std::string>& arguments) {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawn_file_actions_addclose(&actions, ends[1]);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  std::string program = "phasor";
+  std::vector<std::string> words = arguments;
+  std::vector<char*> argv = {&program[0]};
+  for (std::string& word : words) argv.push_back(&word[0]);
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const double start = now();
+  const int failed = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  char byte;
+  const bool came = failed == 0 && read(ends[0], &byte, 1) == 1;
+  const double seconds = now() - start;
+  char rest[256];
+  while (came && read(ends[0], rest, sizeof rest) > 0) {
+  }
+  close(ends[0]);
+  int status = 1;
+  if (failed == 0) (void)waitpid(child, &status, 0);
+  return came && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? seconds : -1;
+}
+
+double forget_pages(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat s;
+  double share = 1;
+  if (fd < 0) return share;
+#if defined(POSIX_FADV_DONTNEED)
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+#endif
+  const long page = sysconf(_SC_PAGESIZE);
+  if (fstat(fd, &s) == 0 && s.st_size > 0 && page > 0) {
+    const size_t bytes = static_cast<size_t>(s.st_size);
+    void* p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (p != MAP_FAILED) {
+      std::vector<unsigned char> there((bytes + static_cast<size_t>(page) - 1) / static_cast<size_t>(page));
+      if (mincore(p, bytes, there.data()) == 0) {
+        size_t n = 0;
+        for (unsigned char t : there) n += t & 1u;
+        share = static_cast<double>(n) / static_cast<double>(there.size());
+      }
+      munmap(p, bytes);
+    }
+  }
+  close(fd);
+  return share;
+}
+
+}  // namespace cli
