@@ -1,7 +1,8 @@
 # Phasor's build. `make help` lists the targets.
 #
 #   config=release|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
-#   TARGET=aarch64|armhf|riscv64           a static cross build, in build/TARGET/
+#   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
+#   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
 #   WERROR=1                               warnings are errors
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
@@ -18,6 +19,10 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 config ?= release
 TARGET ?=
+CROSS  ?=
+TOOLCHAIN ?= gcc
+CLANG  ?= clang++-19
+STATIC ?= 1
 BOARD  ?= mps2-an500
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -30,32 +35,48 @@ ifeq ($(filter $(config),release debug sanitize scalar),)
 endif
 
 # ---------------------------------------------------------------- compilers
-CROSS_aarch64 := aarch64-linux-gnu-
-CROSS_armhf   := arm-linux-gnueabihf-
-CROSS_riscv64 := riscv64-linux-gnu-
-QEMU_aarch64  := qemu-aarch64-static
-QEMU_armhf    := qemu-arm-static
-QEMU_riscv64  := qemu-riscv64-static
+TRIPLE_aarch64 := aarch64-linux-gnu
+TRIPLE_armhf   := arm-linux-gnueabihf
+TRIPLE_riscv64 := riscv64-linux-gnu
+RUNNER_aarch64 := qemu-aarch64-static
+RUNNER_armhf   := qemu-arm-static
+RUNNER_riscv64 := qemu-riscv64-static
+# Emscripten's programs of 2022 (3.1.6, Debian 12's) mistake node's own fetch for a browser's.
+RUNNER_wasm    := node --no-experimental-fetch
 
-ifeq ($(TARGET),)
+ifeq ($(TARGET)$(CROSS),)
   ifeq ($(origin CXX),default)
     CXX := g++
   endif
   ifeq ($(origin AR),default)
     AR := ar
   endif
+else ifneq ($(CROSS),)
+  CXX := $(CROSS)g++
+  CC  := $(CROSS)gcc
+  AR  := $(CROSS)ar
+  override TARGET := $(or $(TARGET),$(patsubst %-,%,$(notdir $(CROSS))))
+else ifeq ($(TARGET),wasm)
+  CXX := em++
+  CC  := emcc
+  AR  := emar
+  export NODE_PATH ?= /usr/share/nodejs
+else ifeq ($(TRIPLE_$(TARGET)),)
+  $(error TARGET=$(TARGET): expected aarch64, armhf, riscv64 or wasm, or a toolchain with CROSS=prefix-)
+else ifeq ($(TOOLCHAIN),clang)
+  CXX := $(CLANG) --target=$(TRIPLE_$(TARGET))
+  CC  := $(subst clang++,clang,$(CLANG)) --target=$(TRIPLE_$(TARGET))
+  AR  := $(TRIPLE_$(TARGET))-ar
 else
-  ifeq ($(CROSS_$(TARGET)),)
-    $(error TARGET=$(TARGET): expected aarch64, armhf or riscv64)
-  endif
-  CXX := $(CROSS_$(TARGET))g++
-  CC  := $(CROSS_$(TARGET))gcc
-  AR  := $(CROSS_$(TARGET))ar
-  QEMU := $(QEMU_$(TARGET))
+  CXX := $(TRIPLE_$(TARGET))-g++
+  CC  := $(TRIPLE_$(TARGET))-gcc
+  AR  := $(TRIPLE_$(TARGET))-ar
 endif
+RUNNER ?= $(RUNNER_$(TARGET))
 
 # x86_64, aarch64, arm, riscv64, … whatever the compiler builds for.
-ARCH := $(firstword $(subst -, ,$(shell $(CXX) -dumpmachine 2>/dev/null)))
+MACHINE_NAME := $(shell $(CXX) -dumpmachine 2>/dev/null)
+ARCH := $(firstword $(subst -, ,$(MACHINE_NAME)))
 ifeq ($(ARCH),)
   ifeq ($(filter help clean distclean demo test test-reference,$(MAKECMDGOALS)),)
     $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
@@ -65,7 +86,7 @@ IS_CLANG := $(findstring clang,$(shell $(CXX) --version 2>/dev/null | head -1))
 
 OUT := build
 ifneq ($(TARGET),)
-  OUT := $(OUT)/$(TARGET)
+  OUT := $(OUT)/$(TARGET)$(if $(filter clang,$(TOOLCHAIN)),-clang)
 endif
 ifneq ($(config),release)
   OUT := $(OUT)/$(config)
@@ -98,23 +119,34 @@ endif
 ifeq ($(ARCH),arm)
   MACHINE += -D_FILE_OFFSET_BITS=64
 endif
+MACHINE += $(ARCHFLAGS)
+
+# WebAssembly has no threads here, and its program sees the files of the system that node runs on.
+ifeq ($(TARGET),wasm)
+  EXCEPTIONS := -fexceptions
+  LINK_SYSTEM := $(EXCEPTIONS) -sNODERAWFS=1 -sALLOW_MEMORY_GROWTH=1 -sEXIT_RUNTIME=1
+else
+  THREADS := -pthread
+  LINK_SYSTEM := -Wl,--gc-sections -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
+endif
 
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
 # Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
-CXX_CLI  := -std=c++17 $(COMMON) $(CALM) $(WARN) -fno-exceptions -fno-rtti -pthread
-CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) -pthread
+CXX_CLI  := -std=c++17 $(COMMON) $(CALM) $(WARN) -fno-exceptions -fno-rtti $(THREADS)
+# Tests that run once under emulation cost more to compile than to run.
+CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
 # The tests' heap counter: how it stands before malloc in a static program (tests/cpp/heap_counter.cpp).
-ifneq ($(TARGET),)
+ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
   CXX_TEST  += -DPHASOR_HEAP_WRAP
   HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
 endif
-LINK     := $(OPTIMISE) $(MACHINE) -Wl,--gc-sections -pthread $(if $(TARGET),-static)
+LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM)
 # In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
-ifneq ($(filter aarch64 armhf,$(TARGET)),)
+ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
   LINK += -Wl,-u,getauxval
 endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
@@ -135,12 +167,19 @@ endif
 LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
 level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(LEVEL_FLAGS_$1))
 
+# What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
+TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter
+TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer*
+TEST_FILES_riscv64 := kernels kernels_hashes functions pool heap_counter
+TEST_FILES_wasm    := kernels kernels_hashes functions format
+TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
+
 ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
 LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
 CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
 CLI_SRC   := $(wildcard src/cli/*.cpp)
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp)
-TOOL_SRC  := $(filter-out $(TEST_SRC),$(wildcard tests/cpp/*.cpp))
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
+TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard tests/c/*.c)
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
@@ -252,7 +291,7 @@ distclean: clean
 help:
 	@sed -n 's/^#: //p' Makefile
 	@echo
-	@sed -n '3,8s/^# *//p' Makefile
+	@sed -n '3,9s/^# *//p' Makefile
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences
@@ -260,8 +299,8 @@ help:
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
-#: make cross           static program, library and tests for TARGET
-#: make test-cross      the tests and the hashes on aarch64 and armhf under emulation
+#: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-
+#: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
 #: make hashes          writes tests/golden/hashes.txt from this machine

@@ -37,7 +37,10 @@ for group in "$@"; do
       need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
       if [ "$(uname -m)" != aarch64 ]; then need g++-aarch64-linux-gnu static_library aarch64-linux-gnu-g++; fi
       need g++-arm-linux-gnueabihf static_library arm-linux-gnueabihf-g++
+      if [ "$(uname -m)" != riscv64 ]; then need g++-riscv64-linux-gnu static_library riscv64-linux-gnu-g++; fi
       need qemu-user-static on_path qemu-aarch64-static
+      need qemu-user on_path qemu-aarch64
+      need emscripten on_path em++
       need gcc-arm-none-eabi on_path arm-none-eabi-gcc
       need libnewlib-arm-none-eabi test -e /usr/lib/arm-none-eabi/newlib/nano.specs -o -e /usr/lib/arm-none-eabi/lib/nano.specs
       need libstdc++-arm-none-eabi-newlib header arm-none-eabi-g++ cstdint

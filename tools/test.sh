@@ -57,11 +57,13 @@ do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
 do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
+do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
+do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
 do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/reference; }
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf baremetal)
+[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf riscv64 wasm baremetal)
 for s in "${stages[@]}"; do
   stage "$s" "do_$s"
   # Without the tools or the build nothing that follows means anything.

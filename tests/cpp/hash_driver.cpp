@@ -1,6 +1,6 @@
 // Runs the test vectors of weight files in many ways that must not matter and prints the hash of the logits of each:
 //
-//   hash_driver [--isa NAME] [--threads 1,2,3,7] [--chunk 0,1,7] MODEL…
+//   hash_driver [--isa NAME] [--threads 1,2,3,7] [--chunk 0,1,7] [--pairs] MODEL…       (--pairs: the first of each, the second of each, …)
 //   vector MODEL INDEX HASH isa=NAME threads=N chunk=N        (chunk 0: the plan's own)
 //
 // A model of kCacheF16 has rows of the name MODEL+f16 too, with the decoder's cache in f16 (its vectors were computed without rounding: only
@@ -195,22 +195,27 @@ void run(const char* path, const char* isa, const std::vector<uint32_t>& threads
 int main(int argc, char** argv) {
   std::vector<uint32_t> threads = {1, 2, 3, 7}, chunks = {0, 1, 7};
   const char* isa = nullptr;
+  bool pairs = false;
   std::vector<const char*> paths;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--isa") == 0 && i + 1 < argc) isa = argv[++i];
     else if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) threads = numbers(argv[++i]);
     else if (std::strcmp(argv[i], "--chunk") == 0 && i + 1 < argc) chunks = numbers(argv[++i]);
+    else if (std::strcmp(argv[i], "--pairs") == 0) pairs = true;
     else paths.push_back(argv[i]);
   }
-  if (paths.empty() || threads.empty() || chunks.empty()) {
-    std::fprintf(stderr, "usage: hash_driver [--isa NAME] [--threads N,N] [--chunk N,N] MODEL...\n");
+  if (paths.empty() || threads.empty() || chunks.empty() || (pairs && threads.size() != chunks.size())) {
+    std::fprintf(stderr, "usage: hash_driver [--isa NAME] [--threads N,N] [--chunk N,N] [--pairs] MODEL...\n");
     return 2;
   }
   std::printf("numerics %u\n", phasor_numerics());
   for (uint32_t k = 0; phasor_isa_name(k) != nullptr; ++k) {
     if (isa != nullptr && std::strcmp(isa, phasor_isa_name(k)) != 0) continue;
     std::printf("isa %s\n", phasor_isa_name(k));
-    for (const char* path : paths) run(path, phasor_isa_name(k), threads, chunks);
+    for (const char* path : paths) {
+      if (!pairs) run(path, phasor_isa_name(k), threads, chunks);
+      for (size_t i = 0; pairs && i < threads.size(); ++i) run(path, phasor_isa_name(k), {threads[i]}, {chunks[i]});
+    }
   }
   return failures == 0 ? 0 : 1;
 }

@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = ROOT / "tests/golden/hashes.txt"
 MODELS = ROOT / "tests/golden/models"
+PROGRAM_MODELS = ("tiny-rotary-", "tiny-bert-", "tiny-d2l-")
 
 HEAP = re.compile(r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
                   r"|_exit|_write|_read|puts|memalign)\b")
@@ -108,7 +109,7 @@ def write(args):
 def compare(args):
     table, numerics = read_table()
     start = time.monotonic()
-    rc, text = run([*args.runner, args.driver, "--threads", args.threads, "--chunk", args.chunk, *models()])
+    rc, text = run([*args.runner, args.driver, "--threads", args.threads, "--chunk", args.chunk, *(["--pairs"] if args.pairs else []), *models()])
     rows = vectors(text)
     problems = [line[5:] for line in text.splitlines() if line.startswith("FAIL ")]
     here = re.findall(r"^isa (\S+)$", text, re.M)
@@ -119,9 +120,12 @@ def compare(args):
     for level in args.levels.split(","):
         if level and level not in here:
             problems.append(f"level {level} did not run")
-    if args.program:  # and once as a user would
+    if args.program:  # and once as a user would; under emulation one model of each type
+        threads = max(args.threads.split(","), key=int) if args.runner else "2"
         for m in models():
-            rc, out = run([*args.runner, args.program, "verify", "--json", "--threads", "2", m])
+            if args.runner and not Path(m).stem.startswith(PROGRAM_MODELS):
+                continue
+            rc, out = run([*args.runner, args.program, "verify", "--json", "--threads", threads, m])
             try:
                 found = json.loads(out[out.index("{"):])
                 rows[Path(m).stem, f"{args.program} verify, isa={found['isa']}"] = {i: v["hash"] for i, v in enumerate(found["vectors"])}
@@ -179,6 +183,7 @@ def main():
     p.add_argument("--program", help="compare what `PROGRAM verify --json` says, too")
     p.add_argument("--threads", default="1,2,3,7")
     p.add_argument("--chunk", default="0,1,7")
+    p.add_argument("--pairs", action="store_true", help="the first of --threads with the first of --chunk, the second with the second, …")
     p = sub.add_parser("board")
     p.set_defaults(f=board)
     p.add_argument("name")

@@ -1,5 +1,5 @@
 # The same source on other machines, under emulation, and one table of hashes for all.
-.PHONY: cross test-cross test-emulated test-hashes hashes
+.PHONY: cross test-cross test-hashes hashes
 
 , := ,
 # The levels that must have run for the table to say anything: scalar everywhere, and what every machine of the family has.
@@ -7,27 +7,47 @@ MUST_RUN_x86_64  := scalar,sse2
 MUST_RUN_aarch64 := scalar,neon$(if $(TARGET),$(,)dotprod)
 MUST_RUN_arm     := scalar,neon
 MUST_RUN         := $(if $(filter scalar,$(config)),scalar,$(or $(MUST_RUN_$(ARCH)),scalar))
-# Emulated threads are slow; 1 and 7 cover alone, and more than there is work for.
-HASH_WAYS := $(if $(TARGET),--threads 1$(,)7 --chunk 0$(,)7)
+# Emulated: alone in one chunk and with two threads by sevens. WebAssembly has no threads.
+HASH_WAYS := $(if $(TARGET),--pairs --threads $(if $(filter wasm,$(TARGET)),1$(,)1,1$(,)2) --chunk 0$(,)7)
 
-# Sweeps over whole ranges of floats, and over ways to run each model, are for the host: elsewhere the tables of hashes say the same, and they are compared.
-SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*,*1.8: keys and values in f16 give*,lookahead gives*'
+# Sweeps over whole ranges of floats, damaged files on a machine of the host's word size, and ways to run each model are for the host: elsewhere
+# the tables of hashes say the same, and they are compared.
+SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*,*1.8: keys and values in f16 give*,promise 4: every model*$(if $(filter arm,$(ARCH)),,$(,)*every flipped bit*)'
 
 cross:
-	@test -n "$(TARGET)" || { echo "cross: expected TARGET=aarch64, armhf or riscv64" >&2; exit 2; }
-	@$(MAKE) tests
+	@test -n "$(TARGET)" || { echo "cross: expected TARGET=aarch64, armhf, riscv64 or wasm, or a toolchain: CROSS=prefix-" >&2; exit 2; }
+	@$(MAKE) all
 
 hashes: $(OUT)/hash_driver
 	python3 tests/cross/hash_check.py write $(OUT)/hash_driver
 
 test-hashes: $(OUT)/hash_driver $(PROGRAM)
-	python3 tests/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(QEMU)
+	python3 tests/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(if $(RUNNER),-- $(RUNNER))
 
 ifeq ($(TARGET),)
 test-cross:
-	@for t in aarch64 armhf; do $(MAKE) test-cross TARGET=$$t || exit 1; done
+	@for t in aarch64 armhf riscv64 wasm; do $(MAKE) test-cross TARGET=$$t || exit 1; done
 else
 test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
-	$(QEMU) $(TESTS) --test-case-exclude=$(SWEEPS)
+	$(RUNNER) $(TESTS) --test-case-exclude=$(SWEEPS)
 	@$(MAKE) test-hashes
+	@$(MAKE) TARGET= CROSS= TOOLCHAIN= RUNNER= ARCHFLAGS= all
+	python3 tests/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
+endif
+
+# Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
+.PHONY: bench-cross bench-cross-write
+COUNT_PLUGIN := build/count_instructions.so
+$(COUNT_PLUGIN): tests/cross/count_instructions.c
+	@mkdir -p $(@D)
+	cc -O2 -Wall -Wextra -shared -fPIC -fvisibility=hidden $< -o $@
+ifeq ($(TARGET),)
+bench-cross bench-cross-write:
+	@for t in aarch64 armhf; do $(MAKE) $@ TARGET=$$t || exit 1; done
+else
+COUNT = python3 tests/cross/instructions.py $1 $(TARGET) '$(notdir $(CXX)) $(shell $(CXX) -dumpfullversion -dumpversion)' $(COUNT_PLUGIN) $(OUT)/count_kernels $(RUNNER:%-static=%)
+bench-cross: $(OUT)/count_kernels $(COUNT_PLUGIN)
+	@$(call COUNT)
+bench-cross-write: $(OUT)/count_kernels $(COUNT_PLUGIN)
+	@$(call COUNT,--write)
 endif

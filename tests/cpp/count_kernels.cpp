@@ -1,0 +1,117 @@
+// Runs each kernel once between two marks, for a counter of instructions (tests/cross/instructions.py): count_kernels [LEVEL…]
+//   case NUMBER LEVEL KERNEL WORK        WORK: multiply-adds, or elements where a kernel is no product
+// A mark is the system call getpgid(1000000 + n), which fails and changes nothing: 2·NUMBER before the kernel, 2·NUMBER + 1 after it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+using namespace phasor;
+
+namespace {
+
+constexpr size_t kOutputs = 128, kInputs = 256, kRows = 16, kKeys = 128, kWidth = 64;
+
+template <class T>
+T* aligned(size_t n, T fill) {
+  static std::vector<std::vector<unsigned char>> kept;
+  kept.emplace_back(n * sizeof(T) + 64);
+  unsigned char* p = kept.back().data();
+  p += (64 - reinterpret_cast<uintptr_t>(p) % 64) % 64;
+  T* t = reinterpret_cast<T*>(p);
+  for (size_t i = 0; i < n; ++i) t[i] = fill;
+  return t;
+}
+
+int number = 0;
+
+void mark(int n) {
+  if (getpgid(1000000 + n) != -1) std::puts("FAIL a process has a number that marks use");
+}
+
+template <class F>
+void count(const char* level, const std::string& name, size_t work, F f) {
+  std::printf("case %d %s %s %zu\n", number, level, name.c_str(), work);
+  mark(2 * number);
+  f();
+  mark(2 * number + 1);
+  ++number;
+}
+
+void kernels(const Kernels& k) {
+  const size_t panels = kOutputs / kLanes, groups = kInputs / kGroup, pages = kKeys / kLanes;
+  float* w = aligned<float>(kOutputs * kInputs, 0.01f);
+  unsigned char* q = aligned<unsigned char>(panels * static_cast<size_t>(panel_bytes(Type::q8, kInputs)), 3);
+  float *x = aligned<float>(kRows * kInputs, 0.5f), *y = aligned<float>(kRows * kInputs, 0.0f), *bias = aligned<float>(kOutputs, 1.0f);
+  int8_t* v = aligned<int8_t>(kRows * kInputs, 5);
+  float* scale = aligned<float>(kRows * groups, 0.01f);
+  int32_t* sum = aligned<int32_t>(kRows * groups, 160);
+  for (const size_t rows : {size_t{1}, size_t{4}, kRows}) {
+    const std::string end = ", " + std::to_string(rows) + (rows == 1 ? " row" : " rows");
+    const size_t work = rows * kOutputs * kInputs;
+    const auto name = [&](const char* base) {
+      std::string s = base + end;
+      for (char& c : s) c = c == ' ' ? '_' : c;
+      return s;
+    };
+    count(k.name, name("linear f32"), work, [&] { k.linear_f32(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
+    count(k.name, name("linear f16"), work, [&] { k.linear_f16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
+    count(k.name, name("linear bf16"), work, [&] { k.linear_bf16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
+    count(k.name, name("linear q8"), work, [&] { k.linear_q8(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups); });
+    count(k.name, name("linear q4"), work, [&] { k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups); });
+  }
+  std::vector<const float*> page(pages);
+  std::vector<const uint16_t*> half(pages);
+  for (size_t p = 0; p < pages; ++p) {
+    page[p] = w + p * kLanes * kWidth;
+    half[p] = reinterpret_cast<const uint16_t*>(w) + p * kLanes * kWidth;
+  }
+  float* one = aligned<float>(kRows, 1.0f);
+  for (const size_t rows : {size_t{1}, kRows}) {
+    const std::string end = rows == 1 ? ",_1_row" : ",_16_rows";
+    const size_t work = rows * kKeys * kWidth;
+    count(k.name, "scores_f32" + end, work, [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
+    count(k.name, "scores_f16" + end, work, [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
+    count(k.name, "mix_f32" + end, work, [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), 0, kKeys, kWidth); });
+    count(k.name, "mix_f16" + end, work, [&] { k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), 0, kKeys, kWidth); });
+  }
+  for (size_t i = 0; i < kInputs; ++i) x[i] = static_cast<float>(i % 17) * 0.25f - 2.0f;
+  const size_t n = kInputs;
+  const auto fresh = [&] { std::memcpy(y, x, n * 4); };
+  fresh();
+  count(k.name, "softmax", n, [&] { k.softmax(y, 0, n); });
+  count(k.name, "layer_norm", n, [&] { k.layer_norm(y, x, w, w, n, 1e-5f); });
+  count(k.name, "rms_norm", n, [&] { k.rms_norm(y, x, w, nullptr, n, 1e-5f); });
+  count(k.name, "quantize_row", n, [&] { k.quantize_row(v, scale, sum, x, n); });
+  count(k.name, "add", n, [&] { k.add(y, x, n); });
+  const struct {
+    const char* name;
+    void (*f)(float*, size_t);
+  } functions[] = {{"relu", k.relu}, {"gelu_erf", k.gelu_erf}, {"gelu_tanh", k.gelu_tanh}, {"silu", k.silu}, {"exp", k.exp}};
+  for (const auto& function : functions) {
+    fresh();
+    count(k.name, function.name, n, [&] { function.f(y, n); });
+  }
+  float largest;
+  count(k.name, "argmax", n, [&] { k.argmax(x, n, &largest); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Kernels* all[8];
+  const size_t n = kernels_available(all);
+  std::setvbuf(stdout, nullptr, _IONBF, 0);
+  count("-", "nothing", 0, [] {});
+  const uint64_t mode = fp_mode_enter();
+  for (size_t i = 0; i < n; ++i) {
+    bool wanted = argc < 2;
+    for (int a = 1; a < argc; ++a) wanted = wanted || std::strcmp(argv[a], all[i]->name) == 0;
+    if (wanted) kernels(*all[i]);
+  }
+  fp_mode_leave(mode);
+}
