@@ -307,6 +307,7 @@ help:
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
+#: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/quality.py has them
 #: make install         PREFIX=/usr/local DESTDIR=
 #: make clean           removes build/ (distclean: the Python environments too)
 include $(wildcard tools/make/*.mk)

@@ -20,7 +20,7 @@ import numpy as np
 
 import phasor_descriptor as D
 import phasor_tensors as R
-from phasor_file import PhasorFile
+from phasor_file import PhasorFile, replacing
 from phasor_layout import PhasorError
 from reference import Reference
 
@@ -126,8 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.phasor.is_file():
             raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
         text = "\n".join(path.read_text(encoding="utf-8") for path in args.texts)
-        with open(args.output, "wb") as out:
-            np.save(out, measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window))
+        found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
+        with replacing(args.output) as out:
+            np.save(out, found)
     except (PhasorError, OSError, UnicodeDecodeError) as error:
         print(f"moments: {error}", file=sys.stderr)
         return 1

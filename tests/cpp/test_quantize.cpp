@@ -1,0 +1,116 @@
+// phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model and type; what they refuse.
+#include <doctest/doctest.h>
+
+#include "support.h"
+
+namespace {
+
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4"};
+
+phasor_quantize_options options_for(const char* type) {
+  phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
+  options.type = type;
+  return options;
+}
+
+bool is_f32(const std::string& name) { return name.size() > 4 && name.compare(name.size() - 4, 4, "-f32") == 0; }
+
+Block converted(const Block& file, const phasor_quantize_options& options, phasor_rounding* rounding = nullptr) {
+  std::size_t need = 0;
+  phasor_error error = PHASOR_ERROR_INIT;
+  const phasor_status status = phasor_quantize_size(&need, file.data(), file.size(), &options, &error);
+  CAPTURE(error.text);
+  REQUIRE(status == PHASOR_OK);
+  Block out(need);
+  std::memset(out.data(), 0xAA, need);
+  REQUIRE(phasor_quantize(out.data(), need, rounding, file.data(), file.size(), &options, &error) == PHASOR_OK);
+  return out;
+}
+
+std::string refusal(const Block& file, const phasor_quantize_options& options, phasor_status expected) {
+  std::size_t need = 0;
+  phasor_error error = PHASOR_ERROR_INIT;
+  CHECK(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == expected);
+  return error.text;
+}
+
+}  // namespace
+
+TEST_CASE("quantize: every golden model in every type opens, is whole, and runs its vectors") {
+  for (const std::string& name : golden_models()) {
+    if (!is_f32(name)) continue;
+    const Block file = golden_file(name);
+    for (const char* type : kTypes) {
+      CAPTURE(name);
+      CAPTURE(type);
+      phasor_rounding rounding[PHASOR_TYPES];
+      const Block out = converted(file, options_for(type), rounding);
+      std::vector<uint64_t> hashes;
+      float worst = 0;
+      {
+        const Engine e(out, nullptr);
+        phasor_error error = PHASOR_ERROR_INIT;
+        CHECK(phasor_model_check(e.model, &error) == PHASOR_OK);
+        REQUIRE(phasor_vector_record(e.model, out.data(), nullptr, 1e9f, &error) == PHASOR_OK);
+      }
+      const Engine e(out, nullptr);
+      for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+        phasor_vector_result result{};
+        result.struct_size = sizeof result;
+        phasor_error error = PHASOR_ERROR_INIT;
+        CHECK(phasor_vector_run(e.session, i, &result, &error) == PHASOR_OK);
+        hashes.push_back(result.hash);
+        if (result.worst_logit > worst) worst = result.worst_logit;
+      }
+      if (std::string(type) == "f32") CHECK((out.size() == file.size() && worst < 1e-4f));
+      else CHECK(worst > 0);
+      CHECK(phasor_vector_record(e.model, out.data(), hashes.data(), 2, nullptr) == PHASOR_OK);
+      const Engine again(out, nullptr);
+      phasor_vector v{};
+      v.struct_size = sizeof v;
+      REQUIRE(phasor_vector_get(again.model, 1, &v) == PHASOR_OK);
+      CHECK(v.hash == hashes[1]);
+      CHECK(v.tolerance == 2);
+      CHECK(phasor_model_check(again.model, nullptr) == PHASOR_OK);
+      uint64_t bytes = 0;
+      for (const phasor_rounding& r : rounding) bytes += r.bytes;
+      CHECK(bytes < out.size());
+      CHECK((rounding[0].largest == 0 && rounding[0].tensor == nullptr));
+    }
+  }
+}
+
+TEST_CASE("quantize: of an f32 file the type f32 is the same file") {
+  const Block file = golden_file("tiny-rotary-f32");
+  const Block out = converted(file, options_for("f32"));
+  REQUIRE(out.size() == file.size());
+  CHECK(std::memcmp(out.data(), file.data(), file.size()) == 0);
+}
+
+TEST_CASE("quantize: what is refused, in one line") {
+  const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
+  CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) == "type q5: expected f32, f16, bf16, q8 or q4");
+  CHECK(refusal(file, options_for(nullptr), PHASOR_BAD_INPUT) == "type (none): expected f32, f16, bf16, q8 or q4");
+  CHECK(refusal(q8, options_for("q4"), PHASOR_UNSUPPORTED).find("is q8, and what was rounded is not rounded again to q4") != std::string::npos);
+  phasor_quantize_options options = options_for("q8");
+  options.output_type = "f64";
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT) == "type f64: expected f32, f16, bf16, q8 or q4");
+  options = options_for("q8");
+  options.struct_size = 4;
+  refusal(file, options, PHASOR_BAD_INPUT);
+  const float moments[2] = {1, 1};
+  options = options_for("q8");
+  options.moments = moments;
+  options.moment_count = 2;
+  CHECK(refusal(file, options, PHASOR_BAD_INPUT).find("2 moments, the file's matrices have ") == 0);
+  refusal(Block(file.data(), file.size() - 1), options_for("q8"), PHASOR_BAD_FILE);
+  options = options_for("q8");
+  std::size_t need = 0;
+  phasor_error error = PHASOR_ERROR_INIT;
+  REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
+  Block out(need);
+  CHECK(phasor_quantize(out.data(), need - 1, nullptr, file.data(), file.size(), &options, &error) == PHASOR_NO_MEMORY);
+  const Engine e(file, nullptr);
+  CHECK(phasor_vector_record(e.model, out.data(), nullptr, 1, &error) == PHASOR_BAD_INPUT);
+  for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")}) CHECK(phasor_vector_record(e.model, file.data(), nullptr, tolerance, &error) == PHASOR_BAD_INPUT);
+}
