@@ -4,6 +4,7 @@
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
 #   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
+#   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/only.h), in build/only/
 #   WERROR=1                               warnings are errors
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
@@ -91,6 +92,9 @@ endif
 ifneq ($(config),release)
   OUT := $(OUT)/$(config)
 endif
+ifneq ($(PHASOR_ONLY),)
+  OUT := $(OUT)/only
+endif
 OBJ := $(OUT)/obj
 
 # ---------------------------------------------------------------- flags
@@ -130,9 +134,15 @@ else
   LINK_SYSTEM := -Wl,--gc-sections -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
 endif
 
+# PHASOR_ONLY='q8 unigram …': the words as one list of the preprocessor.
+empty :=
+comma := ,
+only_flag = $(if $(strip $1),-DPHASOR_ONLY=\"$(subst $(empty) $(empty),$(comma),$(strip $1))\")
+ONLY_FLAG := $(call only_flag,$(PHASOR_ONLY))
+
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
-CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics
+CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG)
 # Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
 CXX_CLI  := -std=c++17 $(COMMON) $(CALM) $(WARN) -fno-exceptions -fno-rtti $(THREADS)
@@ -303,6 +313,7 @@ help:
 #: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
+#: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part

@@ -2,6 +2,7 @@
 // Includes the public header for its status codes, and nothing else of the project.
 #pragma once
 #include "../include/phasor.h"
+#include "only.h"
 
 namespace phasor {
 
@@ -42,15 +43,18 @@ inline bool writable(const phasor_error* e) { return e != nullptr && e->struct_s
 
 // Fills *error (when there is one) with a line made of `parts`, and returns `status`.
 template <class... Parts>
-[[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at, Parts... parts) noexcept {
+[[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at, [[maybe_unused]] Parts... parts) noexcept {
   if (writable(error)) {
     error->code = status;
     error->section = at.section;
     error->layer = at.layer;
     error->expected = at.expected;
     error->found = at.found;
-    Line line(error->text, sizeof error->text);
-    (line.add(parts), ...);
+    error->text[0] = 0;
+    if constexpr (kHasMessages) {
+      Line line(error->text, sizeof error->text);
+      (line.add(parts), ...);
+    }
   }
   return status;
 }

@@ -60,10 +60,11 @@ do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
 do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
+do_size()      { mk WERROR=1 size; }
 do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/reference; }
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf riscv64 wasm baremetal)
+[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes scalar sanitize aarch64 armhf riscv64 wasm baremetal size)
 for s in "${stages[@]}"; do
   stage "$s" "do_$s"
   # Without the tools or the build nothing that follows means anything.

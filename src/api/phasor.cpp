@@ -187,7 +187,7 @@ bool chat_of(const Model& m, ChatProgram* out) {
   const File f = m.file();
   const Section& s = f.sections[kSectionChat];
   const char* why = nullptr;
-  return s.bytes != 0 && chat_open(out, m.at(s.offset), static_cast<size_t>(s.bytes), &why);
+  return kHasChat && s.bytes != 0 && chat_open(out, m.at(s.offset), static_cast<size_t>(s.bytes), &why);
 }
 
 phasor_status check_chat(const Model& m, phasor_error* error) {
@@ -196,7 +196,7 @@ phasor_status check_chat(const Model& m, phasor_error* error) {
   const At at{kSectionChat, PHASOR_NONE, 0, 0};
   ChatProgram program{};
   const char* why = nullptr;
-  if (s.bytes == 0) return PHASOR_OK;
+  if (s.bytes == 0 || !kHasChat) return PHASOR_OK;
   if (m.descriptor.stack != kDecoder) return fail(error, PHASOR_BAD_FILE, at, "chat: the model is not a decoder");
   return chat_open(&program, m.at(s.offset), static_cast<size_t>(s.bytes), &why) ? PHASOR_OK : fail(error, PHASOR_BAD_FILE, at, why);
 }
@@ -284,7 +284,7 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
   Model* m = nullptr;
   status = model_open(&m, memory, f, kernels, error);
   if (status != PHASOR_OK) return status;
-  if (!vectors_are_sound(*m)) return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0}, "test vectors: the section is not sound");
+  if (kHasVectors && !vectors_are_sound(*m)) return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0}, "test vectors: the section is not sound");
   status = check_chat(*m, error);
   if (status != PHASOR_OK) return status;
   *model = static_cast<phasor_model*>(m);
@@ -436,6 +436,7 @@ phasor_status phasor_model_cost(const phasor_model* model, uint32_t source, uint
 
 uint64_t phasor_model_peak(const phasor_model* model, uint32_t what, uint64_t rounds) {
   float out[kLanes];
+  if (!kHasPeaks) return 0;
   const uint64_t mode = fp_mode_enter();
   const uint64_t done = (what == PHASOR_PEAK_INT8 ? model->kernels->peak_int8 : model->kernels->peak_f32)(out, rounds);
   fp_mode_leave(mode);
@@ -695,19 +696,20 @@ phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_pr
 uint32_t phasor_vector_count(const phasor_model* model) {
   const File f = model->file();
   VectorsHeader h{};
-  return f.sections[kSectionVectors].bytes != 0 && read_vectors_header(&h, f) ? h.count : 0;
+  return kHasVectors && f.sections[kSectionVectors].bytes != 0 && read_vectors_header(&h, f) ? h.count : 0;
 }
 
 phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phasor_vector* out) {
   VectorsHeader h{};
   TestVector v{};
-  if (!find_vector(&v, &h, *model, index)) return PHASOR_BAD_INPUT;
+  if (!kHasVectors || !find_vector(&v, &h, *model, index)) return PHASOR_BAD_INPUT;
   *out = {out->struct_size, v.source, v.target, h.tolerance, v.hash, h.numerics, reinterpret_cast<const uint32_t*>(v.source_ids),
           reinterpret_cast<const uint32_t*>(v.target_ids)};
   return PHASOR_OK;
 }
 
 phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error) {
+  if (!kHasVectors) return fail(error, PHASOR_UNSUPPORTED, {}, "test vectors are not in this build (PHASOR_ONLY)");
   return replay_vector(session, index, result, error);
 }
 

@@ -233,6 +233,9 @@ bool takes_largest(const phasor_generate_options& o) noexcept {
 }
 
 phasor_status check_choice(const Session& s, const phasor_generate_options& o, phasor_error* error) noexcept {
+  if (!kHasSampling)
+    return takes_largest(o) ? check_ids(s, "end", o.end, o.end_count, error)
+                            : fail(error, PHASOR_UNSUPPORTED, {}, "options: sampling, penalties and bans are not in this build (PHASOR_ONLY)");
   const struct {
     const char* name;
     float value;
@@ -269,7 +272,7 @@ phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o,
   phasor_status status = best_token(*s, row, id, &top);
   if (status == PHASOR_OK && takes_largest(o)) status = top > kNever ? PHASOR_OK : none_left(error);
   const bool drawn = o.temperature > 0;
-  if (status == PHASOR_OK && !takes_largest(o)) {
+  if (kHasSampling && status == PHASOR_OK && !takes_largest(o)) {
     const uint64_t mode = fp_mode_enter();
     Choice choice(s, row, o, history);
     choice.process();

@@ -6,6 +6,10 @@ namespace {
 constexpr uint32_t kAll = 0xFFFFFFFFu;     // every value in range is built
 constexpr uint32_t kZero = 1u;             // only the value 0 is built
 constexpr uint32_t kNeeded = 1, kOptional = 0;
+constexpr uint32_t bits(bool value, uint32_t mask) { return value ? mask : 0; }
+constexpr uint32_t kActivations = bits(kHasRelu, 2) | bits(kHasGelu, 4) | bits(kHasGeluTanh, 8) | bits(kHasSilu, 16);
+constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2), kOutputs = 2 | bits(kHasOutputs, 28);
+constexpr uint32_t kKindPositions = 1 | bits(kHasRelative, 0x10E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
 
 constexpr uint32_t kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4, kScopeKind = 5, kScopeOutput = 6, kScopeGeneration = 7;
 constexpr uint32_t kLastScope = kScopeGeneration;
@@ -56,7 +60,7 @@ constexpr Field kFields[] = {
 
     {kScopeEncoder, 1, kMetaU32, kNeeded, STACK(width), 1, kMaxWidth, kAll, "width", nullptr},
     {kScopeEncoder, 2, kMetaU32Array, kNeeded, STACK(layers), 2, 2 * kMaxLayers, kAll, "layers", nullptr},
-    {kScopeEncoder, 3, kMetaU32, kOptional, STACK(position), 0, 3, kAll, "position",
+    {kScopeEncoder, 3, kMetaU32, kOptional, STACK(position), 0, 3, kPositions, "position",
      "none|learned|sinusoidal interleaved|sinusoidal halves"},
     {kScopeEncoder, 4, kMetaU32, kOptional, STACK(max_positions), 0, 1u << 24, kAll, "max_positions", nullptr},
     {kScopeEncoder, 5, kMetaF32, kOptional, STACK(embedding_scale), 0, 0, kAll, "embedding_scale", nullptr},
@@ -78,17 +82,17 @@ constexpr Field kFields[] = {
     {kScopeKind, 6, kMetaU32, kOptional, KIND(kv_heads), 1, 4096, kAll, "kv_heads", nullptr},
     {kScopeKind, 7, kMetaU32, kNeeded, KIND(head_width), 1, 4096, kAll, "head_width", nullptr},
     {kScopeKind, 8, kMetaF32, kNeeded, KIND(scale), 0, 0, kAll, "scale", nullptr},
-    {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kAll, "score", "dot product|additive"},
+    {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kScores, "score", "dot product|additive"},
     {kScopeKind, 10, kMetaU32, kOptional, KIND(attention_biases), 0, 15, kAll, "attention_biases", nullptr},
     {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, kAll, "qk_norm", "none|layer norm|RMS norm"},
     {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kAll, "window", nullptr},
     {kScopeKind, 13, kMetaF32, kOptional, KIND(cap), 0, 0, kAll, "cap", nullptr},
-    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kAll, "position",
+    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kKindPositions, "position",
      "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary halves|T5 bias|ALiBi|three-way relative"},
     {kScopeKind, 15, kMetaU32, kOptional, KIND(rotary_width), 0, 4096, kAll, "rotary_width", nullptr},
     {kScopeKind, 16, kMetaU32, kOptional, KIND(max_distance), 0, 1u << 24, kAll, "max_distance", nullptr},
     {kScopeKind, 17, kMetaU32, kNeeded, KIND(hidden), 1, 1u << 20, kAll, "hidden", nullptr},
-    {kScopeKind, 18, kMetaU32, kNeeded, KIND(activation), 1, 4, kAll, "activation", "ReLU|GELU (erf)|GELU (tanh)|SiLU"},
+    {kScopeKind, 18, kMetaU32, kNeeded, KIND(activation), 1, 4, kActivations, "activation", "ReLU|GELU (erf)|GELU (tanh)|SiLU"},
     {kScopeKind, 19, kMetaU32, kOptional, KIND(gated), 0, 1, kAll, "gated", nullptr},
     {kScopeKind, 20, kMetaU32, kOptional, KIND(ffn_biases), 0, 3, kAll, "ffn_biases", nullptr},
     {kScopeKind, 21, kMetaU32, kOptional, KIND(cross), 0, 1, kAll, "cross", nullptr},
@@ -100,14 +104,14 @@ constexpr Field kFields[] = {
     {kScopeKind, 27, kMetaF32, kOptional, KIND(residual_scale), 0, 0, kAll, "residual_scale", nullptr},
     {kScopeKind, 28, kMetaU32, kOptional, KIND(norm_biases), 0, 1, kAll, "norm_biases", nullptr},
     {kScopeKind, 29, kMetaU32, kOptional, KIND(score_order), 0, 0, kZero, "score_order", nullptr},
-    {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kAll, "cross_score", "dot product|additive"},
+    {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kScores, "cross_score", "dot product|additive"},
     {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm", nullptr},
     {kScopeKind, 33, kMetaU32, kOptional, KIND(input_scales), 0, 3, kAll, "input_scales", nullptr},
     {kScopeKind, 32, kMetaF32, kOptional, KIND(rotary_factor), 0, 0, kAll, "rotary_factor", nullptr},
     {kScopeKind, 34, kMetaU32, kOptional, KIND(qk_norm_over), 0, 2, kAll, "qk_norm_over", "head|head, own weights|all heads"},
     {kScopeKind, 35, kMetaF32, kOptional, KIND(qkv_clip), 0, 0, kAll, "qkv_clip", nullptr},
 
-    {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kAll, "output", "logits|hidden states|pooled|classes"},
+    {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kOutputs, "output", "logits|hidden states|pooled|classes"},
     {kScopeOutput, 2, kMetaU32, kOptional, OUT(tied), 0, 2, kAll, "tied", "own|target embedding|source embedding"},
     {kScopeOutput, 3, kMetaF32, kOptional, OUT(scale), 0, 0, kAll, "scale", nullptr},
     {kScopeOutput, 4, kMetaF32, kOptional, OUT(cap), 0, 0, kAll, "cap", nullptr},
@@ -116,7 +120,7 @@ constexpr Field kFields[] = {
     {kScopeOutput, 7, kMetaU32, kOptional, OUT(normalise), 0, 1, kAll, "normalise", nullptr},
     {kScopeOutput, 8, kMetaU32, kOptional, OUT(classes), 0, 1u << 24, kAll, "classes", nullptr},
     {kScopeOutput, 9, kMetaU32, kOptional, OUT(head_width), 0, kMaxWidth, kAll, "head_width", nullptr},
-    {kScopeOutput, 10, kMetaU32, kOptional, OUT(head_activation), 0, 5, kAll, "head_activation", "none|ReLU|GELU (erf)|GELU (tanh)|SiLU|tanh"},
+    {kScopeOutput, 10, kMetaU32, kOptional, OUT(head_activation), 0, 5, kActivations | 33, "head_activation", "none|ReLU|GELU (erf)|GELU (tanh)|SiLU|tanh"},
     {kScopeOutput, 11, kMetaU32, kOptional, OUT(head_norm), 0, 2, kAll, "head_norm", "none|layer norm|RMS norm"},
     {kScopeOutput, 12, kMetaF32, kOptional, OUT(head_norm_eps), 0, 0, kAll, "head_norm_eps", nullptr},
     {kScopeOutput, 13, kMetaU32, kOptional, OUT(head_bias), 0, 1, kAll, "head_bias", nullptr},

@@ -1,6 +1,7 @@
 // The scalar level: the kernels as plain loops, in every build, the twin that all other levels are tested against.
 // Read this file to know what a kernel computes; the vector levels (body.hpp) compute the same bits.
 // Flags: none beyond the target's own.
+#include "../only.h"
 #include "functions.hpp"
 #include "gather.h"
 #include "kernels.h"
@@ -323,10 +324,42 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
 
 }  // namespace
 
+// What is left out by PHASOR_ONLY is NULL: no model that would call it can be opened.
 extern const Kernels kernels_scalar = {
-    "scalar", linear_f32,   linear_f16,   linear_bf16, quantize_row, linear_q8, linear_q4, scores, scores_f16, table_scores, key_table_scores, additive_scores, distance_bias,
-    softmax,  mix,          mix_f16,      mix_table,    layer_norm, rms_norm, unit,         add,              scale,           mul,      clip,
-    relu,     gelu_erf,     gelu_tanh,    silu,       soft_cap, argmax,       exp_all,          log_all,   peak_f32, peak_int8,
+    "scalar",
+    linear_f32,
+    kHasF16 ? linear_f16 : nullptr,
+    kHasBf16 ? linear_bf16 : nullptr,
+    kHasQ8 || kHasQ4 ? quantize_row : nullptr,
+    kHasQ8 ? linear_q8 : nullptr,
+    kHasQ4 ? linear_q4 : nullptr,
+    scores,
+    kHasCacheF16 ? scores_f16 : nullptr,
+    kHasRelative ? table_scores : nullptr,
+    kHasRelative ? key_table_scores : nullptr,
+    kHasAdditive ? additive_scores : nullptr,
+    kHasAlibi ? distance_bias : nullptr,
+    softmax,
+    mix,
+    kHasCacheF16 ? mix_f16 : nullptr,
+    kHasRelative ? mix_table : nullptr,
+    layer_norm,
+    rms_norm,
+    kHasOutputs ? unit : nullptr,
+    add,
+    scale,
+    mul,
+    clip,
+    kHasRelu ? relu : nullptr,
+    kHasGelu ? gelu_erf : nullptr,
+    kHasGeluTanh ? gelu_tanh : nullptr,
+    kHasSilu ? silu : nullptr,
+    soft_cap,
+    argmax,
+    kHasSampling ? exp_all : nullptr,
+    kHasSampling ? log_all : nullptr,
+    kHasPeaks ? peak_f32 : nullptr,
+    kHasPeaks ? peak_int8 : nullptr,
 };
 
 }  // namespace phasor

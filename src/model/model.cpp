@@ -113,7 +113,9 @@ class Binder {
   }
 
   static constexpr uint32_t bit(Layout layout) { return 1u << static_cast<uint32_t>(layout); }
-  static constexpr uint32_t kMatrixTypes = 0x3E;  // f32, f16, bf16, q8, q4
+  static constexpr uint32_t kMatrixTypes = 1u << static_cast<uint32_t>(Type::f32) | uint32_t{kHasF16} << static_cast<uint32_t>(Type::f16) |
+                                           uint32_t{kHasBf16} << static_cast<uint32_t>(Type::bf16) | uint32_t{kHasQ8} << static_cast<uint32_t>(Type::q8) |
+                                           uint32_t{kHasQ4} << static_cast<uint32_t>(Type::q4);
 
  private:
   At at() const { return {kSectionDirectory, PHASOR_NONE, 0, next_}; }
@@ -262,6 +264,8 @@ phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
     const Section& s = file.sections[section];
     Tokenizer* t = reinterpret_cast<Tokenizer*>(reinterpret_cast<unsigned char*>(m) + m->tokenizer_at[side]);
     const char* why = "";
+    if (!tokenizer_is_built(file.data + s.offset, static_cast<size_t>(s.bytes)))
+      return fail(error, PHASOR_UNSUPPORTED, {section, PHASOR_NONE, 0, 0}, "tokenizer (section ", section, "): its model is not in this build (PHASOR_ONLY)");
     if (!tokenizer_open(t, file.data + s.offset, static_cast<size_t>(s.bytes), &why))
       return fail(error, PHASOR_BAD_FILE, {section, PHASOR_NONE, 0, 0}, "tokenizer (section ", section, "): ", why);
     if (t->pieces > m->descriptor.sides[side].vocabulary)

@@ -31,7 +31,7 @@ struct Work {
 
 // Σ e·v for queries that see the same keys (rule 1.6).
 void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, size_t first, size_t end) {
-  if (w.half_values != nullptr)
+  if (kHasCacheF16 && w.half_values != nullptr)
     w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.half_values, first, end, w.h->width);
   else
     w.k->mix(out, ldo, e, lde, inverse, rows, w.values, first, end, w.h->width);
@@ -100,11 +100,11 @@ float weigh(const Work& w, float* scores, const Query& q) {
   if (n == 0) return w.k->softmax(scores, q.first, q.end);
   float* s = scores + q.first;
   w.k->scale(s, s, n, h.scale);
-  if (h.bias != nullptr) {
+  if (kHasT5 && h.bias != nullptr) {
     const Entries e = entries_of(q, h.reach);
     add_by_distance(w, scores, q, e, h.bias + size_t{q.head} * (2 * size_t{h.reach} + 1) + e.at);
   }
-  if (h.slopes != nullptr) w.k->distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
+  if (kHasAlibi && h.slopes != nullptr) w.k->distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
   if (h.cap != 0) w.k->soft_cap(s, n, h.cap);
   return w.k->softmax(scores, q.first, q.end);
 }
@@ -146,23 +146,23 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     same = same && q.first == queries[0].first && q.end == queries[0].end;
   }
   const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
-  if (h.additive != nullptr) {
+  if (kHasAdditive && h.additive != nullptr) {
     for (uint32_t i = 0; i < count; ++i)
       w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys + page, pages, h.width);
   } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
     float* s = w.scores + page * kLanes;
-    if (h.half != 0)
+    if (kHasCacheF16 && h.half != 0)
       w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.half_keys + page, pages, h.width);
     else
       w.k->scores(s, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
   }
-  if (h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
+  if (kHasRelative && h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
     inverse[i] = weigh(w, w.scores + i * ld, queries[i]);
     if (queries[i].weights != nullptr) keep_weights(w, queries[i], w.scores + i * ld, inverse[i]);
   }
-  if (h.relative_values != nullptr) {
+  if (kHasRelative && h.relative_values != nullptr) {
     for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
   } else if (same) {
     mix(w, queries[0].out, ldo, w.scores, ld, inverse, count, first, end);

@@ -43,6 +43,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.logit_rows < (decoder ? 1u : 0u) || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, decoder ? 1 : 0, kMaxLength);
   if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
   if (l.cache_type > PHASOR_CACHE_F16) return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_F16);
+  if (l.cache_type == PHASOR_CACHE_F16 && !kHasCacheF16) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: f16 is not in this build (PHASOR_ONLY)");
   for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type == PHASOR_CACHE_F16; ++i)
     if (needs_f32_keys(m.kind(m.layer(1, i))))
       return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: f16, kind ", m.layer(1, i).kind, " has scores that need keys in f32");

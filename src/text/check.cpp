@@ -46,8 +46,8 @@ bool ascends(const Tokenizer& t, std::uint32_t a, std::uint32_t b, bool* same) n
 // Whether two pieces may have the same text: words of a list; of unigram a reserved one and another; of byte-level BPE,
 // whose encoder does not go by text, any.
 bool may_be_same(const Tokenizer& t, std::uint32_t a, std::uint32_t b) noexcept {
-  if (t.model == TokenizerModel::words || t.model == TokenizerModel::byte_bpe) return true;
-  return t.model == TokenizerModel::unigram && pieces::reserved(row(t, a).type()) != pieces::reserved(row(t, b).type());
+  if (is(t, TokenizerModel::words) || is(t, TokenizerModel::byte_bpe)) return true;
+  return is(t, TokenizerModel::unigram) && pieces::reserved(row(t, a).type()) != pieces::reserved(row(t, b).type());
 }
 
 // Strictly ascending and in range: so every id is there exactly once.
@@ -67,7 +67,7 @@ const char* check_order(const Tokenizer& t) noexcept {
 // ---- SentencePiece and word lists ----
 
 const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest, float lowest) noexcept {
-  const bool words = t->model == TokenizerModel::words;
+  const bool words = is(*t, TokenizerModel::words);
   std::uint64_t text_end = 0;
   std::uint32_t unknowns = 0;
   std::uint32_t byte_pieces[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -118,7 +118,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
       if (bits != 0xFFFFFFFFu) return "byte fallback without all 256 byte pieces";
     }
   }
-  if (t->model != TokenizerModel::unigram) t->lowest_score = 0.0f;
+  if (!is(*t, TokenizerModel::unigram)) t->lowest_score = 0.0f;
   if (t->lowest_score == kFloatMax) return "a unigram model has no normal piece";
   if (t->lowest_score != lowest) return "the lowest score is wrong";
 
@@ -128,7 +128,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
 // ---- The models of the tokenizers package ----
 
 const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest) noexcept {
-  const bool chars = t->model == TokenizerModel::char_bpe;
+  const bool chars = is(*t, TokenizerModel::char_bpe);
   std::uint64_t text_end = 0;
   std::uint32_t unknowns = 0;
   for (std::uint32_t id = 0; id < t->pieces; ++id) {
@@ -140,7 +140,7 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
     if (length == 0 || length > pieces::kLongestPiece) return "a piece is empty or too long";
     text_end = std::uint64_t{r.offset()} + length;
     if (length > t->longest) t->longest = length;
-    const std::uint32_t known = t->model == TokenizerModel::byte_bpe ? pieces::kOfModel | pieces::kWholeWord : chars ? pieces::kOfModel : 0xFF03u;
+    const std::uint32_t known = is(*t, TokenizerModel::byte_bpe) ? pieces::kOfModel | pieces::kWholeWord : chars ? pieces::kOfModel : 0xFF03u;
     if ((marks & ~known) != 0 || (marks >> 8) > length) return "a piece has unknown marks";
     switch (r.type()) {
       case PieceType::unknown:
@@ -164,7 +164,7 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
   }
   if (t->longest != longest) return "the length of the longest piece is wrong";
   if (unknowns != (t->unknown == kNoToken ? 0u : 1u)) return "the unknown id is not a piece of type unknown";
-  if (t->model != TokenizerModel::byte_bpe && !chars && t->unknown == kNoToken) return "the model has no unknown piece";
+  if (!is(*t, TokenizerModel::byte_bpe) && !chars && t->unknown == kNoToken) return "the model has no unknown piece";
   return check_order(*t);
 }
 
@@ -183,7 +183,7 @@ const char* check_merges(const Tokenizer& t) noexcept {
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     const std::uint32_t id = load_u32(t.model_data + std::size_t{byte} * 4);
     if (id != kNoToken && id >= t.pieces) return "the id of a byte is out of range";
-    if (id == kNoToken && t.model == TokenizerModel::char_bpe && (t.flags & pieces::kByteFallback) != 0) return "byte fallback without all 256 byte pieces";
+    if (id == kNoToken && is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kByteFallback) != 0) return "byte fallback without all 256 byte pieces";
   }
   const unsigned char* const rows = t.model_data + 1024;
   for (std::uint32_t i = 0; i < t.merge_count; ++i) {
@@ -247,7 +247,7 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
 
 // The rule, and of byte-level BPE the steps behind it: at most eight, each known, and zeros behind the last.
 bool check_steps(Tokenizer* t, const unsigned char* more) noexcept {
-  if (t->model != TokenizerModel::byte_bpe) return t->rule == 1;
+  if (!is(*t, TokenizerModel::byte_bpe)) return t->rule == 1;
   if (t->rule > 255 || !pieces::known_step(t->rule)) return false;
   bool ended = false;
   for (std::uint32_t i = 0; i < 8; ++i) {
@@ -268,14 +268,14 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   t->word_chars = load_u32(section + 112);
   t->prefix_bytes = load_u32(section + 116);
   if (!check_steps(t, section + 120)) return "unknown rule of the pre-tokenizer";
-  if ((t->flags & pieces::kCompose) != 0 && t->model == TokenizerModel::byte_bpe && t->trie == nullptr) return "composition without its map";
-  if (t->model != TokenizerModel::wordpiece && (t->word_chars != 0 || t->prefix_bytes != 0)) {
+  if ((t->flags & pieces::kCompose) != 0 && is(*t, TokenizerModel::byte_bpe) && t->trie == nullptr) return "composition without its map";
+  if (!is(*t, TokenizerModel::wordpiece) && (t->word_chars != 0 || t->prefix_bytes != 0)) {
     return "only WordPiece has a longest word and a prefix";
   }
   const std::uint64_t behind = static_cast<std::uint64_t>(t->surface - t->text) + t->surface_bytes;
   if (t->prefix_bytes > text_bytes - behind || t->prefix_bytes > 255) return "the prefix of a continuation is outside the text";
   if (load_u32(section + 16) != 0) return "the lowest score is wrong";
-  const bool merges = t->model == TokenizerModel::byte_bpe || t->model == TokenizerModel::char_bpe;
+  const bool merges = is(*t, TokenizerModel::byte_bpe) || is(*t, TokenizerModel::char_bpe);
   if (!merges && t->merge_count != 0) return "only BPE has merges";
 
   const auto next = [&](const unsigned char** out, std::uint64_t size) noexcept {
@@ -284,7 +284,7 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   if (t->run_count > 0x110000 || !next(&t->runs, std::uint64_t{4} * t->run_count)) {
     return "the classes of characters are outside the section";
   }
-  const bool scored = t->model == TokenizerModel::metaspace;
+  const bool scored = is(*t, TokenizerModel::metaspace);
   const std::uint64_t index = merges && (t->flags & pieces::kMergeIndex) != 0 ? 4 * (std::uint64_t{t->pieces} + 1) : 0;
   const std::uint64_t own = merges ? 1024 + std::uint64_t{16} * t->merge_count + index : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
   if (t->merge_count > kMostPieces || !next(&t->model_data, own)) {
@@ -321,7 +321,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   const std::uint32_t model = load_u32(section);
   if (model < 1 || model > 7) return "unknown tokenizer model";
   t->model = static_cast<TokenizerModel>(model);
-  const bool words = t->model == TokenizerModel::words, package = pieces::packaged(*t);
+  const bool words = is(*t, TokenizerModel::words), package = pieces::packaged(*t);
   t->flags = load_u32(section + 4);
   if ((t->flags & ~flags_of(t->model)) != 0) return "unknown tokenizer flags";
   t->pieces = load_u32(section + 8);
@@ -331,7 +331,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   const std::uint32_t trie_bytes = load_u32(section + 24), string_bytes = load_u32(section + 28);
   t->expansion = load_u32(section + 88);
   t->longest_rule = load_u32(section + 92);
-  for (std::size_t i = t->model == TokenizerModel::byte_bpe ? 128 : package ? 120 : 96; i < kHeaderBytes; ++i) {
+  for (std::size_t i = is(*t, TokenizerModel::byte_bpe) ? 128 : package ? 120 : 96; i < kHeaderBytes; ++i) {
     if (section[i] != 0) return "a reserved byte of the header is not zero";
   }
 
@@ -365,7 +365,7 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
     if (t->longest_rule > pieces::kLongestRule) return "the normaliser's longest rule is out of range";
   }
   // An invalid byte becomes U+FFFD, but not in BPE; a space that is escaped first becomes 3 bytes.
-  const bool same = t->model == TokenizerModel::byte_bpe || (t->model == TokenizerModel::char_bpe && (t->flags & pieces::kEscapeFirst) == 0);
+  const bool same = is(*t, TokenizerModel::byte_bpe) || (is(*t, TokenizerModel::char_bpe) && (t->flags & pieces::kEscapeFirst) == 0);
   const std::uint32_t least = same ? 1 : 3;
   if (words ? t->expansion != 0 : t->expansion < least || t->expansion > 255) return "the normaliser's expansion is out of range";
 
@@ -380,13 +380,18 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
   if (package) {
     if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
-    if (t->model == TokenizerModel::byte_bpe || t->model == TokenizerModel::char_bpe) return check_merges(*t);
-    return t->model == TokenizerModel::metaspace ? check_scores(*t) : nullptr;
+    if (is(*t, TokenizerModel::byte_bpe) || is(*t, TokenizerModel::char_bpe)) return check_merges(*t);
+    return is(*t, TokenizerModel::metaspace) ? check_scores(*t) : nullptr;
   }
   return check_pieces(t, text_bytes, load_u32(section + 20), load_f32(section + 16));
 }
 
 }  // namespace
+
+bool tokenizer_is_built(const unsigned char* section, std::size_t bytes) noexcept {
+  const std::uint32_t model = bytes < kHeaderBytes ? 0 : load_u32(section);
+  return model < 1 || model > 7 || is_built(static_cast<TokenizerModel>(model));
+}
 
 bool tokenizer_open(Tokenizer* out, const unsigned char* section, std::size_t bytes, const char** why) noexcept {
   Tokenizer t{};

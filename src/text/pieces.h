@@ -57,7 +57,9 @@ inline std::uint32_t sorted_id(const Tokenizer& t, std::uint32_t rank) noexcept 
 }
 
 // The models of the tokenizers package.
-inline bool packaged(const Tokenizer& t) noexcept { return t.model >= TokenizerModel::wordpiece; }
+constexpr bool kAnyPackaged = is_built(TokenizerModel::wordpiece) || is_built(TokenizerModel::byte_bpe) || is_built(TokenizerModel::metaspace) ||
+                              is_built(TokenizerModel::char_bpe);
+inline bool packaged(const Tokenizer& t) noexcept { return kAnyPackaged && t.model >= TokenizerModel::wordpiece; }
 
 // Pieces that text never gives: they only share the ids.
 inline bool reserved(PieceType type) noexcept {

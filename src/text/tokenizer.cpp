@@ -17,20 +17,17 @@ namespace {
 // Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and the dummy prefix; two, where one is
 // written before a stretch.
 std::uint64_t normalized_limit(const Tokenizer& t, std::uint64_t text_bytes) noexcept {
-  return text_bytes * t.expansion + (t.model == TokenizerModel::char_bpe ? 6 : 3);
+  return text_bytes * t.expansion + (is(t, TokenizerModel::char_bpe) ? 6 : 3);
 }
 
 // Scratch beside the normalised text.
 std::uint64_t tables_bytes(const Tokenizer& t, std::uint64_t limit) noexcept {
-  switch (t.model) {
-    case TokenizerModel::unigram: return pieces::unigram_scratch(t, limit);
-    case TokenizerModel::bpe: return pieces::bpe_scratch(t, limit);
-    case TokenizerModel::wordpiece: return pieces::wordpiece_scratch(t, limit);
-    case TokenizerModel::byte_bpe: return pieces::byte_bpe_scratch(limit);
-    case TokenizerModel::metaspace: return pieces::metaspace_scratch(t, limit);
-    case TokenizerModel::char_bpe: return pieces::char_bpe_scratch(limit);
-    default: return 0;
-  }
+  if (is(t, TokenizerModel::unigram)) return pieces::unigram_scratch(t, limit);
+  if (is(t, TokenizerModel::bpe)) return pieces::bpe_scratch(t, limit);
+  if (is(t, TokenizerModel::wordpiece)) return pieces::wordpiece_scratch(t, limit);
+  if (is(t, TokenizerModel::byte_bpe)) return pieces::byte_bpe_scratch(limit);
+  if (is(t, TokenizerModel::metaspace)) return pieces::metaspace_scratch(t, limit);
+  return is(t, TokenizerModel::char_bpe) ? pieces::char_bpe_scratch(limit) : 0;
 }
 
 // The bytes of the prefix that every stretch gets, within the room that normalized_limit leaves for it.
@@ -38,10 +35,10 @@ constexpr std::size_t kPrefixRoom = 3;
 
 std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
                                 std::size_t bytes) noexcept {
-  if (t.model == TokenizerModel::wordpiece) return normalize_bert(t, out, capacity, text, bytes);
-  if (t.model == TokenizerModel::metaspace) return normalize_precompiled(t, out, capacity, text, bytes);
-  if (t.model == TokenizerModel::char_bpe) return normalize_spaces(t, out, capacity, text, bytes);
-  if ((t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
+  if (is(t, TokenizerModel::wordpiece)) return normalize_bert(t, out, capacity, text, bytes);
+  if (is(t, TokenizerModel::metaspace)) return normalize_precompiled(t, out, capacity, text, bytes);
+  if (is(t, TokenizerModel::char_bpe)) return normalize_spaces(t, out, capacity, text, bytes);
+  if (is(t, TokenizerModel::byte_bpe) && (t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
 }
@@ -49,17 +46,17 @@ std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uin
 // One stretch without added tokens; `first` says that it begins the whole text.
 void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes, bool first, unsigned char* tables,
                     std::uint64_t limit) noexcept {
-  if (t.model == TokenizerModel::wordpiece) return pieces::encode_wordpiece(t, out, text, bytes, tables);
+  if (is(t, TokenizerModel::wordpiece)) return pieces::encode_wordpiece(t, out, text, bytes, tables);
   unsigned char before[kPrefixRoom];  // the prefix is written over what lies before the stretch, and taken away again
   std::memcpy(before, text - kPrefixRoom, kPrefixRoom);
-  if (t.model == TokenizerModel::metaspace) {
+  if (is(t, TokenizerModel::metaspace)) {
     pieces::encode_metaspace(t, out, text, bytes, first, tables);
-  } else if (t.model == TokenizerModel::char_bpe) {
+  } else if (is(t, TokenizerModel::char_bpe)) {
     const bool wanted = (t.flags & pieces::kAddDummyPrefix) != 0 && (t.flags & pieces::kEscapeFirst) == 0 && (first || (t.flags & pieces::kPrefixFirst) == 0);
     const bool there = text[0] == ' ' || (bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0), prefix = wanted && !there;
     if (prefix) text[-1] = ' ';
     pieces::encode_char_bpe(t, out, prefix ? text - 1 : text, bytes + prefix, tables, limit);
-  } else {
+  } else if (is(t, TokenizerModel::byte_bpe)) {
     const bool prefix = (t.flags & pieces::kAddDummyPrefix) != 0 && text[0] != ' ';
     if (prefix) text[-1] = ' ';
     pieces::encode_byte_bpe(t, out, prefix ? text - 1 : text, bytes + prefix, tables, limit);
@@ -94,7 +91,7 @@ bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char
 }  // namespace
 
 std::uint64_t tokenizer_scratch_bytes(const Tokenizer& t, std::uint64_t text_bytes) noexcept {
-  if (t.model == TokenizerModel::words) return 0;
+  if (is(t, TokenizerModel::words)) return 0;
   constexpr std::uint64_t kMost = 0x7FFFFFFFu;
   if (text_bytes > kMost || normalized_limit(t, text_bytes) > kMost) return ~std::uint64_t{0};
   const std::uint64_t limit = normalized_limit(t, text_bytes);
@@ -105,7 +102,7 @@ EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_
                               std::size_t text_bytes, void* scratch, std::size_t scratch_bytes) noexcept {
   pieces::IdSink out{t, ids, capacity, 0, false};
   const unsigned char* const bytes = reinterpret_cast<const unsigned char*>(text);
-  if (t.model == TokenizerModel::words) return pieces::encode_words(t, &out, bytes, text_bytes);
+  if (is(t, TokenizerModel::words)) return pieces::encode_words(t, &out, bytes, text_bytes);
 
   const std::uint64_t needed = tokenizer_scratch_bytes(t, text_bytes);
   if (needed > scratch_bytes) return {EncodeStatus::text_too_long, 0, 0, 0};
@@ -121,9 +118,9 @@ EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_
   }
   const std::uint64_t n = normalize(t, normalized, limit, bytes, text_bytes);
   if (n == kNormalizedTooLong) return {EncodeStatus::text_too_long, 0, 0, 0};  // the header's expansion is not true
-  if (t.model == TokenizerModel::unigram) {
+  if (is(t, TokenizerModel::unigram)) {
     pieces::encode_unigram(t, &out, normalized, static_cast<std::uint32_t>(n), tables, limit);
-  } else {
+  } else if (is(t, TokenizerModel::bpe)) {
     pieces::encode_bpe(t, &out, normalized, static_cast<std::uint32_t>(n), tables, limit);
   }
   return {EncodeStatus::ok, out.count, 0, 0};
@@ -315,16 +312,16 @@ void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noex
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
                          std::size_t capacity) noexcept {
   if (id >= t.pieces) return kBadToken;
-  TextSink sink{sound(*state), out, capacity, 0, t.model == TokenizerModel::char_bpe && (t.flags & pieces::kDropFirstSpace) != 0};
-  if (t.model == TokenizerModel::words) {
+  TextSink sink{sound(*state), out, capacity, 0, is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kDropFirstSpace) != 0};
+  if (is(t, TokenizerModel::words)) {
     decode_word(t, &sink, row(t, id));
-  } else if (t.model == TokenizerModel::wordpiece) {
+  } else if (is(t, TokenizerModel::wordpiece)) {
     decode_wordpiece(t, &sink, row(t, id));
-  } else if (t.model == TokenizerModel::byte_bpe) {
+  } else if (is(t, TokenizerModel::byte_bpe)) {
     decode_bytes(t, &sink, row(t, id));
-  } else if (t.model == TokenizerModel::metaspace) {
+  } else if (is(t, TokenizerModel::metaspace)) {
     decode_metaspace(t, &sink, row(t, id));
-  } else if (t.model == TokenizerModel::char_bpe) {
+  } else if (is(t, TokenizerModel::char_bpe)) {
     decode_chars(t, &sink, row(t, id));
   } else {
     decode_piece(t, &sink, id);
@@ -341,7 +338,7 @@ std::size_t token_decode_end(TokenDecoder* state, char* out, std::size_t capacit
 std::size_t token_decode_capacity(const Tokenizer& t) noexcept {
   const std::uint32_t most = t.longest > t.surface_bytes ? t.longest : t.surface_bytes;
   // Byte-level BPE: each byte may be one that becomes U+FFFD.
-  const std::size_t grows = t.model == TokenizerModel::byte_bpe ? sizeof pieces::kReplacement : 1;
+  const std::size_t grows = is(t, TokenizerModel::byte_bpe) ? sizeof pieces::kReplacement : 1;
   return most * grows + 1 + 4 * sizeof pieces::kReplacement;  // a space, and what was held back
 }
 

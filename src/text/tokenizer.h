@@ -13,9 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../only.h"
+
 namespace phasor {
 
 enum class TokenizerModel : std::uint32_t { unigram = 1, bpe = 2, words = 3, wordpiece = 4, byte_bpe = 5, metaspace = 6, char_bpe = 7 };
+
+// The models of this build, in the order of their numbers.
+constexpr bool kModelIsBuilt[] = {false, built("unigram"), built("sentencepiece-bpe"), built("words"), built("wordpiece"), built("byte-bpe"), built("metaspace"), built("char-bpe")};
+constexpr bool is_built(TokenizerModel model) noexcept { return kModelIsBuilt[static_cast<std::uint32_t>(model)]; }
 
 enum class PieceType : std::uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
@@ -55,6 +61,12 @@ struct Tokenizer {
   std::uint32_t word_chars;             // WordPiece: a word of more characters is unknown
   std::uint32_t prefix_bytes;           // WordPiece: of the prefix of a continuation
 };
+
+// Inlined always: what stands behind a model that is not built goes.
+__attribute__((always_inline)) inline bool is(const Tokenizer& t, TokenizerModel model) noexcept { return is_built(model) && t.model == model; }
+
+// False when the section names a model that this build leaves out; what is no model at all is for tokenizer_open to tell.
+[[nodiscard]] bool tokenizer_is_built(const unsigned char* section, std::size_t bytes) noexcept;
 
 // Checks a whole section and binds it.
 // Returns true when every offset, count, type, score, order and trie unit in it is sound; else false, with `*why` set

@@ -53,6 +53,7 @@ static phasor_status answer(phasor_session* session, const phasor_model* model, 
   size_t count = 0, length = 0;
   const int translator = phasor_model_stack(model) == PHASOR_ENCODER_DECODER;
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
+  phasor_generation made = PHASOR_GENERATION_INIT;
   options.max_new = SPEAK_NEW;
   options.text = put_text;
   while (input[length] != 0) ++length;
@@ -66,9 +67,9 @@ static phasor_status answer(phasor_session* session, const phasor_model* model, 
     source.count = (uint32_t)count;
     source.ids = ids;
     status = phasor_encode(session, &source, 1, error);
-    if (status == PHASOR_OK) status = phasor_generate(session, 0, NULL, 0, out, SPEAK_NEW, &options, NULL, error);
+    if (status == PHASOR_OK) status = phasor_generate(session, 0, NULL, 0, out, SPEAK_NEW, &options, &made, error);
   } else {
-    status = phasor_generate(session, 0, ids, (uint32_t)count, out, SPEAK_NEW, &options, NULL, error);
+    status = phasor_generate(session, 0, ids, (uint32_t)count, out, SPEAK_NEW, &options, &made, error);
   }
   board_puts("\n");
   return status;

@@ -1,0 +1,51 @@
+// What of the engine is built: all of it, or what a list of words names, -DPHASOR_ONLY='"q8,unigram,relu"'. The compiler leaves out what stands
+// behind a constant that is false, and the linker the functions that nothing calls any more. A file that needs what is left out is refused
+// when it is opened, an option of generation when it is used. f32 is always there.
+#pragma once
+
+#ifndef PHASOR_ONLY
+#define PHASOR_ONLY "*"
+#endif
+
+namespace phasor {
+
+constexpr const char* kBuildWords[] = {
+    "q8", "q4", "f16", "bf16",                                                           // types of weights
+    "cache-f16",                                                                         // the cache in f16
+    "unigram", "sentencepiece-bpe", "words", "wordpiece", "byte-bpe", "metaspace", "char-bpe",  // tokenizers
+    "relu", "gelu", "gelu-tanh", "silu",                                                 // activations
+    "rotary", "sinusoidal", "relative", "t5", "alibi", "additive",                       // positions beside none and learned; the additive score
+    "outputs",                                                                           // hidden states, pooled vectors, classes
+    "sampling", "chat", "vectors", "peaks",                                              // draws and penalties; chat programs; test vectors; phasor bench's loops
+    "messages", "checksum-tables",                                                       // the text of errors; 8 KiB of tables in place of 1
+};
+
+// Whether `word` is one of the words of a list with commas between them.
+constexpr bool has_word(const char* list, const char* word) {
+  for (; *list != 0; list += *list == ',') {
+    const char* w = word;
+    while (*w != 0 && *list == *w) ++list, ++w;
+    if (*w == 0 && (*list == 0 || *list == ',')) return true;
+    while (*list != 0 && *list != ',') ++list;
+  }
+  return false;
+}
+constexpr bool built(const char* word) { return PHASOR_ONLY[0] == '*' || has_word(PHASOR_ONLY, word); }
+
+// Every word of the list is known.
+constexpr bool build_words_are_known() {
+  unsigned named = 0, known = 0;
+  for (const char* p = PHASOR_ONLY; *p != 0; ++p) named += *p != ',' && (p[1] == 0 || p[1] == ',');
+  for (const char* word : kBuildWords) known += has_word(PHASOR_ONLY, word);
+  return PHASOR_ONLY[0] == '*' || named == known;
+}
+static_assert(build_words_are_known(), "PHASOR_ONLY has a word twice, or one that src/only.h does not have");
+
+constexpr bool kHasQ8 = built("q8"), kHasQ4 = built("q4"), kHasF16 = built("f16"), kHasBf16 = built("bf16"), kHasCacheF16 = built("cache-f16");
+constexpr bool kHasRelu = built("relu"), kHasGelu = built("gelu"), kHasGeluTanh = built("gelu-tanh"), kHasSilu = built("silu");
+constexpr bool kHasRotary = built("rotary"), kHasSinusoidal = built("sinusoidal"), kHasRelative = built("relative"), kHasT5 = built("t5"), kHasAlibi = built("alibi"),
+               kHasAdditive = built("additive"), kHasOutputs = built("outputs");
+constexpr bool kHasSampling = built("sampling"), kHasChat = built("chat"), kHasVectors = built("vectors"), kHasPeaks = built("peaks"), kHasMessages = built("messages"),
+               kHasChecksumTables = built("checksum-tables");
+
+}  // namespace phasor
