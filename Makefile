@@ -301,7 +301,7 @@ distclean: clean
 help:
 	@sed -n 's/^#: //p' Makefile
 	@echo
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences
