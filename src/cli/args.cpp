@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "../../include/phasor.h"
+#include "file.h"
 
 namespace cli {
 namespace {
 
 constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
-constexpr uint32_t kForward = kRun | kChat | kVerify | kScore | kBench | kEncoders;
+constexpr uint32_t kSteps = kRun | kChat | kScore | kBench | kEncoders;
+constexpr uint32_t kForward = kSteps | kVerify;
 constexpr uint32_t kAll = kForward | kTokenize | kInspect | kQuantize;
 constexpr uint32_t kMost = 1u << 24;
 
@@ -32,6 +34,7 @@ struct Flag {
   float low, high;       // of a real one; low itself is too little where `open` says so
   bool open;
   uint64_t instead;      // not 0: the value may be left out, and is this
+  const char* choices;   // of a number that is given by name: "first second …", from 0 on
 };
 
 constexpr Flag flag(const char* name, const char* value, uint32_t commands, const char* help) {
@@ -52,6 +55,12 @@ constexpr Flag number(const char* name, uint32_t commands, uint32_t Options::*me
   f.number = member;
   f.least = least;
   f.most = most;
+  return f;
+}
+constexpr Flag choice(const char* name, const char* value, uint32_t commands, uint32_t Options::*member, const char* choices, const char* help) {
+  Flag f = flag(name, value, commands, help);
+  f.number = member;
+  f.choices = choices;
   return f;
 }
 constexpr Flag whole(const char* name, uint32_t commands, Number Options::*member, uint64_t least, uint64_t most, const char* help, uint64_t instead = 0) {
@@ -133,10 +142,11 @@ constexpr Flag kFlags[] = {
     on("--blocks", kScore, &Options::blocks, "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is scored"),
     number("--context", kRun | kChat | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
-    text("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "of the decoder's keys and values: f16 halves their memory (f32)"),
+    choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16", "of the decoder's keys and values: f16 halves their memory (f32)"),
     number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward | kQuantize, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
-    on("--check", kRun | kChat | kScore | kBench | kEncoders, &Options::check, "first read the whole file: checksums and finite weights"),
+    choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: where the system grants them (auto)"),
+    on("--check", kSteps, &Options::check, "first read the whole file: checksums and finite weights"),
     text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits, "logits of each position, (positions, vocabulary)"),
     text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
     text("--hidden-decoder", "FILE.npy", kRun, &Options::hidden_decoder, "the same of an encoder-decoder's decoder"),
@@ -224,10 +234,22 @@ int check_isa(const char* name) {
   return usage_error("--isa %s: expected one that runs here: %s", name, known);
 }
 
+// The place of `value` among a flag's choices.
+int set_choice(const Flag& f, const char* value, uint64_t* out) {
+  *out = 0;
+  for (const char* at = f.choices; *at != 0; ++*out) {
+    const size_t length = strcspn(at, " ");
+    if (strlen(value) == length && strncmp(at, value, length) == 0) return 0;
+    at += length + (at[length] != 0 ? 1 : 0);
+  }
+  return usage_error("%s %s: expected one of: %s", f.name, value, f.choices);
+}
+
 int set(Options* out, const Flag& f, const char* value) {
   uint64_t given = f.instead;
   int status = 0;
-  if ((f.number != nullptr || f.whole != nullptr) && value != nullptr) status = set_number(f, value, &given);
+  if (f.choices != nullptr) status = set_choice(f, value, &given);
+  else if ((f.number != nullptr || f.whole != nullptr) && value != nullptr) status = set_number(f, value, &given);
   if (f.on != nullptr) out->*f.on = true;
   if (f.text != nullptr) out->*f.text = value;
   if (f.texts != nullptr) (out->*f.texts).push_back(value);
@@ -235,7 +257,6 @@ int set(Options* out, const Flag& f, const char* value) {
   if (f.number != nullptr) out->*f.number = static_cast<uint32_t>(given);
   if (f.whole != nullptr) out->*f.whole = {true, given};
   if (f.real != nullptr) return set_real(f, value, &(out->*f.real));
-  if (f.text == &Options::cache) return strcmp(value, "f32") == 0 || strcmp(value, "f16") == 0 ? 0 : usage_error("--cache %s: expected f32 or f16", value);
   if ((f.text == &Options::type || f.text == &Options::output_type) && !is_type(value)) return usage_error("%s %s: expected f32, f16, bf16, q8 or q4", f.name, value);
   return f.text == &Options::isa ? check_isa(value) : status;
 }
@@ -284,6 +305,7 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
 
 int parse(Options* out, Command command, const char* name, int argc, char** argv) {
   bool flags = true;
+  if ((command & kSteps) == 0) out->load = static_cast<uint32_t>(Load::map);  // it is looked at once
   for (int i = 0; i < argc; ++i) {
     const char* word = argv[i];
     if (flags && strcmp(word, "--") == 0) {

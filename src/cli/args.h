@@ -47,7 +47,6 @@ struct Options {
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false, greedy = false, print_prompt = false;
-  const char* cache = nullptr;
   const char* type = nullptr;
   const char* output_type = nullptr;
   const char* moments = nullptr;
@@ -67,6 +66,8 @@ struct Options {
   uint32_t batch = 0;  // 0: the default
   uint32_t top = 0;    // 0: all, or 5
   uint32_t stride = 0; // 0: no windows
+  uint32_t cache = 0;  // PHASOR_CACHE_…
+  uint32_t load = 0;   // Load
   bool print_ids = false, decode = false, check = false, json = false, quiet = false;
   bool blocks = false, pair = false, truncate = false, normalise = false, no_normalise = false;
   bool help = false;

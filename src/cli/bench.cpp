@@ -278,7 +278,7 @@ int lengths(const Engine& e, const Options& o, Report* r, phasor_limits* limits)
   limits->struct_size = sizeof *limits;
   (void)phasor_limits_for(e.model, source, o.context != 0 ? o.context : prompt + steps, limits);
   limits->threads = o.threads;
-  limits->cache_type = cache_type(o);
+  limits->cache_type = o.cache;
   if (o.chunk != 0) limits->chunk = o.chunk;
   return 0;
 }

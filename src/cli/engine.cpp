@@ -11,12 +11,6 @@ namespace {
 
 constexpr uint32_t kMostByDefault = 2048;  // positions, of a model that allows more: the arena should not surprise
 
-// aligned_alloc wants whole multiples of the alignment; the library is told the exact size.
-Block allocate(size_t bytes) {
-  const size_t whole = bytes > SIZE_MAX - PHASOR_ALIGN ? bytes : (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN;
-  return Block(aligned_alloc(PHASOR_ALIGN, whole));
-}
-
 bool no_memory(const char* path, const char* what, size_t bytes) {
   data_error("%s: no memory for the %s of %s bytes", path, what, grouped(bytes).c_str());
   return false;
@@ -36,7 +30,7 @@ bool Engine::fail(const phasor_error& error) const {
 }
 
 bool Engine::open(const Options& options) {
-  if (!file.open(options.model) || !open_bytes(options.model, file.data(), file.bytes(), options.isa)) return false;
+  if (!file.open(options.model, static_cast<Load>(options.load)) || !open_bytes(options.model, file.data(), file.bytes(), options.isa)) return false;
   phasor_error error = PHASOR_ERROR_INIT;
   return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail(error);
 }
@@ -45,11 +39,10 @@ bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const 
   path = name;
   phasor_error error = PHASOR_ERROR_INIT;
   if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail(error);
-  model_block_ = allocate(model_bytes);
-  if (!model_block_) return no_memory(path, "model's block", model_bytes);
+  if (!model_block_.allocate(model_bytes)) return no_memory(path, "model's block", model_bytes);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
   open.isa = isa;
-  if (phasor_model_open(&model, model_block_.get(), model_bytes, data, bytes, &open, &error) != PHASOR_OK) return fail(error);
+  if (phasor_model_open(&model, model_block_.data(), model_bytes, data, bytes, &open, &error) != PHASOR_OK) return fail(error);
   stack = phasor_model_stack(model);
   source.struct_size = target.struct_size = sizeof(phasor_side);
   if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
@@ -61,12 +54,11 @@ bool Engine::start(const phasor_limits& wanted) {
   limits = wanted;
   phasor_error error = PHASOR_ERROR_INIT;
   if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail(error);
-  arena_ = allocate(arena_bytes);
-  if (!arena_) return no_memory(path, "arena", arena_bytes);
+  if (!arena_.allocate(arena_bytes)) return no_memory(path, "arena", arena_bytes);
   pool_ = std::make_unique<Pool>();
   if (!pool_->start(limits.threads)) return data_error("--threads %u: the system gives no more threads", limits.threads), false;
   const phasor_parallel parallel = pool_->parallel();
-  if (phasor_session_open(&session, arena_.get(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+  if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
     return fail(error);
   return true;
 }
@@ -100,8 +92,6 @@ bool Engine::is_end(uint32_t id) const {
 
 uint32_t Engine::start_id() const { return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start; }
 
-uint32_t cache_type(const Options& o) { return o.cache != nullptr && o.cache[1] == '1' ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32; }
-
 phasor_limits default_limits(const Engine& e, const Options& o) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
@@ -109,7 +99,7 @@ phasor_limits default_limits(const Engine& e, const Options& o) {
   const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
   (void)phasor_limits_for(e.model, source, target, &limits);
   limits.threads = o.threads;
-  limits.cache_type = cache_type(o);
+  limits.cache_type = o.cache;
   return limits;
 }
 

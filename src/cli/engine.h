@@ -1,8 +1,6 @@
 // cli: what every command begins with: the file, the model in its block, the arena, the threads. Errors are printed here, with the
 // file's name in front.
 #pragma once
-#include <stdlib.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,14 +8,10 @@
 #include "../../include/phasor.h"
 #include "args.h"
 #include "file.h"
+#include "memory.h"
 #include "pool.h"
 
 namespace cli {
-
-struct Free {
-  void operator()(void* p) const { free(p); }
-};
-using Block = std::unique_ptr<void, Free>;
 
 class Engine {
  public:
@@ -28,7 +22,7 @@ class Engine {
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
   bool is_end(uint32_t id) const;                    // of the target side
-  const void* arena() const { return arena_.get(); }
+  const void* arena() const { return arena_.data(); }
   uint32_t start_id() const;                         // what an encoder-decoder's output begins from, or PHASOR_NONE
 
   const char* path = nullptr;
@@ -38,7 +32,7 @@ class Engine {
   phasor_side source{}, target{};                    // vocabulary 0: the model has no such side
   phasor_limits limits{};
   size_t model_bytes = 0, arena_bytes = 0;
-  MappedFile file;
+  ReadFile file;
 
  private:
   Block model_block_, arena_;

@@ -28,11 +28,34 @@ bool check_kind(const char* path, const struct stat& s) {
 
 }  // namespace
 
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+ReadFile::~ReadFile() {
+  if (mapping_ != nullptr) munmap(mapping_, bytes_);
 }
 
-bool MappedFile::open(const char* path) {
+// Both leave the reason in errno.
+bool ReadFile::map(int fd) {
+  void* data = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) return false;
+  data_ = mapping_ = data;
+  return true;
+}
+
+bool ReadFile::copy(int fd) {
+  if (!block_.allocate(bytes_)) return false;
+  unsigned char* to = static_cast<unsigned char*>(block_.data());
+  for (size_t done = 0; done < bytes_;) {
+    const ssize_t n = read(fd, to + done, bytes_ - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;  // it has become shorter
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  block_.protect();
+  data_ = to;
+  return true;
+}
+
+bool ReadFile::open(const char* path, Load how) {
   struct stat s;
   if (stat(path, &s) != 0) return refuse(path, errno == ENOENT ? "no such file" : strerror(errno));
   if (!check_kind(path, s)) return false;
@@ -42,13 +65,12 @@ bool MappedFile::open(const char* path) {
     close(fd);
     return false;
   }
-  void* data = mmap(nullptr, static_cast<size_t>(s.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  bytes_ = static_cast<size_t>(s.st_size);
+  const bool copied = how == Load::copy || (how == Load::automatic && worth_huge_pages(bytes_));
+  const bool read = copied ? copy(fd) : map(fd);
   const int failed = errno;
   close(fd);
-  if (data == MAP_FAILED) return refuse(path, strerror(failed));
-  data_ = data;
-  bytes_ = static_cast<size_t>(s.st_size);
-  return true;
+  return read || refuse(path, strerror(failed));
 }
 
 NewFile::~NewFile() {

@@ -1,25 +1,35 @@
-// cli: a file that is read, mapped; a file that is written, there whole or not at all. One line says what is wrong with a path.
+// cli: a file that is read, mapped or in a block of memory; a file that is written, there whole or not at all. One line says what is wrong with a path.
 #pragma once
 #include <stddef.h>
 #include <stdio.h>
 
 #include <string>
 
+#include "memory.h"
+
 namespace cli {
 
-class MappedFile {
+// Where the bytes of a file are: in the system's cache, mapped; in memory of our own; or there where it makes reading them faster (memory.h).
+enum class Load : unsigned { automatic, map, copy };
+
+class ReadFile {
  public:
-  MappedFile() = default;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile();
-  bool open(const char* path);  // false: a line on standard error says why
+  ReadFile() = default;
+  ReadFile(const ReadFile&) = delete;
+  ReadFile& operator=(const ReadFile&) = delete;
+  ~ReadFile();
+  bool open(const char* path, Load how);  // false: a line on standard error says why
   const void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  private:
-  void* data_ = nullptr;
+  bool map(int fd);
+  bool copy(int fd);
+
+  const void* data_ = nullptr;
   size_t bytes_ = 0;
+  void* mapping_ = nullptr;
+  Block block_;
 };
 
 // Written beside its place and renamed at the end.

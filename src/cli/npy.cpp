@@ -35,8 +35,8 @@ bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
 }
 
 bool read_npy(const char* path, std::vector<float>* out) {
-  MappedFile file;
-  if (!file.open(path)) return false;
+  ReadFile file;
+  if (!file.open(path, Load::map)) return false;
   const char* p = static_cast<const char*>(file.data());
   const size_t bytes = file.bytes(), start = 10;
   const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) | static_cast<unsigned char>(p[9]) << 8) : 0;

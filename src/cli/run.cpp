@@ -157,9 +157,9 @@ bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string
 
 // What was saved goes before the ids of the text.
 bool Runner::load(std::vector<uint32_t>* ids) {
-  MappedFile file;
+  ReadFile file;
   phasor_error error = PHASOR_ERROR_INIT;
-  if (!file.open(o_.load_state)) return false;
+  if (!file.open(o_.load_state, Load::map)) return false;
   if (phasor_state_restore(e_.session, 0, file.data(), file.bytes(), &error) != PHASOR_OK) return data_error("%s: %s", o_.load_state, error.text), false;
   const uint32_t* had = phasor_sequence_ids(e_.session, 0);
   ids->insert(ids->begin(), had, had + phasor_sequence_length(e_.session, 0));

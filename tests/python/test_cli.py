@@ -373,7 +373,7 @@ def test_a_cache_in_f16(tmp_path):
     reach = np.ptp(wanted)
     from_reference = np.abs(rows["f16"][:40] - wanted).max() / reach
     assert from_reference < np.abs(rows["f16"] - rows["f32"]).max() / reach < 1e-2 and from_reference < 2e-4
-    bad(2, "run", model, "--cache", "q3", says=["--cache q3", "expected f32 or f16"])
+    bad(2, "run", model, "--cache", "q3", says=["--cache q3", "expected one of: f32 f16"])
     bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", "f16", says=["limits.cache_type", "keys in f32"])
 
 

@@ -1,0 +1,68 @@
+#include "memory.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../include/phasor.h"
+
+namespace cli {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLarge = 2 * kHugePage;  // below it the rest of a last page would weigh
+
+// The line of a file that begins with `name`, without it; "" when there is none.
+void find_line(const char* path, const char* name, char* line, size_t size) {
+  line[0] = 0;
+  FILE* f = fopen(path, "r");
+  if (f == nullptr) return;
+  const size_t n = strlen(name);
+  while (fgets(line, static_cast<int>(size), f) != nullptr) {
+    if (strncmp(line, name, n) != 0) continue;
+    memmove(line, line + n, strlen(line + n) + 1);
+    fclose(f);
+    return;
+  }
+  line[0] = 0;
+  fclose(f);
+}
+
+bool granted() {
+  char line[128];
+  find_line("/sys/kernel/mm/transparent_hugepage/enabled", "", line, sizeof line);
+  return strstr(line, "[always]") != nullptr || strstr(line, "[madvise]") != nullptr;
+}
+
+}  // namespace
+
+Block::~Block() {
+  if (mapping_ != nullptr) munmap(mapping_, mapped_);
+}
+
+bool Block::allocate(size_t bytes) {
+  const size_t align = bytes >= kLarge ? kHugePage : 4096;
+  if (bytes > SIZE_MAX - align) return false;
+  void* p = mmap(nullptr, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return false;
+  mapping_ = p;
+  mapped_ = bytes + align;
+  data_ = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + align - 1) / align * align);
+#if defined(MADV_HUGEPAGE)
+  if (bytes >= kLarge) (void)madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: refused, the pages are small
+#endif
+  return true;
+}
+
+void Block::protect() { (void)mprotect(mapping_, mapped_, PROT_READ); }
+
+bool worth_huge_pages(size_t bytes) {
+  if (bytes < kLarge || !granted()) return false;
+  char line[128];
+  unsigned long long kilobytes = 0;
+  find_line("/proc/meminfo", "MemAvailable:", line, sizeof line);
+  return sscanf(line, "%llu", &kilobytes) == 1 && bytes / 1024 <= kilobytes / 2;
+}
+
+}  // namespace cli

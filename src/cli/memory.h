@@ -1,0 +1,29 @@
+// cli: blocks of memory, in huge pages where they are large and the system grants them: a translation of an address then serves 2 MiB in place of
+// 4 KiB, and reading weights from memory is about a third faster.
+#pragma once
+#include <stddef.h>
+
+namespace cli {
+
+// Zeroed, aligned to PHASOR_ALIGN at least; NULL data when there is no memory.
+class Block {
+ public:
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block();
+  bool allocate(size_t bytes);
+  void* data() const { return data_; }
+  void protect();  // from now on the bytes are only read
+
+ private:
+  void* data_ = nullptr;
+  void* mapping_ = nullptr;
+  size_t mapped_ = 0;
+};
+
+// Whether a file of that size is better read into such a block than mapped: huge pages are to be had for the asking, and half of the memory
+// that is free holds it.
+bool worth_huge_pages(size_t bytes);
+
+}  // namespace cli
