@@ -23,6 +23,14 @@ struct Body {
   using T = typename L::Tiles;
 
   static constexpr size_t kBlock = 512;
+  static constexpr size_t kCached = 512 * 1024;  // bytes of weights above which they come from memory, or may
+
+  // Asks for a slice of the next `bytes` of weights while `rows` rows are computed with others, `step` rows at a time: rows r … r + step − 1 have theirs.
+  // What lies beyond the last panel is the next matrix of the file, as a rule; asking for an address that is nowhere does no harm.
+  static PHASOR_INLINE void ask_ahead(uintptr_t next, size_t bytes, size_t r, size_t step, size_t rows) {
+    const size_t slice = (bytes * step / rows + 63) / 64 * 64, from = slice * (r / step);
+    for (size_t i = from; i < from + slice && i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
+  }
 
   // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
   static PHASOR_APART void bias_lanes(float* lanes, const float* bias, size_t bias_n, size_t o) {
@@ -43,17 +51,17 @@ struct Body {
 
   // Weights of 16 outputs: kStep values of k from k on, of a panel that begins at w.
   struct F32 {
-    static constexpr size_t kStep = 1;
+    static constexpr size_t kStep = 1, kBytes = kLanes * 4;
     static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = V::load(static_cast<const float*>(w) + k * kLanes); }
     static PHASOR_INLINE V last(const void* w, size_t k) { return V::load(static_cast<const float*>(w) + k * kLanes); }
   };
   struct F16 {
-    static constexpr size_t kStep = 1;
+    static constexpr size_t kStep = 1, kBytes = kLanes * 2;
     static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = last(w, k); }
     static PHASOR_INLINE V last(const void* w, size_t k) { return L::half16(static_cast<const unsigned char*>(w) + k * (kLanes * 2)); }
   };
   struct Bf16 {  // two values of k share a lane: the even one has the low half
-    static constexpr size_t kStep = 2;
+    static constexpr size_t kStep = 2, kBytes = kLanes * 4;
     static PHASOR_INLINE void load(V* v, const void* w, size_t k) {
       using I = typename V::I;
       const V both = V::load(reinterpret_cast<const float*>(static_cast<const unsigned char*>(w) + k * (kLanes * 2)));
@@ -69,8 +77,9 @@ struct Body {
     }
   };
 
-  // R rows by P panels: the chains over k from `first` to `end`, begun at +0 or continued from y.
-  template <class W, int R, int P>
+  // R rows by P panels: the chains over k from `first` to `end`, begun at +0 or continued from y. kAhead: the P panels after them are asked
+  // for meanwhile, in the order of their addresses.
+  template <class W, int R, int P, bool kAhead>
   static PHASOR_INLINE void chains(V (&acc)[R][P], const float* y, size_t ldy, const float* x, size_t ldx,
                                    const void* const (&w)[P], size_t at, size_t first, size_t end) {
     times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
@@ -79,7 +88,11 @@ struct Body {
         times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::load(y + r.value * ldy + at + p.value * kLanes); });
       });
     size_t k = first;
+    uintptr_t next = kAhead ? 2 * reinterpret_cast<uintptr_t>(w[P - 1]) - reinterpret_cast<uintptr_t>(w[P > 1 ? P - 2 : 0]) : 0;
     for (; k + W::kStep <= end; k += W::kStep) {
+      if constexpr (kAhead)
+        times<static_cast<int>(P * W::kBytes / 64)>(PHASOR_EACH(i) { __builtin_prefetch(reinterpret_cast<const void*>(next + i.value * 64), 0, 2); });
+      next += P * W::kBytes;
       V wk[P][W::kStep];
       times<P>(PHASOR_EACH(p) { W::load(wk[p.value], w[p.value], k); });
       times<static_cast<int>(W::kStep)>(PHASOR_EACH(j) {
@@ -101,20 +114,20 @@ struct Body {
   }
 
   // All rows by P panels from `at` on: R rows at a time, the rest in one tile.
-  template <class W, int R, int P>
+  template <class W, int R, int P, bool kAhead>
   static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* const (&w)[P],
                           const float* bias, size_t bias_n, size_t at, size_t first, size_t end) {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      chains<W, R, P>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
+      chains<W, R, P, kAhead>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
-      if (r < rows) linear_rows<W, R - 1, P>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
+      if (r < rows) linear_rows<W, R - 1, P, kAhead>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
   }
   // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
-  template <class W, int R, int P, class Panel>
+  template <class W, int R, int P, bool kAhead, class Panel>
   static void linear_panels(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, Panel panel, const float* bias,
                             size_t bias_n, size_t first, size_t panels, size_t cols) {
     size_t p = first;
@@ -126,11 +139,11 @@ struct Body {
       size_t k = 0;
       if (rows > R)
         for (; cols - k > kBlock; k += kBlock)
-          linear_rows<W, R, P>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
-      linear_rows<W, R, P>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
+          linear_rows<W, R, P, false>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
+      linear_rows<W, R, P, kAhead && (P > 1)>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
     }
     if constexpr (P > 1)
-      if (p < panels) linear_panels<W, R, P / 2>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
+      if (p < panels) linear_panels<W, R, P / 2, kAhead>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
   }
 
   // P panels of `bytes` each.
@@ -138,10 +151,12 @@ struct Body {
   static PHASOR_INLINE void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, size_t bytes, const float* bias,
                                           size_t bias_n, size_t panels, size_t cols) {
     const auto panel = [=](size_t p) { return static_cast<const void*>(static_cast<const unsigned char*>(w) + p * bytes); };
-    if (rows == 1)
-      linear_panels<W, 1, T::kOneRow>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+    if (rows == 1 && T::kStream && panels * bytes > kCached)
+      linear_panels<W, 1, T::kOneRow, true>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+    else if (rows == 1)
+      linear_panels<W, 1, T::kOneRow, false>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
     else
-      linear_panels<W, T::kRows, T::kPanels>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
+      linear_panels<W, T::kRows, T::kPanels, false>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
   }
   static void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
                          size_t bias_n, size_t panels, size_t cols) {
@@ -160,9 +175,9 @@ struct Body {
   static PHASOR_INLINE void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width) {
     const auto panel = [=](size_t p) { return static_cast<const void*>(k_pages[p]); };
     if (rows == 1)
-      linear_panels<W, 1, T::kOneRow>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, 1, T::kOneRow, false>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
     else
-      linear_panels<W, T::kRows, T::kPanels>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, T::kRows, T::kPanels, false>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
   }
   static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                      size_t pages, size_t width) {
@@ -295,12 +310,9 @@ struct Body {
 
   static PHASOR_INLINE V load_values(const float* p) { return V::load(p); }
   static PHASOR_INLINE V load_values(const uint16_t* p) { return L::half16(reinterpret_cast<const unsigned char*>(p)); }
-  // R rows by D blocks of 16 of the value's width, from `at` on; n of the last block's lanes are written.
+  // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over keys first … end − 1.
   template <int R, int D, class Value>
-  static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const Value* const* v_pages,
-                       size_t ldv, size_t at, size_t first, size_t end, size_t n) {
-    V acc[R][D];
-    times<R>(PHASOR_EACH(r) { times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = V::set(0.0f); }); });
+  static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const float* e, size_t lde, const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end) {
     for (size_t t = first; t < end;) {
       const size_t stop = t / kLanes * kLanes + kLanes < end ? t / kLanes * kLanes + kLanes : end;
       const Value* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
@@ -313,6 +325,35 @@ struct Body {
         });
       }
     }
+  }
+  // The same over keys that one row of several sees.
+  template <int D, class Value>
+  static PHASOR_APART void mix_own(V (&acc)[1][D], const float* e, const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end) {
+    mix_keys<1, D>(acc, e, 0, v_pages, ldv, at, first, end);
+  }
+  // n of the last block's lanes are written.
+  template <int R, int D, class Value>
+  static void mix_tile(float* out, size_t ldo, const float* e, size_t lde, const float* inv, const Value* const* v_pages,
+                       size_t ldv, size_t at, KeyRange keys, size_t n) {
+    V acc[R][D];
+    times<R>(PHASOR_EACH(r) { times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = V::set(0.0f); }); });
+    // Keys that all rows see are mixed together; those before and after them row by row.
+    const size_t last = keys.first + (R - 1) * keys.skip, shared = last < keys.end ? last : keys.end;
+    const auto own = PHASOR_EACH(r) {
+      return [&, r](size_t first, size_t end) __attribute__((always_inline)) {
+        if (first >= end) return;
+        V one[1][D];
+        times<D>(PHASOR_EACH(d) { one[0][d.value] = acc[r.value][d.value]; });
+        mix_own<D>(one, e + r.value * lde, v_pages, ldv, at, first, end);
+        times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = one[0][d.value]; });
+      };
+    };
+    times<R>(PHASOR_EACH(r) { own(r)(keys.first + r.value * keys.skip, shared); });
+    mix_keys<R, D>(acc, e, lde, v_pages, ldv, at, shared, keys.end);
+    times<R>(PHASOR_EACH(r) {
+      const size_t begin = keys.first + r.value * keys.skip;
+      own(r)(begin > keys.end ? begin : keys.end, keys.end + r.value * keys.more);
+    });
     times<R>(PHASOR_EACH(r) {
       const V f = V::set(inv[r.value]);
       times<D>(PHASOR_EACH(d) {
@@ -325,41 +366,41 @@ struct Body {
       });
     });
   }
+  static PHASOR_INLINE KeyRange from_row(const KeyRange& k, size_t r) { return {k.first + r * k.skip, k.end + r * k.more, k.skip, k.more}; }
   template <int R, int D, class Value>
   static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                       const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end, size_t n) {
+                       const Value* const* v_pages, size_t ldv, size_t at, KeyRange keys, size_t n) {
     size_t r = 0;
-    for (; r + R <= rows; r += R)
-      mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, first, end, n);
+    for (; r + R <= rows; r += R) mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, from_row(keys, r), n);
     if constexpr (R > 1)
       if (r < rows)
-        mix_rows<R - 1, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, first, end, n);
+        mix_rows<R - 1, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, from_row(keys, r), n);
   }
   template <int R, int D, class Value>
   static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                         const Value* const* v_pages, size_t at, size_t first, size_t end, size_t width) {
+                         const Value* const* v_pages, size_t at, KeyRange keys, size_t width) {
     const size_t ldv = up_to_lanes(width), step = D * kLanes;
     for (; at + step <= ldv; at += step)
-      mix_rows<R, D>(out, ldo, e, lde, inv, rows, v_pages, ldv, at, first, end,
+      mix_rows<R, D>(out, ldo, e, lde, inv, rows, v_pages, ldv, at, keys,
                      at + step <= width ? kLanes : kLanes - (ldv - width));
     if constexpr (D > 1)
-      if (at < ldv) mix_blocks<R, D / 2>(out, ldo, e, lde, inv, rows, v_pages, at, first, end, width);
+      if (at < ldv) mix_blocks<R, D / 2>(out, ldo, e, lde, inv, rows, v_pages, at, keys, width);
   }
   template <class Value>
   static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                                   const Value* const* v_pages, size_t first, size_t end, size_t width) {
+                                   const Value* const* v_pages, KeyRange keys, size_t width) {
     if (rows == 1)
-      mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, first, end, width);
+      mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, keys, width);
     else
-      mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, first, end, width);
+      mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, keys, width);
   }
   static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                  const float* const* v_pages, size_t first, size_t end, size_t width) {
-    mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+                  const float* const* v_pages, KeyRange keys, size_t width) {
+    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
   static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                      const uint16_t* const* v_pages, size_t first, size_t end, size_t width) {
-    mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+                      const uint16_t* const* v_pages, KeyRange keys, size_t width) {
+    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
 
   static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
@@ -384,24 +425,14 @@ struct Body {
       const float amax = largest_lane<A>(larger(abs(a), abs(b)));
       const bool zero = amax < 0x1p-80f;
       const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
-      alignas(64) int32_t t[kGroup];
-      rounded(t, (zero ? V::set(0.0f) : a * inv) + round);
-      rounded(t + kLanes, (zero ? V::set(0.0f) : b * inv) + round);
-      int32_t total = 0;
-      for (size_t i = 0; i < kGroup; ++i) {
-        const int32_t v = t[i] < -127 ? -127 : t[i] > 127 ? 127 : t[i];
-        q[i] = static_cast<int8_t>(v);
-        total += v;
-      }
+      *sum++ = L::Int8::narrow(q, rounded((zero ? V::set(0.0f) : a * inv) + round), rounded((zero ? V::set(0.0f) : b * inv) + round));
       *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
-      *sum++ = total;
     }
   }
-  static PHASOR_INLINE void rounded(int32_t* t, V x) {
-    using I = typename V::I;
-    times<V::N>(PHASOR_EACH(i) {
-      (as_int<A>(x.v[i.value]) - I(static_cast<int32_t>(bits_of(kRound)))).store_unaligned(t + i.value * V::W);
-    });
+  static PHASOR_INLINE Int16<A> rounded(V x) {
+    Int16<A> t;
+    times<V::N>(PHASOR_EACH(i) { t.v[i.value] = as_int<A>(x.v[i.value]) - typename V::I(static_cast<int32_t>(bits_of(kRound))); });
+    return t;
   }
 
   // One group of 32: R rows of activations, `stride` bytes apart, by P panels, `bytes` apart.
@@ -435,25 +466,49 @@ struct Body {
       });
     }
   };
-  template <class Q, int R, int P>
-  static PHASOR_INLINE void quantised_tile(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum,
-                                           const unsigned char* w, size_t bytes, size_t plane, size_t groups) {
-    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
-    for (size_t g = 0; g < groups; ++g) {
+  // Goes on with the chains over groups first … end − 1; w: the groups of the first panel, scale(p, g): 16 of a panel's scales.
+  template <class Q, int R, int P, class Scale>
+  static PHASOR_INLINE void quantised_groups(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum, const unsigned char* w, size_t bytes,
+                                             size_t groups, size_t first, size_t end, Scale scale) {
+    for (size_t g = first; g < end; ++g) {
       typename Q::Sum sum[R][P];
       times<R>(PHASOR_EACH(r) {
         const typename Q::Sum start = Q::start(xsum[r.value * groups + g]);
         times<P>(PHASOR_EACH(p) { sum[r.value][p.value] = start; });
       });
-      Q::products(sum, xq + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes, bytes);
+      Q::products(sum, xq + g * kGroup, groups * kGroup, w + g * Q::kGroupBytes, bytes);
       V sw[P];
-      times<P>(PHASOR_EACH(p) { sw[p.value] = L::half16(w + p.value * bytes + g * (kLanes * 2)); });
+      times<P>(PHASOR_EACH(p) { sw[p.value] = scale(p, g); });
       times<R>(PHASOR_EACH(r) {
         const V sx = V::set(xs[r.value * groups + g]);
         times<P>(PHASOR_EACH(p) {
           acc[r.value][p.value] = fma(Q::to_float(sum[r.value][p.value]), sx * sw[p.value], acc[r.value][p.value]);
         });
       });
+    }
+  }
+  template <int R, int P>
+  static PHASOR_INLINE void start_chains(V (&acc)[R][P]) {
+    times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
+  }
+  // Few rows: the weights come from memory, which is fastest when all of it is read in one direction. So one panel after the other, and of
+  // each the scales before the groups.
+  template <class Q, int R>
+  static PHASOR_APART void quantised_stream(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, const unsigned char* w,
+                                            const float* bias, size_t bias_n, size_t panels, size_t groups) {
+    constexpr size_t kScales = 64;
+    alignas(64) float scales[kScales * kLanes];
+    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    for (size_t p = 0; p < panels; ++p, w += bytes) {
+      V acc[R][1];
+      start_chains<R, 1>(acc);
+      for (size_t first = 0; first < groups; first += kScales) {
+        const size_t end = groups - first < kScales ? groups : first + kScales;
+        for (size_t g = first; g < end; ++g) L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
+        quantised_groups<Q, R, 1>(acc, xq, xs, xsum, w + plane, bytes, groups, first, end,
+                                  [&](auto, size_t g) __attribute__((always_inline)) { return V::load(scales + (g - first) * kLanes); });
+      }
+      store_tile<R, 1>(y, ldy, acc, bias, bias_n, p * kLanes);
     }
   }
   template <class Q, int R, int P>
@@ -463,7 +518,10 @@ struct Body {
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      quantised_tile<Q, R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w, bytes, plane, groups);
+      start_chains<R, P>(acc);
+      if (rows > R) ask_ahead(reinterpret_cast<uintptr_t>(w) + P * bytes, P * bytes, r, R, rows);
+      quantised_groups<Q, R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w + plane, bytes, groups, 0, groups,
+                                [&](auto panel, size_t g) __attribute__((always_inline)) { return L::half16(w + panel.value * bytes + g * (kLanes * 2)); });
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
@@ -486,7 +544,9 @@ struct Body {
   static PHASOR_INLINE void linear_quantised(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                                              const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
-    if (rows == 1)
+    if (T::kStream && rows == 1)
+      quantised_stream<Q, 1>(y, ldy, xq, xs, xsum, bytes, bias, bias_n, panels, groups);
+    else if (rows == 1)
       quantised_panels<Q, 1, T::kOneRowInt8>(y, ldy, xq, xs, xsum, 1, bytes, bias, bias_n, 0, panels, groups);
     else
       quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(y, ldy, xq, xs, xsum, rows, bytes, bias, bias_n, 0, panels, groups);
@@ -574,6 +634,19 @@ struct Body {
     const float square = sum_of_squares(x, n) / float_of_size(n);
     normed(y, x, g, b, n, V::set(0.0f), V::set(1.0f / sqrt1(square + eps)), false);
     return square;
+  }
+
+  static void rotate_halves(float* x, const float* c, const float* s, size_t half) {
+    size_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const V x0 = V::load(x + i), x1 = V::load(x + half + i), ci = V::load(c + i), si = V::load(s + i);
+      fma(x0, ci, negated(x1 * si)).store(x + i);
+      fma(x0, si, x1 * ci).store(x + half + i);
+    }
+    for (; i < half; ++i) turn(x + i, x + half + i, c[i], s[i]);
+  }
+  static void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
+    for (size_t i = 0; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
   }
 
   static float unit(float* y, const float* x, size_t n) {
@@ -691,7 +764,7 @@ struct Body {
   static constexpr Kernels table(const char* name) {
     return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,   scores_f16,
             table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_f16, mix_table,
-            layer_norm, rms_norm,   unit,         add,              scale,           mul,           clip,      relu,
+            layer_norm, rms_norm, rotate_halves, rotate_pairs,   unit,         add,              scale,           mul,           clip,      relu,
             gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all,
             peak_f32,   peak_int8};
   }

@@ -2,7 +2,7 @@
 // pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
 // AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
 #pragma once
-#include "simd.hpp"
+#include "narrow_avx2.hpp"
 
 namespace phasor {
 namespace {
@@ -16,6 +16,10 @@ struct Int8Avx2 {
     __m256i v[2], size[2];
   };
   using Values = __m256i;
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::fma3<xsimd::avx2>>& a, const Int16<xsimd::fma3<xsimd::avx2>>& b) {
+    const __m256i low = _mm256_packs_epi32(a.v[0], a.v[1]), high = _mm256_packs_epi32(b.v[0], b.v[1]);
+    return store_group(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
   static PHASOR_INLINE Sum start(int32_t) { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

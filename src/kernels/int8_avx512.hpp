@@ -2,7 +2,7 @@
 // so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as on AVX2, the sign applied under a mask. Nibbles are unsigned
 // as they are: the sum starts at −8·Σx.
 #pragma once
-#include "simd.hpp"
+#include "narrow_avx2.hpp"
 
 namespace phasor {
 namespace {
@@ -17,6 +17,10 @@ struct Int8Avx512 {
     __mmask64 negative;
   };
   using Values = __m512i;
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::avx512bw>& a, const Int16<xsimd::avx512bw>& b) {
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtsepi32_epi8(a.v[0])), _mm512_cvtsepi32_epi8(b.v[0]), 1);
+    return store_group(q, both);
+  }
   static PHASOR_INLINE Sum start(int32_t) { return _mm512_setzero_si512(); }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     const __m512i w = _mm512_loadu_si512(p);

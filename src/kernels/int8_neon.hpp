@@ -16,6 +16,7 @@ using ArchNeon = xsimd::neon;
 using VNeon = v16<ArchNeon>;
 
 struct Int8Neon {
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a, const Int16<ArchNeon>& b) { return narrow_group(q, a, b); }
   static constexpr int kSteps = 2;
   struct Sum {
     int32x4_t v[8];  // 2i + h: outputs 4i + 2h and 4i + 2h + 1
@@ -65,6 +66,7 @@ struct Int8Neon {
 
 #if defined(__ARM_FEATURE_DOTPROD)
 struct Int8Dotprod {
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a, const Int16<ArchNeon>& b) { return narrow_group(q, a, b); }
   static constexpr int kSteps = 1;
   struct Sum {
     int32x4_t v[4];

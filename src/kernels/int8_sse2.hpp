@@ -19,6 +19,7 @@ struct Int8Sse2 {
     __m128i v[8];
   };
   using Values = __m128i;
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::sse2>& a, const Int16<xsimd::sse2>& b) { return narrow_group(q, a, b); }
   static PHASOR_INLINE Sum start(int32_t) {
     Sum s;
     times<8>(PHASOR_EACH(i) { s.v[i.value] = _mm_setzero_si128(); });

@@ -12,6 +12,11 @@
 
 namespace phasor {
 
+// The keys that the rows of a tile see: row r those from first + r·skip to end + r·more − 1.
+struct KeyRange {
+  size_t first, end, skip, more;
+};
+
 struct Kernels {
   const char* name;  // as `--isa` takes it
 
@@ -64,14 +69,14 @@ struct Kernels {
   // Returns 1/Σe; 0 when there is no key (1.6). s must not hold a NaN: the caller tests (the result is then NaN).
   float (*softmax)(float* s, size_t first, size_t end);
 
-  // out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over keys first … end−1 ascending from +0) · inv[r] (1.6).
+  // out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over row r's keys ascending from +0) · inv[r] (1.6).
   // v_pages[p]: [16][round_up(w, 16)]. Writes exactly `width` floats a row.
   void (*mix)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-              const float* const* v_pages, size_t first, size_t end, size_t width);
+              const float* const* v_pages, KeyRange keys, size_t width);
 
   // The same with values in f16.
   void (*mix_f16)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                  const uint16_t* const* v_pages, size_t first, size_t end, size_t width);
+                  const uint16_t* const* v_pages, KeyRange keys, size_t width);
 
   // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
   void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n, size_t width);
@@ -81,6 +86,11 @@ struct Kernels {
   float (*layer_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
   // y (n) = (x·r)·g with r = 1/sqrt(tree(x²)/n + eps); b, when there is one, is fused as above. Returns the mean square.
   float (*rms_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
+
+  // Rotary positions (Su et al. 2021, "RoFormer"): pair i of x (2·half) turns by the angle with cosine c[i] and sine s[i]:
+  // y0 = fma(x0, c, −(x1·s)), y1 = fma(x0, s, x1·c) (1.11). Pairs (i, i + half), or (2i, 2i + 1).
+  void (*rotate_halves)(float* x, const float* c, const float* s, size_t half);
+  void (*rotate_pairs)(float* x, const float* c, const float* s, size_t half);
 
   // y (n) = x / max(√Σx², 1e-12), Σ by lanes and the fixed tree. Returns Σx². y may be x.
   float (*unit)(float* y, const float* x, size_t n);

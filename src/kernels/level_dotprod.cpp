@@ -13,6 +13,7 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr bool kStream = false;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_neon(p); }
 };

@@ -15,12 +15,14 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;
     static constexpr int kOneRowInt8 = 1, kRowsInt8 = 1, kPanelsInt8 = 1;
+    static constexpr bool kStream = false;
   };
 #else
   // 16 registers, 4 a panel.
   struct Tiles {
     static constexpr int kOneRow = 2, kRows = 2, kPanels = 1;
     static constexpr int kOneRowInt8 = 1, kRowsInt8 = 1, kPanelsInt8 = 1;
+    static constexpr bool kStream = false;
   };
 #endif
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_neon(p); }

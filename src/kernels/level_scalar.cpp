@@ -191,24 +191,24 @@ float softmax(float* s, size_t first, size_t end) {
 float widened(float v) { return v; }
 float widened(uint16_t v) { return widen_f16(v); }
 template <class Value>
-void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages, size_t first, size_t end,
+void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages, KeyRange keys,
             size_t width) {
   const size_t ldv = up_to_lanes(width);
   for (size_t r = 0; r < rows; ++r)
     for (size_t d = 0; d < width; ++d) {
       float acc = 0.0f;
-      for (size_t t = first; t < end; ++t)
+      for (size_t t = keys.first + r * keys.skip; t < keys.end + r * keys.more; ++t)
         acc = fma1(e[r * lde + t], widened(v_pages[t / kLanes][t % kLanes * ldv + d]), acc);
       out[r * ldo + d] = acc * inv[r];
     }
 }
 void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
-         size_t first, size_t end, size_t width) {
-  mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+         KeyRange keys, size_t width) {
+  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
-void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, size_t first, size_t end,
+void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, KeyRange keys,
              size_t width) {
-  mix_of(out, ldo, e, lde, inv, rows, v_pages, first, end, width);
+  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
 
 void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
@@ -246,6 +246,13 @@ float rms_norm(float* y, const float* x, const float* g, const float* b, size_t 
     y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
   }
   return square;
+}
+
+void rotate_halves(float* x, const float* c, const float* s, size_t half) {
+  for (size_t i = 0; i < half; ++i) turn(x + i, x + half + i, c[i], s[i]);
+}
+void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
+  for (size_t i = 0; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
 }
 
 float unit(float* y, const float* x, size_t n) {
@@ -345,6 +352,8 @@ extern const Kernels kernels_scalar = {
     kHasRelative ? mix_table : nullptr,
     layer_norm,
     rms_norm,
+    kHasRotary ? rotate_halves : nullptr,
+    kHasRotary ? rotate_pairs : nullptr,
     kHasOutputs ? unit : nullptr,
     add,
     scale,

@@ -130,5 +130,12 @@ PHASOR_INLINE void split(v1 x, v1& m, v1& e) {
   e.x = static_cast<float>(static_cast<int32_t>(i & 0xff800000u) / 0x800000);
 }
 
+// A pair of rotary positions (1.11).
+PHASOR_INLINE void turn(float* a, float* b, float c, float s) {
+  const float x0 = *a, x1 = *b;
+  *a = fma1(x0, c, -(x1 * s));
+  *b = fma1(x0, s, x1 * c);
+}
+
 }  // namespace
 }  // namespace phasor

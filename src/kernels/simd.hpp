@@ -146,6 +146,7 @@ PHASOR_LANEWISE(fma(v16<A> a, v16<A> b, v16<A> c), fused<A>(a.v[i], b.v[i], c.v[
 PHASOR_LANEWISE(where_gt(v16<A> a, v16<A> b, v16<A> yes, v16<A> no), xsimd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]))
 PHASOR_LANEWISE(larger(v16<A> a, v16<A> b), xsimd::max(a.v[i], b.v[i]))  // either, when one is NaN
 PHASOR_LANEWISE(abs(v16<A> a), as_float<A>(as_int<A>(a.v[i]) & typename v16<A>::I(0x7fffffff)))
+PHASOR_LANEWISE(negated(v16<A> a), as_float<A>(as_int<A>(a.v[i]) ^ typename v16<A>::I(static_cast<int32_t>(0x80000000u))))
 PHASOR_LANEWISE(copysign(v16<A> a, v16<A> s),
                 as_float<A>((as_int<A>(a.v[i]) & typename v16<A>::I(0x7fffffff)) |
                             (as_int<A>(s.v[i]) & typename v16<A>::I(static_cast<int32_t>(0x80000000u)))))
@@ -182,9 +183,38 @@ template <class A>
 PHASOR_INLINE float largest_lane(v16<A> x) {
   alignas(64) float t[16];
   x.store(t);
+#if defined(__SSE2__)
+  __m128 a = _mm_max_ps(_mm_max_ps(_mm_load_ps(t), _mm_load_ps(t + 8)), _mm_max_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
+  a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps(a, a, 1)));
+#else
   for (int half = 8; half != 0; half /= 2)
     for (int i = 0; i < half; ++i) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
   return t[0];
+#endif
+}
+
+// 16 whole numbers in the registers of v16.
+template <class A>
+struct Int16 {
+  xsimd::batch<int32_t, A> v[v16<A>::N];
+};
+
+// A group of 32 whole numbers to int8, within ±127; their sum.
+template <class A>
+PHASOR_INLINE int32_t narrow_group(int8_t* q, const Int16<A>& a, const Int16<A>& b) {
+  alignas(64) int32_t t[kGroup];
+  times<v16<A>::N>(PHASOR_EACH(i) {
+    a.v[i.value].store_unaligned(t + i.value * v16<A>::W);
+    b.v[i.value].store_unaligned(t + kLanes + i.value * v16<A>::W);
+  });
+  int32_t total = 0;
+  for (size_t i = 0; i < kGroup; ++i) {
+    const int32_t v = t[i] < -127 ? -127 : t[i] > 127 ? 127 : t[i];
+    q[i] = static_cast<int8_t>(v);
+    total += v;
+  }
+  return total;
 }
 
 // The first n < 16 floats of p, the rest +0; and the way back.

@@ -29,12 +29,12 @@ struct Work {
   const uint16_t** half_values;
 };
 
-// Σ e·v for queries that see the same keys (rule 1.6).
-void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, size_t first, size_t end) {
+// Σ e·v (rule 1.6).
+void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, KeyRange keys) {
   if (kHasCacheF16 && w.half_values != nullptr)
-    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.half_values, first, end, w.h->width);
+    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.half_values, keys, w.h->width);
   else
-    w.k->mix(out, ldo, e, lde, inverse, rows, w.values, first, end, w.h->width);
+    w.k->mix(out, ldo, e, lde, inverse, rows, w.values, keys, w.h->width);
 }
 
 // The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
@@ -113,7 +113,7 @@ float weigh(const Work& w, float* scores, const Query& q) {
 void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld, float inverse) {
   const Heads& h = *w.h;
   const float one = 1.0f;
-  mix(w, q.out, h.width, scores, ld, &one, 1, q.first, q.end);
+  mix(w, q.out, h.width, scores, ld, &one, 1, {q.first, q.end, 0, 0});
   float* sum = w.scratch;
   memset(sum, 0, h.width * sizeof(float));
   const Entries e = entries_of(q, h.reach);
@@ -133,17 +133,23 @@ void keep_weights(const Work& w, const Query& q, const float* scores, float inve
   for (uint32_t j = q.end; j < ld; ++j) q.weights[j] = 0;
 }
 
+// What the first *n queries see, as many as see the same keys or ones that move along evenly.
+KeyRange seen_by(const Query* q, uint32_t count, uint32_t* n) {
+  KeyRange keys{q[0].first, q[0].end, 0, 0};
+  if (count > 1 && q[1].first >= q[0].first && q[1].end >= q[0].end) keys = {q[0].first, q[0].end, q[1].first - q[0].first, q[1].end - q[0].end};
+  for (*n = 1; *n < count && q[*n].first == keys.first + *n * keys.skip && q[*n].end == keys.end + *n * keys.more;) ++*n;
+  return keys;
+}
+
 // Up to kTile queries; ldq and ldo are the distances between their vectors.
 void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t ldq, size_t ldo) {
   const Heads& h = *w.h;
   const size_t ld = w.s->plan.score_ld;
   uint32_t first = queries[0].first, end = 0;
-  bool same = true;
   for (uint32_t i = 0; i < count; ++i) {
     const Query& q = queries[i];
     first = q.first < first ? q.first : first;
     end = q.end > end ? q.end : end;
-    same = same && q.first == queries[0].first && q.end == queries[0].end;
   }
   const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
   if (kHasAdditive && h.additive != nullptr) {
@@ -164,11 +170,11 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   }
   if (kHasRelative && h.relative_values != nullptr) {
     for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
-  } else if (same) {
-    mix(w, queries[0].out, ldo, w.scores, ld, inverse, count, first, end);
-  } else {  // a key that a row does not see would add +0 to its chain: another sign of zero
-    for (uint32_t i = 0; i < count; ++i)
-      mix(w, queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, 1, queries[i].first, queries[i].end);
+  } else {  // a key that a row does not see must not enter its chain, not even as +0: another sign of zero
+    for (uint32_t i = 0, n; i < count; i += n) {
+      const KeyRange keys = seen_by(queries + i, count - i, &n);
+      mix(w, queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, n, keys);
+    }
   }
 }
 

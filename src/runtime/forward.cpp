@@ -43,19 +43,27 @@ class Pass {
   const Kernels& k_;
   const Plan& p_;
 
+  float* row_of(float* x, uint32_t r) const { return x + uint64_t(r) * p_.ld; }
   float* normed() { return s_.part<float>(kPartNormed); }
   float* wide() { return s_.part<float>(kPartWide); }
   float* attention() { return s_.part<float>(kPartAttention); }
 
   // ---- lines of the paper
 
+  // row(r) for each row of a chunk, over the threads; `cost` is a row's in multiply-adds.
+  template <class F>
+  void each_row(const Chunk& c, uint64_t cost, F row) {
+    spread(&s_, c.count, c.count * cost, [&](uint32_t first, uint32_t end, uint32_t) {
+      for (uint32_t r = first; r < end; ++r) row(r);
+    });
+  }
+
   // y = norm(x), row by row; both have rows of width floats, ld apart. The weights are those from place `at` on.
   void norm_rows(float* y, const float* x, uint64_t ld, uint32_t width, const Chunk& c, const NormTensors& n, uint32_t kind, float eps, uint32_t at = 0) {
     const float *g = m_.floats(n.weight) + at, *b = n.bias ? m_.floats(n.bias) + at : nullptr;
     const auto normalise = kind == kNormRms ? k_.rms_norm : k_.layer_norm;
-    spread(&s_, c.count, uint64_t(c.count) * width * 4, [&](uint32_t first, uint32_t end, uint32_t) {
-      for (uint32_t r = first; r < end; ++r)
-        if (!is_finite(normalise(y + uint64_t(r) * ld, x + uint64_t(r) * ld, g, b, width, eps))) c.not_finite[r] = 1;
+    each_row(c, uint64_t(width) * 4, [&](uint32_t r) {
+      if (!is_finite(normalise(y + uint64_t(r) * ld, x + uint64_t(r) * ld, g, b, width, eps))) c.not_finite[r] = 1;
     });
   }
   void norm(float* y, const float* x, const Chunk& c, const NormTensors& n, uint32_t kind, float eps) {
@@ -70,7 +78,7 @@ class Pass {
   }
   // The rows of x (count, wide_ld) within ±limit; 0: as they are.
   void clip(float* x, uint32_t width, const Chunk& c, float limit) {
-    for (uint32_t r = 0; r < c.count && limit != 0; ++r) k_.clip(x + uint64_t(r) * p_.wide_ld, width, limit);
+    if (limit != 0) each_row(c, width, [&](uint32_t r) { k_.clip(x + uint64_t(r) * p_.wide_ld, width, limit); });
   }
 
   LinearInput input(const float* x, uint64_t ld, uint32_t cols, uint32_t count) { return {x, ld, cols, count, false}; }
@@ -114,13 +122,10 @@ class Pass {
   // of what the sub-layer gave, then the residual.
   void residual(const Chunk& c, const KindDescriptor& k, const NormTensors& after) {
     const uint32_t width = m_.descriptor.stacks[c.stack].width;
-    for (uint32_t r = 0; r < c.count; ++r) {
-      float* y = normed() + uint64_t(r) * p_.ld;
-      if (k.residual_scale != 1) k_.scale(y, y, width, k.residual_scale);
-    }
     const bool of_sublayer = k.norm_place == kNormBoth || k.norm_place == kNormSublayer;
+    if (k.residual_scale != 1) each_row(c, width, [&](uint32_t r) { k_.scale(row_of(normed(), r), row_of(normed(), r), width, k.residual_scale); });
     if (of_sublayer) norm(normed(), normed(), c, after, k.norm, k.norm_eps);
-    for (uint32_t r = 0; r < c.count; ++r) k_.add(c.x + uint64_t(r) * p_.ld, normed() + uint64_t(r) * p_.ld, width);
+    each_row(c, width, [&](uint32_t r) { k_.add(row_of(c.x, r), row_of(normed(), r), width); });
     if (after.weight && !of_sublayer) norm(c.x, c.x, c, after, k.norm, k.norm_eps);
   }
 
@@ -141,7 +146,7 @@ class Pass {
   // Rotary positions: the heads at x (count, wide_ld) turn by their row's angles.
   void rotate(const Chunk& c, float* x, uint32_t heads, uint32_t kind) {
     if (m_.kind(kind).rotary_width == 0) return;
-    for (uint32_t r = 0; r < c.count; ++r) rotate_row(&s_, x + uint64_t(r) * p_.wide_ld, heads, kind, c.rows[r].position, r);
+    each_row(c, uint64_t(heads) * m_.kind(kind).rotary_width * 4, [&](uint32_t r) { rotate_row(&s_, x + uint64_t(r) * p_.wide_ld, heads, kind, c.rows[r].position, r); });
   }
 
   void (*activation(uint32_t which) const)(float*, size_t) {
@@ -152,12 +157,10 @@ class Pass {
   void feed_forward(const Chunk& c, const Layer& l, const KindDescriptor& k, LinearInput in) {
     linear(wide(), p_.wide_ld, in, l.ffn_in);
     const auto activate = activation(k.activation);
-    spread(&s_, c.count, uint64_t(c.count) * k.hidden * 4, [&](uint32_t first, uint32_t end, uint32_t) {
-      for (uint32_t r = first; r < end; ++r) {
-        float* h = wide() + uint64_t(r) * p_.wide_ld;
-        activate(h, k.hidden);
-        if (k.gated != 0) k_.mul(h, h + lanes(k.hidden), k.hidden);
-      }
+    each_row(c, uint64_t(k.hidden) * 4, [&](uint32_t r) {
+      float* h = wide() + uint64_t(r) * p_.wide_ld;
+      activate(h, k.hidden);
+      if (k.gated != 0) k_.mul(h, h + lanes(k.hidden), k.hidden);
     });
     linear(normed(), p_.ld, input(wide(), p_.wide_ld, k.hidden, c.count), l.ffn_out);
     residual(c, k, l.ffn_after);
@@ -212,12 +215,12 @@ class Pass {
     clip(wide(), 2 * kv, c, k.qkv_clip);
     norm_heads(wide(), k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.kv_heads, l.kind);
-    for (uint32_t r = 0; r < c.count; ++r) {
+    each_row(c, uint64_t(kv) * 16, [&](uint32_t r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
       const uint32_t page = c.rows[r].page + position / static_cast<uint32_t>(kLanes);
       store_keys_values(encoder_page(k, page), false, position % kLanes, row, row + kv, k.kv_heads, k.head_width);
-    }
+    });
   }
 
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
@@ -250,12 +253,12 @@ class Pass {
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
     rotate(c, wide() + q, k.kv_heads, l.kind);
-    for (uint32_t r = 0; r < c.count; ++r) {
+    each_row(c, uint64_t(kv) * 16, [&](uint32_t r) {
       const float* row = wide() + uint64_t(r) * p_.wide_ld;
       const uint32_t position = c.rows[r].position;
       unsigned char* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset * p_.cache_value;
       store_keys_values(page, half(), position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
-    }
+    });
     self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
@@ -273,12 +276,12 @@ class Pass {
       const Layer& l = m_.layer(1, i);
       const KindDescriptor& k = m_.kind(l);
       linear(wide(), p_.wide_ld, &in, l.cross_kv, 0, l.cross_kv.weight.panels);
-      for (uint32_t r = 0; r < c.count; ++r) {
+      each_row(c, uint64_t(cross_kv_width(k)) * 16, [&](uint32_t r) {
         const float* row = wide() + uint64_t(r) * p_.wide_ld;
         const uint32_t position = c.rows[r].position;
         unsigned char* page = s_.cross_page(s_.sequences()[c.rows[r].sequence].source, position / kLanes) + l.cross_offset * p_.cache_value;
         store_keys_values(page, half(), position % kLanes, row, row + lanes(cross_kv_width(k)), k.cross_kv_heads, k.cross_head_width);
-      }
+      });
     }
   }
 

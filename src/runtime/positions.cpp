@@ -1,7 +1,6 @@
 #include "positions.h"
 
 #include "../kernels/gather.h"
-#include "../kernels/rotary.h"
 
 namespace phasor {
 namespace {
@@ -66,8 +65,9 @@ void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t po
     row += uint64_t(place) * k.rotary_width;
     angles(row, m, kind, position);
   }
-  for (uint32_t h = 0; h < heads; ++h, x += k.head_width)
-    k.position == kRotaryHalves ? rotate_halves(x, row, row + half, half) : rotate_pairs(x, row, row + half, half);
+  const Kernels& kernels = *m.kernels.pointer;
+  const auto rotate = k.position == kRotaryHalves ? kernels.rotate_halves : kernels.rotate_pairs;
+  for (uint32_t h = 0; h < heads; ++h, x += k.head_width) rotate(x, row, row + half, half);
 }
 
 }  // namespace phasor

@@ -91,7 +91,7 @@ void attention(const Kernels& k, size_t keys, size_t width) {
     const double b = seconds([&] {
       for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * keys, 0, keys);
     });
-    const double c = seconds([&] { k.mix(out, width, s, keys, inv, rows, page.data(), 0, keys, width); });
+    const double c = seconds([&] { k.mix(out, width, s, keys, inv, rows, page.data(), {0, keys, 0, 0}, width); });
     std::printf("    %zu keys of %zu, rows %2zu   scores %6.1f GFLOP/s   softmax %5.2f G/s   mix %6.1f GFLOP/s\n", keys, width,
                 rows, work / a * 1e-9, static_cast<double>(rows * keys) / b * 1e-9, work / c * 1e-9);
   }

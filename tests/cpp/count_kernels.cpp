@@ -76,8 +76,8 @@ void kernels(const Kernels& k) {
     const size_t work = rows * kKeys * kWidth;
     count(k.name, "scores_f32" + end, work, [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
     count(k.name, "scores_f16" + end, work, [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
-    count(k.name, "mix_f32" + end, work, [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), 0, kKeys, kWidth); });
-    count(k.name, "mix_f16" + end, work, [&] { k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), 0, kKeys, kWidth); });
+    count(k.name, "mix_f32" + end, work, [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth); });
+    count(k.name, "mix_f16" + end, work, [&] { k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth); });
   }
   for (size_t i = 0; i < kInputs; ++i) x[i] = static_cast<float>(i % 17) * 0.25f - 2.0f;
   const size_t n = kInputs;

@@ -220,35 +220,60 @@ TEST_CASE("contract 1.6: scores are one chain over the width, for any head width
       }
 }
 
-TEST_CASE("contract 1.6: mix is one chain over the keys per output, and writes the width and no more") {
-  for (size_t rows : Sizes{1, 2, 3, 6, 7, 13})
-    for (size_t width : Sizes{1, 15, 16, 17, 48, 64, 100})
-      for (size_t end : Sizes{0, 1, 15, 16, 17, 40, 64}) {
-        Random random(rows * 103 + width * 11 + end);
-        const size_t first = end == 0 ? 0 : random.below(end), pages = (end + 15) / 16;
-        const size_t ldv = static_cast<size_t>(round_up(width, kLanes));
-        Array<float> store = floats(random, (pages + 1) * ldv * kLanes), e = floats(random, rows * (end + 1), Fill::ordinary, 1);
-        Array<float> inv = floats(random, rows);
-        std::vector<const float*> page(pages + 1);
-        for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * ldv * kLanes;
-        const size_t ldo = width + random.below(3);
-        for (const Kernels* k : levels()) {
-          Array<float> out((rows - 1) * ldo + width, 1);
-          std::vector<float> gap(out.get(), out.get() + out.size());
-          k->mix(out, ldo, e, end + 1, inv, rows, page.data(), first, end, width);
-          INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end);
-          REQUIRE(out.intact());
-          for (size_t r = 0; r < rows; ++r) {
-            for (size_t d = 0; d < width; ++d) {
-              float acc = 0.0f;
-              for (size_t t = first; t < end; ++t)
-                acc = std::fma(e[r * (end + 1) + t], page[t / kLanes][t % kLanes * ldv + d], acc);
-              REQUIRE(same(out[r * ldo + d], acc * inv[r]));
+TEST_CASE("contract 1.6: mix is one chain over a row's own keys per output, and writes the width and no more") {
+  struct Steps {
+    size_t skip, more;
+  };
+  for (const Steps step : {Steps{0, 0}, Steps{0, 1}, Steps{1, 1}, Steps{1, 0}, Steps{0, 16}})
+    for (size_t rows : Sizes{1, 2, 3, 6, 7, 13})
+      for (size_t width : Sizes{1, 15, 16, 17, 48, 64, 100})
+        for (size_t end : Sizes{0, 1, 15, 16, 17, 40, 64}) {
+          if (step.more == 16 && rows > 4) continue;
+          Random random(rows * 103 + width * 11 + end + 1000 * step.skip + 2000 * step.more);
+          const size_t first = end == 0 ? 0 : random.below(end), most = end + (rows - 1) * step.more, pages = (most + 15) / 16, lde = most + 1;
+          const size_t ldv = static_cast<size_t>(round_up(width, kLanes));
+          Array<float> store = floats(random, (pages + 1) * ldv * kLanes), e = floats(random, rows * lde, Fill::ordinary, 1);
+          Array<float> inv = floats(random, rows);
+          std::vector<const float*> page(pages + 1);
+          for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * ldv * kLanes;
+          const size_t ldo = width + random.below(3);
+          for (const Kernels* k : levels()) {
+            Array<float> out((rows - 1) * ldo + width, 1);
+            std::vector<float> gap(out.get(), out.get() + out.size());
+            k->mix(out, ldo, e, lde, inv, rows, page.data(), {first, end, step.skip, step.more}, width);
+            INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end << " and on by " << step.skip << ", " << step.more);
+            REQUIRE(out.intact());
+            for (size_t r = 0; r < rows; ++r) {
+              for (size_t d = 0; d < width; ++d) {
+                float acc = 0.0f;
+                for (size_t t = first + r * step.skip; t < end + r * step.more; ++t)
+                  acc = std::fma(e[r * lde + t], page[t / kLanes][t % kLanes * ldv + d], acc);
+                REQUIRE(same(out[r * ldo + d], acc * inv[r]));
+              }
+              for (size_t i = r * ldo + width; i < (r + 1) * ldo && i < out.size(); ++i) REQUIRE(bits(out[i]) == bits(gap[i]));
             }
-            for (size_t i = r * ldo + width; i < (r + 1) * ldo && i < out.size(); ++i) REQUIRE(bits(out[i]) == bits(gap[i]));
           }
         }
+}
+
+TEST_CASE("contract 1.11: rotary pairs turn as the formula says, and nothing beyond them is written") {
+  for (size_t half : Sizes{1, 2, 4, 8, 15, 16, 17, 32, 40, 64}) {
+    Random random(half);
+    Array<float> x = floats(random, 2 * half, Fill::ordinary, 1), c = floats(random, half, Fill::ordinary, 1), s = floats(random, half, Fill::ordinary, 1);
+    for (const Kernels* k : levels())
+      for (const bool halves : {true, false}) {
+        INFO(k->name << " half " << half << (halves ? " halves" : " pairs"));
+        Array<float> y(2 * half, 1);
+        for (size_t i = 0; i < 2 * half; ++i) y[i] = x[i];
+        (halves ? k->rotate_halves : k->rotate_pairs)(y, c, s, half);
+        REQUIRE(y.intact());
+        for (size_t i = 0; i < half; ++i) {
+          const size_t a = halves ? i : 2 * i, b = halves ? i + half : 2 * i + 1;
+          REQUIRE(same(y[a], std::fma(x[a], c[i], -(x[b] * s[i]))));
+          REQUIRE(same(y[b], std::fma(x[a], s[i], x[b] * c[i])));
+        }
       }
+  }
 }
 
 TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values in f32") {
@@ -268,11 +293,11 @@ TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are th
       }
       Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
       kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, page.data(), pages, width);
-      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), 3, end, width);
+      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), {3, end, 0, 0}, width);
       for (const Kernels* k : levels()) {
         Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
         k->scores_f16(s, pages * kLanes, q, width, rows, half.data(), pages, width);
-        k->mix_f16(out, width, e, pages * kLanes, inv, rows, half.data(), 3, end, width);
+        k->mix_f16(out, width, e, pages * kLanes, inv, rows, half.data(), {3, end, 0, 0}, width);
         INFO(k->name << " rows " << rows << " width " << width);
         REQUIRE((s.intact() && out.intact()));
         REQUIRE(first_difference(s, wanted, wanted.size()) == wanted.size());

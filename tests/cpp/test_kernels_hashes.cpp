@@ -92,7 +92,7 @@ void hash_level(const Kernels& k, bool print) {
   for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * pages * kLanes, 5, 71);
   check("softmax", s, s.size());
   check("softmax, the sums", inv, rows);
-  k.mix(out, width, s, pages * kLanes, inv, rows, page, 5, 71, width);
+  k.mix(out, width, s, pages * kLanes, inv, rows, page, {5, 71, 0, 0}, width);
   check("mix", out, out.size());
 
   const size_t m = 203;
