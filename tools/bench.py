@@ -3,7 +3,9 @@
 
     python3 tools/bench.py [ROW...] [--runs 7] [--threads 1 2] [--build build] [--page docs/performance.md]
 
-ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M one), growth (with context, prompt, batch, model size).
+ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M one), growth (with context, prompt, batch, model size),
+translator (two translators beside CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), matrix (f32 products beside OpenBLAS and oneDNN), limits (shares of what the machine and the kernels can do),
+step (a small model's step beside its matrix products), start (to the first token), footprint (sizes, memory).
 Each part writes its figures to build/bench/results/ROW.json when it is done, and the page is made of those that are there: what was measured
 stays when a run is cut off. `--page-only --page docs/performance.md` makes the page again; what stands in docs/performance-log.md below its heading, written
 by hand, is its last section. The engines of a comparison are asked in turns (tools/bench_common.py).
@@ -19,10 +21,13 @@ from pathlib import Path
 from typing import Any, Callable
 
 import bench_decoder
+import bench_limits
+import bench_minilm
 import bench_page
+import bench_translator
 from bench_common import ROOT, Results
 
-ROWS: dict[str, Callable[[Any], Results]] = {**bench_decoder.ROWS}
+ROWS: dict[str, Callable[[Any], Results]] = {**bench_decoder.ROWS, **bench_translator.ROWS, **bench_minilm.ROWS, **bench_limits.ROWS}
 
 
 def main() -> int:

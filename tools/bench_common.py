@@ -132,10 +132,11 @@ class Results:
         found = [c for c in self.cases if c["what"] == what and c["engine"] == engine and all(c.get(k) == v for k, v in where.items())]
         return found[-1]["median"] if found else None
 
-    def aim(self, claim: str, against: str, ours: float | None, theirs: float | None, least: float, better: str = "more") -> None:
-        """`least` times theirs is aimed at, or with better="less" at most that. Nothing where one of the two was not measured."""
+    def aim(self, claim: str, against: str, ours: float | None, theirs: float | None, least: float, kind: str = "more") -> None:
+        """What is aimed at. kind "more": ours at least `least` times theirs; "faster": theirs (a time) at least `least` times ours; "most": ours at most
+        `least` times theirs. Nothing where one of the two was not measured."""
         if ours and theirs:
-            self.aims.append({"claim": claim, "against": against, "ours": ours, "theirs": theirs, "ratio": ours / theirs, "least": least, "better": better})
+            self.aims.append({"claim": claim, "against": against, "ours": ours, "theirs": theirs, "ratio": theirs / ours if kind == "faster" else ours / theirs, "least": least, "kind": kind})
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -39,6 +39,8 @@ class LlamaCpp:
     def __init__(self, path: str, threads: int, context: int, sequences: int) -> None:
         start = time.perf_counter()
         import llama_cpp
+        import numpy  # noqa: F401
+        self.import_seconds = time.perf_counter() - start
         self.api = llama_cpp
         built = Path(sys.prefix) / "llama_cpp.compiler"
         self.version = f"llama-cpp-python {llama_cpp.__version__}, built here with {built.read_text().strip() if built.exists() else 'an unknown compiler'}"
@@ -118,6 +120,7 @@ class CTranslate2:
     def __init__(self, path: str, threads: int, context: int, sequences: int) -> None:
         start = time.perf_counter()
         import ctranslate2
+        self.import_seconds = time.perf_counter() - start
         self.version = f"CTranslate2 {ctranslate2.__version__}"
         self.before = memory()
         compute = "int8" if "q8" in Path(path).name else "float32"
@@ -146,7 +149,7 @@ class CTranslate2:
 
 def peer_main(args: argparse.Namespace) -> None:
     engine = (LlamaCpp if args.peer == "llama" else CTranslate2)(args.model, args.threads, args.context, args.sequences)
-    serve(engine.answer, {"version": engine.version, "load_seconds": engine.load_seconds})
+    serve(engine.answer, {"version": engine.version, "load_seconds": engine.load_seconds, "import_seconds": engine.import_seconds})
 
 
 # ------------------------------------------------------------------ the comparison

@@ -39,13 +39,13 @@ def ids_of(batch: int, length: int, vocabulary: int):
 
 def _measure(run, seconds: float) -> dict:
     """run() -> (batch, D) normalised vectors. The same loop as bench_encoder.cpp."""
-    from bench_peer import resident
+    from bench_common import resident
     times, begin, first = [], time.perf_counter(), None
     while len(times) < 6 or time.perf_counter() - begin < seconds:
         start = time.perf_counter()
         first = run()
         times.append(time.perf_counter() - start)
-    return {"seconds": statistics.median(times[1:]), "rss_peak": resident("VmHWM:"), "vector": [float(v) for v in first[0]]}
+    return {"seconds": statistics.median(times[1:]), "rss_peak": resident("VmHWM"), "vector": [float(v) for v in first[0]]}
 
 
 def onnx_peer(path: str, length: int, batch: int, threads: int, seconds: float, vocabulary: int) -> dict:
@@ -148,7 +148,8 @@ def main() -> int:
         numbers = (int(length), int(batch), int(threads), float(seconds), int(vocabulary))
         print(json.dumps(onnx_peer(path, *numbers) if which == "onnx" else torch_peer(path, kind, *numbers)))
         return 0
-    from bench_peer import compiler, machine, start
+    from bench_common import compiler, machine
+    from bench_common import run_json as start
     directory = args.directory or default_directory()
     results: dict[tuple, list[dict]] = {}
     load, began = os.getloadavg()[0], time.time()

@@ -20,7 +20,7 @@ import numpy as np
 import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
-from bench_peer import machine, start
+from bench_common import machine, run_json as start
 from phasor_file import write_model
 
 ROOT = Path(__file__).resolve().parent.parent

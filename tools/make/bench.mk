@@ -1,9 +1,15 @@
 # Speed and memory beside the peers, in an environment of its own. ROWS="decode 15m" measures a part, RUNS=3 is quicker, PAGE= leaves the page as it is.
 PAGE ?= docs/performance.md
 .PHONY: bench bench-encoder
-BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_peer $(OUT)/bench_encoder
+BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_linear $(OUT)/bench_step $(OUT)/phasor-static $(OUT)/c-translate-static $(OUT)/bench_translator $(OUT)/bench_encoder
 bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
 	.venv-bench/bin/python tools/bench.py $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
+
+# What the programs weigh with everything in them.
+$(OUT)/phasor-static: $(CLI_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -static -s -o $@ $(CLI_OBJ) $(LIBRARY)
+$(OUT)/c-translate-static: $(OBJ)/tests/c/translate.o $(LIBRARY)
+	$(CC) $(LINK) -static -s -o $@ $< $(LIBRARY)
 
 .venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench_llama_cpp.sh .venv-bench
