@@ -107,6 +107,7 @@ class Llama:
 
 def llama_rows(args: argparse.Namespace, ids: list[int], folder: Path) -> Iterator[Row]:
     from cyllama.llama import llama_cpp
+    llama_cpp.disable_logging()
     for name, kind, ends in LLAMA:
         path = args.gguf
         if kind:
