@@ -217,8 +217,8 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
-# The thread pool is the program's, and tested with the rest.
-POOL_OBJ := $(filter %/pool.o,$(CLI_OBJ))
+# The thread pool and the blocks of memory are the program's, and tested with the rest.
+POOL_OBJ := $(filter %/pool.o %/memory.o,$(CLI_OBJ))
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 

@@ -86,6 +86,56 @@ def section(result: dict[str, Any]) -> list[str]:
     return [f"## {title}", "", text, "", *([*_AIM_HEAD, *more, ""] if more else []), *table(result["cases"]), "", *(f"- {f}" for f in facts), ""]
 
 
+def _charts(folder: Path, parts: dict[str, dict]) -> dict[str, list[str]]:
+    """Pictures beside the page; the lines that show them, by part. None without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return {}
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "phasor", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    out: dict[str, list[str]] = {}
+
+    def save(figure: Any, part: str, name: str, text: str) -> None:
+        figure.savefig(folder / name, metadata={"Date": None}, bbox_inches="tight")
+        plt.close(figure)
+        out.setdefault(part, []).extend([f"![{text}]({name})", ""])
+
+    growth = parts.get("growth", {}).get("cases", [])
+    wanted = [w for w in ("context", "prompt", "batch") if any(c["what"] == w for c in growth)]
+    if wanted:
+        figure, axes = plt.subplots(1, len(wanted), figsize=(3.4 * len(wanted), 2.8), squeeze=False)
+        for ax, what in zip(axes[0], wanted):
+            for engine in dict.fromkeys(c["engine"] for c in growth if c["what"] == what):
+                points = sorted((c["at"], c["median"]) for c in growth if c["what"] == what and c["engine"] == engine)
+                ax.plot(*zip(*points), marker="o", markersize=3, label=engine)
+            ax.set_xscale("log", base=2)
+            ax.set_ylim(bottom=0)
+            ax.set_xlabel({"context": "tokens in the context", "prompt": "tokens of the prompt", "batch": "sequences together"}[what])
+            ax.legend(frameon=False, fontsize=7)
+        axes[0][0].set_ylabel("tokens/s")
+        save(figure, "growth", "performance-growth.svg", "Tokens a second with the context, the prompt's length and the number of sequences")
+    for part, name in (("decode", "performance-decode.svg"), ("15m", "performance-15m.svg")):
+        cases = [c for c in parts.get(part, {}).get("cases", []) if c["unit"] == "tokens/s"]
+        groups = list(dict.fromkeys((c["what"], c["threads"]) for c in cases))
+        if not groups:
+            continue
+        figure, axes = plt.subplots(1, len(groups), figsize=(3.0 * len(groups), 2.6), squeeze=False)
+        for ax, (what, threads) in zip(axes[0], groups):
+            chosen = [c for c in cases if (c["what"], c["threads"]) == (what, threads)]
+            kinds, engines = (list(dict.fromkeys(c[k] for c in chosen)) for k in ("type", "engine"))
+            for i, engine in enumerate(engines):
+                bars = [(kinds.index(c["type"]) + 0.8 * i / len(engines), c["median"]) for c in chosen if c["engine"] == engine]
+                ax.bar([x for x, _ in bars], [y for _, y in bars], width=0.75 / len(engines), label=engine)
+            ax.set_xticks([k + 0.3 for k in range(len(kinds))], kinds)
+            ax.set_title(f"{what}, {threads} thread{'s' * (threads > 1)}", fontsize=9)
+        axes[0][0].set_ylabel("tokens/s")
+        axes[0][-1].legend(frameon=False, fontsize=7)
+        save(figure, part, name, "Tokens a second by type")
+    return out
+
+
 def write(path: Path, results: Path, log: Path) -> None:
     parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(results.glob("*.json"))}
     order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
@@ -98,8 +148,9 @@ def write(path: Path, results: Path, log: Path) -> None:
     all_aims = [line for name in order for line in aims(parts[name])]
     if all_aims:
         lines += ["## What was aimed at", "", *_AIM_HEAD, *all_aims, ""]
+    pictures = _charts(path.parent, parts)
     for name in order:
-        lines += section({**parts[name], "aims": []})
+        lines += section({**parts[name], "aims": []}) + pictures.get(name, [])
     if log.exists():
         lines += ["## What was tried and did not help", "", log.read_text(encoding="utf-8").split("\n", 2)[2].strip(), ""]
     path.write_text("\n".join(lines), encoding="utf-8")

@@ -8,12 +8,6 @@
 //   memory         what the process holds
 #include <phasor.h>
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_file.h"
 #include "cli/pool.h"
 
 namespace {
@@ -41,7 +36,7 @@ unsigned long long memory(const char* field) {
 }
 
 void* block(size_t bytes) {
-  void* p = aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN);
+  void* p = bench::block(bytes);
   if (p == nullptr) die("memory", "none left");
   return p;
 }
@@ -50,12 +45,9 @@ class Decoder {
  public:
   Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk, bool f16) : sequences_(sequences) {
     const double start = now();
-    const int fd = open(path, O_RDONLY);
-    struct stat size {};
-    if (fd < 0 || fstat(fd, &size) != 0) die(path, "cannot be read");
-    const size_t bytes = static_cast<size_t>(size.st_size);
-    void* file = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (file == MAP_FAILED) die(path, "cannot be mapped");
+    size_t bytes = 0;
+    const void* file = bench::load(path, &bytes);
+    if (file == nullptr) die(path, "cannot be read");
     size_t need = 0;
     if (phasor_model_size(&need, file, bytes, &error_) != PHASOR_OK || phasor_model_open(&model_, block(need), need, file, bytes, nullptr, &error_) != PHASOR_OK)
       die(path, error_.text);

@@ -5,11 +5,6 @@
 // Ids are the same numbers as the peers get (a fixed sequence below the vocabulary). One warm batch, then batches until S seconds have
 // passed, at least five. Prints one JSON object: the median seconds of a batch, bytes of file and arena, memory, and the first vector.
 #include <phasor.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "../../src/cli/pool.h"
+#include "bench_file.h"
+#include "cli/pool.h"
 
 namespace {
 
@@ -39,7 +35,7 @@ unsigned long long memory(const char* field) {  // a line of /proc/self/status, 
 }
 
 void* block(size_t bytes) {
-  void* p = std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN);
+  void* p = bench::block(bytes);
   if (p == nullptr) die("memory", "none left");
   return p;
 }
@@ -61,12 +57,9 @@ int main(int argc, char** argv) {
   }
   if (argc < 2) die("arguments", "expected MODEL --length N --batch B --threads T");
   const unsigned long long before = memory("VmRSS:");
-  const int fd = open(argv[1], O_RDONLY);
-  struct stat size {};
-  if (fd < 0 || fstat(fd, &size) != 0) die(argv[1], "cannot be read");
-  const size_t bytes = static_cast<size_t>(size.st_size);
-  void* file = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-  if (file == MAP_FAILED) die(argv[1], "cannot be mapped");
+  size_t bytes = 0;
+  const void* file = bench::load(argv[1], &bytes);
+  if (file == nullptr) die(argv[1], "cannot be read");
 
   phasor_error error = PHASOR_ERROR_INIT;
   size_t need = 0;

@@ -11,12 +11,6 @@
 //   memory             what the process holds
 #include <phasor.h>
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_file.h"
 #include "cli/pool.h"
 
 namespace {
@@ -46,7 +41,7 @@ unsigned long long memory(const char* field) {
 }
 
 void* block(size_t bytes) {
-  void* p = aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN);
+  void* p = bench::block(bytes);
   if (p == nullptr) die("memory", "none left");
   return p;
 }
@@ -56,12 +51,8 @@ using Ids = std::vector<uint32_t>;
 class Translator {
  public:
   explicit Translator(const char* path) {
-    const int fd = open(path, O_RDONLY);
-    struct stat size {};
-    if (fd < 0 || fstat(fd, &size) != 0) die(path, "cannot be read");
-    bytes_ = static_cast<size_t>(size.st_size);
-    void* file = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (file == MAP_FAILED) die(path, "cannot be mapped");
+    const void* file = bench::load(path, &bytes_);
+    if (file == nullptr) die(path, "cannot be read");
     size_t need = 0;
     if (phasor_model_size(&need, file, bytes_, &error_) != PHASOR_OK || phasor_model_open(&model_, block(need), need, file, bytes_, nullptr, &error_) != PHASOR_OK)
       die(path, error_.text);
