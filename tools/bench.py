@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The benchmarks beside the peers: `make bench`, or some of them with `make bench ROWS="decode 15m"`.
 
-    python3 tools/bench.py [ROW...] [--runs 7] [--threads 1 2] [--build build] [--page docs/performance.md]
+    python3 tools/bench.py [ROW...] [--runs 5] [--threads 1 2] [--build build] [--page docs/performance.md]
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M one), growth (with context, prompt, batch, model size),
 translator (two translators beside CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), matrix (f32 products beside OpenBLAS and oneDNN), limits (shares of what the machine and the kernels can do),
@@ -33,7 +33,7 @@ ROWS: dict[str, Callable[[Any], Results]] = {**bench_decoder.ROWS, **bench_trans
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all of them by default")
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=int, default=5, help="rounds in which the engines take turns, of which the median counts (5)")
     parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, min(2, os.cpu_count() or 1)}))
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--page", help="write the page here")
