@@ -25,6 +25,14 @@ struct Body {
   static constexpr size_t kBlock = 512;
   static constexpr size_t kCached = 512 * 1024;  // bytes of weights above which they come from memory, or may
 
+  // f(n) with n, 1 … R − 1, as a constant: the rows that a tile of R leaves.
+  template <int R, class F>
+  static PHASOR_INLINE void rest(size_t n, F f) {
+    times<R - 1>(PHASOR_EACH(i) {
+      if (n == i.value + 1) f(Index<decltype(i)::value + 1>{});
+    });
+  }
+
   // Asks for a slice of the next `bytes` of weights while `rows` rows are computed with others, `step` rows at a time: rows r … r + step − 1 have theirs.
   // What lies beyond the last panel is the next matrix of the file, as a rule; asking for an address that is nowhere does no harm.
   static PHASOR_INLINE void ask_ahead(uintptr_t next, size_t bytes, size_t r, size_t step, size_t rows) {
@@ -124,7 +132,8 @@ struct Body {
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
-      if (r < rows) linear_rows<W, R - 1, P, kAhead>(y + r * ldy, ldy, x + r * ldx, ldx, rows - r, w, bias, bias_n, at, first, end);
+      if (r < rows)
+        rest<R>(rows - r, PHASOR_EACH(n) { linear_rows<W, n.value, P, kAhead>(y + r * ldy, ldy, x + r * ldx, ldx, n.value, w, bias, bias_n, at, first, end); });
   }
   // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
   template <class W, int R, int P, bool kAhead, class Panel>
@@ -374,7 +383,7 @@ struct Body {
     for (; r + R <= rows; r += R) mix_tile<R, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, v_pages, ldv, at, from_row(keys, r), n);
     if constexpr (R > 1)
       if (r < rows)
-        mix_rows<R - 1, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, rows - r, v_pages, ldv, at, from_row(keys, r), n);
+        rest<R>(rows - r, PHASOR_EACH(m) { mix_rows<m.value, D>(out + r * ldo, ldo, e + r * lde, lde, inv + r, m.value, v_pages, ldv, at, from_row(keys, r), n); });
   }
   template <int R, int D, class Value>
   static void mix_blocks(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
@@ -392,7 +401,7 @@ struct Body {
     if (rows == 1)
       mix_blocks<1, T::kOneRow>(out, ldo, e, lde, inv, 1, v_pages, 0, keys, width);
     else
-      mix_blocks<T::kRows, T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, keys, width);
+      mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(out, ldo, e, lde, inv, rows, v_pages, 0, keys, width);
   }
   static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                   const float* const* v_pages, KeyRange keys, size_t width) {
@@ -526,8 +535,9 @@ struct Body {
     }
     if constexpr (R > 1)
       if (r < rows)
-        quantised_rows<Q, R - 1, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, rows - r, w,
-                                    bytes, plane, bias, bias_n, at, groups);
+        rest<R>(rows - r, PHASOR_EACH(n) {
+          quantised_rows<Q, n.value, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, n.value, w, bytes, plane, bias, bias_n, at, groups);
+        });
   }
   template <class Q, int R, int P>
   static void quantised_panels(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,

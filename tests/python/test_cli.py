@@ -377,6 +377,25 @@ def test_a_cache_in_f16(tmp_path):
     bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", "f16", says=["limits.cache_type", "keys in f32"])
 
 
+def test_where_the_weights_are_read_from(tmp_path):
+    """Mapped or copied, the output is the same; and what is copied does not ask the file again."""
+    model = ROOT / "models" / "zh-en.phasor"
+    wanted = [good("run", model, "--print-ids", "--quiet", "我有一只猫", "--load", how) for how in ("auto", "map", "copy")]
+    assert wanted[0] and wanted == [wanted[0]] * 3
+    bad(2, "run", model, "--load", "huge", says=["--load huge", "expected one of: auto map copy"])
+    bad(2, "inspect", model, "--load", "copy", says=["--load: not a flag of inspect"])
+    copied = tmp_path / "copied.phasor"
+    copied.write_bytes(model.read_bytes())
+    with subprocess.Popen([PHASOR, "run", copied, "--load", "copy", "--print-ids", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        for _ in range(2):
+            run.stdin.write("我有一只猫\n")
+            run.stdin.flush()
+            assert run.stdout.readline() == wanted[0]
+            copied.write_bytes(b"")
+        run.stdin.close()
+        assert run.wait(60) == 0
+
+
 def test_inspect_of_a_board():
     """The RAM that is asked for is exactly what model and arena take; one byte less takes a smaller chunk, or a shorter context."""
     model = MODELS / "tiny-rotary-q8.phasor"
