@@ -55,8 +55,8 @@ do_check()     { mk WERROR=1 check; }
 do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
-do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64; }
-do_armhf()     { mk WERROR=1 test-cross TARGET=armhf; }
+do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
+do_armhf()     { mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
 do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }

@@ -74,7 +74,7 @@ struct Body {
       using I = typename V::I;
       const V both = V::load(reinterpret_cast<const float*>(static_cast<const unsigned char*>(w) + k * (kLanes * 2)));
       times<V::N>(PHASOR_EACH(i) {
-        v[0].v[i.value] = as_float<A>(as_int<A>(both.v[i.value]) << 16);
+        v[0].v[i.value] = as_float<A>(left<16>(as_int<A>(both.v[i.value])));
         v[1].v[i.value] = as_float<A>(as_int<A>(both.v[i.value]) & I(static_cast<int32_t>(0xffff0000u)));
       });
     }
@@ -96,6 +96,23 @@ struct Body {
         times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::load(y + r.value * ldy + at + p.value * kLanes); });
       });
     size_t k = first;
+    if constexpr (kByLane)
+      for (; k + 4 <= end; k += 4) {
+        Four<A> xk[R];
+        times<R>(PHASOR_EACH(r) { xk[r.value] = Four<A>::load(x + r.value * ldx + k); });
+        times<P>(PHASOR_EACH(p) {
+          times<static_cast<int>(4 / W::kStep)>(PHASOR_EACH(s) {
+            constexpr int kFirst = decltype(s)::value * static_cast<int>(W::kStep);
+            V wk[W::kStep];
+            W::load(wk, w[p.value], k + kFirst);
+            times<static_cast<int>(W::kStep)>(PHASOR_EACH(j) {
+              times<R>(PHASOR_EACH(r) {
+                acc[r.value][p.value] = xk[r.value].template fma<kFirst + decltype(j)::value>(wk[j.value], acc[r.value][p.value]);
+              });
+            });
+          });
+        });
+      }
     uintptr_t next = kAhead ? 2 * reinterpret_cast<uintptr_t>(w[P - 1]) - reinterpret_cast<uintptr_t>(w[P > 1 ? P - 2 : 0]) : 0;
     for (; k + W::kStep <= end; k += W::kStep) {
       if constexpr (kAhead)
@@ -325,6 +342,18 @@ struct Body {
     for (size_t t = first; t < end;) {
       const size_t stop = t / kLanes * kLanes + kLanes < end ? t / kLanes * kLanes + kLanes : end;
       const Value* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
+      if constexpr (kByLane)
+        for (; t + 4 <= stop; t += 4) {
+          Four<A> et[R];
+          times<R>(PHASOR_EACH(r) { et[r.value] = Four<A>::load(e + r.value * lde + t); });
+          times<4>(PHASOR_EACH(j) {
+            times<D>(PHASOR_EACH(d) {
+              const V vt = load_values(v + d.value * kLanes);
+              times<R>(PHASOR_EACH(r) { acc[r.value][d.value] = et[r.value].template fma<decltype(j)::value>(vt, acc[r.value][d.value]); });
+            });
+            v += ldv;
+          });
+        }
       for (; t < stop; ++t, v += ldv) {
         V vt[D];
         times<D>(PHASOR_EACH(d) { vt[d.value] = load_values(v + d.value * kLanes); });

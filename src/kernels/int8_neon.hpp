@@ -6,6 +6,16 @@
 #include "simd.hpp"
 
 namespace phasor {
+
+// What the level with SDOT has of its own (level_dotprod.cpp).
+struct Dotprod {
+  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups);
+  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups);
+  static uint64_t peak_int8(float* out, uint64_t rounds);
+};
+
 namespace {
 
 #if defined(__aarch64__)
@@ -67,14 +77,14 @@ struct Int8Neon {
 #if defined(__ARM_FEATURE_DOTPROD)
 struct Int8Dotprod {
   static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a, const Int16<ArchNeon>& b) { return narrow_group(q, a, b); }
-  static constexpr int kSteps = 1;
+  static constexpr int kSteps = 2;
   struct Sum {
     int32x4_t v[4];
   };
   struct Weights {
-    int8x16_t v[4];
+    int8x16_t v[8];  // of one step of k, then of the next
   };
-  using Values = int8x16_t;
+  using Values = int8x8_t;  // a lane for each of the two
   static PHASOR_INLINE Sum start(int32_t) {
     Sum s;
     times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(0); });
@@ -82,16 +92,13 @@ struct Int8Dotprod {
   }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     Weights w;
-    times<4>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
+    times<8>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
     return w;
   }
-  static PHASOR_INLINE Values values(const int8_t* p) {
-    int32_t four;
-    __builtin_memcpy(&four, p, 4);
-    return vreinterpretq_s8_s32(vdupq_n_s32(four));
-  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return vld1_s8(p); }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_s32(s.v[i.value], w.v[i.value], x); });
+    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_lane_s32(s.v[i.value], w.v[i.value], x, 0); });
+    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_lane_s32(s.v[i.value], w.v[4 + i.value], x, 1); });
   }
   static PHASOR_INLINE VNeon to_float(const Sum& s) {
     VNeon r;
@@ -123,13 +130,10 @@ struct Int4Neon : Int8Neon {
 };
 
 #if defined(__ARM_FEATURE_DOTPROD)
+// The low nibbles are one step, the high ones, half a group on, the other.
 struct Int4Dotprod : Int8Dotprod {
-  struct Nibbles {
-    Weights low, high;
-  };
-  struct Both {
-    Values low, high;
-  };
+  using Nibbles = Weights;
+  using Both = Values;
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
     times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(-8 * sum); });
@@ -139,28 +143,33 @@ struct Int4Dotprod : Int8Dotprod {
     Nibbles w;
     times<4>(PHASOR_EACH(i) {
       const uint8x16_t n = vld1q_u8(p + 16 * i.value);
-      w.low.v[i.value] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
-      w.high.v[i.value] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+      w.v[i.value] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
+      w.v[4 + i.value] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
     });
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) { return {values(p), values(p + kGroup / 2)}; }
-  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
-    Int8Dotprod::dot(s, w.low, x.low);
-    Int8Dotprod::dot(s, w.high, x.high);
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    int32_t a, b;
+    __builtin_memcpy(&a, p, 4);
+    __builtin_memcpy(&b, p + kGroup / 2, 4);
+    return vreinterpret_s8_s32(vset_lane_s32(b, vdup_n_s32(a), 1));
   }
 };
 #endif
 
-// The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
-PHASOR_INLINE VNeon half16_neon(const unsigned char* p) {
-  VNeon r;
-  times<4>(PHASOR_EACH(i) {
-    const uint8x8_t bytes = vld1_u8(p + 8 * i.value);
-    r.v[i.value] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
-  });
-  return r;
-}
+// What the levels of ARM have in common.
+struct LevelNeon {
+  using Arch = ArchNeon;
+  // The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
+  static PHASOR_INLINE VNeon half16(const unsigned char* p) {
+    VNeon r;
+    times<4>(PHASOR_EACH(i) {
+      const uint8x8_t bytes = vld1_u8(p + 8 * i.value);
+      r.v[i.value] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
+    });
+    return r;
+  }
+};
 
 }  // namespace
 }  // namespace phasor

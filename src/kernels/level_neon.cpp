@@ -6,15 +6,14 @@
 namespace phasor {
 namespace {
 
-struct Level {
-  using Arch = ArchNeon;
+struct Level : LevelNeon {
   using Int8 = Int8Neon;
   using Int4 = Int4Neon;
 #if defined(__aarch64__)
   // 32 registers, 4 a panel.
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;
-    static constexpr int kOneRowInt8 = 1, kRowsInt8 = 1, kPanelsInt8 = 1;
+    static constexpr int kOneRowInt8 = 1, kRowsInt8 = 2, kPanelsInt8 = 1;
     static constexpr bool kStream = false;
   };
 #else
@@ -25,12 +24,25 @@ struct Level {
     static constexpr bool kStream = false;
   };
 #endif
-  static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_neon(p); }
 };
 
 }  // namespace
 
 extern const Kernels kernels_neon;
 const Kernels kernels_neon = Body<Level>::table("neon");
+
+#if defined(__aarch64__)
+namespace {
+constexpr Kernels with_dotprod() {
+  Kernels k = Body<Level>::table("dotprod");
+  k.linear_q8 = Dotprod::linear_q8;
+  k.linear_q4 = Dotprod::linear_q4;
+  k.peak_int8 = Dotprod::peak_int8;
+  return k;
+}
+}  // namespace
+extern const Kernels kernels_dotprod;
+const Kernels kernels_dotprod = with_dotprod();
+#endif
 
 }  // namespace phasor

@@ -59,6 +59,25 @@ struct v16 {
   }
 };
 
+#if defined(__ARM_NEON)
+// xsimd 8.1 reinterprets and shifts by way of tables of functions, which gcc does not see through.
+template <class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
+  return xsimd::batch<int32_t, A>(vreinterpretq_s32_f32(x));
+}
+template <class A>
+PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x) {
+  return xsimd::batch<float, A>(vreinterpretq_f32_s32(x));
+}
+template <int N, class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> left(const xsimd::batch<int32_t, A>& x) {
+  return xsimd::batch<int32_t, A>(vshlq_n_s32(x, N));
+}
+template <int N, class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> right(const xsimd::batch<int32_t, A>& x) {
+  return xsimd::batch<int32_t, A>(vshrq_n_s32(x, N));
+}
+#else
 template <class A>
 PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
 #if XSIMD_VERSION_MAJOR >= 11
@@ -75,6 +94,15 @@ PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x)
   return xsimd::bitwise_cast<xsimd::batch<float, A>>(x);
 #endif
 }
+template <int N, class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> left(const xsimd::batch<int32_t, A>& x) {
+  return x << N;
+}
+template <int N, class A>
+PHASOR_INLINE xsimd::batch<int32_t, A> right(const xsimd::batch<int32_t, A>& x) {
+  return x >> N;
+}
+#endif
 
 #if defined(__SSE2__) && !defined(__FMA__)
 // fma1 of scalar_math.h, two lanes at a time.
@@ -150,7 +178,7 @@ PHASOR_LANEWISE(negated(v16<A> a), as_float<A>(as_int<A>(a.v[i]) ^ typename v16<
 PHASOR_LANEWISE(copysign(v16<A> a, v16<A> s),
                 as_float<A>((as_int<A>(a.v[i]) & typename v16<A>::I(0x7fffffff)) |
                             (as_int<A>(s.v[i]) & typename v16<A>::I(static_cast<int32_t>(0x80000000u)))))
-PHASOR_LANEWISE(pow2_of_rounded(v16<A> t), as_float<A>((as_int<A>(t.v[i]) << 23) + typename v16<A>::I(0x3f800000)))
+PHASOR_LANEWISE(pow2_of_rounded(v16<A> t), as_float<A>(left<23>(as_int<A>(t.v[i])) + typename v16<A>::I(0x3f800000)))
 #undef PHASOR_LANEWISE
 
 template <class A>
@@ -159,9 +187,29 @@ PHASOR_INLINE void split(v16<A> x, v16<A>& m, v16<A>& e) {
   times<v16<A>::N>(PHASOR_EACH(i) {
     const I t = as_int<A>(x.v[i.value]) - I(0x3f3504f3);
     m.v[i.value] = as_float<A>((t & I(0x7fffff)) + I(0x3f3504f3));
-    e.v[i.value] = xsimd::to_float(t >> 23);
+    e.v[i.value] = xsimd::to_float(right<23>(t));
   });
 }
+
+// Four values in one register, each of which an instruction can multiply by: one load for four steps of a chain.
+#if defined(__aarch64__)
+constexpr bool kByLane = true;
+template <class A>
+struct Four {
+  float32x4_t v;
+  static PHASOR_INLINE Four load(const float* p) { return {vld1q_f32(p)}; }
+  template <int J>
+  PHASOR_INLINE v16<A> fma(v16<A> w, v16<A> c) const {
+    v16<A> r;
+    times<4>(PHASOR_EACH(i) { r.v[i.value] = typename v16<A>::B(vfmaq_laneq_f32(c.v[i.value], w.v[i.value], v, J)); });
+    return r;
+  }
+};
+#else
+constexpr bool kByLane = false;
+template <class A>
+struct Four;
+#endif
 
 // The fixed tree over 16 lanes: t[i] = t[i] + t[i + 8], then + 4, + 2, + 1. Narrowing registers, so the same for all widths.
 template <class A>

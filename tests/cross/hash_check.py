@@ -4,6 +4,7 @@
     hash_check.py write DRIVER                  make the table, on the host, from the scalar level with one thread
     hash_check.py compare NAME DRIVER [RUNNER]  every level, 1, 2, 3 and 7 threads, chunks of 1, 7 and the plan's own; RUNNER is an
                                                 emulator. The levels that must be there are given with --levels
+    hash_check.py bits [WORD…]                  the table on every processor that QEMU and node give here (make test-bits); those whose name has a WORD
     hash_check.py board BOARD IMAGE             run a bare-metal image under qemu-system-arm, look at its symbols, compare
 
 DRIVER is build/hash_driver. One row for each model and way of running it; all its vectors must agree.
@@ -140,6 +141,46 @@ def compare(args):
                   f" (levels {' '.join(here)}; threads {args.threads}; chunks {args.chunk})")
 
 
+# Processor, driver's directory, runner, the levels that it must choose among and no others, and ways (threads, chunks; in pairs).
+PROCESSORS = [
+    ("x86-64 without AVX (Nehalem)", "build", "qemu-x86_64-static -cpu Nehalem", "sse2 scalar", "1,2", "0,7"),
+    ("x86-64 with AVX2 (Haswell)", "build", "qemu-x86_64-static -cpu Haswell-v1", "avx2 sse2 scalar", "1,2", "0,7"),
+    ("aarch64 with SDOT (ARMv8.2 and newer)", "build/aarch64", "qemu-aarch64-static -cpu max", "dotprod neon scalar", "1,2", "0,7"),
+    ("aarch64 without SDOT (Cortex-A53)", "build/aarch64", "qemu-aarch64-static -cpu cortex-a53", "neon scalar", "1,2", "0,7"),
+    ("armhf with NEON and VFPv4 (Cortex-A15)", "build/armhf", "qemu-arm-static -cpu cortex-a15", "neon scalar", "1,2", "0,7"),
+    ("armhf without fused multiply-add (Cortex-A9)", "build/armhf", "qemu-arm-static -cpu cortex-a9", "scalar", "1,2", "0,7"),
+    ("riscv64", "build/riscv64", "qemu-riscv64-static", "scalar", "1,2", "0,7"),
+    ("WebAssembly", "build/wasm", "node --no-experimental-fetch", "scalar", "1,1", "0,7"),
+]
+
+
+def bits(args):
+    table, _ = read_table()
+    problems, rows, start = [], 0, time.monotonic()
+    print("| processor | levels | rows | s |\n|---|---|---:|---:|")
+    for name, directory, runner, levels, threads, chunks in PROCESSORS:
+        if args.word and not any(w in name for w in args.word):
+            continue
+        begun = time.monotonic()
+        rc, text = run([*runner.split(), f"{directory}/hash_driver", "--pairs", "--threads", threads, "--chunk", chunks, *models()])
+        found = vectors(text)
+        here = " ".join(re.findall(r"^isa (\S+)$", text, re.M))
+        wrong = [f"{model} {way}: {d}" for (model, way), got in sorted(found.items()) if (d := difference(model, got, table))]
+        wrong += [f"{model}: no hash" for model in sorted(set(table) - {m for m, _ in found})]
+        if here != levels:
+            wrong.append(f"the levels are {here or 'none'}, expected {levels}")
+        if rc:
+            wrong.append(f"the driver ended with {rc}: {' '.join(text.splitlines()[-2:])}")
+        problems += [f"{name}: {w}" for w in wrong]
+        rows += len(found)
+        print(f"| {name} | {here.replace(' ', ', ')} | {len(found)} | {time.monotonic() - begun:.0f} |", flush=True)
+    for p in problems[:40]:
+        print(f"FAIL {p}")
+    print(f"{rows} rows in {time.monotonic() - start:.0f} s")
+    print(f"bits hashes: {max(rows - len(problems), 0)} passed, {len(problems)} failed")
+    return 1 if problems or not rows else 0
+
+
 def board(args):
     table, _ = read_table()
     start = time.monotonic()
@@ -184,6 +225,9 @@ def main():
     p.add_argument("--threads", default="1,2,3,7")
     p.add_argument("--chunk", default="0,1,7")
     p.add_argument("--pairs", action="store_true", help="the first of --threads with the first of --chunk, the second with the second, …")
+    p = sub.add_parser("bits")
+    p.set_defaults(f=bits)
+    p.add_argument("word", nargs="*")
     p = sub.add_parser("board")
     p.set_defaults(f=board)
     p.add_argument("name")

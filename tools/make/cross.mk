@@ -35,6 +35,13 @@ test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 	python3 tests/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
 endif
 
+# The table of hashes on every processor that QEMU and node give here; the boards are test-baremetal's. PROCESSORS='A53 A9' for some of them.
+.PHONY: test-bits
+test-bits:
+	@$(MAKE) build/hash_driver
+	@for t in aarch64 armhf riscv64 wasm; do $(MAKE) TARGET=$$t build/$$t/hash_driver || exit 1; done
+	NODE_PATH=/usr/share/nodejs python3 tests/cross/hash_check.py bits $(PROCESSORS)
+
 # Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
 .PHONY: bench-cross bench-cross-write
 COUNT_PLUGIN := build/count_instructions.so
