@@ -9,9 +9,8 @@ namespace {
 struct Level : LevelNeon {
   using Int8 = Int8Dotprod;
   using Int4 = Int4Dotprod;
-  // 32 registers, 4 a panel; int8 needs an integer and a float accumulator for each.
+  // 32 registers, 4 a panel: an integer and a float accumulator for each.
   struct Tiles {
-    static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
     static constexpr bool kStream = false;
   };
