@@ -210,12 +210,20 @@ def text_sizes(args: Any) -> dict[str, int]:
 def row_footprint(args: Any) -> Results:
     """Sizes of the static, stripped programs and of each room; resident memory beside the file, the arena, and for the peers what was there before loading."""
     results = Results("footprint", args.folder / "results")
-    for name, what in (("phasor-static", "the whole program"), ("c-translate-static", "the C example: library and C library")):
+    for name, what in (("phasor-static", "the whole program"), ("c-translate-static", "the C example, all levels and families"),
+                       ("c-translate-small", "the C example, scalar, for translators of its kind")):
         path = Path(args.build) / name
         if path.exists():
             size = path.stat().st_size / 1000
             results.add("binary", OURS, [size], "kB", at=what)
             results.aim(f"static, stripped: {what}, kB", "400 kB", size, 400.0, 1.0, "most")
+    empty = Path(args.build) / "empty-static"
+    made = subprocess.run([os.environ.get("CC", "cc"), "-O2", "-static", "-s", "-x", "c", "-", "-o", str(empty)], input="#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n", text=True)
+    if made.returncode == 0:
+        results.add("binary", "C library", [empty.stat().st_size / 1000], "kB", at="a program that prints an empty line")
+        small = results.median("binary", OURS, at="the C example, scalar, for translators of its kind")
+        if small:
+            results.facts["the engine alone"] = f"that scalar example has {small - empty.stat().st_size / 1000:.0f} kB more than a static program that prints an empty line"
     for room, size in text_sizes(args).items():
         results.add("text", OURS, [size / 1000], "kB", at=room)
     static = Path(args.build) / "phasor-static"
