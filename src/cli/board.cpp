@@ -104,7 +104,9 @@ std::string fit_text(const Engine& e, const Fit& f) {
   if (f.ram == 0) return out;
   out += "  RAM: the model's block and the arena take " + grouped(f.needed) + " of " + grouped(f.ram) + " bytes with chunks of " + std::to_string(f.limits.chunk) +
          (f.limits.chunk == 1 ? " token: " : " tokens: ");
-  if (f.ram_fits) return out + "they fit, and leave " + grouped(f.ram - f.needed) + " for the stack and your own\n";
+  if (f.ram_fits)
+    return out + "they fit, and leave " + grouped(f.ram - f.needed) + " for the stack and your own\n  stack: the library takes at most " + grouped(kStackBytes) +
+           " bytes on a Cortex-M, your program's functions and callbacks come on top\n";
   out += "they do not fit, " + grouped(f.needed - f.ram) + " bytes are missing; " + grouped(f.largest_part_bytes) + " are " + f.largest_part + "\n";
   const char* flag = e.has_target() ? "--context " : "--source ";
   return out + (f.largest_context != 0 ? "  the most that fits is " + std::string(flag) + std::to_string(f.largest_context) + "\n" : std::string("  not even ") + flag + "1 fits\n");
@@ -152,7 +154,7 @@ bool emit_header(const Engine& e, const phasor_limits& limits) {
   return output("/* What " + symbol + " needs: phasor_model_size and phasor_session_size with these limits give the same numbers on every machine. */\n#pragma once\n"
                 "#include <phasor.h>\n\nextern const unsigned char " + symbol + "[]; /* --emit c or asm */\nextern const size_t " + symbol + "_bytes;\n\n" +
                 define("MODEL_BYTES", number(e.model_bytes)) + define("ARENA_BYTES", number(arena)) + define("SOURCE", number(limits.source)) +
-                define("CONTEXT", number(limits.target)) + define("TEXT_BYTES", number(limits.text_bytes)) + define("LIMITS", values + " }"));
+                define("CONTEXT", number(limits.target)) + define("TEXT_BYTES", number(limits.text_bytes)) + define("STACK_BYTES", number(kStackBytes)) + define("LIMITS", values + " }"));
 }
 
 }  // namespace cli

@@ -9,6 +9,10 @@ namespace cli {
 // Bytes of a size such as "131072", "128K" or "1M" (K and M count in 1,024s); false when it is none.
 bool parse_size(const char* text, uint64_t* bytes);
 
+// The deepest that a function of the library goes on a Cortex-M, phasor_quantize aside; tools/stack.py finds it in the compiler's call graph,
+// `make test-board` wants it to be no more.
+constexpr uint32_t kStackBytes = 5632;
+
 struct Fit {
   uint64_t ram = 0, flash = 0;     // what the board has; 0: not asked
   uint64_t needed = 0;             // RAM for `limits`: the model's block and the arena

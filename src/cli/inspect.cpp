@@ -122,7 +122,7 @@ void print_json(const Report& r) {
   json.close(']').key("arena_bytes").number(r.arena).key("encode_bytes").number(r.cost.encode_bytes).key("encode_macs").number(r.cost.encode_macs);
   json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs);
   if (r.board) {
-    json.key("board").open('{').key("fits").boolean(r.fit.fits()).key("ram").number(r.fit.ram).key("flash").number(r.fit.flash).key("ram_needed").number(r.fit.needed);
+    json.key("board").open('{').key("fits").boolean(r.fit.fits()).key("ram").number(r.fit.ram).key("flash").number(r.fit.flash).key("stack_bytes").number(kStackBytes).key("ram_needed").number(r.fit.needed);
     json.key("chunk").number(r.fit.limits.chunk).key("largest_part").text(r.fit.largest_part.c_str()).key("largest_context").number(r.fit.largest_context).close('}');
   }
   json.close('}');

@@ -2,6 +2,7 @@
 """Runs a speaking image (tests/baremetal/speak.c) on an emulated board and compares it with the host's program.
 
     check_image.py BOARD IMAGE --program build/phasor --model FILE --inputs FILE --header model.h --new N
+    check_image.py BOARD IMAGE --plain …      the same text, from a program that prints nothing else
     check_image.py BOARD IMAGE --refused
 
 The image's symbols are looked at, its texts must be those of the host with the same limits, and with a byte of the weight file in
@@ -20,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cross"))
 
 from hash_check import HEAP, QEMU  # noqa: E402
+
+OWN_STACK = 1024  # of speak.c and of the start-up code
 
 
 def run(command, **options):
@@ -53,7 +56,7 @@ def check_itself(folder):
 def limits_of(header):
     """What model.h says: (name, number), and the ten numbers of the limits."""
     text = Path(header).read_text()
-    numbers = {name: int(value) for name, value in re.findall(r"^#define MODEL_PHASOR_(\w+) (\d+)u$", text, re.M)}
+    numbers = {name: int(value) for name, value in re.findall(r"^#define \w+?_PHASOR_(\w+) (\d+)u$", text, re.M)}
     limits = re.search(r"_LIMITS \{ sizeof\(phasor_limits\), (.*) \}", text)[1]
     return numbers, [int(value.rstrip("u")) for value in limits.split(", ")]
 
@@ -127,7 +130,8 @@ def check(args):
         result(shorter > 200 and told[:shorter] == published[:shorter], "the published text")
     figures = {name: int(value) for name, value in re.findall(r"^figure (\w+) (\d+)$", out, re.M)}
     print("  " + ", ".join(f"{name} {value:,}" for name, value in figures.items()))
-    result(0 < figures.get("stack_used", 0) < figures.get("stack_size", 0), "the stack holds")
+    told = limits_of(args.header)[0]["STACK_BYTES"] + OWN_STACK
+    result(0 < figures.get("stack_used", 0) <= min(told, figures.get("stack_size", 0)), f"the stack is no deeper than what is told, {told:,} with this program's own")
     weights = Path(args.model).read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         for at, what in ((96, "head"), (len(weights) - 5, "last tensor")):
@@ -135,6 +139,16 @@ def check(args):
             refusal = next((line for line in out.splitlines() if line.startswith("refused ")), "")
             result(rc == 2 and refusal.startswith("refused bad checksum"), f"a damaged {what} is refused", f": {refusal or out[-200:]}")
     return passed, problems
+
+
+def check_plain(args):
+    """A program that prints its texts and nothing else."""
+    rc, out = emulate(args.board, args.image)
+    texts = Path(args.inputs).read_text(encoding="utf-8").splitlines()
+    wanted, said = on_the_host(args, texts), out.splitlines()
+    good = rc == 0 and said == wanted and len(said) == len(texts) > 0 and not forbidden(args.image)
+    print(f"{'ok' if good else 'FAIL'} the host's text: board {said}, host {wanted}")
+    return ["text"] if good else [], [] if good else ["text"]
 
 
 def check_refusal(args):
@@ -153,11 +167,13 @@ def main():
     for name in ("program", "model", "inputs", "header"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--new", type=int)
+    parser.add_argument("--plain", action="store_true", help="the image prints its texts and nothing else")
     parser.add_argument("--refused", action="store_true", help="the image must refuse its model: this build has not what it needs")
     parser.add_argument("--published", help="what the model's authors say that the first input gives")
     args = parser.parse_args()
     start = time.monotonic()
-    passed, problems = check_refusal(args) if args.refused else check(args)
+    kind = check_refusal if args.refused else check_plain if args.plain else check
+    passed, problems = kind(args)
     name = f"{args.board} {Path(args.image).stem}"
     print(f"{name}: {time.monotonic() - start:.0f} s")
     print(f"{name}: {len(passed)} passed, {len(problems)} failed")

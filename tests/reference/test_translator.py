@@ -188,6 +188,15 @@ def test_the_recorded_scores_are_what_the_shipped_file_gives(f32: Path, pairs: l
     assert abs(q8 - same) <= 0.3
 
 
+def test_the_recorded_scores_of_the_small_one(pairs: list) -> None:
+    """models/zh-en-small.phasor, for microcontrollers: its own split is the large one's."""
+    recorded = json.loads((ROOT / "models" / "zh-en-small.json").read_text())
+    assert trainer.split_pairs(trainer.read_pairs(DATA), trainer.Recipe(**recorded["recipe"])).test == pairs
+    lines = "".join(pair.source + "\n" for pair in pairs)
+    q8 = sacrebleu.corpus_bleu(run("run", ROOT / "models" / "zh-en-small.phasor", "--quiet", lines=lines).splitlines(), [[pair.target for pair in pairs]]).score
+    assert round(q8, 2) == recorded["phasor"]["bleu_q8"]
+
+
 def test_the_sentence_of_the_readme() -> None:
     assert run("run", MODEL, "我有一只猫。", "--quiet") == "I have a cat.\n"
 
