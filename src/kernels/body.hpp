@@ -40,6 +40,8 @@ struct Body {
     for (size_t i = from; i < from + slice && i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
   }
 
+  static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
   // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
   static PHASOR_APART void bias_lanes(float* lanes, const float* bias, size_t bias_n, size_t o) {
     for (size_t i = 0; i < kLanes; ++i) lanes[i] = bias != nullptr && o + i < bias_n ? bias[o + i] : -0.0f;
@@ -325,9 +327,7 @@ struct Body {
   }
 
   static void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
-    alignas(64) float lane[kLanes];
-    for (size_t i = 0; i < kLanes; ++i) lane[i] = float_of_size(i);
-    const V at = V::load(lane), query_at = V::set(float_of_size(query)), factor = V::set(slope), zero = V::set(0.0f);
+    const V at = V::load(kLaneNumbers), query_at = V::set(float_of_size(query)), factor = V::set(slope), zero = V::set(0.0f);
     each(s + first, end - first, [=](V x, size_t i, size_t) __attribute__((always_inline)) {
       const V distance = abs(query_at - (V::set(float_of_size(first + i)) + at));  // whole numbers below 2^24: exact
       return fma(zero - distance, factor, x);
@@ -611,19 +611,22 @@ struct Body {
   static float softmax(float* s, size_t first, size_t end) {
     if (first >= end) return 0.0f;
     const size_t begin = first / kLanes * kLanes, stop = up_to_lanes(end);
-    for (size_t i = begin; i < first; ++i) s[i] = -kInfinity;
-    for (size_t i = end; i < stop; ++i) s[i] = -kInfinity;
-    V m = V::load(s + begin);
-    for (size_t i = begin + kLanes; i < stop; i += kLanes) m = larger(m, V::load(s + i));
+    const V lane = V::load(kLaneNumbers), none = V::set(-kInfinity), zero = V::set(0.0f);
+    // x where a lane of the block at i is a key, else the other.
+    const auto keys_of = [=](V x, V other, size_t i) __attribute__((always_inline)) {
+      if (i + kLanes > end) x = where_gt(V::set(float_of_size(end - i)), lane, x, other);
+      if (i < first) x = where_gt(V::set(float_of_size(first - i)), lane, other, x);
+      return x;
+    };
+    V m = keys_of(V::load(s + begin), none, begin);
+    for (size_t i = begin + kLanes; i < stop; i += kLanes) m = larger(m, keys_of(V::load(s + i), none, i));
     const V largest = V::set(largest_lane<A>(m));
-    V sum = V::set(0.0f);
+    V sum = zero;
     for (size_t i = begin; i < stop; i += kLanes) {
-      const V e = exp_not_positive(V::load(s + i) - largest);
+      const V e = keys_of(exp_not_positive(keys_of(V::load(s + i), none, i) - largest), zero, i);
       sum = sum + e;
       e.store(s + i);
     }
-    for (size_t i = begin; i < first; ++i) s[i] = 0.0f;  // they are 0 already unless a key is NaN or all are −inf
-    for (size_t i = end; i < stop; ++i) s[i] = 0.0f;
     return 1.0f / tree<A>(sum);
   }
 

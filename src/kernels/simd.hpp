@@ -268,12 +268,18 @@ PHASOR_INLINE int32_t narrow_group(int8_t* q, const Int16<A>& a, const Int16<A>&
 // The first n < 16 floats of p, the rest +0; and the way back.
 template <class A>
 PHASOR_INLINE v16<A> load_part(const float* p, size_t n) {
+#if defined(__AVX512F__)
+  if constexpr (v16<A>::W == 16) return {{typename v16<A>::B(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p))}};
+#endif
   alignas(64) float t[16] = {};
   for (size_t i = 0; i < n; ++i) t[i] = p[i];
   return v16<A>::load(t);
 }
 template <class A>
 PHASOR_INLINE void store_part(float* p, v16<A> x, size_t n) {
+#if defined(__AVX512F__)
+  if constexpr (v16<A>::W == 16) return _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v[0]);
+#endif
   alignas(64) float t[16];
   x.store(t);
   for (size_t i = 0; i < n; ++i) p[i] = t[i];

@@ -99,7 +99,8 @@ float weigh(const Work& w, float* scores, const Query& q) {
   const uint32_t n = q.end - q.first;
   if (n == 0) return w.k->softmax(scores, q.first, q.end);
   float* s = scores + q.first;
-  w.k->scale(s, s, n, h.scale);
+  float* whole = scores + q.first / kLanes * kLanes;  // blocks of 16: what is no key in them does not matter before softmax
+  w.k->scale(whole, whole, static_cast<size_t>(scores + lanes(q.end) - whole), h.scale);
   if (kHasT5 && h.bias != nullptr) {
     const Entries e = entries_of(q, h.reach);
     add_by_distance(w, scores, q, e, h.bias + size_t{q.head} * (2 * size_t{h.reach} + 1) + e.at);
