@@ -608,25 +608,26 @@ struct Body {
   }
   static PHASOR_INLINE V load(const float* p, size_t n) { return n == kLanes ? V::load(p) : load_part<A>(p, n); }
 
+  // `other` in the lanes of the first and the last block that are not first … end − 1: whole vectors, for the next reads are.
+  static PHASOR_APART void mask_edges(float* s, size_t begin, size_t stop, size_t first, size_t end, float other) {
+    const V lane = V::load(kLaneNumbers), none = V::set(other);
+    where_gt(V::set(float_of_size(first - begin)), lane, none, V::load(s + begin)).store(s + begin);
+    where_gt(V::set(float_of_size(end - (stop - kLanes))), lane, V::load(s + stop - kLanes), none).store(s + stop - kLanes);
+  }
   static float softmax(float* s, size_t first, size_t end) {
     if (first >= end) return 0.0f;
     const size_t begin = first / kLanes * kLanes, stop = up_to_lanes(end);
-    const V lane = V::load(kLaneNumbers), none = V::set(-kInfinity), zero = V::set(0.0f);
-    // x where a lane of the block at i is a key, else the other.
-    const auto keys_of = [=](V x, V other, size_t i) __attribute__((always_inline)) {
-      if (i + kLanes > end) x = where_gt(V::set(float_of_size(end - i)), lane, x, other);
-      if (i < first) x = where_gt(V::set(float_of_size(first - i)), lane, other, x);
-      return x;
-    };
-    V m = keys_of(V::load(s + begin), none, begin);
-    for (size_t i = begin + kLanes; i < stop; i += kLanes) m = larger(m, keys_of(V::load(s + i), none, i));
+    if (begin != first || stop != end) mask_edges(s, begin, stop, first, end, -kInfinity);
+    V m = V::load(s + begin);
+    for (size_t i = begin + kLanes; i < stop; i += kLanes) m = larger(m, V::load(s + i));
     const V largest = V::set(largest_lane<A>(m));
-    V sum = zero;
+    V sum = V::set(0.0f);
     for (size_t i = begin; i < stop; i += kLanes) {
-      const V e = keys_of(exp_not_positive(keys_of(V::load(s + i), none, i) - largest), zero, i);
+      const V e = exp_not_positive(V::load(s + i) - largest);
       sum = sum + e;
       e.store(s + i);
     }
+    if (begin != first || stop != end) mask_edges(s, begin, stop, first, end, 0.0f);  // they are 0 already unless a key is NaN or all are −inf
     return 1.0f / tree<A>(sum);
   }
 
