@@ -19,7 +19,7 @@ from bench_common import OURS, ROOT, Results, Worker, engine_versions, run_json,
 from bench_decoder import LLAMA, CT2, PEERS
 from bench_models import SHAPES, model
 
-MAPPED = f"{OURS}, --load map"
+COPIED = f"{OURS}, --load copy"
 OPENBLAS, ONEDNN = "OpenBLAS", "oneDNN"
 # (rows, outputs, inputs): a prompt of 512 through the 135M Llama's layers, MiniLM's, then squares.
 PRODUCTS = [(512, 960, 576), (512, 576, 576), (512, 3072, 576), (512, 576, 1536), (64, 1536, 384), (64, 384, 1536), (1, 3072, 576), (1, 49152, 576), (512, 512, 512), (1024, 1024, 1024),
@@ -171,12 +171,12 @@ def row_start(args: Any) -> Results:
     """From starting the program to its first token; the peers' from the call that loads the model, without the start of Python and its imports."""
     results = Results("start", args.folder / "results")
     for kind in ("q8", "q4"):
-        files = {e: model(args.folder, "135m", kind, form) for e, form in ((OURS, "phasor"), (MAPPED, "phasor"), *((e, f) for e, (_, f) in PEERS.items() if e != CT2 or kind == "q8"))}
+        files = {e: model(args.folder, "135m", kind, form) for e, form in ((OURS, "phasor"), (COPIED, "phasor"), *((e, f) for e, (_, f) in PEERS.items() if e != CT2 or kind == "q8"))}
         seconds: dict[str, list[float]] = {e: [] for e in files}
         for run in range(args.runs + 1):
             for engine, path in files.items():
                 if engine.startswith(OURS):
-                    value = first_output([f"{args.build}/phasor", "run", path, "--ids", "1", "-n", "1", "--print-ids", "--quiet", *(["--load", "map"] if engine == MAPPED else [])])
+                    value = first_output([f"{args.build}/phasor", "run", path, "--ids", "1", "-n", "1", "--print-ids", "--quiet", *(["--load", "copy"] if engine == COPIED else [])])
                 else:
                     worker = Worker([sys.executable, ROOT / "tools" / "bench_decoder.py", "--peer", PEERS[engine][0], path, "--context", "2048"])
                     value = worker.hello["load_seconds"] - worker.hello["import_seconds"] + worker.ask("prefill 1")["seconds"]
@@ -188,8 +188,8 @@ def row_start(args: Any) -> Results:
         where = {"type": kind, "threads": 1, "at": f"{size:.0f} MB, warm"}
         for engine, values in seconds.items():
             results.add("first token", engine, values, "ms", **where)
-        for engine in (OURS, MAPPED):
-            results.aim(f"start to first token, {kind}, {size:.0f} MB, warm, ms ({'the default' if engine == OURS else '--load map'})", f"{LLAMA}, loading alone",
+        for engine in (OURS, COPIED):
+            results.aim(f"start to first token, {kind}, {size:.0f} MB, warm, ms ({'the default' if engine == OURS else '--load copy'})", f"{LLAMA}, loading alone",
                         results.median("first token", engine, **where), results.median("first token", LLAMA, **where), 5, "faster")
         report = run_json([f"{args.build}/phasor", "bench", files[OURS], "--reps", "1", "--json"])
         results.add("first token, cold", OURS, [report["start_cold_seconds"] * 1e3], "ms", type=kind, threads=1, at=f"{report['start_cold_share_in_memory'] * 100:.0f} % of the file kept by the system")

@@ -145,7 +145,7 @@ constexpr Flag kFlags[] = {
     choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16", "of the decoder's keys and values: f16 halves their memory (f32)"),
     number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward | kQuantize, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
-    choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: where the system grants them (auto)"),
+    choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: where the system grants them (auto; run and the encoders: map)"),
     on("--check", kSteps, &Options::check, "first read the whole file: checksums and finite weights"),
     text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits, "logits of each position, (positions, vocabulary)"),
     text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
@@ -305,7 +305,8 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
 
 int parse(Options* out, Command command, const char* name, int argc, char** argv) {
   bool flags = true;
-  if ((command & kSteps) == 0) out->load = static_cast<uint32_t>(Load::map);  // it is looked at once
+  // What often ends after a few tokens, or looks at the file once, is ready sooner with a mapping.
+  if ((command & (kChat | kScore | kBench)) == 0) out->load = static_cast<uint32_t>(Load::map);
   for (int i = 0; i < argc; ++i) {
     const char* word = argv[i];
     if (flags && strcmp(word, "--") == 0) {
