@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "engine.h"
+#include "memory.h"
 #include "pool.h"
 
 extern char** environ;
@@ -38,26 +39,6 @@ uint64_t read_all(const unsigned char* p, size_t bytes) {
   for (int i = 1; i < 8; ++i) sum[0] ^= sum[i];
   return sum[0][0] ^ sum[0][1];
 }
-
-// In pages of 2 MiB where the system grants them.
-struct Buffer {
-  unsigned char* data = nullptr;
-  size_t bytes;
-  explicit Buffer(size_t wanted) : bytes(wanted) {
-    void* p = bytes != 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    if (p == MAP_FAILED) return;
-#if defined(MADV_HUGEPAGE)
-    (void)madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-    memset(p, 1, bytes);
-    data = static_cast<unsigned char*>(p);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (data != nullptr) munmap(data, bytes);
-  }
-};
 
 // work(thread) on each of `threads` threads, all begun together; the seconds until the last is done.
 template <class F>
@@ -123,16 +104,18 @@ size_t beyond_caches() {
 }
 
 double read_bandwidth(size_t bytes, uint32_t threads) {
-  Buffer buffer(bytes);
+  Block block;
   Pool pool;
   const size_t part = bytes / threads / 128 * 128;
-  if (buffer.data == nullptr || part == 0 || !pool.start(threads)) return 0;
+  if (part == 0 || !block.allocate(bytes) || !pool.start(threads)) return 0;
+  unsigned char* data = static_cast<unsigned char*>(block.data());
+  memset(data, 1, bytes);
   const size_t times = 1 + (size_t(16) << 20) / bytes;  // long enough for the clock
   std::vector<uint64_t> sums(threads * 8);              // a cache line each
   double best = 0;
   for (int i = 0; i < kPasses; ++i) {
     const double s = timed(&pool, threads, [&](uint32_t t) {
-      for (size_t n = 0; n < times; ++n) sums[t * 8] += read_all(buffer.data + t * part, part);
+      for (size_t n = 0; n < times; ++n) sums[t * 8] += read_all(data + t * part, part);
     });
     best = std::max(best, static_cast<double>(part) * static_cast<double>(times) * threads / s);
   }

@@ -8,11 +8,9 @@
 //   memory         what the process holds
 #include <phasor.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -21,25 +19,10 @@
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-[[noreturn]] void die(const char* what, const char* why) {
-  std::fprintf(stderr, "bench_decoder: %s: %s\n", what, why);
-  std::exit(1);
-}
-
-unsigned long long memory(const char* field) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind(field, 0) == 0) return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
-  return 0;
-}
-
-void* block(size_t bytes) {
-  void* p = bench::block(bytes);
-  if (p == nullptr) die("memory", "none left");
-  return p;
-}
+using bench::block;
+using bench::die;
+using bench::memory;
+using bench::now;
 
 class Decoder {
  public:

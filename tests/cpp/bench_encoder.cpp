@@ -7,11 +7,9 @@
 #include <phasor.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -20,25 +18,10 @@
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-[[noreturn]] void die(const char* what, const char* why) {
-  std::fprintf(stderr, "bench_encoder: %s: %s\n", what, why);
-  std::exit(1);
-}
-
-unsigned long long memory(const char* field) {  // a line of /proc/self/status, in bytes
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind(field, 0) == 0) return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
-  return 0;
-}
-
-void* block(size_t bytes) {
-  void* p = bench::block(bytes);
-  if (p == nullptr) die("memory", "none left");
-  return p;
-}
+using bench::block;
+using bench::die;
+using bench::memory;
+using bench::now;
 
 }  // namespace
 

@@ -1,21 +1,44 @@
-// What the benchmarks' drivers share: a weight file and blocks of memory as the program has them (src/cli/memory.h). Kept until the process ends.
+// What the benchmarks' drivers share: the clock, errors, and a weight file and blocks of memory as the program has them (src/cli/memory.h), kept until
+// the process ends.
 #pragma once
 #include <sys/stat.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
 
 #include "cli/memory.h"
 
 namespace bench {
 
-// NULL when there is no memory.
+inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+[[noreturn]] inline void die(const char* what, const char* why) {
+  std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
+  std::exit(1);
+}
+
+// A line of /proc/self/status, in bytes.
+inline unsigned long long memory(const char* field) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(field, 0) == 0) return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
+  return 0;
+}
+
 inline void* block(size_t bytes) {
   cli::Block* b = new cli::Block;
-  return b->allocate(bytes) ? b->data() : nullptr;
+  if (!b->allocate(bytes)) die("memory", "none left");
+  return b->data();
 }
 
 // NULL when the file cannot be read.
@@ -29,7 +52,6 @@ inline const void* load(const char* path, size_t* bytes) {
     return p == MAP_FAILED ? nullptr : p;
   }
   unsigned char* to = static_cast<unsigned char*>(block(*bytes));
-  if (to == nullptr) return nullptr;
   for (size_t done = 0; done < *bytes;) {
     const ssize_t n = read(fd, to + done, *bytes - done);
     if (n <= 0) return nullptr;
