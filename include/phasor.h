@@ -23,6 +23,14 @@
 extern "C" {
 #endif
 
+/* The functions that a real-time thread may call: no allocation, no lock, no system call, no exception. clang 20 and newer check it, in your
+ * code with -Wfunction-effects and at run time with -fsanitize=realtime; the functions that you give (parallel, callbacks) count then. */
+#if defined(__clang__) && __clang_major__ >= 20
+#define PHASOR_NONBLOCKING __attribute__((nonblocking))
+#else
+#define PHASOR_NONBLOCKING
+#endif
+
 #define PHASOR_ALIGN 64u           /* bytes; of the model's block and of the arena */
 #define PHASOR_NONE 0xFFFFFFFFu    /* no such id, no such index */
 
@@ -240,23 +248,23 @@ typedef struct phasor_item {
 /* Runs the encoder over each item's whole source, attending within the item only, and clears the sequence. Short sources share the matrix
  * products, as many as limits.chunk tokens hold; no padding is computed, and the bits are those of each source alone. For an
  * encoder-decoder the keys and values of cross-attention are computed here, once. */
-phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
+phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Appends each item's tokens to its sequence and runs the decoder. Logits of the wanted rows are in phasor_logits, items in
  * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. */
-phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error);
+phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Row `row` of the last step's or encoder output's logits (vocabulary or classes), or NULL past the last. Writable: it is the caller's until the next call. */
-float* phasor_logits(phasor_session* session, uint32_t row);
+float* phasor_logits(phasor_session* session, uint32_t row) PHASOR_NONBLOCKING;
 
 /* The encoder's output of a sequence: rows of width floats, *stride floats apart; valid until the next phasor_encode. NULL when none.
  * An encoder keeps those of all items of the call, an encoder-decoder those of the last sources that shared a chunk. */
-const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride);
+const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride) PHASOR_NONBLOCKING;
 
 /* An encoder's output rows for positions first … first+count−1 of an encoded sequence: the vocabulary's logits (masked language model)
  * or the classes of each token; one row (first 0, count 1) where the output is pooled. They are in phasor_logits, row 0 … count−1,
  * until the next call. Count is at most limits.logit_rows. */
-phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error);
+phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 enum { PHASOR_NORMALISE_MODEL = 0, PHASOR_NORMALISE_YES = 1, PHASOR_NORMALISE_NO = 2 };
 
@@ -264,27 +272,28 @@ enum { PHASOR_NORMALISE_MODEL = 0, PHASOR_NORMALISE_YES = 1, PHASOR_NORMALISE_NO
  * nothing), through the model's dense layer where its output is a pooled vector. out gets the first `dim` values (1 … width:
  * Matryoshka embeddings, Kusupati et al. 2022), then divided by their length when asked. Mean: sum over positions in their order, times 1/n. */
 phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
-                               phasor_error* error);
+                               phasor_error* error) PHASOR_NONBLOCKING;
 
 /* The lowest id with the largest logit of a row; PHASOR_NOT_FINITE when the row holds a NaN. */
-phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit);
+phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit) PHASOR_NONBLOCKING;
 
 /* Sequences. Their cache lies in pages of 16 positions, each sequence with its own table. */
-uint32_t phasor_sequence_length(const phasor_session* session, uint32_t sequence);
-phasor_status phasor_sequence_status(const phasor_session* session, uint32_t sequence);
-const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence);  /* (length); PHASOR_NONE where an embedding was given */
+uint32_t phasor_sequence_length(const phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;
+phasor_status phasor_sequence_status(const phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;
+/* (length); PHASOR_NONE where an embedding was given. */
+const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;
 /* How many of the first ids are those that the sequence has, at most its length. */
-uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count);
-phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length);  /* forgets the tail */
-phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from);  /* `to` becomes a copy; pages are shared */
-phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence);          /* empty, without a source */
+uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count) PHASOR_NONBLOCKING;
+phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) PHASOR_NONBLOCKING;  /* forgets the tail */
+phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from) PHASOR_NONBLOCKING;  /* `to` becomes a copy; pages are shared */
+phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;  /* empty, without a source */
 
 /* A sequence as one block that can be moved to another machine: carries the file's checksum, the arithmetic's number and the
  * cache type, no pointers. restore checks all of it and continues with the same bits. */
-phasor_status phasor_state_size(const phasor_session* session, uint32_t sequence, size_t* need);
-phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence, void* out, size_t capacity);
+phasor_status phasor_state_size(const phasor_session* session, uint32_t sequence, size_t* need) PHASOR_NONBLOCKING;
+phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence, void* out, size_t capacity) PHASOR_NONBLOCKING;
 phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, const void* state, size_t bytes,
-                                   phasor_error* error);
+                                   phasor_error* error) PHASOR_NONBLOCKING;
 
 /* What an observer sees: a view that is valid during the call only. */
 enum { PHASOR_SEE_RESIDUAL = 1, PHASOR_SEE_SELF_ATTENTION = 2, PHASOR_SEE_CROSS_ATTENTION = 3, PHASOR_SEE_EMBEDDING = 4,
@@ -312,7 +321,7 @@ typedef struct phasor_callbacks {
   int (*progress)(void* user, uint32_t stack, uint32_t layer, uint32_t layers); /* between layers; not 0 aborts with PHASOR_STOPPED */
   void* user;
 } phasor_callbacks;
-void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks); /* NULL: none */
+void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) PHASOR_NONBLOCKING;  /* NULL: none */
 
 /* ------------------------------------------------------------------ generation */
 
@@ -324,7 +333,7 @@ enum { PHASOR_FINISH_END = 1, PHASOR_FINISH_LENGTH = 2, PHASOR_FINISH_STOPPED = 
 typedef struct phasor_random {
   uint64_t state[4];
 } phasor_random;
-void phasor_random_seed(phasor_random* random, uint64_t seed);
+void phasor_random_seed(phasor_random* random, uint64_t seed) PHASOR_NONBLOCKING;
 
 /* How tokens are chosen and when it ends. A field that is 0 or NULL does nothing. Callbacks run on the calling thread, call no function of their
  * session that changes it, and keep none of the pointers that they get. The steps of a choice, in this order (that of
@@ -398,13 +407,13 @@ typedef struct phasor_generation {
  * the context is full the end is PHASOR_FINISH_LENGTH. The last new token has not entered the sequence: to go on, give it as ids. */
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
                               uint32_t* out, uint32_t capacity, const phasor_generate_options* options,
-                              phasor_generation* result, phasor_error* error);
+                              phasor_generation* result, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* One choice, for loops of your own: from row `row` of the last step's logits, which it does not change. ids/count is the sequence so far,
  * its last new_count tokens are the new ones. Draws from options->random, which may not be NULL then; calls no callback. probabilities, unless
  * NULL, gets those that the draw is made with (vocabulary floats; without a temperature 1 for the token that is taken). */
 phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities, uint32_t row, const uint32_t* ids, uint32_t count,
-                            uint32_t new_count, const phasor_generate_options* options, phasor_error* error);
+                            uint32_t new_count, const phasor_generate_options* options, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Writes what the file recommends (docs/format.md, scope 7) into *options: temperature (0 where it does not draw), top_k, top_p, min_p, typical_p,
  * repetition_penalty, no_repeat_ngram, min_new, max_new, suppressed. What the file does not say stays as it is. Returns 0 when it says nothing. */
@@ -416,12 +425,12 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
  * also when capacity is too small (then PHASOR_FULL, and nothing beyond capacity is written). Scratch lies in the arena:
  * a text longer than limits.text_bytes is PHASOR_BAD_INPUT. */
 phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity,
-                                 size_t* count, const char* text, size_t bytes, phasor_error* error);
+                                 size_t* count, const char* text, size_t bytes, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* The same for two texts that an encoder reads together: prefix, first text, the ids between, second text, suffix; segments (capacity) gets
  * the token type of each id. PHASOR_BAD_INPUT where the model has no template for pairs. */
 phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_t* ids, uint32_t* segments, size_t capacity, size_t* count,
-                                 const char* first, size_t first_bytes, const char* second, size_t second_bytes, phasor_error* error);
+                                 const char* first, size_t first_bytes, const char* second, size_t second_bytes, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Streaming text of ids: holds back an unfinished UTF-8 character. */
 typedef struct phasor_text {
@@ -433,13 +442,13 @@ typedef struct phasor_text {
 /* Bytes that the id adds to the text; *bytes gets the number needed (PHASOR_FULL when capacity is too small: nothing is
  * written and the state is unchanged). Ids of control pieces add nothing. */
 phasor_status phasor_id_to_text(const phasor_model* model, uint32_t side, phasor_text* text, uint32_t id, char* out,
-                                size_t capacity, size_t* bytes);
+                                size_t capacity, size_t* bytes) PHASOR_NONBLOCKING;
 /* What is still held back, at the end. */
 phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor_text* text, char* out, size_t capacity,
-                                size_t* bytes);
+                                size_t* bytes) PHASOR_NONBLOCKING;
 
 /* The piece behind an id, in the file; NULL when there is no tokenizer or no such piece. */
-const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes);
+const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes) PHASOR_NONBLOCKING;
 
 /* ------------------------------------------------------------------ conversations */
 
@@ -460,7 +469,7 @@ int phasor_chat_available(const phasor_model* model);
  * template_ids 0: what belongs before and after is in the text. PHASOR_BAD_INPUT with the template's own words where it refuses a conversation (many
  * want user and assistant to take turns). Scratch lies in the arena: limits.text_bytes must hold the text. */
 phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_prompt, char* out, size_t capacity, size_t* bytes,
-                                  const phasor_chat_message* messages, uint32_t count, phasor_error* error);
+                                  const phasor_chat_message* messages, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* ------------------------------------------------------------------ the file's own test vectors */
 

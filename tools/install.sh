@@ -3,6 +3,7 @@
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
 #   tools/install.sh test     doctest, cross compilers, emulators    (make test)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
+#   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one (make realtime); realtime-compiler prints its name
 # Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says what is missing.
 set -euo pipefail
 
@@ -24,6 +25,17 @@ venv() {
   local dir; dir=$(mktemp -d)
   python3 -m venv "$dir/v" && rm -rf "$dir" || { rm -rf "$dir"; return 1; }
 }
+realtime_compiler() {  # the newest clang++ that links a program with RealtimeSanitizer
+  local compiler dir; dir=$(mktemp -d)
+  for compiler in $(compgen -c clang++- | grep -E '^clang\+\+-[2-9][0-9]$' | sort -ru) clang++; do
+    if echo 'int main() {}' | "$compiler" -x c++ -fsanitize=realtime -o "$dir/a" - >/dev/null 2>&1; then echo "$compiler"; break; fi
+  done
+  rm -rf "$dir"
+}
+newest_clang() {  # N, 20 at least, for which the package lists have clang-N and its run-time library
+  apt-cache search --names-only '^libclang-rt-[2-9][0-9]-dev$' 2>/dev/null | sed -n 's/^libclang-rt-\([0-9]*\)-dev .*/\1/p' | sort -rn | head -1
+}
+if [ "$*" = realtime-compiler ]; then realtime_compiler; exit 0; fi
 
 for group in "$@"; do
   case $group in
@@ -52,7 +64,13 @@ for group in "$@"; do
       need clang-19 on_path clang++-19
       need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a
       ;;
-    *) echo "install.sh: '$group': expected build, test or fuzz" >&2; exit 2 ;;
+    realtime)
+      if [ -z "$(realtime_compiler)" ]; then
+        n=$(newest_clang)
+        [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
+      fi
+      ;;
+    *) echo "install.sh: '$group': expected build, test, fuzz or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

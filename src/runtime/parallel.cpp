@@ -11,6 +11,7 @@ struct Share {
   uint32_t units, workers;
 };
 
+void run_share(void* context, uint32_t worker) PHASOR_NONBLOCKING;  // on a worker as in a step
 void run_share(void* context, uint32_t worker) {
   const Share& share = *static_cast<const Share*>(context);
   const uint64_t units = share.units;
