@@ -43,18 +43,22 @@ struct Body {
   static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
   // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
-  static PHASOR_APART void bias_lanes(float* lanes, const float* bias, size_t bias_n, size_t o) {
-    for (size_t i = 0; i < kLanes; ++i) lanes[i] = bias != nullptr && o + i < bias_n ? bias[o + i] : -0.0f;
+  static PHASOR_INLINE V bias_lanes(const float* bias, size_t bias_n, size_t o) {
+    if (bias == nullptr) return V::set(-0.0f);
+    return o + kLanes <= bias_n ? V::load(bias + o) : last_bias(bias, bias_n, o);
+  }
+  static PHASOR_APART V last_bias(const float* bias, size_t bias_n, size_t o) {
+    alignas(64) float lanes[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = o + i < bias_n ? bias[o + i] : -0.0f;
+    return V::load(lanes);
   }
 
   // acc (R, P) plus the bias to y. `at`: the first output of the tile.
   template <int R, int P>
   static PHASOR_INLINE void store_tile(float* y, size_t ldy, V (&acc)[R][P], const float* bias, size_t bias_n, size_t at) {
-    alignas(64) float lanes[kLanes];
     times<P>(PHASOR_EACH(p) {
       const size_t o = at + p.value * kLanes;
-      bias_lanes(lanes, bias, bias_n, o);
-      const V b = V::load(lanes);
+      const V b = bias_lanes(bias, bias_n, o);
       times<R>(PHASOR_EACH(r) { (acc[r.value][p.value] + b).store(y + r.value * ldy + o); });
     });
   }
