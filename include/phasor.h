@@ -186,6 +186,7 @@ typedef struct phasor_limits {
   uint32_t cache_type;  /* PHASOR_CACHE_… */
   uint32_t outputs;     /* PHASOR_WANT_… */
   uint32_t tables;      /* sinusoid rows for the whole context at open, or computed as needed: the same bits */
+  uint32_t best_rows;   /* rows that one step can be asked for the best token of (PHASOR_BEST_…): 8 bytes a row in place of its logits */
 } phasor_limits;
 
 /* Fills *limits for one sequence of the given lengths; 0 asks for the model's own maximum (or 256 where it has none). */
@@ -229,14 +230,16 @@ phasor_status phasor_session_open(phasor_session** session, void* memory, size_t
 
 /* ------------------------------------------------------------------ the forward pass */
 
-enum { PHASOR_LOGITS_NONE = 0, PHASOR_LOGITS_LAST = 1, PHASOR_LOGITS_ALL = 2 };
+/* What an item wants to know of the tokens that follow: their logits, or the best token alone, which the output layer finds while it computes
+ * 256 logits at a time, without room for all of them. It is the token of the logits' largest value, the same one on every machine. */
+enum { PHASOR_LOGITS_NONE = 0, PHASOR_LOGITS_LAST = 1, PHASOR_LOGITS_ALL = 2, PHASOR_BEST_LAST = 3, PHASOR_BEST_ALL = 4 };
 
 /* Tokens for one sequence. */
 typedef struct phasor_item {
   uint32_t struct_size;
   uint32_t sequence;        /* 0 … limits.sequences−1; each sequence at most once in a call */
   uint32_t count;           /* tokens, at least 1 */
-  uint32_t logits;          /* PHASOR_LOGITS_… (decoder) */
+  uint32_t logits;          /* PHASOR_LOGITS_… or PHASOR_BEST_… (decoder); logits and best tokens do not mix in one call */
   const uint32_t* ids;      /* (count), or NULL when embeddings are given */
   const float* embeddings;  /* (count, embedding width), in place of the embedding's rows, before scale and position */
   const uint32_t* segments; /* (count) token types, or NULL: all 0 */
@@ -254,7 +257,8 @@ phasor_status phasor_encode(phasor_session* session, const phasor_item* items, u
  * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. */
 phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
-/* Row `row` of the last step's or encoder output's logits (vocabulary or classes), or NULL past the last. Writable: it is the caller's until the next call. */
+/* Row `row` of the last step's or encoder output's logits (vocabulary or classes), or NULL past the last and after a step that was asked for
+ * best tokens. Writable: it is the caller's until the next call. */
 float* phasor_logits(phasor_session* session, uint32_t row) PHASOR_NONBLOCKING;
 
 /* The encoder's output of a sequence: rows of width floats, *stride floats apart; valid until the next phasor_encode. NULL when none.
@@ -321,7 +325,8 @@ typedef struct phasor_callbacks {
   int (*progress)(void* user, uint32_t stack, uint32_t layer, uint32_t layers); /* between layers; not 0 aborts with PHASOR_STOPPED */
   void* user;
 } phasor_callbacks;
-void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) PHASOR_NONBLOCKING;  /* NULL: none */
+/* NULL: none. PHASOR_UNSUPPORTED, and nothing is changed, where `see` is given and the build has no views (PHASOR_ONLY). */
+phasor_status phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) PHASOR_NONBLOCKING;
 
 /* ------------------------------------------------------------------ generation */
 
@@ -343,7 +348,8 @@ void phasor_random_seed(phasor_random* random, uint64_t seed) PHASOR_NONBLOCKING
  *   temperature; top_k; top_p; min_p; typical_p, each on the probabilities that the one before has left; then one draw.
  * "Most probable" orders by (probability descending, id ascending); exactly top_k tokens are left, also among equals. Weights
  * are exp(logit − largest) in units of 2^-39, whole numbers: their sums have no order, and the same seed gives the same tokens on
- * every machine. Everything but the plain largest logit needs limits.outputs PHASOR_WANT_SAMPLING. */
+ * every machine. Everything but the plain largest logit needs limits.outputs PHASOR_WANT_SAMPLING. Where limits.best_rows is not 0 the plain
+ * largest logit is found without logits (PHASOR_BEST_LAST); with logit_rows 0, anything else, the logits callback too, is PHASOR_BAD_INPUT. */
 typedef struct phasor_generate_options {
   uint32_t struct_size;
   uint32_t max_new;        /* new tokens at most; 0 = as many as the limits allow */
@@ -383,7 +389,7 @@ typedef struct phasor_generate_options {
    * are absolute; a prompt that is too long for an empty sequence (or with reuse) loses what lies between the first `keep` and the newest that fit. */
   uint32_t slide;
   uint32_t keep;
-  /* At most so many tokens are guessed and computed in one step (limits.logit_rows holds one row more): those that once followed the last
+  /* At most so many tokens are guessed and computed in one step (limits.logit_rows, or best_rows, holds one row more): those that once followed the last
    * three tokens, or two. Only what would have been chosen is accepted, greedy or drawn: the output is the same, sooner. */
   uint32_t lookahead;
 } phasor_generate_options;

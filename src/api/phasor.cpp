@@ -182,6 +182,16 @@ phasor_status known_options(phasor_generate_options* out, const phasor_generate_
   return PHASOR_OK;
 }
 
+// The limits of a caller that may be older than this library: what it does not know is 0.
+phasor_status known_limits(phasor_limits* out, const phasor_limits* given, phasor_error* error) {
+  *out = phasor_limits{};
+  if (given->struct_size < offsetof(phasor_limits, best_rows) || given->struct_size > sizeof *out)
+    return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, sizeof *out, given->struct_size}, "limits.struct_size: ", given->struct_size,
+                ", this library's phasor_limits has ", uint64_t(sizeof *out));
+  memcpy(out, given, given->struct_size);
+  return PHASOR_OK;
+}
+
 // The file's chat program; false where it has none. Open has checked it.
 bool chat_of(const Model& m, ChatProgram* out) {
   const File f = m.file();
@@ -391,7 +401,7 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint32_t target, phasor_limits* limits) {
   const Descriptor& d = model->descriptor;
   const uint32_t size = limits->struct_size;
-  *limits = phasor_limits{};
+  memset(limits, 0, smaller(size, sizeof *limits));  // an older caller's struct is shorter
   limits->struct_size = size;
   const uint32_t wanted[2] = {source, target};
   uint32_t lengths[2] = {0, 0};
@@ -414,14 +424,18 @@ phasor_status phasor_limits_for(const phasor_model* model, uint32_t source, uint
 
 phasor_status phasor_session_size(size_t* need, const phasor_model* model, const phasor_limits* limits, phasor_error* error) {
   Plan plan{};
-  const phasor_status status = make_plan(&plan, *model, *limits, error);
+  phasor_limits all;
+  phasor_status status = known_limits(&all, limits, error);
+  if (status == PHASOR_OK) status = make_plan(&plan, *model, all, error);
   if (status == PHASOR_OK) *need = static_cast<size_t>(plan.total);
   return status;
 }
 
 phasor_status phasor_session_part(const phasor_model* model, const phasor_limits* limits, uint32_t index, const char** name, uint64_t* bytes) {
   Plan plan{};
-  const phasor_status status = make_plan(&plan, *model, *limits, nullptr);
+  phasor_limits all;
+  phasor_status status = known_limits(&all, limits, nullptr);
+  if (status == PHASOR_OK) status = make_plan(&plan, *model, all, nullptr);
   if (status != PHASOR_OK) return status;
   if (index >= kPartCount) return PHASOR_BAD_INPUT;
   *name = part_name(index);
@@ -448,7 +462,9 @@ phasor_status phasor_session_open(phasor_session** session, void* memory, size_t
   *session = nullptr;
   if (!aligned(memory, PHASOR_ALIGN)) return fail(error, PHASOR_BAD_INPUT, {}, "the arena is not aligned to 64");
   Session* s = nullptr;
-  const phasor_status status = session_open(&s, memory, memory_bytes, *model, *limits, parallel, error);
+  phasor_limits all;
+  phasor_status status = known_limits(&all, limits, error);
+  if (status == PHASOR_OK) status = session_open(&s, memory, memory_bytes, *model, all, parallel, error);
   if (status == PHASOR_OK) *session = static_cast<phasor_session*>(s);
   return status;
 }
@@ -464,7 +480,7 @@ phasor_status phasor_step(phasor_session* session, const phasor_item* items, uin
 }
 
 float* phasor_logits(phasor_session* session, uint32_t row) {
-  return row < session->logits ? session->part<float>(kPartLogits) + uint64_t(row) * session->plan.logit_ld : nullptr;
+  return session->best == 0 && row < session->logits ? session->part<float>(kPartLogits) + uint64_t(row) * session->plan.logit_ld : nullptr;
 }
 
 const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride) {
@@ -542,10 +558,12 @@ phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, c
   return state_restore(session, sequence, static_cast<const unsigned char*>(state), bytes, error);
 }
 
-void phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) {
+phasor_status phasor_session_callbacks(phasor_session* session, const phasor_callbacks* callbacks) {
+  if (!kHasViews && callbacks != nullptr && callbacks->see != nullptr) return PHASOR_UNSUPPORTED;
   session->see.set(callbacks != nullptr ? callbacks->see : nullptr);
   session->progress.set(callbacks != nullptr ? callbacks->progress : nullptr);
   session->user.set(callbacks != nullptr ? callbacks->user : nullptr);
+  return PHASOR_OK;
 }
 
 // ------------------------------------------------------------------ generation
@@ -570,6 +588,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   if (status == PHASOR_OK && session->model->descriptor.stack == kEncoder) status = fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it generates nothing");
   if (status == PHASOR_OK) status = check_choice(*session, all, error);
   if (status != PHASOR_OK) return status;
+  if (session->best != 0) return fail(error, PHASOR_BAD_INPUT, {}, "the last step gave best tokens: a choice is made from logits");
   if (row >= session->logits) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, session->logits, row}, "row ", row, " of logits, the last step gave ", session->logits);
   if (new_count > count) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, count, new_count}, new_count, " new tokens of ", count);
   const uint32_t vocabulary = session->model->descriptor.sides[1].vocabulary;

@@ -73,14 +73,14 @@ bool pass(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint
   }
   done(kEncode);
   if (!e.has_target() || status != PHASOR_OK) return status == PHASOR_OK;
-  const phasor_item read = {sizeof(phasor_item), 0, static_cast<uint32_t>(prompt.size()), PHASOR_LOGITS_LAST, prompt.data(), nullptr, nullptr, nullptr};
+  const phasor_item read = {sizeof(phasor_item), 0, static_cast<uint32_t>(prompt.size()), PHASOR_BEST_LAST, prompt.data(), nullptr, nullptr, nullptr};
   status = phasor_step(e.session, &read, 1, error);
   done(kPrefill);
   for (uint32_t i = 0; i < tokens && status == PHASOR_OK; ++i) {
     uint32_t id = 0;
     float logit = 0;
     status = phasor_argmax(e.session, 0, &id, &logit);
-    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr};
+    const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_BEST_LAST, &id, nullptr, nullptr, nullptr};
     if (status == PHASOR_OK) status = phasor_step(e.session, &item, 1, error);
   }
   done(kDecode);
@@ -279,6 +279,7 @@ int lengths(const Engine& e, const Options& o, Report* r, phasor_limits* limits)
   (void)phasor_limits_for(e.model, source, o.context != 0 ? o.context : prompt + steps, limits);
   limits->threads = o.threads;
   limits->cache_type = o.cache;
+  greedy_room(limits, 1);
   if (o.chunk != 0) limits->chunk = o.chunk;
   return 0;
 }

@@ -103,6 +103,12 @@ phasor_limits default_limits(const Engine& e, const Options& o) {
   return limits;
 }
 
+void greedy_room(phasor_limits* limits, uint32_t rows) {
+  if (limits->target == 0) return;
+  limits->best_rows = rows;
+  limits->logit_rows = 0;
+}
+
 uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
   if (count <= limit || count > UINT32_MAX) return limit;
   const uint32_t wanted = static_cast<uint32_t>(count);

@@ -42,6 +42,8 @@ class Engine {
 // Limits for one sequence: --source, --context and --threads where given; by default what the model allows, at most 2048, and
 // 256 where it sets no limit.
 phasor_limits default_limits(const Engine& engine, const Options& options);
+// Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that greedy decoding asks for.
+void greedy_room(phasor_limits* limits, uint32_t rows);
 uint32_t cache_type(const Options& options);  // --cache
 
 // Test vector `index`, and limits with room for the longest.

@@ -49,7 +49,10 @@ bool draws(const Options& o) { return o.temperature.given ? o.temperature.value 
 void room_for_generation(const Options& o, phasor_limits* limits) {
   const bool penalties = o.repeat_penalty.given || o.presence_penalty.given || o.frequency_penalty.given || o.no_repeat_ngram.given;
   if (draws(o) || penalties || o.min_new.given || o.suppress.given) limits->outputs |= PHASOR_WANT_SAMPLING;
-  if (o.lookahead.given && limits->logit_rows <= o.lookahead.value) limits->logit_rows = static_cast<uint32_t>(o.lookahead.value) + 1;
+  const uint32_t rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
+  const bool arrays = o.logits != nullptr || o.hidden != nullptr || o.hidden_decoder != nullptr || o.attention != nullptr;  // their replay looks at logits
+  limits->logit_rows = rows;
+  if (!arrays && (limits->outputs & PHASOR_WANT_SAMPLING) == 0) greedy_room(limits, rows);
 }
 
 bool generate_options(const Options& o, const Engine& e, phasor_generate_options* out) {

@@ -49,7 +49,7 @@ phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t coun
       return bad_input(error, s->plan.source, items[i].count, "a source of ", items[i].count, " tokens, the limits hold ", s->plan.source);
   }
   for (uint32_t i = 0; i < count; ++i) sequence_clear(s, items[i].sequence);
-  s->logits = 0;
+  s->logits = s->best = 0;
   const uint64_t mode = fp_mode_enter();
   const phasor_status status = encode_sources(s, items, count, error);
   fp_mode_leave(mode);
@@ -100,9 +100,9 @@ phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
 
 phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
   const Model& m = *s->model.pointer;
-  s->logits = 0;
+  s->logits = s->best = 0;
   if (m.descriptor.stack == kEncoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
-  uint64_t logits = 0;
+  uint64_t rows[2] = {0, 0};  // of logits, of best tokens
   for (uint32_t i = 0; i < count; ++i) {
     const phasor_item& it = items[i];
     phasor_status status = check_item(*s, items, i, 1, error);
@@ -113,9 +113,13 @@ phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
     if (it.count > s->plan.target - q.length)
       return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s->plan.target, uint64_t(q.length) + it.count}, "sequence ", it.sequence, ": ", q.length,
                   " tokens and ", it.count, " more, the limits hold ", s->plan.target);
-    logits += it.logits == PHASOR_LOGITS_ALL ? it.count : it.logits == PHASOR_LOGITS_LAST ? 1u : 0u;
+    if (it.logits > PHASOR_BEST_ALL) return bad_input(error, PHASOR_BEST_ALL, it.logits, "item ", i, ": logits ", it.logits);
+    rows[wants_best(it.logits)] += wanted_rows(it);
   }
-  if (logits > s->plan.logit_rows) return bad_input(error, s->plan.logit_rows, logits, "logits of ", logits, " rows, the limits hold ", s->plan.logit_rows);
+  if (rows[0] > s->plan.logit_rows) return bad_input(error, s->plan.logit_rows, rows[0], "logits of ", rows[0], " rows, the limits hold ", s->plan.logit_rows);
+  if (rows[1] > s->plan.best_rows) return bad_input(error, s->plan.best_rows, rows[1], "best tokens of ", rows[1], " rows, limits.best_rows holds ", s->plan.best_rows);
+  if (rows[0] != 0 && rows[1] != 0) return fail(error, PHASOR_BAD_INPUT, {}, "a step gives logits or best tokens: its items ask for both");
+  s->best = rows[1] != 0 ? 1 : 0;
   for (uint32_t i = 0; i < count; ++i) sequence_reserve(s, items[i].sequence, items[i].count);
   const uint64_t mode = fp_mode_enter();
   const phasor_status status = decode_step(s, items, count, error);
@@ -131,6 +135,12 @@ phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
 }
 
 phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept {
+  if (s.best != 0) {
+    const Best& found = s.part<Best>(kPartBest)[row];
+    *id = found.id;
+    *logit = found.logit;
+    return found.id != PHASOR_NONE ? PHASOR_OK : PHASOR_NOT_FINITE;
+  }
   const uint32_t width = output_width(s.model->descriptor);
   const size_t best = s.model->kernels->argmax(s.part<float>(kPartLogits) + uint64_t(row) * s.plan.logit_ld, width, logit);
   if (best >= width) return PHASOR_NOT_FINITE;

@@ -37,6 +37,12 @@ class Generator {
   uint32_t* ids() const { return s_->ids(sequence_); }
   uint32_t room() const { return s_->plan.target - sequence().length; }
 
+  // The plain largest logit needs no room for logits, where the limits say so.
+  bool best_only() const { return s_->plan.best_rows != 0 && takes_largest(o_) && o_.logits == nullptr; }
+  uint32_t rows_held() const { return best_only() ? s_->plan.best_rows : s_->plan.logit_rows; }
+  uint32_t want_last() const { return best_only() ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST; }
+  uint32_t want_all() const { return best_only() ? PHASOR_BEST_ALL : PHASOR_LOGITS_ALL; }
+
   phasor_status step(const uint32_t* ids, uint32_t count, uint32_t logits);
   phasor_status read_prompt(const uint32_t* ids, uint32_t count);
   phasor_status next(uint32_t last, uint32_t* proposed);
@@ -71,9 +77,10 @@ phasor_status Generator::check() const {
       return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, d.sides[1].vocabulary, o_.forced[i]}, "options.forced: token id ", o_.forced[i], ", the vocabulary has ", d.sides[1].vocabulary);
   if (o_.slide != 0 && (p.target < 2 || o_.keep > p.target - 2))
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.target, o_.keep}, "options.keep: ", o_.keep, " tokens, expected at least two less than the limits hold, ", p.target);
-  if (o_.lookahead >= p.logit_rows && o_.lookahead != 0)
-    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, uint64_t(o_.lookahead) + 1, p.logit_rows}, "options.lookahead: ", o_.lookahead,
-                " tokens, limits.logit_rows holds ", p.logit_rows, ", expected at least one more");
+  if (rows_held() == 0) return fail(error_, PHASOR_BAD_INPUT, {}, "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
+  if (o_.lookahead >= rows_held() && o_.lookahead != 0)
+    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, uint64_t(o_.lookahead) + 1, rows_held()}, "options.lookahead: ", o_.lookahead,
+                best_only() ? " tokens, limits.best_rows holds " : " tokens, limits.logit_rows holds ", rows_held(), ", expected at least one more");
   const phasor_status status = check_choice(*s_, o_, error_);
   return status != PHASOR_OK ? status : text_.check(error_);
 }
@@ -114,7 +121,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
     common = p.first;
   }
   const uint32_t from = p.second + (common - p.first);
-  return step(ids + from, count - from, PHASOR_LOGITS_LAST);
+  return step(ids + from, count - from, want_last());
 }
 
 // The tokens that once followed the last few, written behind them; how many. What is written is read again: a loop goes on for ever.
@@ -158,11 +165,11 @@ bool Generator::slide(phasor_status* status) {
 phasor_status Generator::step_with(uint32_t proposed) {
   const uint32_t before = sequence().length;
   const uint32_t* from = ids() + before;
-  phasor_status status = step(from, 1 + proposed, proposed != 0 ? PHASOR_LOGITS_ALL : PHASOR_LOGITS_LAST);
+  phasor_status status = step(from, 1 + proposed, proposed != 0 ? want_all() : want_last());
   if (status != PHASOR_NOT_FINITE || proposed == 0) return status;
   sequence().status = PHASOR_OK;  // perhaps because of a guess that decoding without them would never have met
   sequence_truncate(s_, sequence_, before);
-  return step(from, 1, PHASOR_LOGITS_LAST);
+  return step(from, 1, want_last());
 }
 
 phasor_status Generator::next(uint32_t last, uint32_t* proposed) {

@@ -167,7 +167,7 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
     inverse[i] = weigh(w, w.scores + i * ld, queries[i]);
-    if (queries[i].weights != nullptr) keep_weights(w, queries[i], w.scores + i * ld, inverse[i]);
+    if (kHasViews && queries[i].weights != nullptr) keep_weights(w, queries[i], w.scores + i * ld, inverse[i]);
   }
   if (kHasRelative && h.relative_values != nullptr) {
     for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
@@ -204,7 +204,7 @@ void find_pages(const Value** keys, const Value** values, const Session& s, cons
 void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows, const Heads& h,
             const KeysOf& keys, uint32_t layer) noexcept {
   const Plan& p = s->plan;
-  float* weights = (p.outputs & PHASOR_WANT_ATTENTION) != 0 ? s->part<float>(kPartAttentionWeights) : nullptr;
+  float* weights = kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0 ? s->part<float>(kPartAttentionWeights) : nullptr;
   const uint32_t group = h.heads / h.kv_heads;
   uint64_t cost = 0;
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;

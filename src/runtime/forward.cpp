@@ -27,6 +27,14 @@ struct LinearInput {
   bool quantised;
 };
 
+// No logit yet; a later one counts when it is larger, or not a number.
+constexpr uint32_t kNothing = PHASOR_NONE - 1;
+constexpr Best kNoBest{kNothing, 0};
+void keep_best(Best* best, const Best& next) {
+  if (best->id == PHASOR_NONE || next.id == kNothing) return;
+  if (best->id == kNothing || next.id == PHASOR_NONE || next.logit > best->logit) *best = next;
+}
+
 bool is_finite(float v) {
   uint32_t bits;
   memcpy(&bits, &v, sizeof bits);
@@ -83,37 +91,53 @@ class Pass {
 
   LinearInput input(const float* x, uint64_t ld, uint32_t cols, uint32_t count) { return {x, ld, cols, count, false}; }
 
-  // y (count, ldy) = x·Wᵀ + b for panels first … first + panels − 1 of the layer.
-  void linear(float* y, uint64_t ldy, LinearInput* in, const Linear& l, uint32_t first, uint32_t panels) {
-    const unsigned char* w = m_.at(l.weight.offset);
-    const uint64_t bytes = panel_bytes(l.weight.type, in->cols);
-    const float* bias = m_.floats(l.bias);
-    const uint32_t bias_rows = l.bias.rows;
-    const size_t groups = static_cast<size_t>(groups_of(in->cols));
-    const size_t ld_out = static_cast<size_t>(ldy), ld_in = static_cast<size_t>(in->ld);
+  // The input's rows in int8, where the layer's type wants them and they are not there yet.
+  void quantise(LinearInput* in, Type type) {
+    if (!quantised_type(type) || in->quantised) return;
+    const Quantised to = quantised_rows();
+    const uint64_t groups = groups_of(in->cols);
+    spread(&s_, in->count, uint64_t(in->count) * in->cols, [&](uint32_t begin, uint32_t end, uint32_t) {
+      for (uint64_t r = begin; r < end; ++r)
+        k_.quantize_row(to.values + r * groups * kGroup, to.scales + r * groups, to.sums + r * groups, in->x + r * in->ld, in->cols);
+    });
+    in->quantised = true;
+  }
+  struct Quantised {
+    int8_t* values;  // (chunk, groups, 32)
+    float* scales;   // (chunk, groups)
+    int32_t* sums;   // (chunk, groups)
+  };
+  Quantised quantised_rows() {
     int8_t* q = s_.part<int8_t>(kPartQuantised);
     float* scales = reinterpret_cast<float*>(q + uint64_t(p_.chunk) * p_.groups * kGroup);
-    int32_t* sums = reinterpret_cast<int32_t*>(scales + uint64_t(p_.chunk) * p_.groups);
+    return {q, scales, reinterpret_cast<int32_t*>(scales + uint64_t(p_.chunk) * p_.groups)};
+  }
+
+  // y (count, ldy) = x·Wᵀ + b for panels begin … end − 1 of the layer, on the calling thread; the input is quantised already.
+  void linear_part(float* y, uint64_t ldy, const LinearInput& in, const Linear& l, uint32_t begin, uint32_t end) {
     const Type type = l.weight.type;
-    if (quantised_type(type) && !in->quantised) {
-      spread(&s_, in->count, uint64_t(in->count) * in->cols, [&](uint32_t begin, uint32_t end, uint32_t) {
-        for (uint64_t r = begin; r < end; ++r)
-          k_.quantize_row(q + r * groups * kGroup, scales + r * groups, sums + r * groups, in->x + r * in->ld, in->cols);
-      });
-      in->quantised = true;
+    const unsigned char* w = m_.at(l.weight.offset) + begin * panel_bytes(type, in.cols);
+    const float* bias = m_.floats(l.bias);
+    const uint32_t row = begin * static_cast<uint32_t>(kLanes);
+    const float* part_bias = bias != nullptr && row < l.bias.rows ? bias + row : nullptr;
+    const uint32_t bias_n = part_bias == nullptr ? 0 : l.bias.rows - row, panels = end - begin;
+    const size_t ld_out = static_cast<size_t>(ldy), ld_in = static_cast<size_t>(in.ld);
+    if (type == Type::f32) {
+      k_.linear_f32(y, ld_out, in.x, ld_in, in.count, reinterpret_cast<const float*>(w), part_bias, bias_n, panels, in.cols);
+    } else if (quantised_type(type)) {
+      const Quantised q = quantised_rows();
+      (type == Type::q8 ? k_.linear_q8 : k_.linear_q4)(y, ld_out, q.values, q.scales, q.sums, in.count, w, part_bias, bias_n, panels, static_cast<size_t>(groups_of(in.cols)));
+    } else {
+      (type == Type::f16 ? k_.linear_f16 : k_.linear_bf16)(y, ld_out, in.x, ld_in, in.count, w, part_bias, bias_n, panels, in.cols);
     }
-    spread(&s_, panels, uint64_t(panels) * kLanes * in->cols * in->count, [&](uint32_t begin, uint32_t end, uint32_t) {
-      const uint32_t at = first + begin, row = at * static_cast<uint32_t>(kLanes);
-      const float* part_bias = bias != nullptr && row < bias_rows ? bias + row : nullptr;
-      const uint32_t bias_n = part_bias == nullptr ? 0 : bias_rows - row;
-      float* out = y + size_t{begin} * kLanes;
-      const unsigned char* part = w + at * bytes;
-      if (type == Type::f32)
-        k_.linear_f32(out, ld_out, in->x, ld_in, in->count, reinterpret_cast<const float*>(part), part_bias, bias_n, end - begin, in->cols);
-      else if (quantised_type(type))
-        (type == Type::q8 ? k_.linear_q8 : k_.linear_q4)(out, ld_out, q, scales, sums, in->count, part, part_bias, bias_n, end - begin, groups);
-      else
-        (type == Type::f16 ? k_.linear_f16 : k_.linear_bf16)(out, ld_out, in->x, ld_in, in->count, part, part_bias, bias_n, end - begin, in->cols);
+  }
+  static uint64_t linear_cost(const LinearInput& in, uint32_t panels) { return uint64_t(panels) * kLanes * in.cols * in.count; }
+
+  // y (count, ldy) = x·Wᵀ + b for panels first … first + panels − 1 of the layer.
+  void linear(float* y, uint64_t ldy, LinearInput* in, const Linear& l, uint32_t first, uint32_t panels) {
+    quantise(in, l.weight.type);
+    spread(&s_, panels, linear_cost(*in, panels), [&](uint32_t begin, uint32_t end, uint32_t) {
+      linear_part(y + size_t{begin} * kLanes, ldy, *in, l, first + begin, first + end);
     });
   }
   void linear(float* y, uint64_t ldy, LinearInput in, const Linear& l) { linear(y, ldy, &in, l, 0, l.weight.panels); }
@@ -169,7 +193,7 @@ class Pass {
   // Attention over keys and values that are in their pages; q lies in `wide`, the heads' values go to `attention`.
   void attend_pages(const Chunk& c, const Heads& heads, const KeysOf& keys, uint32_t layer, uint32_t what) {
     attend(&s_, attention(), wide(), c.tiles, c.tile_count, c.rows, heads, keys, layer);
-    if ((p_.outputs & PHASOR_WANT_ATTENTION) != 0) show_attention(c, heads, keys, layer, what);
+    if (kHasViews && (p_.outputs & PHASOR_WANT_ATTENTION) != 0) show_attention(c, heads, keys, layer, what);
   }
   void add_attention(const Chunk& c, const Heads& heads, const Linear& out, const KindDescriptor& k, const NormTensors& after) {
     linear(normed(), p_.ld, input(attention(), p_.attention_ld, heads.heads * heads.width, c.count), out);
@@ -299,7 +323,11 @@ class Pass {
       show(one, PHASOR_SEE_FINAL, m_.layer_count[1]);
     }
     if (count == 0) return;
-    logits(head({1, normed(), nullptr, count, nullptr, 0, nullptr}), first);
+    const LinearInput in = head({1, normed(), nullptr, count, nullptr, 0, nullptr});
+    if (s_.best != 0)
+      best_tokens(in, first);
+    else
+      logits(in, first);
   }
 
   // Rows of logits or classes from `first` on: output matrix, scale and cap.
@@ -307,11 +335,45 @@ class Pass {
     const uint32_t width = m_.output.weight.rows, count = in.count;
     float* logits = s_.part<float>(kPartLogits) + uint64_t(first) * p_.logit_ld;
     linear(logits, p_.logit_ld, in, m_.output);
+    for (uint32_t r = 0; r < count; ++r) scale_logits(logits + uint64_t(r) * p_.logit_ld, width);
+  }
+  void scale_logits(float* row, uint32_t n) {
     const OutputDescriptor& o = m_.descriptor.output;
-    for (uint32_t r = 0; r < count; ++r) {
-      float* row = logits + uint64_t(r) * p_.logit_ld;
-      if (o.scale != 1) k_.scale(row, row, width, o.scale);
-      if (o.cap != 0) k_.soft_cap(row, width, o.cap);
+    if (o.scale != 1) k_.scale(row, row, n, o.scale);
+    if (o.cap != 0) k_.soft_cap(row, n, o.cap);
+  }
+
+  // The best tokens of rows from `first` on: each worker goes through its outputs a few panels at a time and keeps the largest of each row; the
+  // workers' are merged in the order of the outputs (rule 1.15).
+  void best_tokens(LinearInput in, uint32_t first) {
+    constexpr uint32_t kPanels = kBestLogits / static_cast<uint32_t>(kLanes);
+    const uint32_t width = m_.output.weight.rows, panels = m_.output.weight.panels, ld = p_.logit_ld < kBestLogits ? p_.logit_ld : kBestLogits;
+    const uint32_t rows = p_.best_rows < p_.chunk ? p_.best_rows : p_.chunk;
+    Best* best = s_.part<Best>(kPartBest);
+    Best* found = best + p_.best_rows;
+    float* all = reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(best) + best_bytes(p_));
+    for (uint32_t worker = 0; worker < p_.threads; ++worker)
+      for (uint32_t r = 0; r < in.count; ++r) found[uint64_t(worker) * p_.best_rows + r] = kNoBest;
+    quantise(&in, m_.output.weight.type);
+    spread(&s_, panels, linear_cost(in, panels), [&](uint32_t begin, uint32_t end, uint32_t worker) {
+      float* logits = all + uint64_t(worker) * rows * ld;
+      for (uint32_t at = begin; at < end; at += kPanels) {
+        const uint32_t stop = end - at < kPanels ? end : at + kPanels, id = at * static_cast<uint32_t>(kLanes);
+        linear_part(logits, ld, in, m_.output, at, stop);
+        const uint32_t n = stop * static_cast<uint32_t>(kLanes) < width ? stop * static_cast<uint32_t>(kLanes) - id : width - id;
+        for (uint32_t r = 0; r < in.count; ++r) {
+          float* row = logits + uint64_t(r) * ld;
+          scale_logits(row, n);
+          Best one{0, 0};
+          const size_t where = k_.argmax(row, n, &one.logit);
+          one.id = where < n ? id + static_cast<uint32_t>(where) : PHASOR_NONE;
+          keep_best(&found[uint64_t(worker) * p_.best_rows + r], one);
+        }
+      }
+    });
+    for (uint32_t r = 0; r < in.count; ++r) {
+      best[first + r] = kNoBest;
+      for (uint32_t worker = 0; worker < p_.threads; ++worker) keep_best(&best[first + r], found[uint64_t(worker) * p_.best_rows + r]);
     }
   }
 
@@ -409,7 +471,7 @@ class Pass {
 
   // Rows of the residual, a sequence at a time.
   void show(const Chunk& c, uint32_t what, uint32_t layer) {
-    if (s_.see.pointer == nullptr) return;
+    if (!kHasViews || s_.see.pointer == nullptr) return;
     for (uint32_t r = 0, end; r < c.count; r = end) {
       end = run_end(c, r);
       const phasor_view view{sizeof(phasor_view), what, c.stack == 0 ? kStackEncoder : kStackDecoder, layer, c.rows[r].sequence, c.rows[r].position,
@@ -418,7 +480,7 @@ class Pass {
     }
   }
   void show_attention(const Chunk& c, const Heads& heads, const KeysOf& keys, uint32_t layer, uint32_t what) {
-    if (s_.see.pointer == nullptr) return;
+    if (!kHasViews || s_.see.pointer == nullptr) return;
     const float* weights = s_.part<float>(kPartAttentionWeights);
     for (uint32_t r = 0, end; r < c.count; r = end) {
       end = run_end(c, r);
@@ -625,7 +687,7 @@ phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, 
     for (; n < s->plan.chunk && item < count; ++n) {
       const phasor_item& it = items[item];
       const bool last = done + 1 == it.count;
-      const bool wanted = it.logits == PHASOR_LOGITS_ALL || (it.logits == PHASOR_LOGITS_LAST && last);
+      const bool wanted = wants_all(it.logits) || (it.logits != PHASOR_LOGITS_NONE && last);
       const uint32_t position = s->sequences()[it.sequence].length + done;
       rows[n] = {it.sequence, position, it.ids != nullptr ? it.ids[done] : PHASOR_NONE, wanted ? ++s->logits : 0,
                  uint64_t(done) * m.descriptor.stacks[1].embedding_width, item, 0, it.segments != nullptr ? it.segments[done] : 0, 0};

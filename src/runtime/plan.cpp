@@ -6,10 +6,11 @@
 namespace phasor {
 namespace {
 
-// Sizes saturate: UINT64_MAX stands for "more than can be counted".
-uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
-uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
-uint64_t whole(uint64_t a) { return a > UINT64_MAX - 64 ? UINT64_MAX : round_up(a, 64); }
+// Sizes saturate: UINT64_MAX stands for "more than can be counted". Functions of their own: inlined, the plan is a kilobyte more of Thumb-2 code.
+#define PHASOR_APART __attribute__((noinline))
+PHASOR_APART uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
+PHASOR_APART uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+PHASOR_APART uint64_t whole(uint64_t a) { return a > UINT64_MAX - 64 ? UINT64_MAX : round_up(a, 64); }
 uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -40,7 +41,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.sequences < 1 || l.sequences > kMaxSequences) return outside(error, "sequences", l.sequences, 1, kMaxSequences);
   if (l.chunk < 1 || l.chunk > kMaxChunk) return outside(error, "chunk", l.chunk, 1, kMaxChunk);
   if (l.threads < 1 || l.threads > kMaxThreads) return outside(error, "threads", l.threads, 1, kMaxThreads);
-  if (l.logit_rows < (decoder ? 1u : 0u) || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, decoder ? 1 : 0, kMaxLength);
+  const uint32_t least = decoder && l.best_rows == 0 ? 1 : 0, most_best = decoder ? kMaxLength : 0;
+  if (l.logit_rows < least || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, least, kMaxLength);
+  if (l.best_rows > most_best) return outside(error, "best_rows", l.best_rows, 0, most_best);
   if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
   if (l.cache_type > PHASOR_CACHE_F16) return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_F16);
   if (l.cache_type == PHASOR_CACHE_F16 && !kHasCacheF16) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: f16 is not in this build (PHASOR_ONLY)");
@@ -48,6 +51,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
     if (needs_f32_keys(m.kind(m.layer(1, i))))
       return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: f16, kind ", m.layer(1, i).kind, " has scores that need keys in f32");
   if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING)) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
+  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.outputs: attention weights are not in this build (PHASOR_ONLY)");
   if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
   return PHASOR_OK;
 }
@@ -115,7 +119,7 @@ const char* part_name(uint32_t part) noexcept {
       "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
       "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
-      "text scratch", "sampling"};
+      "best tokens", "text scratch", "sampling"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -131,6 +135,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.threads = l.threads;
   const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
   p.logit_rows = outputs ? l.logit_rows : 0;
+  p.best_rows = outputs ? l.best_rows : 0;
   p.text_bytes = l.text_bytes;
   p.outputs = l.outputs;
   p.tables = l.tables;
@@ -176,8 +181,9 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartScores] = times(times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld)), f);
   b[kPartPointers] = times(times(p.threads, 2 * uint64_t(p.most_pages)), 8);
   b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + sizeof(uint32_t));
-  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0) b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);
+  if (kHasViews && (l.outputs & PHASOR_WANT_ATTENTION) != 0) b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);
   b[kPartLogits] = times(times(p.logit_rows, p.logit_ld), f);
+  b[kPartBest] = plus(best_bytes(p), times(times(times(p.threads, smaller(p.best_rows, p.chunk)), smaller(p.logit_ld, kBestLogits)), f));
   if (l.text_bytes != 0)
     for (uint32_t side = 0; side < 2; ++side) {
       const Tokenizer* t = m.tokenizer(side);

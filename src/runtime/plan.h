@@ -5,7 +5,8 @@
 
 namespace phasor {
 
-constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and values
+constexpr uint32_t kTile = 4;          // query rows that share a pass over keys and values
+constexpr uint32_t kBestLogits = 256;  // logits of a row that are computed at once when only the best token is wanted
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {
@@ -30,6 +31,7 @@ enum Part : uint32_t {
   kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
   kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted
   kPartLogits,           // (logit_rows, logit_ld)
+  kPartBest,             // (1 + threads, best_rows) Best: the rows' and each worker's; (threads, best_rows or chunk, kBestLogits) logits
   kPartText,             // scratch of the tokenizers, or the text of one token
   kPartSampling,         // (3, V) scores, weights, and an order or counts, when they are wanted
   kPartCount
@@ -40,7 +42,7 @@ const char* part_name(uint32_t part) noexcept;
 struct alignas(8) Plan {
   uint64_t offset[kPartCount], bytes[kPartCount];
   uint64_t total;
-  uint32_t source, target, sequences, chunk, threads, logit_rows, text_bytes, outputs, tables, cache_type;
+  uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type;
   uint32_t cache_value;     // bytes of a value of the decoder's cache
   uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
   uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together

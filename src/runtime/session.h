@@ -17,6 +17,20 @@ struct Source {
   uint32_t references, length;
 };
 
+// The largest logit of a row and the lowest id that has it; PHASOR_NONE when one is not a number.
+struct Best {
+  uint32_t id;
+  float logit;
+};
+
+// Those of kPartBest: the rows', then each worker's. The logits behind them begin at a multiple of 64 bytes.
+inline uint64_t best_bytes(const Plan& p) { return round_up((uint64_t(p.threads) + 1) * p.best_rows * sizeof(Best), 64); }
+
+// PHASOR_BEST_… in place of PHASOR_LOGITS_…; the rows that an item wants of either.
+inline bool wants_best(uint32_t logits) { return logits >= PHASOR_BEST_LAST; }
+inline bool wants_all(uint32_t logits) { return logits == PHASOR_LOGITS_ALL || logits == PHASOR_BEST_ALL; }
+inline uint32_t wanted_rows(const phasor_item& item) { return item.logits == PHASOR_LOGITS_NONE ? 0 : wants_all(item.logits) ? item.count : 1; }
+
 // One row of a chunk: a token of a sequence.
 struct Row {
   uint32_t sequence, position;
@@ -43,7 +57,7 @@ struct alignas(64) Session {
   Ref<void> user;
   Plan plan;
   uint32_t logits;  // rows of the last step
-  uint32_t reserved;
+  uint32_t best;    // 1: they are best tokens, in kPartBest
 
   template <class T>
   T* part(Part p) {
