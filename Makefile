@@ -178,7 +178,7 @@ LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,
 level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(LEVEL_FLAGS_$1))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
-TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter
+TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter beam
 TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer*
 TEST_FILES_riscv64 := kernels kernels_hashes functions pool heap_counter
 TEST_FILES_wasm    := kernels kernels_hashes functions format

@@ -187,6 +187,8 @@ typedef struct phasor_limits {
   uint32_t outputs;     /* PHASOR_WANT_… */
   uint32_t tables;      /* sinusoid rows for the whole context at open, or computed as needed: the same bits */
   uint32_t best_rows;   /* rows that one step can be asked for the best token of (PHASOR_BEST_…): 8 bytes a row in place of its logits */
+  uint32_t beams;       /* of a beam search, at most 256; 0 = none. One runs at a time: its beams have room of their own for `target` tokens each, and
+                           share the source's keys and values; logit_rows becomes at least this */
 } phasor_limits;
 
 /* Fills *limits for one sequence of the given lengths; 0 asks for the model's own maximum (or 256 where it has none). */
@@ -414,6 +416,61 @@ typedef struct phasor_generation {
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
                               uint32_t* out, uint32_t capacity, const phasor_generate_options* options,
                               phasor_generation* result, phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Beam search: at each step the `beams` best outputs so far are kept, by the sum of their tokens' log-probabilities (log-softmax of the logits).
+ * An output ends when its end token is among the `beams` best continuations of all; its score is log_probability / tokens^length_penalty, where
+ * forced tokens count neither way. The search is over when there are as many outputs as beams and, by early_stopping,
+ *   NO     the best beam's score at its present length is no better than the worst output's;
+ *   YES    at once;
+ *   NEVER  the best beam's score at the longest length (with a positive penalty) is no better;
+ * or when max_new or the context is full: then the beams are outputs too. These are the rules of transformers' generate(num_beams=…), whose
+ * early_stopping is False, True or "never". Beams and tokens that are equally good come in the order of (score, beam, id): no thread, level or
+ * chunk changes an output or a bit of a score. A field that is 0 or NULL does nothing, but for `beams`. */
+enum { PHASOR_EARLY_NO = 0, PHASOR_EARLY_YES = 1, PHASOR_EARLY_NEVER = 2 };
+typedef struct phasor_beam_options {
+  uint32_t struct_size;
+  uint32_t beams;            /* 1 … limits.beams; 0 = limits.beams */
+  uint32_t max_new;          /* new tokens at most, the forced ones included; 0 = as many as the limits allow */
+  uint32_t early_stopping;   /* PHASOR_EARLY_… */
+  float length_penalty;      /* −4 … 4; 0: the plain sum; above 0 longer outputs come out better */
+  uint32_t forced_count;
+  const uint32_t* forced;    /* (forced_count) every output begins with these */
+  uint32_t no_repeat_ngram;  /* n: no n tokens in a row stand twice in a beam */
+  uint32_t min_new;          /* new tokens before an end token may come */
+  const uint32_t* suppressed;  /* (suppressed_count) tokens that are never chosen; the others' probabilities stay as they are */
+  const uint32_t* end;         /* (end_count) tokens that end an output, besides the model's */
+  uint32_t suppressed_count, end_count;
+  /* Before each choice, for each beam: may edit the logits (vocabulary floats; −infinity forbids a token and shares its probability out); sees the
+   * ids so far. Not 0 stops: the beams are outputs as they are. Calls no function of its session that changes it. */
+  int (*logits)(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids, uint32_t count);
+  void* user;
+} phasor_beam_options;
+#define PHASOR_BEAM_OPTIONS_INIT { sizeof(phasor_beam_options), 0, 0, PHASOR_EARLY_NO, 1.0f, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL }
+
+typedef struct phasor_beam_result {
+  uint32_t struct_size;
+  uint32_t count;  /* outputs, at most `beams` */
+  uint32_t steps;  /* of the decoder, each for all beams, the prompt's included */
+} phasor_beam_result;
+#define PHASOR_BEAM_RESULT_INIT { sizeof(phasor_beam_result), 0, 0 }
+
+/* Searches from ids/count, which mean what they mean for phasor_generate: the prompt, or NULL, 0 for an encoder-decoder that has just encoded its
+ * source, whose cross-attention is computed once for all beams. Needs limits.beams; allocates nothing. Afterwards the sequence holds the prompt and
+ * the forced tokens; to go on from an output, give it as ids. PHASOR_NOT_FINITE when a beam met such a value, PHASOR_BAD_INPUT for options that are
+ * out of range or leave no token to choose. */
+phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count,
+                                 const phasor_beam_options* options, phasor_beam_result* result, phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Output `index` of the last search of the session, best first; PHASOR_BAD_INPUT past the last. ids lie in the arena until the next search. */
+typedef struct phasor_hypothesis {
+  uint32_t struct_size;
+  uint32_t count;         /* tokens, forced ones and the end token included */
+  uint32_t finish;        /* PHASOR_FINISH_END, _LENGTH or _STOPPED */
+  float score;
+  float log_probability;  /* natural logarithm, of the tokens that were searched for */
+  const uint32_t* ids;    /* (count) */
+} phasor_hypothesis;
+phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t index, phasor_hypothesis* out) PHASOR_NONBLOCKING;
 
 /* One choice, for loops of your own: from row `row` of the last step's logits, which it does not change. ids/count is the sequence so far,
  * its last new_count tokens are the new ones. Draws from options->random, which may not be NULL then; calls no callback. probabilities, unless

@@ -81,6 +81,16 @@ struct GenerateOptions : phasor_generate_options {
 struct Generation : phasor_generation {
   Generation() : phasor_generation{} { struct_size = sizeof(phasor_generation); }
 };
+struct BeamOptions : phasor_beam_options {
+  BeamOptions() : phasor_beam_options PHASOR_BEAM_OPTIONS_INIT {}
+};
+struct BeamResult : phasor_beam_result {
+  BeamResult() : phasor_beam_result PHASOR_BEAM_RESULT_INIT {}
+};
+struct Hypothesis : phasor_hypothesis {
+  Hypothesis() : phasor_hypothesis{} { struct_size = sizeof(phasor_hypothesis); }
+  Ids tokens() const { return {ids, count}; }
+};
 struct Random : phasor_random {
   explicit Random(uint64_t seed) { phasor_random_seed(this, seed); }
 };
@@ -188,6 +198,18 @@ class Session {
     Generation result;
     const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out, capacity, &options, &result, &error);
     return {status, result, error};
+  }
+  // Beam search; limits.beams has room for it. The outputs are in hypothesis(0) and on, best first.
+  Result<BeamResult> beam_search(Ids prompt, const phasor_beam_options& options = BeamOptions(), uint32_t sequence = 0) {
+    Error error;
+    BeamResult result;
+    const phasor_status status = phasor_beam_search(handle_, sequence, prompt.data, prompt.count, &options, &result, &error);
+    return {status, result, error};
+  }
+  Result<Hypothesis> hypothesis(uint32_t index = 0) const {
+    Hypothesis out;
+    const phasor_status status = phasor_hypothesis_get(handle_, index, &out);
+    return {status, out, Error()};
   }
   // One choice from a row of logits, for loops of one's own; options.random is needed for a draw. ids is the sequence so far, its last new_count are new.
   Result<uint32_t> choose(Ids ids, uint32_t new_count, const phasor_generate_options& options, uint32_t row = 0, float* probabilities = nullptr) {

@@ -16,7 +16,7 @@ constexpr const char* kBuildWords[] = {
     "relu", "gelu", "gelu-tanh", "silu",                                                 // activations
     "rotary", "sinusoidal", "relative", "t5", "alibi", "additive",                       // positions beside none and learned; the additive score
     "outputs",                                                                           // hidden states, pooled vectors, classes
-    "sampling", "chat", "vectors", "peaks", "views",                                     // draws and penalties; chat programs; test vectors; phasor bench's loops; what callbacks see
+    "sampling", "beam", "chat", "vectors", "peaks", "views",                             // draws and penalties; beam search; chat programs; test vectors; phasor bench's loops; what callbacks see
     "messages", "checksum-tables",                                                       // the text of errors; 8 KiB of tables in place of 1
 };
 
@@ -45,7 +45,7 @@ constexpr bool kHasQ8 = built("q8"), kHasQ4 = built("q4"), kHasF16 = built("f16"
 constexpr bool kHasRelu = built("relu"), kHasGelu = built("gelu"), kHasGeluTanh = built("gelu-tanh"), kHasSilu = built("silu");
 constexpr bool kHasRotary = built("rotary"), kHasSinusoidal = built("sinusoidal"), kHasRelative = built("relative"), kHasT5 = built("t5"), kHasAlibi = built("alibi"),
                kHasAdditive = built("additive"), kHasOutputs = built("outputs");
-constexpr bool kHasSampling = built("sampling"), kHasChat = built("chat"), kHasVectors = built("vectors"), kHasPeaks = built("peaks"), kHasMessages = built("messages"),
+constexpr bool kHasSampling = built("sampling"), kHasBeam = built("beam"), kHasChat = built("chat"), kHasVectors = built("vectors"), kHasPeaks = built("peaks"), kHasMessages = built("messages"),
                kHasViews = built("views") || kHasVectors,
                kHasChecksumTables = built("checksum-tables");
 

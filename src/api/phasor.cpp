@@ -1,6 +1,7 @@
 // api: include/phasor.h over the rooms below. Arguments are checked here or one room down; nothing is computed here.
 #include "../../include/phasor.h"
 
+#include "../decode/beam.h"
 #include "../decode/generate.h"
 #include "../decode/random.h"
 #include "../decode/replay.h"
@@ -597,6 +598,29 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   if (all.temperature > 0 && all.random == nullptr) return fail(error, PHASOR_BAD_INPUT, {}, "options.random: missing, a choice draws from it");
   status = choose(session, row, all, {ids, count, ids + (count - new_count), new_count}, all.random, id, probabilities, error);
   return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;
+}
+
+phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count, const phasor_beam_options* options,
+                                 phasor_beam_result* result, phasor_error* error) {
+  phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
+  if (!kHasBeam) return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
+  if (options != nullptr && options->struct_size != sizeof all)
+    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof all, options->struct_size}, "options.struct_size: ", options->struct_size,
+                ", this library's phasor_beam_options has ", uint64_t(sizeof all));
+  if (options != nullptr) all = *options;
+  phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
+  const phasor_status status = beam_search(session, sequence, ids, count, all, &made, error);
+  made.struct_size = smaller(result->struct_size, sizeof made);
+  memcpy(result, &made, made.struct_size);
+  return status;
+}
+
+phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t index, phasor_hypothesis* out) {
+  phasor_hypothesis made{};
+  if (!kHasBeam || !hypothesis(*session, index, &made)) return PHASOR_BAD_INPUT;
+  made.struct_size = smaller(out->struct_size, sizeof made);
+  memcpy(out, &made, made.struct_size);
+  return PHASOR_OK;
 }
 
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options) {

@@ -136,6 +136,10 @@ constexpr Flag kFlags[] = {
     texts("--stop", kRun | kChat, &Options::stop, "ends the output before this text; may be given several times"),
     whole("--keep", kRun, &Options::keep, 0, kMost, "a full context keeps its first N tokens and the newer half of the others, and goes on"),
     whole("--lookahead", kRun | kChat, &Options::lookahead, 1, 64, "guess up to N tokens (8) from what stood before and check them in one step: the same output", 8),
+    number("--beam", kRun | kInspect | kBench, &Options::beam, 1, 256, "run: the best of a beam search with N beams; bench measures one too, inspect counts its memory"),
+    real("--length-penalty", kRun, &Options::length_penalty, -4, false, 4, "with --beam: an output's score is its log-probability / tokens^X (1)"),
+    choice("--early-stopping", "HOW", kRun, &Options::early_stopping, "no yes never", "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better (no: while one as long may)"),
+    number("--n-best", kRun, &Options::n_best, 1, 256, "with --beam: the N best outputs, a line each: score, a tab, text"),
     text("--save-state", "FILE", kRun, &Options::save_state, "decoder: the prompt and the output as they lie in the cache, to go on from"),
     text("--load-state", "FILE", kRun, &Options::load_state, "decoder: goes on from there; the text, if any, follows"),
     number("--stride", kScore, &Options::stride, 1, kMost, "decoder: scores a text of any length in windows of --context tokens that begin N apart"),
@@ -167,9 +171,6 @@ constexpr Flag kFlags[] = {
     on("--help", kAll, &Options::help, "this text"),
 };
 
-// Flags that the program will have: refused by name, never ignored.
-constexpr const char* kNotBuilt[] = {"--beam"};
-
 const Flag* find(const char* name, size_t length) {
   for (const Flag& f : kFlags)
     if (strlen(f.name) == length && strncmp(f.name, name, length) == 0) return &f;
@@ -179,12 +180,6 @@ const Flag* find(const char* name, size_t length) {
 bool is_type(const char* name) {
   for (const char* known : {"f32", "f16", "bf16", "q8", "q4"})
     if (strcmp(known, name) == 0) return true;
-  return false;
-}
-
-bool is_not_built(const char* name, size_t length) {
-  for (const char* f : kNotBuilt)
-    if (strlen(f) == length && strncmp(f, name, length) == 0) return true;
   return false;
 }
 
@@ -321,7 +316,6 @@ int parse(Options* out, Command command, const char* name, int argc, char** argv
     const char* equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : nullptr;
     const size_t length = equals != nullptr ? static_cast<size_t>(equals - word) : strlen(word);
     const int shown = static_cast<int>(length);
-    if (is_not_built(word, length)) return usage_error("%.*s is not built yet", shown, word);
     const Flag* f = find(word, length);
     if (f == nullptr) return usage_error("%.*s: unknown flag (phasor %s --help lists them)", shown, word, name);
     if ((f->commands & command) == 0) return usage_error("%s: not a flag of %s (phasor %s --help lists them)", f->name, name, name);

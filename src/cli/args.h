@@ -44,7 +44,7 @@ struct Options {
   const char* system = nullptr;
   std::vector<const char*> stop;
   Ids suppress, end;
-  Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
+  Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty, length_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false, greedy = false, print_prompt = false;
   const char* type = nullptr;
@@ -68,6 +68,9 @@ struct Options {
   uint32_t stride = 0; // 0: no windows
   uint32_t cache = 0;  // PHASOR_CACHE_…
   uint32_t load = 0;   // Load
+  uint32_t beam = 0;   // 0: no search
+  uint32_t n_best = 0; // 0: the best, without its score
+  uint32_t early_stopping = 0;  // PHASOR_EARLY_…
   bool print_ids = false, decode = false, check = false, json = false, quiet = false;
   bool blocks = false, pair = false, truncate = false, normalise = false, no_normalise = false;
   bool help = false;

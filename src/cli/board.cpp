@@ -149,7 +149,7 @@ bool emit_header(const Engine& e, const phasor_limits& limits) {
   const auto number = [](uint64_t value) { return std::to_string(value) + "u"; };
   std::string values = "{ sizeof(phasor_limits)";
   for (const uint32_t value : {limits.source, limits.target, limits.sequences, limits.chunk, limits.threads, limits.text_bytes, limits.logit_rows,
-                               limits.cache_type, limits.outputs, limits.tables, limits.best_rows})
+                               limits.cache_type, limits.outputs, limits.tables, limits.best_rows, limits.beams})
     values += ", " + number(value);
   return output("/* What " + symbol + " needs: phasor_model_size and phasor_session_size with these limits give the same numbers on every machine. */\n#pragma once\n"
                 "#include <phasor.h>\n\nextern const unsigned char " + symbol + "[]; /* --emit c or asm */\nextern const size_t " + symbol + "_bytes;\n\n" +

@@ -100,6 +100,7 @@ phasor_limits default_limits(const Engine& e, const Options& o) {
   (void)phasor_limits_for(e.model, source, target, &limits);
   limits.threads = o.threads;
   limits.cache_type = o.cache;
+  limits.beams = o.beam;
   return limits;
 }
 

@@ -1,6 +1,7 @@
 // cli: `phasor run`. Generation for each input, greedy unless told otherwise, text streamed as it is decoded.
 #include <string.h>
 
+#include "beams.h"
 #include "capture.h"
 #include "commands.h"
 #include "engine.h"
@@ -19,7 +20,7 @@ const char* finish_name(uint32_t finish) {
 
 class Runner {
  public:
-  explicit Runner(const Options& options) : o_(options) {}
+  explicit Runner(const Options& options) : o_(options), beams_(e_, options) {}
   int run();
 
  private:
@@ -29,6 +30,7 @@ class Runner {
   void one(const Input& input);
   bool prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error);
   bool generate(const std::vector<uint32_t>& ids, std::string* error);
+  bool take_output();
   static int on_token(void* self, uint32_t id, uint32_t position);
   static int on_text(void* self, const char* text, size_t bytes);
   bool load(std::vector<uint32_t>* ids);
@@ -36,10 +38,12 @@ class Runner {
   void figures() const;
   void bad_line(const Input& input, const std::string& error);
   void json_line(const Input& input, size_t source_tokens);
+  void json_outputs(Json* json) const;
   bool replay(const std::vector<uint32_t>& ids);
 
   const Options& o_;
   Engine e_;
+  Beams beams_;
   Capture capture_;
   std::vector<uint32_t> prefix_, out_;
   phasor_generate_options options_ = PHASOR_GENERATE_OPTIONS_INIT;
@@ -88,6 +92,7 @@ bool Runner::make_prefix() {
 
 int Runner::run() {
   if (const int status = check_generation(o_)) return status;
+  if (const int status = check_beams(o_)) return status;
   if (!e_.open(o_)) return 1;
   if (e_.stack == PHASOR_ENCODER) return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
   if (const int status = check_options()) return status;
@@ -193,12 +198,32 @@ bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {
   phasor_status status = o_.load_state != nullptr ? PHASOR_OK : phasor_sequence_clear(e_.session, 0);
   const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
   if (e_.has_source()) status = phasor_encode(e_.session, &item, 1, &error);
+  if (status == PHASOR_OK && beams_.wanted()) {
+    const bool found = beams_.search(e_.has_source() ? std::vector<uint32_t>() : ids, options, why);
+    seconds_ = now() - start;
+    return found && take_output();
+  }
   if (status == PHASOR_OK)
     status = phasor_generate(e_.session, 0, e_.has_source() ? nullptr : ids.data(), e_.has_source() ? 0 : count, out_.data(),
                              static_cast<uint32_t>(out_.size()), &options, &result_, &error);
   seconds_ = now() - start;
   if (status != PHASOR_OK) *why = error.text;
   return status == PHASOR_OK;
+}
+
+// The best output is the line's; all that were asked for are printed.
+bool Runner::take_output() {
+  result_.steps = beams_.steps();
+  if (!beams_.outputs().empty()) {
+    const Output& best = beams_.outputs()[0];
+    out_ = best.ids;
+    line_ = best.text;
+    result_.count = static_cast<uint32_t>(best.ids.size());
+    result_.finish = best.finish;
+  }
+  const std::string lines = beams_.lines();
+  if (!o_.json) output(lines.data(), lines.size());
+  return true;
 }
 
 int Runner::on_token(void* self, uint32_t id, uint32_t) {
@@ -251,8 +276,21 @@ void Runner::json_line(const Input&, size_t source_tokens) {
   if (options_.temperature > 0) json.key("seed").number(options_.seed);
   if (o_.lookahead.given) json.key("steps").number(result_.steps).key("proposed").number(result_.proposed).key("accepted").number(result_.accepted);
   if (o_.keep.given) json.key("slides").number(result_.slides);
+  if (beams_.wanted()) json_outputs(&json);
   json.key("arena_bytes").number(e_.arena_bytes).key("isa").text(phasor_model_isa(e_.model)).key("threads").number(e_.limits.threads).close('}');
   output(json.str());
+}
+
+void Runner::json_outputs(Json* json) const {
+  json->key("beams").number(o_.beam).key("steps").number(result_.steps).key("outputs").open('[');
+  for (const Output& one : beams_.outputs()) {
+    json->open('{').key("score").real(one.score).key("log_probability").real(one.log_probability);
+    if (e_.target.has_tokenizer) json->key("text").text(one.text.data(), one.text.size());
+    json->key("ids").open('[');
+    for (const uint32_t id : one.ids) json->number(id);
+    json->close(']').key("finish").text(finish_name(one.finish)).close('}');
+  }
+  json->close(']');
 }
 
 // What the decoder read: the start token or the prompt, and the output but for its last token.

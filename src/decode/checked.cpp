@@ -120,6 +120,10 @@ phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
   if (rows[1] > s->plan.best_rows) return bad_input(error, s->plan.best_rows, rows[1], "best tokens of ", rows[1], " rows, limits.best_rows holds ", s->plan.best_rows);
   if (rows[0] != 0 && rows[1] != 0) return fail(error, PHASOR_BAD_INPUT, {}, "a step gives logits or best tokens: its items ask for both");
   s->best = rows[1] != 0 ? 1 : 0;
+  return take_step(s, items, count, error);
+}
+
+phasor_status take_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
   for (uint32_t i = 0; i < count; ++i) sequence_reserve(s, items[i].sequence, items[i].count);
   const uint64_t mode = fp_mode_enter();
   const phasor_status status = decode_step(s, items, count, error);

@@ -6,7 +6,9 @@ namespace phasor {
 
 // Checks the items of a step against the model and the limits, makes room and runs it.
 [[nodiscard]] phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
-// The same for the encoder.
+// The same of items that need no check.
+[[nodiscard]] phasor_status take_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+// The first for the encoder.
 [[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
 
 // phasor_encoder_output and phasor_embedding, with their checks.

@@ -217,15 +217,15 @@ phasor_status bad_option(phasor_error* error, const char* name, float value, con
   return fail(error, PHASOR_BAD_INPUT, {}, "options.", name, ": ", value, ", expected ", expected);
 }
 
-phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count, phasor_error* error) {
+}  // namespace
+
+phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count, phasor_error* error) noexcept {
   const uint32_t vocabulary = s.model->descriptor.sides[1].vocabulary;
   for (uint32_t i = 0; i < count; ++i)
     if (ids[i] >= vocabulary)
       return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, ids[i]}, "options.", name, ": token id ", ids[i], ", the vocabulary has ", vocabulary);
   return PHASOR_OK;
 }
-
-}  // namespace
 
 bool takes_largest(const phasor_generate_options& o) noexcept {
   const bool drawn = o.temperature > 0, penalties = o.repetition_penalty != 0 || o.presence_penalty != 0 || o.frequency_penalty != 0;

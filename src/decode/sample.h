@@ -15,6 +15,9 @@ struct History {
 // The largest logit as it is: needs no memory.
 bool takes_largest(const phasor_generate_options& options) noexcept;
 
+// Whether the vocabulary has the ids of an option; one line names it.
+[[nodiscard]] phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count, phasor_error* error) noexcept;
+
 // Checks what concerns a choice; one line names the option.
 [[nodiscard]] phasor_status check_choice(const Session& s, const phasor_generate_options& options, phasor_error* error) noexcept;
 

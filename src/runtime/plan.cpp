@@ -14,7 +14,7 @@ PHASOR_APART uint64_t whole(uint64_t a) { return a > UINT64_MAX - 64 ? UINT64_MA
 uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 1u << 16, kMaxThreads = 256;
+constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 1u << 16, kMaxThreads = 256, kMaxBeams = 256;
 
 phasor_status outside(phasor_error* error, const char* name, uint32_t value, uint32_t low, uint32_t high) {
   return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, high, value}, "limits.", name, ": ", value, ", expected ",
@@ -53,6 +53,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING)) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
   if ((l.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.outputs: attention weights are not in this build (PHASOR_ONLY)");
   if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
+  const uint32_t beams = m.output.weight && decoder ? kMaxBeams : 0;
+  if (l.beams > beams) return outside(error, "beams", l.beams, 0, beams);
+  if (l.beams != 0 && !kHasBeam) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.beams: beam search is not in this build (PHASOR_ONLY)");
   return PHASOR_OK;
 }
 
@@ -119,7 +122,7 @@ const char* part_name(uint32_t part) noexcept {
       "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
       "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
-      "best tokens", "text scratch", "sampling"};
+      "best tokens", "text scratch", "sampling", "beams"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -134,7 +137,9 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.chunk = l.chunk;
   p.threads = l.threads;
   const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
-  p.logit_rows = outputs ? l.logit_rows : 0;
+  p.beams = l.beams;
+  p.slots = l.sequences + (l.beams > 1 ? l.beams - 1 : 0);
+  p.logit_rows = outputs ? larger(l.logit_rows, l.beams) : 0;
   p.best_rows = outputs ? l.best_rows : 0;
   p.text_bytes = l.text_bytes;
   p.outputs = l.outputs;
@@ -154,16 +159,16 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   widen_ends(&p, m);
   p.logit_ld = outputs ? lanes(output_width(d)) : 0;
   if (!plan_groups(&p, d)) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.source, " source positions");
-  const uint64_t pages = times(p.sequences, p.target_pages);
+  const uint64_t pages = times(p.slots, p.target_pages);
   if (pages > UINT32_MAX) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target, " positions");
   p.pages = static_cast<uint32_t>(pages);
 
   const uint64_t f = sizeof(float), rows = p.chunk;
   uint64_t* b = p.bytes;
   b[kPartSession] = sizeof(Session);
-  b[kPartSequences] = times(p.sequences, sizeof(Sequence) + sizeof(Source));
+  b[kPartSequences] = times(p.slots, sizeof(Sequence)) + times(p.sequences, sizeof(Source));
   b[kPartPageTables] = times(pages, 2 * sizeof(uint32_t));
-  b[kPartIds] = times(times(p.sequences, p.target), sizeof(uint32_t));
+  b[kPartIds] = times(times(p.slots, p.target), sizeof(uint32_t));
   if (l.tables == PHASOR_TABLES_WHOLE) {
     b[kPartSourcePositions] = sinusoidal(d.stacks[0]) ? times(times(p.source, input_width(d.stacks[0])), f) : 0;
     b[kPartTargetPositions] = sinusoidal(d.stacks[1]) ? times(times(p.target, input_width(d.stacks[1])), f) : 0;
@@ -194,6 +199,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   const uint64_t chat = m.file().sections[kSectionChat].bytes != 0 ? times(4, l.text_bytes) : 0;  // texts that a chat template keeps
   if (chat > b[kPartText]) b[kPartText] = chat;
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder) b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
+  b[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, sizeof(uint32_t))));
   for (uint32_t i = 0; i < kPartCount; ++i) {
     p.offset[i] = p.total;
     b[i] = whole(b[i]);

@@ -7,13 +7,14 @@ namespace phasor {
 
 constexpr uint32_t kTile = 4;          // query rows that share a pass over keys and values
 constexpr uint32_t kBestLogits = 256;  // logits of a row that are computed at once when only the best token is wanted
+constexpr uint32_t kBeamBytes = 128;   // of a beam: its state, two candidates, a finished output, an item of a step; besides that output's ids
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {
   kPartSession,
-  kPartSequences,        // (sequences) Sequence, then (sequences) Source
-  kPartPageTables,       // (sequences, target_pages) u32, then (pages) u32 reference counts
-  kPartIds,              // (sequences, target) u32
+  kPartSequences,        // (slots) Sequence, then (sequences) Source
+  kPartPageTables,       // (slots, target_pages) u32, then (pages) u32 reference counts
+  kPartIds,              // (slots, target) u32
   kPartSourcePositions,  // (source, D) sinusoids
   kPartTargetPositions,  // (target, D)
   kPartRotary,           // (kinds, longest) cosines and sines; or (chunk, widest) when rows are computed as needed
@@ -34,6 +35,7 @@ enum Part : uint32_t {
   kPartBest,             // (1 + threads, best_rows) Best: the rows' and each worker's; (threads, best_rows or chunk, kBestLogits) logits
   kPartText,             // scratch of the tokenizers, or the text of one token
   kPartSampling,         // (3, V) scores, weights, and an order or counts, when they are wanted
+  kPartBeams,            // what a beam search keeps beside its sequences (decode/beam.h)
   kPartCount
 };
 
@@ -42,7 +44,8 @@ const char* part_name(uint32_t part) noexcept;
 struct alignas(8) Plan {
   uint64_t offset[kPartCount], bytes[kPartCount];
   uint64_t total;
-  uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type;
+  uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type, beams;
+  uint32_t slots;           // sequences, and those that the beams of a search have beside the one that they came from
   uint32_t cache_value;     // bytes of a value of the decoder's cache
   uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
   uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together

@@ -16,12 +16,18 @@ void fill_positions(Session* s, uint32_t stack) {
 
 void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
 
-// A page that no sequence uses, with its values zero.
-uint32_t new_page(Session* s) {
+// A page that no sequence uses; its values are whatever was there.
+uint32_t free_page(Session* s) {
   uint32_t* references = s->page_references();
   uint32_t page = 0;
   while (references[page] != 0) ++page;
   references[page] = 1;
+  return page;
+}
+
+// The same, with its values zero.
+uint32_t new_page(Session* s) {
+  const uint32_t page = free_page(s);
   memset(s->cache_page(page), 0, static_cast<size_t>(s->cache_page_bytes()));
   return page;
 }
@@ -53,10 +59,8 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   s->progress.set(nullptr);
   s->user.set(nullptr);
   s->plan = plan;
-  for (uint32_t i = 0; i < plan.sequences; ++i) {
-    s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
-    s->sources()[i] = {0, 0};
-  }
+  for (uint32_t i = 0; i < plan.slots; ++i) s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
+  for (uint32_t i = 0; i < plan.sequences; ++i) s->sources()[i] = {0, 0};
   memset(s->part<unsigned char>(kPartPageTables), 0, static_cast<size_t>(plan.bytes[kPartPageTables]));
   const uint64_t mode = fp_mode_enter();
   fill_positions(s, 0);
@@ -98,7 +102,7 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
   uint32_t* table = s->page_table(sequence);
   const uint32_t have = pages_for(length);
   if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {  // the last page is shared and will be written
-    const uint32_t page = new_page(s);
+    const uint32_t page = free_page(s);
     memcpy(s->cache_page(page), s->cache_page(table[have - 1]), static_cast<size_t>(s->cache_page_bytes()));
     release_page(s, table[have - 1]);
     table[have - 1] = page;

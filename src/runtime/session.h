@@ -56,8 +56,10 @@ struct alignas(64) Session {
   Ref<int(void*, uint32_t, uint32_t, uint32_t)> progress;
   Ref<void> user;
   Plan plan;
-  uint32_t logits;  // rows of the last step
-  uint32_t best;    // 1: they are best tokens, in kPartBest
+  uint32_t logits;      // rows of the last step
+  uint32_t best;        // 1: they are best tokens, in kPartBest
+  uint32_t hypotheses;  // outputs of the last beam search
+  uint32_t reserved;
 
   template <class T>
   T* part(Part p) {
@@ -69,13 +71,13 @@ struct alignas(64) Session {
   }
   Sequence* sequences() { return part<Sequence>(kPartSequences); }
   const Sequence* sequences() const { return part<Sequence>(kPartSequences); }
-  Source* sources() { return reinterpret_cast<Source*>(sequences() + plan.sequences); }
-  const Source* sources() const { return reinterpret_cast<const Source*>(sequences() + plan.sequences); }
+  Source* sources() { return reinterpret_cast<Source*>(sequences() + plan.slots); }
+  const Source* sources() const { return reinterpret_cast<const Source*>(sequences() + plan.slots); }
   uint32_t* page_table(uint32_t sequence) { return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages; }
   const uint32_t* page_table(uint32_t sequence) const {
     return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages;
   }
-  uint32_t* page_references() { return part<uint32_t>(kPartPageTables) + uint64_t(plan.sequences) * plan.target_pages; }
+  uint32_t* page_references() { return part<uint32_t>(kPartPageTables) + uint64_t(plan.slots) * plan.target_pages; }
   uint32_t* ids(uint32_t sequence) { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
   const uint32_t* ids(uint32_t sequence) const { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
   // Pages of keys and values of all decoder layers, in the cache's type.

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <phasor.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -81,6 +82,25 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   drawn.temperature = 1;
   drawn.random = &random;
   CHECK(session->choose(session->ids(), 1, drawn).status() == PHASOR_BAD_INPUT);  // the limits have no room for it
+
+  phasor::Limits wide = model->limits(20, 30);
+  wide.beams = 3;
+  Block beam_arena(*model->session_size(wide));
+  auto beams = phasor::Session::open({beam_arena.data, beam_arena.size}, *model, wide);
+  REQUIRE(beams);
+  REQUIRE(beams->encode({ids.data(), *count}));
+  phasor::BeamOptions search;
+  search.beams = 1;
+  search.max_new = 8;
+  const auto one = beams->beam_search({}, search);
+  REQUIRE(one);
+  CHECK(one->count == 1);
+  const auto hypothesis = beams->hypothesis();
+  REQUIRE(hypothesis);
+  REQUIRE(hypothesis->tokens().count == made->count);
+  CHECK(std::equal(plain.begin(), plain.begin() + made->count, hypothesis->tokens().data));
+  CHECK(beams->hypothesis(1).status() == PHASOR_BAD_INPUT);
+  CHECK(session->beam_search({}, search).status() == PHASOR_BAD_INPUT);  // the limits have no beams
 
   session->clear();
   CHECK(session->length() == 0);

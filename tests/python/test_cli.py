@@ -99,7 +99,16 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
     (["run", "m", "--stop", ""], ["--stop", "1 to 256 bytes"]),
     (["run", "m", *["--stop=x"] * 65], ["--stop", "at most 64"]),
     (["score", "m", "--top-k", "5"], ["--top-k", "not a flag of score"]),
-    (["run", "m", "--beam=4"], ["--beam is not built yet"]),
+    (["run", "m", "--beam=0"], ["--beam 0", "from 1 to 256"]),
+    (["run", "m", "--beam=2", "--n-best", "3"], ["--n-best 3", "at most --beam, 2"]),
+    (["run", "m", "--beam=2", "--length-penalty", "9"], ["--length-penalty 9", "from -4 to 4"]),
+    (["run", "m", "--beam=2", "--early-stopping", "maybe"], ["--early-stopping maybe", "no yes never"]),
+    (["run", "m", "--n-best", "3"], ["--n-best", "needs --beam"]),
+    (["run", "m", "--length-penalty", "1"], ["--length-penalty", "needs --beam"]),
+    (["run", "m", "--early-stopping", "yes"], ["--early-stopping", "needs --beam"]),
+    *((["run", "m", "--beam", "4", *flag], [flag[0], "does not go with --beam"]) for flag in (
+        ["--temperature", "1"], ["--top-k", "3"], ["--top-p", "0.5"], ["--min-p", "0.5"], ["--typical", "0.5"], ["--seed", "1"], ["--sample"], ["--stop", "x"], ["--lookahead"],
+        ["--repeat-penalty", "2"], ["--presence-penalty", "1"], ["--frequency-penalty", "1"], ["--keep", "1"], ["--save-state", "x"], ["--load-state", "x"])),
     (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
     (["quantize", "a", "b"], ["quantize: expected --type", "q4"]),
     (["quantize", "a", "b", "--type", "q5"], ["--type q5", "expected f32, f16, bf16, q8 or q4"]),
@@ -108,11 +117,6 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
 ])
 def test_a_wrong_command_line(arguments, says):
     bad(2, *arguments, says=says)
-
-
-@pytest.mark.parametrize("flag", ["--beam"])
-def test_flags_of_later(flag):
-    bad(2, "run", TRANSLATOR, flag, "1", says=[flag, "not built yet"])
 
 
 def test_contradictions():
