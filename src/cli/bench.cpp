@@ -1,4 +1,4 @@
-// cli: `phasor bench`. Median times of the encoder, of a prompt read at once, and of greedy decoding, end tokens ignored; what they are of the bandwidth
+// cli: `phasor bench`. Median times of the encoder, of a prompt read at once, of greedy decoding, and of a beam search, end tokens ignored; what they are of the bandwidth
 // and the arithmetic that this machine was measured to have; memory, page faults, and the time from starting the program to its first token.
 #include <stdarg.h>
 #include <string.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kDefaultTokens = 32;
 constexpr int kWarmStarts = 5;
 
-// One of the three things that are timed. Bytes and multiply-adds are those of a whole pass, from the file's header.
+// One of the things that are timed. Bytes and multiply-adds are those of a whole pass, from the file's header.
 struct Phase {
   const char* name;
   uint32_t tokens = 0;
@@ -25,7 +25,7 @@ struct Phase {
   double joules = 0;   // of one pass, mean
   double bytes = 0, macs = 0;
 };
-enum { kEncode, kPrefill, kDecode, kPhases };
+enum { kEncode, kPrefill, kDecode, kBeam, kPhases };
 
 // At one number of threads.
 struct Machine {
@@ -35,7 +35,7 @@ struct Machine {
 };
 
 struct Report {
-  Phase phases[kPhases] = {{"encoder"}, {"prefill"}, {"decode"}};
+  Phase phases[kPhases] = {{"encoder"}, {"prefill"}, {"decode"}, {"beam"}};
   std::vector<Machine> machine;  // the last is at the threads of the run
   bool int8 = false;             // which arithmetic most of the matrices are computed in
   bool joules = false;
@@ -56,7 +56,7 @@ std::vector<uint32_t> some_ids(uint32_t count, uint32_t vocabulary) {
   return ids;
 }
 
-// One pass over the source, a prompt and `tokens` greedy steps.
+// One pass over the source, a prompt and `tokens` greedy steps; then as many of a beam search from the prompt's last token, where the limits have beams.
 bool pass(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint32_t>& prompt, uint32_t tokens, double seconds[kPhases], double joules[kPhases],
           Energy* energy, phasor_error* error) {
   phasor_status status = phasor_sequence_clear(e.session, 0);
@@ -84,6 +84,13 @@ bool pass(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint
     if (status == PHASOR_OK) status = phasor_step(e.session, &item, 1, error);
   }
   done(kDecode);
+  if (e.limits.beams == 0 || status != PHASOR_OK) return status == PHASOR_OK;
+  phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  options.max_new = options.min_new = tokens;
+  status = phasor_sequence_truncate(e.session, 0, static_cast<uint32_t>(prompt.size()) - 1);
+  if (status == PHASOR_OK) status = phasor_beam_search(e.session, 0, &prompt.back(), 1, &options, &found, error);
+  done(kBeam);
   return status == PHASOR_OK;
 }
 
@@ -135,7 +142,7 @@ bool mostly_int8(const Engine& e) {
 }
 
 void count_work(const Engine& e, Report* r) {
-  Phase &encode = r->phases[kEncode], &prefill = r->phases[kPrefill], &decode = r->phases[kDecode];
+  Phase &encode = r->phases[kEncode], &prefill = r->phases[kPrefill], &decode = r->phases[kDecode], &beam = r->phases[kBeam];
   const auto at = [&](uint32_t position) {
     phasor_cost cost{};
     cost.struct_size = sizeof cost;
@@ -157,6 +164,11 @@ void count_work(const Engine& e, Report* r) {
     const phasor_cost cost = at(prefill.tokens + i);
     decode.bytes += static_cast<double>(first.step_bytes) + cache * static_cast<double>(cost.step_bytes - first.step_bytes);
     decode.macs += static_cast<double>(cost.step_macs);
+    if (e.limits.beams == 0) continue;
+    const phasor_cost one = at(prefill.tokens - 1 + i);  // a step has one beam, then all of them: weights are read once, each beam's cache is
+    const double beams = i == 0 ? 1 : e.limits.beams;
+    beam.bytes += static_cast<double>(first.step_bytes) + beams * cache * static_cast<double>(one.step_bytes - first.step_bytes);
+    beam.macs += beams * static_cast<double>(one.step_macs);
   }
 }
 
@@ -227,7 +239,7 @@ void print_text(const Engine& e, const Report& r) {
 
 void print_json(const Engine& e, const Report& r, const Options& o) {
   const Machine& m = r.machine.back();
-  constexpr const char* kNames[kPhases] = {"encode", "prefill", "decode"};
+  constexpr const char* kNames[kPhases] = {"encode", "prefill", "decode", "beam"};
   Json json;
   json.open('{').key("file").text(e.path).key("isa").text(phasor_model_isa(e.model)).key("threads").number(e.limits.threads).key("reps").number(o.reps);
   for (int k = 0; k < kPhases; ++k) {
@@ -245,6 +257,7 @@ void print_json(const Engine& e, const Report& r, const Options& o) {
     key("_peak_share").real(share(operations, r.int8 ? m.int8 : m.f32));
     if (r.joules) key("_joules").real(p.joules);
   }
+  if (e.limits.beams != 0) json.key("beams").number(e.limits.beams);
   json.key("arithmetic").text(r.int8 ? "int8" : "f32").key("machine").open('[');
   for (const Machine& a : r.machine) {
     json.open('{').key("threads").number(a.threads).key("read_bytes_per_second").real(a.memory).key("read_block_bytes_per_second").real(a.bandwidth);
@@ -280,6 +293,8 @@ int lengths(const Engine& e, const Options& o, Report* r, phasor_limits* limits)
   limits->threads = o.threads;
   limits->cache_type = o.cache;
   greedy_room(limits, 1);
+  limits->beams = o.beam;
+  if (o.beam != 0) r->phases[kBeam].tokens = steps;
   if (o.chunk != 0) limits->chunk = o.chunk;
   return 0;
 }

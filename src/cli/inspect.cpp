@@ -30,7 +30,7 @@ phasor_tensor tensor_at(const Report& r, uint32_t i) {
 bool fill(Report* r, const Options& o) {
   if (!r->e.open(o)) return false;
   r->limits = default_limits(r->e, o);
-  greedy_room(&r->limits, 1);  // as run takes it
+  if (o.beam == 0) greedy_room(&r->limits, 1);  // as run takes it
   if (o.chunk != 0) r->limits.chunk = o.chunk;
   if (o.text_bytes.given) r->limits.text_bytes = static_cast<uint32_t>(o.text_bytes.value);
   if (o.tables != nullptr && strcmp(o.tables, "rows") == 0) r->limits.tables = PHASOR_TABLES_ROWS;

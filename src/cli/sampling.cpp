@@ -52,7 +52,7 @@ void room_for_generation(const Options& o, phasor_limits* limits) {
   const uint32_t rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
   const bool arrays = o.logits != nullptr || o.hidden != nullptr || o.hidden_decoder != nullptr || o.attention != nullptr;  // their replay looks at logits
   limits->logit_rows = rows;
-  if (!arrays && (limits->outputs & PHASOR_WANT_SAMPLING) == 0) greedy_room(limits, rows);
+  if (!arrays && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0) greedy_room(limits, rows);
 }
 
 bool generate_options(const Options& o, const Engine& e, phasor_generate_options* out) {

@@ -1,12 +1,13 @@
 // The engine's side of tools/bench_translator.py: a translator that answers requests, a line each, with a JSON object each.
 //
-//   bench_translator MODEL IDS [--threads N] [--length N] [--batch N] [--never ID]...
+//   bench_translator MODEL IDS [--threads N] [--length N] [--batch N] [--beams N] [--never ID]...
 //   bench_translator MODEL --tokenize TEXT     prints IDS for a file with a sentence on each line
 //
 // IDS: a file with a sentence's source ids on each line. Ids named with --never, and end tokens, are not chosen.
 //
 //   encode             the seconds of encoding all sentences, one at a time
 //   greedy S N         the first S sentences, one at a time, encoded and decoded to N tokens each: seconds and ids
+//   beam S N           the same by a search with --beams beams
 //   batch N            all sentences, --batch of them together, decoded to N tokens each: seconds
 //   memory             what the process holds
 #include <phasor.h>
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -45,11 +47,12 @@ class Translator {
     for (uint32_t i = 0; i < side_.end_count; ++i) never.push_back(side_.end[i]);
   }
 
-  void start(uint32_t source, uint32_t length, uint32_t sequences, uint32_t threads, bool text) {
+  void start(uint32_t source, uint32_t length, uint32_t sequences, uint32_t beams, uint32_t threads, bool text) {
     phasor_limits limits{};
     limits.struct_size = sizeof limits;
     if (phasor_limits_for(model_, source, length, &limits) != PHASOR_OK) die("limits", "are not the model's");
     limits.sequences = limits.logit_rows = sequences_ = sequences;
+    limits.beams = beams;
     limits.threads = threads;
     limits.text_bytes = text ? 4096 : 0;
     limits.chunk = std::max(limits.chunk, sequences);
@@ -100,6 +103,25 @@ class Translator {
     }
   }
 
+  // One sentence by beam search; what may not come shares its probability out, as it does in CTranslate2.
+  void search(const Ids& sentence, uint32_t length, Ids* out) {
+    const phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(sentence.size()), PHASOR_LOGITS_NONE, sentence.data(), nullptr, nullptr, nullptr};
+    if (phasor_encode(session_, &item, 1, &error_) != PHASOR_OK) die("encode", error_.text);
+    phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
+    phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
+    phasor_hypothesis best{};
+    best.struct_size = sizeof best;
+    options.max_new = length;
+    options.user = this;
+    options.logits = [](void* self, float* logits, uint32_t, const uint32_t*, uint32_t) {
+      for (const uint32_t x : static_cast<Translator*>(self)->never) logits[x] = -std::numeric_limits<float>::infinity();
+      return 0;
+    };
+    if (phasor_beam_search(session_, 0, nullptr, 0, &options, &result, &error_) != PHASOR_OK) die("search", error_.text);
+    if (phasor_hypothesis_get(session_, 0, &best) != PHASOR_OK) die("search", "found nothing");
+    out->assign(best.ids, best.ids + best.count);
+  }
+
   uint32_t sequences() const { return sequences_; }
   Ids never;
 
@@ -134,6 +156,8 @@ void answer(Translator& t, const std::vector<Ids>& sentences, const char* line) 
   const double start = now();
   if (std::sscanf(line, "greedy %u %u", &count, &length) == 2) {
     for (size_t s = 0; s < count && s < sentences.size(); ++s) t.translate(sentences, s, 1, length, &ids), out.push_back(ids);
+  } else if (std::sscanf(line, "beam %u %u", &count, &length) == 2) {
+    for (size_t s = 0; s < count && s < sentences.size(); ++s) t.search(sentences[s], length, &ids), out.push_back(ids);
   } else if (std::sscanf(line, "batch %u", &length) == 1) {
     for (size_t s = 0; s < sentences.size(); s += t.sequences()) t.translate(sentences, s, std::min<size_t>(t.sequences(), sentences.size() - s), length, &ids);
   } else if (std::strncmp(line, "encode", 6) == 0) {
@@ -160,24 +184,25 @@ int main(int argc, char** argv) {
   Translator t(argv[1]);
   if (std::strcmp(argv[2], "--tokenize") == 0) {
     if (argc < 4) die("--tokenize", "expected a file");
-    t.start(0, 4, 1, 1, true);
+    t.start(0, 4, 1, 0, 1, true);
     t.tokenize(argv[3]);
     return 0;
   }
-  uint32_t threads = 1, length = 32, batch = 1;
+  uint32_t threads = 1, length = 32, batch = 1, beams = 0;
   for (int i = 3; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
     if (flag == "--threads") threads = value;
     else if (flag == "--length") length = value;
     else if (flag == "--batch") batch = value;
+    else if (flag == "--beams") beams = value;
     else if (flag == "--never") t.never.push_back(value);
     else die(argv[i], "unknown flag");
   }
   const std::vector<Ids> sentences = read_sentences(argv[2]);
   size_t longest = 0;
   for (const Ids& s : sentences) longest = std::max(longest, s.size());
-  t.start(static_cast<uint32_t>(longest), length + 1, batch, threads, false);
+  t.start(static_cast<uint32_t>(longest), length + 1, batch, beams, threads, false);
   std::fflush(stdout);
   char line[128];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {

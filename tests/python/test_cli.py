@@ -505,6 +505,17 @@ def test_bench():
     assert report["encode_tokens_per_second"] > 0 and report["decode_tokens_per_second"] > 0
     assert report["arena_bytes"] > 0 and report["peak_rss_bytes"] > report["arena_bytes"]
     assert "decode" in good("bench", LANGUAGE, "--reps", "1")
+    assert "beam" not in report
+
+
+def test_bench_of_a_beam_search():
+    for model in TRANSLATOR, LANGUAGE:
+        one, four = (json.loads(good("bench", model, "--length", "6", "-n", "8", "--reps", "2", "--beam", beams, "--json")) for beams in (1, 4))
+        assert one["beams"] == 1 and four["beams"] == 4 and four["beam_tokens"] == four["decode_tokens"] == 8
+        assert four["beam_tokens_per_second"] > 0
+        work = [r["beam_operations_per_second"] * r["beam_seconds"] for r in (one, four)]
+        assert np.isclose(work[1] / work[0], (1 + 7 * 4) / 8, rtol=0.02)  # one beam, then four; a step costs more as the cache grows
+    assert "\nbeam " in good("bench", LANGUAGE, "--reps", "1", "--beam", "2")
 
 
 def test_bench_measures_the_machine():

@@ -227,6 +227,18 @@ void walk_decoder(const Session& s, phasor_random* random) {
     walk_encoder(s);
     TAKE(phasor_generate(s.session, 0, nullptr, 0, out.data(), 12, &greedy, &made, &error));
   }
+  phasor_beam_options search = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  phasor_hypothesis output{};
+  output.struct_size = sizeof output;
+  search.length_penalty = 0.6f;
+  search.no_repeat_ngram = 3;
+  search.max_new = 12;
+  search.logits = logits;
+  TAKE(phasor_sequence_clear(s.session, 0));
+  if (!decoder) walk_encoder(s);
+  TAKE(phasor_beam_search(s.session, 0, decoder ? prompt.data() : nullptr, decoder ? 9 : 0, &search, &found, &error));
+  TAKE(phasor_hypothesis_get(s.session, found.count - 1, &output));
   TAKE(phasor_sequence_clear(s.session, 1));
 }
 
@@ -283,6 +295,7 @@ struct Opened : Session {
     limits.cache_type = cache;
     limits.outputs = PHASOR_WANT_SAMPLING | PHASOR_WANT_ATTENTION;
     if (limits.logit_rows != 0) limits.logit_rows = 9;
+    if (stack != PHASOR_ENCODER) limits.beams = 3;
     const phasor_parallel parallel = {sizeof parallel, run, nullptr};
     if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK || !arena_.allocate(need) ||
         phasor_session_open(&session, arena_.data(), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
