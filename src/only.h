@@ -7,6 +7,11 @@
 #define PHASOR_ONLY "*"
 #endif
 
+// The instruction-set levels that the build has of its processor family's; "*": all (kernels.cpp).
+#ifndef PHASOR_LEVELS
+#define PHASOR_LEVELS "*"
+#endif
+
 namespace phasor {
 
 constexpr const char* kBuildWords[] = {
@@ -30,6 +35,7 @@ constexpr bool has_word(const char* list, const char* word) {
   }
   return false;
 }
+constexpr bool level_built(const char* name) { return PHASOR_LEVELS[0] == '*' || has_word(PHASOR_LEVELS, name); }
 constexpr bool built(const char* word) { return PHASOR_ONLY[0] == '*' || has_word(PHASOR_ONLY, word); }
 
 // Every word of the list is known.

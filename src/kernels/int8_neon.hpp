@@ -7,15 +7,6 @@
 
 namespace phasor {
 
-// What the level with SDOT has of its own (level_dotprod.cpp).
-struct Dotprod {
-  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups);
-  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups);
-  static uint64_t peak_int8(float* out, uint64_t rounds);
-};
-
 namespace {
 
 #if defined(__aarch64__)

@@ -64,28 +64,31 @@ bool same(const char* a, const char* b) {
 
 size_t kernels_available(const Kernels* out[8]) noexcept {
   size_t n = 0;
+  const auto add = [&](bool runs, const Kernels& level) {
+    if (runs) out[n++] = &level;
+  };
 #if defined(PHASOR_X86_LEVELS)
   const Features has = features();
-  if (has.avx512vnni) out[n++] = &kernels_avx512vnni;
-  if (has.avx512) out[n++] = &kernels_avx512;
-  if (has.avxvnni) out[n++] = &kernels_avxvnni;
-  if (has.avx2) out[n++] = &kernels_avx2;
-  out[n++] = &kernels_sse2;
+  if constexpr (level_built("avx512vnni")) add(has.avx512vnni, kernels_avx512vnni);
+  if constexpr (level_built("avx512")) add(has.avx512, kernels_avx512);
+  if constexpr (level_built("avxvnni")) add(has.avxvnni, kernels_avxvnni);
+  if constexpr (level_built("avx2")) add(has.avx2, kernels_avx2);
+  if constexpr (level_built("sse2")) add(true, kernels_sse2);
 #elif defined(PHASOR_AARCH64_LEVELS)
 #if defined(__ARM_FEATURE_DOTPROD)
-  out[n++] = &kernels_dotprod;
+  if constexpr (level_built("dotprod")) add(true, kernels_dotprod);
 #elif defined(__linux__)
-  if (getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0) out[n++] = &kernels_dotprod;  // AT_HWCAP, HWCAP_ASIMDDP
+  if constexpr (level_built("dotprod")) add(getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0, kernels_dotprod);  // AT_HWCAP, HWCAP_ASIMDDP
 #endif
-  out[n++] = &kernels_neon;
+  if constexpr (level_built("neon")) add(true, kernels_neon);
 #elif defined(PHASOR_ARM_LEVELS)
 #if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
-  out[n++] = &kernels_neon;
+  if constexpr (level_built("neon")) add(true, kernels_neon);
 #elif defined(__linux__)
-  if (getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u) out[n++] = &kernels_neon;  // NEON and VFPv4
+  if constexpr (level_built("neon")) add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);  // NEON and VFPv4
 #endif
 #endif
-  out[n++] = &kernels_scalar;
+  add(true, kernels_scalar);
   return n;
 }
 

@@ -1,6 +1,8 @@
 // AVX-512 with VNNI. Flags: those of avx512 and -mavx512vnni
+// Only what multiplies integers is compiled here; the rest of the level is AVX-512's (level_avx512.cpp has the table).
 #include "body.hpp"
 #include "int8_avx512.hpp"
+#include "products.hpp"
 
 namespace phasor {
 namespace {
@@ -9,9 +11,8 @@ struct Level {
   using Arch = xsimd::avx512bw;
   using Int8 = Int8Vnni;
   using Int4 = Int4Vnni;
-  // 32 registers, 1 a panel; int8 needs an integer and a float accumulator for each.
+  // 32 registers, 1 a panel: an integer and a float accumulator for each.
   struct Tiles {
-    static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;
     static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;
     static constexpr bool kStream = true;
   };
@@ -20,7 +21,6 @@ struct Level {
 
 }  // namespace
 
-extern const Kernels kernels_avx512vnni;
-const Kernels kernels_avx512vnni = Body<Level>::table("avx512vnni");
+PHASOR_PRODUCTS(Avx512Vnni, Body<Level>)
 
 }  // namespace phasor

@@ -1,6 +1,8 @@
 // AVX-VNNI: AVX2 with 256-bit integer dot products. Flags: -mavx2 -mfma -mf16c -mavxvnni
+// Only what multiplies integers is compiled here; the rest of the level is AVX2's (level_avx2.cpp has the table).
 #include "body.hpp"
 #include "int8_avx.hpp"
+#include "products.hpp"
 
 namespace phasor {
 namespace {
@@ -11,7 +13,6 @@ struct Level {
   using Int4 = Int4AvxVnni;
   // As AVX2; no intermediate values in the integer products, so one row more.
   struct Tiles {
-    static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 3, kPanelsInt8 = 1;
     static constexpr bool kStream = true;
   };
@@ -20,7 +21,6 @@ struct Level {
 
 }  // namespace
 
-extern const Kernels kernels_avxvnni;
-const Kernels kernels_avxvnni = Body<Level>::table("avxvnni");
+PHASOR_PRODUCTS(AvxVnni, Body<Level>)
 
 }  // namespace phasor

@@ -2,6 +2,7 @@
 // Flags: none on AArch64; -march=armv7-a+neon-vfpv4 -mfp16-format=ieee on ARMv7
 #include "body.hpp"
 #include "int8_neon.hpp"
+#include "products.hpp"
 
 namespace phasor {
 namespace {
@@ -32,17 +33,8 @@ extern const Kernels kernels_neon;
 const Kernels kernels_neon = Body<Level>::table("neon");
 
 #if defined(__aarch64__)
-namespace {
-constexpr Kernels with_dotprod() {
-  Kernels k = Body<Level>::table("dotprod");
-  k.linear_q8 = Dotprod::linear_q8;
-  k.linear_q4 = Dotprod::linear_q4;
-  k.peak_int8 = Dotprod::peak_int8;
-  return k;
-}
-}  // namespace
 extern const Kernels kernels_dotprod;
-const Kernels kernels_dotprod = with_dotprod();
+const Kernels kernels_dotprod = with_products<Dotprod>(Body<Level>::table("neon"));
 #endif
 
 }  // namespace phasor
