@@ -1,6 +1,8 @@
 # Phasor's build. `make help` lists the targets.
 #
-#   config=release|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   config=release|small|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), in build/musl/
+#   LEVELS='scalar avx2'                   no more than these of the processor family's instruction-set levels (src/kernels/levels.mk)
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
 #   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
@@ -24,6 +26,8 @@ CROSS  ?=
 TOOLCHAIN ?= gcc
 CLANG  ?= clang++-19
 STATIC ?= 1
+LIBC   ?=
+MUSL_GCC ?= musl-gcc
 BOARD  ?= mps2-an500
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -31,8 +35,11 @@ XSIMD   ?= /usr/include
 DOCTEST ?= /usr/include
 MODEL   ?= models/zh-en.phasor
 
-ifeq ($(filter $(config),release debug sanitize scalar),)
-  $(error config=$(config): expected release, debug, sanitize or scalar)
+ifeq ($(filter $(config),release small debug sanitize scalar),)
+  $(error config=$(config): expected release, small, debug, sanitize or scalar)
+endif
+ifeq ($(filter $(LIBC),musl),$(if $(LIBC),,musl))
+  $(error LIBC=$(LIBC): expected musl, or nothing for the compiler's own C library)
 endif
 
 # ---------------------------------------------------------------- compilers
@@ -89,6 +96,9 @@ OUT := build
 ifneq ($(TARGET),)
   OUT := $(OUT)/$(TARGET)$(if $(filter clang,$(TOOLCHAIN)),-clang)
 endif
+ifneq ($(LIBC),)
+  OUT := $(OUT)/$(LIBC)
+endif
 ifneq ($(config),release)
   OUT := $(OUT)/$(config)
 endif
@@ -107,6 +117,7 @@ endif
 
 OPTIMISE_release  := -O3 -DNDEBUG
 OPTIMISE_scalar   := -O3 -DNDEBUG
+OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 # Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
 OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer
 OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -131,7 +142,17 @@ ifeq ($(TARGET),wasm)
   LINK_SYSTEM := $(EXCEPTIONS) -sNODERAWFS=1 -sALLOW_MEMORY_GROWTH=1 -sEXIT_RUNTIME=1
 else
   THREADS := -pthread
-  LINK_SYSTEM := -Wl,--gc-sections -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
+  LINK_SYSTEM := -Wl,--gc-sections,--as-needed -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
+endif
+
+# LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. Nothing of the C++ library is linked.
+ifeq ($(LIBC),musl)
+  MUSL     ?= /usr/include/$(ARCH)-linux-musl
+  MACHINE  += -nostdinc++ $(shell $(CXX) -E -x c++ -v /dev/null 2>&1 | sed -n '/> search starts/,/^End/s/^ \(.*c++.*\)/-isystem \1/p') -isystem $(MUSL) \
+              -D__locale_t=locale_t -D__GLIBC_PREREQ\(a,b\)=0
+  CXX_LINK := $(MUSL_GCC) -static
+else
+  CXX_LINK := $(CXX)
 endif
 
 # PHASOR_ONLY='q8 unigram …': the words as one list of the preprocessor.
@@ -145,7 +166,9 @@ COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fda
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG)
 # Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
-CXX_CLI  := -std=c++17 $(COMMON) $(CALM) $(WARN) -fno-exceptions -fno-rtti $(THREADS)
+# The program is what stands around the engine; it is loaded at each start.
+SMALL    := $(if $(filter -O3,$(OPTIMISE)),-Os -fno-asynchronous-unwind-tables)
+CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti $(THREADS)
 # Tests that run once under emulation cost more to compile than to run.
 CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
@@ -170,12 +193,19 @@ ifeq ($(config),scalar)
   CXX_CORE += -DPHASOR_SCALAR_ONLY
 else
   LEVELS := $(or $(LEVELS_$(ARCH)),scalar)
+  ifneq ($(filter-out $(LEVELS),$(LEVELS_$(ARCH))),)
+    CXX_CORE += -DPHASOR_LEVELS=\"$(subst $(empty) $(empty),$(comma),$(strip $(LEVELS)))\"
+  endif
+  # These have all but the integer products from another.
+  $(foreach pair,avx512vnni:avx512 avxvnni:avx2 dotprod:neon,$(if $(filter $(firstword $(subst :, ,$(pair))),$(LEVELS)),\
+    $(if $(filter $(lastword $(subst :, ,$(pair))),$(LEVELS)),,$(error LEVELS=$(LEVELS): $(firstword $(subst :, ,$(pair))) needs $(lastword $(subst :, ,$(pair)))))))
 endif
 
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
 # take gcc many minutes. The scalar level has everything.
 LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
-level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(LEVEL_FLAGS_$1))
+level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(if $(filter small,$(config)),$(subst \
+  -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
 TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter beam
@@ -215,10 +245,10 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	$(AR) qcsD $@ $(CORE_OBJ)
 
 $(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
+	$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
-POOL_OBJ := $(filter %/pool.o %/memory.o,$(CLI_OBJ))
+POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
@@ -239,6 +269,7 @@ $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 $(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OBJ)/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@

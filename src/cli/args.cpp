@@ -149,7 +149,7 @@ constexpr Flag kFlags[] = {
     choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16", "of the decoder's keys and values: f16 halves their memory (f32)"),
     number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward | kQuantize, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
-    choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: where the system grants them (auto; run and the encoders: map)"),
+    choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: map it and, after some tokens, move it there (auto; score, bench: copy)"),
     on("--check", kSteps, &Options::check, "first read the whole file: checksums and finite weights"),
     text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits, "logits of each position, (positions, vocabulary)"),
     text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden, "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
@@ -300,8 +300,9 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
 
 int parse(Options* out, Command command, const char* name, int argc, char** argv) {
   bool flags = true;
-  // What often ends after a few tokens, or looks at the file once, is ready sooner with a mapping.
-  if ((command & (kChat | kScore | kBench)) == 0) out->load = static_cast<uint32_t>(Load::map);
+  // What looks at the file once needs no more than a mapping; what reads it for long begins with huge pages.
+  if ((command & kSteps) == 0) out->load = static_cast<uint32_t>(Load::map);
+  if ((command & (kScore | kBench)) != 0) out->load = static_cast<uint32_t>(Load::copy_to_huge_pages);
   for (int i = 0; i < argc; ++i) {
     const char* word = argv[i];
     if (flags && strcmp(word, "--") == 0) {

@@ -32,6 +32,7 @@ struct Machine {
   uint32_t threads = 0;
   double memory = 0, bandwidth = 0;  // bytes a second: of a block beyond the caches, of one as large as a step's weights
   double f32 = 0, int8 = 0;          // operations a second
+  double join = 0;                   // seconds of a job without work
 };
 
 struct Report {
@@ -180,7 +181,7 @@ void measure_machine(const Engine& e, Report* r) {
   for (size_t i = 0; i < counts.size(); ++i) {
     if (i + 1 < counts.size() && (counts[i] == e.limits.threads || (i != 0 && counts[i] == counts[i - 1]))) continue;
     const uint32_t n = counts[i];
-    r->machine.push_back({n, read_bandwidth(beyond_caches(), n), read_bandwidth(block, n), peak_arithmetic(e.model, PHASOR_PEAK_F32, n), peak_arithmetic(e.model, PHASOR_PEAK_INT8, n)});
+    r->machine.push_back({n, read_bandwidth(beyond_caches(), n), read_bandwidth(block, n), peak_arithmetic(e.model, PHASOR_PEAK_F32, n), peak_arithmetic(e.model, PHASOR_PEAK_INT8, n), fork_and_join(n)});
   }
 }
 
@@ -224,14 +225,16 @@ void print_text(const Engine& e, const Report& r) {
                  100 * share(bytes, m.bandwidth), operations * 1e-9, 100 * share(operations, peak));
     out += r.joules ? print("  %.4g J/token\n", p.joules / p.tokens) : "  joules: not told\n";
   }
-  for (const Machine& a : r.machine)
-    out += print("machine  %u thread%s: reads %.1f GB/s from memory, %.1f of a block as large as what a step reads; f32 %.1f GFLOP/s, int8 %.1f GOP/s\n", a.threads,
+  for (const Machine& a : r.machine) {
+    out += print("machine  %u thread%s: reads %.1f GB/s from memory, %.1f of a block as large as what a step reads; f32 %.1f GFLOP/s, int8 %.1f GOP/s", a.threads,
                  a.threads == 1 ? "" : "s", a.memory * 1e-9, a.bandwidth * 1e-9, a.f32 * 1e-9, a.int8 * 1e-9);
+    out += a.join > 0 ? print("; a job given out and back in %.0f ns\n", a.join * 1e9) : "\n";
+  }
   out += print("shares   of what %u thread%s can read of such a block, and of %s arithmetic\n", m.threads, m.threads == 1 ? "" : "s", r.int8 ? "int8" : "f32");
   out += "start    to the first token: " + milliseconds(r.warm) + " warm, " + milliseconds(r.cold) + " cold" +
          (r.cold_share > 0.01 ? print(" (%.0f %% of the file stayed in memory)", 100 * r.cold_share) : "") + "\n";
   out += "arena    " + grouped(e.arena_bytes) + " bytes\nmodel    " + grouped(e.model_bytes) + " bytes and the file's " + grouped(e.file.bytes()) + "\nRSS      " + grouped(r.memory.now) +
-         " bytes, " + grouped(r.memory.beyond) + " beyond the file and the arena, peak " + grouped(r.memory.peak) + "\nfaults   " + grouped(r.first.minor) + " minor and " +
+         " bytes, " + grouped(r.memory.beyond) + " beyond the file and the arena, of these " + grouped(r.memory.own) + " the process's own, peak " + grouped(r.memory.peak) + "\nfaults   " + grouped(r.first.minor) + " minor and " +
          grouped(r.first.major) + " major in the first pass, " + grouped(r.passes.minor) + " and " + grouped(r.passes.major) + " in the others\nlevel    " + phasor_model_isa(e.model) +
          ", " + std::to_string(e.limits.threads) + (e.limits.threads == 1 ? " thread\n" : " threads\n");
   output(out);
@@ -261,13 +264,15 @@ void print_json(const Engine& e, const Report& r, const Options& o) {
   json.key("arithmetic").text(r.int8 ? "int8" : "f32").key("machine").open('[');
   for (const Machine& a : r.machine) {
     json.open('{').key("threads").number(a.threads).key("read_bytes_per_second").real(a.memory).key("read_block_bytes_per_second").real(a.bandwidth);
-    json.key("f32_operations_per_second").real(a.f32).key("int8_operations_per_second").real(a.int8).close('}');
+    json.key("f32_operations_per_second").real(a.f32).key("int8_operations_per_second").real(a.int8);
+    if (a.join > 0) json.key("join_seconds").real(a.join);
+    json.close('}');
   }
   json.close(']');
   if (r.warm >= 0) json.key("start_warm_seconds").real(r.warm);
   if (r.cold >= 0) json.key("start_cold_seconds").real(r.cold).key("start_cold_share_in_memory").real(r.cold_share);
   json.key("arena_bytes").number(e.arena_bytes).key("model_bytes").number(e.model_bytes).key("file_bytes").number(e.file.bytes());
-  json.key("rss_bytes").number(r.memory.now).key("rss_beyond_bytes").number(r.memory.beyond).key("peak_rss_bytes").number(r.memory.peak);
+  json.key("rss_bytes").number(r.memory.now).key("rss_beyond_bytes").number(r.memory.beyond).key("rss_own_bytes").number(r.memory.own).key("peak_rss_bytes").number(r.memory.peak);
   json.key("first_minor_faults").number(r.first.minor).key("first_major_faults").number(r.first.major);
   json.key("minor_faults").number(r.passes.minor).key("major_faults").number(r.passes.major).close('}');
   output(json.str() + "\n");

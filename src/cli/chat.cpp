@@ -33,6 +33,7 @@ class Chat {
   bool render(const std::vector<Message>& messages, bool prompt, std::string* text, std::string* error);
   bool ids_of(const std::string& text, std::vector<uint32_t>* ids, std::string* error);
   bool generate(const std::vector<uint32_t>& ids, std::string* error);
+  static int on_token(void* self, uint32_t id, uint32_t position);
   static int on_text(void* self, const char* text, size_t bytes);
   void print_json(size_t input_tokens);
   void bad_line(const std::string& error);
@@ -106,6 +107,7 @@ bool Chat::prepare_options() {
   options_.end = end_.data();
   options_.end_count = static_cast<uint32_t>(end_.size());
   options_.reuse = 1;
+  options_.token = &on_token;
   options_.text = &on_text;
   options_.user = this;
   out_.resize(options_.max_new != 0 && options_.max_new < e_.limits.target ? options_.max_new : e_.limits.target);
@@ -233,6 +235,11 @@ bool Chat::generate(const std::vector<uint32_t>& ids, std::string* why) {
   *why = error.text;
   (void)phasor_sequence_clear(e_.session, 0);
   return false;
+}
+
+int Chat::on_token(void* self, uint32_t, uint32_t) {
+  static_cast<Chat*>(self)->e_.count_token();
+  return 0;
 }
 
 int Chat::on_text(void* self, const char* text, size_t bytes) {

@@ -1,5 +1,4 @@
 // cli: `phasor embed`, `phasor fill` and `phasor classify`. Texts are read in batches, encoded together, and answered in their order.
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include "capture.h"
 #include "commands.h"
 #include "engine.h"
+#include "exponential.h"
 #include "input.h"
 #include "json.h"
 #include "text.h"
@@ -256,7 +256,7 @@ std::vector<double> softmax(const float* row, uint32_t width) {
   double largest = static_cast<double>(row[0]), sum = 0;
   std::vector<double> p(width);
   for (uint32_t i = 1; i < width; ++i) largest = std::max(largest, static_cast<double>(row[i]));
-  for (uint32_t i = 0; i < width; ++i) sum += p[i] = exp(static_cast<double>(row[i]) - largest);
+  for (uint32_t i = 0; i < width; ++i) sum += p[i] = exponential(static_cast<double>(row[i]) - largest);
   for (double& v : p) v /= sum;
   return p;
 }
@@ -370,7 +370,7 @@ class Classify final : public Encoder {
     if (output_.scores == PHASOR_SCORES_SOFTMAX) return softmax(row, output_.width);
     std::vector<double> out(row, row + output_.width);
     for (double& v : out)
-      if (output_.scores == PHASOR_SCORES_SIGMOID) v = 1 / (1 + exp(-v));
+      if (output_.scores == PHASOR_SCORES_SIGMOID) v = 1 / (1 + exponential(-v));
     return out;
   }
   std::string label(uint32_t index) const {

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include <chrono>
-
 #include "text.h"
 
 namespace cli {
 namespace {
 
+// Tokens that earn a copy of the weights: made on a processor that has nothing else to do, or on one that computes.
+constexpr uint64_t kTokensWithSpare = 16, kTokensWithout = 64;
 constexpr uint32_t kMostByDefault = 2048;  // positions, of a model that allows more: the arena should not surprise
 
 bool no_memory(const char* path, const char* what, size_t bytes) {
@@ -61,6 +61,11 @@ bool Engine::start(const phasor_limits& wanted) {
   if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
     return fail(error);
   return true;
+}
+
+void Engine::count_token() {
+  ++tokens_;
+  if (tokens_ == kTokensWithout || (tokens_ == kTokensWithSpare && processors() > limits.threads)) file.much_used();
 }
 
 phasor_vector vector_at(const Engine& e, uint32_t i) {
@@ -119,8 +124,6 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
 void make_text_room(phasor_limits* limits, size_t bytes) {
   if (limits->text_bytes != 0 && bytes > limits->text_bytes && bytes <= LineReader::kLongest) limits->text_bytes = static_cast<uint32_t>(bytes);
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens, double seconds) {
   fprintf(stderr, "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(count).c_str(), what, count == 1 ? "" : "s",

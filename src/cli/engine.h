@@ -7,6 +7,7 @@
 
 #include "../../include/phasor.h"
 #include "args.h"
+#include "clock.h"
 #include "file.h"
 #include "memory.h"
 #include "pool.h"
@@ -22,6 +23,7 @@ class Engine {
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
   bool is_end(uint32_t id) const;                    // of the target side
+  void count_token();                                // one more was made: after some, the weights are worth huge pages
   const void* arena() const { return arena_.data(); }
   uint32_t start_id() const;                         // what an encoder-decoder's output begins from, or PHASOR_NONE
 
@@ -36,6 +38,7 @@ class Engine {
 
  private:
   Block model_block_, arena_;
+  uint64_t tokens_ = 0;
   std::unique_ptr<Pool> pool_;
 };
 
@@ -55,9 +58,6 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
 
 // Room for texts of `bytes`, where the model takes texts at all.
 void make_text_room(phasor_limits* limits, size_t bytes);
-
-// Seconds of a clock that only goes on.
-double now();
 
 // The line of figures on standard error: `count` lines or texts, their tokens, the seconds they took.
 void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens, double seconds);

@@ -28,18 +28,7 @@ bool check_kind(const char* path, const struct stat& s) {
 
 }  // namespace
 
-ReadFile::~ReadFile() {
-  if (mapping_ != nullptr) munmap(mapping_, bytes_);
-}
-
-// Both leave the reason in errno.
-bool ReadFile::map(int fd) {
-  void* data = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data == MAP_FAILED) return false;
-  data_ = mapping_ = data;
-  return true;
-}
-
+// The reason is left in errno.
 bool ReadFile::copy(int fd) {
   if (!block_.allocate(bytes_)) return false;
   unsigned char* to = static_cast<unsigned char*>(block_.data());
@@ -66,11 +55,19 @@ bool ReadFile::open(const char* path, Load how) {
     return false;
   }
   bytes_ = static_cast<size_t>(s.st_size);
-  const bool copied = how == Load::copy || (how == Load::automatic && worth_huge_pages(bytes_));
-  const bool read = copied ? copy(fd) : map(fd);
+  automatic_ = how == Load::automatic;
+  const bool copied = how == Load::copy || (how == Load::copy_to_huge_pages && worth_huge_pages(bytes_));
+  const bool read = copied ? copy(fd) : mapping_.map(fd, bytes_);
   const int failed = errno;
   close(fd);
-  return read || refuse(path, strerror(failed));
+  if (!read) return refuse(path, strerror(failed));
+  if (!copied) data_ = mapping_.data();
+  if (automatic_) mapping_.read_ahead();
+  return true;
+}
+
+void ReadFile::much_used() {
+  if (automatic_) mapping_.move_to_huge_pages();
 }
 
 NewFile::~NewFile() {

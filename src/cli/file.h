@@ -5,30 +5,33 @@
 
 #include <string>
 
+#include "mapping.h"
 #include "memory.h"
 
 namespace cli {
 
-// Where the bytes of a file are: in the system's cache, mapped; in memory of our own; or there where it makes reading them faster (memory.h).
-enum class Load : unsigned { automatic, map, copy };
+// Where the bytes of a file are: in the system's cache, mapped, and in huge pages later (mapping.h); mapped and no more; in memory of our own; or
+// there only where it makes reading them faster (memory.h).
+enum class Load : unsigned { automatic, map, copy, copy_to_huge_pages };
 
 class ReadFile {
  public:
   ReadFile() = default;
   ReadFile(const ReadFile&) = delete;
   ReadFile& operator=(const ReadFile&) = delete;
-  ~ReadFile();
   bool open(const char* path, Load how);  // false: a line on standard error says why
   const void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  // The bytes will be read many times: of a file opened with Load::automatic they go to huge pages, meanwhile.
+  void much_used();
 
  private:
-  bool map(int fd);
   bool copy(int fd);
 
   const void* data_ = nullptr;
   size_t bytes_ = 0;
-  void* mapping_ = nullptr;
+  bool automatic_ = false;
+  Mapping mapping_;
   Block block_;
 };
 

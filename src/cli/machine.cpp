@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
+#include <atomic>
 
-#include "engine.h"
+#include "clock.h"
 #include "memory.h"
 #include "pool.h"
 
@@ -57,40 +58,7 @@ uint64_t number_in(const std::string& path) {
   return value;
 }
 
-// The resident bytes of [first, first + bytes): those of the mappings that it overlaps, no more than it has itself.
-uint64_t resident_within(const void* first, size_t bytes) {
-  FILE* f = fopen("/proc/self/smaps", "r");
-  if (f == nullptr) return 0;
-  const unsigned long long begin = reinterpret_cast<uintptr_t>(first), end = begin + bytes;
-  unsigned long long low = 0, high = 0, kib = 0, sum = 0;
-  char line[512];
-  while (fgets(line, sizeof line, f) != nullptr) {
-    unsigned long long a = 0, b = 0;
-    if (sscanf(line, "%llx-%llx ", &a, &b) == 2) low = a, high = b;
-    else if (sscanf(line, "Rss: %llu", &kib) == 1 && low < end && high > begin) sum += kib * 1024;
-  }
-  fclose(f);
-  return std::min<uint64_t>(sum, bytes);
-}
-
-uint64_t status_bytes(const char* field) {
-  FILE* f = fopen("/proc/self/status", "r");
-  if (f == nullptr) return 0;
-  unsigned long long kib = 0;
-  char line[256];
-  const size_t length = strlen(field);
-  while (fgets(line, sizeof line, f) != nullptr)
-    if (strncmp(line, field, length) == 0 && sscanf(line + length, ": %llu", &kib) == 1) break;
-  fclose(f);
-  return kib * 1024;
-}
-
 }  // namespace
-
-uint32_t processors() {
-  const unsigned n = std::thread::hardware_concurrency();
-  return n != 0 ? n : 1;
-}
 
 size_t beyond_caches() {
   const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -146,6 +114,36 @@ double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t thread
   return best;
 }
 
+// A piece waits until each thread has one, so that none is left out.
+double fork_and_join(uint32_t threads) {
+  struct Meeting {
+    alignas(64) std::atomic<uint32_t> here{0};
+    uint32_t wanted = 0;
+  } meeting;
+  constexpr int kJobs = 32, kBlocks = 501;
+  Pool pool;
+  if (threads < 2 || processors() < threads || !pool.start(threads)) return 0;
+  std::vector<double> seconds;
+  const double begun = now();
+  for (int block = 0; block < kBlocks && (block == 0 || now() - begun < kPeakSeconds * 10); ++block) {
+    const double start = now();
+    for (int i = 0; i < kJobs; ++i) {
+      meeting.wanted += threads;
+      pool.run(
+          [](void* self, uint32_t) {
+            Meeting* m = static_cast<Meeting*>(self);
+            m->here.fetch_add(1, std::memory_order_relaxed);
+            for (int turn = 0; m->here.load(std::memory_order_relaxed) < m->wanted; ++turn)
+              if (turn > 10000) sched_yield();  // the other's processor is busy with something else
+          },
+          &meeting, threads);
+    }
+    seconds.push_back((now() - start) / kJobs);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
 Energy::Energy() {
   const std::string root = "/sys/class/powercap/";
   DIR* folder = opendir(root.c_str());
@@ -170,14 +168,29 @@ double Energy::since_last() {
   return joules;
 }
 
+// What the system says of each mapping is exact; its sum in /proc/self/status may be some pages behind. Those of a file and of a block are theirs alone.
 Memory memory_in_use(const void* file, size_t file_bytes, const void* arena, size_t arena_bytes) {
-  struct rusage usage;
   Memory m;
+  FILE* f = fopen("/proc/self/smaps", "r");
+  if (f == nullptr) return m;
+  const unsigned long long at = reinterpret_cast<uintptr_t>(file), arena_at = reinterpret_cast<uintptr_t>(arena);
+  unsigned long long low = 0, high = 0, kib = 0;
+  bool beyond = true;
+  char line[512];
+  while (fgets(line, sizeof line, f) != nullptr) {
+    if (sscanf(line, "%llx-%llx ", &low, &high) == 2)
+      beyond = (high <= at || low >= at + file_bytes) && (high <= arena_at || low >= arena_at + arena_bytes);
+    else if (sscanf(line, "Rss: %llu", &kib) == 1) {
+      m.now += kib * 1024;
+      if (beyond) m.beyond += kib * 1024;
+    } else if (beyond && sscanf(line, "Anonymous: %llu", &kib) == 1) {
+      m.own += kib * 1024;
+    }
+  }
+  fclose(f);
+  struct rusage usage;
   m.peak = getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
-  m.now = status_bytes("VmRSS");
   m.peak = std::max(m.peak, m.now);
-  const uint64_t known = resident_within(file, file_bytes) + resident_within(arena, arena_bytes);
-  m.beyond = m.now > known ? m.now - known : 0;
   return m;
 }
 

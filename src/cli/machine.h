@@ -14,6 +14,8 @@ namespace cli {
 // The best of several passes, on `threads` threads at once. 0: could not be measured.
 double read_bandwidth(size_t bytes, uint32_t threads);                                // bytes a second, of a block of this size read again and again
 double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t threads);  // operations a second, two for each multiply-add
+// Seconds of a job without work that every thread has a piece of, from giving it out to the last one's end: the median. 0 for one thread.
+double fork_and_join(uint32_t threads);
 
 // Joules that the processor's packages have used so far, as the system tells (RAPL); they start over, so look at differences.
 class Energy {
@@ -33,7 +35,8 @@ class Energy {
 struct Memory {
   uint64_t peak = 0;    // largest resident size
   uint64_t now = 0;     // resident
-  uint64_t beyond = 0;  // resident beside the file's pages and the arena's
+  uint64_t beyond = 0;  // resident beside the file's pages and the arena's: the program, its libraries, and what follows
+  uint64_t own = 0;     // of these, what only this process has: data, heap, stacks, the model's block
 };
 Memory memory_in_use(const void* file, size_t file_bytes, const void* arena, size_t arena_bytes);
 
@@ -49,7 +52,6 @@ double seconds_to_output(const std::vector<std::string>& arguments);
 // Asks the system to forget the file's pages. Returns the share of them that it still has.
 double forget_pages(const char* path);
 
-uint32_t processors();
 size_t beyond_caches();  // bytes: far more than the caches hold, and no more than a quarter of the memory that is free
 
 }  // namespace cli

@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../../include/phasor.h"
 
 namespace cli {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLarge = 2 * kHugePage;  // below it the rest of a last page would weigh
 
 // The line of a file that begins with `name`, without it; "" when there is none.
 void find_line(const char* path, const char* name, char* line, size_t size) {
@@ -41,21 +39,27 @@ Block::~Block() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
 }
 
+// Between two pages that nobody may touch: a block is a mapping of its own, and running over its end is an error at once.
 bool Block::allocate(size_t bytes) {
-  const size_t align = bytes >= kLarge ? kHugePage : 4096;
-  if (bytes > SIZE_MAX - align) return false;
-  void* p = mmap(nullptr, bytes + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const long told = sysconf(_SC_PAGESIZE);
+  const size_t page = told > 4096 ? static_cast<size_t>(told) : 4096, align = bytes >= kLarge ? kHugePage : page;
+  if (bytes > SIZE_MAX - align - 2 * page) return false;
+  const size_t whole = (bytes + page - 1) / page * page, size = whole + align + page;
+  void* p = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return false;
   mapping_ = p;
-  mapped_ = bytes + align;
-  data_ = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + align - 1) / align * align);
+  mapped_ = size;
+  void* data = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + page + align - 1) / align * align);
+  if (mprotect(data, whole, PROT_READ | PROT_WRITE) != 0) return false;
+  data_ = data;
+  bytes_ = whole;
 #if defined(MADV_HUGEPAGE)
   if (bytes >= kLarge) (void)madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: refused, the pages are small
 #endif
   return true;
 }
 
-void Block::protect() { (void)mprotect(mapping_, mapped_, PROT_READ); }
+void Block::protect() { (void)mprotect(data_, bytes_, PROT_READ); }
 
 bool worth_huge_pages(size_t bytes) {
   if (bytes < kLarge || !granted()) return false;

@@ -5,6 +5,9 @@
 
 namespace cli {
 
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLarge = 2 * kHugePage;  // below it the rest of a last page would weigh
+
 // Zeroed, aligned to PHASOR_ALIGN at least; NULL data when there is no memory.
 class Block {
  public:
@@ -18,6 +21,7 @@ class Block {
 
  private:
   void* data_ = nullptr;
+  size_t bytes_ = 0;  // whole pages
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
 };

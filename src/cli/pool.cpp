@@ -2,14 +2,13 @@
 
 #include <sched.h>
 
-#include <chrono>
-#include <thread>
+#include "clock.h"
 
 namespace cli {
 namespace {
 
 // Longer than anything a forward pass does on one thread between two jobs, short enough not to be felt when work ends.
-constexpr uint32_t kSpinMicroseconds = 200;
+constexpr double kSpinSeconds = 200e-6;
 constexpr uint32_t kPausesBeforeYield = 2000;
 
 inline void pause_cpu() {
@@ -25,17 +24,16 @@ uint32_t left(uint64_t job) { return static_cast<uint32_t>(job); }
 }  // namespace
 
 Pool::~Pool() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stop_.store(true);
-    wake_.notify_all();
-  }
+  pthread_mutex_lock(&mutex_);
+  stop_.store(true);
+  pthread_cond_broadcast(&wake_);
+  pthread_mutex_unlock(&mutex_);
   for (pthread_t t : workers_) pthread_join(t, nullptr);
 }
 
 bool Pool::start(uint32_t threads) {
   // With fewer cores than threads a spinning worker would only keep the one that has work from running.
-  spin_us_ = std::thread::hardware_concurrency() >= threads ? kSpinMicroseconds : 0;
+  spin_ = threads > 1 && processors() >= threads ? kSpinSeconds : 0;
   for (uint32_t i = 1; i < threads; ++i) {
     pthread_t t;
     if (pthread_create(&t, nullptr, &worker, this) != 0) return false;
@@ -61,12 +59,13 @@ void Pool::run(phasor_task task, void* context, uint32_t count) {
   // A worker counts itself as parked before it looks at the job for the last time, and we store the job before we look at the
   // count: both in the one order of sequential consistency, so one of the two sees the other.
   if (parked_.load() != 0) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    wake_.notify_all();
+    pthread_mutex_lock(&mutex_);
+    pthread_cond_broadcast(&wake_);
+    pthread_mutex_unlock(&mutex_);
   }
   while (take_one()) {
   }
-  const uint32_t patience = spin_us_ != 0 ? kPausesBeforeYield : 0;
+  const uint32_t patience = spin_ > 0 ? kPausesBeforeYield : 0;
   for (uint32_t i = 0; done_.load(std::memory_order_acquire) != count; ++i) {
     if (i < patience) pause_cpu();
     else sched_yield();
@@ -92,24 +91,24 @@ void* Pool::worker(void* self) {
 }
 
 void Pool::work() {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point since = Clock::now();
+  double since = now();
   while (!stop_.load(std::memory_order_relaxed)) {
     bool worked = false;
     while (take_one()) worked = true;
-    if (worked) since = Clock::now();
+    if (worked) since = now();
     for (int i = 0; i < 32 && left(job_.load(std::memory_order_relaxed)) == 0; ++i) pause_cpu();
-    if (Clock::now() - since < std::chrono::microseconds(spin_us_)) continue;
+    if (now() - since < spin_) continue;
     park();
-    since = Clock::now();
+    since = now();
   }
 }
 
 void Pool::park() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  pthread_mutex_lock(&mutex_);
   parked_.fetch_add(1);
-  while (left(job_.load()) == 0 && !stop_.load()) wake_.wait(lock);
+  while (left(job_.load()) == 0 && !stop_.load()) pthread_cond_wait(&wake_, &mutex_);
   parked_.fetch_sub(1);
+  pthread_mutex_unlock(&mutex_);
 }
 
 }  // namespace cli

@@ -5,8 +5,6 @@
 #include <stdint.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
 #include "../../include/phasor.h"
@@ -39,11 +37,11 @@ class Pool {
   alignas(64) std::atomic<uint32_t> done_{0};
   alignas(64) std::atomic<uint32_t> parked_{0};
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
   std::vector<pthread_t> workers_;
   uint32_t number_ = 0;
-  uint32_t spin_us_ = 0;
+  double spin_ = 0;  // seconds
 };
 
 }  // namespace cli

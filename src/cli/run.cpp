@@ -228,6 +228,7 @@ bool Runner::take_output() {
 
 int Runner::on_token(void* self, uint32_t id, uint32_t) {
   Runner* r = static_cast<Runner*>(self);
+  r->e_.count_token();
   if (r->o_.json || r->options_.text != nullptr) return 0;
   output((r->shown_++ != 0 ? "," : "") + std::to_string(id));
   output_flush();

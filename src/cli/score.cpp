@@ -1,10 +1,12 @@
 // cli: `phasor score`. The log-probability of a text, whole or in windows, or of a target given a source; log-softmax in double, in
 // vocabulary order.
-#include <math.h>
 #include <string.h>
+
+#include <algorithm>
 
 #include "commands.h"
 #include "engine.h"
+#include "exponential.h"
 #include "input.h"
 #include "json.h"
 #include "text.h"
@@ -14,9 +16,9 @@ namespace {
 
 double log_probability(const float* logits, uint32_t vocabulary, uint32_t id) {
   double largest = static_cast<double>(logits[0]), sum = 0;
-  for (uint32_t i = 1; i < vocabulary; ++i) largest = fmax(largest, static_cast<double>(logits[i]));
-  for (uint32_t i = 0; i < vocabulary; ++i) sum += exp(static_cast<double>(logits[i]) - largest);
-  return static_cast<double>(logits[id]) - largest - log(sum);
+  for (uint32_t i = 1; i < vocabulary; ++i) largest = std::max(largest, static_cast<double>(logits[i]));
+  for (uint32_t i = 0; i < vocabulary; ++i) sum += exponential(static_cast<double>(logits[i]) - largest);
+  return static_cast<double>(logits[id]) - largest - logarithm(sum);
 }
 
 struct Scored {
@@ -111,7 +113,7 @@ bool score_input(Engine& e, const Options& o, const Input& input, Scored* out, s
 }
 
 void print(const Options& o, const Scored& s) {
-  const double perplexity = exp(-s.log_probability / static_cast<double>(s.tokens));
+  const double perplexity = exponential(-s.log_probability / static_cast<double>(s.tokens));
   if (o.json) {
     Json json;
     json.open('{').key("log_probability").real(s.log_probability).key("nll").real(-s.log_probability).key("perplexity").real(perplexity).key("tokens").number(s.tokens).close('}');
@@ -168,7 +170,7 @@ int score(const Options& o) {
   if (inputs.failed()) return 1;
   if (status == 0 && !o.quiet && number != 0) {
     print_figures(e, "text", number, total.tokens, now() - start);
-    if (number > 1) fprintf(stderr, "phasor: in all: nll %.6f, perplexity %.6g, %s tokens\n", -total.log_probability, exp(-total.log_probability / static_cast<double>(total.tokens)), grouped(total.tokens).c_str());
+    if (number > 1) fprintf(stderr, "phasor: in all: nll %.6f, perplexity %.6g, %s tokens\n", -total.log_probability, exponential(-total.log_probability / static_cast<double>(total.tokens)), grouped(total.tokens).c_str());
   }
   return status;
 }

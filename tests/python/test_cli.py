@@ -386,6 +386,11 @@ def test_where_the_weights_are_read_from(tmp_path):
     model = ROOT / "models" / "zh-en.phasor"
     wanted = [good("run", model, "--print-ids", "--quiet", "我有一只猫", "--load", how) for how in ("auto", "map", "copy")]
     assert wanted[0] and wanted == [wanted[0]] * 3
+    # More than a hundred tokens: with auto the weights move to huge pages on the way, where the system has some.
+    lines = "\n".join(["我有一只猫。", "今天天气很好。", "他每天早上六点起床。"] * 8) + "\n"
+    long = {how: [good("run", model, "--print-ids", "--quiet", "--load", how, "--threads", t, stdin=lines) for t in (1, 2)] for how in ("map", "auto", "copy")}
+    assert long["map"] == long["auto"] == long["copy"] and long["map"][0] == long["map"][1]
+    assert sum(len(line.split(",")) for line in long["map"][0].splitlines()) > 100
     bad(2, "run", model, "--load", "huge", says=["--load huge", "expected one of: auto map copy"])
     bad(2, "inspect", model, "--load", "copy", says=["--load: not a flag of inspect"])
     copied = tmp_path / "copied.phasor"

@@ -1,0 +1,100 @@
+#include "mapping.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "memory.h"
+
+namespace cli {
+namespace {
+
+constexpr size_t kAhead = size_t{4} << 20;  // touched at once; between two pieces the thread looks whether it is to stop
+
+#if !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22  // Linux 5.14
+#endif
+
+}  // namespace
+
+Mapping::~Mapping() {
+  stop_.store(true);
+  ahead_.join();
+  mover_.join();
+  if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
+}
+
+#if defined(__linux__)
+// The place is taken first, with room to begin at a multiple of a huge page, and the file put there.
+bool Mapping::map(int fd, size_t bytes) {
+  const size_t align = bytes >= kLarge ? kHugePage : 4096;
+  if (bytes > SIZE_MAX - align) return errno = ENOMEM, false;
+  void* place = mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return false;
+  void* at = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(place) + align - 1) / align * align);
+  void* data = mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+  if (data == MAP_FAILED) {
+    const int failed = errno;
+    munmap(place, bytes + align);
+    errno = failed;
+    return false;
+  }
+  reserved_ = place;
+  reserved_bytes_ = bytes + align;
+  data_ = static_cast<unsigned char*>(data);
+  bytes_ = bytes;
+  return true;
+}
+#else
+bool Mapping::map(int fd, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) return false;
+  reserved_ = data;
+  data_ = static_cast<unsigned char*>(data);
+  reserved_bytes_ = bytes_ = bytes;
+  return true;
+}
+#endif
+
+void Mapping::read_ahead() {
+  if (bytes_ >= kLarge) ahead_.start(&ahead, this);
+}
+
+void* Mapping::ahead(void* self) {
+  Mapping* m = static_cast<Mapping*>(self);
+  for (size_t at = 0; at < m->bytes_ && !m->stop_.load(); at += kAhead)
+    if (madvise(m->data_ + at, m->bytes_ - at < kAhead ? m->bytes_ - at : kAhead, MADV_POPULATE_READ) != 0) break;  // an older system: then without
+  return nullptr;
+}
+
+void Mapping::move_to_huge_pages() {
+#if defined(MREMAP_DONTUNMAP) && defined(MADV_HUGEPAGE)
+  if (bytes_ >= kLarge && worth_huge_pages(bytes_)) mover_.start(&move, this);
+#endif
+}
+
+// A piece is put in its place while others may read there: the system holds back who touches an address between the old mapping and the new one.
+// Where the piece was copied to stays taken, empty, so that nobody else gets that address before the block ends.
+void* Mapping::move(void* self) {
+#if defined(MREMAP_DONTUNMAP) && defined(MADV_HUGEPAGE)
+  Mapping* m = static_cast<Mapping*>(self);
+  const size_t pieces = m->bytes_ / kHugePage;  // the last bytes stay where they are
+  Block block;
+  if (!block.allocate(pieces * kHugePage)) return nullptr;
+  unsigned char* copy = static_cast<unsigned char*>(block.data());
+  size_t done = 0;
+  for (; done < pieces && !m->stop_.load(); ++done, copy += kHugePage) {
+    unsigned char* place = m->data_ + done * kHugePage;
+    memcpy(copy, place, kHugePage);
+    if (mprotect(copy, kHugePage, PROT_READ) != 0) break;
+    if (mremap(copy, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, place) == MAP_FAILED) break;  // before Linux 5.7
+  }
+  m->moved_.store(done == pieces);
+#else
+  (void)self;
+#endif
+  return nullptr;
+}
+
+}  // namespace cli

@@ -1,0 +1,99 @@
+// The program's mapping of a file: the same bytes at the same address before, while and after they move to huge pages.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../src/cli/mapping.h"
+#include "../../src/cli/memory.h"
+
+namespace {
+
+// A file of its own, gone when it is closed.
+struct Temporary {
+  int fd;
+  std::vector<unsigned char> bytes;
+  explicit Temporary(size_t size) : bytes(size) {
+    char name[] = "/tmp/phasor-mapping-XXXXXX";
+    fd = mkstemp(name);
+    unlink(name);
+    uint32_t state = 1;
+    for (unsigned char& b : bytes) b = static_cast<unsigned char>((state = state * 1664525 + 1013904223) >> 24);
+    for (size_t at = 0; at < size;) at += static_cast<size_t>(write(fd, bytes.data() + at, size - at));
+  }
+  ~Temporary() { close(fd); }
+};
+
+}  // namespace
+
+TEST_CASE("mapping: files of any size, read ahead or not") {
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{70000}, cli::kLarge - 1, cli::kLarge, 2 * cli::kLarge + 12345}) {
+    const Temporary file(size);
+    for (const bool ahead : {false, true}) {
+      cli::Mapping mapping;
+      CHECK(!mapping.is_mapped());
+      REQUIRE(mapping.map(file.fd, size));
+      if (ahead) mapping.read_ahead();
+      CHECK(memcmp(mapping.data(), file.bytes.data(), size) == 0);
+    }
+  }
+  cli::Mapping none;
+  CHECK(!none.map(-1, 4096));
+  CHECK(!none.is_mapped());
+  none.read_ahead();
+  none.move_to_huge_pages();
+  CHECK(!none.moved());
+}
+
+TEST_CASE("mapping: readers see the same bytes while they move") {
+  const size_t size = 6 * cli::kLarge + 4321;
+  const Temporary file(size);
+  for (int round = 0; round < 4; ++round) {
+    cli::Mapping mapping;
+    REQUIRE(mapping.map(file.fd, size));
+    const void* const at = mapping.data();
+    std::atomic<bool> stop{false};
+    std::atomic<uint32_t> wrong{0}, passes{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i)
+      readers.emplace_back([&] {
+        do {
+          wrong += memcmp(at, file.bytes.data(), size) != 0;
+          ++passes;
+        } while (!stop.load());
+      });
+    mapping.read_ahead();
+    mapping.move_to_huge_pages();
+    mapping.move_to_huge_pages();  // once is enough
+    for (int i = 0; i < 2000 && !mapping.moved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop.store(true);
+    for (std::thread& t : readers) t.join();
+    CHECK(wrong == 0);
+    CHECK(mapping.data() == at);
+    CHECK(memcmp(at, file.bytes.data(), size) == 0);
+    if (!mapping.moved()) MESSAGE("no huge pages here: the file stayed mapped");
+    else if (round == 0) MESSAGE("moved; ", passes.load(), " passes over it meanwhile");
+  }
+}
+
+TEST_CASE("mapping: ends whatever goes on behind") {
+  const size_t size = 8 * cli::kLarge;
+  const Temporary file(size);
+  for (int i = 0; i < 20; ++i) {
+    cli::Mapping mapping;
+    REQUIRE(mapping.map(file.fd, size));
+    mapping.read_ahead();
+    mapping.move_to_huge_pages();
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 100));
+    CHECK(static_cast<const unsigned char*>(mapping.data())[size - 1] == file.bytes[size - 1]);
+  }
+}
