@@ -33,12 +33,33 @@ struct Body {
     });
   }
 
-  // Asks for a slice of the next `bytes` of weights while `rows` rows are computed with others, `step` rows at a time: rows r … r + step − 1 have theirs.
+  // Weights that are needed next: `bytes` of each of `pieces` panels, `stride` bytes apart. No pieces: they need not be asked for.
+  struct Next {
+    uintptr_t at;
+    size_t bytes, pieces, stride;
+  };
+  static constexpr Next kNothingNext{0, 0, 0, 0};
+  // Asks for them in equal parts, one at each of `steps` steps of what is computed meanwhile: a burst of requests would hold up the loads behind it.
   // What lies beyond the last panel is the next matrix of the file, as a rule; asking for an address that is nowhere does no harm.
-  static PHASOR_INLINE void ask_ahead(uintptr_t next, size_t bytes, size_t r, size_t step, size_t rows) {
-    const size_t slice = (bytes * step / rows + 63) / 64 * 64, from = slice * (r / step);
-    for (size_t i = from; i < from + slice && i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
-  }
+  class Ahead {
+   public:
+    PHASOR_INLINE Ahead(const Next& n, size_t steps)
+        : at_(n.at), piece_((n.bytes + 63) / 64), in_piece_(piece_), left_(piece_ * n.pieces), part_(steps == 0 ? 0 : (left_ + steps - 1) / steps), jump_(n.stride - piece_ * 64) {}
+    PHASOR_INLINE void ask() {
+      if (left_ == 0) return;
+      size_t i = left_ < part_ ? left_ : part_;
+      left_ -= i;
+      do {
+        __builtin_prefetch(reinterpret_cast<const void*>(at_), 0, 2);
+        at_ += 64;
+        if (--in_piece_ == 0) in_piece_ = piece_, at_ += jump_;
+      } while (--i != 0);
+    }
+
+   private:
+    uintptr_t at_;
+    size_t piece_, in_piece_, left_, part_, jump_;
+  };
 
   static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -95,7 +116,7 @@ struct Body {
   // for meanwhile, in the order of their addresses.
   template <class W, int R, int P, bool kAhead>
   static PHASOR_INLINE void chains(V (&acc)[R][P], const float* y, size_t ldy, const float* x, size_t ldx,
-                                   const void* const (&w)[P], size_t at, size_t first, size_t end) {
+                                   const void* const (&w)[P], size_t at, size_t first, size_t end, Ahead* ahead) {
     times<R>(PHASOR_EACH(r) { times<P>(PHASOR_EACH(p) { acc[r.value][p.value] = V::set(0.0f); }); });
     if (first != 0)
       times<R>(PHASOR_EACH(r) {
@@ -124,6 +145,7 @@ struct Body {
       if constexpr (kAhead)
         times<static_cast<int>(P * W::kBytes / 64)>(PHASOR_EACH(i) { __builtin_prefetch(reinterpret_cast<const void*>(next + i.value * 64), 0, 2); });
       next += P * W::kBytes;
+      if constexpr (T::kStream && R > 1) ahead->ask();
       V wk[P][W::kStep];
       times<P>(PHASOR_EACH(p) { W::load(wk[p.value], w[p.value], k); });
       times<static_cast<int>(W::kStep)>(PHASOR_EACH(j) {
@@ -147,21 +169,23 @@ struct Body {
   // All rows by P panels from `at` on: R rows at a time, the rest in one tile.
   template <class W, int R, int P, bool kAhead>
   static PHASOR_APART void linear_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* const (&w)[P],
-                          const float* bias, size_t bias_n, size_t at, size_t first, size_t end) {
+                          const float* bias, size_t bias_n, size_t at, size_t first, size_t end, const Next& next) {
+    Ahead ahead(next, rows / R * (end - first) / W::kStep + 1);
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
-      chains<W, R, P, kAhead>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end);
+      chains<W, R, P, kAhead>(acc, y + r * ldy, ldy, x + r * ldx, ldx, w, at, first, end, &ahead);
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
       if (r < rows)
-        rest<R>(rows - r, PHASOR_EACH(n) { linear_rows<W, n.value, P, kAhead>(y + r * ldy, ldy, x + r * ldx, ldx, n.value, w, bias, bias_n, at, first, end); });
+        rest<R>(rows - r, PHASOR_EACH(n) { linear_rows<W, n.value, P, kAhead>(y + r * ldy, ldy, x + r * ldx, ldx, n.value, w, bias, bias_n, at, first, end, r == 0 ? next : kNothingNext); });
   }
   // `panel(p)` gives panel p, so that weights (one block) and keys (pages) share the code.
+  // bytes: of a panel, where they lie side by side and come from memory, or may; else 0.
   template <class W, int R, int P, bool kAhead, class Panel>
   static void linear_panels(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, Panel panel, const float* bias,
-                            size_t bias_n, size_t first, size_t panels, size_t cols) {
+                            size_t bias_n, size_t first, size_t panels, size_t cols, size_t bytes) {
     size_t p = first;
     for (; p + P <= panels; p += P) {
       const void* w[P];
@@ -169,13 +193,17 @@ struct Body {
       // With more rows than one tile, k goes in blocks, whose weights stay in the second-level cache from tile to tile.
       // The chains wait in y (1.1).
       size_t k = 0;
+      const auto from = [&](size_t at, size_t panels_on) -> Next {  // the block that begins at weight `at` of these panels, or of those behind them
+        const size_t block = rows > R && cols - at > kBlock ? kBlock : cols - at;
+        return {reinterpret_cast<uintptr_t>(w[0]) + panels_on * bytes + at * W::kBytes / W::kStep, block * W::kBytes / W::kStep, bytes != 0 ? size_t{P} : 0, bytes};
+      };
       if (rows > R)
         for (; cols - k > kBlock; k += kBlock)
-          linear_rows<W, R, P, false>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock);
-      linear_rows<W, R, P, kAhead && (P > 1)>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols);
+          linear_rows<W, R, P, false>(y, ldy, x, ldx, rows, w, nullptr, 0, p * kLanes, k, k + kBlock, from(k + kBlock, 0));
+      linear_rows<W, R, P, kAhead && (P > 1)>(y, ldy, x, ldx, rows, w, bias, bias_n, p * kLanes, k, cols, from(0, P));
     }
     if constexpr (P > 1)
-      if (p < panels) linear_panels<W, R, P / 2, kAhead>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols);
+      if (p < panels) linear_panels<W, R, P / 2, kAhead>(y, ldy, x, ldx, rows, panel, bias, bias_n, p, panels, cols, bytes);
   }
 
   // P panels of `bytes` each.
@@ -183,12 +211,13 @@ struct Body {
   static PHASOR_INLINE void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, size_t bytes, const float* bias,
                                           size_t bias_n, size_t panels, size_t cols) {
     const auto panel = [=](size_t p) { return static_cast<const void*>(static_cast<const unsigned char*>(w) + p * bytes); };
-    if (rows == 1 && T::kStream && panels * bytes > kCached)
-      linear_panels<W, 1, T::kOneRow, true>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+    const bool far = T::kStream && panels * bytes > kCached;
+    if (rows == 1 && far)
+      linear_panels<W, 1, T::kOneRow, true>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols, 0);
     else if (rows == 1)
-      linear_panels<W, 1, T::kOneRow, false>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols);
+      linear_panels<W, 1, T::kOneRow, false>(y, ldy, x, ldx, 1, panel, bias, bias_n, 0, panels, cols, 0);
     else
-      linear_panels<W, T::kRows, T::kPanels, false>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols);
+      linear_panels<W, T::kRows, T::kPanels, false>(y, ldy, x, ldx, rows, panel, bias, bias_n, 0, panels, cols, far ? bytes : 0);
   }
   static void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
                          size_t bias_n, size_t panels, size_t cols) {
@@ -207,9 +236,9 @@ struct Body {
   static PHASOR_INLINE void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width) {
     const auto panel = [=](size_t p) { return static_cast<const void*>(k_pages[p]); };
     if (rows == 1)
-      linear_panels<W, 1, T::kOneRow, false>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, 1, T::kOneRow, false>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width, 0);
     else
-      linear_panels<W, T::kRows, T::kPanels, false>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width);
+      linear_panels<W, T::kRows, T::kPanels, false>(s, lds, q, ldq, rows, panel, nullptr, 0, 0, pages, width, 0);
   }
   static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
                      size_t pages, size_t width) {
@@ -508,11 +537,13 @@ struct Body {
       });
     }
   };
-  // Goes on with the chains over groups first … end − 1; w: the groups of the first panel, scale(p, g): 16 of a panel's scales.
-  template <class Q, int R, int P, class Scale>
+  // Goes on with the chains over groups first … end − 1; w: the groups of the first panel, scale(p, g): 16 of a panel's scales; ask(): called
+  // before each group.
+  template <class Q, int R, int P, class Scale, class Ask>
   static PHASOR_INLINE void quantised_groups(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum, const unsigned char* w, size_t bytes,
-                                             size_t groups, size_t first, size_t end, Scale scale) {
+                                             size_t groups, size_t first, size_t end, Scale scale, Ask ask) {
     for (size_t g = first; g < end; ++g) {
+      ask();
       typename Q::Sum sum[R][P];
       times<R>(PHASOR_EACH(r) {
         const typename Q::Sum start = Q::start(xsum[r.value * groups + g]);
@@ -548,7 +579,7 @@ struct Body {
         const size_t end = groups - first < kScales ? groups : first + kScales;
         for (size_t g = first; g < end; ++g) L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
         quantised_groups<Q, R, 1>(acc, xq, xs, xsum, w + plane, bytes, groups, first, end,
-                                  [&](auto, size_t g) __attribute__((always_inline)) { return V::load(scales + (g - first) * kLanes); });
+                                  [&](auto, size_t g) __attribute__((always_inline)) { return V::load(scales + (g - first) * kLanes); }, [] {});
       }
       store_tile<R, 1>(y, ldy, acc, bias, bias_n, p * kLanes);
     }
@@ -556,20 +587,20 @@ struct Body {
   template <class Q, int R, int P>
   static PHASOR_APART void quantised_rows(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
                                           const unsigned char* w, size_t bytes, size_t plane, const float* bias, size_t bias_n, size_t at,
-                                          size_t groups) {
+                                          size_t groups, const Next& next) {
+    Ahead ahead(next, rows / R * groups);
     size_t r = 0;
     for (; r + R <= rows; r += R) {
       V acc[R][P];
       start_chains<R, P>(acc);
-      if (rows > R) ask_ahead(reinterpret_cast<uintptr_t>(w) + P * bytes, P * bytes, r, R, rows);
       quantised_groups<Q, R, P>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, w + plane, bytes, groups, 0, groups,
-                                [&](auto panel, size_t g) __attribute__((always_inline)) { return L::half16(w + panel.value * bytes + g * (kLanes * 2)); });
+                                [&](auto panel, size_t g) __attribute__((always_inline)) { return L::half16(w + panel.value * bytes + g * (kLanes * 2)); }, [&]() __attribute__((always_inline)) { ahead.ask(); });
       store_tile<R, P>(y + r * ldy, ldy, acc, bias, bias_n, at);
     }
     if constexpr (R > 1)
       if (r < rows)
         rest<R>(rows - r, PHASOR_EACH(n) {
-          quantised_rows<Q, n.value, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, n.value, w, bytes, plane, bias, bias_n, at, groups);
+          quantised_rows<Q, n.value, P>(y + r * ldy, ldy, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, n.value, w, bytes, plane, bias, bias_n, at, groups, r == 0 ? next : kNothingNext);
         });
   }
   template <class Q, int R, int P>
@@ -579,7 +610,7 @@ struct Body {
     const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
     size_t p = first;
     for (; p + P <= panels; p += P)
-      quantised_rows<Q, R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups);
+      quantised_rows<Q, R, P>(y, ldy, xq, xs, xsum, rows, w + p * bytes, bytes, plane, bias, bias_n, p * kLanes, groups, {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
     if constexpr (P > 1)
       if (p < panels) quantised_panels<Q, R, P / 2>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, p, panels, groups);
   }
