@@ -1,4 +1,4 @@
-// What of the engine is built: all of it, or what a list of words names, -DPHASOR_ONLY='"q8,unigram,relu"'. The compiler leaves out what stands
+// What of the engine is built: all of it, or what a list of words names, -DPHASOR_ONLY='"q8,unigram,layer-norm,relu"'. The compiler leaves out what stands
 // behind a constant that is false, and the linker the functions that nothing calls any more. A file that needs what is left out is refused
 // when it is opened, an option of generation when it is used. f32 is always there.
 #pragma once
@@ -18,6 +18,7 @@ constexpr const char* kBuildWords[] = {
     "q8", "q4", "f16", "bf16",                                                           // types of weights
     "cache-f16",                                                                         // the cache in f16
     "unigram", "sentencepiece-bpe", "words", "wordpiece", "byte-bpe", "metaspace", "char-bpe",  // tokenizers
+    "layer-norm", "rms-norm",                                                            // norms
     "relu", "gelu", "gelu-tanh", "silu",                                                 // activations
     "rotary", "sinusoidal", "relative", "t5", "alibi", "additive",                       // positions beside none and learned; the additive score
     "outputs",                                                                           // hidden states, pooled vectors, classes
@@ -48,6 +49,7 @@ constexpr bool build_words_are_known() {
 static_assert(build_words_are_known(), "PHASOR_ONLY has a word twice, or one that src/only.h does not have");
 
 constexpr bool kHasQ8 = built("q8"), kHasQ4 = built("q4"), kHasF16 = built("f16"), kHasBf16 = built("bf16"), kHasCacheF16 = built("cache-f16");
+constexpr bool kHasLayerNorm = built("layer-norm"), kHasRmsNorm = built("rms-norm");
 constexpr bool kHasRelu = built("relu"), kHasGelu = built("gelu"), kHasGeluTanh = built("gelu-tanh"), kHasSilu = built("silu");
 constexpr bool kHasRotary = built("rotary"), kHasSinusoidal = built("sinusoidal"), kHasRelative = built("relative"), kHasT5 = built("t5"), kHasAlibi = built("alibi"),
                kHasAdditive = built("additive"), kHasOutputs = built("outputs");

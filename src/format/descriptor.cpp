@@ -8,6 +8,7 @@ constexpr uint32_t kZero = 1u;             // only the value 0 is built
 constexpr uint32_t kNeeded = 1, kOptional = 0;
 constexpr uint32_t bits(bool value, uint32_t mask) { return value ? mask : 0; }
 constexpr uint32_t kActivations = bits(kHasRelu, 2) | bits(kHasGelu, 4) | bits(kHasGeluTanh, 8) | bits(kHasSilu, 16);
+constexpr uint32_t kNorms = bits(kHasLayerNorm, 2) | bits(kHasRmsNorm, 4);
 constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2), kOutputs = 2 | bits(kHasOutputs, 28);
 constexpr uint32_t kKindPositions = 1 | bits(kHasRelative, 0x10E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
 
@@ -65,16 +66,16 @@ constexpr Field kFields[] = {
     {kScopeEncoder, 4, kMetaU32, kOptional, STACK(max_positions), 0, 1u << 24, kAll, "max_positions", nullptr},
     {kScopeEncoder, 5, kMetaF32, kOptional, STACK(embedding_scale), 0, 0, kAll, "embedding_scale", nullptr},
     {kScopeEncoder, 6, kMetaU32, kOptional, STACK(embedding_width), 1, kMaxWidth, kAll, "embedding_width", nullptr},
-    {kScopeEncoder, 7, kMetaU32, kOptional, STACK(embedding_norm), 0, 2, kAll, "embedding_norm", "none|layer norm|RMS norm"},
+    {kScopeEncoder, 7, kMetaU32, kOptional, STACK(embedding_norm), 0, 2, 1 | kNorms, "embedding_norm", "none|layer norm|RMS norm"},
     {kScopeEncoder, 8, kMetaF32, kOptional, STACK(embedding_norm_eps), 0, 0, kAll, "embedding_norm_eps", nullptr},
     {kScopeEncoder, 9, kMetaU32, kOptional, STACK(segments), 0, 65536, kAll, "segments", nullptr},
-    {kScopeEncoder, 10, kMetaU32, kOptional, STACK(final_norm), 0, 2, kAll, "final_norm", "none|layer norm|RMS norm"},
+    {kScopeEncoder, 10, kMetaU32, kOptional, STACK(final_norm), 0, 2, 1 | kNorms, "final_norm", "none|layer norm|RMS norm"},
     {kScopeEncoder, 11, kMetaF32, kOptional, STACK(final_norm_eps), 0, 0, kAll, "final_norm_eps", nullptr},
     {kScopeEncoder, 12, kMetaU32, kOptional, STACK(cross_width), 1, kMaxWidth, kAll, "cross_width", nullptr},
     {kScopeEncoder, 13, kMetaU32, kOptional, STACK(projection_bias), 0, 1, kAll, "projection_bias", nullptr},
     {kScopeEncoder, 14, kMetaU32, kOptional, STACK(projection_place), 0, 1, kAll, "projection_place", "last|before positions"},
 
-    {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kAll, "norm", "layer norm|RMS norm"},
+    {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kNorms, "norm", "layer norm|RMS norm"},
     {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 4, kAll, "norm_place", "before|after|both|of the sub-layer"},
     {kScopeKind, 3, kMetaF32, kNeeded, KIND(norm_eps), 0, 0, kAll, "norm_eps", nullptr},
     {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 2, kAll, "parallel", "no|one norm|two norms"},
@@ -84,7 +85,7 @@ constexpr Field kFields[] = {
     {kScopeKind, 8, kMetaF32, kNeeded, KIND(scale), 0, 0, kAll, "scale", nullptr},
     {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kScores, "score", "dot product|additive"},
     {kScopeKind, 10, kMetaU32, kOptional, KIND(attention_biases), 0, 15, kAll, "attention_biases", nullptr},
-    {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, kAll, "qk_norm", "none|layer norm|RMS norm"},
+    {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, 1 | kNorms, "qk_norm", "none|layer norm|RMS norm"},
     {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kAll, "window", nullptr},
     {kScopeKind, 13, kMetaF32, kOptional, KIND(cap), 0, 0, kAll, "cap", nullptr},
     {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kKindPositions, "position",
@@ -121,7 +122,7 @@ constexpr Field kFields[] = {
     {kScopeOutput, 8, kMetaU32, kOptional, OUT(classes), 0, 1u << 24, kAll, "classes", nullptr},
     {kScopeOutput, 9, kMetaU32, kOptional, OUT(head_width), 0, kMaxWidth, kAll, "head_width", nullptr},
     {kScopeOutput, 10, kMetaU32, kOptional, OUT(head_activation), 0, 5, kActivations | 33, "head_activation", "none|ReLU|GELU (erf)|GELU (tanh)|SiLU|tanh"},
-    {kScopeOutput, 11, kMetaU32, kOptional, OUT(head_norm), 0, 2, kAll, "head_norm", "none|layer norm|RMS norm"},
+    {kScopeOutput, 11, kMetaU32, kOptional, OUT(head_norm), 0, 2, 1 | kNorms, "head_norm", "none|layer norm|RMS norm"},
     {kScopeOutput, 12, kMetaF32, kOptional, OUT(head_norm_eps), 0, 0, kAll, "head_norm_eps", nullptr},
     {kScopeOutput, 13, kMetaU32, kOptional, OUT(head_bias), 0, 1, kAll, "head_bias", nullptr},
     {kScopeOutput, 14, kMetaU32, kOptional, OUT(scores), 0, 2, kAll, "scores", "softmax|sigmoid|as they are"},

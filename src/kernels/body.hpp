@@ -543,7 +543,7 @@ struct Body {
   static PHASOR_INLINE void quantised_groups(V (&acc)[R][P], const int8_t* xq, const float* xs, const int32_t* xsum, const unsigned char* w, size_t bytes,
                                              size_t groups, size_t first, size_t end, Scale scale, Ask ask) {
     for (size_t g = first; g < end; ++g) {
-      ask();
+      if constexpr (T::kStream) ask();
       typename Q::Sum sum[R][P];
       times<R>(PHASOR_EACH(r) {
         const typename Q::Sum start = Q::start(xsum[r.value * groups + g]);

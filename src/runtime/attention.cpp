@@ -250,22 +250,28 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
 
 namespace {
 
+// Sixteen dimensions of all the positions, then the next: a line of a position is read once, and the lines that it goes to are at hand.
 template <class Value, class Store>
-void store_heads(Value* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width, Store store) {
-  for (uint32_t h = 0; h < kv_heads; ++h, page += page_floats(width)) {
+void store_heads(Value* page, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width, Store store) {
+  for (uint32_t h = 0; h < kv_heads; ++h, page += page_floats(width), k += width, v += width) {
+    for (uint32_t from = 0; from < width; from += kLanes) {
+      const uint32_t end = width - from < kLanes ? width : from + static_cast<uint32_t>(kLanes);
+      for (uint32_t i = 0; i < count; ++i)
+        for (uint32_t d = from; d < end; ++d) page[d * kLanes + slot + i] = store(k[i * ld + d]);
+    }
     Value* values = page + size_t(width) * kLanes + size_t(slot) * lanes(width);
-    for (uint32_t d = 0; d < width; ++d) page[d * kLanes + slot] = store(k[h * width + d]);
-    for (uint32_t d = 0; d < width; ++d) values[d] = store(v[h * width + d]);
+    for (uint32_t i = 0; i < count; ++i, values += lanes(width))
+      for (uint32_t d = 0; d < width; ++d) values[d] = store(v[i * ld + d]);
   }
 }
 
 }  // namespace
 
-void store_keys_values(void* page, bool half, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept {
+void store_keys_values(void* page, bool half, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width) noexcept {
   if (half)
-    store_heads(static_cast<uint16_t*>(page), slot, k, v, kv_heads, width, narrow_f16);
+    store_heads(static_cast<uint16_t*>(page), slot, count, k, v, ld, kv_heads, width, narrow_f16);
   else
-    store_heads(static_cast<float*>(page), slot, k, v, kv_heads, width, [](float x) { return x; });
+    store_heads(static_cast<float*>(page), slot, count, k, v, ld, kv_heads, width, [](float x) { return x; });
 }
 
 }  // namespace phasor

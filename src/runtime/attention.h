@@ -35,7 +35,8 @@ struct KeysOf {
 void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows,
             const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
 
-// Puts one position's keys and values (kv_heads · width each) into slot `slot` of its page, rounded to f16 where the page has that (1.8).
-void store_keys_values(void* page, bool half, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) noexcept;
+// Puts the keys and values (kv_heads · width each, ld floats from row to row) of `count` positions, one after the other, into slots `slot` and on of
+// their page, rounded to f16 where the page has that (1.8).
+void store_keys_values(void* page, bool half, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width) noexcept;
 
 }  // namespace phasor

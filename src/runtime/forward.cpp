@@ -69,7 +69,7 @@ class Pass {
   // y = norm(x), row by row; both have rows of width floats, ld apart. The weights are those from place `at` on.
   void norm_rows(float* y, const float* x, uint64_t ld, uint32_t width, const Chunk& c, const NormTensors& n, uint32_t kind, float eps, uint32_t at = 0) {
     const float *g = m_.floats(n.weight) + at, *b = n.bias ? m_.floats(n.bias) + at : nullptr;
-    const auto normalise = kind == kNormRms ? k_.rms_norm : k_.layer_norm;
+    const auto normalise = kHasRmsNorm && (!kHasLayerNorm || kind == kNormRms) ? k_.rms_norm : k_.layer_norm;
     each_row(c, uint64_t(width) * 4, [&](uint32_t r) {
       if (!is_finite(normalise(y + uint64_t(r) * ld, x + uint64_t(r) * ld, g, b, width, eps))) c.not_finite[r] = 1;
     });
@@ -200,6 +200,26 @@ class Pass {
     residual(c, k, after);
   }
 
+  // The page of a row's position and layer: `of` values from the page's begin, or of `of` floats where pages belong to one layer.
+  using PageOf = void* (Pass::*)(const Row& row, uint32_t page, uint64_t of);
+  void* encoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.part<float>(kPartEncoderCache) + (row.page + page) * of; }
+  void* decoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.cache_page(s_.page_table(row.sequence)[page]) + of * p_.cache_value; }
+  void* source_page(const Row& row, uint32_t page, uint64_t of) { return s_.cross_page(s_.sequences()[row.sequence].source, page) + of * p_.cache_value; }
+
+  // Keys (heads · width, at k in the first row) and the values behind them to their pages, as many rows at a time as share one.
+  void store_chunk(const Chunk& c, const float* k, bool half, uint32_t heads, uint32_t width, PageOf page_of, uint64_t of) {
+    const uint32_t kv = lanes(heads * width);
+    spread(&s_, c.count, uint64_t(c.count) * kv * 16, [&](uint32_t first, uint32_t end, uint32_t) {
+      for (uint32_t r = first, next; r < end; r = next) {
+        const Row& row = c.rows[r];
+        for (next = r + 1; next < end && c.rows[next].sequence == row.sequence && c.rows[next].position % kLanes != 0;) ++next;
+        const float* from = k + uint64_t(r) * p_.wide_ld;
+        void* page = (this->*page_of)(row, row.position / static_cast<uint32_t>(kLanes), of);
+        store_keys_values(page, half, row.position % kLanes, next - r, from, from + kv, p_.wide_ld, heads, width);
+      }
+    });
+  }
+
   // Self-attention and, in a parallel block, the feed-forward of the same x: it is added first, while `in`, which attention has read, is there.
   void self_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, const KeysOf& keys, uint32_t layer, LinearInput in) {
     const Heads heads = self_heads(c, l, k);
@@ -223,9 +243,6 @@ class Pass {
 
   // ---- the encoder
 
-  float* encoder_page(const KindDescriptor& k, uint32_t page) {
-    return s_.part<float>(kPartEncoderCache) + page * (k.kv_heads * page_floats(k.head_width));
-  }
   static const void* encoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
     const KindDescriptor& k = s.model->kind(s.model->layer(0, layer));
     return s.part<float>(kPartEncoderCache) + (row.page + uint64_t(page)) * (k.kv_heads * page_floats(k.head_width));
@@ -239,12 +256,7 @@ class Pass {
     clip(wide(), 2 * kv, c, k.qkv_clip);
     norm_heads(wide(), k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.kv_heads, l.kind);
-    each_row(c, uint64_t(kv) * 16, [&](uint32_t r) {
-      const float* row = wide() + uint64_t(r) * p_.wide_ld;
-      const uint32_t position = c.rows[r].position;
-      const uint32_t page = c.rows[r].page + position / static_cast<uint32_t>(kLanes);
-      store_keys_values(encoder_page(k, page), false, position % kLanes, row, row + kv, k.kv_heads, k.head_width);
-    });
+    store_chunk(c, wide(), false, k.kv_heads, k.head_width, &Pass::encoder_page, k.kv_heads * page_floats(k.head_width));
   }
 
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
@@ -277,12 +289,7 @@ class Pass {
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
     rotate(c, wide() + q, k.kv_heads, l.kind);
-    each_row(c, uint64_t(kv) * 16, [&](uint32_t r) {
-      const float* row = wide() + uint64_t(r) * p_.wide_ld;
-      const uint32_t position = c.rows[r].position;
-      unsigned char* page = s_.cache_page(s_.page_table(c.rows[r].sequence)[position / kLanes]) + l.cache_offset * p_.cache_value;
-      store_keys_values(page, half(), position % kLanes, row + q, row + q + kv, k.kv_heads, k.head_width);
-    });
+    store_chunk(c, wide() + q, half(), k.kv_heads, k.head_width, &Pass::decoder_page, l.cache_offset);
     self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
@@ -300,12 +307,7 @@ class Pass {
       const Layer& l = m_.layer(1, i);
       const KindDescriptor& k = m_.kind(l);
       linear(wide(), p_.wide_ld, &in, l.cross_kv, 0, l.cross_kv.weight.panels);
-      each_row(c, uint64_t(cross_kv_width(k)) * 16, [&](uint32_t r) {
-        const float* row = wide() + uint64_t(r) * p_.wide_ld;
-        const uint32_t position = c.rows[r].position;
-        unsigned char* page = s_.cross_page(s_.sequences()[c.rows[r].sequence].source, position / kLanes) + l.cross_offset * p_.cache_value;
-        store_keys_values(page, half(), position % kLanes, row, row + lanes(cross_kv_width(k)), k.cross_kv_heads, k.cross_head_width);
-      });
+      store_chunk(c, wide(), half(), k.cross_kv_heads, k.cross_head_width, &Pass::source_page, l.cross_offset);
     }
   }
 

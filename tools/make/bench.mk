@@ -12,7 +12,7 @@ $(OUT)/c-translate-static: $(OBJ)/tests/c/translate.o $(LIBRARY)
 	$(CC) $(LINK) -static -s -o $@ $< $(LIBRARY)
 # No more than the shipped translator needs: src/only.h.
 $(OUT)/c-translate-small: $(OBJ)/tests/c/translate.o $(CORE_SRC)
-	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram relu sinusoidal' build/scalar/only/libphasor.a
+	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
 	$(CC) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
 .venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready

@@ -4,8 +4,8 @@
 # What is measured, against the record in tools/size.txt: everything; a translator's engine; a language model's.
 SIZE_CONFIGS := whole translator story
 SIZE_ONLY_whole      :=
-SIZE_ONLY_translator := q8 unigram relu sinusoidal cache-f16
-SIZE_ONLY_story      := q8 sentencepiece-bpe silu rotary
+SIZE_ONLY_translator := q8 unigram layer-norm relu sinusoidal cache-f16
+SIZE_ONLY_story      := q8 sentencepiece-bpe rms-norm silu rotary
 
 SIZE_OUT = build/size$(if $(SIZE_NAME),/$(SIZE_NAME))
 size: $(PROGRAM)
