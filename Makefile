@@ -161,9 +161,14 @@ comma := ,
 only_flag = $(if $(strip $1),-DPHASOR_ONLY=\"$(subst $(empty) $(empty),$(comma),$(strip $1))\")
 ONLY_FLAG := $(call only_flag,$(PHASOR_ONLY))
 
+# gcc's record of each function's frame and calls beside its object, from which tools/stack.py adds up the deepest stack.
+ifeq ($(IS_CLANG)$(filter sanitize debug,$(config)),)
+  FRAMES := $(if $(filter-out 4 5 6 7 8 9,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-fcallgraph-info=su)
+endif
+
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
-CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG)
+CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG) $(FRAMES)
 # Nothing in the program and the tests is hot; and gcc 12 for aarch64 fails, internally, when it vectorises some of their files.
 CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
 # The program is what stands around the engine; it is loaded at each start.
@@ -342,6 +347,8 @@ help:
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-
 #: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm
+#: make test-bits       the table of hashes on every emulated processor, clang's cross builds, the CMake example
+#: make test-stack      how deep the stack goes, here or for TARGET, beside what phasor inspect says
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record

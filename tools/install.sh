@@ -2,6 +2,7 @@
 # Installs what a group of make's targets needs and this machine lacks; says each package's name; does nothing when all is there.
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
 #   tools/install.sh test     doctest, cross compilers, emulators    (make test)
+#   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
 #   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one (make realtime); realtime-compiler prints its name
 # Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says what is missing.
@@ -64,13 +65,17 @@ for group in "$@"; do
       need clang-19 on_path clang++-19
       need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a
       ;;
+    bits)
+      need cmake on_path cmake
+      need clang-19 on_path "${CLANG:-clang++-19}"
+      ;;
     realtime)
       if [ -z "$(realtime_compiler)" ]; then
         n=$(newest_clang)
         [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
       fi
       ;;
-    *) echo "install.sh: '$group': expected build, test, fuzz or realtime" >&2; exit 2 ;;
+    *) echo "install.sh: '$group': expected build, test, bits, fuzz or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

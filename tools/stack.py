@@ -5,8 +5,9 @@
 
 phasor_quantize is left out: it is for hosts.
 
-A call through a pointer counts as the deepest of the functions that are called so and call through no pointer themselves: the kernels and
-the readers of pages. The caller's own callbacks and threads come on top. Functions of the compiler's library have no figure: 128 bytes for the deepest of them.
+A call through a pointer counts as the deepest of the functions that are called so and call through no pointer themselves: the kernels and the readers of pages.
+The pointers of runtime/parallel.cpp are to pieces of a job, which call these, and to a worker's share of a job, which calls a piece. The caller's own callbacks
+and threads come on top. Functions of the compiler's library have no figure: 128 bytes for the deepest of them.
 """
 import argparse
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)[^)]*\)')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 INDIRECT, LIBRARY = "__indirect_call", 128
+JOBS = re.compile(r"src/runtime/parallel\.cpp:|^_ZN6phasor13spread_pieces")
 
 
 def read_graph(folder):
@@ -35,19 +37,27 @@ def read_graph(folder):
 def depths(own, calls):
     """{function: (bytes, the path)}; calls through pointers as the page above says."""
     called = {target for targets in calls.values() for target in targets}
-    leaves = [f for f in own if f not in called and "src/" in f and INDIRECT not in reachable(f, calls)]
+    pointed = [f for f in own if f not in called and "src/" in f]
+    leaves = [f for f in pointed if INDIRECT not in reachable(f, calls)]
+    shares = [f for f in pointed if f not in leaves and JOBS.search(f)]
+    pieces = [f for f in pointed if f not in leaves and f not in shares]
     memo = {}
+
+    def targets(f):
+        for target in calls.get(f, ()):
+            if target != INDIRECT:
+                yield target
+            elif JOBS.search(f):
+                yield from (*leaves, *pieces, *(() if f in shares else shares))
+            else:
+                yield from leaves
 
     def depth(f, above):
         if f in above:
             sys.exit(f"{f} calls itself: {' '.join(above)}")
         if f not in memo:
-            if f == INDIRECT:
-                below = [depth(leaf, (*above, f)) for leaf in leaves]
-            else:
-                below = [depth(target, (*above, f)) for target in calls.get(f, ())]
-            size, path = max(below, default=(0, ()))
-            memo[f] = (own.get(f, 0 if f == INDIRECT else LIBRARY) + size, (f, *path))
+            size, path = max((depth(target, (*above, f)) for target in targets(f)), default=(0, ()))
+            memo[f] = (own.get(f, LIBRARY) + size, (f, *path))
         return memo[f]
 
     return {f: depth(f, ()) for f in own if f.startswith("phasor_") and f != "phasor_quantize"}

@@ -15,9 +15,15 @@ if(CMAKE_SYSROOT)
 endif()
 string(REPLACE ";" " " PHASOR_COMPILER "${PHASOR_COMPILER}")
 
+include(ProcessorCount)
+ProcessorCount(PHASOR_JOBS)
+if(PHASOR_JOBS EQUAL 0)
+  set(PHASOR_JOBS 1)
+endif()
+
 # Make decides what is out of date, so it is always asked.
 add_custom_target(phasor_library
-  COMMAND make -C ${PHASOR_ROOT} "OUT=${PHASOR_BUILD}" "HEADERS=${PHASOR_BUILD}/include" "CXX=${PHASOR_COMPILER}" "AR=${CMAKE_AR}"
+  COMMAND make -C ${PHASOR_ROOT} -j${PHASOR_JOBS} "OUT=${PHASOR_BUILD}" "HEADERS=${PHASOR_BUILD}/include" "CXX=${PHASOR_COMPILER}" "AR=${CMAKE_AR}"
           "ARCHFLAGS=${PHASOR_ARCHFLAGS}" "XSIMD=${XSIMD_DIR}" ${PHASOR_BUILD}/libphasor.a
   BYPRODUCTS ${PHASOR_BUILD}/libphasor.a
   VERBATIM)

@@ -101,6 +101,8 @@ void print_text(const Report& r) {
     out += "encoder, a source of " + std::to_string(r.limits.source) + " tokens\n" + row("bytes of weights read", grouped(r.cost.encode_bytes), "") + row("multiply-adds", grouped(r.cost.encode_macs), "");
   if (r.limits.target != 0)
     out += "decoder, the token at position " + std::to_string(r.limits.target - 1) + "\n" + row("bytes read", grouped(r.cost.step_bytes), "") + row("multiply-adds", grouped(r.cost.step_macs), "");
+  out += "stack, at most, of any call as gcc compiles\n";
+  for (const StackBound& bound : kStackBounds) out += row(bound.machine, grouped(bound.bytes), " bytes");
   output(r.board ? out + fit_text(r.e, r.fit) : out);
 }
 
@@ -121,7 +123,9 @@ void print_json(const Report& r) {
   json.key("chunk").number(r.limits.chunk).key("text_bytes").number(r.limits.text_bytes).close('}').key("arena_parts").open('[');
   each_part(r, [&](const char* name, uint64_t bytes) { json.open('{').key("name").text(name).key("bytes").number(bytes).close('}'); });
   json.close(']').key("arena_bytes").number(r.arena).key("encode_bytes").number(r.cost.encode_bytes).key("encode_macs").number(r.cost.encode_macs);
-  json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs);
+  json.key("step_bytes").number(r.cost.step_bytes).key("step_macs").number(r.cost.step_macs).key("stack_bytes").open('{');
+  for (const StackBound& bound : kStackBounds) json.key(bound.machine).number(bound.bytes);
+  json.close('}');
   if (r.board) {
     json.key("board").open('{').key("fits").boolean(r.fit.fits()).key("ram").number(r.fit.ram).key("flash").number(r.fit.flash).key("stack_bytes").number(kStackBytes).key("ram_needed").number(r.fit.needed);
     json.key("chunk").number(r.fit.limits.chunk).key("largest_part").text(r.fit.largest_part.c_str()).key("largest_context").number(r.fit.largest_context).close('}');

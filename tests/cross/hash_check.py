@@ -11,7 +11,9 @@ DRIVER is build/hash_driver. One row for each model and way of running it; all i
 """
 import argparse
 import collections
+import concurrent.futures
 import json
+import os
 import re
 import subprocess
 import sys
@@ -53,8 +55,9 @@ def models():
 
 
 def run(command):
-    r = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200, stdin=subprocess.DEVNULL)
-    return r.returncode, r.stdout
+    """Exit status and output, what went to standard error at the end: emulators' warnings come in the middle of lines."""
+    r = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=1200, stdin=subprocess.DEVNULL)
+    return r.returncode, r.stdout + r.stderr
 
 
 def vectors(text):
@@ -157,23 +160,29 @@ PROCESSORS = [
 def bits(args):
     table, _ = read_table()
     problems, rows, start = [], 0, time.monotonic()
-    print("| processor | levels | rows | s |\n|---|---|---:|---:|")
-    for name, directory, runner, levels, threads, chunks in PROCESSORS:
-        if args.word and not any(w in name for w in args.word):
-            continue
+    wanted = [p for p in PROCESSORS if not args.word or any(w in p[0] for w in args.word)]
+
+    def emulate(processor):
+        _, directory, runner, _, threads, chunks = processor
         begun = time.monotonic()
         rc, text = run([*runner.split(), f"{directory}/hash_driver", "--pairs", "--threads", threads, "--chunk", chunks, *models()])
-        found = vectors(text)
-        here = " ".join(re.findall(r"^isa (\S+)$", text, re.M))
-        wrong = [f"{model} {way}: {d}" for (model, way), got in sorted(found.items()) if (d := difference(model, got, table))]
-        wrong += [f"{model}: no hash" for model in sorted(set(table) - {m for m, _ in found})]
-        if here != levels:
-            wrong.append(f"the levels are {here or 'none'}, expected {levels}")
-        if rc:
-            wrong.append(f"the driver ended with {rc}: {' '.join(text.splitlines()[-2:])}")
-        problems += [f"{name}: {w}" for w in wrong]
-        rows += len(found)
-        print(f"| {name} | {here.replace(' ', ', ')} | {len(found)} | {time.monotonic() - begun:.0f} |", flush=True)
+        return rc, text, time.monotonic() - begun
+
+    print("| processor | levels | rows | s |\n|---|---|---:|---:|")
+    # Each emulates one or two threads; as many as there are processors run beside each other.
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1)) as several:
+        for (name, _, _, levels, _, _), (rc, text, seconds) in zip(wanted, several.map(emulate, wanted)):
+            found = vectors(text)
+            here = " ".join(re.findall(r"^isa (\S+)$", text, re.M))
+            wrong = [f"{model} {way}: {d}" for (model, way), got in sorted(found.items()) if (d := difference(model, got, table))]
+            wrong += [f"{model}: no hash" for model in sorted(set(table) - {m for m, _ in found})]
+            if here != levels:
+                wrong.append(f"the levels are {here or 'none'}, expected {levels}")
+            if rc:
+                wrong.append(f"the driver ended with {rc}: {' '.join(text.splitlines()[-2:])}")
+            problems += [f"{name}: {w}" for w in wrong]
+            rows += len(found)
+            print(f"| {name} | {here.replace(' ', ', ')} | {len(found)} | {seconds:.0f} |", flush=True)
     for p in problems[:40]:
         print(f"FAIL {p}")
     print(f"{rows} rows in {time.monotonic() - start:.0f} s")

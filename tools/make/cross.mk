@@ -36,11 +36,26 @@ test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 endif
 
 # The table of hashes on every processor that QEMU and node give here; the boards are test-baremetal's. PROCESSORS='A53 A9' for some of them.
-.PHONY: test-bits
+# And what takes too long for `make test`: clang's cross builds, the stack on other machines, the example of a CMake project.
+.PHONY: test-bits test-clang test-clang-target test-cmake
 test-bits:
+	@bash tools/install.sh build test bits
 	@$(MAKE) build/hash_driver
 	@for t in aarch64 armhf riscv64 wasm; do $(MAKE) TARGET=$$t build/$$t/hash_driver || exit 1; done
 	NODE_PATH=/usr/share/nodejs python3 tests/cross/hash_check.py bits $(PROCESSORS)
+	@$(MAKE) test-clang test-cmake
+	@for t in aarch64 armhf riscv64; do $(MAKE) TARGET=$$t test-stack || exit 1; done
+
+# The cross builds by clang, with Debian's C and C++ libraries of the cross packages.
+test-clang: all
+	@for t in aarch64 armhf riscv64; do $(MAKE) TARGET=$$t TOOLCHAIN=clang test-clang-target || exit 1; done
+test-clang-target:
+	@$(MAKE) test-hashes
+	python3 tests/cross/program_check.py $(TARGET)-clang build/phasor $(PROGRAM) -- $(RUNNER)
+
+# The example of a CMake project.
+test-cmake: all
+	@bash tests/cross/cmake_check.sh $(PROGRAM) native aarch64-linux-gnu arm-linux-gnueabihf
 
 # Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
 .PHONY: bench-cross bench-cross-write

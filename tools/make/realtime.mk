@@ -23,3 +23,17 @@ $(RT_OUT)/obj/%.o: %.cpp $(RT_OUT)/flags
 $(RT_OUT)/flags: FORCE
 	$(call write_if_changed,'$(RT_CXX)' '$(RT_FLAGS)')
 -include $(RT_OBJ:.o=.d)
+
+# How deep the stack goes, beside what the compiler's call graph says and `phasor inspect` tells: here, or for TARGET under emulation.
+.PHONY: test-stack
+STACK_MACHINE_x86_64 := x86-64
+STACK_MACHINE_arm    := armhf
+STACK_MACHINE := $(or $(STACK_MACHINE_$(ARCH)),$(ARCH))
+test-stack: $(OUT)/stack
+	python3 tests/realtime/stack_check.py $(STACK_MACHINE) $(if $(FRAMES),$(OBJ)/src,-) $(OUT)/stack $(RUNNER)
+$(OUT)/stack: $(OBJ)/tests/realtime/stack.o $(POOL_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $^ $(LDFLAGS)
+$(OBJ)/tests/realtime/%.o: tests/realtime/%.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+-include $(OBJ)/tests/realtime/stack.d
