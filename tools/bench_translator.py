@@ -6,8 +6,7 @@
 Two models: one of width 512 with 6 + 6 layers and a vocabulary of 32,000, random weights; and the shipped one on tools/bench_sentences.txt. The weights are
 read from the .phasor file and given to CTranslate2 as a TransformerSpec, so both compute the same function; the share of equal tokens is noted.
 
-  encoder   source tokens / seconds of encoding, one sentence at a time; Phasor's includes the keys and values of cross-attention, CTranslate2 computes them
-            in its first decoding step
+  encoder   source tokens / seconds of encoding, one sentence at a time: the encoder by itself on both sides, without the keys and values of cross-attention
   greedy    (L − 1) tokens a sentence / (seconds for L tokens − seconds for one), one sentence at a time; end tokens are not allowed
   batch 32  all target tokens / all seconds, encoding included, up to 32 sentences together
 """
@@ -215,6 +214,18 @@ def variant(path, f, kind):
         phasor_file.write_model(out, f.meta, weights, kind)
 
 
+def encoder_alone(path, f, kind):
+    """The encoder of an encoder-decoder as a file of its own, in `kind`: hidden states."""
+    import phasor_descriptor
+    import phasor_file
+    kinds = sorted({k for k, _ in phasor_descriptor.layers_of(f.descriptor["encoder"])})
+    layers = [(kinds.index(k), i) for k, i in phasor_descriptor.layers_of(f.descriptor["encoder"])]
+    meta = {"model": {"stack": 1}, "source": {k: v for k, v in f.meta["source"].items() if k not in ("tokenizer", "embedding_shared")},
+            "encoder": {**f.meta["encoder"], "layers": [x for pair in layers for x in pair]}, "kinds": [f.meta["kinds"][k] for k in kinds], "output": {"output": 2}}
+    with phasor_file.replacing(path) as out:
+        phasor_file.write_model(out, meta, lambda slot: f.weights(slot.key), kind)
+
+
 def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list[int]]:
     """The folder of models, ids of sentences, and ids that are not to be chosen. source: a .phasor file, None: random weights."""
     import numpy as np
@@ -238,6 +249,7 @@ def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list
             continue
         if path != source:
             variant(path, f, getattr(phasor_layout, code))
+        encoder_alone(folder / f"encoder-{kind}.phasor", f, getattr(phasor_layout, code))
         export_peer(str(folder / kind), compute, m)
         (folder / kind / "done").touch()
     return folder, ids, m["never"]
@@ -257,7 +269,9 @@ def measure(args: Any, results: Results, name: str, source: Path | None, sentenc
                        PEER: Worker([sys.executable, __file__, "--peer", folder / kind, ids, "--threads", threads, "--compute", compute])}
             results.facts |= engine_versions(workers) | {OURS: workers[OURS].hello["isa"]}
             where = {"type": kind, "threads": threads, "at": name}
-            encode = take_turns(workers, "encode", runs)
+            alone = Worker([f"{args.build}/bench_translator", folder / f"encoder-{kind}.phasor", ids, "--threads", threads])
+            encode = take_turns({OURS: alone, PEER: workers[PEER]}, "encode", runs)
+            alone.close()
             one, every = take_turns(workers, f"greedy {sentences} 1", runs), take_turns(workers, f"greedy {sentences} {length}", runs)
             batch = take_turns(workers, f"batch {length}", runs)
             for e in workers:

@@ -5,7 +5,7 @@
 //
 // IDS: a file with a sentence's source ids on each line. Ids named with --never, and end tokens, are not chosen.
 //
-//   encode             the seconds of encoding all sentences, one at a time
+//   encode             the seconds of encoding all sentences, one at a time (MODEL may be an encoder alone for this)
 //   greedy S N         the first S sentences, one at a time, encoded and decoded to N tokens each: seconds and ids
 //   beam S N           the same by a search with --beams beams
 //   batch N            all sentences, --batch of them together, decoded to N tokens each: seconds
@@ -43,7 +43,7 @@ class Translator {
     if (phasor_model_size(&need, file, bytes_, &error_) != PHASOR_OK || phasor_model_open(&model_, block(need), need, file, bytes_, nullptr, &error_) != PHASOR_OK)
       die(path, error_.text);
     side_.struct_size = sizeof side_;
-    if (phasor_model_side(model_, PHASOR_TARGET, &side_) != PHASOR_OK) die(path, "is no translator");
+    (void)phasor_model_side(model_, PHASOR_TARGET, &side_);  // an encoder has none, and answers encode alone
     for (uint32_t i = 0; i < side_.end_count; ++i) never.push_back(side_.end[i]);
   }
 
@@ -51,7 +51,8 @@ class Translator {
     phasor_limits limits{};
     limits.struct_size = sizeof limits;
     if (phasor_limits_for(model_, source, length, &limits) != PHASOR_OK) die("limits", "are not the model's");
-    limits.sequences = limits.logit_rows = sequences_ = sequences;
+    limits.sequences = sequences_ = sequences;
+    if (phasor_model_stack(model_) != PHASOR_ENCODER) limits.logit_rows = sequences;
     limits.beams = beams;
     limits.threads = threads;
     limits.text_bytes = text ? 4096 : 0;
@@ -83,6 +84,7 @@ class Translator {
       items[i].count = static_cast<uint32_t>(sentences[first + i].size());
     }
     if (phasor_encode(session_, items.data(), static_cast<uint32_t>(count), &error_) != PHASOR_OK) die("encode", error_.text);
+    if (length == 0) return;
     Ids ids(count, side_.decoder_start);
     for (size_t i = 0; i < count; ++i) {
       items[i].ids = &ids[i];
