@@ -1,7 +1,7 @@
 # Phasor's build. `make help` lists the targets.
 #
 #   config=release|small|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
-#   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), in build/musl/
+#   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), build/musl/phasor
 #   LEVELS='scalar avx2'                   no more than these of the processor family's instruction-set levels (src/kernels/levels.mk)
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
 #   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
@@ -96,9 +96,6 @@ OUT := build
 ifneq ($(TARGET),)
   OUT := $(OUT)/$(TARGET)$(if $(filter clang,$(TOOLCHAIN)),-clang)
 endif
-ifneq ($(LIBC),)
-  OUT := $(OUT)/$(LIBC)
-endif
 ifneq ($(config),release)
   OUT := $(OUT)/$(config)
 endif
@@ -145,16 +142,6 @@ else
   LINK_SYSTEM := -Wl,--gc-sections,--as-needed -pthread $(if $(TARGET),$(if $(filter 0,$(STATIC)),,-static))
 endif
 
-# LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. Nothing of the C++ library is linked.
-ifeq ($(LIBC),musl)
-  MUSL     ?= /usr/include/$(ARCH)-linux-musl
-  MACHINE  += -nostdinc++ $(shell $(CXX) -E -x c++ -v /dev/null 2>&1 | sed -n '/> search starts/,/^End/s/^ \(.*c++.*\)/-isystem \1/p') -isystem $(MUSL) \
-              -D__locale_t=locale_t -D__GLIBC_PREREQ\(a,b\)=0
-  CXX_LINK := $(MUSL_GCC) -static
-else
-  CXX_LINK := $(CXX)
-endif
-
 # PHASOR_ONLY='q8 unigram …': the words as one list of the preprocessor.
 empty :=
 comma := ,
@@ -174,6 +161,16 @@ CALM     := $(if $(filter -O3,$(OPTIMISE)),-O2 -fno-tree-vectorize)
 # The program is what stands around the engine; it is loaded at each start.
 SMALL    := $(if $(filter -O3,$(OPTIMISE)),-Os -fno-asynchronous-unwind-tables)
 CXX_CLI  := -std=c++17 $(COMMON) $(SMALL) $(WARN) -fno-exceptions -fno-rtti $(THREADS)
+CLI_OUT  := $(OUT)
+CXX_LINK := $(CXX)
+# LIBC=musl: its headers in place of the system's, behind the compiler's own of C++; a static program. The engine is the same: it needs no C library.
+ifeq ($(LIBC),musl)
+  MUSL     ?= /usr/include/$(ARCH)-linux-musl
+  CXX_CLI  += -nostdinc $(shell $(CXX) -E -x c++ -v /dev/null 2>&1 | sed -n '/> search starts/,/^End/s/^ \(.*c++.*\)/-isystem \1/p') -isystem $(MUSL) -isystem $(shell $(CXX) -print-file-name=include) \
+              -D__locale_t=locale_t -D__GLIBC_PREREQ\(a,b\)=0
+  CXX_LINK := $(MUSL_GCC) -static
+  CLI_OUT  := $(OUT)/musl
+endif
 # Tests that run once under emulation cost more to compile than to run.
 CXX_TEST := -std=c++17 $(COMMON) $(CALM) $(if $(TARGET),-O1) $(WARN) -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS) $(EXCEPTIONS)
 C_TEST   := -std=c99 $(COMMON) -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
@@ -182,7 +179,8 @@ ifneq ($(and $(TARGET),$(findstring gnu,$(MACHINE_NAME))),)
   CXX_TEST  += -DPHASOR_HEAP_WRAP
   HEAP_LINK := $(foreach f,malloc calloc realloc memalign aligned_alloc posix_memalign,-Wl,--wrap=$f)
 endif
-LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM)
+# A small static program lies where it was linked, without a page between its parts.
+LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)),$(LIBC),-no-pie -Wl$(comma)-z$(comma)noseparate-code)
 # In a static program of ARM's Linux the C library's getauxval, by which the levels are chosen, is there only if somebody asks for it.
 ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
   LINK += -Wl,-u,getauxval
@@ -228,13 +226,13 @@ TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.c
 C_SRC     := $(wildcard tests/c/*.c)
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
-CLI_OBJ  := $(CLI_SRC:%.cpp=$(OBJ)/%.o)
+CLI_OBJ  := $(CLI_SRC:%.cpp=$(CLI_OUT)/obj/%.o)
 TEST_OBJ := $(TEST_SRC:%.cpp=$(OBJ)/%.o)
 TOOL_OBJ := $(TOOL_SRC:%.cpp=$(OBJ)/%.o)
 C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 
 LIBRARY := $(OUT)/libphasor.a
-PROGRAM := $(if $(CLI_SRC),$(OUT)/phasor)
+PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
 PROGRAMS_C   := $(C_SRC:tests/c/%.c=$(OUT)/c-%)
@@ -249,7 +247,7 @@ $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	@rm -f $@
 	$(AR) qcsD $@ $(CORE_OBJ)
 
-$(OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
+$(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
@@ -271,10 +269,10 @@ $(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/src/cli/%.o: src/cli/%.cpp $(OUT)/flags
+$(CLI_OUT)/obj/src/cli/%.o: src/cli/%.cpp $(CLI_OUT)/flags.cli
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
+$(CLI_OUT)/obj/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
@@ -298,6 +296,8 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ 
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
 	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
+$(CLI_OUT)/flags.cli: FORCE
+	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CXX_CLI)' '$(EXTRA_CXXFLAGS)')
 $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -118,6 +119,10 @@ def row_limits(args: Any) -> Results:
             peak = statistics.median(m[f"{arithmetic}_operations_per_second"] for m in machine) * 1e-9
             results.add("read", "machine", [m["read_bytes_per_second"] * 1e-9 for m in machine], "GB/s", **where)
             results.add("peak", "machine", [m[f"{arithmetic}_operations_per_second"] * 1e-9 for m in machine], "GOP/s", **where)
+            joins = [m["join_seconds"] * 1e9 for m in machine if "join_seconds" in m]
+            if joins and kind == "q8":
+                results.add("a job given out and back", OURS, joins, "ns", **where)
+                results.aim(f"a job without work given out and back, {threads} threads, ns", "a microsecond", statistics.median(joins), 1000.0, 1.0, "most")
             # 512 outputs of 256 inputs: half a MiB in f32, less in the other types, never read from memory.
             row = [kernels.ask(f"linear {kind} 1 512 256") for _ in range(3)]
             ceiling_read = statistics.median(a["bytes"] / a["seconds"] for a in row) * 1e-9
@@ -210,7 +215,8 @@ def text_sizes(args: Any) -> dict[str, int]:
 def row_footprint(args: Any) -> Results:
     """Sizes of the static, stripped programs and of each room; resident memory beside the file, the arena, and for the peers what was there before loading."""
     results = Results("footprint", args.folder / "results")
-    for name, what in (("phasor-static", "the whole program"), ("c-translate-static", "the C example, all levels and families"),
+    for name, what in (("phasor-static", "the whole program, all levels"), ("phasor-small", "the whole program, for size, with AVX2"),
+                       ("phasor-smaller", "the same for q8 models of Llama's kind"), ("c-translate-static", "the C example, all levels and families"),
                        ("c-translate-small", "the C example, scalar, for translators of its kind")):
         path = Path(args.build) / name
         if path.exists():
@@ -218,7 +224,9 @@ def row_footprint(args: Any) -> Results:
             results.add("binary", OURS, [size], "kB", at=what)
             results.aim(f"static, stripped: {what}, kB", "400 kB", size, 400.0, 1.0, "most")
     empty = Path(args.build) / "empty-static"
-    made = subprocess.run([os.environ.get("CC", "cc"), "-O2", "-static", "-s", "-x", "c", "-", "-o", str(empty)], input="#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n", text=True)
+    libc = shutil.which("musl-gcc") or os.environ.get("CC", "cc")
+    results.facts["C library"] = "musl" if libc.endswith("musl-gcc") else "the system's"
+    made = subprocess.run([libc, "-O2", "-static", "-s", "-x", "c", "-", "-o", str(empty)], input="#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n", text=True)
     if made.returncode == 0:
         results.add("binary", "C library", [empty.stat().st_size / 1000], "kB", at="a program that prints an empty line")
         small = results.median("binary", OURS, at="the C example, scalar, for translators of its kind")

@@ -24,7 +24,7 @@ _TITLES = {
     "growth": ("Growth", "The 135M shape as q8: steps at a context, prompts of a length, sequences that take their step together, and steps of models of several sizes."),
 }
 _WHERE = ("what", "type", "threads", "at")
-_LESS_IS_BETTER = {"ms", "s", "MiB", "MB", "kB", "µs", "cycles"}
+_LESS_IS_BETTER = {"ms", "s", "MiB", "MB", "kB", "µs", "ns", "cycles"}
 
 
 def number(x: float) -> str:

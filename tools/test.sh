@@ -58,6 +58,7 @@ do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-test
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_stack()     { mk WERROR=1 test-stack; }
+do_threads()   { mk WERROR=1 test-threads; }
 do_realtime()  { mk WERROR=1 realtime; }
 do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
 do_armhf()     { mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
@@ -68,7 +69,7 @@ do_size()      { mk WERROR=1 size; }
 do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/reference; }
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes stack scalar sanitize realtime aarch64 armhf riscv64 wasm baremetal size)
+[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes stack scalar sanitize threads realtime aarch64 armhf riscv64 wasm baremetal size)
 for s in "${stages[@]}"; do
   stage "$s" "do_$s"
   # Without the tools or the build nothing that follows means anything.

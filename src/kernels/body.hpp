@@ -6,6 +6,7 @@
 //   struct Int4                   the same with nibbles, 16 outputs by 4 and by another 4 activations
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
+#include "../only.h"
 #include "functions.hpp"
 #include "kernels.h"
 #include "simd.hpp"
@@ -839,12 +840,46 @@ struct Body {
     return rounds * kRows * kPanels * kLanes * kGroup;
   }
 
+  // Without what the build leaves out (only.h).
   static constexpr Kernels table(const char* name) {
-    return {name,       linear_f32, linear_f16,   linear_bf16,      quantize_row,    linear_q8,     linear_q4, scores,   scores_f16,
-            table_scores, key_table_scores, additive_scores, distance_bias, softmax,  mix,       mix_f16, mix_table,
-            layer_norm, rms_norm, rotate_halves, rotate_pairs,   unit,         add,              scale,           mul,           clip,      relu,
-            gelu_erf,   gelu_tanh,  silu,         soft_cap,         argmax,          exp_all,       log_all,
-            peak_f32,   peak_int8};
+    return {
+        name,
+        linear_f32,
+        kHasF16 ? linear_f16 : nullptr,
+        kHasBf16 ? linear_bf16 : nullptr,
+        kHasQ8 || kHasQ4 ? quantize_row : nullptr,
+        kHasQ8 ? linear_q8 : nullptr,
+        kHasQ4 ? linear_q4 : nullptr,
+        scores,
+        kHasCacheF16 ? scores_f16 : nullptr,
+        kHasRelative ? table_scores : nullptr,
+        kHasRelative ? key_table_scores : nullptr,
+        kHasAdditive ? additive_scores : nullptr,
+        kHasAlibi ? distance_bias : nullptr,
+        softmax,
+        mix,
+        kHasCacheF16 ? mix_f16 : nullptr,
+        kHasRelative ? mix_table : nullptr,
+        kHasLayerNorm ? layer_norm : nullptr,
+        kHasRmsNorm ? rms_norm : nullptr,
+        kHasRotary ? rotate_halves : nullptr,
+        kHasRotary ? rotate_pairs : nullptr,
+        kHasOutputs ? unit : nullptr,
+        add,
+        scale,
+        mul,
+        clip,
+        kHasRelu ? relu : nullptr,
+        kHasGelu ? gelu_erf : nullptr,
+        kHasGeluTanh ? gelu_tanh : nullptr,
+        kHasSilu ? silu : nullptr,
+        soft_cap,
+        argmax,
+        kHasSampling ? exp_all : nullptr,
+        kHasSampling ? log_all : nullptr,
+        kHasPeaks ? peak_f32 : nullptr,
+        kHasPeaks ? peak_int8 : nullptr,
+    };
   }
 };
 

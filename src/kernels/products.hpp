@@ -31,9 +31,9 @@ template <class Products>
 constexpr Kernels with_products(Kernels k) {
   if constexpr (level_built(Products::kName)) {
     k.name = Products::kName;
-    k.linear_q8 = Products::linear_q8;
-    k.linear_q4 = Products::linear_q4;
-    k.peak_int8 = Products::peak_int8;
+    k.linear_q8 = kHasQ8 ? Products::linear_q8 : nullptr;
+    k.linear_q4 = kHasQ4 ? Products::linear_q4 : nullptr;
+    k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
   }
   return k;
 }

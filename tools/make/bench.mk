@@ -2,18 +2,35 @@
 PAGE ?= docs/performance.md
 .PHONY: bench bench-encoder
 BENCH_PROGRAMS := $(OUT)/bench_decoder $(OUT)/bench_linear $(OUT)/bench_step $(OUT)/phasor-static $(OUT)/c-translate-static $(OUT)/c-translate-small $(OUT)/bench_translator $(OUT)/bench_encoder
+HAS_MUSL := $(shell command -v $(MUSL_GCC) 2>/dev/null)
+STATIC_CC := $(if $(HAS_MUSL),$(MUSL_GCC),$(CC))
+BENCH_PROGRAMS += $(if $(HAS_MUSL),$(OUT)/phasor-small $(OUT)/phasor-smaller)
 bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
 	.venv-bench/bin/python tools/bench.py $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
 
-# What the programs weigh with everything in them.
+# What the programs weigh with everything in them: with musl where its tools are, else with the system's C library.
+ifneq ($(HAS_MUSL),)
+$(OUT)/phasor-static: $(LIBRARY) $(CLI_SRC)
+	$(MAKE) LIBC=musl $(OUT)/musl/phasor
+	strip -o $@ $(OUT)/musl/phasor
+# Compiled for size, and of the levels AVX2 alone beside plain C++.
+$(OUT)/phasor-small: $(CORE_SRC) $(CLI_SRC)
+	$(MAKE) LIBC=musl config=small LEVELS='scalar avx2' build/small/musl/phasor
+	strip -o $@ build/small/musl/phasor
+# The same for q8 models of Llama's kind with a byte-level tokenizer.
+$(OUT)/phasor-smaller: $(CORE_SRC) $(CLI_SRC)
+	$(MAKE) LIBC=musl config=small LEVELS='scalar avx2' PHASOR_ONLY='q8 byte-bpe rms-norm rotary silu sampling chat messages' build/small/only/musl/phasor
+	strip -o $@ build/small/only/musl/phasor
+else
 $(OUT)/phasor-static: $(CLI_OBJ) $(LIBRARY)
 	$(CXX) $(LINK) -static -s -o $@ $(CLI_OBJ) $(LIBRARY)
-$(OUT)/c-translate-static: $(OBJ)/tests/c/translate.o $(LIBRARY)
-	$(CC) $(LINK) -static -s -o $@ $< $(LIBRARY)
+endif
+$(OUT)/c-translate-static: tests/c/translate.c $(LIBRARY)
+	$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< $(LIBRARY)
 # No more than the shipped translator needs: src/only.h.
-$(OUT)/c-translate-small: $(OBJ)/tests/c/translate.o $(CORE_SRC)
+$(OUT)/c-translate-small: tests/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
-	$(CC) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
+	$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
 .venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench_llama_cpp.sh .venv-bench

@@ -26,6 +26,15 @@ endef
 test-c: $(PROGRAMS_C)
 	@bash tests/c/run.sh $(OUT)
 
+# What of the program has threads of its own, under the thread sanitizer.
+.PHONY: test-threads
+THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp
+build/threads/tests: $(THREAD_SRC) $(wildcard src/cli/*.h) | $(HEADERS)/doctest
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O1 -g -fsanitize=thread -Iinclude -isystem $(HEADERS) $(WARN) -pthread -o $@ $(THREAD_SRC)
+test-threads: build/threads/tests
+	build/threads/tests
+
 check: all
 	python3 tools/check.py --build $(OUT)
 
