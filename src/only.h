@@ -1,6 +1,7 @@
 // What of the engine is built: all of it, or what a list of words names, -DPHASOR_ONLY='"q8,unigram,layer-norm,relu"'. The compiler leaves out what stands
 // behind a constant that is false, and the linker the functions that nothing calls any more. A file that needs what is left out is refused
-// when it is opened, an option of generation when it is used. f32 is always there.
+// when it is opened, an option of generation when it is used. What a model runs without, its chat program and its test vectors, is passed over
+// when it is opened; phasor_chat_to_text refuses then. f32 is always there.
 #pragma once
 
 #ifndef PHASOR_ONLY

@@ -720,7 +720,10 @@ int phasor_chat_available(const phasor_model* model) {
 phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_prompt, char* out, size_t capacity, size_t* bytes, const phasor_chat_message* messages,
                                   uint32_t count, phasor_error* error) {
   ChatProgram program{};
-  if (!chat_of(*session->model.pointer, &program)) return fail(error, PHASOR_UNSUPPORTED, {kSectionChat, PHASOR_NONE, 0, 0}, "the file has no chat program");
+  const Model& m = *session->model.pointer;
+  if (!kHasChat && m.file().sections[kSectionChat].bytes != 0)
+    return fail(error, PHASOR_UNSUPPORTED, {kSectionChat, PHASOR_NONE, 0, 0}, "the file has a chat program, this engine is built without them (PHASOR_ONLY)");
+  if (!chat_of(m, &program)) return fail(error, PHASOR_UNSUPPORTED, {kSectionChat, PHASOR_NONE, 0, 0}, "the file has no chat program");
   for (uint32_t i = 0; i < count; ++i)
     if (messages[i].struct_size != sizeof(phasor_chat_message))
       return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof(phasor_chat_message), messages[i].struct_size}, "message ", i,

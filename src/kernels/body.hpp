@@ -799,8 +799,13 @@ struct Body {
         return n;
       }
     for (size_t i = n / kLanes * kLanes; i < n; ++i) best = x[i] > best ? x[i] : best;
+    // Where all are below 0 and the largest is subnormal, a level that flushes sees 0 as the largest, and none is as large.
     size_t at = 0;
-    while (!(x[at] >= best)) ++at;
+    while (at < n && !(x[at] >= best)) ++at;
+    if (at == n) {
+      at = 0;
+      for (size_t i = 1; i < n; ++i) at = x[i] > x[at] ? i : at;
+    }
     *largest = x[at];
     return at;
   }

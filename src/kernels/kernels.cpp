@@ -1,6 +1,7 @@
 // Which levels this build has and this processor runs, the floating-point mode, and the self-check of the arithmetic.
 // Imports nothing: the processor is asked directly (getauxval, on Linux for ARM, is a weak reference).
-// A build with -DPHASOR_SCALAR_ONLY, and every bare-metal one without NEON, has the scalar level alone.
+// A build with -DPHASOR_SCALAR_ONLY has the scalar level alone, and so has one for a Cortex-M unless its compiler is gcc and has Helium with
+// floating point (level_helium.cpp says why).
 #include "kernels.h"
 
 #include "../only.h"
@@ -12,13 +13,15 @@
 #define PHASOR_AARCH64_LEVELS 1
 #elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'A'
 #define PHASOR_ARM_LEVELS 1
+#elif !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) != 0 && !defined(__clang__)
+#define PHASOR_HELIUM_LEVEL 1
 #endif
 
 namespace phasor {
 
 // Which of these exist is decided below and in levels.mk, in the same words.
 extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512vnni, kernels_neon,
-    kernels_dotprod;
+    kernels_dotprod, kernels_helium;
 
 #if defined(__linux__) && (defined(PHASOR_AARCH64_LEVELS) || defined(PHASOR_ARM_LEVELS))
 extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
@@ -87,6 +90,8 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
 #elif defined(__linux__)
   if constexpr (level_built("neon")) add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);  // NEON and VFPv4
 #endif
+#elif defined(PHASOR_HELIUM_LEVEL)
+  out[n++] = &kernels_helium;
 #endif
   add(true, kernels_scalar);
   return n;
@@ -166,6 +171,8 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
     if (y[i] != (i % 2 == 0 ? 1.0f : 1.0f + 0x1p-23f)) return false;
 #if defined(PHASOR_ARM_LEVELS)
   const bool flushes = &k == &kernels_neon;  // ARMv7's NEON always does: the one documented exception
+#elif defined(PHASOR_HELIUM_LEVEL)
+  const bool flushes = &k == &kernels_helium;  // so does Helium
 #else
   const bool flushes = false;
 #endif

@@ -26,3 +26,6 @@ else
   LEVEL_FLAGS_neon  := $(NEON)
 endif
 LEVEL_FLAGS_dotprod := $(NEON) -march=armv8.2-a+dotprod
+# A Cortex-M with Helium (tools/make/baremetal.mk): -fno-tree-vectorize for all files, since what the compiler vectorises by itself flushes subnormals, in
+# the scalar level too. gcc 12 has a fifth more instructions with its first scheduler (q8), and with addresses that increment some that the assembler rejects.
+LEVEL_FLAGS_helium := -fno-tree-vectorize -fno-schedule-insns -fno-auto-inc-dec

@@ -20,9 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cross"))
 
-from hash_check import HEAP, QEMU  # noqa: E402
-
-OWN_STACK = 1024  # of speak.c and of the start-up code
+from hash_check import HEAP, OWN_STACK, QEMU  # noqa: E402
 
 
 def run(command, **options):

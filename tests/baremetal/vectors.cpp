@@ -2,7 +2,8 @@
 // prints the hashes, which the host compares with tests/golden/hashes.txt. Also, for each file: an arena with one byte less is
 // refused, and so is a file with a damaged head.
 //
-// One line a result:   vector MODEL INDEX HASH   |   ok NAME MODEL   |   FAIL MODEL what
+// All of it at every level that this processor runs (a Cortex-M55 has helium and scalar).
+// One line a result:   vector MODEL INDEX HASH level=NAME   |   large MODEL INDEX BYTES   |   ok NAME MODEL LEVEL   |   FAIL MODEL what
 #include <phasor.h>
 
 #include <cstring>
@@ -25,6 +26,7 @@ alignas(PHASOR_ALIGN) unsigned char arena[kArenaBytes];
 alignas(PHASOR_ALIGN) unsigned char copy[kCopyBytes];  // of a file, to damage it
 
 int failures = 0;
+const char* level = "";
 
 void put_number(uint64_t value, unsigned base, unsigned digits) {
   char text[24];
@@ -43,6 +45,8 @@ void ok(const char* what, const char* model) {
   board_puts(what);
   board_puts(" ");
   board_puts(model);
+  board_puts(" ");
+  board_puts(level);
   board_puts("\n");
 }
 
@@ -61,13 +65,15 @@ void fail(const char* model, const char* what, phasor_status status, const phaso
 
 void run(const board_file& file) {
   phasor_error error = PHASOR_ERROR_INIT;
+  phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
+  options.isa = level;
   size_t model_need = 0;
   phasor_status status = phasor_model_size(&model_need, file.bytes, file.size, &error);
   if (status != PHASOR_OK) return fail(file.name, "model size", status, error);
   if (model_need > kModelBytes) return fail(file.name, "the image's model block is too small", status, error);
 
   phasor_model* model = nullptr;
-  status = phasor_model_open(&model, model_block, model_need - 1, file.bytes, file.size, nullptr, &error);
+  status = phasor_model_open(&model, model_block, model_need - 1, file.bytes, file.size, &options, &error);
   if (status != PHASOR_NO_MEMORY) return fail(file.name, "a model block one byte too small was not refused", status, error);
   ok("model-block-is-exact", file.name);
 
@@ -80,15 +86,16 @@ void run(const board_file& file) {
     for (size_t i = 0; refused && i < head; i += 13) {
       copy[i] ^= 0x10;
       phasor_model* damaged = nullptr;
-      if (phasor_model_open(&damaged, model_block, kModelBytes, copy, file.size, nullptr, &error) == PHASOR_OK) refused = false;
+      if (phasor_model_open(&damaged, model_block, kModelBytes, copy, file.size, &options, &error) == PHASOR_OK) refused = false;
       copy[i] ^= 0x10;
     }
     if (!refused) return fail(file.name, "a damaged head was not refused", PHASOR_OK, error);
     ok("damaged-head-is-refused", file.name);
   }
 
-  status = phasor_model_open(&model, model_block, model_need, file.bytes, file.size, nullptr, &error);
+  status = phasor_model_open(&model, model_block, model_need, file.bytes, file.size, &options, &error);
   if (status != PHASOR_OK) return fail(file.name, "open", status, error);
+  if (phasor_model_isa(model) != level) return fail(file.name, "another level was taken", status, error);
 
   for (uint32_t i = 0; i < phasor_vector_count(model); ++i) {
     phasor_vector vector{};
@@ -102,7 +109,16 @@ void run(const board_file& file) {
     size_t need = 0;
     status = phasor_session_size(&need, model, &limits, &error);
     if (status != PHASOR_OK) return fail(file.name, "session size", status, error);
-    if (need > kArenaBytes) return fail(file.name, "the image's arena is too small", status, error);
+    if (need > kArenaBytes) {  // the host knows how much this board has
+      board_puts("large ");
+      board_puts(file.name);
+      board_puts(" ");
+      put_number(i, 10, 1);
+      board_puts(" ");
+      put_number(need, 10, 1);
+      board_puts("\n");
+      continue;
+    }
 
     phasor_session* session = nullptr;
     status = phasor_session_open(&session, arena, need - 1, model, &limits, nullptr, &error);
@@ -125,6 +141,8 @@ void run(const board_file& file) {
     put_number(i, 10, 1);
     board_puts(" ");
     put_number(result.hash, 16, 16);
+    board_puts(" level=");
+    board_puts(level);
     board_puts("\n");
     if (i == 0) {
       board_puts("arena ");
@@ -143,7 +161,13 @@ void run(const board_file& file) {
 
 extern "C" int main() {
   size_t files = 0;
-  for (const board_file* w = board_weights; w->name != nullptr; ++w, ++files) run(*w);
+  for (uint32_t i = 0; phasor_isa_name(i) != nullptr; ++i) {
+    level = phasor_isa_name(i);
+    board_puts("level ");
+    board_puts(level);
+    board_puts("\n");
+    for (const board_file* w = board_weights; w->name != nullptr; ++w, ++files) run(*w);
+  }
   if (files == 0) {
     board_puts("FAIL image has no weight file\n");
     ++failures;

@@ -98,10 +98,10 @@ inline std::vector<const Kernels*> levels() {
   const size_t n = kernels_available(all);
   return std::vector<const Kernels*>(all, all + n);
 }
-// ARMv7's NEON flushes subnormals: the one documented exception to "the same bits".
+// ARMv7's NEON and Helium flush subnormals: the one documented exception to "the same bits".
 inline bool flushes(const Kernels& k) {
 #if defined(__arm__)
-  return std::strcmp(k.name, "neon") == 0;
+  return std::strcmp(k.name, "neon") == 0 || std::strcmp(k.name, "helium") == 0;
 #else
   return static_cast<void>(k), false;
 #endif

@@ -178,6 +178,18 @@ TEST_CASE("contract 1.15: argmax takes the lowest index of a tie; a NaN is no an
     }
 }
 
+TEST_CASE("argmax of negative subnormals, which some levels flush, is a place of the array") {
+  for (const Kernels* k : levels())
+    for (size_t n : {size_t{1}, size_t{3}, size_t{16}, size_t{37}}) {
+      Array<float> x(n);
+      for (size_t i = 0; i < n; ++i) x[i] = i == n / 2 ? -0x1p-140f : -0x1p-130f;
+      float largest = 1;
+      INFO(k->name << " n " << n);
+      CHECK(k->argmax(x, n, &largest) == n / 2);
+      CHECK(bits(largest) == bits(-0x1p-140f));
+    }
+}
+
 TEST_CASE("contract 1.5: f16 widens exactly, all 65,536 of them") {
   for (uint32_t h = 0; h < 65536; ++h) {
     const int exponent = static_cast<int>(h >> 10 & 31), fraction = static_cast<int>(h & 1023);

@@ -5,7 +5,7 @@
     hash_check.py compare NAME DRIVER [RUNNER]  every level, 1, 2, 3 and 7 threads, chunks of 1, 7 and the plan's own; RUNNER is an
                                                 emulator. The levels that must be there are given with --levels
     hash_check.py bits [WORD…]                  the table on every processor that QEMU and node give here (make test-bits); those whose name has a WORD
-    hash_check.py board BOARD IMAGE             run a bare-metal image under qemu-system-arm, look at its symbols, compare
+    hash_check.py board BOARD IMAGE MODEL…      run a bare-metal image under qemu-system-arm, look at its symbols, compare
 
 DRIVER is build/hash_driver. One row for each model and way of running it; all its vectors must agree.
 """
@@ -28,6 +28,7 @@ PROGRAM_MODELS = ("tiny-rotary-", "tiny-bert-", "tiny-d2l-")
 HEAP = re.compile(r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
                   r"|_exit|_write|_read|puts|memalign)\b")
 
+OWN_STACK = 1024  # of an image's main and of the start-up code
 QEMU = ["qemu-system-arm", "-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native"]
 
 
@@ -212,10 +213,25 @@ def board(args):
     if rc and not problems:
         problems.append(f"the image ended with {rc}: {' '.join(text.splitlines()[-3:])}")
     rows = vectors(text)
-    if not rows and not problems:
-        problems.append("the image printed no hash")
+    here = re.findall(r"^level (\S+)$", text, re.M)
+    if here != args.levels.split(","):
+        problems.append(f"the levels are {' '.join(here) or 'none'}, expected {args.levels}")
+    left_out = collections.defaultdict(set)  # vectors that need more than the board has
+    for model, i, need in re.findall(r"^large (\S+) (\d+) (\d+)$", text, re.M):
+        if int(need) <= args.arena_kib * 1024:
+            problems.append(f"{model}: vector {i} was left out, and needs {need} bytes only")
+        left_out[model].add(int(i))
+    table = {model: {i: h for i, h in hashes.items() if i not in left_out.get(model, ())} for model, hashes in table.items()}
+    problems += [f"{model} {level}: no hash" for level in here for model in args.models if (model, f"level={level}") not in rows]
+    used = re.search(r"^stack (\d+) of (\d+) bytes$", text, re.M)
+    told = int(re.search(r"kStackBytes = (\d+);", Path(args.stack).read_text())[1]) + OWN_STACK
+    if used and 0 < int(used[1]) <= min(told, int(used[2])):
+        passed += 1
+    else:
+        problems.append(f"the stack is {used[0] if used else 'not said'}, told are {told} with the image's own")
     print(f"{args.name} image: {passed} passed, 0 failed")
-    return report(args.name, rows, table, problems, time.monotonic() - start)
+    return report(args.name, rows, table, problems, time.monotonic() - start, f" (levels {' '.join(here)}"
+                  + (f"; {sum(map(len, left_out.values()))} vectors need a larger arena than this board has" if left_out else "") + ")")
 
 
 def main():
@@ -241,6 +257,10 @@ def main():
     p.set_defaults(f=board)
     p.add_argument("name")
     p.add_argument("image")
+    p.add_argument("models", nargs="+", help="the names of the models in the image")
+    p.add_argument("--levels", default="scalar", help="the levels that it must choose among, best first")
+    p.add_argument("--arena-kib", type=int, default=1536, help="the image's arena; what needs more may be left out")
+    p.add_argument("--stack", required=True, help="the header that says how deep the library's stack goes (kStackBytes)")
     args = parser.parse_args()
     return args.f(args)
 

@@ -4,7 +4,7 @@
     instructions.py TARGET COMPILER PLUGIN PROGRAM RUNNER…            compare with tests/golden/instructions.txt; worse by more than 1 % fails
     instructions.py --write TARGET COMPILER PLUGIN PROGRAM RUNNER…    record
 
-PROGRAM is build/TARGET/count_kernels. Prints work (multiply-adds, or elements) per instruction. The figures are those of one compiler: with another
+PROGRAM is build/TARGET/count_kernels, or a board's build/BOARD/hosted/count_kernels.elf. Prints work (multiply-adds, or elements) per instruction. The figures are those of one compiler: with another
 one there is nothing to compare, and the program says so.
 """
 import argparse
@@ -39,9 +39,10 @@ def measure(args):
     r = subprocess.run(command, cwd=ROOT, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
     if r.returncode or "FAIL" in r.stdout:
         sys.exit(f"{' '.join(command)} ended with {r.returncode}: {(r.stdout + r.stderr).strip()[-300:]}")
-    marks = {int(n): int(count) for n, count in re.findall(r"^mark (\d+) (\d+)$", r.stderr, re.M)}
+    said = r.stdout + r.stderr  # a board's output is the emulator's
+    marks = {int(n): int(count) for n, count in re.findall(r"^mark (\d+) (\d+)$", said, re.M)}
     spent, names = {}, {}
-    for number, level, kernel, work in re.findall(r"^case (\d+) (\S+) (\S+) (\d+)$", r.stdout, re.M):
+    for number, level, kernel, work in re.findall(r"^case (\d+) (\S+) (\S+) (\d+)$", said, re.M):
         spent[int(number)] = marks[2 * int(number) + 1] - marks[2 * int(number)]
         names[int(number)] = level, kernel, int(work)
     if len(names) < 2:
@@ -80,7 +81,7 @@ def main():
                 continue
             old = before.get((level, kernel))
             if old is None or old[0] != work:
-                problems.append(f"{level} {kernel}: not in the baseline: make bench-cross-write TARGET={args.target}")
+                problems.append(f"{level} {kernel}: not in the baseline: make bench-cross-write")
             elif count > old[1] * 1.01:
                 problems.append(f"{level} {kernel}: {count} instructions, the baseline has {old[1]}")
             elif count < old[1] * 0.99:

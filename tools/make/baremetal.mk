@@ -2,22 +2,32 @@
 # (tests/baremetal/memory.c has the four functions a compiler may call; libgcc has the arithmetic the processor lacks).
 #   vectors    the golden models' test vectors and their hashes      story      a decoder goes on with a text
 #   translate  models/zh-en-small.phasor translates (where it fits)
-.PHONY: baremetal test-baremetal test-board test-only
+.PHONY: baremetal test-baremetal test-board test-only test-board-level bench-board bench-board-write
 
 BM_BOARDS := mps2-an385 mps2-an386 mps2-an500 mps3-an547 netduinoplus2
 BM_CPU_mps2-an385    := -mcpu=cortex-m3 -mfloat-abi=soft
 BM_CPU_mps2-an386    := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard
 BM_CPU_mps2-an500    := -mcpu=cortex-m7 -mfpu=fpv5-sp-d16 -mfloat-abi=hard
-# Without Helium for the compiler: what it would vectorise by itself flushes subnormals.
-BM_CPU_mps3-an547    := -mcpu=cortex-m55+nomve -mfloat-abi=hard
+BM_CPU_mps3-an547    := -mcpu=cortex-m55 -mfloat-abi=hard
 BM_CPU_netduinoplus2 := $(BM_CPU_mps2-an386)
-# Without a floating-point unit f32 takes ten times as long: two models in f32 and what is quantised.
-BM_MODELS_mps2-an385 := $(sort $(wildcard tests/golden/models/tiny-*-q8.phasor tests/golden/models/tiny-rotary-*.phasor tests/golden/models/tiny-lm-f32.phasor))
+# The processors with a vector level of their own (src/kernels/levels.mk), and no vectors but that level's.
+BM_LEVEL_BOARDS        := mps3-an547
+BM_LEVEL_mps3-an547    := helium
+BM_OPTIMISE_mps3-an547 := -O3 -fno-tree-vectorize
 # A board whose flash and RAM are small: code for size, smaller limits, fewer test vectors.
 BM_OPTIMISE_netduinoplus2 := -Os
-BM_DEFINE_netduinoplus2   := -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=104 -DVECTORS_COPY_KIB=1
+BM_DEFINE_netduinoplus2    = -DVECTORS_MODEL_KIB=8 -DVECTORS_ARENA_KIB=$(BM_ARENA_netduinoplus2) -DVECTORS_COPY_KIB=1
+BM_ARENA_netduinoplus2    := 108
 BM_STACK_netduinoplus2    := 8192
-BM_MODELS_netduinoplus2   := $(foreach m,alibi-q8 lm-f32 lm-q8 classes-q8 rotary-f16 rotary-q4 rotary-q8 pre-learned-q8,tests/golden/models/tiny-$m.phasor)
+# All golden models do not fit its flash at once: an image for each of these groups.
+BM_PARTS_netduinoplus2    := 1 2 3 4 5 6 7
+BM_PART_1 := additive albert alibi three-way-f32 three-way-q8
+BM_PART_2 := bert gptj lm
+BM_PART_3 := chat classes-q8 clipped d2l
+BM_PART_4 := modernbert neox olmo2 opt classes-f32
+BM_PART_5 := post-sin
+BM_PART_6 := pre-learned relative
+BM_PART_7 := rotary t5 three-way-lm
 
 # The host's program, with all that it can do, counts and converts.
 BM_PROGRAM := build/phasor
@@ -33,16 +43,24 @@ BM_EXAMPLE := examples/microcontroller
 BM_CPU     = $(or $(BM_CPU_$(BOARD)),$(error BOARD=$(BOARD): expected one of $(BM_BOARDS)))
 BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMISE_$(BOARD)),-O3) -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf $(BM_DEFINE_$(BOARD))
 BM_CXX     = -std=c++17 $(BM_COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit -fno-unwind-tables \
-             -fno-asynchronous-unwind-tables -DPHASOR_SCALAR_ONLY $(ONLY_FLAG) -fcallgraph-info=su
+             -fno-asynchronous-unwind-tables $(if $(BM_LEVEL),,-DPHASOR_SCALAR_ONLY) $(ONLY_FLAG) -fcallgraph-info=su
 BM_C       = -std=c11 $(BM_COMMON) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns
 BM_STACK   = $(or $(BM_STACK_$(BOARD)),32768)
 BM_LINK    = -mthumb $(BM_CPU) -nostdlib -nostartfiles -L$(BM_DIR) -L$(BM_EXAMPLE) -T $(BM_DIR)/$(BOARD).ld -Wl,--gc-sections,--no-warn-rwx-segments,--defsym=_stack_least=$(BM_STACK)
 
-# The golden models in f32 and q8, one in every type; more with BM_MODELS='…'.
-BM_MODELS ?= $(or $(BM_MODELS_$(BOARD)),$(sort $(wildcard tests/golden/models/tiny-*-f32.phasor tests/golden/models/tiny-*-q8.phasor tests/golden/models/tiny-rotary-*.phasor)))
-BM_SRC    := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
+# Every golden model; a processor without a floating-point unit would take half a minute more for the nine that are left out there. BM_MODELS='…' for others.
+BM_TINY   := tests/golden/models/tiny
+BM_GOLDEN := $(sort $(wildcard $(BM_TINY)-*.phasor))
+BM_LEFT_OUT_mps2-an385 := $(foreach m,clipped-f32 clipped-q8 d2l-f32 post-sin-f32 post-sin-f16 post-sin-bf16 additive-f32 pre-learned-f32 albert-f32,$(BM_TINY)-$m.phasor)
+BM_MODELS ?= $(filter-out $(BM_LEFT_OUT_$(BOARD)),$(BM_GOLDEN))
+BM_PARTS   = $(or $(BM_PARTS_$(BOARD)),all)
+bm_models  = $(if $(filter all,$1),$(BM_MODELS),$(filter $(foreach f,$(BM_PART_$1),$(BM_TINY)-$f.phasor $(BM_TINY)-$f-%.phasor),$(BM_MODELS)))
+BM_LEVEL   = $(BM_LEVEL_$(BOARD))
+BM_LEVEL_FLAGS = $(if $(filter level_$(BM_LEVEL).o,$(@F)),$(LEVEL_FLAGS_$(BM_LEVEL)))
+BM_SRC    := $(filter-out $(filter-out $(patsubst %,src/kernels/level_%.cpp,scalar $(BM_LEVEL)),$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
 BM_OBJ    := $(BM_SRC:%.cpp=$(BM_OUT)/obj/%.o) $(BM_OUT)/obj/$(BM_DIR)/startup.o $(BM_OUT)/obj/$(BM_DIR)/memory.o
-BM_IMAGES  = vectors story $(if $(wildcard $(BM_TRANSLATOR)),translate)
+BM_VECTORS = $(BM_PARTS:%=vectors-%)
+BM_IMAGES  = $(BM_VECTORS) story $(if $(wildcard $(BM_TRANSLATOR)),translate)
 
 # ---------------------------------------------------------------- what the images say
 # stories260K where its files lie beside the project, else the project's own language model.
@@ -76,7 +94,8 @@ build/stories260K-%.phasor: $(BM_SHARED)/stories260K.bin $(BM_PROGRAM)
 baremetal: $(foreach i,$(BM_IMAGES),$(BM_OUT)/$i.elf)
 	@$(BM_PREFIX)size $^
 
-$(BM_OUT)/vectors.elf: $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(BM_OUT)/weights.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
+.SECONDARY: $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(foreach p,$(BM_PARTS),$(BM_OUT)/weights-$p.o $(BM_OUT)/weights-$p.S)
+$(BM_OUT)/vectors-%.elf: $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(BM_OUT)/weights-%.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
 	$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
 
 # The model as model.phasor, so that its names are the same in every image; model.h has the limits and what the planner counts for them.
@@ -113,7 +132,7 @@ $(BM_OUT)/example.elf: $(BM_OUT)/example/main.o $(BM_OUT)/example/zh_en.o $(BM_O
 
 $(BM_OUT)/obj/%.o: %.cpp $(BM_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)g++ $(BM_CXX) $(DEPEND) -c $< -o $@
+	$(BM_PREFIX)g++ $(BM_CXX) $(BM_LEVEL_FLAGS) $(DEPEND) -c $< -o $@
 $(BM_OUT)/obj/%.o: %.c $(BM_OUT)/flags
 	@mkdir -p $(@D)
 	$(BM_PREFIX)gcc $(BM_C) $(DEPEND) -c $< -o $@
@@ -121,24 +140,60 @@ $(BM_OUT)/obj/%.o: %.c $(BM_OUT)/flags
 # The golden models and the table of them, as lines of assembly: name, start, size.
 BM_TABLE = '.section .rodata.table,"a"' '.balign 4'
 BM_WEIGHTS_S = $(BM_TABLE) '.global board_weights' 'board_weights:' \
-  $(foreach m,$(BM_MODELS),'.section .weights,"a"' '.balign 64' '1: .incbin "$m"' '2:' \
+  $(foreach m,$(call bm_models,$*),'.section .weights,"a"' '.balign 64' '1: .incbin "$m"' '2:' \
     '.section .rodata.names,"a"' '3: .asciz "$(basename $(notdir $m))"' $(BM_TABLE) '.word 3b' '.word 1b' '.word 2b - 1b') \
   $(BM_TABLE) '.word 0' '.word 0' '.word 0'
-$(BM_OUT)/weights.o: $(BM_OUT)/weights.S $(BM_MODELS)
+$(BM_OUT)/weights-%.o: $(BM_OUT)/weights-%.S $(BM_GOLDEN)
 	$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $< -o $@
-$(BM_OUT)/weights.S: FORCE
+$(BM_OUT)/weights-%.S: FORCE
 	$(call write_if_changed,$(BM_WEIGHTS_S))
 $(BM_OUT)/flags: FORCE
-	$(call write_if_changed,'$(BM_CXX)' '$(BM_C)' '$(BM_STORY) $(BM_LIMITS_story) $(BM_LIMITS_translate) $(BM_BOARD_FITS)' '$(BM_NEW_story) $(BM_NEW_translate)')
+	$(call write_if_changed,'$(BM_CXX)' '$(BM_C)' '$(LEVEL_FLAGS_$(BM_LEVEL))' '$(BM_HOSTED_CXX)' '$(BM_STORY) $(BM_LIMITS_story) $(BM_LIMITS_translate) $(BM_BOARD_FITS)' '$(BM_NEW_story) $(BM_NEW_translate)')
 -include $(BM_OBJ:.o=.d) $(BM_OUT)/obj/$(BM_DIR)/vectors.d
+
+# ---------------------------------------------------------------- a board's own level
+comma_list = $(subst $(empty) $(empty),$(comma),$(strip $1))
+# The host's tests of the kernels, with newlib, on a board that has a vector level: against the scalar level, and against the table of hashes. And the
+# instructions of each of its kernels.
+BM_HOSTED   := build/$(BOARD)/hosted
+BM_HOSTED_CXX = -std=c++17 -mthumb $(BM_CPU) -O1 -DNDEBUG $(NUMERIC) -Isrc -Iinclude -Itests/cpp -isystem $(HEADERS) $(WARN) -DDOCTEST_CONFIG_NO_MULTITHREADING \
+                -DDOCTEST_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_COLORS_NONE -Wno-psabi
+BM_HOSTED_LINK = --specs=rdimon.specs -mthumb $(BM_CPU) -nostartfiles -T $(BM_DIR)/hosted.ld -Wl,--gc-sections,--no-warn-rwx-segments
+BM_TESTS    := main test_kernels test_kernels_hashes test_kernels_rows test_kernels_scores test_functions test_peak
+BM_HOSTED_KERNELS := $(filter %/status.o,$(BM_OBJ)) $(filter $(BM_OUT)/obj/src/kernels/%,$(BM_OBJ)) $(BM_HOSTED)/startup.o
+$(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
+	@mkdir -p $(@D)
+	$(BM_PREFIX)g++ $(BM_HOSTED_CXX) $(DEPEND) -c $< -o $@
+$(BM_HOSTED)/startup.o: $(BM_DIR)/startup.c $(BM_OUT)/flags
+	@mkdir -p $(@D)
+	$(BM_PREFIX)gcc $(BM_C) -Dmain=hosted_main -c $< -o $@
+$(BM_HOSTED)/%-start.o: $(BM_DIR)/hosted.c $(BM_OUT)/flags
+	@mkdir -p $(@D)
+	$(BM_PREFIX)gcc $(BM_C) -DHOSTED_ARGUMENTS='$(HOSTED_ARGUMENTS_$*)' -c $< -o $@
+HOSTED_ARGUMENTS_tests = "--test-case-exclude=$(subst ',,$(SWEEPS))",
+$(BM_HOSTED)/tests.elf: $(BM_TESTS:%=$(BM_HOSTED)/%.o) $(BM_HOSTED)/tests-start.o $(BM_HOSTED_KERNELS) $(BM_DIR)/hosted.ld
+	$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
+$(BM_HOSTED)/count_kernels.elf: $(BM_HOSTED)/count_kernels.o $(BM_HOSTED)/count_kernels-start.o $(BM_HOSTED_KERNELS) $(BM_DIR)/hosted.ld
+	$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
+BM_QEMU = qemu-system-arm -M $(BOARD) -nographic -monitor none -serial none -semihosting-config enable=on$(comma)target=native -kernel
+test-board-level: $(BM_HOSTED)/tests.elf
+	$(BM_QEMU) $<
+BM_COUNT = python3 tests/cross/instructions.py $1 $(BOARD) '$(BM_PREFIX)g++ $(shell $(BM_PREFIX)g++ -dumpfullversion)' $(COUNT_PLUGIN)$(comma)bare-metal=on \
+  $(BM_HOSTED)/count_kernels.elf -- $(BM_QEMU)
+bench-board: $(BM_HOSTED)/count_kernels.elf $(COUNT_PLUGIN)
+	@$(call BM_COUNT)
+bench-board-write: $(BM_HOSTED)/count_kernels.elf $(COUNT_PLUGIN)
+	@$(call BM_COUNT,--write)
+-include $(BM_TESTS:%=$(BM_HOSTED)/%.d) $(BM_HOSTED)/count_kernels.d
 
 # ---------------------------------------------------------------- tests
 BM_CHECK = python3 $(BM_DIR)/check_image.py $(BOARD) $(BM_OUT)/$i.elf --program $(BM_PROGRAM) --model $(BM_OUT)/$i/model.phasor \
   --inputs $(BM_INPUT_$i) --header $(BM_OUT)/$i/model.h --new $(BM_NEW_$i) $(BM_PUBLISHED_$i) &&
 test-board: baremetal
 	python3 tools/stack.py $(BM_OUT)/obj --limit src/cli/board.h
-	python3 tests/cross/hash_check.py board $(BOARD) $(BM_OUT)/vectors.elf
-	$(foreach i,$(filter-out vectors,$(BM_IMAGES)),$(BM_CHECK)) true
+	$(foreach p,$(BM_PARTS),python3 tests/cross/hash_check.py board $(BOARD) $(BM_OUT)/vectors-$p.elf --levels $(call comma_list,$(BM_LEVEL) scalar) \
+	  --stack src/cli/board.h $(if $(BM_ARENA_$(BOARD)),--arena-kib $(BM_ARENA_$(BOARD))) $(basename $(notdir $(call bm_models,$p))) &&) true
+	$(foreach i,$(filter-out $(BM_VECTORS),$(BM_IMAGES)),$(BM_CHECK)) true
 
 # The engine with no more than a translator needs translates the same, and refuses a model that needs what is left out.
 test-only: $(BM_OUT)/translate.elf $(BM_OUT)/story.elf $(BM_OUT)/example.elf
@@ -150,4 +205,5 @@ test-only: $(BM_OUT)/translate.elf $(BM_OUT)/story.elf $(BM_OUT)/example.elf
 # All boards; one with `make test-board BOARD=…`.
 test-baremetal: all
 	@for board in $(BM_BOARDS); do $(MAKE) test-board BOARD=$$board || exit 1; done
+	@for board in $(BM_LEVEL_BOARDS); do $(MAKE) test-board-level bench-board BOARD=$$board || exit 1; done
 	@$(MAKE) test-only BOARD=netduinoplus2 PHASOR_ONLY='$(SIZE_ONLY_translator)'

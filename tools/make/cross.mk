@@ -66,6 +66,7 @@ $(COUNT_PLUGIN): tests/cross/count_instructions.c
 ifeq ($(TARGET),)
 bench-cross bench-cross-write:
 	@for t in aarch64 armhf; do $(MAKE) $@ TARGET=$$t || exit 1; done
+	@for board in $(BM_LEVEL_BOARDS); do $(MAKE) $(@:bench-cross%=bench-board%) BOARD=$$board || exit 1; done
 else
 COUNT = python3 tests/cross/instructions.py $1 $(TARGET) '$(notdir $(CXX)) $(shell $(CXX) -dumpfullversion -dumpversion)' $(COUNT_PLUGIN) $(OUT)/count_kernels $(RUNNER:%-static=%)
 bench-cross: $(OUT)/count_kernels $(COUNT_PLUGIN)

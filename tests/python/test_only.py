@@ -1,0 +1,67 @@
+"""What a build without a service (PHASOR_ONLY) says of a file that has it: the interface compiled without chat programs and test vectors, on top of the library
+that has all else. Needs a C++ compiler ($CXX, default g++) and build/libphasor.a beside the program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = "q8,byte-bpe,rms-norm,silu,rotary,messages"
+SOURCE = r"""
+#include <phasor.h>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+int main(int, char** argv) {
+  FILE* f = std::fopen(argv[1], "rb");
+  std::fseek(f, 0, SEEK_END);
+  const size_t bytes = static_cast<size_t>(std::ftell(f));
+  std::rewind(f);
+  void* file = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (std::fread(file, 1, bytes, f) != bytes) return 3;
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t need = 0, length = 0;
+  phasor_model* model = nullptr;
+  phasor_session* session = nullptr;
+  phasor_limits limits{};
+  limits.struct_size = sizeof limits;
+  if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK) return 4;
+  if (phasor_model_open(&model, std::aligned_alloc(64, (need + 63) / 64 * 64), need, file, bytes, nullptr, &error) != PHASOR_OK) return 5;
+  if (phasor_model_check(model, &error) != PHASOR_OK || phasor_limits_for(model, 0, 8, &limits) != PHASOR_OK) return 6;
+  if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK) return 7;
+  if (phasor_session_open(&session, std::aligned_alloc(64, (need + 63) / 64 * 64), need, model, &limits, nullptr, &error) != PHASOR_OK) return 8;
+  const phasor_status status = phasor_chat_to_text(session, 1, nullptr, 0, &length, nullptr, 0, &error);
+  std::printf("chat %d vectors %u %s: %s\n", phasor_chat_available(model), phasor_vector_count(model), phasor_status_name(status), error.text);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, phasor):
+    compiler, library = shutil.which(os.environ.get("CXX", "g++")), phasor.parent / "libphasor.a"
+    if compiler is None or not library.is_file():
+        pytest.skip(f"no C++ compiler, or no {library.name} beside the program")
+    folder, objects = tmp_path_factory.mktemp("only"), []
+    (folder / "main.cpp").write_text(SOURCE)
+    for source, more in ((folder / "main.cpp", []), (ROOT / "src/api/phasor.cpp", [f'-DPHASOR_ONLY="{WORDS}"'])):
+        objects.append(folder / f"{source.stem}.o")
+        flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", *more]
+        subprocess.run([compiler, *flags, "-c", source, "-o", objects[-1]], check=True)
+    subprocess.run([compiler, *objects, library, "-pthread", "-o", folder / "only"], check=True)
+    return folder / "only"
+
+
+def test_a_chat_program_that_is_left_out_is_named(program, golden_models):
+    out = subprocess.run([program, golden_models / "tiny-chat-q8.phasor"], capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stdout) == (0, "chat 0 vectors 0 unsupported: the file has a chat program, this engine is built without them (PHASOR_ONLY)\n")
+
+
+def test_a_file_without_one_is_told_apart(program, golden_models):
+    out = subprocess.run([program, golden_models / "tiny-rotary-q8.phasor"], capture_output=True, text=True, timeout=60)
+    assert (out.returncode, out.stdout) == (0, "chat 0 vectors 0 unsupported: the file has no chat program\n")
