@@ -91,7 +91,7 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
   if constexpr (level_built("neon")) add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);  // NEON and VFPv4
 #endif
 #elif defined(PHASOR_HELIUM_LEVEL)
-  out[n++] = &kernels_helium;
+  if constexpr (level_built("helium")) add(true, kernels_helium);
 #endif
   add(true, kernels_scalar);
   return n;
