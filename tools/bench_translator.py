@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Translators beside CTranslate2: encoding, greedy decoding, and 32 sentences together. A part of tools/bench.py.
+"""Translators beside CTranslate2: encoding, greedy decoding, beam search, and 32 sentences together. A part of tools/bench.py.
 
     python3 tools/bench_translator.py --peer FOLDER IDS --threads N --batch N --compute float32|int8     the peer, which answers requests
 
@@ -8,6 +8,7 @@ read from the .phasor file and given to CTranslate2 as a TransformerSpec, so bot
 
   encoder   source tokens / seconds of encoding, one sentence at a time: the encoder by itself on both sides, without the keys and values of cross-attention
   greedy    (L − 1) tokens a sentence / (seconds for L tokens − seconds for one), one sentence at a time; end tokens are not allowed
+  beam 4    the same by a search with 4 beams: tokens of the best output
   batch 32  all target tokens / all seconds, encoding included, up to 32 sentences together
 """
 
@@ -26,7 +27,7 @@ from typing import Any
 from bench_common import OURS, ROOT, Results, Worker, engine_versions, resident, serve, take_turns
 
 PEER = "CTranslate2"
-BATCH = 32
+BATCH, BEAMS = 32, 4
 
 
 # ------------------------------------------------------------------ the peer: its own process
@@ -42,8 +43,8 @@ class Peer:
         self.sentences = [[token(int(x)) for x in line.split()] for line in Path(ids).read_text().splitlines() if line.strip()]
         self.never = [[token(i)] for i in json.loads(Path(f"{folder}/never.json").read_text())]
 
-    def _translate(self, sentences: list[list[str]], count: int, batch: int) -> list[list[int]]:
-        results = self.translator.translate_batch(sentences, beam_size=1, max_decoding_length=count, min_decoding_length=count, suppress_sequences=self.never, max_batch_size=batch)
+    def _translate(self, sentences: list[list[str]], count: int, batch: int, beams: int = 1) -> list[list[int]]:
+        results = self.translator.translate_batch(sentences, beam_size=beams, max_decoding_length=count, min_decoding_length=count, suppress_sequences=self.never, max_batch_size=batch)
         return [[int(t[1:]) for t in r.hypotheses[0]] for r in results]
 
     def answer(self, request: list[str]) -> dict[str, Any]:
@@ -54,8 +55,8 @@ class Peer:
         if request[0] == "encode":
             for s in self.sentences:
                 self.encoder.forward_batch([s])
-        elif request[0] == "greedy":
-            ids = [self._translate([s], numbers[1], 1)[0] for s in self.sentences[:numbers[0]]]
+        elif request[0] in ("greedy", "beam"):
+            ids = [self._translate([s], numbers[1], 1, BEAMS if request[0] == "beam" else 1)[0] for s in self.sentences[:numbers[0]]]
         else:
             self._translate(self.sentences, numbers[0], BATCH)
         return {"seconds": time.perf_counter() - start, "ids": ids}
@@ -264,7 +265,7 @@ def measure(args: Any, results: Results, name: str, source: Path | None, sentenc
     tokens, runs = sum(map(len, lines)), min(args.runs, 5)
     for kind, (compute, _) in TYPES.items():
         for threads in args.threads:
-            workers = {OURS: Worker([f"{args.build}/bench_translator", folder / f"{kind}.phasor", ids, "--threads", threads, "--batch", BATCH, "--length", length,
+            workers = {OURS: Worker([f"{args.build}/bench_translator", folder / f"{kind}.phasor", ids, "--threads", threads, "--batch", BATCH, "--beams", BEAMS, "--length", length,
                                      *(x for i in never for x in ("--never", i))]),
                        PEER: Worker([sys.executable, __file__, "--peer", folder / kind, ids, "--threads", threads, "--compute", compute])}
             results.facts |= engine_versions(workers) | {OURS: workers[OURS].hello["isa"]}
@@ -272,16 +273,20 @@ def measure(args: Any, results: Results, name: str, source: Path | None, sentenc
             alone = Worker([f"{args.build}/bench_translator", folder / f"encoder-{kind}.phasor", ids, "--threads", threads])
             encode = take_turns({OURS: alone, PEER: workers[PEER]}, "encode", runs)
             alone.close()
-            one, every = take_turns(workers, f"greedy {sentences} 1", runs), take_turns(workers, f"greedy {sentences} {length}", runs)
+            decoded = {what: [take_turns(workers, f"{what} {sentences} {n}", runs) for n in (1, length)] for what in ("greedy", "beam")}
             batch = take_turns(workers, f"batch {length}", runs)
             for e in workers:
                 results.add("encoder", e, [tokens / a["seconds"] for a in encode[e]], "tokens/s", **where)
-                results.add("greedy", e, [sentences * (length - 1) / max(b["seconds"] - a["seconds"], 1e-9) for a, b in zip(one[e], every[e])], "tokens/s", **where)
+                for what, title in (("greedy", "greedy"), ("beam", f"beam {BEAMS}")):
+                    one, every = (d[e] for d in decoded[what])
+                    results.add(title, e, [sentences * (length - 1) / max(b["seconds"] - a["seconds"], 1e-9) for a, b in zip(one, every)], "tokens/s", **where)
                 results.add("batch 32", e, [len(lines) * length / a["seconds"] for a in batch[e]], "tokens/s", **where)
                 results.add("resident", e, [workers[e].ask("memory")["peak"] / 2 ** 20], "MiB", **where)
-            pairs = [(a, b) for x, y in zip(every[OURS][0]["ids"], every[PEER][0]["ids"]) for a, b in zip(x, y)]
-            results.facts[f"equal tokens, {name}, {kind}, {threads} threads"] = f"{sum(a == b for a, b in pairs) / len(pairs) * 100:.1f} %"
-            for what, least in (("encoder", 2), ("greedy", 2.5), ("batch 32", 1.5)):
+            for what, (_, every) in decoded.items():
+                pairs = [(a, b) for x, y in zip(every[OURS][0]["ids"], every[PEER][0]["ids"]) for a, b in zip(x, y)]
+                search = f", beam {BEAMS}" if what == "beam" else ""
+                results.facts[f"equal tokens, {name}, {kind}, {threads} threads{search}"] = f"{sum(a == b for a, b in pairs) / len(pairs) * 100:.1f} %"
+            for what, least in (("encoder", 2), ("greedy", 2.5), (f"beam {BEAMS}", 2), ("batch 32", 1.5)):
                 results.aim(f"translator {name}, {what}, {kind}, {threads} thread{'s' * (threads > 1)}", f"CTranslate2 {compute}", results.median(what, OURS, **where),
                             results.median(what, PEER, **where), least)
             for worker in workers.values():

@@ -184,6 +184,8 @@ def test_the_recorded_scores_are_what_the_shipped_file_gives(f32: Path, pairs: l
     same = sacrebleu.corpus_bleu(run("run", f32, "--quiet", lines=lines).splitlines(), references).score
     print(f"BLEU {q8:.2f} as q8, {same:.2f} with its weights as f32, {recorded['bleu_f32']} with the trained weights")
     assert round(q8, 2) == recorded["bleu_q8"]
+    beams = sacrebleu.corpus_bleu(run("run", MODEL, "--quiet", "--beam", 4, lines=lines).splitlines(), references).score
+    assert round(beams, 2) == recorded["bleu_q8_beam_4"]
     assert abs(q8 - recorded["bleu_f32"]) <= 0.3
     assert abs(q8 - same) <= 0.3
 
@@ -195,6 +197,8 @@ def test_the_recorded_scores_of_the_small_one(pairs: list) -> None:
     lines = "".join(pair.source + "\n" for pair in pairs)
     q8 = sacrebleu.corpus_bleu(run("run", ROOT / "models" / "zh-en-small.phasor", "--quiet", lines=lines).splitlines(), [[pair.target for pair in pairs]]).score
     assert round(q8, 2) == recorded["phasor"]["bleu_q8"]
+    beams = run("run", ROOT / "models" / "zh-en-small.phasor", "--quiet", "--beam", 4, lines=lines).splitlines()
+    assert round(sacrebleu.corpus_bleu(beams, [[pair.target for pair in pairs]]).score, 2) == recorded["phasor"]["bleu_q8_beam_4"]
 
 
 def test_the_sentence_of_the_readme() -> None:
