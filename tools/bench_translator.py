@@ -212,7 +212,7 @@ def variant(path, f, kind):
             return f.quantised(slot.key)
         return f.weights(slot.key)
     with phasor_file.replacing(path) as out:
-        phasor_file.write_model(out, f.meta, weights, kind)
+        phasor_file.write_model(out, f.meta, weights, kind, {k: f.section(k) for k in (3, 4) if f.section(k)})  # the tokenizers
 
 
 def encoder_alone(path, f, kind):
