@@ -4,6 +4,7 @@
 #include "chars.h"
 #include "clusters.h"
 #include "normalizer.h"
+#include "viterbi.h"
 
 namespace phasor {
 namespace {
@@ -84,9 +85,6 @@ std::uint32_t of_model(const PrefixWalk& walk) noexcept {
   return r.length() == walk.depth && (r.marks() & kOfModel) != 0 ? id : kNoToken;
 }
 
-// Scores are needed only as far ahead as a piece can reach, so they lie in a ring.
-std::uint64_t ring_slots(const Tokenizer& t) noexcept { return std::uint64_t{t.longest > 4 ? t.longest : 4} + 1; }
-
 struct Words {
   const Tokenizer& t;
   IdSink* out;
@@ -95,35 +93,13 @@ struct Words {
 
   // The lengths of the pieces of the best segmentation, each where its piece begins.
   void segment(const unsigned char* text, std::uint32_t n) noexcept {
-    const std::size_t slots = static_cast<std::size_t>(ring_slots(t));
-    std::memset(length, 0, 2 * (std::size_t{n} + 1));
-    best[0] = 0.0;
-    std::size_t slot = 0;  // of `start` in the ring
-    for (std::uint32_t start = 0; start < n;) {
-      const double so_far = best[slot];
-      const std::uint32_t one = char_at(text + start, n - start).bytes;
-      const auto offer = [&](std::uint32_t bytes, double of) noexcept {
-        const double candidate = of + so_far;
-        const std::size_t to = slot + bytes < slots ? slot + bytes : slot + bytes - slots;
-        if (length[start + bytes] == 0 || candidate > best[to]) {
-          best[to] = candidate;
-          length[start + bytes] = static_cast<std::uint16_t>(bytes);
-        }
-      };
-      bool has_single = false;
-      PrefixWalk walk(t);
-      for (std::uint32_t bytes = 1; bytes <= n - start && walk.step(text[start + bytes - 1]); ++bytes) {
-        const std::uint32_t id = of_model(walk);
-        if (id == kNoToken) continue;
-        offer(bytes, score(t, id));
-        has_single = has_single || bytes == one;
-      }
-      if (!has_single) offer(one, score(t, t.pieces));
-      start += one;
-      slot += one;
-      if (slot >= slots) slot -= slots;
-    }
-    lengths_by_beginning(length, n);
+    const auto char_size = [=](std::uint32_t at) noexcept { return char_at(text + at, n - at).bytes; };
+    const auto score_of = [this](const PrefixWalk& walk, std::uint32_t, double* of) noexcept {
+      const std::uint32_t id = of_model(walk);
+      if (id != kNoToken) *of = score(t, id);
+      return id != kNoToken;
+    };
+    best_segmentation(t, best, length, text, n, score(t, t.pieces), char_size, score_of);
   }
 
   std::uint32_t piece(const unsigned char* text, std::size_t bytes) const noexcept {

@@ -1,0 +1,48 @@
+// text: the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the arithmetic and with the ties of whoever asks. Includes pieces.h only.
+#pragma once
+#include "pieces.h"
+
+namespace phasor {
+namespace pieces {
+
+// Scores are needed only as far ahead as a piece can reach, so they lie in a ring.
+inline std::uint64_t ring_slots(const Tokenizer& t) noexcept { return std::uint64_t{t.longest > 4 ? t.longest : 4} + 1; }
+
+// Writes to length (n + 1) the bytes of each piece of the best segmentation of text (n), where the piece begins. best (ring_slots) is scratch.
+// char_bytes(at): of the character at `at`, within the text. score(walk, bytes, &s): whether the walk stands on a piece, and its score. A character that
+// is no piece itself may stand alone, with the score `unknown`. Of equal totals the first one found stays.
+template <class Score, class CharBytes, class ScoreOf>
+void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length, const unsigned char* text, std::uint32_t n, Score unknown, CharBytes char_bytes,
+                       ScoreOf score) noexcept {
+  const std::size_t slots = static_cast<std::size_t>(ring_slots(t));
+  std::memset(length, 0, 2 * (std::size_t{n} + 1));  // 0: not reached
+  best[0] = 0;
+  std::size_t slot = 0;  // of `start` in the ring
+  for (std::uint32_t start = 0; start < n;) {
+    const Score so_far = best[slot];
+    const std::uint32_t rest = n - start, one = char_bytes(start);
+    const auto offer = [&](std::uint32_t bytes, Score of) noexcept {
+      const Score candidate = of + so_far;
+      const std::size_t to = slot + bytes < slots ? slot + bytes : slot + bytes - slots;
+      if (length[start + bytes] != 0 && !(candidate > best[to])) return;
+      best[to] = candidate;
+      length[start + bytes] = static_cast<std::uint16_t>(bytes);
+    };
+    bool has_single = false;
+    PrefixWalk walk(t);
+    for (std::uint32_t bytes = 1; bytes <= rest && walk.step(text[start + bytes - 1]); ++bytes) {
+      Score of;
+      if (!score(walk, bytes, &of)) continue;
+      offer(bytes, of);
+      has_single = has_single || bytes == one;
+    }
+    if (!has_single) offer(one, unknown);
+    start += one;
+    slot += one;
+    if (slot >= slots) slot -= slots;
+  }
+  lengths_by_beginning(length, n);
+}
+
+}  // namespace pieces
+}  // namespace phasor
