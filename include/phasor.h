@@ -169,9 +169,10 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 /* What needs memory of its own: attention weights to look at; sampling and penalties (12 bytes for each token of the vocabulary). */
 enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2 };
 /* The type of the decoder's keys and values, cross-attention's too. They are rounded to it before their first use: the logits are a function
- * of the file, the tokens and this type, in any chunking. F16 halves the cache; not for additive scores and for positions that multiply keys
- * with a table (relative_key_query, three-way): PHASOR_BAD_LIMITS. */
-enum { PHASOR_CACHE_F32 = 0, PHASOR_CACHE_F16 = 1 };
+ * of the file, the tokens and this type, in any chunking. F16 halves the cache; Q8 (int8 in groups of 32 along the head, with an f32 scale) takes
+ * 9/32 of it. Both are not for additive scores and for positions that multiply keys with a table (relative_key_query, three-way):
+ * PHASOR_BAD_LIMITS. */
+enum { PHASOR_CACHE_F32 = 0, PHASOR_CACHE_F16 = 1, PHASOR_CACHE_Q8 = 2 };
 enum { PHASOR_TABLES_WHOLE = 0, PHASOR_TABLES_ROWS = 1 };
 
 typedef struct phasor_limits {

@@ -57,6 +57,15 @@ constexpr size_t panel_index_bf16(size_t o, size_t k) { return k / 2 * (kLanes *
 constexpr size_t panel_index_q4(size_t o, size_t k) {  // of the byte
   return k / kGroup * (kGroup / 2 * kLanes) + k % (kGroup / 2) / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
+// Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of the head's width the positions' f32 scales [16], then
+// keys [32][16], or values [2][16][16], blocks of 16 of the width. The last group has the rows that are left, or the blocks.
+constexpr size_t kCacheScales = kLanes * 4, kCacheGroup = kCacheScales + kGroup * kLanes;  // bytes
+constexpr uint64_t cache_q8_bytes(uint64_t width) { return groups_of(width) * kCacheScales + width * kLanes; }
+constexpr size_t cache_scale_q8(size_t slot, size_t d) { return d / kGroup * kCacheGroup + slot * 4; }
+constexpr size_t cache_key_q8(size_t slot, size_t d) { return d / kGroup * kCacheGroup + kCacheScales + d % kGroup * kLanes + slot; }
+constexpr size_t cache_value_q8(size_t slot, size_t d) {
+  return d / kGroup * kCacheGroup + kCacheScales + d % kGroup / kLanes * (kLanes * kLanes) + slot * kLanes + d % kLanes;
+}
 constexpr bool quantised_type(Type type) { return type == Type::q8 || type == Type::q4; }
 
 }  // namespace phasor

@@ -308,7 +308,8 @@ def row_growth(args: Any) -> Results:
     most = max(args.threads)
     contexts = [128, 512, 2048, 8064]
     workers = group(args, "135m", "q8", most, 8192, (LLAMA,))
-    workers[f"{OURS}, f16 cache"] = ours(args, model(args.folder, "135m", "q8", "phasor"), most, 8192, 1, "--cache", "f16")
+    for cache in ("f16", "q8"):
+        workers[f"{OURS}, {cache} cache"] = ours(args, model(args.folder, "135m", "q8", "phasor"), most, 8192, 1, "--cache", cache)
     for context in contexts:
         add_rates(results, "context", take_turns(workers, f"decode {context} 24", 2 if context > 2048 else args.runs), 24, at=context, type="q8", threads=most)
     for length in (1, 8, 32, 128, 512, 2048):

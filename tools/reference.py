@@ -57,6 +57,15 @@ def round_activations(x: np.ndarray) -> np.ndarray:
     return (q * scale).reshape(rows, groups * GROUP)[:, :cols]
 
 
+def _cache_q8(x: np.ndarray) -> np.ndarray:
+    """x (S, KV, w) in a cache of q8: groups of 32 along the head's width, within a position and a head."""
+    return round_activations(x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+
+CACHES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "f32": lambda x: x, "f16": lambda x: x.astype(np.float16).astype(x.dtype), "q8": _cache_q8}
+
+
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
     """Ba et al. 2016, over the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
@@ -160,10 +169,13 @@ NO_TERMS = Terms()
 
 
 class Reference:
-    """The model of one file. dtype float32 is for measuring how far rounding moves a result; everything else is float64."""
+    """The model of one file. dtype float32 is for measuring how far rounding moves a result; everything else is float64.
 
-    def __init__(self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64) -> None:
-        self.file, self.emulate, self.dtype = file, emulate, np.dtype(dtype)
+    cache: the type that a decoder's keys and values are rounded to before their first use, one of CACHES; cross-attention's too.
+    """
+
+    def __init__(self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64, cache: str = "f32") -> None:
+        self.file, self.emulate, self.dtype, self.cached = file, emulate, np.dtype(dtype), CACHES[cache]
         self.d = file.descriptor
         self._weights: dict[int, np.ndarray] = {}
         self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
@@ -271,6 +283,7 @@ class Reference:
             q, k = (rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"]) for x in (q, k))
         distance, seen = at[None, :] - at[:, None], None  # key − query
         if stack == R.DECODER:
+            k, v = self.cached(k), self.cached(v)
             seen = distance <= 0
             if kind["window"]:
                 seen &= distance > -kind["window"]
@@ -296,7 +309,7 @@ class Reference:
         k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
         additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
         terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
-        mixed = self.attention(q, k.reshape(-1, kv, w), v.reshape(-1, kv, w), kind["cross_scale"], kind["cap"], None, terms)
+        mixed = self.attention(q, self.cached(k.reshape(-1, kv, w)), self.cached(v.reshape(-1, kv, w)), kind["cross_scale"], kind["cap"], None, terms)
         return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
 
     def feed_forward(self, h: np.ndarray, kind: dict, stack: int, weights: int) -> np.ndarray:
@@ -489,10 +502,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--segments", type=parse_ids, help="the segment of each source id; without it all are 0")
     parser.add_argument("--greedy", type=int, metavar="N", help="continue with at most N new tokens")
     parser.add_argument("--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses")
+    parser.add_argument("--cache", choices=CACHES, default="f32", help="the type of the decoder's keys and values (f32)")
     parser.add_argument("--exact", action="store_true", help="do not round the activations of quantised layers")
     args = parser.parse_args(argv)
     try:
-        model = Reference(PhasorFile(args.model), emulate=not args.exact)
+        model = Reference(PhasorFile(args.model), emulate=not args.exact, cache=args.cache)
         if args.greedy is not None:
             print(",".join(map(str, model.greedy(args.source_ids, args.greedy, args.target_ids, args.exclude))))
             return 0

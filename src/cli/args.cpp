@@ -146,7 +146,7 @@ constexpr Flag kFlags[] = {
     on("--blocks", kScore, &Options::blocks, "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is scored"),
     number("--context", kRun | kChat | kInspect | kScore | kBench, &Options::context, 1, kMost, "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
     number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost, "room for N tokens of the source (as --context; bench: 32)"),
-    choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16", "of the decoder's keys and values: f16 halves their memory (f32)"),
+    choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16 q8", "of the decoder's keys and values: f16 takes half the memory, q8 little more than a quarter (f32)"),
     number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
     text("--isa", "NAME", kForward | kQuantize, &Options::isa, "instruction set, one of those that phasor --version lists (the best)"),
     choice("--load", "HOW", kSteps, &Options::load, "auto map copy", "the weight file: map it, copy it to memory in huge pages, or auto: map it and, after some tokens, move it there (auto; score, bench: copy)"),

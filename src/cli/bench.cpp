@@ -142,6 +142,20 @@ bool mostly_int8(const Engine& e) {
   return quantised > other;
 }
 
+// Bytes of the cache in its type, of those in f32.
+double cache_share(const Engine& e) {
+  const auto cache = [&](uint32_t type) {
+    phasor_limits limits = e.limits;
+    limits.cache_type = type;
+    const char* name = nullptr;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; phasor_session_part(e.model, &limits, i, &name, &bytes) == PHASOR_OK; ++i)
+      if (strcmp(name, "decoder keys and values") == 0) return static_cast<double>(bytes);
+    return 1.0;
+  };
+  return cache(e.limits.cache_type) / cache(PHASOR_CACHE_F32);
+}
+
 void count_work(const Engine& e, Report* r) {
   Phase &encode = r->phases[kEncode], &prefill = r->phases[kPrefill], &decode = r->phases[kDecode], &beam = r->phases[kBeam];
   const auto at = [&](uint32_t position) {
@@ -155,8 +169,8 @@ void count_work(const Engine& e, Report* r) {
   encode.bytes = static_cast<double>(first.encode_bytes) * chunks(encode.tokens);
   encode.macs = static_cast<double>(first.encode_macs);
   if (!e.has_target()) return;
-  // A step's bytes are those of the weights and, from position to position more, of the cache, which f16 halves.
-  const double cache = e.limits.cache_type == PHASOR_CACHE_F16 ? 0.5 : 1.0;
+  // A step's bytes are those of the weights and, from position to position more, of the cache, which the model's cost counts in f32.
+  const double cache = cache_share(e);
   const phasor_tensor output = output_matrix(e);
   prefill.bytes = static_cast<double>(first.step_bytes) * chunks(prefill.tokens) - static_cast<double>(output.bytes) * (chunks(prefill.tokens) - 1);
   prefill.macs = -static_cast<double>(output.rows * output.cols) * (prefill.tokens - 1);  // logits of the last token only

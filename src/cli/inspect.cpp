@@ -92,6 +92,7 @@ void print_text(const Report& r) {
   if (r.limits.source != 0) out += " --source " + std::to_string(r.limits.source);
   if (r.limits.target != 0) out += " --context " + std::to_string(r.limits.target);
   if (r.limits.cache_type == PHASOR_CACHE_F16) out += " --cache f16";
+  if (r.limits.cache_type == PHASOR_CACHE_Q8) out += " --cache q8";
   out += " --threads " + std::to_string(r.limits.threads) + ", texts of " + grouped(r.limits.text_bytes) + " bytes\n";
   each_part(r, [&](const char* name, uint64_t bytes) {
     if (bytes != 0) out += row(name, grouped(bytes), " bytes");

@@ -109,7 +109,7 @@ phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
     if (status != PHASOR_OK) return status;
     const Sequence& q = s->sequences()[it.sequence];
     if (q.status != PHASOR_OK) return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", it.sequence, " has failed: clear it first");
-    if (m.cross_values != 0 && q.source == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, " has no source: encode one first");
+    if (m.cross.values != 0 && q.source == PHASOR_NONE) return fail(error, PHASOR_BAD_INPUT, {}, "sequence ", it.sequence, " has no source: encode one first");
     if (it.count > s->plan.target - q.length)
       return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s->plan.target, uint64_t(q.length) + it.count}, "sequence ", it.sequence, ": ", q.length,
                   " tokens and ", it.count, " more, the limits hold ", s->plan.target);

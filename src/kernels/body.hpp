@@ -2,6 +2,7 @@
 //   using Arch                    the xsimd architecture
 //   struct Tiles                  how many rows and panels a micro-kernel takes at once
 //   half16(p)                     16 f16 values to f32
+//   byte16(p)                     16 int8 values to f32
 //   struct Int8                   the exact dot product of 16 outputs by 4 activations (int8_*.hpp)
 //   struct Int4                   the same with nibbles, 16 outputs by 4 and by another 4 activations
 // level_scalar.cpp says in plain loops what each of them computes.
@@ -62,6 +63,10 @@ struct Body {
     size_t piece_, in_piece_, left_, part_, jump_;
   };
 
+  static PHASOR_INLINE void ask(const void* at, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const unsigned char*>(at) + i, 0, 2);
+  }
+
   static constexpr float kLaneNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
   // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
@@ -88,11 +93,13 @@ struct Body {
   // Weights of 16 outputs: kStep values of k from k on, of a panel that begins at w.
   struct F32 {
     static constexpr size_t kStep = 1, kBytes = kLanes * 4;
+    static PHASOR_INLINE size_t page_bytes(size_t width) { return width * kBytes; }
     static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = V::load(static_cast<const float*>(w) + k * kLanes); }
     static PHASOR_INLINE V last(const void* w, size_t k) { return V::load(static_cast<const float*>(w) + k * kLanes); }
   };
   struct F16 {
     static constexpr size_t kStep = 1, kBytes = kLanes * 2;
+    static PHASOR_INLINE size_t page_bytes(size_t width) { return width * kBytes; }
     static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = last(w, k); }
     static PHASOR_INLINE V last(const void* w, size_t k) { return L::half16(static_cast<const unsigned char*>(w) + k * (kLanes * 2)); }
   };
@@ -110,6 +117,16 @@ struct Body {
       V v[2];
       load(v, w, k);
       return v[0];
+    }
+  };
+
+  struct Keys8 {  // of a cache in q8
+    static constexpr size_t kStep = 1, kBytes = kLanes;
+    static PHASOR_INLINE size_t page_bytes(size_t width) { return static_cast<size_t>(cache_q8_bytes(width)); }
+    static PHASOR_INLINE void load(V* v, const void* w, size_t k) { v[0] = last(w, k); }
+    static PHASOR_INLINE V last(const void* w, size_t k) {
+      const unsigned char* p = static_cast<const unsigned char*>(w);
+      return L::byte16(p + cache_key_q8(0, k)) * V::load(reinterpret_cast<const float*>(p + cache_scale_q8(0, k)));
     }
   };
 
@@ -235,7 +252,11 @@ struct Body {
 
   template <class W, class Page>
   static PHASOR_INLINE void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width) {
-    const auto panel = [=](size_t p) { return static_cast<const void*>(k_pages[p]); };
+    // The pages of a layer lie far from each other: while some are computed, those after them are asked for.
+    const auto panel = [=](size_t p) __attribute__((always_inline)) {
+      if (T::kStream && p + T::kOneRow < pages) ask(k_pages[p + T::kOneRow], W::page_bytes(width));
+      return static_cast<const void*>(k_pages[p]);
+    };
     if (rows == 1)
       linear_panels<W, 1, T::kOneRow, false>(s, lds, q, ldq, 1, panel, nullptr, 0, 0, pages, width, 0);
     else
@@ -248,6 +269,10 @@ struct Body {
   static void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages,
                          size_t pages, size_t width) {
     scores_of<F16>(s, lds, q, ldq, rows, k_pages, pages, width);
+  }
+  static void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages,
+                        size_t pages, size_t width) {
+    scores_of<Keys8>(s, lds, q, ldq, rows, k_pages, pages, width);
   }
 
   // R rows by N blocks of 16 distances from place i on, the last with n lanes.
@@ -370,27 +395,61 @@ struct Body {
 
   static PHASOR_INLINE V load_values(const float* p) { return V::load(p); }
   static PHASOR_INLINE V load_values(const uint16_t* p) { return L::half16(reinterpret_cast<const unsigned char*>(p)); }
+  static constexpr size_t kPagesAhead = 2;
+  // The values of a position from place `at` of the width on, block by block; next() goes to the page's next position.
+  template <class Value>
+  struct ValuesOf {
+    const Value* v;
+    size_t ld;
+    PHASOR_INLINE ValuesOf(const Value* page, size_t slot, size_t ldv, size_t at) : v(page + slot * ldv + at), ld(ldv) {}
+    PHASOR_INLINE V load(size_t block) const { return load_values(v + block * kLanes); }
+    PHASOR_INLINE void ask(size_t blocks) const {
+      for (size_t slot = 0; slot < kLanes; ++slot) Body::ask(v + slot * ld, blocks * kLanes * sizeof(Value));
+    }
+    PHASOR_INLINE void next() { v += ld; }
+  };
+  struct ValuesOfQ8 {  // two blocks share a group; `at` is the first of its group, or there is one block only
+    const unsigned char *scale, *v;
+    PHASOR_INLINE ValuesOfQ8(const unsigned char* page, size_t slot, size_t, size_t at) : scale(page + cache_scale_q8(slot, at)), v(page + cache_value_q8(slot, at)) {}
+    PHASOR_INLINE V load(size_t block) const {
+      float s;
+      __builtin_memcpy(&s, scale + cache_scale_q8(0, block * kLanes), 4);
+      return L::byte16(v + (cache_value_q8(0, block * kLanes) - kCacheScales)) * V::set(s);
+    }
+    PHASOR_INLINE void ask(size_t blocks) const {
+      for (size_t block = 0; block < blocks; block += 2)
+        Body::ask(scale + cache_scale_q8(0, block * kLanes), block + 2 <= blocks ? kCacheGroup : kCacheScales + kLanes * kLanes);
+    }
+    PHASOR_INLINE void next() {
+      scale += 4;
+      v += kLanes;
+    }
+  };
+  static PHASOR_INLINE auto values_of(const unsigned char* page, size_t slot, size_t ldv, size_t at) { return ValuesOfQ8(page, slot, ldv, at); }
+  template <class Value>
+  static PHASOR_INLINE auto values_of(const Value* page, size_t slot, size_t ldv, size_t at) { return ValuesOf<Value>(page, slot, ldv, at); }
   // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over keys first … end − 1.
   template <int R, int D, class Value>
   static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const float* e, size_t lde, const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end) {
     for (size_t t = first; t < end;) {
       const size_t stop = t / kLanes * kLanes + kLanes < end ? t / kLanes * kLanes + kLanes : end;
-      const Value* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
+      auto v = values_of(v_pages[t / kLanes], t % kLanes, ldv, at);
+      if (T::kStream && t / kLanes + kPagesAhead <= (end - 1) / kLanes) values_of(v_pages[t / kLanes + kPagesAhead], 0, ldv, at).ask(D);
       if constexpr (kByLane)
         for (; t + 4 <= stop; t += 4) {
           Four<A> et[R];
           times<R>(PHASOR_EACH(r) { et[r.value] = Four<A>::load(e + r.value * lde + t); });
           times<4>(PHASOR_EACH(j) {
             times<D>(PHASOR_EACH(d) {
-              const V vt = load_values(v + d.value * kLanes);
+              const V vt = v.load(d.value);
               times<R>(PHASOR_EACH(r) { acc[r.value][d.value] = et[r.value].template fma<decltype(j)::value>(vt, acc[r.value][d.value]); });
             });
-            v += ldv;
+            v.next();
           });
         }
-      for (; t < stop; ++t, v += ldv) {
+      for (; t < stop; ++t, v.next()) {
         V vt[D];
-        times<D>(PHASOR_EACH(d) { vt[d.value] = load_values(v + d.value * kLanes); });
+        times<D>(PHASOR_EACH(d) { vt[d.value] = v.load(d.value); });
         times<R>(PHASOR_EACH(r) {
           const V et = V::set(e[r.value * lde + t]);
           times<D>(PHASOR_EACH(d) { acc[r.value][d.value] = fma(et, vt[d.value], acc[r.value][d.value]); });
@@ -472,6 +531,10 @@ struct Body {
   }
   static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                       const uint16_t* const* v_pages, KeyRange keys, size_t width) {
+    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
+  }
+  static void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                     const unsigned char* const* v_pages, KeyRange keys, size_t width) {
     mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
 
@@ -852,11 +915,12 @@ struct Body {
         linear_f32,
         kHasF16 ? linear_f16 : nullptr,
         kHasBf16 ? linear_bf16 : nullptr,
-        kHasQ8 || kHasQ4 ? quantize_row : nullptr,
+        kHasQ8 || kHasQ4 || kHasCacheQ8 ? quantize_row : nullptr,
         kHasQ8 ? linear_q8 : nullptr,
         kHasQ4 ? linear_q4 : nullptr,
         scores,
         kHasCacheF16 ? scores_f16 : nullptr,
+        kHasCacheQ8 ? scores_q8 : nullptr,
         kHasRelative ? table_scores : nullptr,
         kHasRelative ? key_table_scores : nullptr,
         kHasAdditive ? additive_scores : nullptr,
@@ -864,6 +928,7 @@ struct Body {
         softmax,
         mix,
         kHasCacheF16 ? mix_f16 : nullptr,
+        kHasCacheQ8 ? mix_q8 : nullptr,
         kHasRelative ? mix_table : nullptr,
         kHasLayerNorm ? layer_norm : nullptr,
         kHasRmsNorm ? rms_norm : nullptr,

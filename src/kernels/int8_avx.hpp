@@ -117,6 +117,11 @@ PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
   return {{V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))),
            V::B(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16))))}};
 }
+PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> byte16_avx(const unsigned char* p) {
+  using V = v16<xsimd::fma3<xsimd::avx2>>;
+  return {{V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))),
+           V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))))}};
+}
 
 }  // namespace
 }  // namespace phasor

@@ -86,6 +86,9 @@ struct Int4Vnni : Int4Of512<Int8Vnni> {
 PHASOR_INLINE V512 half16_avx512(const unsigned char* p) {
   return {{V512::B(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))}};
 }
+PHASOR_INLINE V512 byte16_avx512(const unsigned char* p) {
+  return {{V512::B(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))))}};
+}
 
 }  // namespace
 }  // namespace phasor

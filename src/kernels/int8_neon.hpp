@@ -160,6 +160,16 @@ struct LevelNeon {
     });
     return r;
   }
+  static PHASOR_INLINE VNeon byte16(const unsigned char* p) {
+    VNeon r;
+    const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+    times<2>(PHASOR_EACH(i) {
+      const int16x8_t eight = vmovl_s8(i.value == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes));
+      r.v[2 * i.value] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_low_s16(eight))));
+      r.v[2 * i.value + 1] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_high_s16(eight))));
+    });
+    return r;
+  }
 };
 
 }  // namespace

@@ -88,6 +88,18 @@ struct Int4Sse2 : Int8Sse2 {
   }
 };
 
+// Each byte goes to the top of its lane, which a shift makes a whole number.
+PHASOR_INLINE V128 byte16_sse2(const unsigned char* p) {
+  V128 r;
+  const __m128i bytes = load128(p), zero = _mm_setzero_si128();
+  times<4>(PHASOR_EACH(i) {
+    const __m128i pairs = i.value < 2 ? _mm_unpacklo_epi8(zero, bytes) : _mm_unpackhi_epi8(zero, bytes);
+    const __m128i top = i.value % 2 == 0 ? _mm_unpacklo_epi16(zero, pairs) : _mm_unpackhi_epi16(zero, pairs);
+    r.v[i.value] = V128::B(_mm_cvtepi32_ps(_mm_srai_epi32(top, 24)));
+  });
+  return r;
+}
+
 // widen_f16 on vectors: exponent and mantissa moved into place and scaled by 2^112, which also puts subnormals right;
 // infinities and NaNs get the largest exponent.
 PHASOR_INLINE V128 half16_sse2(const unsigned char* p) {

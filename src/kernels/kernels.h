@@ -52,6 +52,10 @@ struct Kernels {
   void (*scores_f16)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages,
                      size_t pages, size_t width);
 
+  // The same with keys in q8 (cache_key_q8 of layout.h): a key's value is float(q)·scale, rounded once (1.8).
+  void (*scores_q8)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages,
+                    size_t pages, size_t width);
+
   // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
   // y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No lane beyond n is read or written.
   void (*table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width);
@@ -77,6 +81,10 @@ struct Kernels {
   // The same with values in f16.
   void (*mix_f16)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                   const uint16_t* const* v_pages, KeyRange keys, size_t width);
+
+  // The same with values in q8 (cache_value_q8 of layout.h).
+  void (*mix_q8)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                 const unsigned char* const* v_pages, KeyRange keys, size_t width);
 
   // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
   void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n, size_t width);

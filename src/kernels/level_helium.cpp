@@ -163,6 +163,14 @@ void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, c
     panel_rows<F16>(s + p * kLanes, lds, q, ldq, rows, reinterpret_cast<const unsigned char*>(k_pages[p]), width);
 }
 
+// A cache in q8 has the scalar loops here.
+void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages, size_t pages, size_t width) {
+  kernels_scalar.scores_q8(s, lds, q, ldq, rows, k_pages, pages, width);
+}
+void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const unsigned char* const* v_pages, KeyRange keys, size_t width) {
+  kernels_scalar.mix_q8(out, ldo, e, lde, inv, rows, v_pages, keys, width);
+}
+
 void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
   for (size_t first = 0; first < cols; first += kGroup, x += kGroup) {
     const size_t n = cols - first;
@@ -489,11 +497,12 @@ const Kernels kernels_helium = {
     linear_f32,
     kHasF16 ? linear_f16 : nullptr,
     kHasBf16 ? linear_bf16 : nullptr,
-    kHasQ8 || kHasQ4 ? quantize_row : nullptr,
+    kHasQ8 || kHasQ4 || kHasCacheQ8 ? quantize_row : nullptr,
     kHasQ8 ? linear_q8 : nullptr,
     kHasQ4 ? linear_q4 : nullptr,
     scores,
     kHasCacheF16 ? scores_f16 : nullptr,
+    kHasCacheQ8 ? scores_q8 : nullptr,
     kHasRelative ? table_scores : nullptr,
     kHasRelative ? key_table_scores : nullptr,
     kHasAdditive ? additive_scores : nullptr,
@@ -501,6 +510,7 @@ const Kernels kernels_helium = {
     softmax,
     mix,
     kHasCacheF16 ? mix_f16 : nullptr,
+    kHasCacheQ8 ? mix_q8 : nullptr,
     kHasRelative ? mix_table : nullptr,
     kHasLayerNorm ? layer_norm : nullptr,
     kHasRmsNorm ? rms_norm : nullptr,

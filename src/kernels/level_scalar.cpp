@@ -33,6 +33,14 @@ float weight_bf16(const unsigned char* w, size_t i, size_t k) {
   return widen_bf16(h);
 }
 
+// Key (slot i, k) and value of a cache in q8: float(q)·scale.
+float quantised_at(const unsigned char* p, size_t scale, size_t value) {
+  float s;
+  __builtin_memcpy(&s, p + scale, 4);
+  return static_cast<float>(static_cast<int8_t>(p[value])) * s;
+}
+float key_q8(const unsigned char* p, size_t i, size_t k) { return quantised_at(p, cache_scale_q8(i, k), cache_key_q8(i, k)); }
+
 // Chains of one row and one panel: 16 outputs, k ascending.
 template <class Weight>
 void chains(float* acc, const float* x, const unsigned char* w, size_t cols, Weight weight) {
@@ -141,6 +149,9 @@ void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const
 void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages, size_t pages, size_t width) {
   scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f16);
 }
+void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages, size_t pages, size_t width) {
+  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, key_q8);
+}
 
 void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
   for (size_t r = 0; r < rows; ++r)
@@ -188,8 +199,10 @@ float softmax(float* s, size_t first, size_t end) {
   return 1.0f / tree(lanes);
 }
 
-float widened(float v) { return v; }
-float widened(uint16_t v) { return widen_f16(v); }
+// Value d of a position of a page.
+float value_at(const float* page, size_t slot, size_t d, size_t ldv) { return page[slot * ldv + d]; }
+float value_at(const uint16_t* page, size_t slot, size_t d, size_t ldv) { return widen_f16(page[slot * ldv + d]); }
+float value_at(const unsigned char* page, size_t slot, size_t d, size_t) { return quantised_at(page, cache_scale_q8(slot, d), cache_value_q8(slot, d)); }
 template <class Value>
 void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages, KeyRange keys,
             size_t width) {
@@ -198,7 +211,7 @@ void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv
     for (size_t d = 0; d < width; ++d) {
       float acc = 0.0f;
       for (size_t t = keys.first + r * keys.skip; t < keys.end + r * keys.more; ++t)
-        acc = fma1(e[r * lde + t], widened(v_pages[t / kLanes][t % kLanes * ldv + d]), acc);
+        acc = fma1(e[r * lde + t], value_at(v_pages[t / kLanes], t % kLanes, d, ldv), acc);
       out[r * ldo + d] = acc * inv[r];
     }
 }
@@ -208,6 +221,11 @@ void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, s
 }
 void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, KeyRange keys,
              size_t width) {
+  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
+}
+
+void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const unsigned char* const* v_pages, KeyRange keys,
+            size_t width) {
   mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
 
@@ -337,11 +355,12 @@ extern const Kernels kernels_scalar = {
     linear_f32,
     kHasF16 ? linear_f16 : nullptr,
     kHasBf16 ? linear_bf16 : nullptr,
-    kHasQ8 || kHasQ4 ? quantize_row : nullptr,
+    kHasQ8 || kHasQ4 || kHasCacheQ8 ? quantize_row : nullptr,
     kHasQ8 ? linear_q8 : nullptr,
     kHasQ4 ? linear_q4 : nullptr,
     scores,
     kHasCacheF16 ? scores_f16 : nullptr,
+    kHasCacheQ8 ? scores_q8 : nullptr,
     kHasRelative ? table_scores : nullptr,
     kHasRelative ? key_table_scores : nullptr,
     kHasAdditive ? additive_scores : nullptr,
@@ -349,6 +368,7 @@ extern const Kernels kernels_scalar = {
     softmax,
     mix,
     kHasCacheF16 ? mix_f16 : nullptr,
+    kHasCacheQ8 ? mix_q8 : nullptr,
     kHasRelative ? mix_table : nullptr,
     kHasLayerNorm ? layer_norm : nullptr,
     kHasRmsNorm ? rms_norm : nullptr,

@@ -16,6 +16,7 @@ struct Level {
     static constexpr bool kStream = false;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_sse2(p); }
+  static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_sse2(p); }
 };
 
 }  // namespace

@@ -210,10 +210,10 @@ phasor_status bind_stack(Binder* b, Model* m, Layer* layers, const File& file, u
     }
     if (which == 1) {
       const KindDescriptor& k = m->kind(l);
-      l.cache_offset = m->cache_values;
-      m->cache_values += k.kv_heads * page_floats(k.head_width);
-      l.cross_offset = m->cross_values;
-      if (k.cross != 0) m->cross_values += k.cross_kv_heads * page_floats(k.cross_head_width);
+      l.cache_offset = m->cache;
+      add_heads(&m->cache, k.kv_heads, k.head_width);
+      l.cross_offset = m->cross;
+      if (k.cross != 0) add_heads(&m->cross, k.cross_kv_heads, k.cross_head_width);
     }
     layers[i] = l;
   }

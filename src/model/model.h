@@ -41,11 +41,16 @@ struct NormTensors {
   Tensor weight, bias;
 };
 
+// What a page of 16 positions holds of keys and values: the values, and in q8 the scales of their groups.
+struct CacheSize {
+  uint64_t values, scales;
+};
+
 // The tensors of one block, in the order of a forward pass.
 struct alignas(8) Layer {
   uint32_t kind, set;
-  uint64_t cache_offset;  // decoder: values from a cache page's start to this layer's keys and values
-  uint64_t cross_offset;  // decoder: pages of 16 source positions before this layer's, in units of values a page
+  CacheSize cache_offset;  // decoder: what lies between a cache page's start and this layer's keys and values
+  CacheSize cross_offset;  // decoder: the same in a page of 16 source positions
   NormTensors attention_before;
   Linear qkv, attention_out;
   Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
@@ -89,8 +94,8 @@ struct alignas(8) Model {
   uint32_t layer_count[2];
   uint32_t reserved;
   uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
-  uint64_t cache_values;            // of one page of 16 positions, all decoder layers
-  uint64_t cross_values;            // of one page of 16 source positions, all decoder layers
+  CacheSize cache;                  // of one page of 16 positions, all decoder layers
+  CacheSize cross;                  // of one page of 16 source positions, all decoder layers
   Descriptor descriptor;
   Input inputs[2];
   NormTensors final_norms[2];
@@ -175,5 +180,9 @@ inline uint32_t output_rows(const Descriptor& d, uint32_t count) { return d.outp
 
 // Floats that 16 positions of one key/value head take: keys [w][16], then values [16][round_up(w, 16)].
 inline uint64_t page_floats(uint32_t head_width) { return uint64_t(head_width) * kLanes + uint64_t(lanes(head_width)) * kLanes; }
+inline void add_heads(CacheSize* size, uint32_t kv_heads, uint32_t head_width) {
+  size->values += kv_heads * page_floats(head_width);
+  if (kHasCacheQ8) size->scales += kv_heads * (2 * kLanes * groups_of(head_width));
+}
 
 }  // namespace phasor

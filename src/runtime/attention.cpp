@@ -16,6 +16,13 @@ struct Query {
   uint32_t first, end; // the keys that it sees
 };
 
+// Pages of one type; the other pointers are NULL.
+struct Pages {
+  const float** f32;
+  const uint16_t** f16;
+  const unsigned char** q8;
+};
+
 // One worker's piece: queries that share a key/value head.
 struct Work {
   Session* s;
@@ -23,18 +30,17 @@ struct Work {
   const Heads* h;
   float* scores;         // (kTile, score_ld) of this worker
   float* scratch;        // (kTile, scratch_ld) terms by distance, or sums of values
-  const float** keys;    // (most_pages); of a cache in f16 they are NULL, and these are not:
-  const float** values;
-  const uint16_t** half_keys;
-  const uint16_t** half_values;
+  Pages keys, values;    // (most_pages)
 };
 
 // Σ e·v (rule 1.6).
 void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, KeyRange keys) {
-  if (kHasCacheF16 && w.half_values != nullptr)
-    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.half_values, keys, w.h->width);
+  if (kHasCacheF16 && w.values.f16 != nullptr)
+    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.values.f16, keys, w.h->width);
+  else if (kHasCacheQ8 && w.values.q8 != nullptr)
+    w.k->mix_q8(out, ldo, e, lde, inverse, rows, w.values.q8, keys, w.h->width);
   else
-    w.k->mix(out, ldo, e, lde, inverse, rows, w.values, keys, w.h->width);
+    w.k->mix(out, ldo, e, lde, inverse, rows, w.values.f32, keys, w.h->width);
 }
 
 // The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
@@ -83,10 +89,10 @@ void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint
   // Keys first … end − 1 for all queries at once, where the table has an entry for each.
   const uint32_t last = count - 1, entry = first + h.reach - queries[0].position;
   if (first + h.reach >= queries[last].position && entry + (end - first) <= ldt) {
-    w.k->key_table_scores(out, ldo, q, ldq, count, w.keys, first, end, h.relative_keys + entry, ldt, step, h.width);
+    w.k->key_table_scores(out, ldo, q, ldq, count, w.keys.f32, first, end, h.relative_keys + entry, ldt, step, h.width);
   } else {
     for (uint32_t i = 0; i < count; ++i)
-      w.k->key_table_scores(out + i * ldo + (queries[i].first - first), ldo, q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys, queries[i].first, queries[i].end,
+      w.k->key_table_scores(out + i * ldo + (queries[i].first - first), ldo, q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys.f32, queries[i].first, queries[i].end,
                             h.relative_keys + e[i].at, ldt, step, h.width);
   }
   for (uint32_t i = 0; i < count && !three_way; ++i)
@@ -155,13 +161,15 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
   if (kHasAdditive && h.additive != nullptr) {
     for (uint32_t i = 0; i < count; ++i)
-      w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys + page, pages, h.width);
+      w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys.f32 + page, pages, h.width);
   } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
     float* s = w.scores + page * kLanes;
-    if (kHasCacheF16 && h.half != 0)
-      w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.half_keys + page, pages, h.width);
+    if (kHasCacheF16 && h.cache == PHASOR_CACHE_F16)
+      w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.keys.f16 + page, pages, h.width);
+    else if (kHasCacheQ8 && h.cache == PHASOR_CACHE_Q8)
+      w.k->scores_q8(s, ld, queries[0].q, ldq, count, w.keys.q8 + page, pages, h.width);
     else
-      w.k->scores(s, ld, queries[0].q, ldq, count, w.keys + page, pages, h.width);
+      w.k->scores(s, ld, queries[0].q, ldq, count, w.keys.f32 + page, pages, h.width);
   }
   if (kHasRelative && h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
   float inverse[kTile];
@@ -189,14 +197,28 @@ void see_keys(Query* q, const Heads& h, uint32_t count) {
   if (h.bidirectional != 0 && q->position + before + 1 < count) q->end = q->position + before + 1;
 }
 
+// Elements of a head's keys and of its values in a page.
+template <class Value>
+size_t page_part(uint32_t rows) { return size_t(rows) * kLanes; }
+template <>
+size_t page_part<unsigned char>(uint32_t rows) { return static_cast<size_t>(cache_q8_bytes(rows)); }
+
 // Where the keys and values of a tile's pages are, for one key/value head.
 template <class Value>
 void find_pages(const Value** keys, const Value** values, const Session& s, const Row& row, const KeysOf& of, uint32_t layer, uint32_t width, uint32_t head,
                 uint32_t first, uint32_t end) {
+  const size_t k = page_part<Value>(width), begin = head * (k + page_part<Value>(lanes(width)));
   for (uint32_t i = first; i < end; ++i) {
-    keys[i] = static_cast<const Value*>(of.page(s, row, layer, i)) + head * page_floats(width);
-    values[i] = keys[i] + size_t(width) * kLanes;
+    keys[i] = static_cast<const Value*>(of.page(s, row, layer, i)) + begin;
+    values[i] = keys[i] + k;
   }
+}
+
+// A worker's pointers: NULL for the types that the cache has not.
+template <class Value>
+void share_pointers(const Value*** keys, const Value*** values, unsigned char* pointers, uint32_t most, bool used) {
+  *keys = used ? reinterpret_cast<const Value**>(pointers) : nullptr;
+  *values = used ? *keys + most : nullptr;
 }
 
 }  // namespace
@@ -210,12 +232,12 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
     unsigned char* pointers = s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8;
-    const float** full = h.half == 0 ? reinterpret_cast<const float**>(pointers) : nullptr;
-    const uint16_t** half = h.half != 0 ? reinterpret_cast<const uint16_t**>(pointers) : nullptr;
-    const uint32_t second = p.most_pages;
+    Pages key_pages{}, value_pages{};
+    share_pointers(&key_pages.f32, &value_pages.f32, pointers, p.most_pages, h.cache == PHASOR_CACHE_F32);
+    if (kHasCacheF16) share_pointers(&key_pages.f16, &value_pages.f16, pointers, p.most_pages, h.cache == PHASOR_CACHE_F16);
+    if (kHasCacheQ8) share_pointers(&key_pages.q8, &value_pages.q8, pointers, p.most_pages, h.cache == PHASOR_CACHE_Q8);
     float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * (p.score_ld + p.scratch_ld));
-    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, full, full != nullptr ? full + second : nullptr,
-                 half, half != nullptr ? half + second : nullptr};
+    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, key_pages, value_pages};
     for (uint32_t unit = first; unit < end; ++unit) {
       const Tile& tile = tiles[unit / h.kv_heads];
       const uint32_t kv = unit % h.kv_heads;
@@ -227,10 +249,12 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
       };
       const Query begin = query(0, tile.first), last = query(0, tile.first + tile.count - 1);
       const uint32_t from = begin.first / static_cast<uint32_t>(kLanes), to = static_cast<uint32_t>(panels_of(last.end));
-      if (h.half != 0)
-        find_pages(w.half_keys, w.half_values, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+      if (kHasCacheF16 && h.cache == PHASOR_CACHE_F16)
+        find_pages(w.keys.f16, w.values.f16, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+      else if (kHasCacheQ8 && h.cache == PHASOR_CACHE_Q8)
+        find_pages(w.keys.q8, w.values.q8, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
       else
-        find_pages(w.keys, w.values, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+        find_pages(w.keys.f32, w.values.f32, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
       Query queries[kTile];
       if (tile.count == 1) {  // one position: the heads of the group share its keys
         for (uint32_t head = kv * group; head < (kv + 1) * group; head += kTile) {
@@ -265,10 +289,39 @@ void store_heads(Value* page, uint32_t slot, uint32_t count, const float* k, con
   }
 }
 
+// One head's keys, or its values, of a position: int8 by rule 1.3, the groups along d. What is not finite gives a scale that is NaN (1.14).
+void store_q8(const Kernels& kernels, unsigned char* part, size_t (*place)(size_t, size_t), uint32_t slot, const float* x, uint32_t width) {
+  for (uint32_t d = 0; d < width; d += kGroup) {
+    const uint32_t n = width - d < kGroup ? width - d : static_cast<uint32_t>(kGroup);
+    int8_t q[kGroup];
+    float scale;
+    int32_t sum;
+    kernels.quantize_row(q, &scale, &sum, x + d, n);
+    for (uint32_t i = 0; i < n; ++i) {
+      uint32_t bits;
+      memcpy(&bits, x + d + i, sizeof bits);
+      if (!is_finite_f32(bits)) scale = __builtin_nanf("");
+      part[place(slot, d + i)] = static_cast<unsigned char>(q[i]);
+    }
+    memcpy(part + cache_scale_q8(slot, d), &scale, sizeof scale);
+  }
+}
+void store_heads_q8(const Kernels& kernels, unsigned char* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) {
+  for (uint32_t h = 0; h < kv_heads; ++h, k += width, v += width) {
+    store_q8(kernels, page, cache_key_q8, slot, k, width);
+    page += cache_q8_bytes(width);
+    store_q8(kernels, page, cache_value_q8, slot, v, width);
+    page += cache_q8_bytes(lanes(width));
+  }
+}
+
 }  // namespace
 
-void store_keys_values(void* page, bool half, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width) noexcept {
-  if (half)
+void store_keys_values(const Kernels& kernels, void* page, uint32_t cache, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld,
+                       uint32_t kv_heads, uint32_t width) noexcept {
+  if (kHasCacheQ8 && cache == PHASOR_CACHE_Q8)
+    for (uint32_t i = 0; i < count; ++i) store_heads_q8(kernels, static_cast<unsigned char*>(page), slot + i, k + i * ld, v + i * ld, kv_heads, width);
+  else if (kHasCacheF16 && cache == PHASOR_CACHE_F16)
     store_heads(static_cast<uint16_t*>(page), slot, count, k, v, ld, kv_heads, width, narrow_f16);
   else
     store_heads(static_cast<float*>(page), slot, count, k, v, ld, kv_heads, width, [](float x) { return x; });

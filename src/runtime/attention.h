@@ -19,7 +19,7 @@ struct Heads {
   const float* bias;              // (heads, 2·reach + 1)
   const float* slopes;            // (heads)
   const float* additive;          // v (heads·width) of an additive score
-  uint32_t half;                  // keys and values are in f16
+  uint32_t cache;                 // the type of keys and values, a PHASOR_CACHE_
 };
 
 // Where the keys and values of a row's sequence are: a self-attention's in its cache, a cross-attention's with its source.
@@ -36,7 +36,8 @@ void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t 
             const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
 
 // Puts the keys and values (kv_heads · width each, ld floats from row to row) of `count` positions, one after the other, into slots `slot` and on of
-// their page, rounded to f16 where the page has that (1.8).
-void store_keys_values(void* page, bool half, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width) noexcept;
+// their page, rounded to the page's type (1.8).
+void store_keys_values(const Kernels& kernels, void* page, uint32_t cache, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld,
+                       uint32_t kv_heads, uint32_t width) noexcept;
 
 }  // namespace phasor

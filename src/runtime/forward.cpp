@@ -200,14 +200,14 @@ class Pass {
     residual(c, k, after);
   }
 
-  // The page of a row's position and layer: `of` values from the page's begin, or of `of` floats where pages belong to one layer.
+  // The page of a row's position and layer: `of` bytes from the page's begin, or of `of` floats where pages belong to one layer.
   using PageOf = void* (Pass::*)(const Row& row, uint32_t page, uint64_t of);
   void* encoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.part<float>(kPartEncoderCache) + (row.page + page) * of; }
-  void* decoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.cache_page(s_.page_table(row.sequence)[page]) + of * p_.cache_value; }
-  void* source_page(const Row& row, uint32_t page, uint64_t of) { return s_.cross_page(s_.sequences()[row.sequence].source, page) + of * p_.cache_value; }
+  void* decoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.cache_page(s_.page_table(row.sequence)[page]) + of; }
+  void* source_page(const Row& row, uint32_t page, uint64_t of) { return s_.cross_page(s_.sequences()[row.sequence].source, page) + of; }
 
   // Keys (heads · width, at k in the first row) and the values behind them to their pages, as many rows at a time as share one.
-  void store_chunk(const Chunk& c, const float* k, bool half, uint32_t heads, uint32_t width, PageOf page_of, uint64_t of) {
+  void store_chunk(const Chunk& c, const float* k, uint32_t cache, uint32_t heads, uint32_t width, PageOf page_of, uint64_t of) {
     const uint32_t kv = lanes(heads * width);
     spread(&s_, c.count, uint64_t(c.count) * kv * 16, [&](uint32_t first, uint32_t end, uint32_t) {
       for (uint32_t r = first, next; r < end; r = next) {
@@ -215,7 +215,7 @@ class Pass {
         for (next = r + 1; next < end && c.rows[next].sequence == row.sequence && c.rows[next].position % kLanes != 0;) ++next;
         const float* from = k + uint64_t(r) * p_.wide_ld;
         void* page = (this->*page_of)(row, row.position / static_cast<uint32_t>(kLanes), of);
-        store_keys_values(page, half, row.position % kLanes, next - r, from, from + kv, p_.wide_ld, heads, width);
+        store_keys_values(k_, page, cache, row.position % kLanes, next - r, from, from + kv, p_.wide_ld, heads, width);
       }
     });
   }
@@ -228,17 +228,15 @@ class Pass {
     add_attention(c, heads, l.attention_out, k, l.attention_after);
   }
 
-  bool half() const { return p_.cache_value == sizeof(uint16_t); }  // the decoder's cache, and its source's
-
   Heads self_heads(const Chunk& c, const Layer& l, const KindDescriptor& k) const {
     const KindTables& t = m_.tables(l.kind);
     const uint32_t distances = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
     return {k.heads, k.kv_heads, k.head_width, k.scale, k.cap, k.window, c.stack == 0 ? 1u : 0u, k.position, distances,
-            m_.floats(l.relative_keys), m_.floats(l.relative_values), m_.floats(t.bias), m_.floats(t.slopes), m_.floats(l.score), c.stack == 1 && half() ? 1u : 0u};
+            m_.floats(l.relative_keys), m_.floats(l.relative_values), m_.floats(t.bias), m_.floats(t.slopes), m_.floats(l.score), c.stack == 1 ? p_.cache_type : uint32_t{PHASOR_CACHE_F32}};
   }
   Heads cross_heads(const Layer& l, const KindDescriptor& k) const {  // no positions here (rule 1.9)
     return {k.cross_heads, k.cross_kv_heads, k.cross_head_width, k.cross_scale, k.cap, 0, 1, kRotaryNone, 0, nullptr, nullptr, nullptr, nullptr,
-            m_.floats(l.cross_score), half() ? 1u : 0u};
+            m_.floats(l.cross_score), p_.cache_type};
   }
 
   // ---- the encoder
@@ -256,7 +254,7 @@ class Pass {
     clip(wide(), 2 * kv, c, k.qkv_clip);
     norm_heads(wide(), k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.kv_heads, l.kind);
-    store_chunk(c, wide(), false, k.kv_heads, k.head_width, &Pass::encoder_page, k.kv_heads * page_floats(k.head_width));
+    store_chunk(c, wide(), PHASOR_CACHE_F32, k.kv_heads, k.head_width, &Pass::encoder_page, k.kv_heads * page_floats(k.head_width));
   }
 
   // The rest of an encoder block for a chunk, when the keys and values of the whole source are there.
@@ -272,11 +270,11 @@ class Pass {
   // ---- the decoder
 
   static const void* decoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
-    return s.cache_page(s.page_table(row.sequence)[page]) + s.model->layer(1, layer).cache_offset * s.plan.cache_value;
+    return s.cache_page(s.page_table(row.sequence)[page]) + cache_bytes(s.plan, s.model->layer(1, layer).cache_offset);
   }
   static uint32_t decoder_count(const Session&, const Row& row) { return row.position + 1; }
   static const void* source_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
-    return s.cross_page(s.sequences()[row.sequence].source, page) + s.model->layer(1, layer).cross_offset * s.plan.cache_value;
+    return s.cross_page(s.sequences()[row.sequence].source, page) + cache_bytes(s.plan, s.model->layer(1, layer).cross_offset);
   }
   static uint32_t source_count(const Session& s, const Row& row) { return s.sources()[s.sequences()[row.sequence].source].length; }
 
@@ -289,7 +287,7 @@ class Pass {
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
     rotate(c, wide() + q, k.kv_heads, l.kind);
-    store_chunk(c, wide() + q, half(), k.kv_heads, k.head_width, &Pass::decoder_page, l.cache_offset);
+    store_chunk(c, wide() + q, p_.cache_type, k.kv_heads, k.head_width, &Pass::decoder_page, cache_bytes(p_, l.cache_offset));
     self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
@@ -307,7 +305,7 @@ class Pass {
       const Layer& l = m_.layer(1, i);
       const KindDescriptor& k = m_.kind(l);
       linear(wide(), p_.wide_ld, &in, l.cross_kv, 0, l.cross_kv.weight.panels);
-      store_chunk(c, wide(), half(), k.cross_kv_heads, k.cross_head_width, &Pass::source_page, l.cross_offset);
+      store_chunk(c, wide(), p_.cache_type, k.cross_kv_heads, k.cross_head_width, &Pass::source_page, cache_bytes(p_, l.cross_offset));
     }
   }
 

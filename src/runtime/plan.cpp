@@ -45,11 +45,13 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
   if (l.logit_rows < least || l.logit_rows > kMaxLength) return outside(error, "logit_rows", l.logit_rows, least, kMaxLength);
   if (l.best_rows > most_best) return outside(error, "best_rows", l.best_rows, 0, most_best);
   if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
-  if (l.cache_type > PHASOR_CACHE_F16) return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_F16);
-  if (l.cache_type == PHASOR_CACHE_F16 && !kHasCacheF16) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: f16 is not in this build (PHASOR_ONLY)");
-  for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type == PHASOR_CACHE_F16; ++i)
+  if (l.cache_type > PHASOR_CACHE_Q8) return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_Q8);
+  const char* const type = l.cache_type == PHASOR_CACHE_F16 ? "f16" : "q8";
+  if ((l.cache_type == PHASOR_CACHE_F16 && !kHasCacheF16) || (l.cache_type == PHASOR_CACHE_Q8 && !kHasCacheQ8))
+    return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", type, " is not in this build (PHASOR_ONLY)");
+  for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type != PHASOR_CACHE_F32; ++i)
     if (needs_f32_keys(m.kind(m.layer(1, i))))
-      return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: f16, kind ", m.layer(1, i).kind, " has scores that need keys in f32");
+      return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: ", type, ", kind ", m.layer(1, i).kind, " has scores that need keys in f32");
   if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING)) return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
   if ((l.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews) return fail(error, PHASOR_UNSUPPORTED, {}, "limits.outputs: attention weights are not in this build (PHASOR_ONLY)");
   if (l.tables > PHASOR_TABLES_ROWS) return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
@@ -145,7 +147,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.outputs = l.outputs;
   p.tables = l.tables;
   p.cache_type = l.cache_type;
-  p.cache_value = l.cache_type == PHASOR_CACHE_F16 ? sizeof(uint16_t) : sizeof(float);
+  p.cache_value = static_cast<uint32_t>(sizeof(float)) >> l.cache_type;  // f32, f16, q8
   p.source_pages = static_cast<uint32_t>(panels_of(l.source));
   p.target_pages = static_cast<uint32_t>(panels_of(l.target));
   p.most_pages = larger(p.source_pages, p.target_pages);
@@ -176,8 +178,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
   b[kPartEncoder] = times(times(p.encoder_rows, p.ld), f);
   b[kPartEncoderCache] = times(times(p.encoder_pages, encoder_page), f);
-  b[kPartCrossCache] = times(times(times(p.sequences, p.source_pages), m.cross_values), p.cache_value);
-  b[kPartCache] = times(times(pages, m.cache_values), p.cache_value);
+  b[kPartCrossCache] = times(times(p.sequences, p.source_pages), cache_bytes(p, m.cross));
+  b[kPartCache] = times(pages, cache_bytes(p, m.cache));
   b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
   b[kPartNormed] = times(times(rows, p.ld), f);
   b[kPartWide] = times(times(rows, p.wide_ld), f);

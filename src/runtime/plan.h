@@ -55,6 +55,9 @@ struct alignas(8) Plan {
   uint32_t groups;          // groups of 32 of the widest linear input, 0 when no matrix is quantised
 };
 
+// Bytes of keys and values in the decoder's cache.
+inline uint64_t cache_bytes(const Plan& p, const CacheSize& size) { return size.values * p.cache_value + (kHasCacheQ8 && p.cache_type == PHASOR_CACHE_Q8 ? size.scales * sizeof(float) : 0); }
+
 // Checks the limits against the model and fills *plan.
 [[nodiscard]] phasor_status make_plan(Plan* plan, const Model& model, const phasor_limits& limits, phasor_error* error) noexcept;
 

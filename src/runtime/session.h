@@ -81,8 +81,8 @@ struct alignas(64) Session {
   uint32_t* ids(uint32_t sequence) { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
   const uint32_t* ids(uint32_t sequence) const { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
   // Pages of keys and values of all decoder layers, in the cache's type.
-  uint64_t cache_page_bytes() const { return model->cache_values * plan.cache_value; }
-  uint64_t cross_page_bytes() const { return model->cross_values * plan.cache_value; }
+  uint64_t cache_page_bytes() const { return cache_bytes(plan, model->cache); }
+  uint64_t cross_page_bytes() const { return cache_bytes(plan, model->cross); }
   unsigned char* cache_page(uint32_t page) { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
   const unsigned char* cache_page(uint32_t page) const { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
   unsigned char* cross_page(uint32_t source, uint32_t page) {

@@ -20,10 +20,25 @@ uint64_t bytes_for(const Session& s, uint32_t length, uint32_t source) {
   return kHeader + uint64_t(length) * 4 + panels_of(length) * s.cache_page_bytes() + panels_of(source) * s.cross_page_bytes();
 }
 
-// Zeros the slots from `used` on in a page of `heads` heads of width w, whose values have `value` bytes each.
-void clear_slots(unsigned char* page, uint64_t offset, uint32_t heads, uint32_t w, uint32_t used, uint32_t value) {
+// The same in a cache of q8: groups of scales, keys [32][16] and values [2][16][16].
+void clear_slots_q8(unsigned char* at, uint32_t heads, uint32_t w, uint32_t used) {
   for (uint32_t h = 0; h < heads; ++h) {
-    unsigned char* keys = page + (offset + h * page_floats(w)) * value;
+    for (uint32_t d = 0; d < w; ++d) memset(at + cache_key_q8(used, d), 0, kLanes - used);
+    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(used, d), 0, (kLanes - used) * sizeof(float));
+    at += cache_q8_bytes(w);
+    for (uint32_t d = 0; d < w; d += kLanes) memset(at + cache_value_q8(used, d), 0, (kLanes - used) * kLanes);
+    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(used, d), 0, (kLanes - used) * sizeof(float));
+    at += cache_q8_bytes(lanes(w));
+  }
+}
+
+// Zeros the slots from `used` on in a page of `heads` heads of width w, whose values have `value` bytes each.
+void clear_slots(const Plan& plan, unsigned char* page, const CacheSize& offset, uint32_t heads, uint32_t w, uint32_t used) {
+  const uint32_t value = plan.cache_value;
+  page += cache_bytes(plan, offset);
+  if (kHasCacheQ8 && plan.cache_type == PHASOR_CACHE_Q8) return clear_slots_q8(page, heads, w, used);
+  for (uint32_t h = 0; h < heads; ++h) {
+    unsigned char* keys = page + h * page_floats(w) * value;
     for (uint32_t d = 0; d < w; ++d) memset(keys + (d * kLanes + used) * value, 0, (kLanes - used) * value);
     unsigned char* values = keys + w * kLanes * value;
     memset(values + uint64_t(used) * lanes(w) * value, 0, (kLanes - used) * size_t(lanes(w)) * value);
@@ -57,14 +72,14 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
     memcpy(p, s.cache_page(s.page_table(sequence)[i]), static_cast<size_t>(s.cache_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.length; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
-      clear_slots(p, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, h.length % kLanes, s.plan.cache_value);
+      clear_slots(s.plan, p, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, h.length % kLanes);
     }
   }
   for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s.cross_page_bytes()) {
     memcpy(p, s.cross_page(q.source, i), static_cast<size_t>(s.cross_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.source; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
-      if (k.cross != 0) clear_slots(p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes, s.plan.cache_value);
+      if (k.cross != 0) clear_slots(s.plan, p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes);
     }
   }
   h.crc = crc32c(0, out + kHeader, static_cast<size_t>(h.bytes - kHeader));
@@ -84,7 +99,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   if (h.cache_type != s->plan.cache_type)
     return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, s->plan.cache_type, h.cache_type}, "state: cache type ", h.cache_type, ", the limits have ", s->plan.cache_type);
   if (h.length > s->plan.target || h.source > s->plan.source || h.has_source > 1 || (h.has_source == 0 && h.source != 0) ||
-      (h.has_source != 0 && (h.source == 0 || m.cross_values == 0)) || h.status > PHASOR_MISMATCH)
+      (h.has_source != 0 && (h.source == 0 || m.cross.values == 0)) || h.status > PHASOR_MISMATCH)
     return fail(error, PHASOR_BAD_STATE, {PHASOR_NONE, PHASOR_NONE, s->plan.target, h.length}, "state: ", h.length, " positions and a source of ",
                 h.source, " do not fit the limits");
   if (h.bytes != bytes || bytes != bytes_for(*s, h.length, h.source))

@@ -1,6 +1,6 @@
 // The engine's side of tools/bench_decoder.py: a decoder that answers requests, a line each, with a JSON object each.
 //
-//   bench_decoder MODEL [--threads N] [--context N] [--sequences N] [--chunk N] [--cache f16]
+//   bench_decoder MODEL [--threads N] [--context N] [--sequences N] [--chunk N] [--cache f16|q8]
 //
 //   prefill N      the seconds in which N tokens are read at once
 //   decode P N     a prompt of P tokens, not timed, then N greedy steps: their seconds and ids
@@ -26,7 +26,7 @@ using bench::now;
 
 class Decoder {
  public:
-  Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk, bool f16) : sequences_(sequences) {
+  Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk, uint32_t cache) : sequences_(sequences) {
     const double start = now();
     size_t bytes = 0;
     const void* file = bench::load(path, &bytes);
@@ -42,7 +42,7 @@ class Decoder {
     vocabulary_ = side.vocabulary;
     limits.sequences = limits.logit_rows = sequences;
     limits.threads = threads;
-    limits.cache_type = f16 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
+    limits.cache_type = cache;
     if (chunk != 0) limits.chunk = chunk;
     if (limits.chunk < sequences) limits.chunk = sequences;
     if (phasor_session_size(&need, model_, &limits, &error_) != PHASOR_OK) die("arena", error_.text);
@@ -118,7 +118,7 @@ class Decoder {
 
 int main(int argc, char** argv) {
   uint32_t threads = 1, context = 1024, sequences = 1, chunk = 0;
-  bool f16 = false;
+  uint32_t cache = PHASOR_CACHE_F32;
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
@@ -126,11 +126,11 @@ int main(int argc, char** argv) {
     else if (flag == "--context") context = value;
     else if (flag == "--sequences") sequences = value;
     else if (flag == "--chunk") chunk = value;
-    else if (flag == "--cache") f16 = std::strcmp(argv[i + 1], "f16") == 0;
+    else if (flag == "--cache") cache = std::strcmp(argv[i + 1], "q8") == 0 ? PHASOR_CACHE_Q8 : std::strcmp(argv[i + 1], "f16") == 0 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
     else die(argv[i], "unknown flag");
   }
   if (argc < 2) die("arguments", "expected MODEL");
-  Decoder decoder(argv[1], threads, context, sequences, chunk, f16);
+  Decoder decoder(argv[1], threads, context, sequences, chunk, cache);
   std::fflush(stdout);
   char line[128];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {

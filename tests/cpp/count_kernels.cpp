@@ -76,9 +76,11 @@ void kernels(const Kernels& k) {
   }
   std::vector<const float*> page(pages);
   std::vector<const uint16_t*> half(pages);
+  std::vector<const unsigned char*> bytes(pages);
   for (size_t p = 0; p < pages; ++p) {
     page[p] = w + p * kLanes * kWidth;
     half[p] = reinterpret_cast<const uint16_t*>(w) + p * kLanes * kWidth;
+    bytes[p] = reinterpret_cast<const unsigned char*>(w) + p * static_cast<size_t>(cache_q8_bytes(kWidth));
   }
   float* one = aligned<float>(kRows, 1.0f);
   for (const size_t rows : {size_t{1}, kRows}) {
@@ -86,8 +88,10 @@ void kernels(const Kernels& k) {
     const size_t work = rows * kKeys * kWidth;
     count(k.name, "scores_f32" + end, work, [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
     count(k.name, "scores_f16" + end, work, [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
+    count(k.name, "scores_q8" + end, work, [&] { k.scores_q8(y, kKeys, x, kWidth, rows, bytes.data(), pages, kWidth); });
     count(k.name, "mix_f32" + end, work, [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth); });
     count(k.name, "mix_f16" + end, work, [&] { k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth); });
+    count(k.name, "mix_q8" + end, work, [&] { k.mix_q8(y, kWidth, x, kKeys, one, rows, bytes.data(), {0, kKeys, 0, 0}, kWidth); });
   }
   for (size_t i = 0; i < kInputs; ++i) x[i] = static_cast<float>(i % 17) * 0.25f - 2.0f;
   const size_t n = kInputs;

@@ -3,8 +3,8 @@
 //   hash_driver [--isa NAME] [--threads 1,2,3,7] [--chunk 0,1,7] [--pairs] MODEL…       (--pairs: the first of each, the second of each, …)
 //   vector MODEL INDEX HASH isa=NAME threads=N chunk=N        (chunk 0: the plan's own)
 //
-// A model of kCacheF16 has rows of the name MODEL+f16 too, with the decoder's cache in f16 (its vectors were computed without rounding: only
-// the hash counts).
+// A model of kCaches has rows of the names MODEL+f16 and MODEL+q8 too, with the decoder's cache in these types (its vectors were computed
+// without rounding: only the hash counts).
 //
 // Without --isa: every level that runs here. A second session on the same model runs beside the first with two threads, so that what
 // else is going on is one more thing that must not matter. Exit status 1 when a vector fails. Public interface only.
@@ -102,7 +102,11 @@ std::vector<uint32_t> numbers(const char* text) {
   return out;
 }
 
-constexpr const char* kCacheF16[] = {"tiny-rotary-f32", "tiny-clipped-q8"};
+constexpr const char* kCaches[] = {"tiny-rotary-f32", "tiny-clipped-q8"};
+constexpr struct {
+  uint32_t type;
+  const char* name;
+} kTypes[] = {{PHASOR_CACHE_F16, "+f16"}, {PHASOR_CACHE_Q8, "+q8"}};
 
 // The hash of one vector, in an arena of its own; false when it fails.
 bool hash_of(uint64_t* hash, const std::string& name, const phasor_model* model, uint32_t index, uint32_t threads, uint32_t chunk,
@@ -183,10 +187,12 @@ void run(const char* path, const char* isa, const std::vector<uint32_t>& threads
         if (!fine || !fine_beside) ++failures;
         std::printf("vector %s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), i, static_cast<unsigned long long>(hash), isa, t, c);
         bool both = false;
-        for (const char* other : kCacheF16) both = both || name == other;
-        if (!both) continue;
-        if (!hash_of(&hash, name + "+f16", model, i, t, c, PHASOR_CACHE_F16)) ++failures;
-        std::printf("vector %s+f16 %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), i, static_cast<unsigned long long>(hash), isa, t, c);
+        for (const char* other : kCaches) both = both || name == other;
+        for (const auto& cache : kTypes) {
+          if (!both) continue;
+          if (!hash_of(&hash, name + cache.name, model, i, t, c, cache.type)) ++failures;
+          std::printf("vector %s%s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), cache.name, i, static_cast<unsigned long long>(hash), isa, t, c);
+        }
       }
 }
 

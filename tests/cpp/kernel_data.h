@@ -150,6 +150,30 @@ inline std::vector<unsigned char> half_panels(Random& random, size_t panels, siz
   return w;
 }
 
+// A cache page of q8 with the extremes, and the same in f32: keys [w][16], or values [16][round_up(w, 16)].
+struct PageOfQ8 {
+  std::vector<unsigned char> bytes;
+  std::vector<float> wide;
+  PageOfQ8(Random& random, size_t width, bool keys) {
+    const size_t ldv = static_cast<size_t>(round_up(width, kLanes)), rows = keys ? width : ldv;
+    bytes.resize(static_cast<size_t>(cache_q8_bytes(rows)));
+    wide.resize(rows * kLanes);
+    for (size_t slot = 0; slot < kLanes; ++slot)
+      for (size_t d = 0; d < rows; ++d) {
+        if (d % kGroup == 0) {
+          const float scale = random.below(8) == 0 ? 0.0f : std::fabs(value(random, Fill::wide));
+          std::memcpy(&bytes[cache_scale_q8(slot, d)], &scale, 4);
+        }
+        const size_t kind = random.below(8);
+        const int32_t q = kind == 0 ? 127 : kind == 1 ? -127 : static_cast<int32_t>(random.below(255)) - 127;
+        float scale;
+        std::memcpy(&scale, &bytes[cache_scale_q8(slot, d)], 4);
+        bytes[keys ? cache_key_q8(slot, d) : cache_value_q8(slot, d)] = static_cast<unsigned char>(q);
+        wide[keys ? d * kLanes + slot : slot * ldv + d] = static_cast<float>(q) * scale;
+      }
+  }
+};
+
 // Element (o, k) of the panels of a matrix in f32, f16 or bf16.
 inline float weight_at(const unsigned char* w, Type type, size_t cols, size_t o, size_t k) {
   w += o / kLanes * static_cast<size_t>(panel_bytes(type, cols));

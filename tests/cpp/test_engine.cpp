@@ -182,7 +182,7 @@ TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model 
           limits.outputs = length == 17 ? PHASOR_WANT_ATTENTION : length == 16 ? PHASOR_WANT_SAMPLING : 0;
           std::size_t need = 0;
           phasor_error error = PHASOR_ERROR_INIT;
-          limits.cache_type = length == 15 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
+          limits.cache_type = length == 15 ? PHASOR_CACHE_F16 : length == 2 || length == 40 ? PHASOR_CACHE_Q8 : PHASOR_CACHE_F32;
           if (phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_BAD_LIMITS) limits.cache_type = PHASOR_CACHE_F32;
           REQUIRE(phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_OK);
           uint64_t parts = 0, bytes = 0;
@@ -312,12 +312,11 @@ TEST_CASE("contract 3.8: a saved sequence goes on elsewhere with the same bits, 
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
     phasor_limits limits = small_limits(probe.model, 2);
-    limits.cache_type = PHASOR_CACHE_F16;
+    limits.cache_type = name.find("-q8") != std::string::npos ? PHASOR_CACHE_F16 : name.find("-f32") != std::string::npos ? PHASOR_CACHE_Q8 : PHASOR_CACHE_F32;
     std::size_t size = 0;
-    const bool half = name.find("-q8") != std::string::npos && phasor_session_size(&size, probe.model, &limits, nullptr) == PHASOR_OK;
+    if (phasor_session_size(&size, probe.model, &limits, nullptr) != PHASOR_OK) limits.cache_type = PHASOR_CACHE_F32;
     phasor_limits other = limits;
-    limits.cache_type = half ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
-    other.cache_type = half ? PHASOR_CACHE_F32 : PHASOR_CACHE_F16;
+    other.cache_type = limits.cache_type == PHASOR_CACHE_F32 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
     const Engine here(file, nullptr, &limits), there(file, "scalar", &limits);
     std::vector<uint32_t> ids(21, 7);
     give_source(here, 0, 13);
@@ -367,41 +366,52 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
   return std::vector<float>(phasor_logits(e.session, 0), phasor_logits(e.session, 0) + side.vocabulary);
 }
 
-TEST_CASE("contract 1.8: keys and values in f16 give the same bits everywhere, halve the cache, and are near those in f32") {
+// Bytes of the decoder's keys and values, cross-attention's too.
+uint64_t cache_of(const Engine& e, const phasor_limits& limits) {
+  uint64_t cache = 0, bytes = 0;
+  const char* part = nullptr;
+  for (uint32_t p = 0; phasor_session_part(e.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p)
+    if (std::strcmp(part, "decoder keys and values") == 0 || std::strcmp(part, "cross-attention keys and values") == 0) cache += bytes;
+  return cache;
+}
+
+TEST_CASE("contract 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, and are near those in f32") {
   uint32_t refused = 0;
-  for (const std::string& name : decoders()) {
-    CAPTURE(name);
-    const Block file = golden_file(name);
-    const Engine probe(file, nullptr);
-    phasor_limits limits = probe.limits;
-    limits.cache_type = PHASOR_CACHE_F16;
-    std::size_t half = 0, whole = 0;
-    phasor_error error = PHASOR_ERROR_INIT;
-    const phasor_status status = phasor_session_size(&half, probe.model, &limits, &error);
-    const bool needs_f32 = name.find("relative-lm") != std::string::npos || name.find("three-way") != std::string::npos || name.find("additive") != std::string::npos;
-    CHECK(status == (needs_f32 ? PHASOR_BAD_LIMITS : PHASOR_OK));
-    if (needs_f32) {
-      CHECK(std::string(error.text).find("limits.cache_type: f16") == 0);
-      ++refused;
-      continue;
+  for (const std::string& name : decoders())
+    for (const uint32_t type : {uint32_t{PHASOR_CACHE_F16}, uint32_t{PHASOR_CACHE_Q8}}) {
+      CAPTURE(name);
+      CAPTURE(type);
+      const Block file = golden_file(name);
+      const Engine probe(file, nullptr);
+      phasor_limits limits = probe.limits;
+      limits.cache_type = type;
+      std::size_t less = 0, whole = 0;
+      phasor_error error = PHASOR_ERROR_INIT;
+      const phasor_status status = phasor_session_size(&less, probe.model, &limits, &error);
+      const bool needs_f32 = name.find("relative-lm") != std::string::npos || name.find("three-way") != std::string::npos || name.find("additive") != std::string::npos;
+      CHECK(status == (needs_f32 ? PHASOR_BAD_LIMITS : PHASOR_OK));
+      if (needs_f32) {
+        CHECK(std::string(error.text).find(type == PHASOR_CACHE_F16 ? "limits.cache_type: f16" : "limits.cache_type: q8") == 0);
+        ++refused;
+        continue;
+      }
+      REQUIRE(phasor_session_size(&whole, probe.model, &probe.limits, &error) == PHASOR_OK);
+      const uint64_t cache = cache_of(probe, limits), all = cache_of(probe, probe.limits);
+      CHECK(whole - less == all - cache);
+      if (type == PHASOR_CACHE_F16) CHECK(all == 2 * cache);
+      if (type == PHASOR_CACHE_Q8) CHECK((32 * cache >= 9 * all && 2 * cache < all));  // a scale for 32 values at best, a narrow head has one for fewer
+      const uint32_t last = phasor_vector_count(probe.model) - 1;  // the longest
+      const uint64_t expected = vector_hash(file, last, "scalar", 1, 1, 1, type);
+      CHECK(expected != vector_hash(file, last, "scalar", 1, 1, 1));
+      for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
+        for (const uint32_t chunk : {64u, 7u}) CHECK(vector_hash(file, last, phasor_isa_name(level), 1, chunk, chunk, type) == expected);
+      CHECK(vector_hash(file, last, nullptr, 3, 64, 64, type) == expected);
+      const std::vector<float> rounded = last_logits(file, last, type), exact = last_logits(file, last, PHASOR_CACHE_F32);
+      const auto range = std::minmax_element(exact.begin(), exact.end());
+      const float near = type == PHASOR_CACHE_F16 ? 0.02f : 0.06f;
+      for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::fabs(rounded[i] - exact[i]) <= near * (*range.second - *range.first));
     }
-    REQUIRE(phasor_session_size(&whole, probe.model, &probe.limits, &error) == PHASOR_OK);
-    uint64_t cache = 0, bytes = 0;
-    const char* part = nullptr;
-    for (uint32_t p = 0; phasor_session_part(probe.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p)
-      if (std::strcmp(part, "decoder keys and values") == 0 || std::strcmp(part, "cross-attention keys and values") == 0) cache += bytes;
-    CHECK(whole - half == cache);
-    const uint32_t last = phasor_vector_count(probe.model) - 1;  // the longest
-    const uint64_t expected = vector_hash(file, last, "scalar", 1, 1, 1, PHASOR_CACHE_F16);
-    CHECK(expected != vector_hash(file, last, "scalar", 1, 1, 1));
-    for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
-      for (const uint32_t chunk : {64u, 7u}) CHECK(vector_hash(file, last, phasor_isa_name(level), 1, chunk, chunk, PHASOR_CACHE_F16) == expected);
-    CHECK(vector_hash(file, last, nullptr, 3, 64, 64, PHASOR_CACHE_F16) == expected);
-    const std::vector<float> rounded = last_logits(file, last, PHASOR_CACHE_F16), exact = last_logits(file, last, PHASOR_CACHE_F32);
-    const auto range = std::minmax_element(exact.begin(), exact.end());
-    for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::fabs(rounded[i] - exact[i]) <= 0.02f * (*range.second - *range.first));
-  }
-  CHECK(refused == 6);  // three models in f32 and q8
+  CHECK(refused == 12);  // three models in f32 and q8, two types
 }
 
 TEST_CASE("greedy output is the plain loop's: the whole prefix again at each step") {

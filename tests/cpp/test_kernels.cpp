@@ -306,6 +306,42 @@ TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are th
     }
 }
 
+TEST_CASE("contract 1.8: scores and mix of keys and values in q8 are those of float(q)·scale in f32") {
+  for (size_t rows : Sizes{1, 2, 3, 5, 12})
+    for (size_t width : Sizes{1, 8, 17, 32, 40, 64, 100, 128}) {
+      Random random(rows * 109 + width);
+      const size_t pages = 5, end = 71;
+      std::vector<PageOfQ8> keys, values;
+      for (size_t p = 0; p < pages; ++p) {
+        keys.emplace_back(random, width, true);
+        values.emplace_back(random, width, false);
+      }
+      Array<float> q = floats(random, rows * width, Fill::ordinary, 1), e = floats(random, rows * pages * kLanes), inv = floats(random, rows);
+      std::vector<const float*> wide_keys(pages), wide_values(pages);
+      std::vector<const unsigned char*> key_pages(pages), value_pages(pages);
+      for (size_t p = 0; p < pages; ++p) {
+        wide_keys[p] = keys[pages - 1 - p].wide.data();
+        wide_values[p] = values[pages - 1 - p].wide.data();
+        key_pages[p] = keys[pages - 1 - p].bytes.data();
+        value_pages[p] = values[pages - 1 - p].bytes.data();
+      }
+      for (const KeyRange range : {KeyRange{3, end, 0, 0}, KeyRange{5, 40, 1, 1}}) {
+        Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
+        kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, wide_keys.data(), pages, width);
+        kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, wide_values.data(), range, width);
+        for (const Kernels* k : levels()) {
+          Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
+          k->scores_q8(s, pages * kLanes, q, width, rows, key_pages.data(), pages, width);
+          k->mix_q8(out, width, e, pages * kLanes, inv, rows, value_pages.data(), range, width);
+          INFO(k->name << " rows " << rows << " width " << width);
+          REQUIRE((s.intact() && out.intact()));
+          REQUIRE(first_difference(s, wanted, wanted.size()) == wanted.size());
+          REQUIRE(first_difference(out, mixed, mixed.size()) == mixed.size());
+        }
+      }
+    }
+}
+
 TEST_CASE("contract 1.8: to f16 and back: every half is itself, the middle goes to even, too much is infinite") {
   for (uint32_t h = 0; h < 0x10000; ++h) {
     const uint16_t half = static_cast<uint16_t>(h);

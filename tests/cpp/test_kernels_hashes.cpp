@@ -160,6 +160,19 @@ void hash_level(const Kernels& k, bool print) {
   const std::vector<unsigned char> w4 = quantised_panels(random, panels, groups, Type::q4);
   k.linear_q4(y, n, q, scale, sum, rows, w4.data(), bias, n, panels, groups);
   check("linear_q4 at the extremes", y, rows * n);
+
+  std::vector<PageOfQ8> keys_q8, values_q8;
+  const unsigned char *key_page[pages], *value_page[pages];
+  for (size_t p = 0; p < pages; ++p) {
+    keys_q8.emplace_back(random, width, true);
+    values_q8.emplace_back(random, width, false);
+    key_page[p] = keys_q8[p].bytes.data();  // what moves with its vector
+    value_page[p] = values_q8[p].bytes.data();
+  }
+  k.scores_q8(s, pages * kLanes, queries, width, rows, key_page, pages, width);
+  check("scores_q8", s, s.size());
+  k.mix_q8(out, width, store, pages * kLanes, inv, rows, value_page, {5, 71, 0, 0}, width);
+  check("mix_q8", out, out.size());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import phasor_descriptor as D
 from phasor_file import PhasorFile
 from reference import Reference
 
@@ -23,13 +24,6 @@ MODELS = ROOT / "tests" / "golden" / "models"
 TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"  # word lists: source4 … source42, target4 … target46
 LANGUAGE = MODELS / "tiny-lm-f32.phasor"     # a decoder without a tokenizer
 SECTIONS = {1: "META", 2: "DIRECTORY", 3: "source tokenizer", 4: "target tokenizer", 5: "VECTORS", 15: "DATA"}
-
-
-class HalfCache(Reference):
-    """Keys and values are f16 when attention reads them."""
-
-    def attention(self, q, k, v, *more):
-        return super().attention(q, k.astype(np.float16).astype(self.dtype), v.astype(np.float16).astype(self.dtype), *more)
 
 
 def phasor(*arguments, stdin: bytes | str = b"", **more):
@@ -358,27 +352,53 @@ def test_inspect_adds_up():
     assert run["arena_bytes"] == report["arena_bytes"]
 
 
-def test_a_cache_in_f16(tmp_path):
-    """Half the cache; the logits are those of the float64 reference with keys and values rounded, as near as one rounding the other way."""
-    model = MODELS / "tiny-rotary-f32.phasor"
+def cache_bytes(model, positions: int, cache: str) -> int:
+    """Of the decoder's keys and values: pages of 16 positions, whole blocks of 16 of the head's width for values; in q8 a scale for 32."""
+    d, total = PhasorFile(model).descriptor, 0
+    for kind in (d["kinds"][index] for index, _ in D.layers_of(d["decoder"])):
+        w = kind["head_width"]
+        values, groups = 16 * (w + -(-w // 16) * 16), 2 * -(-w // 32)
+        total += kind["kv_heads"] * {"f32": 4 * values, "f16": 2 * values, "q8": values + 16 * 4 * groups}[cache]
+    return -(-(-(-positions // 16) * total) // 64) * 64
+
+
+@pytest.mark.parametrize("cache, most", [("f16", 2e-4), ("q8", 2e-3)])
+@pytest.mark.parametrize("name", ["tiny-rotary-f32", "tiny-d2l-f32"])
+def test_a_smaller_cache(tmp_path, name, cache, most):
+    """Its size by hand; the logits are those of the float64 reference with keys and values rounded, as near as one rounding the other way."""
+    model = MODELS / f"{name}.phasor"
+    exact = Reference(PhasorFile(model), cache=cache)
+    source = [3 + 7 * i % 40 for i in range(20)] if name == "tiny-d2l-f32" else None
+    limits = ["--context", 48, *(["--source", 24] if source else [])]
 
     def arena(*more):
-        return {p["name"]: p["bytes"] for p in json.loads(good("inspect", model, "--context", 64, "--json", *more))["arena_parts"]}
+        return {p["name"]: p["bytes"] for p in json.loads(good("inspect", model, *limits, "--json", *more))["arena_parts"]}
 
-    whole, half = arena(), arena("--cache", "f16")
-    assert half.pop("decoder keys and values") * 2 == whole.pop("decoder keys and values") and half == whole
-    ids = [3 + 7 * i % 50 for i in range(40)]
+    whole, less = arena(), arena("--cache", cache)
+    assert whole.pop("decoder keys and values") == cache_bytes(model, 48, "f32") and less.pop("decoder keys and values") == cache_bytes(model, 48, cache)
+    if source:
+        assert less.pop("cross-attention keys and values") < 0.6 * whole.pop("cross-attention keys and values")
+    assert less == whole
+    ids = source or [3 + 7 * i % 50 for i in range(40)]
     rows = {}
-    for cache in ("f32", "f16"):
-        out = tmp_path / f"{cache}.npy"
-        good("run", model, "--ids", ",".join(map(str, ids)), "-n", "1", "--print-ids", "--logits", out, "--cache", cache)
-        rows[cache] = np.load(out)
-    wanted = HalfCache(PhasorFile(model)).decode(ids).logits
-    reach = np.ptp(wanted)
-    from_reference = np.abs(rows["f16"][:40] - wanted).max() / reach
-    assert from_reference < np.abs(rows["f16"] - rows["f32"]).max() / reach < 1e-2 and from_reference < 2e-4
-    bad(2, "run", model, "--cache", "q3", says=["--cache q3", "expected one of: f32 f16"])
-    bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", "f16", says=["limits.cache_type", "keys in f32"])
+    for kind in ("f32", cache):
+        out = tmp_path / f"{kind}.npy"
+        made = good("run", model, "--ids", ",".join(map(str, ids)), "-n", "6" if source else "1", "--print-ids", "--logits", out, "--cache", kind, "--context", 48).split()[0]
+        rows[kind] = np.load(out)
+    if source:
+        start = exact.d["target"]["decoder_start"] if exact.d["target"]["decoder_start"] is not None else exact.d["target"]["start"]
+        wanted = exact.decode([start, *map(int, made.split(",")[:-1])], exact.encode(source).output).logits
+    else:
+        wanted = exact.decode(ids).logits
+    n, reach = min(len(wanted), len(rows[cache])), np.ptp(wanted)
+    from_reference, from_f32 = np.abs(rows[cache][:n] - wanted[:n]).max() / reach, np.abs(rows[cache][0 if source else slice(n)] - rows["f32"][0 if source else slice(n)]).max() / reach
+    assert n >= 5 and from_reference < most and from_reference < from_f32 < 5e-2, (from_reference, from_f32)
+
+
+def test_a_smaller_cache_is_refused_by_name():
+    bad(2, "run", MODELS / "tiny-rotary-f32.phasor", "--cache", "q3", says=["--cache q3", "expected one of: f32 f16 q8"])
+    for cache in ("f16", "q8"):
+        bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", cache, says=[f"limits.cache_type: {cache}", "keys in f32"])
 
 
 def test_where_the_weights_are_read_from(tmp_path):

@@ -51,6 +51,19 @@ def test_windows_are_the_usual_loop(window, stride):
     assert got["perplexity"] == pytest.approx(math.exp(nll / count), rel=1e-5)
 
 
+@pytest.mark.parametrize("cache", ["f16", "q8"])
+def test_the_perplexity_of_a_smaller_cache(cache):
+    """The float64 reference's with keys and values rounded, nearer to it than to the perplexity without rounding."""
+    ids = IDS[:48]
+
+    def loss(kind):
+        rows = log_softmax(Reference(PhasorFile(LANGUAGE), cache=kind).decode(ids[:-1]).logits)
+        return -rows[np.arange(len(ids) - 1), ids[1:]].sum()
+
+    got, wanted, exact = score(LANGUAGE, "--ids", text(ids), "--cache", cache)["nll"], loss(cache), loss("f32")
+    assert abs(got - wanted) < 0.2 * abs(got - exact) and got == pytest.approx(exact, rel=1e-2)
+
+
 @pytest.mark.parametrize("start", [False, True])
 def test_blocks_are_llama_cpps_perplexity(start):
     """first = n_ctx/2; each whole chunk scores tokens first+1 … n_ctx−1; with a start token each chunk's first one becomes it."""
