@@ -125,10 +125,9 @@ phasor_status bad_option(phasor_error* error, const char* name, float value, con
 }
 
 phasor_status Search::check() const {
-  const Descriptor& d = s_->model->descriptor;
   const Plan& p = s_->plan;
-  if (d.stack == kEncoder) return fail(error_, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
-  if (sequence_ >= p.sequences) return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.sequences, sequence_}, "sequence ", sequence_, ", expected one below ", p.sequences);
+  phasor_status status = check_decoder(*s_, sequence_, error_);
+  if (status != PHASOR_OK) return status;
   if (n_ == 0 || n_ > p.beams)
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.beams, n_}, "options.beams: ", n_, ", limits.beams holds ", p.beams);
   if (!(o_.length_penalty >= -kSteepest && o_.length_penalty <= kSteepest)) return bad_option(error_, "length_penalty", o_.length_penalty, "-4 to 4");
@@ -136,7 +135,7 @@ phasor_status Search::check() const {
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, PHASOR_EARLY_NEVER, o_.early_stopping}, "options.early_stopping: ", o_.early_stopping, ", expected 0 to ", uint32_t{PHASOR_EARLY_NEVER});
   if (o_.max_new != 0 && o_.forced_count >= o_.max_new)
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, o_.max_new, o_.forced_count}, "options.forced: ", o_.forced_count, " tokens, options.max_new leaves nothing to search for: ", o_.max_new);
-  phasor_status status = check_ids(*s_, "forced", o_.forced, o_.forced_count, error_);
+  status = check_ids(*s_, "forced", o_.forced, o_.forced_count, error_);
   if (status == PHASOR_OK) status = check_ids(*s_, "suppressed", o_.suppressed, o_.suppressed_count, error_);
   return status == PHASOR_OK ? check_ids(*s_, "end", o_.end, o_.end_count, error_) : status;
 }
@@ -148,11 +147,10 @@ phasor_status Search::feed(const uint32_t* ids, uint32_t count, uint32_t logits)
 
 // The prompt, then the forced tokens. The logits of the last one are in row 0.
 phasor_status Search::read_prompt(const uint32_t* ids, uint32_t count) {
-  const SideDescriptor& side = s_->model->descriptor.sides[1];
   begins_ = count == 0;
-  if (begins_) {  // an encoder-decoder that begins, or an empty prompt: from the start token
-    ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
-    if (*ids == PHASOR_NONE) return fail(error_, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
+  if (begins_) {
+    const phasor_status status = start_token(*s_, &ids, error_);
+    if (status != PHASOR_OK) return status;
     count = 1;
   }
   const bool forced = o_.forced_count != 0;

@@ -138,6 +138,18 @@ phasor_status take_step(Session* s, const phasor_item* items, uint32_t count, ph
   return status;
 }
 
+phasor_status check_decoder(const Session& s, uint32_t sequence, phasor_error* error) noexcept {
+  if (s.model->descriptor.stack == kEncoder) return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
+  if (sequence >= s.plan.sequences) return bad_input(error, s.plan.sequences, sequence, "sequence ", sequence, ", expected one below ", s.plan.sequences);
+  return PHASOR_OK;
+}
+
+phasor_status start_token(const Session& s, const uint32_t** id, phasor_error* error) noexcept {
+  const SideDescriptor& side = s.model->descriptor.sides[1];
+  *id = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
+  return **id != PHASOR_NONE ? PHASOR_OK : fail(error, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
+}
+
 phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept {
   if (s.best != 0) {
     const Best& found = s.part<Best>(kPartBest)[row];

@@ -16,6 +16,11 @@ namespace phasor {
 [[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
                                               phasor_error* error) noexcept;
 
+// A sequence that steps can go on with: the model has a decoder, the limits hold the sequence.
+[[nodiscard]] phasor_status check_decoder(const Session& s, uint32_t sequence, phasor_error* error) noexcept;
+// What an encoder-decoder begins with, and an empty prompt is: the start token, in the model.
+[[nodiscard]] phasor_status start_token(const Session& s, const uint32_t** id, phasor_error* error) noexcept;
+
 // The lowest id with the largest logit; PHASOR_NOT_FINITE when there is a NaN (rule 1.14).
 [[nodiscard]] phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept;
 

@@ -68,20 +68,17 @@ class Generator {
 };
 
 phasor_status Generator::check() const {
-  const Descriptor& d = s_->model->descriptor;
   const Plan& p = s_->plan;
-  if (d.stack == kEncoder) return fail(error_, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
-  if (sequence_ >= p.sequences) return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.sequences, sequence_}, "sequence ", sequence_, ", expected one below ", p.sequences);
-  for (uint32_t i = 0; i < o_.forced_count; ++i)
-    if (o_.forced[i] >= d.sides[1].vocabulary)
-      return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, d.sides[1].vocabulary, o_.forced[i]}, "options.forced: token id ", o_.forced[i], ", the vocabulary has ", d.sides[1].vocabulary);
+  phasor_status status = check_decoder(*s_, sequence_, error_);
+  if (status == PHASOR_OK) status = check_ids(*s_, "forced", o_.forced, o_.forced_count, error_);
+  if (status != PHASOR_OK) return status;
   if (o_.slide != 0 && (p.target < 2 || o_.keep > p.target - 2))
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.target, o_.keep}, "options.keep: ", o_.keep, " tokens, expected at least two less than the limits hold, ", p.target);
   if (rows_held() == 0) return fail(error_, PHASOR_BAD_INPUT, {}, "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
   if (o_.lookahead >= rows_held() && o_.lookahead != 0)
     return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, uint64_t(o_.lookahead) + 1, rows_held()}, "options.lookahead: ", o_.lookahead,
                 best_only() ? " tokens, limits.best_rows holds " : " tokens, limits.logit_rows holds ", rows_held(), ", expected at least one more");
-  const phasor_status status = check_choice(*s_, o_, error_);
+  status = check_choice(*s_, o_, error_);
   return status != PHASOR_OK ? status : text_.check(error_);
 }
 
@@ -93,11 +90,10 @@ phasor_status Generator::step(const uint32_t* ids, uint32_t count, uint32_t logi
 
 // Feeds the prompt, but for what the sequence has of it already. The logits of its last token are in row 0.
 phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
-  const SideDescriptor& side = s_->model->descriptor.sides[1];
   begins_ = count == 0;
-  if (begins_) {  // an encoder-decoder that begins, or an empty prompt: from the start token
-    ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
-    if (*ids == PHASOR_NONE) return fail(error_, PHASOR_BAD_INPUT, {}, "an empty prompt, and the model has no start token");
+  if (begins_) {
+    const phasor_status status = start_token(*s_, &ids, error_);
+    if (status != PHASOR_OK) return status;
     count = 1;
   }
   if (s_->model->descriptor.stack == kDecoder) {

@@ -11,6 +11,7 @@
 #include "functions.hpp"
 #include "kernels.h"
 #include "simd.hpp"
+#include "table.h"
 
 // A function that holds one micro-kernel: inlined into each other they would be ten times the code.
 #define PHASOR_APART __attribute__((noinline))
@@ -908,48 +909,8 @@ struct Body {
     return rounds * kRows * kPanels * kLanes * kGroup;
   }
 
-  // Without what the build leaves out (only.h).
   static constexpr Kernels table(const char* name) {
-    return {
-        name,
-        linear_f32,
-        kHasF16 ? linear_f16 : nullptr,
-        kHasBf16 ? linear_bf16 : nullptr,
-        kHasQ8 || kHasQ4 || kHasCacheQ8 ? quantize_row : nullptr,
-        kHasQ8 ? linear_q8 : nullptr,
-        kHasQ4 ? linear_q4 : nullptr,
-        scores,
-        kHasCacheF16 ? scores_f16 : nullptr,
-        kHasCacheQ8 ? scores_q8 : nullptr,
-        kHasRelative ? table_scores : nullptr,
-        kHasRelative ? key_table_scores : nullptr,
-        kHasAdditive ? additive_scores : nullptr,
-        kHasAlibi ? distance_bias : nullptr,
-        softmax,
-        mix,
-        kHasCacheF16 ? mix_f16 : nullptr,
-        kHasCacheQ8 ? mix_q8 : nullptr,
-        kHasRelative ? mix_table : nullptr,
-        kHasLayerNorm ? layer_norm : nullptr,
-        kHasRmsNorm ? rms_norm : nullptr,
-        kHasRotary ? rotate_halves : nullptr,
-        kHasRotary ? rotate_pairs : nullptr,
-        kHasOutputs ? unit : nullptr,
-        add,
-        scale,
-        mul,
-        clip,
-        kHasRelu ? relu : nullptr,
-        kHasGelu ? gelu_erf : nullptr,
-        kHasGeluTanh ? gelu_tanh : nullptr,
-        kHasSilu ? silu : nullptr,
-        soft_cap,
-        argmax,
-        kHasSampling ? exp_all : nullptr,
-        kHasSampling ? log_all : nullptr,
-        kHasPeaks ? peak_f32 : nullptr,
-        kHasPeaks ? peak_int8 : nullptr,
-    };
+    return PHASOR_KERNEL_TABLE(name);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <arm_mve.h>
 
 #include "scalar_math.h"
+#include "unroll.hpp"
 
 namespace phasor {
 namespace {
@@ -61,19 +62,6 @@ PHASOR_INLINE v4 widened(uint16x8_t h) {
 // Four halves, one to a lane.
 PHASOR_INLINE v4 halves(const unsigned char* p) { return widened<0>(vreinterpretq_u16_u32(vldrhq_u32(reinterpret_cast<const uint16_t*>(p)))); }
 
-// f(0) … f(N − 1) with the index as a constant.
-template <int I>
-struct Index {
-  static constexpr int value = I;
-};
-template <int N, class F>
-PHASOR_INLINE void times(F&& f) {
-  if constexpr (N > 0) {
-    times<N - 1>(f);
-    f(Index<N - 1>{});
-  }
-}
-#define PHASOR_EACH(i) [&](auto i) __attribute__((always_inline))
 // f(i, which lanes) for i = 0, 4, … below n. By whole vectors, and then the rest; where f is long by predicates throughout, which is half the code.
 template <class F>
 PHASOR_INLINE void each_vector(size_t n, F f) {

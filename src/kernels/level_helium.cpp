@@ -4,6 +4,7 @@
 #include "functions.hpp"
 #include "helium.hpp"
 #include "kernels.h"
+#include "table.h"
 
 #if !defined(__ARM_FEATURE_MVE) || (__ARM_FEATURE_MVE & 2) == 0
 #error "phasor: level_helium.cpp needs Helium with floating point: -mcpu=cortex-m55"
@@ -490,47 +491,7 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
 
 }  // namespace
 
-// What is left out by PHASOR_ONLY is NULL, as in the scalar level.
 extern const Kernels kernels_helium;
-const Kernels kernels_helium = {
-    "helium",
-    linear_f32,
-    kHasF16 ? linear_f16 : nullptr,
-    kHasBf16 ? linear_bf16 : nullptr,
-    kHasQ8 || kHasQ4 || kHasCacheQ8 ? quantize_row : nullptr,
-    kHasQ8 ? linear_q8 : nullptr,
-    kHasQ4 ? linear_q4 : nullptr,
-    scores,
-    kHasCacheF16 ? scores_f16 : nullptr,
-    kHasCacheQ8 ? scores_q8 : nullptr,
-    kHasRelative ? table_scores : nullptr,
-    kHasRelative ? key_table_scores : nullptr,
-    kHasAdditive ? additive_scores : nullptr,
-    kHasAlibi ? distance_bias : nullptr,
-    softmax,
-    mix,
-    kHasCacheF16 ? mix_f16 : nullptr,
-    kHasCacheQ8 ? mix_q8 : nullptr,
-    kHasRelative ? mix_table : nullptr,
-    kHasLayerNorm ? layer_norm : nullptr,
-    kHasRmsNorm ? rms_norm : nullptr,
-    kHasRotary ? rotate_halves : nullptr,
-    kHasRotary ? rotate_pairs : nullptr,
-    kHasOutputs ? unit : nullptr,
-    add,
-    scale,
-    mul,
-    clip,
-    kHasRelu ? relu : nullptr,
-    kHasGelu ? gelu_erf : nullptr,
-    kHasGeluTanh ? gelu_tanh : nullptr,
-    kHasSilu ? silu : nullptr,
-    soft_cap,
-    argmax,
-    kHasSampling ? exp_all : nullptr,
-    kHasSampling ? log_all : nullptr,
-    kHasPeaks ? peak_f32 : nullptr,
-    kHasPeaks ? peak_int8 : nullptr,
-};
+const Kernels kernels_helium = PHASOR_KERNEL_TABLE("helium");
 
 }  // namespace phasor
