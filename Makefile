@@ -153,6 +153,8 @@ ifeq ($(IS_CLANG)$(filter sanitize debug,$(config)),)
   FRAMES := $(if $(filter-out 4 5 6 7 8 9,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-fcallgraph-info=su)
 endif
 
+# Counts instructions under QEMU (cross.mk has its rule).
+COUNT_PLUGIN := build/count_instructions.so
 HEADERS  := build/include
 COMMON   := $(OPTIMISE) $(MACHINE) $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections
 CXX_CORE := -std=c++17 $(COMMON) $(WARN) -fno-exceptions -fno-rtti -fno-threadsafe-statics $(ONLY_FLAG) $(FRAMES)

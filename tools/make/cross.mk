@@ -59,7 +59,6 @@ test-cmake: all
 
 # Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
 .PHONY: bench-cross bench-cross-write
-COUNT_PLUGIN := build/count_instructions.so
 $(COUNT_PLUGIN): tests/cross/count_instructions.c
 	@mkdir -p $(@D)
 	cc -O2 -Wall -Wextra -shared -fPIC -fvisibility=hidden $< -o $@
