@@ -257,7 +257,8 @@ typedef struct phasor_item {
 phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Appends each item's tokens to its sequence and runs the decoder. Logits of the wanted rows are in phasor_logits, items in
- * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. */
+ * order, until the next call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. After PHASOR_STOPPED each
+ * sequence is as it was, or empty where layers with a window have let go of what it had. */
 phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) PHASOR_NONBLOCKING;
 
 /* Row `row` of the last step's or encoder output's logits (vocabulary or classes), or NULL past the last and after a step that was asked for
@@ -291,7 +292,8 @@ phasor_status phasor_sequence_status(const phasor_session* session, uint32_t seq
 const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;
 /* How many of the first ids are those that the sequence has, at most its length. */
 uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count) PHASOR_NONBLOCKING;
-phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) PHASOR_NONBLOCKING;  /* forgets the tail */
+phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) PHASOR_NONBLOCKING;  /* forgets the tail;
+  * PHASOR_BAD_INPUT, and nothing is changed, where layers with a window have let go of positions that the next token would see (docs/design.md) */
 phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from) PHASOR_NONBLOCKING;  /* `to` becomes a copy; pages are shared */
 phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;  /* empty, without a source */
 

@@ -17,7 +17,7 @@ namespace phasor {
 
 constexpr const char* kBuildWords[] = {
     "q8", "q4", "f16", "bf16",                                                           // types of weights
-    "cache-f16", "cache-q8",                                                             // the cache in f16 and in q8
+    "cache-f16", "cache-q8", "ring",                                                     // the cache in f16 and in q8; layers with a window keep no more than it
     "unigram", "sentencepiece-bpe", "words", "wordpiece", "byte-bpe", "metaspace", "char-bpe",  // tokenizers
     "layer-norm", "rms-norm",                                                            // norms
     "relu", "gelu", "gelu-tanh", "silu",                                                 // activations
@@ -49,7 +49,7 @@ constexpr bool build_words_are_known() {
 }
 static_assert(build_words_are_known(), "PHASOR_ONLY has a word twice, or one that src/only.h does not have");
 
-constexpr bool kHasQ8 = built("q8"), kHasQ4 = built("q4"), kHasF16 = built("f16"), kHasBf16 = built("bf16"), kHasCacheF16 = built("cache-f16"), kHasCacheQ8 = built("cache-q8");
+constexpr bool kHasQ8 = built("q8"), kHasQ4 = built("q4"), kHasF16 = built("f16"), kHasBf16 = built("bf16"), kHasCacheF16 = built("cache-f16"), kHasCacheQ8 = built("cache-q8"), kHasRing = built("ring");
 constexpr bool kHasLayerNorm = built("layer-norm"), kHasRmsNorm = built("rms-norm");
 constexpr bool kHasRelu = built("relu"), kHasGelu = built("gelu"), kHasGeluTanh = built("gelu-tanh"), kHasSilu = built("silu");
 constexpr bool kHasRotary = built("rotary"), kHasSinusoidal = built("sinusoidal"), kHasRelative = built("relative"), kHasT5 = built("t5"), kHasAlibi = built("alibi"),

@@ -525,7 +525,8 @@ uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence
 
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) {
   if (sequence >= session->plan.sequences || length > session->sequences()[sequence].length) return PHASOR_BAD_INPUT;
-  sequence_truncate(session, sequence, length);
+  if (!sequence_reaches(*session, sequence, length)) return PHASOR_BAD_INPUT;
+  (void)sequence_truncate(session, sequence, length);
   return PHASOR_OK;
 }
 

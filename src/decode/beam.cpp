@@ -315,10 +315,16 @@ phasor_status Search::not_finite(uint32_t slot) {
   return fail(error_, PHASOR_NOT_FINITE, {PHASOR_NONE, s_->model->layer_count[1], 0, 0}, "output: a logit of a beam of sequence ", sequence_, " at position ", length() - 1, " is not a number");
 }
 
-// The sequence is as the prompt left it; the others are free.
+// The sequence is as the prompt left it, if need be by the copy of it that the last slot has; the others are free.
 void Search::leave(phasor_status status) {
+  if (lets_go(s_->plan) && !sequence_reaches(*s_, sequence_, start_)) {
+    const Sequence had = sequence();
+    sequence_fork(s_, sequence_, s_->plan.slots - 1);
+    sequence().encoded = had.encoded;
+    sequence().hidden = had.hidden;
+  }
   for (uint32_t i = s_->plan.sequences; i < s_->plan.slots; ++i) sequence_clear(s_, i);
-  sequence_truncate(s_, sequence_, start_);
+  (void)sequence_truncate(s_, sequence_, start_);
   if (status == PHASOR_NOT_FINITE) sequence().status = status;
 }
 
@@ -326,6 +332,7 @@ phasor_status Search::run(const uint32_t* ids, uint32_t count) {
   s_->hypotheses = 0;
   phasor_status status = read_prompt(ids, count);
   if (status != PHASOR_OK) return status;
+  if (lets_go(s_->plan)) sequence_fork(s_, s_->plan.slots - 1, sequence_);
   for (uint32_t i = 0; i < n_; ++i) r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0};
   live_ = 1;
   bool stopped = false;

@@ -133,7 +133,7 @@ phasor_status take_step(Session* s, const phasor_item* items, uint32_t count, ph
       Sequence& q = s->sequences()[items[i].sequence];
       const uint32_t length = q.length;
       q.length += items[i].count;
-      sequence_truncate(s, items[i].sequence, length);
+      (void)sequence_truncate(s, items[i].sequence, length);
     }
   return status;
 }

@@ -108,7 +108,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
   }
   if (o_.reuse != 0) {
     while (common < sequence().length && common + 1 < p.length() && this->ids()[common] == p.at(common)) ++common;
-    sequence_truncate(s_, sequence_, common);
+    common = sequence_truncate(s_, sequence_, common);
     result_->reused = common;
   }
   if (common < p.first) {
@@ -127,6 +127,7 @@ uint32_t Generator::propose() const {
   uint32_t most = ahead_;
   if (most > room() - 1) most = room() - 1;
   if (most > most_ - result_->count - 1) most = most_ - result_->count - 1;
+  if (lets_go(s_->plan) && most >= s_->plan.chunk) most = s_->plan.chunk - 1;  // so far the ring can go back
   for (uint32_t size = kLongestMatch; most != 0 && size >= kShortestMatch; --size) {
     if (n <= size) continue;
     for (uint32_t at = n - size; at-- > 0;) {
@@ -149,11 +150,15 @@ void Generator::learn(uint32_t right, uint32_t proposed) {
 bool Generator::slide(phasor_status* status) {
   const uint32_t target = s_->plan.target, half = (target - o_.keep) / 2;
   const uint32_t* newest = ids() + (target - half);
+  const bool reaches = !kHasRing || sequence_reaches(*s_, sequence_, o_.keep);
   for (uint32_t i = 0; i < half; ++i)
     if (newest[i] == PHASOR_NONE) return false;  // an embedding is not kept
-  sequence_truncate(s_, sequence_, o_.keep);
+  for (uint32_t i = 0; i < o_.keep && !reaches; ++i)
+    if (ids()[i] == PHASOR_NONE) return false;
+  (void)sequence_truncate(s_, sequence_, o_.keep);
   ++result_->slides;
-  *status = step(newest, half, PHASOR_LOGITS_NONE);  // the ids move to the front of their own array, each is read before it is written over
+  if (!reaches) *status = step(ids(), o_.keep, PHASOR_LOGITS_NONE);
+  if (*status == PHASOR_OK) *status = step(newest, half, PHASOR_LOGITS_NONE);  // the ids move to the front of their own array, each is read before it is written over
   return true;
 }
 
@@ -164,7 +169,7 @@ phasor_status Generator::step_with(uint32_t proposed) {
   phasor_status status = step(from, 1 + proposed, proposed != 0 ? want_all() : want_last());
   if (status != PHASOR_NOT_FINITE || proposed == 0) return status;
   sequence().status = PHASOR_OK;  // perhaps because of a guess that decoding without them would never have met
-  sequence_truncate(s_, sequence_, before);
+  (void)sequence_truncate(s_, sequence_, before);
   return step(from, 1, want_last());
 }
 
@@ -221,7 +226,7 @@ phasor_status Generator::run(const uint32_t* ids, uint32_t count) {
       ++row;
       continue;
     }
-    sequence_truncate(s_, sequence_, length);
+    (void)sequence_truncate(s_, sequence_, length);
     if (last) break;
     if (proposed != 0) learn(row, proposed);
     if (room() == 0 && (o_.slide == 0 || !slide(&status))) result_->finish = PHASOR_FINISH_LENGTH;

@@ -210,8 +210,10 @@ phasor_status bind_stack(Binder* b, Model* m, Layer* layers, const File& file, u
     }
     if (which == 1) {
       const KindDescriptor& k = m->kind(l);
-      l.cache_offset = m->cache;
-      add_heads(&m->cache, k.kv_heads, k.head_width);
+      CacheSize* size = m->ringed(l) ? &m->ring : &m->cache;
+      if (m->ringed(l) && k.window > m->window) m->window = k.window;
+      l.cache_offset = *size;
+      add_heads(size, k.kv_heads, k.head_width);
       l.cross_offset = m->cross;
       if (k.cross != 0) add_heads(&m->cross, k.cross_kv_heads, k.cross_head_width);
     }

@@ -49,7 +49,7 @@ struct CacheSize {
 // The tensors of one block, in the order of a forward pass.
 struct alignas(8) Layer {
   uint32_t kind, set;
-  CacheSize cache_offset;  // decoder: what lies between a cache page's start and this layer's keys and values
+  CacheSize cache_offset;  // decoder: what lies between the start of a page, of the cache or of the ring, and this layer's keys and values
   CacheSize cross_offset;  // decoder: the same in a page of 16 source positions
   NormTensors attention_before;
   Linear qkv, attention_out;
@@ -94,7 +94,10 @@ struct alignas(8) Model {
   uint32_t layer_count[2];
   uint32_t reserved;
   uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
-  CacheSize cache;                  // of one page of 16 positions, all decoder layers
+  CacheSize cache;                  // of one page of 16 positions, the decoder layers that see all positions
+  CacheSize ring;                   // the same of those with a window (rule 1.7)
+  uint32_t window;                  // the widest of these, 0 when there is none
+  uint32_t reserved_too;
   CacheSize cross;                  // of one page of 16 source positions, all decoder layers
   Descriptor descriptor;
   Input inputs[2];
@@ -118,6 +121,7 @@ struct alignas(8) Model {
   const Layer& layer(uint32_t stack, uint32_t i) const {  // stack: 0 encoder, 1 decoder
     return reinterpret_cast<const Layer*>(reinterpret_cast<const unsigned char*>(this) + layers_at[stack])[i];
   }
+  bool ringed(const Layer& decoder_layer) const { return kHasRing && kind(decoder_layer).window != 0; }
   const Tokenizer* tokenizer(uint32_t side) const {  // 0 source, 1 target; NULL when there is none
     return has_tokenizer[side] == 0
                ? nullptr

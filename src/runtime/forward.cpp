@@ -204,6 +204,7 @@ class Pass {
   using PageOf = void* (Pass::*)(const Row& row, uint32_t page, uint64_t of);
   void* encoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.part<float>(kPartEncoderCache) + (row.page + page) * of; }
   void* decoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.cache_page(s_.page_table(row.sequence)[page]) + of; }
+  void* ring_page(const Row& row, uint32_t page, uint64_t of) { return s_.ring_page(s_.ring_table(row.sequence)[page % p_.ring_pages] - 1) + of; }
   void* source_page(const Row& row, uint32_t page, uint64_t of) { return s_.cross_page(s_.sequences()[row.sequence].source, page) + of; }
 
   // Keys (heads · width, at k in the first row) and the values behind them to their pages, as many rows at a time as share one.
@@ -270,7 +271,8 @@ class Pass {
   // ---- the decoder
 
   static const void* decoder_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
-    return s.cache_page(s.page_table(row.sequence)[page]) + cache_bytes(s.plan, s.model->layer(1, layer).cache_offset);
+    const Layer& l = s.model->layer(1, layer);
+    return s.layer_page(row.sequence, l, page) + cache_bytes(s.plan, l.cache_offset);
   }
   static uint32_t decoder_count(const Session&, const Row& row) { return row.position + 1; }
   static const void* source_keys(const Session& s, const Row& row, uint32_t layer, uint32_t page) {
@@ -287,7 +289,7 @@ class Pass {
     norm_heads(wide() + q, k.kv_heads, c, l.k_norm, k);
     rotate(c, wide(), k.heads, l.kind);
     rotate(c, wide() + q, k.kv_heads, l.kind);
-    store_chunk(c, wide() + q, p_.cache_type, k.kv_heads, k.head_width, &Pass::decoder_page, cache_bytes(p_, l.cache_offset));
+    store_chunk(c, wide() + q, p_.cache_type, k.kv_heads, k.head_width, m_.ringed(l) ? &Pass::ring_page : &Pass::decoder_page, cache_bytes(p_, l.cache_offset));
     self_attention(c, l, k, {decoder_keys, decoder_count}, layer, in);
     if (k.cross != 0) {
       linear(wide(), p_.wide_ld, sublayer_input(c, k, l.cross_before, Tensor{}), l.cross_q);
@@ -671,6 +673,13 @@ phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool no
   return pass.finite(c, s->model->layer_count[0], error);
 }
 
+// A position's keys and values take the place of those that are one round of the ring before it.
+static void let_go(Session* s, uint32_t sequence, uint32_t position) {
+  const uint32_t held = s->plan.ring_pages * static_cast<uint32_t>(kLanes);
+  Sequence& q = s->sequences()[sequence];
+  if (held != 0 && position >= held && q.kept < position + 1 - held) q.kept = position + 1 - held;
+}
+
 phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
   Pass pass(s);
   const Model& m = pass.m_;
@@ -692,6 +701,7 @@ phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, 
       rows[n] = {it.sequence, position, it.ids != nullptr ? it.ids[done] : PHASOR_NONE, wanted ? ++s->logits : 0,
                  uint64_t(done) * m.descriptor.stacks[1].embedding_width, item, 0, it.segments != nullptr ? it.segments[done] : 0, 0};
       s->ids(it.sequence)[position] = rows[n].id;
+      if (kHasRing) let_go(s, it.sequence, position);
       done = last ? 0 : done + 1;
       item += last ? 1u : 0u;
     }

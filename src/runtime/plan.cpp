@@ -121,8 +121,8 @@ bool plan_groups(Plan* p, const Descriptor& d) {
 
 const char* part_name(uint32_t part) noexcept {
   static const char* const names[kPartCount] = {
-      "session", "sequences", "page tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
-      "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "residual", "normed rows",
+      "session", "sequences", "page tables", "ring tables", "token ids", "source positions", "target positions", "rotary cosines and sines", "encoder residual",
+      "encoder keys and values", "cross-attention keys and values", "decoder keys and values", "keys and values in windows", "residual", "normed rows",
       "wide rows", "attention rows", "quantised rows", "scores", "page pointers", "row table", "attention weights", "logits",
       "best tokens", "text scratch", "sampling", "beams"};
   return part < kPartCount ? names[part] : "?";
@@ -140,7 +140,6 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   p.threads = l.threads;
   const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
   p.beams = l.beams;
-  p.slots = l.sequences + (l.beams > 1 ? l.beams - 1 : 0);
   p.logit_rows = outputs ? larger(l.logit_rows, l.beams) : 0;
   p.best_rows = outputs ? l.best_rows : 0;
   p.text_bytes = l.text_bytes;
@@ -161,6 +160,8 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   widen_ends(&p, m);
   p.logit_ld = outputs ? lanes(output_width(d)) : 0;
   if (!plan_groups(&p, d)) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.source, " source positions");
+  if (kHasRing && m.window != 0) p.ring_pages = smaller(p.target_pages, static_cast<uint32_t>(panels_of(m.window + l.chunk - 1)));
+  p.slots = l.sequences + (l.beams > 1 ? l.beams - 1 : 0) + (l.beams != 0 && lets_go(p) ? 1 : 0);
   const uint64_t pages = times(p.slots, p.target_pages);
   if (pages > UINT32_MAX) return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target, " positions");
   p.pages = static_cast<uint32_t>(pages);
@@ -180,6 +181,10 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
   b[kPartEncoderCache] = times(times(p.encoder_pages, encoder_page), f);
   b[kPartCrossCache] = times(times(p.sequences, p.source_pages), cache_bytes(p, m.cross));
   b[kPartCache] = times(pages, cache_bytes(p, m.cache));
+  if (kHasRing) {
+    b[kPartRingTables] = times(times(p.slots, p.ring_pages), 2 * sizeof(uint32_t));
+    b[kPartRing] = times(times(p.slots, p.ring_pages), cache_bytes(p, m.ring));
+  }
   b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
   b[kPartNormed] = times(times(rows, p.ld), f);
   b[kPartWide] = times(times(rows, p.wide_ld), f);

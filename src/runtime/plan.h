@@ -14,6 +14,7 @@ enum Part : uint32_t {
   kPartSession,
   kPartSequences,        // (slots) Sequence, then (sequences) Source
   kPartPageTables,       // (slots, target_pages) u32, then (pages) u32 reference counts
+  kPartRingTables,       // (slots, ring_pages) u32, the page's number + 1 or 0; then (slots · ring_pages) u32 reference counts
   kPartIds,              // (slots, target) u32
   kPartSourcePositions,  // (source, D) sinusoids
   kPartTargetPositions,  // (target, D)
@@ -21,7 +22,8 @@ enum Part : uint32_t {
   kPartEncoder,          // (encoder_rows, ld) residual, at the end the output
   kPartEncoderCache,     // (encoder_pages, kv heads) pages of the layer at hand
   kPartCrossCache,       // (sequences, source_pages) pages of all decoder layers
-  kPartCache,            // (pages) pages of all decoder layers
+  kPartCache,            // (pages) pages of the decoder layers that see all positions
+  kPartRing,             // (slots · ring_pages) pages of those with a window
   kPartResidual,         // (chunk, ld)
   kPartNormed,           // (chunk, ld)
   kPartWide,             // (chunk, wide_ld) q,k,v; feed-forward
@@ -45,15 +47,19 @@ struct alignas(8) Plan {
   uint64_t offset[kPartCount], bytes[kPartCount];
   uint64_t total;
   uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type, beams;
-  uint32_t slots;           // sequences, and those that the beams of a search have beside the one that they came from
+  uint32_t slots;           // sequences, those that the beams of a search have beside the one that they came from, and where the ring goes on that one as it was
   uint32_t cache_value;     // bytes of a value of the decoder's cache
   uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
   uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together
   uint32_t source_pages, target_pages, pages;
+  uint32_t ring_pages;      // of a sequence: round_up(window + chunk − 1, 16) positions (rule 1.7), at most target_pages; 0 when no decoder layer has a window
   uint32_t ld;              // floats of a row of residuals: the wider stack's width in whole lanes
   uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
   uint32_t groups;          // groups of 32 of the widest linear input, 0 when no matrix is quantised
 };
+
+// Whether the ring lets go of positions before the limits end.
+inline bool lets_go(const Plan& p) { return kHasRing && p.ring_pages < p.target_pages && p.ring_pages != 0; }
 
 // Bytes of keys and values in the decoder's cache.
 inline uint64_t cache_bytes(const Plan& p, const CacheSize& size) { return size.values * p.cache_value + (kHasCacheQ8 && p.cache_type == PHASOR_CACHE_Q8 ? size.scales * sizeof(float) : 0); }

@@ -5,6 +5,8 @@
 namespace phasor {
 namespace {
 
+uint32_t pages_for(uint32_t length) { return static_cast<uint32_t>(panels_of(length)); }
+
 // Fills the tables of sinusoids for the requested lengths; a wide row serves as scratch.
 void fill_positions(Session* s, uint32_t stack) {
   const Model& m = *s->model.pointer;
@@ -17,8 +19,7 @@ void fill_positions(Session* s, uint32_t stack) {
 void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
 
 // A page that no sequence uses; its values are whatever was there.
-uint32_t free_page(Session* s) {
-  uint32_t* references = s->page_references();
+__attribute__((noinline)) uint32_t free_page(uint32_t* references) {
   uint32_t page = 0;
   while (references[page] != 0) ++page;
   references[page] = 1;
@@ -27,12 +28,36 @@ uint32_t free_page(Session* s) {
 
 // The same, with its values zero.
 uint32_t new_page(Session* s) {
-  const uint32_t page = free_page(s);
+  const uint32_t page = free_page(s->page_references());
   memset(s->cache_page(page), 0, static_cast<size_t>(s->cache_page_bytes()));
   return page;
 }
 
-uint32_t pages_for(uint32_t length) { return static_cast<uint32_t>(panels_of(length)); }
+// Pages of the ring for positions `length` … end − 1: those that there are, unless they are shared.
+void reserve_ring(Session* s, uint32_t sequence, uint32_t length, uint32_t end) {
+  const uint32_t held = s->plan.ring_pages, stop = pages_for(end), begin = length / static_cast<uint32_t>(kLanes);
+  uint32_t *table = s->ring_table(sequence), *references = s->ring_references();
+  const size_t bytes = static_cast<size_t>(s->ring_page_bytes());
+  for (uint32_t i = stop - begin > held ? stop - held : begin; i < stop; ++i) {
+    uint32_t& place = table[i % held];
+    if (place != 0 && references[place - 1] == 1) continue;
+    const uint32_t page = free_page(references);
+    if (place != 0) {
+      memcpy(s->ring_page(page), s->ring_page(place - 1), bytes);
+      --references[place - 1];
+    } else {
+      memset(s->ring_page(page), 0, bytes);
+    }
+    place = page + 1;
+  }
+}
+void release_ring(Session* s, uint32_t sequence) {
+  uint32_t* table = s->ring_table(sequence);
+  for (uint32_t i = 0; i < s->plan.ring_pages; ++i) {
+    if (table[i] != 0) --s->ring_references()[table[i] - 1];
+    table[i] = 0;
+  }
+}
 
 void release_source(Session* s, uint32_t sequence) {
   Sequence& q = s->sequences()[sequence];
@@ -59,9 +84,9 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   s->progress.set(nullptr);
   s->user.set(nullptr);
   s->plan = plan;
-  for (uint32_t i = 0; i < plan.slots; ++i) s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
+  for (uint32_t i = 0; i < plan.slots; ++i) s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
   for (uint32_t i = 0; i < plan.sequences; ++i) s->sources()[i] = {0, 0};
-  memset(s->part<unsigned char>(kPartPageTables), 0, static_cast<size_t>(plan.bytes[kPartPageTables]));
+  memset(s->part<unsigned char>(kPartPageTables), 0, static_cast<size_t>(plan.bytes[kPartPageTables] + plan.bytes[kPartRingTables]));
   const uint64_t mode = fp_mode_enter();
   fill_positions(s, 0);
   fill_positions(s, 1);
@@ -71,17 +96,28 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   return PHASOR_OK;
 }
 
-void sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept {
+bool sequence_reaches(const Session& s, uint32_t sequence, uint32_t length) noexcept {
+  const uint32_t kept = s.sequences()[sequence].kept;
+  return !kHasRing || length == 0 || kept == 0 || kept + s.model->window <= length + 1;
+}
+
+uint32_t sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept {
   Sequence& q = s->sequences()[sequence];
-  if (length >= q.length) return;
+  if (length >= q.length) return q.length;
+  if (!sequence_reaches(*s, sequence, length)) length = 0;
   for (uint32_t i = pages_for(length); i < pages_for(q.length); ++i) release_page(s, s->page_table(sequence)[i]);
   q.length = length;
+  if (kHasRing && length == 0) {
+    release_ring(s, sequence);
+    q.kept = 0;
+  }
+  return length;
 }
 
 void sequence_clear(Session* s, uint32_t sequence) noexcept {
-  sequence_truncate(s, sequence, 0);
+  (void)sequence_truncate(s, sequence, 0);
   release_source(s, sequence);
-  s->sequences()[sequence] = {0, PHASOR_OK, PHASOR_NONE, 0, 0};
+  s->sequences()[sequence] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
 }
 
 void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
@@ -92,9 +128,14 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
     s->page_table(to)[i] = s->page_table(from)[i];
     ++s->page_references()[s->page_table(from)[i]];
   }
+  for (uint32_t i = 0; kHasRing && i < s->plan.ring_pages; ++i) {
+    const uint32_t place = s->ring_table(from)[i];
+    s->ring_table(to)[i] = place;
+    if (place != 0) ++s->ring_references()[place - 1];
+  }
   if (q.length != 0) memcpy(s->ids(to), s->ids(from), q.length * sizeof(uint32_t));
   if (q.source != PHASOR_NONE) ++s->sources()[q.source].references;
-  s->sequences()[to] = {q.length, q.status, q.source, 0, 0};
+  s->sequences()[to] = {q.length, q.status, q.source, 0, 0, q.kept};
 }
 
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
@@ -102,12 +143,13 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
   uint32_t* table = s->page_table(sequence);
   const uint32_t have = pages_for(length);
   if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {  // the last page is shared and will be written
-    const uint32_t page = free_page(s);
+    const uint32_t page = free_page(s->page_references());
     memcpy(s->cache_page(page), s->cache_page(table[have - 1]), static_cast<size_t>(s->cache_page_bytes()));
     release_page(s, table[have - 1]);
     table[have - 1] = page;
   }
   for (uint32_t i = have; i < pages_for(length + count); ++i) table[i] = new_page(s);
+  if (kHasRing && s->plan.ring_pages != 0) reserve_ring(s, sequence, length, length + count);
 }
 
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept {

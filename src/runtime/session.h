@@ -10,6 +10,7 @@ struct Sequence {
   uint32_t source;   // its Source, or PHASOR_NONE
   uint32_t encoded;  // rows of hidden states in kPartEncoder, 0 when they are gone
   uint32_t hidden;   // the first of them
+  uint32_t kept;     // the first position whose keys and values are still in the ring
 };
 
 // Keys and values of one encoded source; sequences that were forked share it.
@@ -85,6 +86,17 @@ struct alignas(64) Session {
   uint64_t cross_page_bytes() const { return cache_bytes(plan, model->cross); }
   unsigned char* cache_page(uint32_t page) { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
   const unsigned char* cache_page(uint32_t page) const { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
+  // The ring of a sequence: page i of its positions is in place i modulo ring_pages.
+  uint64_t ring_page_bytes() const { return cache_bytes(plan, model->ring); }
+  uint32_t* ring_table(uint32_t sequence) { return part<uint32_t>(kPartRingTables) + uint64_t(sequence) * plan.ring_pages; }
+  const uint32_t* ring_table(uint32_t sequence) const { return part<uint32_t>(kPartRingTables) + uint64_t(sequence) * plan.ring_pages; }
+  uint32_t* ring_references() { return part<uint32_t>(kPartRingTables) + uint64_t(plan.slots) * plan.ring_pages; }
+  unsigned char* ring_page(uint32_t page) { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
+  const unsigned char* ring_page(uint32_t page) const { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
+  // The page that holds a decoder layer's keys and values of positions 16·i … 16·i + 15.
+  const unsigned char* layer_page(uint32_t sequence, const Layer& layer, uint32_t i) const {
+    return model->ringed(layer) ? ring_page(ring_table(sequence)[i % plan.ring_pages] - 1) : cache_page(page_table(sequence)[i]);
+  }
   unsigned char* cross_page(uint32_t source, uint32_t page) {
     return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();
   }
@@ -99,7 +111,10 @@ struct alignas(64) Session {
 
 // Sequences (rule 3.3). Indices have been checked by the caller.
 void sequence_clear(Session* s, uint32_t sequence) noexcept;
-void sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept;
+// Whether a sequence can go back to `length`: always, but where layers with a window have let go of what the next position would see.
+bool sequence_reaches(const Session& s, uint32_t sequence, uint32_t length) noexcept;
+// Forgets what comes after `length`, or everything but the source when the sequence does not reach back so far; the length that it has then.
+uint32_t sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept;
 void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept;
 // Gives the sequence pages of its own for positions length … length + count − 1, which the limits hold. Never fails: there are as
 // many pages as all sequences can need.

@@ -1,5 +1,6 @@
-// A saved sequence: a header of 64 bytes, the ids, the used cache pages, the used pages of its source. Little-endian, no pointers.
-// Slots past the last position are written as zeros, so that equal sequences give equal bytes.
+// A saved sequence: a header of 64 bytes, the ids, the used cache pages, the ring's pages that the next position sees something of, in the order of the
+// positions, the used pages of its source. Little-endian, no pointers. Slots that no position will see are written as zeros, so that equal sequences give
+// equal bytes, whatever the limits.
 #include "../format/crc32c.h"
 #include "session.h"
 
@@ -16,34 +17,50 @@ struct Header {
 };
 static_assert(sizeof(Header) == kHeader, "a state's header has 64 bytes on every machine");
 
+// The first position that a layer with a window still sees from position `length`, and the pages from there on.
+uint32_t ring_first(const Session& s, uint32_t length) { return length < s.model->window ? 0 : length - (s.model->window - 1); }
+uint64_t ring_pages(const Session& s, uint32_t length) { return !kHasRing || s.plan.ring_pages == 0 ? 0 : panels_of(length) - ring_first(s, length) / kLanes; }
+
 uint64_t bytes_for(const Session& s, uint32_t length, uint32_t source) {
-  return kHeader + uint64_t(length) * 4 + panels_of(length) * s.cache_page_bytes() + panels_of(source) * s.cross_page_bytes();
+  return kHeader + uint64_t(length) * 4 + panels_of(length) * s.cache_page_bytes() + ring_pages(s, length) * s.ring_page_bytes() + panels_of(source) * s.cross_page_bytes();
 }
 
 // The same in a cache of q8: groups of scales, keys [32][16] and values [2][16][16].
-void clear_slots_q8(unsigned char* at, uint32_t heads, uint32_t w, uint32_t used) {
+void clear_slots_q8(unsigned char* at, uint32_t heads, uint32_t w, uint32_t first, uint32_t end) {
   for (uint32_t h = 0; h < heads; ++h) {
-    for (uint32_t d = 0; d < w; ++d) memset(at + cache_key_q8(used, d), 0, kLanes - used);
-    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(used, d), 0, (kLanes - used) * sizeof(float));
+    for (uint32_t d = 0; d < w; ++d) memset(at + cache_key_q8(first, d), 0, end - first);
+    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(first, d), 0, (end - first) * sizeof(float));
     at += cache_q8_bytes(w);
-    for (uint32_t d = 0; d < w; d += kLanes) memset(at + cache_value_q8(used, d), 0, (kLanes - used) * kLanes);
-    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(used, d), 0, (kLanes - used) * sizeof(float));
+    for (uint32_t d = 0; d < w; d += kLanes) memset(at + cache_value_q8(first, d), 0, (end - first) * kLanes);
+    for (uint32_t d = 0; d < w; d += kGroup) memset(at + cache_scale_q8(first, d), 0, (end - first) * sizeof(float));
     at += cache_q8_bytes(lanes(w));
   }
 }
 
-// Zeros the slots from `used` on in a page of `heads` heads of width w, whose values have `value` bytes each.
-void clear_slots(const Plan& plan, unsigned char* page, const CacheSize& offset, uint32_t heads, uint32_t w, uint32_t used) {
+// Zeros slots first … end − 1 in a page of `heads` heads of width w, whose values have `value` bytes each.
+void clear_slots(const Plan& plan, unsigned char* page, const CacheSize& offset, uint32_t heads, uint32_t w, uint32_t first, uint32_t end) {
   const uint32_t value = plan.cache_value;
   page += cache_bytes(plan, offset);
-  if (kHasCacheQ8 && plan.cache_type == PHASOR_CACHE_Q8) return clear_slots_q8(page, heads, w, used);
+  if (kHasCacheQ8 && plan.cache_type == PHASOR_CACHE_Q8) return clear_slots_q8(page, heads, w, first, end);
   for (uint32_t h = 0; h < heads; ++h) {
     unsigned char* keys = page + h * page_floats(w) * value;
-    for (uint32_t d = 0; d < w; ++d) memset(keys + (d * kLanes + used) * value, 0, (kLanes - used) * value);
+    for (uint32_t d = 0; d < w; ++d) memset(keys + (d * kLanes + first) * value, 0, (end - first) * value);
     unsigned char* values = keys + w * kLanes * value;
-    memset(values + uint64_t(used) * lanes(w) * value, 0, (kLanes - used) * size_t(lanes(w)) * value);
+    memset(values + uint64_t(first) * lanes(w) * value, 0, (end - first) * size_t(lanes(w)) * value);
   }
 }
+
+// Pages of the decoder layers that are in the ring, or that are not; zeros in slots first … end − 1.
+void clear_layers(const Session& s, unsigned char* page, bool ring, uint32_t first, uint32_t end) {
+  const Model& m = *s.model.pointer;
+  for (uint32_t l = 0; l < m.layer_count[1] && first < end; ++l) {
+    const KindDescriptor& k = m.kind(m.layer(1, l));
+    if (m.ringed(m.layer(1, l)) == ring) clear_slots(s.plan, page, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, first, end);
+  }
+}
+
+// Slots of the page of positions 16·i … that are at `length` or beyond: from here on.
+uint32_t used_slots(uint32_t i, uint32_t length) { return length - i * kLanes < kLanes ? static_cast<uint32_t>(length - i * kLanes) : static_cast<uint32_t>(kLanes); }
 
 }  // namespace
 
@@ -70,16 +87,19 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   p += h.length * 4u;
   for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s.cache_page_bytes()) {
     memcpy(p, s.cache_page(s.page_table(sequence)[i]), static_cast<size_t>(s.cache_page_bytes()));
-    for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.length; ++l) {
-      const KindDescriptor& k = m.kind(m.layer(1, l));
-      clear_slots(s.plan, p, m.layer(1, l).cache_offset, k.kv_heads, k.head_width, h.length % kLanes);
-    }
+    clear_layers(s, p, false, used_slots(i, h.length), kLanes);
+  }
+  const uint32_t first = ring_first(s, h.length);
+  for (uint32_t i = first / kLanes; kHasRing && s.plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s.ring_page_bytes()) {
+    memcpy(p, s.ring_page(s.ring_table(sequence)[i % s.plan.ring_pages] - 1), static_cast<size_t>(s.ring_page_bytes()));
+    clear_layers(s, p, true, 0, first > i * kLanes ? static_cast<uint32_t>(first - i * kLanes) : 0);
+    clear_layers(s, p, true, used_slots(i, h.length), kLanes);
   }
   for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s.cross_page_bytes()) {
     memcpy(p, s.cross_page(q.source, i), static_cast<size_t>(s.cross_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.source; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
-      if (k.cross != 0) clear_slots(s.plan, p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes);
+      if (k.cross != 0) clear_slots(s.plan, p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes, kLanes);
     }
   }
   h.crc = crc32c(0, out + kHeader, static_cast<size_t>(h.bytes - kHeader));
@@ -117,6 +137,11 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   p += h.length * 4u;
   for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s->cache_page_bytes())
     memcpy(s->cache_page(s->page_table(sequence)[i]), p, static_cast<size_t>(s->cache_page_bytes()));
+  const uint32_t first = ring_first(*s, h.length);
+  for (uint32_t i = first / kLanes; kHasRing && s->plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s->ring_page_bytes()) {
+    unsigned char* page = s->ring_page(s->ring_table(sequence)[i % s->plan.ring_pages] - 1);  // zeros, or another page's slots, which are zeros in this one
+    for (uint64_t b = 0; b < s->ring_page_bytes(); ++b) page[b] |= p[b];
+  }
   if (h.has_source != 0) {
     const uint32_t source = sequence_new_source(s, sequence, h.source);
     for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s->cross_page_bytes())
@@ -124,6 +149,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   }
   s->sequences()[sequence].length = h.length;
   s->sequences()[sequence].status = h.status;
+  if (kHasRing && s->plan.ring_pages != 0) s->sequences()[sequence].kept = first;
   return PHASOR_OK;
 }
 

@@ -85,6 +85,20 @@ Engine::Engine(const Block& file, const char* isa, const phasor_limits* wanted, 
   if (phasor_session_open(&session, arena_->data(), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) give_up(error.text);
 }
 
+uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, const char* part) {
+  const char* name = nullptr;
+  uint64_t bytes = 0;
+  for (uint32_t p = 0; phasor_session_part(model, &limits, p, &name, &bytes) == PHASOR_OK; ++p)
+    if (std::strcmp(name, part) == 0) return bytes;
+  give_up(std::string("no part ") + part);
+}
+
+bool lets_go(const phasor_model* model, const phasor_limits& limits) {
+  phasor_limits whole = limits;
+  whole.chunk = limits.target;
+  return part_bytes(model, limits, "keys and values in windows") < part_bytes(model, whole, "keys and values in windows");
+}
+
 uint64_t fnv1a(uint64_t hash, const void* data, std::size_t bytes) {
   const unsigned char* p = static_cast<const unsigned char*>(data);
   for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ p[i]) * 0x100000001B3u;

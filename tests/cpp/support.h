@@ -50,5 +50,10 @@ class Engine {
 // Limits that hold every test vector of the file, and `all` its logits in one step.
 phasor_limits limits_for_vectors(const phasor_model* model);
 
+// Bytes of a part of the arena, by the name that phasor_session_part gives.
+uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, const char* part);
+// Whether these limits have layers whose ring lets go of positions (contract 1.7).
+bool lets_go(const phasor_model* model, const phasor_limits& limits);
+
 uint64_t fnv1a(uint64_t hash, const void* data, std::size_t bytes);
 constexpr uint64_t kFnvStart = 0xCBF29CE484222325u;

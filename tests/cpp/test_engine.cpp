@@ -288,8 +288,12 @@ TEST_CASE("contract 3.3: truncate, fork and clear") {
     const uint64_t of_b = step_hash(e, 0, b);
     CHECK(of_a != of_b);
     REQUIRE(phasor_sequence_fork(e.session, 2, 1) == PHASOR_OK);
-    REQUIRE(phasor_sequence_truncate(e.session, 2, 19) == PHASOR_OK);
-    CHECK(step_hash(e, 2, b) == of_b);  // back to the fork, then the other way
+    if (lets_go(e.model, limits)) {  // test_ring.cpp says how far back such a sequence can go
+      CHECK(phasor_sequence_truncate(e.session, 2, 19) == PHASOR_BAD_INPUT);
+    } else {
+      REQUIRE(phasor_sequence_truncate(e.session, 2, 19) == PHASOR_OK);
+      CHECK(step_hash(e, 2, b) == of_b);  // back to the fork, then the other way
+    }
     REQUIRE(phasor_sequence_truncate(e.session, 0, 19) == PHASOR_OK);
     CHECK(step_hash(e, 0, a) == of_a);
     REQUIRE(phasor_sequence_truncate(e.session, 1, 0) == PHASOR_OK);
@@ -368,11 +372,8 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
 
 // Bytes of the decoder's keys and values, cross-attention's too.
 uint64_t cache_of(const Engine& e, const phasor_limits& limits) {
-  uint64_t cache = 0, bytes = 0;
-  const char* part = nullptr;
-  for (uint32_t p = 0; phasor_session_part(e.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p)
-    if (std::strcmp(part, "decoder keys and values") == 0 || std::strcmp(part, "cross-attention keys and values") == 0) cache += bytes;
-  return cache;
+  return part_bytes(e.model, limits, "decoder keys and values") + part_bytes(e.model, limits, "keys and values in windows") +
+         part_bytes(e.model, limits, "cross-attention keys and values");
 }
 
 TEST_CASE("contract 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, and are near those in f32") {

@@ -291,7 +291,8 @@ TEST_CASE("a prompt that reuses what the sequence has gives the bits of a fresh 
       REQUIRE(made.status == PHASOR_OK);
       CHECK(made.ids == want.ids);
       CHECK(state_of(e) == state_of(fresh));
-      CHECK(made.figures.reused == std::min<std::size_t>(same, prompt.size() - 1));
+      const std::size_t reused = std::min<std::size_t>(same, prompt.size() - 1);
+      CHECK((made.figures.reused == reused || (made.figures.reused == 0 && lets_go(e.model, limits))));
     }
   }
 }
