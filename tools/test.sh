@@ -2,15 +2,18 @@
 # The stages behind `make test` and `make test-reference`: each prints one line, its output goes to build/test/NAME.log,
 # and a stage that fails shows the end of its log. All stages run; the last line is the sum.
 #   tools/test.sh [STAGE…]     default: every stage but reference
+# After the build the stages do not touch each other's files, and two run at a time where there are two cores: much of an emulated test is one thread.
 # Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+lanes=$((jobs < 2 ? 1 : 2))
 logs=build/test
 mkdir -p "$logs"
 unset MAKEFLAGS MFLAGS MAKELEVEL
-passed=0 failed=0 failures=()
+results=$logs/results  # a line for each stage that has ended: NAME PASSED FAILED
+: > "$results"
 
 # Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1 failed").
 count() {  # LOG -> "passed failed"
@@ -30,26 +33,24 @@ stage() {  # NAME COMMAND…
   "$@" >"$log" 2>&1 </dev/null; rc=$?
   read -r p q < <(count "$log")
   # What the stage needs may not exist on this system: it says so and is no test.
-  if [ $rc = 0 ] && grep "^$name: skipped" "$log"; then return 0; fi
+  if [ $rc = 0 ] && grep "^$name: skipped" "$log"; then echo "$name 0 0" >> "$results"; return; fi
   # A stage without a closing line of its own counts as one test.
   if [ "$p" = 0 ] && [ "$q" = 0 ]; then if [ $rc = 0 ]; then p=1; else q=1; fi; fi
   if [ $rc != 0 ] && [ "$q" = 0 ]; then q=1; fi
-  passed=$((passed + p)) failed=$((failed + q))
-  if [ $rc = 0 ] && [ "$q" = 0 ]; then
+  echo "$name $p $q" >> "$results"
+  if [ "$q" = 0 ]; then
     printf '%-12s ok    %4d passed             %4d s\n' "$name" "$p" $((SECONDS - start))
   else
-    printf '%-12s FAIL  %4d passed, %4d failed %4d s   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$log"
-    tail -n 40 "$log" | sed 's/^/    | /'
-    failures+=("$name")
+    { printf '%-12s FAIL  %4d passed, %4d failed %4d s   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$log"
+      tail -n 40 "$log" | sed 's/^/    | /'; } | cat
   fi
-  return 0
 }
 
 mk() { "$make" -j"$jobs" "$@"; }
 
 do_install()   { bash tools/install.sh build test; }
 do_python()    { mk .venv/ready; }
-do_build()     { mk WERROR=1 tests; }
+do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests; }
 do_example()   { mk WERROR=1 test-c; }
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
@@ -66,15 +67,28 @@ do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
 do_size()      { mk WERROR=1 size; }
-do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/reference; }
+do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
 
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(install python build unit example pytest check hashes stack scalar sanitize threads realtime aarch64 armhf riscv64 wasm baremetal size)
+[ ${#stages[@]} -gt 0 ] || stages=(install python build unit pytest sanitize armhf aarch64 baremetal wasm riscv64 hashes scalar stack threads realtime size check example)
+started=()
 for s in "${stages[@]}"; do
-  stage "$s" "do_$s"
-  # Without the tools or the build nothing that follows means anything.
-  case $s in install|python|build) [ ${#failures[@]} = 0 ] || break ;; esac
+  started+=("$s")
+  case $s in
+    install|python|build)
+      stage "$s" "do_$s"
+      # Without the tools or the build nothing that follows means anything.
+      awk '$3 != 0 { exit 1 }' "$results" || break ;;
+    *)
+      while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n; done
+      stage "$s" "do_$s" & ;;
+  esac
 done
-echo "$passed passed, $failed failed in $SECONDS s${failures:+ (${failures[*]})}"
+wait
+for s in "${started[@]}"; do  # one that was killed has no line
+  grep -q "^$s " "$results" || { echo "$s: has not ended, see $logs/$s.log"; echo "$s 0 1" >> "$results"; }
+done
+read -r passed failed failures < <(awk '{ p += $2; q += $3; if ($3 != 0) names = names " " $1 } END { print p + 0, q + 0, names }' "$results")
+echo "$passed passed, $failed failed in $SECONDS s${failures:+ ($failures)}"
 printf '%s %s\n' "$passed" "$failed" > "$logs/totals"
-[ ${#failures[@]} = 0 ]
+[ "$failed" = 0 ]
