@@ -17,8 +17,14 @@ struct Entry {
   const char* summary;
   const char* more;  // of its own help
   Command command;
-  int (*function)(const Options&);
+  int (*function)(const Options&);  // NULL: the build leaves out what it needs
 };
+
+#ifdef PHASOR_WITHOUT_OUTPUTS  // the word `outputs` is not among those of PHASOR_ONLY
+constexpr bool kHasOutputs = false;
+#else
+constexpr bool kHasOutputs = true;
+#endif
 
 constexpr Entry kCommands[] = {
     {"run", "MODEL [TEXT...]", "decoder: continues the text; encoder-decoder: transforms each line",
@@ -27,11 +33,11 @@ constexpr Entry kCommands[] = {
      "take one line of input; docs/cli.md says what the files hold.",
      kRun, run},
     {"embed", "MODEL [TEXT...]", "encoder: one vector a line",
-     "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.", kEmbed, embed},
+     "Each TEXT, or each line of standard input: its pooled vector, values separated by spaces.", kEmbed, kHasOutputs ? embed : nullptr},
     {"fill", "MODEL [TEXT...]", "masked language model: the best tokens for each mask",
-     "For each mask in the text: place, id, piece, probability, a line each, best first; an empty line after each text.", kFill, fill},
+     "For each mask in the text: place, id, piece, probability, a line each, best first; an empty line after each text.", kFill, kHasOutputs ? fill : nullptr},
     {"classify", "MODEL [TEXT...]", "labels with scores",
-     "A line for each text: label and score, best first. A model that labels tokens gives a line for each token, and an empty one after each text.", kClassify, classify},
+     "A line for each text: label and score, best first. A model that labels tokens gives a line for each token, and an empty one after each text.", kClassify, kHasOutputs ? classify : nullptr},
     {"chat", "MODEL", "a conversation, with the model's own template",
      "Each line of standard input is a message, each answer ends with an empty line. Tokens are chosen as the file recommends, and greedily where\n"
      "it says nothing. /reset forgets the conversation, /quit ends. A full context loses its oldest messages, but not the system message.",
@@ -59,7 +65,8 @@ void print_version() {
 
 void print_help() {
   printf("phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of memory\n\n");
-  for (const Entry& e : kCommands) printf("  %-9s %-18s %s\n", e.name, e.arguments, e.summary);
+  for (const Entry& e : kCommands)
+    if (e.function != nullptr) printf("  %-9s %-18s %s\n", e.name, e.arguments, e.summary);
   printf("\nphasor COMMAND --help has a command's flags; phasor --version the version and the instruction sets that run here.\n"
          "Exit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
 }
@@ -78,6 +85,7 @@ int dispatch(int argc, char** argv) {
   if (strcmp(name, "--version") == 0) return print_version(), 0;
   for (const Entry& e : kCommands) {
     if (strcmp(e.name, name) != 0) continue;
+    if (e.function == nullptr) return usage_error("%s: not in this build (PHASOR_ONLY)", name);
     Options options;
     const int status = parse(&options, e.command, name, argc - 2, argv + 2);
     if (status != 0) return status;

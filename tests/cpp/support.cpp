@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "decode/random.h"
+
 namespace {
 
 const char* models_folder() {
@@ -32,6 +34,13 @@ std::vector<std::string> golden_models() {
   closedir(folder);
   if (names.empty()) give_up(std::string("no models in ") + models_folder());
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> decoders() {
+  std::vector<std::string> names;
+  for (const std::string& name : golden_models())
+    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER) names.push_back(name);
   return names;
 }
 
@@ -83,6 +92,39 @@ Engine::Engine(const Block& file, const char* isa, const phasor_limits* wanted, 
   std::memset(arena_->data(), 0xAB, need);  // nothing may rest on what was there before
   phasor_parallel parallel{sizeof(phasor_parallel), run_threads, nullptr};
   if (phasor_session_open(&session, arena_->data(), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) give_up(error.text);
+}
+
+phasor_side target_of(const phasor_model* model) {
+  phasor_side side{};
+  side.struct_size = sizeof side;
+  if (phasor_model_side(model, PHASOR_TARGET, &side) != PHASOR_OK) give_up("a model without a target");
+  return side;
+}
+
+uint32_t vocabulary_of(const phasor_model* model) { return target_of(model).vocabulary; }
+
+Ids random_ids(uint64_t seed, uint32_t count, uint32_t vocabulary) {
+  phasor_random r;
+  phasor_random_seed(&r, seed);
+  Ids ids(count);
+  for (uint32_t& id : ids) id = 3 + static_cast<uint32_t>(phasor::random_next(&r) % (vocabulary - 3));
+  return ids;
+}
+
+void begin(const Engine& e, uint64_t seed) {
+  if (phasor_sequence_clear(e.session, 0) != PHASOR_OK) give_up("a sequence cannot be cleared");
+  if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
+  const Ids ids = random_ids(seed + 99, 11, 40);
+  const phasor_item item{sizeof(phasor_item), 0, 11, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
+  if (phasor_encode(e.session, &item, 1, nullptr) != PHASOR_OK) give_up("a source cannot be encoded");
+}
+
+std::vector<unsigned char> state_of(const Engine& e, uint32_t sequence) {
+  std::size_t need = 0;
+  if (phasor_state_size(e.session, sequence, &need) != PHASOR_OK) give_up("a state has no size");
+  std::vector<unsigned char> state(need);
+  if (phasor_state_save(e.session, sequence, state.data(), need) != PHASOR_OK) give_up("a state cannot be saved");
+  return state;
 }
 
 uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, const char* part) {

@@ -32,6 +32,9 @@ class Block {
 std::vector<std::string> golden_models();
 Block golden_file(const std::string& name);
 
+// Those that have a decoder.
+std::vector<std::string> decoders();
+
 // Threads for the `parallel` function: plain std::thread, slow and simple.
 void run_threads(void* user, phasor_task task, void* context, uint32_t count);
 
@@ -49,6 +52,16 @@ class Engine {
 
 // Limits that hold every test vector of the file, and `all` its logits in one step.
 phasor_limits limits_for_vectors(const phasor_model* model);
+
+using Ids = std::vector<uint32_t>;
+
+phasor_side target_of(const phasor_model* model);
+uint32_t vocabulary_of(const phasor_model* model);  // the target's
+// Ids from 3 on.
+Ids random_ids(uint64_t seed, uint32_t count, uint32_t vocabulary);
+// Sequence 0, empty but for a source of eleven tokens.
+void begin(const Engine& e, uint64_t seed = 0);
+std::vector<unsigned char> state_of(const Engine& e, uint32_t sequence = 0);
 
 // Bytes of a part of the arena, by the name that phasor_session_part gives.
 uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, const char* part);

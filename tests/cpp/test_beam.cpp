@@ -13,7 +13,6 @@
 
 namespace {
 
-using Ids = std::vector<uint32_t>;
 using Options = phasor_beam_options;
 
 struct Output {
@@ -25,20 +24,6 @@ struct Output {
   }
 };
 
-std::vector<std::string> decoders() {
-  std::vector<std::string> names;
-  for (const std::string& name : golden_models())
-    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER) names.push_back(name);
-  return names;
-}
-
-phasor_side target_of(const phasor_model* model) {
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(model, PHASOR_TARGET, &side) == PHASOR_OK);
-  return side;
-}
-
 phasor_limits limits_of(const phasor_model* model, uint32_t beams, uint32_t target = 40) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
@@ -46,23 +31,6 @@ phasor_limits limits_of(const phasor_model* model, uint32_t beams, uint32_t targ
   limits.chunk = 5;
   limits.beams = beams;
   return limits;
-}
-
-Ids random_ids(uint64_t seed, uint32_t count, uint32_t vocabulary) {
-  phasor_random r;
-  phasor_random_seed(&r, seed);
-  Ids ids(count);
-  for (uint32_t& id : ids) id = 3 + static_cast<uint32_t>(phasor::random_next(&r) % (vocabulary - 3));
-  return ids;
-}
-
-// A sequence that is empty but for a source.
-void begin(const Engine& e, uint64_t seed) {
-  REQUIRE(phasor_sequence_clear(e.session, 0) == PHASOR_OK);
-  if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
-  const Ids ids = random_ids(seed + 99, 11, 40);
-  const phasor_item item{sizeof(phasor_item), 0, 11, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
-  REQUIRE(phasor_encode(e.session, &item, 1, nullptr) == PHASOR_OK);
 }
 
 Ids prompt_of(const phasor_model* model, uint64_t seed, uint32_t count) {
@@ -211,14 +179,6 @@ int scramble(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids
   phasor_random_seed(&r, seed);
   for (uint32_t i = 0; i < vocabulary; ++i) logits[i] = static_cast<float>(phasor::random_next(&r) % 64) / 16.0f;  // with many ties
   return 0;
-}
-
-std::vector<unsigned char> state_of(const Engine& e) {
-  std::size_t need = 0;
-  REQUIRE(phasor_state_size(e.session, 0, &need) == PHASOR_OK);
-  std::vector<unsigned char> state(need);
-  REQUIRE(phasor_state_save(e.session, 0, state.data(), need) == PHASOR_OK);
-  return state;
 }
 
 uint64_t hash_of(const std::vector<Output>& outputs) {

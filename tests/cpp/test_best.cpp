@@ -25,13 +25,6 @@ std::vector<Block> decoder_files() {
   return files;
 }
 
-uint32_t vocabulary_of(const phasor_model* model) {
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(model, PHASOR_TARGET, &side) == PHASOR_OK);
-  return side.vocabulary;
-}
-
 phasor_limits limits_of(const Block& file, uint32_t logit_rows, uint32_t best_rows, uint32_t chunk, uint32_t threads) {
   const Engine probe(file, nullptr);
   phasor_limits limits{};
@@ -216,9 +209,7 @@ TEST_CASE("best tokens: a value that is not finite fails its sequence only") {
   const Block file = golden_file("tiny-lm-q8");
   const phasor_limits limits = limits_of(file, 0, 2, 16, 1);
   const Engine e(file, nullptr, &limits), reference(file, nullptr, &limits);
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(e.model, PHASOR_TARGET, &side) == PHASOR_OK);
+  const phasor_side side = target_of(e.model);
   std::vector<float> embedding(side.width, 0.5f);
   embedding[3] = std::numeric_limits<float>::quiet_NaN();
   const uint32_t id = 4;

@@ -122,9 +122,7 @@ TEST_CASE("promise 2: an encoder-decoder's sources in one call leave what each l
         step.logits = PHASOR_LOGITS_LAST;
         REQUIRE(phasor_step(together.session, &step, 1, &error) == PHASOR_OK);
         REQUIRE(phasor_step(alone.session, &step, 1, &error) == PHASOR_OK);
-        phasor_side side{};
-        side.struct_size = sizeof side;
-        REQUIRE(phasor_model_side(alone.model, PHASOR_TARGET, &side) == PHASOR_OK);
+        const phasor_side side = target_of(alone.model);
         CHECK(std::memcmp(phasor_logits(together.session, 0), phasor_logits(alone.session, 0), side.vocabulary * sizeof(float)) == 0);
       }
     }

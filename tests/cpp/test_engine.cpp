@@ -69,17 +69,8 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
 }
 
 std::vector<uint32_t> start_ids(const phasor_model* model) {
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(model, PHASOR_TARGET, &side) == PHASOR_OK);
+  const phasor_side side = target_of(model);
   return {side.decoder_start != PHASOR_NONE ? side.decoder_start : 1u};
-}
-
-std::vector<std::string> decoders() {
-  std::vector<std::string> names;
-  for (const std::string& name : golden_models())
-    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER) names.push_back(name);
-  return names;
 }
 
 // Encodes ids 3 4 5 … for an encoder-decoder; nothing for a decoder.
@@ -99,9 +90,7 @@ uint64_t step_hash(const Engine& e, uint32_t sequence, const std::vector<uint32_
   const phasor_status status = phasor_step(e.session, &item, 1, &error);
   CAPTURE(error.text);
   REQUIRE(status == PHASOR_OK);
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(e.model, PHASOR_TARGET, &side) == PHASOR_OK);
+  const phasor_side side = target_of(e.model);
   return fnv1a(kFnvStart, phasor_logits(e.session, 0), side.vocabulary * sizeof(float));
 }
 
@@ -263,9 +252,7 @@ TEST_CASE("contract 3.3: several sequences in one step give what each gives alon
     for (uint32_t q = 0; q < 3; ++q) items[q] = {sizeof(phasor_item), q, static_cast<uint32_t>(ids[q].size()), PHASOR_LOGITS_LAST, ids[q].data(), nullptr, nullptr, nullptr};
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_step(together.session, items, 3, &error) == PHASOR_OK);
-    phasor_side side{};
-    side.struct_size = sizeof side;
-    phasor_model_side(together.model, PHASOR_TARGET, &side);
+    const phasor_side side = target_of(together.model);
     for (uint32_t q = 0; q < 3; ++q) CHECK(fnv1a(kFnvStart, phasor_logits(together.session, q), side.vocabulary * 4) == expected[q]);
   }
 }
@@ -364,9 +351,7 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
   if (v.source_count != 0) REQUIRE(phasor_encode(e.session, &source, 1, &error) == PHASOR_OK);
   const phasor_item target{sizeof(phasor_item), 0, v.target_count, PHASOR_LOGITS_LAST, v.target, nullptr, nullptr, nullptr};
   REQUIRE(phasor_step(e.session, &target, 1, &error) == PHASOR_OK);
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(e.model, PHASOR_TARGET, &side) == PHASOR_OK);
+  const phasor_side side = target_of(e.model);
   return std::vector<float>(phasor_logits(e.session, 0), phasor_logits(e.session, 0) + side.vocabulary);
 }
 
@@ -495,9 +480,7 @@ TEST_CASE("contract 3.5: bad input is a status with one line, and changes nothin
   const Engine probe(file, nullptr);
   const phasor_limits limits = small_limits(probe.model, 2);
   const Engine e(file, nullptr, &limits);
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  phasor_model_side(e.model, PHASOR_TARGET, &side);
+  const phasor_side side = target_of(e.model);
   give_source(e, 0, 5);
   give_source(e, 1, 5);
   const uint32_t good[3] = {1, 2, 3}, bad[3] = {1, side.vocabulary, 3};
@@ -528,9 +511,7 @@ TEST_CASE("contract 1.14: a value that is not finite fails its sequence only, an
       give_source(e, q, 5);
       give_source(reference, q, 5);
     }
-    phasor_side side{};
-    side.struct_size = sizeof side;
-    phasor_model_side(e.model, PHASOR_TARGET, &side);
+    const phasor_side side = target_of(e.model);
     std::vector<float> embedding(side.width, 0.5f);
     embedding[3] = std::numeric_limits<float>::quiet_NaN();
     const uint32_t id = 4;

@@ -10,21 +10,12 @@
 
 namespace {
 
-using Ids = std::vector<uint32_t>;
-
 struct Made {
   Ids ids;
   phasor_generation figures = PHASOR_GENERATION_INIT;
   phasor_status status = PHASOR_OK;
   std::string error, text;
 };
-
-std::vector<std::string> decoders() {
-  std::vector<std::string> names;
-  for (const std::string& name : golden_models())
-    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER) names.push_back(name);
-  return names;
-}
 
 phasor_limits limits_of(const phasor_model* model, uint32_t target = 40) {
   phasor_limits limits{};
@@ -36,30 +27,6 @@ phasor_limits limits_of(const phasor_model* model, uint32_t target = 40) {
   return limits;
 }
 
-uint32_t vocabulary_of(const phasor_model* model) {
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(model, PHASOR_TARGET, &side) == PHASOR_OK);
-  return side.vocabulary;
-}
-
-Ids random_ids(uint64_t seed, uint32_t count, uint32_t vocabulary) {
-  phasor_random r;
-  phasor_random_seed(&r, seed);
-  Ids ids(count);
-  for (uint32_t& id : ids) id = 3 + static_cast<uint32_t>(phasor::random_next(&r) % (vocabulary - 3));
-  return ids;
-}
-
-// A sequence that is empty but for a source.
-void begin(const Engine& e, uint64_t seed = 0) {
-  REQUIRE(phasor_sequence_clear(e.session, 0) == PHASOR_OK);
-  if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
-  const Ids ids = random_ids(seed + 99, 11, 40);
-  const phasor_item item{sizeof(phasor_item), 0, 11, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
-  REQUIRE(phasor_encode(e.session, &item, 1, nullptr) == PHASOR_OK);
-}
-
 Made generate(const Engine& e, const Ids& prompt, phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT, uint32_t capacity = 39) {
   Made made;
   made.ids.resize(capacity);
@@ -69,14 +36,6 @@ Made generate(const Engine& e, const Ids& prompt, phasor_generate_options option
   made.ids.resize(made.figures.count);
   made.error = error.text;
   return made;
-}
-
-std::vector<unsigned char> state_of(const Engine& e) {
-  std::size_t need = 0;
-  REQUIRE(phasor_state_size(e.session, 0, &need) == PHASOR_OK);
-  std::vector<unsigned char> state(need);
-  REQUIRE(phasor_state_save(e.session, 0, state.data(), need) == PHASOR_OK);
-  return state;
 }
 
 int add_text(void* user, const char* text, std::size_t bytes) {
@@ -501,9 +460,7 @@ TEST_CASE("lookahead changes nothing under any options") {
   for (const char* name : {"tiny-lm-f32", "tiny-d2l-q8", "tiny-alibi-f32"}) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
-    phasor_side side{};
-    side.struct_size = sizeof side;
-    REQUIRE(phasor_model_side(probe.model, PHASOR_TARGET, &side) == PHASOR_OK);
+    const phasor_side side = target_of(probe.model);
     const phasor_limits limits = limits_of(probe.model, 24);
     const Engine plain(file, nullptr, &limits), ahead(file, nullptr, &limits);
     for (uint64_t seed = 0; seed < 120; ++seed) {

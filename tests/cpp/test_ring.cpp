@@ -7,8 +7,6 @@
 
 namespace {
 
-using Ids = std::vector<uint32_t>;
-
 constexpr const char* kPart = "keys and values in windows";
 constexpr uint32_t kTarget = 41;
 
@@ -50,13 +48,6 @@ Ids ids_of(uint32_t count, uint32_t salt = 0) {
   return ids;
 }
 
-uint32_t vocabulary_of(const phasor_model* model) {
-  phasor_side side{};
-  side.struct_size = sizeof side;
-  REQUIRE(phasor_model_side(model, PHASOR_TARGET, &side) == PHASOR_OK);
-  return side.vocabulary;
-}
-
 phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
   const phasor_item item{sizeof(phasor_item), sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_ALL, ids.data(), nullptr, nullptr, nullptr};
   return phasor_step(e.session, &item, 1, nullptr);
@@ -68,14 +59,6 @@ uint64_t step_hash(const Engine& e, uint32_t sequence, const Ids& ids) {
   uint64_t hash = kFnvStart;
   for (uint32_t r = 0; r < ids.size(); ++r) hash = fnv1a(hash, phasor_logits(e.session, r), vocabulary_of(e.model) * sizeof(float));
   return hash;
-}
-
-std::vector<unsigned char> state_of(const Engine& e, uint32_t sequence) {
-  std::size_t need = 0;
-  REQUIRE(phasor_state_size(e.session, sequence, &need) == PHASOR_OK);
-  std::vector<unsigned char> state(need);
-  REQUIRE(phasor_state_save(e.session, sequence, state.data(), need) == PHASOR_OK);
-  return state;
 }
 
 Ids joined(Ids a, const Ids& b) {
