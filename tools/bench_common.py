@@ -91,6 +91,13 @@ def serve(answer: Callable[[list[str]], dict[str, Any]], hello: dict[str, Any]) 
         print(json.dumps(answer(line.split())), file=out, flush=True)
 
 
+def kernel_rates(kernels: Worker, kind: str) -> tuple[list[float], list[float]]:
+    """GB/s of one row and GOP/s of 64, five times, of a matrix that is never read from memory: 512 outputs of 256 inputs are half a MiB in f32. `kernels` is bench_linear; the best is
+    the ceiling of what is made of these products."""
+    one, many = [kernels.ask(f"linear {kind} 1 512 256") for _ in range(5)], [kernels.ask(f"linear {kind} 64 512 256") for _ in range(5)]
+    return [1e-9 * a["bytes"] / a["seconds"] for a in one], [2e-9 * 64 * 512 * 256 / a["seconds"] for a in many]
+
+
 def take_turns(workers: dict[str, Worker], request: str, runs: int, pause: float = 0.02) -> dict[str, list[dict[str, Any]]]:
     """The answers of `runs` rounds, after one that is not counted. The order changes from round to round."""
     out: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}

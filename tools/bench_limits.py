@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench_common import OURS, ROOT, Results, Worker, engine_versions, run_json, serve, take_turns
+from bench_common import OURS, ROOT, Results, Worker, engine_versions, kernel_rates, run_json, serve, take_turns
 from bench_decoder import LLAMA, CT2, PEERS
 from bench_models import SHAPES, model
 
@@ -123,12 +123,10 @@ def row_limits(args: Any) -> Results:
             if joins and kind == "q8":
                 results.add("a job given out and back", OURS, joins, "ns", **where)
                 results.aim(f"a job without work given out and back, {threads} threads, ns", "a microsecond", statistics.median(joins), 1000.0, 1.0, "most")
-            # 512 outputs of 256 inputs: half a MiB in f32, less in the other types, never read from memory.
-            row = [kernels.ask(f"linear {kind} 1 512 256") for _ in range(3)]
-            ceiling_read = statistics.median(a["bytes"] / a["seconds"] for a in row) * 1e-9
-            ceiling_peak = statistics.median(2e-9 * 64 * 512 * 256 / kernels.ask(f"linear {kind} 64 512 256")["seconds"] for _ in range(3))
-            results.add("kernel, 1 row", OURS, [ceiling_read], "GB/s", **where)
-            results.add("kernel, 64 rows", OURS, [ceiling_peak], "GOP/s", **where)
+            reads, peaks = kernel_rates(kernels, kind)
+            ceiling_read, ceiling_peak = max(reads), max(peaks)
+            results.add("kernel, 1 row", OURS, reads, "GB/s", **where)
+            results.add("kernel, 64 rows", OURS, peaks, "GOP/s", **where)
             decode = figure("decode_bytes_per_second", "GB/s", 1e-9, "decode")
             prefill = figure("prefill_operations_per_second", "GOP/s", 1e-9, "prefill 512")
             at = f"{kind}, {threads} thread{'s' * (threads > 1)}"
@@ -193,9 +191,8 @@ def row_start(args: Any) -> Results:
         where = {"type": kind, "threads": 1, "at": f"{size:.0f} MB, warm"}
         for engine, values in seconds.items():
             results.add("first token", engine, values, "ms", **where)
-        for engine in (OURS, COPIED):
-            results.aim(f"start to first token, {kind}, {size:.0f} MB, warm, ms ({'the default' if engine == OURS else '--load copy'})", f"{LLAMA}, loading alone",
-                        results.median("first token", engine, **where), results.median("first token", LLAMA, **where), 5, "faster")
+        results.aim(f"start to first token, {kind}, {size:.0f} MB, warm, ms", f"{LLAMA}, loading alone", results.median("first token", OURS, **where),
+                    results.median("first token", LLAMA, **where), 5, "faster")
         report = run_json([f"{args.build}/phasor", "bench", files[OURS], "--reps", "1", "--json"])
         results.add("first token, cold", OURS, [report["start_cold_seconds"] * 1e3], "ms", type=kind, threads=1, at=f"{report['start_cold_share_in_memory'] * 100:.0f} % of the file kept by the system")
     return results
