@@ -92,12 +92,10 @@ struct alignas(8) Model {
   uint32_t head_crc;
   uint32_t has_tokenizer[2];
   uint32_t layer_count[2];
-  uint32_t reserved;
+  uint32_t window;                  // the widest of the decoder's layers that are in the ring, 0 when none is
   uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
   CacheSize cache;                  // of one page of 16 positions, the decoder layers that see all positions
   CacheSize ring;                   // the same of those with a window (rule 1.7)
-  uint32_t window;                  // the widest of these, 0 when there is none
-  uint32_t reserved_too;
   CacheSize cross;                  // of one page of 16 source positions, all decoder layers
   Descriptor descriptor;
   Input inputs[2];

@@ -204,7 +204,7 @@ class Pass {
   using PageOf = void* (Pass::*)(const Row& row, uint32_t page, uint64_t of);
   void* encoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.part<float>(kPartEncoderCache) + (row.page + page) * of; }
   void* decoder_page(const Row& row, uint32_t page, uint64_t of) { return s_.cache_page(s_.page_table(row.sequence)[page]) + of; }
-  void* ring_page(const Row& row, uint32_t page, uint64_t of) { return s_.ring_page(s_.ring_table(row.sequence)[page % p_.ring_pages] - 1) + of; }
+  void* ring_page(const Row& row, uint32_t page, uint64_t of) { return s_.ring_page_at(row.sequence, page) + of; }
   void* source_page(const Row& row, uint32_t page, uint64_t of) { return s_.cross_page(s_.sequences()[row.sequence].source, page) + of; }
 
   // Keys (heads · width, at k in the first row) and the values behind them to their pages, as many rows at a time as share one.
@@ -609,6 +609,13 @@ Chunk output_chunk(Pass* pass, uint32_t sequence, uint32_t pooling, uint32_t fir
   return pass->chunk(0, pass->normed(), count);
 }
 
+// A position's keys and values take the place of those that are one round of the ring before it.
+void let_go(Session* s, uint32_t sequence, uint32_t position) {
+  const uint32_t held = s->plan.ring_pages * static_cast<uint32_t>(kLanes);
+  Sequence& q = s->sequences()[sequence];
+  if (held != 0 && position >= held && q.kept < position + 1 - held) q.kept = position + 1 - held;
+}
+
 }  // namespace
 
 phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {
@@ -671,13 +678,6 @@ phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool no
   memcpy(out, y.x, dim * sizeof(float));
   if (normalise) pass.k_.unit(out, out, dim);
   return pass.finite(c, s->model->layer_count[0], error);
-}
-
-// A position's keys and values take the place of those that are one round of the ring before it.
-static void let_go(Session* s, uint32_t sequence, uint32_t position) {
-  const uint32_t held = s->plan.ring_pages * static_cast<uint32_t>(kLanes);
-  Sequence& q = s->sequences()[sequence];
-  if (held != 0 && position >= held && q.kept < position + 1 - held) q.kept = position + 1 - held;
 }
 
 phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept {

@@ -93,9 +93,11 @@ struct alignas(64) Session {
   uint32_t* ring_references() { return part<uint32_t>(kPartRingTables) + uint64_t(plan.slots) * plan.ring_pages; }
   unsigned char* ring_page(uint32_t page) { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
   const unsigned char* ring_page(uint32_t page) const { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
-  // The page that holds a decoder layer's keys and values of positions 16·i … 16·i + 15.
+  // The pages that hold the keys and values of positions 16·i … 16·i + 15: of the layers in the ring, and of any decoder layer.
+  unsigned char* ring_page_at(uint32_t sequence, uint32_t i) { return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1); }
+  const unsigned char* ring_page_at(uint32_t sequence, uint32_t i) const { return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1); }
   const unsigned char* layer_page(uint32_t sequence, const Layer& layer, uint32_t i) const {
-    return model->ringed(layer) ? ring_page(ring_table(sequence)[i % plan.ring_pages] - 1) : cache_page(page_table(sequence)[i]);
+    return model->ringed(layer) ? ring_page_at(sequence, i) : cache_page(page_table(sequence)[i]);
   }
   unsigned char* cross_page(uint32_t source, uint32_t page) {
     return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();

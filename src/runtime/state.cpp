@@ -59,7 +59,7 @@ void clear_layers(const Session& s, unsigned char* page, bool ring, uint32_t fir
   }
 }
 
-// Slots of the page of positions 16·i … that are at `length` or beyond: from here on.
+// How many of the slots for positions 16·i … 16·i + 15 lie before `length`, which is behind the first of them.
 uint32_t used_slots(uint32_t i, uint32_t length) { return length - i * kLanes < kLanes ? static_cast<uint32_t>(length - i * kLanes) : static_cast<uint32_t>(kLanes); }
 
 }  // namespace
@@ -91,7 +91,7 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   }
   const uint32_t first = ring_first(s, h.length);
   for (uint32_t i = first / kLanes; kHasRing && s.plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s.ring_page_bytes()) {
-    memcpy(p, s.ring_page(s.ring_table(sequence)[i % s.plan.ring_pages] - 1), static_cast<size_t>(s.ring_page_bytes()));
+    memcpy(p, s.ring_page_at(sequence, i), static_cast<size_t>(s.ring_page_bytes()));
     clear_layers(s, p, true, 0, first > i * kLanes ? static_cast<uint32_t>(first - i * kLanes) : 0);
     clear_layers(s, p, true, used_slots(i, h.length), kLanes);
   }
@@ -139,7 +139,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
     memcpy(s->cache_page(s->page_table(sequence)[i]), p, static_cast<size_t>(s->cache_page_bytes()));
   const uint32_t first = ring_first(*s, h.length);
   for (uint32_t i = first / kLanes; kHasRing && s->plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s->ring_page_bytes()) {
-    unsigned char* page = s->ring_page(s->ring_table(sequence)[i % s->plan.ring_pages] - 1);  // zeros, or another page's slots, which are zeros in this one
+    unsigned char* page = s->ring_page_at(sequence, i);  // zeros, or another page's slots, which are zeros in this one
     for (uint64_t b = 0; b < s->ring_page_bytes(); ++b) page[b] |= p[b];
   }
   if (h.has_source != 0) {
