@@ -12,6 +12,26 @@
  * Errors    Functions return a status; `error`, which may be NULL, gets the details and one line of text. File contents,
  *           ids, texts and lengths are data and give a status; NULL for a required pointer is the caller's bug (an assert).
  * Growth    Every struct that can grow begins with struct_size; set it to sizeof (the _INIT macros do).
+ *
+ * The rules of the interface. Comments in the source cite them by number, as "rule 3.1".
+ *
+ * 3.1   Two blocks: the model's and a session's arena. Both sizes are functions of the file and the limits and of nothing
+ *       else. They are equal on every machine: no pointer, no size_t, no scratch that an instruction set decides.
+ * 3.2   Limits is one struct. It names every number that the arena's size depends on.
+ * 3.3   A step takes items {sequence, ids or embeddings, count, logits}. Sequences can be cut, forked and cleared; their
+ *       cache is in pages of 16 positions, with a table for each sequence.
+ * 3.4   Threads are the caller's: phasor_parallel. The core makes no system call and takes no lock.
+ * 3.5   An error is a status, and a caller's struct with one line of text. Ids, positions and texts are data; a NULL for a
+ *       required pointer is the caller's bug.
+ * 3.6   Text to ids answers with the count that is needed, also when the capacity is too small. Ids to text keeps a state
+ *       that holds back half a character.
+ * 3.7   Callbacks: a token (may stop), logits (may edit, sees the ids), progress between layers (may abort). Logits live in
+ *       the arena until the next call.
+ * 3.8   A sequence can be saved, restored and continued with the same bits on another machine. A state carries the file's
+ *       hash, the number of the arithmetic and the cache's type, and no pointers; restore checks it.
+ * 3.9   phasor_version, phasor_numerics, phasor_format_max. Every struct that can grow begins with its size.
+ * 3.10  One header without dependencies has the panels' layout (src/layout.h), for the format, the kernels and the
+ *       quantiser. Only the files of instruction-set levels include xsimd.
  */
 #ifndef PHASOR_H
 #define PHASOR_H

@@ -14,6 +14,7 @@ levels        no inline function is compiled for an instruction set and left whe
 recursion     no function of the core calls itself, directly or through others (gcc's call graph)
 freestanding  each of the core's files compiles without a hosted C++ library
 c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
+rules         every rule that a comment or a page cites by number has its page
 paths         no path of somebody's machine in a tracked file or in the library
 """
 import argparse
@@ -310,6 +311,33 @@ def check_c_header(args):
             h.write_text("#include <phasor.hpp>\n")
             commands.append([args.cxx, "-std=c++17", *strict, str(h)])
         return problems_to(compile_all(commands), f"{len(commands)} compilations")
+
+
+# "rule 1.6", "rules 1.1, 1.6 and 1.9"; in the kernels' header the numbers alone, in brackets.
+CITATION = re.compile(r"\b(?:rules?|contract)\s+((?:\d\.\d+)(?:(?:, | and | to |, and )\d\.\d+)*)", re.I)
+BRACKETS = re.compile(r"\((1\.\d+(?:, 1\.\d+)*)\)")
+
+
+HAS_BRACKETS = {f"src/kernels/{name}" for name in ("kernels.h", "functions.hpp", "scalar_math.h")}
+
+
+def check_rules(_):
+    known = set()
+    for page in ("docs/numerics.md", "docs/format.md", "include/phasor.h"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        known |= set(re.findall(r"^(?:### | \* *|\| )(\d\.\d+)\s", text, re.M))
+    problems, count = [], 0
+    for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
+        path = ROOT / name
+        if path.suffix not in (".h", ".hpp", ".cpp", ".c", ".py", ".md", ".mk", ".inc", "") or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        cited = CITATION.findall(text) + (BRACKETS.findall(text) if name in HAS_BRACKETS else [])
+        for number in re.findall(r"\d\.\d+", " ".join(cited)):
+            count += 1
+            if number not in known:
+                problems.append(f"{name} cites rule {number}, which no page has")
+    return problems_to(problems, f"{count} citations of {len(known)} rules")
 
 
 def check_paths(args):
