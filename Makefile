@@ -8,6 +8,7 @@
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
 #   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/only.h), in build/only/
 #   WERROR=1                               warnings are errors
+#   V=1                                    whole commands in place of short lines
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
@@ -16,6 +17,9 @@
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
+# $(call short,WHAT) before a command: on screen it is WHAT and the file that is made, unless V=1.
+V ?= 0
+short = $(if $(filter 1,$(V)),,@printf '%-4s %s\n' '$1' '$@' && )
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
@@ -86,7 +90,7 @@ RUNNER ?= $(RUNNER_$(TARGET))
 MACHINE_NAME := $(shell $(CXX) -dumpmachine 2>/dev/null)
 ARCH := $(firstword $(subst -, ,$(MACHINE_NAME)))
 ifeq ($(ARCH),)
-  ifeq ($(filter help clean distclean demo test test-reference,$(MAKECMDGOALS)),)
+  ifeq ($(filter help clean distclean demo test test-machines test-reference,$(MAKECMDGOALS)),)
     $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
   endif
 endif
@@ -247,43 +251,43 @@ programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
 
 $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	@rm -f $@
-	$(AR) qcsD $@ $(CORE_OBJ)
+	$(call short,AR)$(AR) qcsD $@ $(CORE_OBJ)
 
 $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
-	$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
 POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
 $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The C example is linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
-	$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
 $(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(CLI_OUT)/obj/src/cli/%.o: src/cli/%.cpp $(CLI_OUT)/flags.cli
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CLI) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(CLI_OUT)/obj/src/cli/machine.o: CXX_CLI += $(CALM)  # its loops are what is measured
 $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CORE) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/tests/c/%.o: tests/c/%.c $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
+	$(call short,CC)$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
 
 # Third-party headers are seen through links, so that nothing else of the host is on a cross compiler's path.
 $(HEADERS)/xsimd:
@@ -343,7 +347,8 @@ help:
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences
-#: make test            everything that needs no PyTorch: C++, Python, sanitizers, emulated targets
+#: make test            what a contributor needs, in minutes: C++, Python, the host's levels, the rules of the source; ONLY='unit pytest'
+#: make test-machines   emulated machines, boards, sanitizers, long sweeps
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors

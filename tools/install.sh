@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a group of make's targets needs and this machine lacks; says each package's name; does nothing when all is there.
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
-#   tools/install.sh test     doctest, cross compilers, emulators    (make test)
+#   tools/install.sh test     doctest, Python's venv                 (make test)
+#   tools/install.sh machines cross compilers, emulators             (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
 #   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one (make realtime); realtime-compiler prints its name
@@ -48,6 +49,10 @@ for group in "$@"; do
       need gcc on_path "${CC:-cc}"
       need libxsimd-dev test -e "${XSIMD:-/usr/include}/xsimd/xsimd.hpp"
       need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
+      need python3 on_path python3
+      need python3-venv venv
+      ;;
+    machines)
       if [ "$(uname -m)" != aarch64 ]; then need g++-aarch64-linux-gnu static_library aarch64-linux-gnu-g++; fi
       need g++-arm-linux-gnueabihf static_library arm-linux-gnueabihf-g++
       if [ "$(uname -m)" != riscv64 ]; then need g++-riscv64-linux-gnu static_library riscv64-linux-gnu-g++; fi
@@ -58,8 +63,6 @@ for group in "$@"; do
       need libnewlib-arm-none-eabi test -e /usr/lib/arm-none-eabi/newlib/nano.specs -o -e /usr/lib/arm-none-eabi/lib/nano.specs
       need libstdc++-arm-none-eabi-newlib header arm-none-eabi-g++ cstdint
       need qemu-system-arm on_path qemu-system-arm
-      need python3 on_path python3
-      need python3-venv venv
       ;;
     fuzz)
       need clang-19 on_path clang++-19
@@ -75,7 +78,7 @@ for group in "$@"; do
         [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
       fi
       ;;
-    *) echo "install.sh: '$group': expected build, test, bits, fuzz or realtime" >&2; exit 2 ;;
+    *) echo "install.sh: '$group': expected build, test, machines, bits, fuzz or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The stages behind `make test` and `make test-reference`: each prints one line, its output goes to build/test/NAME.log,
-# and a stage that fails shows the end of its log. All stages run; the last line is the sum.
-#   tools/test.sh [STAGE…]     default: every stage but reference
+# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one line, its output goes to
+# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last line is the sum.
+#   tools/test.sh quick|machines|reference|STAGE…     default: quick
 # After the build the stages do not touch each other's files, and two run at a time where there are two cores: much of an emulated test is one thread.
 # Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
 set -uo pipefail
@@ -49,6 +49,7 @@ stage() {  # NAME COMMAND…
 mk() { "$make" -j"$jobs" "$@"; }
 
 do_install()   { bash tools/install.sh build test; }
+do_emulators() { bash tools/install.sh build test machines; }
 do_python()    { mk .venv/ready; }
 do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests; }
@@ -69,13 +70,16 @@ do_baremetal() { mk WERROR=1 test-baremetal; }
 do_size()      { mk WERROR=1 size; }
 do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
 
-stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(install python build unit pytest sanitize armhf aarch64 baremetal wasm riscv64 hashes scalar stack threads realtime size check example)
+case "${*:-quick}" in
+  quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;
+  machines) stages=(emulators python build sanitize armhf aarch64 baremetal wasm riscv64 threads realtime size) ;;
+  *)        stages=("$@") ;;
+esac
 started=()
 for s in "${stages[@]}"; do
   started+=("$s")
   case $s in
-    install|python|build)
+    install|emulators|python|build)
       stage "$s" "do_$s"
       # Without the tools or the build nothing that follows means anything.
       awk '$3 != 0 { exit 1 }' "$results" || break ;;

@@ -96,11 +96,11 @@ baremetal: $(foreach i,$(BM_IMAGES),$(BM_OUT)/$i.elf)
 
 .SECONDARY: $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(foreach p,$(BM_PARTS),$(BM_OUT)/weights-$p.o $(BM_OUT)/weights-$p.S)
 $(BM_OUT)/vectors-%.elf: $(BM_OUT)/obj/$(BM_DIR)/vectors.o $(BM_OUT)/weights-%.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
-	$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
 
 # The model as model.phasor, so that its names are the same in every image; model.h has the limits and what the planner counts for them.
 $(BM_OUT)/%.elf: $(BM_OUT)/%/speak.o $(BM_OUT)/%/model.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld
-	$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
 define BM_SPEAK
 $(BM_OUT)/$1/model.phasor: $$(BM_FILE_$1) $(BM_OUT)/flags
 	@mkdir -p $$(@D) && cp $$< $$@
@@ -108,12 +108,12 @@ $(BM_OUT)/$1/model.h: $(BM_OUT)/$1/model.phasor $(BM_OUT)/flags $(BM_PROGRAM)
 	$(BM_PROGRAM) inspect $$< $$(BM_LIMITS_$1) $$(BM_BOARD_FITS) --emit h > $$@
 $(BM_OUT)/$1/model.o: $(BM_OUT)/$1/model.phasor $(BM_PROGRAM)
 	$(BM_PROGRAM) inspect $$< --emit asm > $$(@:.o=.S)
-	$(BM_PREFIX)gcc -mthumb $$(BM_CPU) -c $$(@:.o=.S) -o $$@
+	$$(call short,CC)$(BM_PREFIX)gcc -mthumb $$(BM_CPU) -c $$(@:.o=.S) -o $$@
 $(BM_OUT)/$1/inputs.h: $$(BM_INPUT_$1) $(BM_OUT)/flags
 	@mkdir -p $$(@D)
 	{ echo '#define SPEAK_NEW $$(BM_NEW_$1)'; echo '#define SPEAK_IDS 64'; echo '#define SPEAK_INPUTS \'; sed 's/.*/  "&", \\/' $$<; echo; } > $$@
 $(BM_OUT)/$1/speak.o: $(BM_DIR)/speak.c $(BM_OUT)/$1/model.h $(BM_OUT)/$1/inputs.h
-	$(BM_PREFIX)gcc $$(BM_C) -I$(BM_OUT)/$1 -c $$< -o $$@
+	$$(call short,CC)$(BM_PREFIX)gcc $$(BM_C) -I$(BM_OUT)/$1 -c $$< -o $$@
 endef
 $(foreach i,story translate,$(eval $(call BM_SPEAK,$i)))
 
@@ -124,18 +124,18 @@ $(BM_OUT)/example/zh_en.h: $(BM_OUT)/example/zh_en.phasor $(BM_OUT)/flags $(BM_P
 	$(BM_PROGRAM) inspect $< $(BM_LIMITS_translate) $(BM_BOARD_FITS) --emit h > $@
 $(BM_OUT)/example/zh_en.o: $(BM_OUT)/example/zh_en.phasor $(BM_PROGRAM)
 	$(BM_PROGRAM) inspect $< --emit asm > $(@:.o=.S)
-	$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $(@:.o=.S) -o $@
+	$(call short,CC)$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $(@:.o=.S) -o $@
 $(BM_OUT)/example/main.o: $(BM_EXAMPLE)/main.c $(BM_OUT)/example/zh_en.h
-	$(BM_PREFIX)gcc $(BM_C) -Duart_puts=board_puts -I$(BM_OUT)/example -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -Duart_puts=board_puts -I$(BM_OUT)/example -c $< -o $@
 $(BM_OUT)/example.elf: $(BM_OUT)/example/main.o $(BM_OUT)/example/zh_en.o $(BM_OBJ) $(BM_DIR)/$(BOARD).ld $(BM_DIR)/sections.ld $(BM_EXAMPLE)/weights.ld
-	$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_LINK) -o $@ $(filter %.o,$^) -lgcc
 
 $(BM_OUT)/obj/%.o: %.cpp $(BM_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)g++ $(BM_CXX) $(BM_LEVEL_FLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(BM_PREFIX)g++ $(BM_CXX) $(BM_LEVEL_FLAGS) $(DEPEND) -c $< -o $@
 $(BM_OUT)/obj/%.o: %.c $(BM_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)gcc $(BM_C) $(DEPEND) -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) $(DEPEND) -c $< -o $@
 
 # The golden models and the table of them, as lines of assembly: name, start, size.
 BM_TABLE = '.section .rodata.table,"a"' '.balign 4'
@@ -144,7 +144,7 @@ BM_WEIGHTS_S = $(BM_TABLE) '.global board_weights' 'board_weights:' \
     '.section .rodata.names,"a"' '3: .asciz "$(basename $(notdir $m))"' $(BM_TABLE) '.word 3b' '.word 1b' '.word 2b - 1b') \
   $(BM_TABLE) '.word 0' '.word 0' '.word 0'
 $(BM_OUT)/weights-%.o: $(BM_OUT)/weights-%.S $(BM_GOLDEN)
-	$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc -mthumb $(BM_CPU) -c $< -o $@
 $(BM_OUT)/weights-%.S: FORCE
 	$(call write_if_changed,$(BM_WEIGHTS_S))
 $(BM_OUT)/flags: FORCE
@@ -163,18 +163,18 @@ BM_TESTS    := main test_kernels test_kernels_hashes test_kernels_rows test_kern
 BM_HOSTED_KERNELS := $(filter %/status.o,$(BM_OBJ)) $(filter $(BM_OUT)/obj/src/kernels/%,$(BM_OBJ)) $(BM_HOSTED)/startup.o
 $(BM_HOSTED)/%.o: tests/cpp/%.cpp $(BM_OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
-	$(BM_PREFIX)g++ $(BM_HOSTED_CXX) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(BM_PREFIX)g++ $(BM_HOSTED_CXX) $(DEPEND) -c $< -o $@
 $(BM_HOSTED)/startup.o: $(BM_DIR)/startup.c $(BM_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)gcc $(BM_C) -Dmain=hosted_main -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -Dmain=hosted_main -c $< -o $@
 $(BM_HOSTED)/%-start.o: $(BM_DIR)/hosted.c $(BM_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)gcc $(BM_C) -DHOSTED_ARGUMENTS='$(HOSTED_ARGUMENTS_$*)' -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc $(BM_C) -DHOSTED_ARGUMENTS='$(HOSTED_ARGUMENTS_$*)' -c $< -o $@
 HOSTED_ARGUMENTS_tests = "--test-case-exclude=$(subst ',,$(SWEEPS))",
 $(BM_HOSTED)/tests.elf: $(BM_TESTS:%=$(BM_HOSTED)/%.o) $(BM_HOSTED)/tests-start.o $(BM_HOSTED_KERNELS) $(BM_DIR)/hosted.ld
-	$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
 $(BM_HOSTED)/count_kernels.elf: $(BM_HOSTED)/count_kernels.o $(BM_HOSTED)/count_kernels-start.o $(BM_HOSTED_KERNELS) $(BM_DIR)/hosted.ld
-	$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
+	$(call short,LINK)$(BM_PREFIX)g++ $(BM_HOSTED_LINK) -o $@ $(filter %.o,$^)
 BM_QEMU = qemu-system-arm -M $(BOARD) -nographic -monitor none -serial none -semihosting-config enable=on$(comma)target=native -kernel
 test-board-level: $(BM_HOSTED)/tests.elf
 	$(BM_QEMU) $<

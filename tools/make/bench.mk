@@ -23,14 +23,14 @@ $(OUT)/phasor-smaller: $(CORE_SRC) $(CLI_SRC)
 	strip -o $@ build/small/only/musl/phasor
 else
 $(OUT)/phasor-static: $(CLI_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -static -s -o $@ $(CLI_OBJ) $(LIBRARY)
+	$(call short,LINK)$(CXX) $(LINK) -static -s -o $@ $(CLI_OBJ) $(LIBRARY)
 endif
 $(OUT)/c-translate-static: tests/c/translate.c $(LIBRARY)
-	$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< $(LIBRARY)
+	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< $(LIBRARY)
 # No more than the shipped translator needs: src/only.h.
 $(OUT)/c-translate-small: tests/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
-	$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
+	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
 .venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench_llama_cpp.sh .venv-bench

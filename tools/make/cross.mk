@@ -61,7 +61,7 @@ test-cmake: all
 .PHONY: bench-cross bench-cross-write
 $(COUNT_PLUGIN): tests/cross/count_instructions.c
 	@mkdir -p $(@D)
-	cc -O2 -Wall -Wextra -shared -fPIC -fvisibility=hidden $< -o $@
+	$(call short,CC)cc -O2 -Wall -Wextra -shared -fPIC -fvisibility=hidden $< -o $@
 ifeq ($(TARGET),)
 bench-cross bench-cross-write:
 	@for t in aarch64 armhf; do $(MAKE) $@ TARGET=$$t || exit 1; done

@@ -17,9 +17,9 @@ FUZZ_SRC   := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL
 FUZZ_OBJ   := $(FUZZ_SRC:%.cpp=$(FUZZ_OUT)/obj/%.o)
 $(FUZZ_OUT)/obj/%.o: %.cpp $(FUZZ_OUT)/flags
 	@mkdir -p $(@D)
-	$(FUZZ_CXX) $(FUZZ_FLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(FUZZ_CXX) $(FUZZ_FLAGS) $(DEPEND) -c $< -o $@
 $(FUZZ_OUT)/open: $(FUZZ_OBJ)
-	$(FUZZ_CXX) -fsanitize=fuzzer,address,undefined -o $@ $(FUZZ_OBJ)
+	$(call short,LINK)$(FUZZ_CXX) -fsanitize=fuzzer,address,undefined -o $@ $(FUZZ_OBJ)
 $(FUZZ_OUT)/flags: FORCE
 	$(call write_if_changed,'$(FUZZ_CXX)' '$(FUZZ_FLAGS)')
 -include $(FUZZ_OBJ:.o=.d)

@@ -16,10 +16,10 @@ realtime-run: $(if $(RT_CXX),$(RT_OUT)/walk)
 	@$(if $(RT_CXX),python3 tests/realtime/check.py $(RT_OUT) $(RT_CXX),echo "realtime: skipped: there is no clang 20 or newer with RealtimeSanitizer here$(,) and no package of one")
 
 $(RT_OUT)/walk: $(RT_OBJ) $(POOL_OBJ) $(LIBRARY)
-	$(RT_CXX) -fsanitize=realtime -pthread -o $@ $(RT_OBJ) $(POOL_OBJ) $(LIBRARY)
+	$(call short,LINK)$(RT_CXX) -fsanitize=realtime -pthread -o $@ $(RT_OBJ) $(POOL_OBJ) $(LIBRARY)
 $(RT_OUT)/obj/%.o: %.cpp $(RT_OUT)/flags
 	@mkdir -p $(@D)
-	$(RT_CXX) $(RT_FLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(RT_CXX) $(RT_FLAGS) $(DEPEND) -c $< -o $@
 $(RT_OUT)/flags: FORCE
 	$(call write_if_changed,'$(RT_CXX)' '$(RT_FLAGS)')
 -include $(RT_OBJ:.o=.d)
@@ -32,8 +32,8 @@ STACK_MACHINE := $(or $(STACK_MACHINE_$(ARCH)),$(ARCH))
 test-stack: $(OUT)/stack
 	python3 tests/realtime/stack_check.py $(STACK_MACHINE) $(if $(FRAMES),$(OBJ)/src,-) $(OUT)/stack $(RUNNER)
 $(OUT)/stack: $(OBJ)/tests/realtime/stack.o $(POOL_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $^ $(LDFLAGS)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $^ $(LDFLAGS)
 $(OBJ)/tests/realtime/%.o: tests/realtime/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 -include $(OBJ)/tests/realtime/stack.d

@@ -22,13 +22,13 @@ SIZE_CXX  := -std=c++17 $(SIZE_FLAGS) $(WARN) -fno-exceptions -fno-rtti -fno-thr
 SIZE_OBJ  := $(BM_SRC:%.cpp=$(SIZE_OUT)/%.o)
 
 $(SIZE_OUT)/engine.elf: $(SIZE_OBJ) $(SIZE_OUT)/$(BM_DIR)/engine.o $(SIZE_OUT)/$(BM_DIR)/memory.o
-	$(BM_PREFIX)g++ $(SIZE_CPU) -nostdlib -nostartfiles -Wl,--gc-sections,-e,Reset_Handler,-Map=$(SIZE_OUT)/engine.map -o $@ $^ -lgcc
+	$(call short,LINK)$(BM_PREFIX)g++ $(SIZE_CPU) -nostdlib -nostartfiles -Wl,--gc-sections,-e,Reset_Handler,-Map=$(SIZE_OUT)/engine.map -o $@ $^ -lgcc
 $(SIZE_OUT)/%.o: %.cpp $(SIZE_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)g++ $(SIZE_CXX) $(BM_LEVEL_FLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(BM_PREFIX)g++ $(SIZE_CXX) $(BM_LEVEL_FLAGS) $(DEPEND) -c $< -o $@
 $(SIZE_OUT)/%.o: %.c $(SIZE_OUT)/flags
 	@mkdir -p $(@D)
-	$(BM_PREFIX)gcc -std=c11 $(SIZE_FLAGS) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns -c $< -o $@
+	$(call short,CC)$(BM_PREFIX)gcc -std=c11 $(SIZE_FLAGS) $(WARN) -ffreestanding -fno-tree-loop-distribute-patterns -c $< -o $@
 $(SIZE_OUT)/flags: FORCE
 	$(call write_if_changed,'$(SIZE_CXX)' '$(LEVEL_FLAGS_$(BM_LEVEL))')
 -include $(SIZE_OBJ:.o=.d)

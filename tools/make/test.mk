@@ -1,8 +1,12 @@
 # Tests: `make test` is a list of stages, each of which is also a target or a program of its own.
-.PHONY: demo test test-reference test-c test-hashes check
+# ONLY='unit pytest' runs these stages and no others.
+.PHONY: demo test test-machines test-reference test-c test-hashes check
 
 test:
-	@bash tools/test.sh
+	@bash tools/test.sh $(or $(ONLY),quick)
+
+test-machines:
+	@bash tools/test.sh machines
 
 test-reference:
 	@bash tools/test.sh reference
@@ -31,7 +35,7 @@ test-c: $(PROGRAMS_C)
 THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp
 build/threads/tests: $(THREAD_SRC) $(wildcard src/cli/*.h) | $(HEADERS)/doctest
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O1 -g -fsanitize=thread -Iinclude -isystem $(HEADERS) $(WARN) -pthread -o $@ $(THREAD_SRC)
+	$(call short,CXX)$(CXX) -std=c++17 -O1 -g -fsanitize=thread -Iinclude -isystem $(HEADERS) $(WARN) -pthread -o $@ $(THREAD_SRC)
 test-threads: build/threads/tests
 	build/threads/tests
 
