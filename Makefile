@@ -90,7 +90,7 @@ RUNNER ?= $(RUNNER_$(TARGET))
 MACHINE_NAME := $(shell $(CXX) -dumpmachine 2>/dev/null)
 ARCH := $(firstword $(subst -, ,$(MACHINE_NAME)))
 ifeq ($(ARCH),)
-  ifeq ($(filter help clean distclean demo test test-machines test-reference,$(MAKECMDGOALS)),)
+  ifeq ($(filter help clean distclean demo python test test-machines test-reference,$(MAKECMDGOALS)),)
     $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
   endif
 endif
@@ -229,7 +229,7 @@ CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/
 CLI_SRC   := $(wildcard src/cli/*.cpp)
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
-C_SRC     := $(wildcard tests/c/*.c)
+C_SRC     := $(wildcard examples/c/*.c)
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.cpp=$(CLI_OUT)/obj/%.o)
@@ -241,7 +241,7 @@ LIBRARY := $(OUT)/libphasor.a
 PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
-PROGRAMS_C   := $(C_SRC:tests/c/%.c=$(OUT)/c-%)
+PROGRAMS_C   := $(C_SRC:examples/c/%.c=$(OUT)/c-%)
 
 # ---------------------------------------------------------------- main targets
 .PHONY: all tests programs help clean distclean install uninstall FORCE
@@ -265,7 +265,7 @@ $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The C example is linked by the C compiler: the core needs no C++ run-time library.
-$(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/tests/c/%.o $(LIBRARY)
+$(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
@@ -285,7 +285,7 @@ $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/tests/c/%.o: tests/c/%.c $(OUT)/flags
+$(OBJ)/examples/c/%.o: examples/c/%.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CC)$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
 
@@ -347,6 +347,7 @@ help:
 
 #: make                 build/phasor and build/libphasor.a
 #: make demo            installs what is missing, builds, translates a few sentences
+#: make python          .venv, with what tools/convert.py needs
 #: make test            what a contributor needs, in minutes: C++, Python, the host's levels, the rules of the source; ONLY='unit pytest'
 #: make test-machines   emulated machines, boards, sanitizers, long sweeps
 #: make test-reference  the Python reference and the converter against PyTorch (large download)

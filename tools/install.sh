@@ -2,6 +2,7 @@
 # Installs what a group of make's targets needs and this machine lacks; says each package's name; does nothing when all is there.
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
 #   tools/install.sh test     doctest, Python's venv                 (make test)
+#   tools/install.sh python   Python's venv                          (make python)
 #   tools/install.sh machines cross compilers, emulators             (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
@@ -49,6 +50,8 @@ for group in "$@"; do
       need gcc on_path "${CC:-cc}"
       need libxsimd-dev test -e "${XSIMD:-/usr/include}/xsimd/xsimd.hpp"
       need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
+      ;;&
+    test|python)
       need python3 on_path python3
       need python3-venv venv
       ;;
@@ -78,7 +81,7 @@ for group in "$@"; do
         [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
       fi
       ;;
-    *) echo "install.sh: '$group': expected build, test, machines, bits, fuzz or realtime" >&2; exit 2 ;;
+    *) echo "install.sh: '$group': expected build, test, python, machines, bits, fuzz or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -25,10 +25,10 @@ else
 $(OUT)/phasor-static: $(CLI_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -static -s -o $@ $(CLI_OBJ) $(LIBRARY)
 endif
-$(OUT)/c-translate-static: tests/c/translate.c $(LIBRARY)
+$(OUT)/c-translate-static: examples/c/translate.c $(LIBRARY)
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< $(LIBRARY)
 # No more than the shipped translator needs: src/only.h.
-$(OUT)/c-translate-small: tests/c/translate.c $(CORE_SRC)
+$(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 

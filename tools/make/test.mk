@@ -11,6 +11,12 @@ test-machines:
 test-reference:
 	@bash tools/test.sh reference
 
+# What the converter needs: python3 with its venv, and the packages in .venv.
+.PHONY: python
+python:
+	@bash tools/install.sh python
+	@$(MAKE) .venv/ready
+
 # A Python environment; made again when its requirements change.
 .venv/ready: tools/requirements.txt
 	$(call make_venv,.venv,$<)
@@ -28,7 +34,7 @@ endef
 
 # The C programs, compiled as C and linked by the C compiler.
 test-c: $(PROGRAMS_C)
-	@bash tests/c/run.sh $(OUT)
+	@bash tests/examples.sh $(OUT)
 
 # What of the program has threads of its own, under the thread sanitizer.
 .PHONY: test-threads

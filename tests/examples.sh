@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the C programs that `make` built from tests/c, each with the arguments in its own first lines ("Try: NAME ARGUMENTS").
-#   tests/c/run.sh [BUILD]
+# Runs the C programs that `make` built from examples/c, each with the arguments in its own first lines ("Try: NAME ARGUMENTS").
+#   tests/examples.sh [BUILD]
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 build=${1:-build}
 passed=0 failed=0
-for source in tests/c/*.c; do
+for source in examples/c/*.c; do
   [ -e "$source" ] || continue
   name=$(basename "$source" .c)
   arguments=$(sed -n "1,20s/^.*[Tt]ry: *$name *//p" "$source" | head -1 | sed 's# *\*/ *$##')

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Pastes every `sh` block of README.md, in order, into one shell, in a copy of the tracked files:
+no command of the page may fail on a machine where nothing was built.
+
+    python3 tests/readme_check.py
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.S | re.M)
+    if not blocks:
+        print("readme: the page has no block")
+        return 1
+    with tempfile.TemporaryDirectory(prefix="phasor-readme-") as folder:
+        files = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True,
+                               stdout=subprocess.PIPE).stdout
+        pack = subprocess.Popen(["tar", "-C", str(ROOT), "--null", "-T", "-", "-c"],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        unpack = subprocess.Popen(["tar", "-C", folder, "-x"], stdin=pack.stdout)
+        pack.stdin.write(files)
+        pack.stdin.close()
+        if unpack.wait() or pack.wait():
+            print("readme: the tracked files could not be copied")
+            return 1
+        script = "set -eu\n" + "".join(f"echo '== block {i}'\n{block}" for i, block in
+                                       enumerate(blocks, 1)) + "echo '== end'\n"
+        done = subprocess.run(["bash", "-c", script], cwd=folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(done.stdout)
+    reached = len(re.findall(r"^== block \d+$", done.stdout, re.M))
+    ended = done.returncode == 0 and "== end" in done.stdout
+    said = all(answer in done.stdout for answer in ("I have a cat.", "The capital of France is"))
+    print(f"readme: {reached if ended else reached - 1} passed, {0 if ended and said else 1} failed")
+    return 0 if ended and said else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
