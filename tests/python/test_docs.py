@@ -17,14 +17,14 @@ def test_the_readme_shows_lines_of_the_c_example_that_is_tested() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "models/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "models/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
 
 
 def test_every_file_that_a_page_names_is_there() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         for name in re.findall(r"`((?:src|tests|tools|include|docs|models)/[A-Za-z0-9_./-]+)`", page.read_text()):
             assert (ROOT / name).exists(), f"{page.relative_to(ROOT)}: {name}"
