@@ -13,8 +13,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chat_code import Refused
-from chat_compiler import Compiler
+import chat_syntax
+from chat_code import Excess, Refused
+from chat_compiler import Compiler, Work
 from phasor_layout import PhasorError
 
 
@@ -22,9 +23,15 @@ def compile_template(template: str, variables: dict[str, Any], date: datetime.da
     """The section of a template. `variables` has the special tokens (bos_token, …) and what else the template may read; with a date strftime_now is
     that day, without one it is not defined. Refused, with the line, where the template needs what a program does not have."""
     try:
-        return Compiler(template, variables, date, True).compile()
-    except Refused:
-        return Compiler(template, variables, date, False).compile()
+        tree, work = chat_syntax.parse(template), Work()
+        try:
+            return Compiler(tree, variables, date, True, work).compile()
+        except Excess:
+            raise
+        except Refused:
+            return Compiler(tree, variables, date, False, work).compile()
+    except RecursionError as error:
+        raise Excess("chat template: nested too deeply") from error
 
 
 # ---- Where templates are ---------------------------------------------------------------------------------------------
