@@ -24,12 +24,16 @@ _EFFECTS = {"EMIT": (1, 0), "EMIT_STRING": (1, 0), "STORE": (1, 0), "POP": (1, 0
             **{n: (2, 1) for n in ("ELEMENT", "ADD", "SUB", "MUL", "DIV", "MOD", "CONCAT", "EQ", "NE", "LT", "LE", "GT", "GE", "IN", "STARTS", "ENDS")}}
 
 
+def one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:300])
+
+
 class Refused(PhasorError):
     """The template needs something that a chat program does not have: one line."""
 
     def __init__(self, what: str, line: int | None = None) -> None:
         text = what if line is None else f"chat template, line {line}: {what} is not supported"
-        super().__init__("".join(c if c.isprintable() else " " for c in text[:300]))
+        super().__init__(one_line(text))
 
 
 class Excess(Refused):
@@ -74,7 +78,7 @@ class Assembler:
     def reached(self, code: list) -> list:
         """Without what cannot be reached, jumps to the next place, and places that nothing jumps to."""
         while True:
-            self.spend(len(code) >> 3)
+            self.spend(len(code) >> 2)
             out, wanted, here, back = [], set(), True, {arg for op, arg in code if op == "NEXT"}
             for op, arg in code:
                 if op == "LABEL" and (arg in wanted or (arg in back and here)):

@@ -13,7 +13,7 @@ from chat_syntax import assigned, nodes
 
 ROLES = ("system", "user", "assistant")
 
-MAX_WORK = 60_000  # steps of the compiler
+MAX_WORK = 40_000  # steps of the compiler
 MAX_LEVELS = 100  # expressions, blocks and macros in one another
 MAX_UNROLLED = 64  # rounds of a loop over a list
 
@@ -235,6 +235,7 @@ class Compiler:
             value = value._replace(const=Split(*(self.kept(part) for part in value.const)))
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
+        self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.
         code = value.code if value.known and value.pure and value.types != _OTHER else (("LOAD", key),)

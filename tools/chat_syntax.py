@@ -18,7 +18,7 @@ except ImportError:  # said where it is needed
     jinja2 = nodes = None
 
 MAX_SOURCE = 1 << 18  # characters of a template
-MAX_TOKENS = 1 << 15
+MAX_TOKENS = 1 << 14
 MAX_BLOCKS = 20       # statements in one another
 MAX_BRACKETS = 20     # in one another
 MAX_CHAIN = 80        # operators, filters and brackets of one expression that stand in one another
@@ -26,7 +26,6 @@ MAX_DIGITS = 20       # of a number
 
 _OPENS = {"for", "if", "block", "macro", "call", "filter", "set", "with", "autoescape", "generation"}
 _CHAINS = {"+", "-", "*", "/", "//", "%", "**", "|", ".", "and", "or", "not", "is", "if", "else"}
-_SILENT = {"whitespace", "comment_begin", "comment", "comment_end"}
 
 
 def parse(source: str) -> Any:
@@ -68,7 +67,7 @@ def _measure(tokens: Iterable[tuple[int, str, str]]) -> None:
     tag: str | None = ""
     levels = [[0, 0, 0]]
     for line, kind, text in tokens:
-        count += kind not in _SILENT
+        count += kind != "whitespace"
         if kind in ("block_begin", "variable_begin"):
             tag, levels = None if kind == "block_begin" else "", [[0, 0, 0]]
         elif kind in ("integer", "float") and (len(text) > MAX_DIGITS or not text.isascii()):
