@@ -56,6 +56,9 @@ class Assembler:
             if loads == live:
                 break
             live = loads
+        self.end = Label()
+        if flat[-1][0] != "END":  # a template that always raises: a program has an end, reached or not
+            flat += [("LABEL", self.end), ("END", 0)]
         refusals = [arg for op, arg in flat if op == "REFUSE"]
         if refusals:
             line, what = min(refusals, key=lambda refusal: refusal[0])
@@ -133,7 +136,7 @@ class Assembler:
         strings: dict[bytes, int] = {}
         slots: dict[Any, int] = {}
         places = {arg: i for i, (op, arg) in enumerate(self.code) if op == "LABEL"}
-        depths: dict[Label, int] = {}
+        depths: dict[Label, tuple[int, int]] = {self.end: (0, 0)}
         words, depth, level, deepest = [], 0, 0, 0
         for op, arg in self.code:
             if op in ("TEXT", "STRING"):

@@ -181,6 +181,8 @@ class Compiler:
             return Val((("INT", value) if -(1 << 23) <= value < 1 << 23 else self.refusal(f"the number {value}"),), _INT, value)
         if isinstance(value, str):
             return Val((("STRING", value),), _STR, value)
+        if isinstance(value, Method):
+            return Val((self.refusal(f".{value.name}"),), _OTHER, value)
         what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value", Split: "split() without an index"}
         return Val((self.refusal(what.get(type(value), f"{type(value).__name__} as a value")),), _OTHER, value)
 
@@ -356,7 +358,7 @@ class Compiler:
         const = base.const
         if refused := self.refused(base):
             return refused
-        if name.startswith("__"):
+        if name.startswith("_"):
             return self.refuse(f".{name}")
         if isinstance(const, Namespace):
             return self.state.get(("namespace", const.key, name), self.undefined(name))
@@ -373,7 +375,9 @@ class Compiler:
         if base.known and base.pure:
             return self.known_attribute(base, name, item)
         if base.types <= {"message", "undefined"}:
-            return self.message_field(base, name, item)
+            if name in V.NAMES[dict]:
+                return self.known(Method(base, name)) if not item else self.refuse(f".{name}")
+            return self.message_field(base, name)
         if not item and name in V.NAMES[str]:
             return self.known(Method(base, name))
         if base.types == _STR and name not in V.NAMES[str]:
@@ -391,10 +395,8 @@ class Compiler:
             return self.undefined(name)
         return self.known(Method(base, name)) if not item else self.refuse(f".{name}")
 
-    def message_field(self, base: Val, name: str, item: bool) -> Val:
+    def message_field(self, base: Val, name: str) -> Val:
         sure = base.types == _MESSAGE and base.pure
-        if not item and name in V.NAMES[dict]:
-            return self.known(Method(base, name))
         if name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=sure, role=name == "role")
         return self.undefined(name) if sure else Val(base.code + (("FIELD", 0),), _UNDEFINED, V.Undefined(name), False)
@@ -691,7 +693,7 @@ class Compiler:
     def call_get(self, target: Method, arguments: list[Val], keywords: dict) -> Val:
         if target.name != "get" or keywords or not 1 <= len(arguments) <= 2 or not (arguments[0].known and isinstance(arguments[0].const, str)):
             return self.refuse(f".{target.name}() of a message")
-        value = self.message_field(target.base, arguments[0].const, True)
+        value = self.message_field(target.base, arguments[0].const)
         if value.types != _UNDEFINED:
             return value
         default = arguments[1] if len(arguments) == 2 else self.known(None)

@@ -254,7 +254,7 @@ COMPARISONS = {"equalto": "eq", "==": "eq", "eq": "eq", "ne": "ne", "!=": "ne", 
 DIVISIONS = {"odd": 1, "even": 0, "divisibleby": 0}  # what remains
 
 FUNCTIONS = ("raise_exception", "namespace", "range", "strftime_now")
-ABSENT = ("dict", "lipsum", "cycler", "joiner", "self", "super")  # jinja2 has these, a template here has not
+ABSENT = ("dict", "lipsum", "cycler", "joiner", "self")  # jinja2 has these, a template here has not
 DIRECTIVES = "aAbBdjmyYHIMSp%"
 
 
