@@ -20,8 +20,8 @@ MAX_UNROLLED = 64  # rounds of a loop over a list
 _ANY = frozenset(V.BITS)
 _STRIPS = {"strip": 3, "lstrip": 1, "rstrip": 2}
 _CASES = {"upper": 0, "lower": 1, "capitalize": 2, "title": 4}  # 3 is the filter title
-_ARGUMENTS = {**dict.fromkeys(_STRIPS, (0, 1)), **dict.fromkeys(_CASES, (0,)), "startswith": (1,), "endswith": (1,), "replace": (2,),
-              "split": (2,), "get": (1, 2)}  # of methods: how many
+_ARGUMENTS = {**dict.fromkeys(_STRIPS, (0, 1)), **dict.fromkeys(_CASES, (0,)), "startswith": (1,),
+              "endswith": (1,), "replace": (2,), "split": (2,), "get": (1, 2)}  # how many
 
 
 class _Unknown:
@@ -131,7 +131,8 @@ class Work:
 
 
 class Compiler:
-    def __init__(self, tree: Any, variables: dict[str, Any], date: datetime.date | None, any_role: bool, work: Work) -> None:
+    def __init__(self, tree: Any, variables: dict[str, Any], date: datetime.date | None,
+                 any_role: bool, work: Work) -> None:
         self.tree, self.any_role, self.date, self.work = tree, any_role, date, work
         self.line = self.depth = 0
         self.variables = {}
@@ -139,7 +140,8 @@ class Compiler:
             try:
                 self.spend(V.cost(value))
             except V.Unsupported as error:
-                raise Refused(f"chat template: the variable {name}: {error} is not supported") from error
+                what = f"chat template: the variable {name}: {error} is not supported"
+                raise Refused(what) from error
             self.variables[name] = self.known(value)
         self.variables["messages"] = Val((("MESSAGES", 0),), _LIST)
         self.variables["add_generation_prompt"] = Val((("PROMPT", 0),), _BOOL)
@@ -181,10 +183,11 @@ class Compiler:
             return Val((("INT", value) if -(1 << 23) <= value < 1 << 23 else self.refusal(f"the number {value}"),), _INT, value)
         if isinstance(value, str):
             return Val((("STRING", value),), _STR, value)
-        if isinstance(value, Method):
-            return Val((self.refusal(f".{value.name}"),), _OTHER, value)
-        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value", Split: "split() without an index"}
-        return Val((self.refusal(what.get(type(value), f"{type(value).__name__} as a value")),), _OTHER, value)
+        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value",
+                Split: "split() without an index"}.get(type(value))
+        if what is None:
+            what = f".{value.name}" if isinstance(value, Method) else f"{type(value).__name__} as a value"
+        return Val((self.refusal(what),), _OTHER, value)
 
     def refusal(self, what: str) -> tuple:
         return ("REFUSE", (self.line, what))
@@ -279,7 +282,8 @@ class Compiler:
     def enter_level(self) -> None:
         self.depth += 1
         if self.depth > MAX_LEVELS:
-            raise Excess(f"a template of more than {MAX_LEVELS} expressions, blocks and macros in one another", self.line)
+            what = "expressions, blocks and macros in one another"
+            raise Excess(f"a template of more than {MAX_LEVELS} {what}", self.line)
 
     def eval(self, node: Any) -> Val:
         self.line = node.lineno
@@ -381,7 +385,9 @@ class Compiler:
         if not item and name in V.NAMES[str]:
             return self.known(Method(base, name))
         if base.types == _STR and name not in V.NAMES[str]:
-            return self.undefined(name) if base.pure else Val(base.code + (("POP", 0), ("UNDEFINED", 0)), _UNDEFINED, V.Undefined(name), False)
+            code = base.code + (("POP", 0), ("UNDEFINED", 0))
+            absent = V.Undefined(name)
+            return self.known(absent) if base.pure else Val(code, _UNDEFINED, absent, False)
         if "message" in base.types and name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=False)
         return self.refuse(f".{name} of a value that may be " + " or ".join(sorted(base.types)))
@@ -399,7 +405,8 @@ class Compiler:
         sure = base.types == _MESSAGE and base.pure
         if name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=sure, role=name == "role")
-        return self.undefined(name) if sure else Val(base.code + (("FIELD", 0),), _UNDEFINED, V.Undefined(name), False)
+        code = base.code + (("FIELD", 0),)
+        return self.undefined(name) if sure else Val(code, _UNDEFINED, V.Undefined(name), False)
 
     def loop_attribute(self, level: int, name: str) -> Val:
         index, count, one = ("INDEX", level), ("COUNT", level), ("INT", 1)
@@ -423,7 +430,7 @@ class Compiler:
     def arithmetic(self, a: Val, b: Val, what: str, code: str) -> Val:
         if constant(a, b):
             return self.fold(V.operate, what, a.const, b.const)
-        if a.types <= {"str", "list", "message", "other"} or b.types <= {"str", "list", "message", "other"}:
+        if any(v.types <= {"str", "list", "message", "other"} for v in (a, b)):
             return self.refuse(f"{what} of something else than whole numbers")
         pure = a.pure and b.pure and a.types <= _NUMBERS and b.types <= _NUMBERS and b.known and b.const != 0
         return Val(a.code + b.code + ((code, 0),), _INT, pure=pure)
@@ -592,9 +599,11 @@ class Compiler:
             return self.known(table[node.name]) if node.name in table and not isinstance(value.const, Method) else self.refuse(f"the test {node.name} here")
         if node.name in V.DIVISIONS and len(arguments) == int(node.name == "divisibleby"):
             rest = self.arithmetic(value, arguments[0] if arguments else self.known(2), "%", "MOD")
-            return self.compare("eq", rest._replace(pure=rest.known), self.known(V.DIVISIONS[node.name]))
+            remainder = self.known(V.DIVISIONS[node.name])
+            return self.compare("eq", rest._replace(pure=rest.known), remainder)
         if node.name not in V.TESTS or arguments:
-            return self.refuse(f"the test {node.name}" + (" with these arguments" if node.name in V.TESTS else ""))
+            how = " with these arguments" if node.name in V.TESTS else ""
+            return self.refuse(f"the test {node.name}{how}")
         return self.kind_is(value, V.TESTS[node.name])
 
     def kind_is(self, value: Val, mask: int) -> Val:
@@ -704,12 +713,14 @@ class Compiler:
             separator = keywords.get("sep", arguments[0] if arguments else self.known(None))
             most = keywords.get("maxsplit", arguments[1] if len(arguments) == 2 else self.known(-1))
             arguments, keywords = [separator, most], {}
-        if constant(base, *arguments) and not keywords and len(arguments) in _ARGUMENTS.get(name, ()):
-            return self.fold(V.method, name, base.const, *(v.const for v in arguments))
-        if name not in _ARGUMENTS or name == "get":
+        if name not in _ARGUMENTS or name == "get" and type(base.const) is not dict:
             return self.refuse(f".{name}()")
         if keywords or len(arguments) not in _ARGUMENTS[name]:
             return self.refuse(f".{name}() with these arguments")
+        if constant(base, *arguments):
+            return self.fold(V.method, name, base.const, *(v.const for v in arguments))
+        if name == "get":
+            return self.refuse(".get() with these arguments")
         sure = base.types == _STR and base.pure
         if name in _STRIPS:
             return self.strip(base, _STRIPS[name], arguments)
@@ -767,13 +778,15 @@ class Compiler:
         first = () if filters is V.FILTERS else (self,)
         method = filters.get(node.name)
         if method is None:
-            return self.refuse(f"the filter {node.name}" + (" here" if node.name in V.FILTERS or node.name == "safe" else ""))
+            how = " here" if node.name in V.FILTERS or node.name == "safe" else ""
+            return self.refuse(f"the filter {node.name}{how}")
         try:
             inspect.signature(method).bind(*first, value, *arguments, **keywords)
         except TypeError:
             return self.refuse(f"the filter {node.name} with these arguments")
         if not first:
-            return self.fold(method, value.const, *(v.const for v in arguments), **{k: v.const for k, v in keywords.items()})
+            named = {name: v.const for name, v in keywords.items()}
+            return self.fold(method, value.const, *(v.const for v in arguments), **named)
         result = method(self, value, *arguments, **keywords)
         return result if result is not None else self.refuse(f"the filter {node.name} here")
 
@@ -830,7 +843,8 @@ class Compiler:
         if value.types == _UNDEFINED:
             return default_value if value.pure else default_value._replace(code=value.code + (("POP", 0),) + default_value.code, pure=False, shape=None)
         first, value = self.again(value)
-        result = self.choice(self.kind_is(value, V.TESTS["defined"]), value._replace(types=value.types - _UNDEFINED), default_value)
+        defined = value._replace(types=value.types - _UNDEFINED)
+        result = self.choice(self.kind_is(value, V.TESTS["defined"]), defined, default_value)
         return result._replace(code=first + result.code, shape=None if first else result.shape)
 
     f_d = f_default
@@ -882,7 +896,8 @@ class Compiler:
                 self.code.append(("TEXT", part.data))
                 continue
             self.code.append(("LINE", part.lineno))
-            while isinstance(part, nodes.Filter) and part.name == "safe" and part.node and not part.args and not part.kwargs:
+            while isinstance(part, nodes.Filter) and part.name == "safe" and not (
+                    part.args or part.kwargs or part.dyn_args or part.dyn_kwargs):
                 part = part.node  # it counts for what is done with the text here, and nothing is
             if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name) and isinstance(self.lookup(part.node.name).const, Macro):
                 self.write_macro(self.lookup(part.node.name).const, part)
@@ -1015,7 +1030,8 @@ class Compiler:
             return self.unsupported(f"a loop over {what}")
         if node.test is not None:
             return self.unsupported("a loop with a condition")
-        if node.else_ and self.fact(_leaves, node):  # jinja2 takes `else` there too when no round came to its end
+        # jinja2 takes `else` there too when no round came to its end.
+        if node.else_ and self.fact(_leaves, node):
             return self.unsupported("else of a loop with break or continue")
         if self.level >= MAX_LOOPS:
             return self.unsupported(f"more than {MAX_LOOPS} loops over messages in one another")
@@ -1105,7 +1121,7 @@ class Compiler:
         return Assembler(self.code, self.spend).section(0 if self.any_role else 1)
 
 
-# What there is of expressions, statements and filters of values that are not known, by jinja2's names.
+# What there is of expressions, statements and filters, by jinja2's names.
 EXPRESSIONS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("x_")}
 STATEMENTS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("s_")}
 FILTERS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("f_")}
