@@ -186,7 +186,8 @@ class Compiler:
         what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value",
                 Split: "split() without an index"}.get(type(value))
         if what is None:
-            what = f".{value.name}" if isinstance(value, Method) else f"{type(value).__name__} as a value"
+            kind = type(value).__name__
+            what = f".{value.name}" if isinstance(value, Method) else f"{kind} as a value"
         return Val((self.refusal(what),), _OTHER, value)
 
     def refusal(self, what: str) -> tuple:
@@ -350,7 +351,8 @@ class Compiler:
             return self.refuse("an index here")
         if isinstance(base.const, Items) and index.known and isinstance(index.const, int):
             values = base.const.values
-            return values[index.const] if -len(values) <= index.const < len(values) else self.undefined()
+            inside = -len(values) <= index.const < len(values)
+            return values[index.const] if inside else self.undefined()
         if base.known and base.pure and index.known:
             return self.fold(V.element, base.const, index.const)
         if "list" not in base.types:
@@ -520,7 +522,8 @@ class Compiler:
         test = self.eval(node.test)
         chosen = {True: node.expr1, False: node.expr2}
         if test.truth is not None:
-            value = self.eval(chosen[test.truth]) if chosen[test.truth] is not None else self.undefined()
+            known = chosen[test.truth]
+            value = self.eval(known) if known is not None else self.undefined()
             return value if test.pure else value._replace(code=test.code + (("POP", 0),) + value.code, pure=False, shape=None)
         yes = self.eval(node.expr1)
         no = self.eval(node.expr2) if node.expr2 is not None else self.undefined()
@@ -682,7 +685,9 @@ class Compiler:
         self.enter(scope, self.fact(assigned, node) - set(names))
         for i, name in enumerate(names):
             default = i - len(names) + len(node.defaults)
-            value = values[name] if name in values else self.eval(node.defaults[default]) if default >= 0 else self.undefined(name)
+            value = values.get(name)
+            if value is None:
+                value = self.eval(node.defaults[default]) if default >= 0 else self.undefined(name)
             self.store((scope, name), value)
         self.run(node.body)
         self.leave(scope)

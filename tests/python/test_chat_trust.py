@@ -3,7 +3,6 @@ refused by name, nothing of the host is reached, and no template takes long or m
 
 import inspect
 import json
-import os
 import random
 import re
 import subprocess
@@ -525,7 +524,8 @@ def test_what_known_values_cannot_do_fails_when_the_program_runs(render):  # noq
         "{% for m in messages %}{{ 1 // 0 }}{% endfor %}",
         "{% for m in messages %}{% for n in messages %}{{ raise_exception(n.role) }}{% endfor %}x"
         "{% endfor %}y",
-        "{% if messages %}{{ raise_exception('a') }}{% else %}{{ raise_exception('b') }}{% endif %}",
+        "{% if messages %}{{ raise_exception('a') }}{% else %}{{ raise_exception('b') }}{% endif "
+        "%}",
         "{{ messages[0].content if messages[0].content else raise_exception('c') }}",
         "{{ messages[0].content ~ raise_exception('d') }}{{ raise_exception('e') }}",
         "{% macro f() %}{{ raise_exception('f') }}{% endmacro %}{{ 'x' ~ f() }}",
@@ -741,7 +741,7 @@ def test_no_template_takes_long_or_much():
         assert (
             bomb["work"] <= chat_compiler.MAX_WORK * 1.5
         ), bomb  # one step may be large, and is the last
-        assert bomb["seconds"] < 10 and bomb["megabytes"] <= 200, bomb
+        assert bomb["seconds"] < 5 and bomb["megabytes"] <= 200, bomb
         assert isinstance(bomb["found"], int) or (
             bomb["found"].startswith("chat template") and "\n" not in bomb["found"]
         ), bomb
