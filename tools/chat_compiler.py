@@ -64,7 +64,13 @@ class Split(NamedTuple):
     most: "Val"
 
 
-_OBJECTS = (Function, Macro, Namespace, Loop, StaticLoop, Method, Split)  # what only the compiler knows
+class Reversed(NamedTuple):
+    """What the filter reverse makes of a list: to be gone through once, without a length or indexes."""
+
+    items: "Val"
+
+
+_OBJECTS = (Function, Reversed, Macro, Namespace, Loop, StaticLoop, Method, Split)  # what only the compiler knows
 
 
 class Items(NamedTuple):
@@ -108,6 +114,11 @@ _NUMBERS = _types("int", "bool")
 
 def constant(*values: Val) -> bool:
     return all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in values)
+
+
+def failing(*values: Val) -> Val | None:
+    """The one that certainly fails: then so does all that it is in."""
+    return next((v for v in values if v.code[-1] == ("RAISE", 0)), None)
 
 
 def _leaves(loop: Any) -> bool:
@@ -241,6 +252,8 @@ class Compiler:
             value = value._replace(const=Split(*(self.kept(part) for part in value.const)))
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
+        if isinstance(value.const, Reversed):
+            value = self.refuse("the filter reverse in a variable, without the filter list,")
         self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.
@@ -306,11 +319,11 @@ class Compiler:
         values = tuple(self.eval(item) for item in node.items)
         if all(v.known and v.pure for v in values):
             return self.fold(lambda *parts: list(parts), *(v.const for v in values))
-        return Val((self.refusal("a list as a value"),), _OTHER, Items(values))
+        return failing(*values) or Val((self.refusal("a list as a value"),), _OTHER, Items(values))
 
     def x_Tuple(self, node):
         value = self.x_List(node)
-        return value if type(value.const) is not list else self.known(tuple(value.const))
+        return self.known(tuple(value.const)) if type(value.const) is list and value.pure else value
 
     def x_Dict(self, node):
         pairs = [(self.eval(pair.key), self.eval(pair.value)) for pair in node.items]
@@ -334,7 +347,7 @@ class Compiler:
         return self.element(base, index)
 
     def slice(self, base: Val, bounds: list[Val]) -> Val:
-        if base.known and base.pure and all(b.known for b in bounds) and not isinstance(base.const, (Items, Split)):
+        if constant(base, *bounds):
             return self.fold(V.cut, base.const, *(b.const for b in bounds))
         if "list" not in base.types:
             return self.refuse("a slice of text")
@@ -572,11 +585,11 @@ class Compiler:
             values = b.const.values if isinstance(b.const, Items) else [self.known(v) for v in b.const]
             if a.known and a.pure and a.types != _OTHER and not isinstance(b.const, Items):
                 return self.fold(V.contains, a.const, b.const)
-            first, a = self.again(a)
+            pure, (first, a) = a.pure, self.again(a)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.compare("eq", a, value), True)
-            return result._replace(code=first + result.code)
+            return result._replace(code=first + result.code, pure=pure and result.pure)
         if a.known and b.known and a.pure and b.pure and _OTHER not in (a.types, b.types):
             return self.fold(V.contains, a.const, b.const)
         if b.types == _MESSAGE and a.known and isinstance(a.const, str):
@@ -599,6 +612,9 @@ class Compiler:
                      "number": False, "mapping": False}
             if isinstance(value.const, (Split, Items)):
                 table.update(iterable=True, sequence=True)
+                parts = value.const.values if isinstance(value.const, Items) else value.const
+                if not all(part.pure for part in parts):  # what fails is not left out
+                    return self.refuse(f"the test {node.name} here")
             return self.known(table[node.name]) if node.name in table and not isinstance(value.const, Method) else self.refuse(f"the test {node.name} here")
         if node.name in V.DIVISIONS and len(arguments) == int(node.name == "divisibleby"):
             rest = self.arithmetic(value, arguments[0] if arguments else self.known(2), "%", "MOD")
@@ -746,11 +762,11 @@ class Compiler:
     def edge(self, base: Val, code: str, ends: Val) -> Val:
         if ends.known and type(ends.const) in (tuple, Items):
             values = ends.const.values if isinstance(ends.const, Items) else [self.known(v) for v in ends.const]
-            first, base = self.again(base)
+            pure, (first, base) = base.pure, self.again(base)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.edge(base, code, value), True)
-            return result._replace(code=first + result.code)
+            return result._replace(code=first + result.code, pure=pure and result.pure)
         return Val(base.code + ends.code + ((code, 0),), _BOOL, pure=base.types == ends.types == _STR and base.pure and ends.pure)
 
     def split(self, split: Split, index: Val | None) -> Val:
@@ -775,7 +791,7 @@ class Compiler:
         keywords = {k.key: self.eval(k.value) for k in node.kwargs}
         self.line = node.lineno
         everything = [value, *arguments, *keywords.values()]
-        if refused := self.refused(*everything):
+        if refused := self.refused(*everything) or failing(*everything):
             return refused
         if node.dyn_args or node.dyn_kwargs:
             return self.refuse(f"the filter {node.name} with * or **")
@@ -802,10 +818,18 @@ class Compiler:
         return self.string(value)
 
     def f_list(self, value):
+        if isinstance(value.const, Reversed):
+            return value.const.items
         return value if value.types == _LIST else None
 
     def f_reverse(self, value):
-        return self.slice(value, [self.known(None), self.known(None), self.known(-1)]) if value.types == _LIST else None
+        known = type(value.const) if constant(value) else None
+        if value.types != _LIST and known not in (str, list, tuple):
+            return None
+        items = self.slice(value, [self.known(None), self.known(None), self.known(-1)])
+        if known is str:
+            return items
+        return Val((self.refusal("the filter reverse here"),), _OTHER, Reversed(items))
 
     def f_length(self, value):
         if isinstance(value.const, Split):
@@ -832,6 +856,9 @@ class Compiler:
         return self.case(value, 3)
 
     def f_first(self, value):
+        value = value.const.items if isinstance(value.const, Reversed) else value
+        if constant(value):
+            return self.fold(V.FILTERS["first"], value.const)
         return self.element(value, self.known(0)) if isinstance(value.const, Split) or value.types <= {"list"} else None
 
     def f_last(self, value):
@@ -847,10 +874,11 @@ class Compiler:
             return value
         if value.types == _UNDEFINED:
             return default_value if value.pure else default_value._replace(code=value.code + (("POP", 0),) + default_value.code, pure=False, shape=None)
-        first, value = self.again(value)
+        pure, (first, value) = value.pure, self.again(value)
         defined = value._replace(types=value.types - _UNDEFINED)
         result = self.choice(self.kind_is(value, V.TESTS["defined"]), defined, default_value)
-        return result._replace(code=first + result.code, shape=None if first else result.shape)
+        shape = None if first else result.shape
+        return result._replace(code=first + result.code, shape=shape, pure=pure and result.pure)
 
     f_d = f_default
 
@@ -1020,6 +1048,8 @@ class Compiler:
 
     def s_For(self, node):
         items = self.eval(node.iter)
+        if isinstance(items.const, Reversed):
+            items = items.const.items
         self.line = node.lineno
         if node.recursive or not isinstance(node.target, nodes.Name):
             return self.unsupported("a recursive loop" if node.recursive else "a loop with several names")

@@ -293,7 +293,6 @@ FILTERS = {
     "count": _length,
     "first": lambda value: next(iter(_list(value)), Undefined()),
     "last": lambda value: next(iter(_list(value)[::-1]), Undefined()),
-    "reverse": lambda value: value[::-1] if type(value) is str else _list(value)[::-1],
     "replace": lambda s, old, new: _replace(text(s), text(old), text(new)),
     "upper": lambda s: text(s).upper(),
     "lower": lambda s: text(s).lower(),

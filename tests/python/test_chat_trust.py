@@ -276,6 +276,8 @@ FILTERS = {
     "reverse": (
         "'abc' | reverse",
         "([1, 2] | reverse) | first",
+        "(messages | reverse | list | last).role",
+        "(messages | reverse | list)[0].role",
         "(messages | reverse | first).role",
     ),
     "string": (
@@ -323,6 +325,21 @@ def test_every_filter(render, name):  # noqa: F811
             refused("{{ " + value + " | " + name + " }}", f"the filter {name}")
     refused("{{ 'abc' | " + name + "(1, 2, 3, 4) }}", f"the filter {name}")
     refused("{{ 'abc' | " + name + "(value=1, nonsense=2) }}", f"the filter {name}")
+
+
+def test_what_is_reversed_is_gone_through(render):  # noqa: F811
+    """It has no length and no indexes in jinja2, and ends after one loop."""
+    loop = "{% for m in ITEMS | reverse %}{{ m }}{{ loop.index }}{% endfor %}"
+    equal(render, loop.replace("ITEMS", "[1, 2]"))
+    equal(render, loop.replace("ITEMS", "messages").replace("m }}", "m.role }}"))
+    for items in ("messages", "[1, 2]"):
+        for source in (
+            "{{ (X)[0] }}",
+            "{{ X | length }}",
+            "{{ X | last }}",
+            "{% set r = X %}{{ r }}",
+        ):
+            refused(source.replace("X", items + " | reverse"), "")
 
 
 def test_texts_that_are_safe_are_only_written():
@@ -513,6 +530,50 @@ def test_what_known_values_cannot_do_fails_when_the_program_runs(render):  # noq
         )
         assert status != chat.OK and line == 1, expression
         assert jinja_says("{{ " + expression + " }}", [], True) is None
+
+
+def known_expression(rng, depth=0):
+    """An expression of values that are written out, from the list."""
+    leaves = ["1", "-3", "0", "'a b'", "''", "'ab,A\u00e9'", "none", "true", "false", "nothing"]
+    if depth > 3 or rng.random() < 0.2:
+        return rng.choice(leaves)
+    a, b, c = (known_expression(rng, depth + 1) for _ in range(3))
+    if rng.random() < 0.35:
+        name = rng.choice([*chat_values.FILTERS, "default"])
+        given = {"replace": f"({b}, {c})", "join": f"({b})", "default": "('x')"}
+        return f"(({a}) | {name}{given.get(name, '')})"
+    if rng.random() < 0.25:
+        name = rng.choice(list(chat_values.METHODS[str]))
+        given = {"replace": f"{b}, {c}", "split": "'b'", "strip": b, "startswith": b, "endswith": b}
+        return f"(({a}) | string).{name}({given.get(name, '')})"
+    if rng.random() < 0.25:
+        name = rng.choice(list(chat_values.TESTS) + ["odd", "even", "in [1, '', none]"])
+        return f"(({a}) is {name})"
+    choices = [f"({a} {op} {b})" for op in ("+", "-", "*", "//", "%", "~", "and", "or")]
+    choices += [f"({a} {op} {b})" for op in ("==", "!=", "<", "<=", ">", ">=", "in", "not in")]
+    choices += [f"[{a}, {b}]", f"({a}, {b})", f"{{{a}: {b}, 'k': {c}}}", f"({a} if {b} else {c})"]
+    choices += [f"({a})[{b}]", f"({a})[{b}:{c}]", f"({a})[::{b}]", f"(not {a})", f"(-{a})"]
+    choices += [f"{{'k': {a}}}.k", f"{{'k': {a}}}.get('k', {b})", f"range({a}, {b})"]
+    return rng.choice(choices)
+
+
+def test_random_known_values_are_those_of_jinja(render):  # noqa: F811
+    """Many fail in jinja2, and then in the program or before; none gives something else. (Where all
+    is known jinja2 folds with rules of its own: a slice of a number is undefined then, else an error.)
+    """
+    said = failed = 0
+    for seed in range(600):
+        source = "{{ " + known_expression(random.Random(seed)) + " }}"
+        try:
+            section = compile_template(source, {})
+        except Refused:
+            continue
+        ((status, _, text),) = render(section, [([], True)])
+        expected = jinja_says(source, [], True)
+        failed += status != chat.OK and expected is not None
+        assert status != chat.OK or text == expected, source
+        said += expected is not None
+    assert said > 80 and failed <= said // 50
 
 
 @pytest.mark.parametrize(
@@ -870,7 +931,7 @@ def test_every_damaged_template_is_a_program_or_one_line():
 def test_damaged_templates_that_compile_say_what_jinja_says(render):  # noqa: F811
     """Of published templates only: jinja2 runs them."""
     compiled = 0
-    for source in mutants(400, PUBLISHED):
+    for source in mutants(250, PUBLISHED):
         try:
             compile_template(source, chat.TOKENS, chat.DATE)
         except Refused:
@@ -881,7 +942,7 @@ def test_damaged_templates_that_compile_say_what_jinja_says(render):  # noqa: F8
             assert (text if status == chat.OK else None) == jinja_says(
                 source, *case
             ), f"{source}: {case}"
-    assert compiled > 50
+    assert compiled > 30
 
 
 @pytest.mark.parametrize(
