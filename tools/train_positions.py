@@ -37,6 +37,7 @@ from tqdm import tqdm
 import phasor_descriptor as D
 import torch_models
 import torch_positions as P
+from entry import front_door
 from phasor_file import PhasorFile
 from phasor_layout import PhasorError
 from reference import Reference
@@ -46,7 +47,7 @@ UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
 
 
-class UserError(Exception):
+class UserError(PhasorError):
     """A mistake in the input or in the options: reported as one line."""
 
 
@@ -448,16 +449,10 @@ def run_command(options: argparse.Namespace) -> None:
         print(as_table(export(options.out, options.to, recipe, text)))
 
 
+@front_door("train_positions", "; run the same command to resume")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    try:
-        run_command(build_parser().parse_args(arguments))
-    except (UserError, PhasorError) as error:
-        print(f"train_positions: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("train_positions: stopped; run the same command to resume", file=sys.stderr)
-        return 130
+    run_command(build_parser().parse_args(arguments))
     return 0
 
 

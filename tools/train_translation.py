@@ -43,6 +43,7 @@ from torch.nn import functional as F
 from sacrebleu.metrics import BLEU, CHRF
 from tqdm import tqdm
 
+from entry import front_door
 from training import write_atomically
 from translation_data import (  # the tests and other tools find them here
     BOS, Batch, DEFAULT_DATA, EOS, PAD, Pair, REPO, Recipe, SHOWCASE, Segmenters, Split, UNK, UserError,
@@ -550,16 +551,10 @@ def run_command(options: argparse.Namespace) -> None:
         print(json.dumps({name: scores[name] for name in ("valid", "test", "showcase")}, ensure_ascii=False))
 
 
+@front_door("train_translation", "; run the same command to resume")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    try:
-        run_command(build_parser().parse_args(arguments))
-    except UserError as error:
-        print(f"train_translation: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("train_translation: stopped; run the same command to resume", file=sys.stderr)
-        return 130
+    run_command(build_parser().parse_args(arguments))
     return 0
 
 

@@ -16,6 +16,7 @@ from phasor_layout import PhasorError
 from rotary_scaling import Rotary, rotary
 
 _SIDES = {"encoder": "source", "decoder": "target"}
+_MOST_BIASES = 1 << 24  # of a T5 table, which is as long as the description says
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -71,11 +72,14 @@ class _Reader:
         return shape[axis]
 
     def layers(self, stack: str) -> int:
-        said, count = self.description.stacks[stack]["layers"], 0
-        while self.has(f"{stack}.ffn_in", count):
-            count += 1
-        if said or count:
-            return said or count
+        part = f"{stack}.ffn_in"
+        if said := self.description.stacks[stack]["layers"]:
+            return said
+        if "{layer}" not in self.names.get(part, "{layer}"):
+            raise PhasorError(f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers there are")
+        count = next(i for i in range(D.MAX_LAYERS + 1) if i == D.MAX_LAYERS or not self.has(part, i))
+        if count:
+            return count
         raise PhasorError(f"{self.checkpoint.path}: missing: {self.name(f'{stack}.ffn_in')} ({stack} 0); is the preset right, or does [names] lack an entry?")
 
     # ---- the descriptor
@@ -250,6 +254,8 @@ class _Reader:
         if buckets < (4 if two_sided else 2) or buckets % 2 or most <= buckets // (4 if two_sided else 2):
             raise PhasorError(f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of buckets, "
                               f"and more distance than the half of them that are single distances")
+        if bias.shape[1] * (2 * most + 1) > _MOST_BIASES:
+            raise PhasorError(f"{stack}: max_distance {most} with {bias.shape[1]} heads: the table would have more than {_MOST_BIASES:,} values")
         return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
 
     def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:

@@ -1,0 +1,169 @@
+"""The front door of every tool: whatever happens, the user gets one line, an exit status and no half-written file.
+
+    @front_door("convert")
+    def main(argv=None) -> int: …
+
+A PhasorError is bad input: its line, exit 1. SIGINT, SIGTERM and SIGHUP become an exception, so that what was begun is removed, and then end
+the program as they would have. A reader of standard output that goes away ends it quietly. What nobody foresaw is a defect of the tool and says so;
+PHASOR_TRACEBACK=1 shows where.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Iterator
+
+from errors import PhasorError, printable
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_LONGEST_LINE = 2000
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the program to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def say(name: str, text: str) -> None:
+    """A line on standard error, whatever a stranger's file has put into it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"{name}: {printable(text, _LONGEST_LINE)}", file=sys.stderr, flush=True)
+
+
+def keep_descriptors() -> None:
+    """Where a standard stream was closed before the start, its descriptor is taken: the next file to be opened would get it, and every line meant
+    for a person would go into that file. What is written to a closed standard output is an error, as for any other program."""
+    for number, (name, mode) in enumerate((("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, mode)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            if number and getattr(sys, name) is None:
+                setattr(sys, name, open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False))
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[None]:
+    """The signals that end a program raise Stopped, once: what is removed then is not disturbed by the next one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    caught = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+
+    def stop(number: int, _: Any) -> None:
+        for other in caught:
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in caught:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])
+
+
+def _output_error() -> OSError | None:
+    """What keeps standard output from taking what was printed."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    except (AttributeError, ValueError):  # there is none
+        return None
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        if any(event & select.POLLERR for _, event in poll.poll(0)):
+            return BrokenPipeError(errno.EPIPE, "")
+    return None
+
+
+def _drop_output() -> None:
+    """What standard output would not take is not tried again at the end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
+        sys.stdout.flush()
+
+
+def _finish(name: str, status: int) -> int:
+    error = _output_error()
+    if error is None:
+        return status
+    _drop_output()
+    if error.errno != errno.EPIPE:
+        say(name, f"standard output: cannot be written: {error.strerror}")
+    return 1
+
+
+def _unforeseen(name: str, error: BaseException) -> int:
+    what = printable(str(error).split("\n")[0], 300)
+    if isinstance(error, MemoryError):
+        say(name, "there is not enough memory for this input" + (f": {what}" if what else ""))
+    else:
+        say(name, f"internal error: {type(error).__name__}: {what}; this is a defect of the tool (PHASOR_TRACEBACK=1 shows where)")
+    if os.environ.get("PHASOR_TRACEBACK") == "1":
+        traceback.print_exception(error)
+    return 1
+
+
+def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
+    try:
+        return _finish(name, main() or 0)
+    except PhasorError as error:
+        for line in getattr(error, "lines", None) or [str(error)]:
+            say(name, line)
+    except Stopped:
+        raise
+    except KeyboardInterrupt:
+        say(name, f"stopped{stopped}")
+        return 130
+    except OSError as error:
+        gone = _output_error()
+        if gone is not None or isinstance(error, BrokenPipeError):
+            if gone is None:
+                say(name, "a program that this one talks to has ended")
+            return _finish(name, 1)
+        say(name, f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error))
+    except ImportError as error:
+        say(name, f"a package is missing: {error}")
+    except Exception as error:  # the last line of defence; readers name what they refuse
+        return _unforeseen(name, error)
+    return _finish(name, 1)
+
+
+def front_door(name: str, stopped: str = "") -> Callable[[Callable[..., int | None]], Callable[..., int]]:
+    """Makes a main function a front door. stopped: what the user can do after a signal."""
+    def wrap(main: Callable[..., int | None]) -> Callable[..., int]:
+        @functools.wraps(main)
+        def door(*args: Any, **more: Any) -> int:
+            keep_descriptors()
+            try:
+                with signals():
+                    return _run(name, stopped, lambda: main(*args, **more))
+            except Stopped as stop:
+                say(name, f"stopped by {signal.Signals(stop.number).name}{stopped}")
+                signal.signal(stop.number, signal.SIG_DFL)
+                os.kill(os.getpid(), stop.number)
+                return 128 + stop.number
+        return door
+    return wrap
