@@ -158,7 +158,7 @@ def _check_view(dtype: str, shape: tuple[int, ...], numbers: Iterable[Any] = ())
     if len(shape) > _MAX_DIMENSIONS:
         raise PhasorError(f"has {len(shape)} dimensions, expected at most {_MAX_DIMENSIONS}")
     if not all(type(n) is int and 0 <= n < _MAX_NUMBER for n in (*shape, *numbers)):
-        raise PhasorError(f"has a shape, stride or offset that is no whole number from 0 to 2^{_MAX_NUMBER.bit_length() - 1}")
+        raise PhasorError(f"has a number in its shape or place that is no whole number below 2^{_MAX_NUMBER.bit_length() - 1}")
     if _product(tuple(n for n in shape if n)) >= _MAX_NUMBER:
         raise PhasorError(f"has shape {shape}, which is no tensor's")
     return _item_bytes(dtype) * _product(shape)
@@ -439,7 +439,8 @@ def _unpickle(file: BinaryIO, storage: Callable[[str, str, int], _Storage], what
         return _Unpickler(file, storage).load()
     except (pickle.UnpicklingError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, struct.error) as error:
         # What the opcodes that are kept raise where the stack, the memo or a number is not what they expect; no value of the file is in the text.
-        raise PhasorError(f"{what} is damaged: {type(error).__name__}: {printable(str(error))}") from error
+        detail = "a number with too many digits" if "integer string" in str(error) else printable(f"{type(error).__name__}: {error}")
+        raise PhasorError(f"{what} is damaged: {detail}") from error
 
 
 # ---- PyTorch's zip ---------------------------------------------------------------------------------------------------

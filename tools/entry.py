@@ -14,7 +14,6 @@ import contextlib
 import errno
 import functools
 import os
-import select
 import signal
 import sys
 import threading
@@ -80,39 +79,48 @@ def signals() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def _output_error() -> OSError | None:
-    """What keeps standard output from taking what was printed."""
+class OutputError(OSError):
+    """Standard output does not take what is printed."""
+
+
+class _Output:
+    """Standard output whose errors are told from those of other files."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            raise OutputError(error.errno, error.strerror) from error
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise OutputError(error.errno, error.strerror) from error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[None]:
+    stream = sys.stdout
+    sys.stdout = _Output(stream)
     try:
+        yield
         sys.stdout.flush()
-    except OSError as error:
-        return error
-    except (AttributeError, ValueError):  # there is none
-        return None
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        if any(event & select.POLLERR for _, event in poll.poll(0)):
-            return BrokenPipeError(errno.EPIPE, "")
-    return None
-
-
-def _drop_output() -> None:
-    """What standard output would not take is not tried again at the end."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sink = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(sink, sys.stdout.fileno())
-        os.close(sink)
-        sys.stdout.flush()
-
-
-def _finish(name: str, status: int) -> int:
-    error = _output_error()
-    if error is None:
-        return status
-    _drop_output()
-    if error.errno != errno.EPIPE:
-        say(name, f"standard output: cannot be written: {error.strerror}")
-    return 1
+    except OutputError:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # what it would not take is not tried again at the end
+            sink = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(sink, stream.fileno())
+            os.close(sink)
+            stream.flush()
+        raise
+    finally:
+        sys.stdout = stream
 
 
 def _unforeseen(name: str, error: BaseException) -> int:
@@ -128,7 +136,8 @@ def _unforeseen(name: str, error: BaseException) -> int:
 
 def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
     try:
-        return _finish(name, main() or 0)
+        with _output():
+            return main() or 0
     except PhasorError as error:
         for line in getattr(error, "lines", None) or [str(error)]:
             say(name, line)
@@ -137,18 +146,16 @@ def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         say(name, f"stopped{stopped}")
         return 130
+    except OutputError as error:
+        if error.errno != errno.EPIPE:
+            say(name, f"standard output: cannot be written: {error.strerror}")
     except OSError as error:
-        gone = _output_error()
-        if gone is not None or isinstance(error, BrokenPipeError):
-            if gone is None:
-                say(name, "a program that this one talks to has ended")
-            return _finish(name, 1)
         say(name, f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error))
     except ImportError as error:
         say(name, f"a package is missing: {error}")
     except Exception as error:  # the last line of defence; readers name what they refuse
         return _unforeseen(name, error)
-    return _finish(name, 1)
+    return 1
 
 
 def front_door(name: str, stopped: str = "") -> Callable[[Callable[..., int | None]], Callable[..., int]]:

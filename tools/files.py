@@ -115,7 +115,7 @@ def _check_values(value: Any, texts: bool) -> None:
             if texts:
                 for text in (key, child) if kind is str else (key,):
                     if any("\ud800" <= c <= "\udfff" for c in text):
-                        raise PhasorError(f"{printable(key)}: has half of a surrogate pair, which is no character")
+                        raise PhasorError(f"{shown(key)}: has half of a surrogate pair, which is no character")
 
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # of ours, and without a choice: linear
@@ -205,8 +205,6 @@ def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -
     except (OSError, ValueError) as error:
         raise PhasorError(f"{printable(str(output))}: cannot be written: {getattr(error, 'strerror', None) or 'not a file name'}") from error
     if found is None:
-        if str(output).endswith(os.sep):
-            raise PhasorError(f"{output}: is a directory's name, expected a file's")
         if not os.path.isdir(os.path.dirname(real)):
             raise PhasorError(f"{output}: cannot be written: there is no directory {os.path.dirname(output)}")
         return
