@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
@@ -46,6 +47,7 @@ _ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
 
 
 _MOST_PROBLEMS = 100
+_MOST_COPIES, _SMALL = 4, 1 << 20  # weights of a model by those of its source; padding and tables of a small one
 
 
 class Problems(PhasorError):
@@ -285,6 +287,7 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
     problems = model.problems()
     if problems:
         raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
+    check_growth(model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
     if isinstance(model, gguf.GGUFModel):
@@ -306,6 +309,14 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
         file.flush()
         replace_section(file, VECTORS, finished(file, section, inputs, phasor))
     return rounding
+
+
+def check_growth(model: Model) -> None:
+    """PhasorError where one tensor stands for so many parts that a small source would make a large model."""
+    given = sum(math.prod(tensor.shape) for tensor in model.checkpoint.tensors.values())
+    made = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(model.descriptor) if slot.key in model.parts)
+    if made > _MOST_COPIES * given + _SMALL:
+        raise PhasorError(f"{model.checkpoint.path}: the model would have {made:,} weights, the file has {given:,}: a tensor stands for too many parts")
 
 
 def finished(stream: BinaryIO, section: bytes, inputs: Sequence[V.Input], phasor: Path | None) -> bytes:

@@ -19,7 +19,6 @@ import dataclasses
 import io
 import json
 import math
-import pickle
 import re
 import sys
 import time
@@ -41,7 +40,7 @@ from entry import front_door
 from phasor_file import PhasorFile
 from phasor_layout import PhasorError
 from reference import Reference
-from training import write_atomically
+from training import load_weights, write_atomically
 
 UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
@@ -239,10 +238,10 @@ def rate(recipe: Recipe, step: int) -> float:
 
 def load_state(path: Path) -> dict[str, Any]:
     """A checkpoint, read without running any code from it."""
-    try:
-        return torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"cannot read checkpoint {path}: {str(error).splitlines()[0]}") from error
+    state = load_weights(path)
+    if not isinstance(state, dict) or not {"recipe", "model", "optimizer", "step", "seconds"} <= state.keys():
+        raise UserError(f"{path} is not a checkpoint of this program")
+    return state
 
 
 def train(name: str, encoding: Encoding, recipe: Recipe, text: Text, out: Path, every: int = 500) -> torch_models.Base:

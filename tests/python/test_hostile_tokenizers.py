@@ -16,6 +16,7 @@ import chat_model
 import convert
 import hostile
 import torch_zip
+from checkpoint import open_checkpoint
 from errors import PhasorError, shown
 from families.hf_config import Config
 from families.lora import _is_end, _tokens
@@ -248,6 +249,42 @@ def test_a_trie_with_more_paths_than_nodes():
         units[256 * (blocks - 1) + byte] = byte | ((256 * (blocks - 1) + byte) ^ 256) << 10  # and back
     with pytest.raises(TokenizerError, match="more paths|too long"):
         _map_bounds(units.tobytes(), b"\0", True)
+
+
+# ---- A small source, a large model
+
+
+def test_one_tensor_for_every_layer(tmp_path, capsys):
+    """Names without {layer} and a thousand layers: 300 KB would become 300 MB."""
+    rng = np.random.default_rng(0)
+    arrays = {"src_embedding.weight": rng.normal(size=(8, 64)), "qkv": rng.normal(size=(192, 64)), "out": rng.normal(size=(64, 64)), "n1": np.ones(64), "n2": np.ones(64),
+              "w1": rng.normal(size=(256, 64)), "w2": rng.normal(size=(64, 256)), "encoder.norm.weight": np.ones(64)}
+    torch_zip.save(tmp_path / "m.pt", {name: value.astype(np.float32) for name, value in arrays.items()})
+    parts = {"qkv": "qkv", "attention_out": "out", "attention_norm": "n1", "ffn_norm": "n2", "ffn_in": "w1", "ffn_out": "w2"}
+    described = TOML + "layers = %d\n[names]\n" + "".join(f'encoder.{part} = "{name}"\n' for part, name in parts.items())
+    for layers, status in ((2, 0), (1024, 1)):
+        (tmp_path / "m.toml").write_text(described % layers)
+        assert convert.main([str(tmp_path / "m.pt"), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == status, capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert ("stands for too many parts" in said) == bool(status)
+        (tmp_path / "m.phasor").unlink(missing_ok=bool(status))
+
+
+def test_tables_as_long_as_the_description_says(tmp_path, capsys):
+    arrays = {name: value for name, value in _weights(hostile.ROOT / "tests/golden/pytorch/separate.pt").items()}
+    for stack in ("encoder", "decoder"):
+        arrays[f"{stack}.layers.0.self_attention.position.bias.weight"] = np.zeros((32, 2), np.float32)
+    torch_zip.save(tmp_path / "m.pt", arrays)
+    text = (hostile.ROOT / "tests/golden/pytorch/separate.toml").read_text()
+    (tmp_path / "m.toml").write_text('attention_position = "t5"\nmax_distance = 16777216\n' + text)
+    assert convert.main([str(tmp_path / "m.pt"), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1 and "more than 16,777,216 values" in said, said
+
+
+def _weights(path: Path) -> dict[str, np.ndarray]:
+    checkpoint = open_checkpoint(path)
+    return {name: checkpoint.load(name) for name in checkpoint}
 
 
 # ---- Moments

@@ -16,7 +16,7 @@ from phasor_layout import PhasorError
 from rotary_scaling import Rotary, rotary
 
 _SIDES = {"encoder": "source", "decoder": "target"}
-_MOST_BIASES = 1 << 24  # of a T5 table, which is as long as the description says
+_MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -225,6 +225,9 @@ class _Reader:
         s, position = self.description.stacks[stack], kind["position"]
         if position == D.T5_BIAS:
             biases = self.of_layers(f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"]))
+            if kind["heads"] * (2 * kind["max_distance"] + 1) * layers > _MOST_BIASES:
+                raise PhasorError(f"{stack}: max_distance {kind['max_distance']} of {kind['heads']} heads in {layers} layers: the tables would have more than "
+                                  f"{_MOST_BIASES:,} values")
             return [(R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases]
         if position == D.ALIBI:
             return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
@@ -254,8 +257,6 @@ class _Reader:
         if buckets < (4 if two_sided else 2) or buckets % 2 or most <= buckets // (4 if two_sided else 2):
             raise PhasorError(f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of buckets, "
                               f"and more distance than the half of them that are single distances")
-        if bias.shape[1] * (2 * most + 1) > _MOST_BIASES:
-            raise PhasorError(f"{stack}: max_distance {most} with {bias.shape[1]} heads: the table would have more than {_MOST_BIASES:,} values")
         return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
 
     def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:
