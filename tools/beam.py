@@ -15,6 +15,8 @@ from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from entry import front_door
+
 EARLY = ("no", "yes", "never")
 
 
@@ -61,6 +63,7 @@ def search_model(reference, source: Sequence[int], prompt: Sequence[int], beams:
     return beam_search(logits, target["end"], beams, most, **options)
 
 
+@front_door("beam")
 def main() -> int:
     from phasor_file import PhasorFile
     from reference import Reference, parse_ids

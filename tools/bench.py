@@ -26,10 +26,12 @@ import bench_minilm
 import bench_page
 import bench_translator
 from bench_common import ROOT, Results
+from entry import front_door
 
 ROWS: dict[str, Callable[[Any], Results]] = {**bench_decoder.ROWS, **bench_translator.ROWS, **bench_minilm.ROWS, **bench_limits.ROWS}
 
 
+@front_door("bench")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all of them by default")

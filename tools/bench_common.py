@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
+from files import write_text
+
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "Phasor"
 
@@ -153,7 +155,7 @@ class Results:
 
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.as_dict(), indent=1), encoding="utf-8")
+        write_text(self.path, json.dumps(self.as_dict(), indent=1))
 
 
 def engine_versions(workers: dict[str, Worker]) -> dict[str, str]:

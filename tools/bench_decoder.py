@@ -16,6 +16,7 @@ from typing import Any
 
 from bench_common import OURS, ROOT, Results, Worker, engine_versions, resident, serve, take_turns
 from bench_models import SHAPES, model
+from entry import front_door
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
@@ -204,6 +205,7 @@ class CTranslate2:
         return {"seconds": seconds - one, "ids": ids[:steps]}
 
 
+@front_door("bench_decoder")
 def peer_main(args: argparse.Namespace) -> None:
     engine = (llama_engine() if args.peer == "llama" else CTranslate2)(args.model, args.threads, args.context, args.sequences)
     serve(engine.answer, {"version": engine.version, "load_seconds": engine.load_seconds, "import_seconds": engine.import_seconds})
@@ -339,4 +341,4 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--sequences", type=int, default=1)
-    peer_main(parser.parse_args())
+    sys.exit(peer_main(parser.parse_args()))

@@ -23,6 +23,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+
+from entry import front_door  # noqa: E402
+from files import write_text  # noqa: E402
+
 LENGTHS, BATCHES, TYPES = (16, 64, 256), (1, 32), ("f32", "int8")
 ENGINES = ("Phasor", "ONNX Runtime", "sentence-transformers")
 _STEP = 2654435761
@@ -133,6 +137,7 @@ def table(results: dict, threads: list[int]) -> list[str]:
     return out
 
 
+@front_door("bench_encoder")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?")
@@ -183,10 +188,10 @@ def main() -> int:
     lines = table(results, args.threads)
     print("\n".join(lines + [f"- {fact}" for fact in facts]))
     if args.out:
-        Path(args.out).write_text("\n".join([
+        write_text(args.out, "\n".join([
             "# Performance of a sentence encoder", "",
             "Written by `make bench-encoder`; what each figure means: `tools/bench_encoder.py`. all-MiniLM-L6-v2 (6 layers, width 384), pooled and normalised vectors. A ratio above 1 is "
-            "in Phasor's favour.", "", *lines, "", *(f"- {fact}" for fact in facts), ""]), encoding="utf-8")
+            "in Phasor's favour.", "", *lines, "", *(f"- {fact}" for fact in facts), ""]))
         print(f"wrote {args.out}")
     return 0
 

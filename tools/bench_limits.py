@@ -19,6 +19,7 @@ from typing import Any
 from bench_common import OURS, ROOT, Results, Worker, engine_versions, kernel_rates, run_json, serve, take_turns
 from bench_decoder import LLAMA, CT2, PEERS
 from bench_models import SHAPES, model
+from entry import front_door
 
 COPIED = f"{OURS}, --load copy"
 OPENBLAS, ONEDNN = "OpenBLAS", "oneDNN"
@@ -44,6 +45,7 @@ def median_seconds(run: Any) -> float:
     return statistics.median(values)
 
 
+@front_door("bench_limits")
 def peer_main(which: str, threads: int) -> None:
     import numpy as np
     made: dict[tuple[int, ...], tuple] = {}
@@ -258,4 +260,4 @@ if __name__ == "__main__":
     parser.add_argument("--peer", choices=["numpy", "torch"], required=True)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    peer_main(arguments.peer, arguments.threads)
+    sys.exit(peer_main(arguments.peer, arguments.threads))

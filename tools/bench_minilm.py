@@ -17,12 +17,14 @@ from typing import Any
 
 from bench_common import OURS, ROOT, Results, Worker, engine_versions, kernel_rates, run_json, serve, take_turns
 from bench_encoder import cosine, default_directory, export_onnx, ids_of
+from entry import front_door
 
 CT2, ONNX = "CTranslate2", "ONNX Runtime"
 LENGTH, BATCHES, PASSES = 64, (1, 32), 0.15
 KINDS = {"f32": ("f32", "float32"), "q8": ("int8", "int8")}
 
 
+@front_door("bench_minilm")
 def peer_main(args: argparse.Namespace) -> None:
     import numpy as np
     if args.peer == "ct2":
@@ -138,4 +140,4 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--compute", default="float32")
     parser.add_argument("--vocabulary", type=int, required=True)
-    peer_main(parser.parse_args())
+    sys.exit(peer_main(parser.parse_args()))

@@ -9,14 +9,15 @@ import os
 import shutil
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
-from phasor_file import Quantised, Weights, replacing, write_model
+from files import replacing
+from phasor_file import Quantised, Weights, write_model
 
 
 class Llama(NamedTuple):
@@ -101,9 +102,12 @@ def write_phasor(path: Path, shape: Llama, kind: str) -> None:
 
 def write_gguf(path: Path, shape: Llama, kind: str) -> None:
     import gguf
-    type_ = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
-    part = path.with_name(path.name + f".{os.getpid()}.part")
-    writer = gguf.GGUFWriter(part, "llama")
+    with replacing(path) as file:
+        fill_gguf(gguf.GGUFWriter(file.name, "llama"), shape, gguf.GGMLQuantizationType[GGUF_TYPES[kind]])
+
+
+def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
+    import gguf
     writer.add_tokenizer_model("no_vocab")
     for name, value in {"block_count": shape.layers, "context_length": shape.context, "embedding_length": shape.width, "feed_forward_length": shape.hidden,
                         "attention.head_count": shape.heads, "attention.head_count_kv": shape.kv_heads, "vocab_size": shape.vocabulary,
@@ -121,7 +125,6 @@ def write_gguf(path: Path, shape: Llama, kind: str) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    os.replace(part, path)
 
 
 def write_ctranslate2(path: Path, shape: Llama, kind: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_common import OURS, spread
+from files import replacing, write_text
 
 _TITLES = {
     "decode": ("A 135M Llama", "SmolLM2-135M's shape (30 layers, width 576, 9 heads and 3 for keys, vocabulary 49,152), random weights, the same in every engine: q8 is Q8_0's "
@@ -98,7 +99,8 @@ def _charts(folder: Path, parts: dict[str, dict]) -> dict[str, list[str]]:
     out: dict[str, list[str]] = {}
 
     def save(figure: Any, part: str, name: str, text: str) -> None:
-        figure.savefig(folder / name, metadata={"Date": None}, bbox_inches="tight")
+        with replacing(folder / name) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight")
         plt.close(figure)
         out.setdefault(part, []).extend([f"![{text}]({name})", ""])
 
@@ -153,4 +155,4 @@ def write(path: Path, results: Path, log: Path) -> None:
         lines += section({**parts[name], "aims": []}) + pictures.get(name, [])
     if log.exists():
         lines += ["## What was tried and did not help", "", log.read_text(encoding="utf-8").split("\n", 2)[2].strip(), ""]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    write_text(path, "\n".join(lines))

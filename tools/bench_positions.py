@@ -21,6 +21,7 @@ import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
 from bench_common import machine, run_json as start
+from entry import front_door
 from phasor_file import write_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +55,7 @@ def weights(slot: R.Slot) -> np.ndarray:
     return (np.random.default_rng(slot.key).standard_normal((rows, slot.cols)) * 0.05).astype(np.float32)
 
 
+@front_door("bench_positions")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", type=int, nargs="+", default=[64, 256, LONGEST])

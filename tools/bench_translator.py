@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_common import OURS, ROOT, Results, Worker, engine_versions, resident, serve, take_turns
+from entry import front_door
 
 PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4
@@ -305,7 +306,8 @@ def row_translator(args: Any) -> Results:
 
 ROWS = {"translator": row_translator}
 
-if __name__ == "__main__":
+@front_door("bench_translator")
+def peer_main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", nargs=2, metavar=("FOLDER", "IDS"), required=True)
     parser.add_argument("--threads", type=int, default=1)
@@ -313,3 +315,7 @@ if __name__ == "__main__":
     args = parser.parse_args()
     peer = Peer(*args.peer, args.threads, args.compute)
     serve(peer.answer, {"version": peer.version})
+
+
+if __name__ == "__main__":
+    sys.exit(peer_main())

@@ -28,6 +28,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from entry import front_door
+
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 
@@ -363,6 +365,7 @@ def check_paths(args):
 CHECKS = {name[6:].replace("_", "-"): f for name, f in list(globals().items()) if name.startswith("check_")}
 
 
+@front_door("check")
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,10 +31,13 @@ import phasor_tensors as R
 import phasor_vectors as V
 from checkpoint import open_checkpoint
 from description import Description, read_description
+from entry import front_door, say
+from errors import named
+from files import check_output, map_bytes, open_regular, parse_json, read_bytes, replacing
 from families import gguf, hugging_face, llama2c, state_dict
 from families.model import Model
 from gguf_file import is_gguf
-from phasor_file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, Rounding, Weights, replace_section, replacing, write_model
+from phasor_file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, Quantised, Rounding, Weights, replace_section, write_model
 from phasor_layout import PhasorError
 from smoothing import Smoothed
 
@@ -41,12 +46,21 @@ _NONE = Path("none")
 _ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
 
 
+_MOST_PROBLEMS = 100
+_MOST_COPIES, _SMALL = 4, 1 << 20  # weights of a model by those of its source; padding and tables of a small one
+
+
 class Problems(PhasorError):
     """Several faults, a line each."""
 
+    def __init__(self, lines: Sequence[str]) -> None:
+        more = len(lines) - _MOST_PROBLEMS
+        self.lines = [*lines[:_MOST_PROBLEMS], *([f"and {more} more faults like these"] if more > 0 else [])]
+        super().__init__("\n".join(self.lines))
+
 
 def note(text: str) -> None:
-    print(f"convert: {text}", file=sys.stderr)
+    say("convert", text)
 
 
 # ---- Tokenizers ------------------------------------------------------------------------------------------------------
@@ -55,10 +69,7 @@ def note(text: str) -> None:
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a list, or word -> id)."""
     import phasor_tokenizer
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
+    data = read_bytes(path)
     try:
         if path.suffix == ".model":
             return phasor_tokenizer.build_sentencepiece_section(data)
@@ -66,16 +77,19 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             control = [side[k] for k in ("pad", "start", "decoder_start", "mask") if side[k] is not None] + side["end"]
             return phasor_tokenizer.build_wordlist_section(_words(data, path.suffix), side["unknown"], control)
         raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
-    except (PhasorError, phasor_tokenizer.TokenizerError, UnicodeDecodeError, ValueError) as error:
-        raise PhasorError(f"{path}: {error}") from error
+    except PhasorError as error:
+        raise named(path, error) from error
 
 
 def _words(data: bytes, suffix: str) -> list[str]:
     if suffix == ".txt":
-        return data.decode("utf-8").removesuffix("\n").split("\n")
-    content = json.loads(data)
+        try:
+            return data.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise PhasorError(f"is not UTF-8: byte {error.start}") from error
+    content = parse_json(data)
     if isinstance(content, dict):
-        if sorted(content.values()) != list(range(len(content))):
+        if not all(type(id_) is int for id_ in content.values()) or sorted(content.values()) != list(range(len(content))):
             raise PhasorError("the ids of the words are not 0, 1, 2, …")
         content = sorted(content, key=content.__getitem__)
     if not isinstance(content, list) or not all(isinstance(word, str) for word in content):
@@ -83,7 +97,7 @@ def _words(data: bytes, suffix: str) -> list[str]:
     return content
 
 
-def add_tokenizers(model: Model, description: Description, given: Sequence[Path]) -> dict[int, bytes]:
+def add_tokenizers(model: Model, description: Description, given: Sequence[Path], output: Path | None = None) -> dict[int, bytes]:
     """The tokenizer sections; the sides of the descriptor say which is theirs. One file for two sides is stored once."""
     sides = list(description.sides)
     if len(given) > len(sides):
@@ -91,6 +105,8 @@ def add_tokenizers(model: Model, description: Description, given: Sequence[Path]
     paths = {side: description.path.parent / values["tokenizer"] for side, values in description.sides.items() if values["tokenizer"]}
     if given:
         paths = dict(zip(sides, given)) if len(given) == len(sides) else {side: given[0] for side in sides}
+    if output is not None:
+        check_output(output, *paths.values())
     return tokenizer_sections(model, paths)
 
 
@@ -120,7 +136,6 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     if path is None or given == [_NONE]:
         return {}
     import phasor_tokenizer_hf
-    from phasor_tokenizer import TokenizerError
     try:
         source.check_tokenizer(path)
         if path.suffix == ".model" and source.side == "target":
@@ -129,9 +144,10 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
         section, info = phasor_tokenizer_hf.build_hf_section(path)
         kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
         source.describe_tokenizer(info, kind)
-    except (PhasorError, TokenizerError, OSError) as error:
+    except PhasorError as error:
         message = str(error)
-        raise PhasorError((message if message.startswith(str(path)) else f"{path}: {message}") + " (--tokenizer none converts without)") from error
+        known = message.startswith((str(path), str(path.parent)))
+        raise PhasorError((message if known else f"{path}: {message}") + " (--tokenizer none converts without)") from error
     return {kind: section}
 
 
@@ -223,13 +239,25 @@ class Moments:
         return self._values[self._rows[slot.key]]
 
 
+_NPY_HEAD = re.compile(rb"\{'descr': '([<>|=]?[a-z]\d{1,3})', 'fortran_order': (?:True|False), 'shape': \(([0-9, ]{0,60})\), \} *\n?")
+
+
 def read_moments(path: Path | None) -> np.ndarray | None:
+    """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only one that there is, and not evaluated."""
     if path is None:
         return None
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise PhasorError(f"{path}: cannot be read as a NumPy array: {error}") from error
+    data = map_bytes(path)
+    start = data[:10].tobytes()
+    if start[:7] != b"\x93NUMPY\x01":
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: not a .npy file of version 1")
+    begin = 10 + int.from_bytes(start[8:10], "little")
+    head = _NPY_HEAD.fullmatch(data[10:begin].tobytes())
+    if head is None:
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: its head is not one")
+    kind, shape = head[1].decode(), tuple(int(part) for part in head[2].decode().replace(" ", "").split(",") if part)
+    if kind != "<f4" or len(shape) != 1 or data.size - begin != 4 * shape[0]:
+        raise PhasorError(f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row of f32")
+    return np.frombuffer(data[begin:].tobytes(), dtype="<f4")
 
 
 # ---- Conversion ------------------------------------------------------------------------------------------------------
@@ -262,7 +290,8 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
     """
     problems = model.problems()
     if problems:
-        raise Problems("\n".join(f"{model.checkpoint.path}: {line}" for line in problems))
+        raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
+    check_growth(model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
     if isinstance(model, gguf.GGUFModel):
@@ -284,6 +313,14 @@ def convert(model: Model, output: Path, kind: int | None, sections: dict[int, by
         file.flush()
         replace_section(file, VECTORS, finished(file, section, inputs, phasor))
     return rounding
+
+
+def check_growth(model: Model) -> None:
+    """PhasorError where one tensor stands for so many parts that a small source would make a large model."""
+    given = sum(math.prod(tensor.shape) for tensor in model.checkpoint.tensors.values())
+    made = sum(slot.rows * max(slot.cols, 1) for slot in R.slots(model.descriptor) if slot.key in model.parts)
+    if made > _MOST_COPIES * given + _SMALL:
+        raise PhasorError(f"{model.checkpoint.path}: the model would have {made:,} weights, the file has {given:,}: a tensor stands for too many parts")
 
 
 def finished(stream: BinaryIO, section: bytes, inputs: Sequence[V.Input], phasor: Path | None) -> bytes:
@@ -309,10 +346,12 @@ def as_array(slot: R.Slot, given: Weights) -> np.ndarray:
 
 
 def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path], context: int = 0,
-                lora: Path | None = None) -> tuple[Model, dict[int, bytes]]:
-    """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's directory."""
+                lora: Path | None = None, output: Path | None = None) -> tuple[Model, dict[int, bytes]]:
+    """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's directory; output: which must be none of the files."""
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
+    if not source.is_dir():
+        open_regular(source).close()
     if describe is None and hugging_face.is_source(source):
         read = hugging_face.read(source, context, lora)
         return read.model, hugging_face_tokenizer(read, tokenizers)
@@ -331,7 +370,7 @@ def read_source(source: Path, describe: Path | None, tokenizers: Sequence[Path],
         raise PhasorError(f"{described}: there is no description; write one (tools/description.py) or give --describe")
     description = read_description(described)
     model = state_dict.read(open_checkpoint(source, description.key), description)
-    return model, add_tokenizers(model, description, tokenizers)
+    return model, add_tokenizers(model, description, tokenizers, output)
 
 
 def _llama2c(source: Path, description: Path) -> Model | None:
@@ -385,21 +424,26 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
+def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
+    """The error with the source's name, where it names no file and no flag yet."""
+    named_already = [args.source, args.output, args.describe, args.lora, args.chat, args.moments, args.phasor, *args.tokenizer, "--"]
+    return error if any(str(name) in str(error) for name in named_already if name is not None) else named(args.source, error)
+
+
+@front_door("convert")
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
+    check_output(args.output, args.source, args.describe or args.source.with_suffix(".toml"), args.lora, args.chat, args.moments, args.phasor, *args.tokenizer)
     try:
-        model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora)
+        model, sections = read_source(args.source, args.describe, args.tokenizer, args.rope_context, args.lora, args.output)
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         phasor = find_phasor(args.phasor)
         rounding = convert(model, args.output, L.type_code(args.type) if args.type else None, sections, phasor, args.quiet, args.smooth,
                            L.type_code(args.output_type) if args.output_type else None, read_moments(args.moments))
-    except Problems as error:
-        for line in str(error).splitlines():
-            note(line)
-        return 1
+    except Problems:
+        raise
     except PhasorError as error:
-        note(str(error))
-        return 1
+        raise with_file(error, args) from error
     if not args.quiet:
         for line in model.notes:
             note(line)

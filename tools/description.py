@@ -24,8 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import phasor_descriptor as D
+from errors import named, printable, shown
+from files import JSON_DEPTH, read_text
 from phasor_layout import PhasorError
 
+_MOST_BYTES = 64 << 10   # of a description
+_MOST_NUMBER = 1 << 24   # sizes and positions; ids are compared with the vocabulary later
+_MOST_DOTS = 4096        # of a line
+_MOST_RULES = 256        # of [rename] and of [checkpoint] ignore: each is tried on every tensor
 PRESETS = ("torch-transformer", "separate", "bias-free")
 STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
 CHOICES = {
@@ -93,18 +99,22 @@ def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> 
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(k.__name__ for k in kinds)}")
+        raise PhasorError(f"{where}{key}: {shown(value)}, expected {' or '.join(k.__name__ for k in kinds)}")
+    if type(value) is int and abs(value) > _MOST_NUMBER:
+        raise PhasorError(f"{where}{key}: {shown(value)}, expected at most {_MOST_NUMBER}")
+    if key == "layers" and value > D.MAX_LAYERS:
+        raise PhasorError(f"{where}{key}: {value}, expected at most {D.MAX_LAYERS}")
     if isinstance(value, float) and not math.isfinite(value):
         raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
     if key in _NUMBERS:
         if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in value):
             raise PhasorError(f"{where}{key}: expected a list of finite numbers")
-    elif isinstance(value, list) and not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value):
+    elif isinstance(value, list) and not all(isinstance(v, int) and not isinstance(v, bool) and 0 <= v <= _MOST_NUMBER for v in value):
         raise PhasorError(f"{where}{key}: expected a list of ids")
     if key in CHOICES and value not in CHOICES[key]:
         other = {"position": "attention_position", "attention_position": "position"}.get(key)
         hint = f'; did you mean {other} = "{value}"?' if other and value in CHOICES[other] else ""
-        raise PhasorError(f"{where}{key}: {value!r}, expected {' or '.join(CHOICES[key])}{hint}")
+        raise PhasorError(f"{where}{key}: {shown(value)}, expected {' or '.join(CHOICES[key])}{hint}")
     return value
 
 
@@ -118,7 +128,7 @@ def _table(content: dict, name: str) -> dict:
 def _keys(where: str, content: dict, known: dict) -> dict[str, Any]:
     for key in content:
         if key not in known:
-            raise PhasorError(f"{where}{key}: no key is called so here; there are {', '.join(known)}")
+            raise PhasorError(f"{where}{printable(key)}: no key is called so here; there are {', '.join(known)}")
     return {key: _typed(where, key, value, known[key][0]) for key, value in content.items()}
 
 
@@ -131,7 +141,7 @@ def _texts(name: str, table: dict) -> dict[str, str]:
         elif isinstance(value, str):
             out[key] = value
         else:
-            raise PhasorError(f"{name}.{key}: {value!r}, expected text")
+            raise PhasorError(f"{name}.{printable(key)}: {shown(value)}, expected text")
     return out
 
 
@@ -178,16 +188,33 @@ def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
 def read_description(path: os.PathLike | str) -> Description:
     """Reads and checks a description; PhasorError names the file and the key."""
     path = Path(path)
+    text = read_text(path, _MOST_BYTES)
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-        return parse_description(content, path)
-    except OSError as error:
-        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PhasorError(f"{path}: not TOML: {error}") from error
+        return parse_description(_parse(text), path)
     except PhasorError as error:
-        raise PhasorError(f"{path}: {error}") from error
+        raise named(path, error) from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. PhasorError for one that is none, or that is nested deeper than any description."""
+    dots = max(line.partition("=")[0].count(".") for line in text.split("\n"))
+    if dots > _MOST_DOTS:  # tomllib takes the square of them
+        raise PhasorError(f"not TOML that is built: a key with {dots} dots")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PhasorError(f"not TOML: {printable(str(error), 200)}") from error
+    except RecursionError as error:
+        raise PhasorError("not TOML that is built: it is nested too deep") from error
+    except ValueError as error:  # of int() and of datetime
+        raise PhasorError(f"not TOML: a number or a date that cannot be: {printable(str(error))}") from error
+    todo = [(content, 0)]
+    while todo:
+        inside, depth = todo.pop()
+        if depth > JSON_DEPTH:
+            raise PhasorError("not TOML that is built: it is nested too deep")
+        todo += [(child, depth + 1) for child in (inside.values() if isinstance(inside, dict) else inside) if isinstance(child, (dict, list))]
+    return content
 
 
 def parse_description(content: dict, path: Path = Path("description")) -> Description:
@@ -199,9 +226,9 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
     if model["preset"] is None:
         raise PhasorError(f"preset: missing, expected one of {', '.join(PRESETS)}")
     if model["preset"] not in PRESETS:
-        raise PhasorError(f"preset: {model['preset']!r}, expected one of {', '.join(PRESETS)}")
+        raise PhasorError(f"preset: {shown(model['preset'])}, expected one of {', '.join(PRESETS)}")
     if model["stack"] not in STACKS:
-        raise PhasorError(f"stack: {model['stack']!r}, expected one of {', '.join(STACKS)}")
+        raise PhasorError(f"stack: {shown(model['stack'])}, expected one of {', '.join(STACKS)}")
     wanted = STACKS[model["stack"]]
     shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
     stacks, sides = {}, {}
@@ -220,7 +247,12 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
     checkpoint = tables["checkpoint"]
     key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
     if checkpoint:
-        raise PhasorError(f"checkpoint.{next(iter(checkpoint))}: no key is called so here; there are key, ignore")
+        raise PhasorError(f"checkpoint.{printable(next(iter(checkpoint)))}: no key is called so here; there are key, ignore")
     if not (key is None or isinstance(key, str)) or not isinstance(ignore, list) or not all(isinstance(p, str) for p in ignore):
         raise PhasorError("checkpoint: key is text and ignore a list of patterns")
+    if any(c in pattern for pattern in ignore for c in "[]"):
+        raise PhasorError("checkpoint.ignore: in a pattern * is any text and ? any character; [ and ] are not built")
+    for where, rules in (("checkpoint.ignore", ignore), ("rename", tables["rename"])):
+        if len(rules) > _MOST_RULES:
+            raise PhasorError(f"{where}: {len(rules)} entries, expected at most {_MOST_RULES}")
     return Description(path, model, stacks, sides, _texts("names", tables["names"]), _texts("rename", tables["rename"]), key, ignore)

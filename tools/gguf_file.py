@@ -14,12 +14,16 @@ import numpy as np
 
 import phasor_layout as L
 from checkpoint import Checkpoint
+from errors import named, shown
+from files import map_bytes, open_regular
 from phasor_layout import PhasorError, round_up
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _MAX_DIMENSIONS, _MAX_ELEMENTS = 4, 1 << 40
+# Of all metadata together: the largest vocabularies have 2 million values (pieces, scores, types, merges), in 10 MB.
+_MAX_KEYS, _MAX_TENSORS, _MAX_VALUES, _MAX_TEXT = 1 << 16, 1 << 16, 1 << 23, 128 << 20
 
 # ---- Types of elements -----------------------------------------------------------------------------------------------
 
@@ -159,6 +163,7 @@ class _Reader:
 
     def __init__(self, data: np.ndarray) -> None:
         self.data, self.at = memoryview(data), 0
+        self.values = self.text_bytes = 0  # of the metadata so far
 
     def take(self, size: int, what: str) -> memoryview:
         if size > len(self.data) - self.at:
@@ -177,7 +182,11 @@ class _Reader:
         return value
 
     def text(self, what: str) -> str:
-        raw = bytes(self.take(self.count(1, f"{what}, the length of a text"), what))
+        size = self.count(1, f"{what}, the length of a text")
+        self.text_bytes += size
+        if self.text_bytes > _MAX_TEXT:
+            raise PhasorError(f"{what}: a text of {size} bytes, expected at most {_MAX_TEXT} in all metadata")
+        raw = bytes(self.take(size, what))
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -194,12 +203,15 @@ class _Reader:
 
     def array(self, what: str) -> list:
         kind = self.number("<I", what)
-        if kind == _STRING:
-            return [self.text(what) for _ in range(self.count(8, f"{what}, the number of values"))]
-        if kind not in _SCALARS:
+        if kind != _STRING and kind not in _SCALARS:
             raise PhasorError(f"{what}: an array of values of type {kind} is not built")
-        item = np.dtype(_SCALARS[kind])
+        item = np.dtype("<u8" if kind == _STRING else _SCALARS[kind])
         count = self.count(item.itemsize, f"{what}, the number of values")
+        self.values += count
+        if self.values > _MAX_VALUES:
+            raise PhasorError(f"{what}: {count} values, expected at most {_MAX_VALUES} in all metadata")
+        if kind == _STRING:
+            return [self.text(what) for _ in range(count)]
         return np.frombuffer(self.take(count * item.itemsize, what), dtype=item).tolist()
 
 
@@ -212,15 +224,11 @@ class GGUF(Checkpoint):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, {})
-        try:
-            size = path.stat().st_size
-            self.data = np.memmap(path, dtype=np.uint8, mode="r") if size else np.zeros(0, np.uint8)
-        except OSError as error:
-            raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
+        self.data = map_bytes(path)
         try:
             self._read(_Reader(self.data))
         except PhasorError as error:
-            raise PhasorError(f"{path}: {error}") from error
+            raise named(path, error) from error
 
     def _read(self, r: _Reader) -> None:
         if bytes(r.take(4, "the header")) != MAGIC:
@@ -230,10 +238,14 @@ class GGUF(Checkpoint):
             swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
             raise PhasorError(f"version {swapped} in big-endian order is not built" if swapped in VERSIONS else f"version {version} is not built; there are 2 and 3")
         tensors = r.count(24, "the number of tensors")
-        self.metadata = self._read_metadata(r, r.count(13, "the number of keys"))
+        keys = r.count(13, "the number of keys")
+        for what, count, most in (("tensors", tensors, _MAX_TENSORS), ("keys", keys, _MAX_KEYS)):
+            if count > most:
+                raise PhasorError(f"the number of {what}: {count}, expected at most {most}")
+        self.metadata = self._read_metadata(r, keys)
         alignment = self.metadata.get("general.alignment", ALIGNMENT)
         if isinstance(alignment, bool) or not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & alignment - 1:
-            raise PhasorError(f"general.alignment: {alignment!r}, expected a power of two")
+            raise PhasorError(f"general.alignment: {shown(alignment)}, expected a power of two")
         entries = [self._read_entry(r) for _ in range(tensors)]
         self._place(entries, round_up(r.at, alignment), alignment)
 
@@ -282,8 +294,5 @@ def is_gguf(path: Path) -> bool:
     """Whether a file calls itself one, by its name or its first bytes."""
     if path.suffix == ".gguf":
         return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(4) == MAGIC
-    except OSError:
-        return False
+    with open_regular(path) as file:
+        return file.read(4) == MAGIC

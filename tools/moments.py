@@ -20,7 +20,9 @@ import numpy as np
 
 import phasor_descriptor as D
 import phasor_tensors as R
-from phasor_file import PhasorFile, replacing
+from entry import front_door
+from files import check_output, read_text, replacing
+from phasor_file import PhasorFile
 from phasor_layout import PhasorError
 from reference import Reference
 
@@ -111,6 +113,7 @@ def measure(file: PhasorFile, program: Path, text: str, tokens: int = 4096, wind
     return model.moments()
 
 
+@front_door("moments")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The mean square of every input of a model's matrices over a text.")
     parser.add_argument("model", type=Path)
@@ -122,16 +125,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.tokens < 1 or args.window < 1:
         parser.error("--tokens, --window: expected a number above 0")
-    try:
-        if not args.phasor.is_file():
-            raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
-        text = "\n".join(path.read_text(encoding="utf-8") for path in args.texts)
-        found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
-        with replacing(args.output) as out:
-            np.save(out, found)
-    except (PhasorError, OSError, UnicodeDecodeError) as error:
-        print(f"moments: {error}", file=sys.stderr)
-        return 1
+    check_output(args.output, args.model, *args.texts, args.phasor)
+    if not args.phasor.is_file():
+        raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
+    text = "\n".join(map(read_text, args.texts))
+    found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
+    with replacing(args.output) as out:
+        np.save(out, found)
     return 0
 
 

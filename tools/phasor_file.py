@@ -1,15 +1,12 @@
 """Writes and reads `.phasor` files (docs/format.md). numpy only.
 
-`write_model` streams: it holds one tensor at a time, writes to a temporary file beside the target, and renames it, so a
-file is there whole or not at all. `PhasorFile` checks a file's structure when it is opened, and everything with `check`.
+`write_model` streams: it holds one tensor at a time (with files.replacing a file is there whole or not at all). `PhasorFile` checks a file's structure when it is opened, and everything with `check`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, Callable, Iterator, NamedTuple, Union
 
@@ -17,6 +14,8 @@ import numpy as np
 
 import phasor_descriptor
 import phasor_layout as L
+from errors import named
+from files import map_bytes, replacing  # noqa: F401 (write_model is used with replacing, which is found here too)
 from phasor_layout import PhasorError, crc32c, round_up
 from phasor_tensors import Slot, slots, tensor_name
 
@@ -148,37 +147,6 @@ def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple
 
 
 # ---- Writing ---------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
-    """A temporary file beside `path`, open for reading and writing; it becomes `path` when the block ends without an error."""
-    target = Path(path)
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    except OSError as error:
-        raise PhasorError(f"{target}: cannot be written: {error.strerror}") from error
-    try:
-        os.close(descriptor)
-        with open(name, "w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except OSError as error:
-        raise PhasorError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-    if os.name == "posix":
-        directory = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 class _Plan(NamedTuple):
@@ -324,16 +292,13 @@ class PhasorFile:
 
     def __init__(self, path: os.PathLike | str) -> None:
         self.path = Path(path)
+        self.bytes = map_bytes(self.path)
         try:
-            if self.path.stat().st_size == 0:
-                raise PhasorError(f"{path}: the file is empty")
-            self.bytes = np.memmap(self.path, dtype=np.uint8, mode="r")
-        except OSError as error:
-            raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
-        try:
+            if self.bytes.size == 0:
+                raise PhasorError("the file is empty")
             self._open()
         except PhasorError as error:
-            raise PhasorError(f"{path}: {error}") from error
+            raise named(path, error) from error
 
     def _open(self) -> None:
         self.head_bytes = self._read_header()

@@ -9,6 +9,8 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
+from errors import PhasorError
+
 F32, F16, BF16, Q8, Q4, F64 = 1, 2, 3, 4, 5, 6
 PANEL16, ROWS, VECTOR = 1, 2, 3
 TYPES = {F32: "f32", F16: "f16", BF16: "bf16", Q8: "q8", Q4: "q4", F64: "f64"}
@@ -19,10 +21,6 @@ _ALLOWED = {PANEL16: (F32, F16, BF16, Q8, Q4), ROWS: (F32, F16, BF16, Q8, Q4), V
 QUANTISED = (Q8, Q4)  # types with a scale for each group
 HALVES = (F16, BF16)
 _BLOCK_BYTES = 4 << 20
-
-
-class PhasorError(Exception):
-    """The model, the data or the file is bad: one line that names the thing and what was expected."""
 
 
 def round_up(n: int, multiple: int) -> int:

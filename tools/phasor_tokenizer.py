@@ -17,6 +17,11 @@ from typing import Iterable, Iterator
 
 import numpy as np
 
+from entry import front_door
+from errors import named
+from files import check_output, read_bytes, read_text, replacing
+from phasor_layout import PhasorError
+
 HEADER_BYTES = 128
 MODEL_UNIGRAM, MODEL_BPE, MODEL_WORDS = 1, 2, 3
 ADD_DUMMY_PREFIX, REMOVE_EXTRA_WHITESPACES, ESCAPE_WHITESPACES, BYTE_FALLBACK, WHITESPACE_SUFFIX = 1, 2, 4, 8, 16
@@ -30,7 +35,7 @@ _DEFAULT_UNKNOWN_SURFACE = " \u2047 ".encode()
 _BYTE_TEXTS = {b"<0x%02X>" % value: value for value in range(256)}
 
 
-class TokenizerError(ValueError):
+class TokenizerError(PhasorError):
     """The model or the section is damaged, or has something that this version does not understand."""
 
 
@@ -94,7 +99,7 @@ def _as_float(value: object, what: str) -> float:
 def _read_model_proto(data: bytes) -> dict:
     """The parts of a ModelProto that decide ids and text; a sub-message that comes twice is merged, as protobuf does."""
     pieces: list[tuple[bytes, float, int]] = []
-    trainer = normalizer = denormalizer = b""
+    specs: dict[int, list[bytes]] = {2: [], 3: [], 5: []}  # of trainer, normaliser and denormaliser
     for number, value in _fields(data, "ModelProto"):
         if number == 1:
             text, score, kind = b"", 0.0, NORMAL
@@ -108,16 +113,11 @@ def _read_model_proto(data: bytes) -> dict:
                 else:
                     raise TokenizerError(f"piece {len(pieces)} has field {field}, which is not understood")
             pieces.append((text, score, kind))
-        elif number == 2:
-            trainer += _as_bytes(value, "trainer_spec")
-        elif number == 3:
-            normalizer += _as_bytes(value, "normalizer_spec")
-        elif number == 4:
-            pass  # self_test_data: samples for the package's own check
-        elif number == 5:
-            denormalizer += _as_bytes(value, "denormalizer_spec")
-        else:
+        elif number in specs:
+            specs[number].append(_as_bytes(value, f"ModelProto's field {number}"))
+        elif number != 4:  # self_test_data: samples for the package's own check
             raise TokenizerError(f"ModelProto has field {number}, which is not understood")
+    trainer, normalizer, denormalizer = (b"".join(parts) for parts in specs.values())
 
     proto = {"pieces": pieces, "model_type": 1, "byte_fallback": False, "suffix": False,
              "unknown_surface": _DEFAULT_UNKNOWN_SURFACE, "charsmap": b"", "dummy_prefix": True, "remove_extra": True,
@@ -158,14 +158,20 @@ def _trie_values(trie: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     distance = (units >> 10) << ((units & 0x200) >> 6)
     bytes_ = np.arange(256, dtype=np.int64)
     nodes = np.zeros(1, dtype=np.int64)
+    left = 2 * len(units) + 1024  # nodes to visit: each is at one place, but in a trie that is made to keep a reader busy
     for length in range(LONGEST_RULE + 1):
+        left -= len(nodes)
+        if left < 0:
+            raise TokenizerError("precompiled_charsmap: the trie has more paths than nodes")
         if np.any(((nodes ^ distance[nodes]) | 0xFF) >= len(units)):
             raise TokenizerError("precompiled_charsmap: the trie points outside itself")
         base = nodes ^ distance[nodes]
         yield length, np.unique(units[base[units[nodes] & 0x100 != 0]] & 0x7FFFFFFF)
-        children = base[:, None] ^ bytes_
-        children = children[(units[children] & 0x800000FF == bytes_) & (bytes_ != 0)]
-        nodes = np.unique(children)  # keys share their ends
+        found = []
+        for some in np.split(base, range(4096, len(base), 4096)):
+            children = some[:, None] ^ bytes_
+            found.append(children[(units[children] & 0x800000FF == bytes_) & (bytes_ != 0)])
+        nodes = np.unique(np.concatenate(found))  # keys share their ends
         if not len(nodes):
             return
     raise TokenizerError("precompiled_charsmap: a rule is too long, or the trie has a loop")
@@ -190,14 +196,17 @@ def _map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
     """(most normalised bytes for one byte of text, longest key); an invalid byte becomes the 3 bytes of U+FFFD."""
     expansion, longest = 3, 0
     if trie:
+        text = np.frombuffer(strings, dtype=np.uint8)
+        ends, spaces = np.flatnonzero(text == 0), np.concatenate([[0], np.cumsum(text == 32)])
         for length, values in _trie_values(np.frombuffer(trie, dtype="<u4")):
-            for value in values.tolist():
-                if value >= len(strings):
-                    raise TokenizerError("precompiled_charsmap: a value points outside the strings")
-                replacement = strings[value : strings.index(0, value)]
-                size = len(replacement) + (2 * replacement.count(b" ") if escape else 0)
-                expansion = max(expansion, -(-size // max(1, length)))
-                longest = length
+            if not len(values):
+                continue
+            if values[-1] >= len(strings):
+                raise TokenizerError("precompiled_charsmap: a value points outside the strings")
+            stops = ends[np.searchsorted(ends, values)]
+            sizes = stops - values + (2 * (spaces[stops] - spaces[values]) if escape else 0)
+            expansion = max(expansion, -(-int(sizes.max()) // max(1, length)))
+            longest = length
     return expansion, longest
 
 
@@ -378,23 +387,22 @@ def read_section(section: bytes) -> dict:
             "longest_rule": rule}
 
 
+@front_door("phasor_tokenizer")
 def main() -> int:
     parser = argparse.ArgumentParser(description="Builds a tokenizer section from a SentencePiece model or a word list.")
     parser.add_argument("model", help="a SentencePiece .model, or a .txt file with a word a line")
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--unknown", type=int, help="id of the unknown word of a list")
     args = parser.parse_args()
+    check_output(args.output, args.model)
     try:
         if args.model.endswith(".txt"):
-            with open(args.model, encoding="utf-8") as file:
-                section = build_wordlist_section(file.read().splitlines(), args.unknown)
+            section = build_wordlist_section(read_text(args.model).splitlines(), args.unknown)
         else:
-            with open(args.model, "rb") as file:
-                section = build_sentencepiece_section(file.read())
-    except (OSError, TokenizerError) as error:
-        print(f"{args.model}: {error}", file=sys.stderr)
-        return 1
-    with open(args.output, "wb") as file:
+            section = build_sentencepiece_section(read_bytes(args.model))
+    except PhasorError as error:
+        raise named(args.model, error) from error
+    with replacing(args.output) as file:
         file.write(section)
     return 0
 

@@ -7,7 +7,6 @@ message. PRE_TOKENIZERS has those that GGUF names. Needs numpy only.
 
 from __future__ import annotations
 
-import struct
 import unicodedata
 from typing import Callable, Iterable, NamedTuple
 
@@ -15,9 +14,10 @@ import numpy as np
 
 import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
+from errors import shown
 from phasor_tokenizer import NO_ID, TokenizerError
-from phasor_tokenizer_models import (ADD_PREFIX, LETTER, MODEL_BYTE_BPE, MODEL_CHAR_BPE, NUMBER, PREFIX_FIRST, SPACE, WORD, META, Section, Vocabulary,
-                                     build_trie, class_runs, fields, metaspace, refuse, steps)
+from phasor_tokenizer_models import (ADD_PREFIX, LETTER, LONGEST_ADDED, LONGEST_REGEX, MODEL_BYTE_BPE, MODEL_CHAR_BPE, NUMBER, PREFIX_FIRST, SPACE, WORD, META,
+                                     Section, Vocabulary, build_trie, class_runs, fields, member, metaspace, refuse, steps)
 
 WHOLE_WORDS, COMPOSE = 2, 4  # flags of model 5
 BYTE_FALLBACK, FUSE_UNKNOWN, ESCAPE_FIRST, CUT_AT_SPACES, DROP_FIRST_SPACE, CUT_AT_EACH = 8, 16, 64, 128, 256, 512  # of model 7
@@ -134,19 +134,22 @@ def _run(regex: str) -> Step | None:
 
 def _split(step: dict, before: list[Step]) -> Step:
     fields(step, "pre_tokenizer", ("pattern", "behavior", "invert"))
-    (kind, regex), = step["pattern"].items()
-    if kind != "Regex":
-        refuse(f"pre_tokenizer Split at the text {regex!r}")
+    pattern, behavior = (member(step, field, "pre_tokenizer") for field in ("pattern", "behavior"))
+    regex = pattern.get("Regex")
+    if len(pattern) != 1 or not isinstance(regex, str):
+        refuse(f"pre_tokenizer Split at {shown(pattern)}")
+    if len(regex) > LONGEST_REGEX:
+        refuse(f"pre_tokenizer Split with a regular expression of {len(regex)} characters")
     spelled = regex.replace("\r", "\\r").replace("\n", "\\n")
     spelled = _OTHER_SPELLINGS.get(spelled, spelled)
     code = NAMED.get(spelled)
     found = Step(code) if code is not None else _run(spelled)
     if found is None:
         refuse(f"pre_tokenizer Split with the regular expression {regex}")
-    matches = (step["behavior"].lower(), bool(step.get("invert", False)))
+    matches = (behavior.lower(), bool(step.get("invert", False)))
     everything = code is not None and code not in (DEEPSEEK3, LINE_END)
     if matches not in {("isolated", False), ("isolated", True)} and not (everything and matches == ("removed", True)):
-        refuse(f"pre_tokenizer Split with behavior {step['behavior']}, invert {step.get('invert')}, regular expression {regex}")
+        refuse(f"pre_tokenizer Split with behavior {behavior}, invert {step.get('invert')}, regular expression {regex}")
     lines = Step(ONE, _runs_of([(10, 10), (13, 13)]))
     if code == LINE_END and not any(s.code == lines.code and np.array_equal(s.members, lines.members) for s in before):
         refuse(f"pre_tokenizer Split with the regular expression {regex} where lines were not split before")  # $ is also before a line's end
@@ -168,14 +171,14 @@ def _byte_words(spec: dict) -> tuple[list[Step], int]:
         kind = step.get("type")
         if kind == "ByteLevel" and level is None:
             level = fields(step, "pre_tokenizer", ("add_prefix_space", "trim_offsets", "use_regex"))
-            if level["add_prefix_space"] and found:
+            if member(level, "add_prefix_space", "pre_tokenizer") and found:
                 refuse("pre_tokenizer ByteLevel with add_prefix_space behind another")
             found += [Step(GPT2)] if level.get("use_regex", True) else []
         elif kind == "Digits":
-            single = fields(step, "pre_tokenizer", ("individual_digits",))["individual_digits"]
+            single = member(fields(step, "pre_tokenizer", ("individual_digits",)), "individual_digits", "pre_tokenizer")
             found.append(Step(ONE if single else RUN, _set("numeric")) if level is None else Step(BYTE_DIGIT if single else BYTE_DIGITS))
         elif kind == "Punctuation" and level is None:
-            behavior = fields(step, "pre_tokenizer", ("behavior",))["behavior"].lower()
+            behavior = member(fields(step, "pre_tokenizer", ("behavior",)), "behavior", "pre_tokenizer").lower()
             if behavior not in ("isolated", "contiguous"):
                 refuse(f"pre_tokenizer Punctuation with behavior {behavior}")
             found.append(Step(ONE if behavior == "isolated" else RUN, _set("punctuation")))
@@ -284,9 +287,9 @@ def _merge_pairs(merges: list) -> dict[tuple[str, str], int]:
     """The rank of each merge; of one that is there twice the package takes the last."""
     ranks = {}
     for rank, merge in enumerate(merges):
-        pair = tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge)
-        if len(pair) != 2:
-            raise TokenizerError(f"model.merges: {merge!r} is not a pair")
+        pair = tuple(merge.split(" ") if isinstance(merge, str) else merge if isinstance(merge, (list, tuple)) else ())
+        if len(pair) != 2 or not all(isinstance(piece, str) for piece in pair):
+            raise TokenizerError(f"model.merges: {shown(merge)} is not a pair")
         ranks[pair] = rank
     return ranks
 
@@ -300,6 +303,8 @@ def _byte_ids(model: dict, vocabulary: Vocabulary) -> list[int]:
     if None in ids.values() and unknown is not None:
         if model.get("fuse_unk"):
             refuse("model.fuse_unk with bytes that the vocabulary lacks")
+        if unknown not in vocabulary.of_model:
+            raise TokenizerError(f"model.unk_token {shown(unknown)} is not in the vocabulary")
         ids = {byte: vocabulary.of_model[unknown] if id_ is None else id_ for byte, id_ in ids.items()}
     return [NO_ID if ids[byte] is None else ids[byte] for byte in range(256)]
 
@@ -309,7 +314,7 @@ def _put_merges(section: Section, model: dict, ids: list[int], reachable: Callab
     merges, where those of each left part begin."""
     vocabulary = section.vocabulary
     rows, results = [], []
-    for (left, right), _ in sorted(_merge_pairs(model["merges"]).items(), key=lambda item: item[1]):
+    for (left, right), _ in sorted(_merge_pairs(member(model, "merges", "model")).items(), key=lambda item: item[1]):
         for piece in (left, right, left + right):
             if piece not in vocabulary.of_model:
                 raise TokenizerError(f"model.merges: {piece!r} is not in the vocabulary")
@@ -349,7 +354,7 @@ def _model(spec: dict) -> dict:
 
 def _build_byte_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     model = _model(spec)
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"], spec.get("pieces"))
+    vocabulary = Vocabulary(member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces"))
     section = Section(MODEL_BYTE_BPE, vocabulary)
     found, section.flags = _byte_words(spec)
     composes = _composes(spec)
@@ -427,7 +432,7 @@ def _build_char_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     model = _model(spec)
     if model.get("ignore_merges"):
         refuse("model.ignore_merges with BPE of characters")
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"], spec.get("pieces"))
+    vocabulary = Vocabulary(member(model, "vocab", "model"), spec["added_tokens"], spec.get("pieces"))
     fallback = bool(model.get("byte_fallback"))
     if fallback and not BYTE_PIECES <= vocabulary.of_model.keys():
         refuse("model.byte_fallback with bytes that the vocabulary lacks")
@@ -436,7 +441,7 @@ def _build_char_bpe(spec: dict) -> tuple[bytes, Vocabulary, int | None]:
     section.byte_pieces = BYTE_PIECES if fallback else frozenset()
     _unknown(section, model, str.encode)
     # Where no merge goes over the beginning of a word, words can be merged one by one.
-    if META in vocabulary.of_model and not any(META in (left + right).lstrip(META) for left, right in _merge_pairs(model["merges"])):
+    if META in vocabulary.of_model and not any(META in (left + right).lstrip(META) for left, right in _merge_pairs(member(model, "merges", "model"))):
         section.flags |= CUT_AT_SPACES
     ids = [vocabulary.of_model[f"<0x{byte:02X}>"] if fallback else NO_ID for byte in range(256)]
     _put_merges(section, model, ids, lambda piece: True)
@@ -536,11 +541,11 @@ def build_bpe_section(pieces: list[str], merges: list, *, pre: str = "default", 
     added = []
     for id_, (piece, kind) in enumerate(zip(pieces, kinds)):
         if kind not in (pt.NORMAL, pt.UNKNOWN, pt.CONTROL, pt.USER_DEFINED, pt.UNUSED):
-            raise TokenizerError(f"piece {id_} ({piece!r}) has type {kind}, which a byte-level vocabulary does not have")
+            raise TokenizerError(f"piece {id_} ({shown(piece)}) has type {kind}, which a byte-level vocabulary does not have")
         if kind == pt.UNUSED:
             continue
         if piece in vocabulary:
-            raise TokenizerError(f"piece {id_} ({piece!r}) is already defined as piece {vocabulary[piece]}")
+            raise TokenizerError(f"piece {id_} ({shown(piece)}) is already defined as piece {vocabulary[piece]}")
         vocabulary[piece] = id_
         if kind in (pt.CONTROL, pt.USER_DEFINED):
             added.append({"id": id_, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
@@ -592,7 +597,11 @@ def _merges_of(pieces: list[str], scores: list[float], types: list[int]) -> list
     """All pairs of pieces that make a piece, the best score first; of equal scores in the order of transformers' conversion."""
     ids = {piece: id_ for id_, (piece, kind) in enumerate(zip(pieces, types)) if kind == pt.NORMAL}
     found = []
+    if not all(np.isfinite(scores)):
+        raise TokenizerError("a score is not finite")
     for piece, id_ in ids.items():
+        if len(piece) > LONGEST_ADDED // 2:  # as many pairs as characters are tried
+            raise TokenizerError(f"piece {id_} has {len(piece)} characters, expected at most {LONGEST_ADDED // 2}")
         pairs = [(piece[:i], piece[i:]) for i in range(1, len(piece)) if piece[:i] in ids and piece[i:] in ids]
         found += [(scores[id_], len(left), len(right), left, right) for left, right in sorted(pairs, key=lambda pair: (ids[pair[0]], ids[pair[1]]))]
     found.sort(key=lambda merge: merge[:3], reverse=True)
@@ -606,7 +615,7 @@ def _build_llama(pieces: list[str], scores: list[float], types: list[int], prefi
     vocabulary: dict[str, int] = {}
     for id_, (piece, kind) in enumerate(zip(pieces, types)):
         if piece in vocabulary:
-            raise TokenizerError(f"piece {id_} ({piece!r}) is already defined as piece {vocabulary[piece]}")
+            raise TokenizerError(f"piece {id_} ({shown(piece)}) is already defined as piece {vocabulary[piece]}")
         if kind != pt.UNUSED:
             vocabulary[piece] = id_
     added = [{"id": id_, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": kind != pt.USER_DEFINED}

@@ -10,13 +10,15 @@ Needs numpy only. What would change the ids and is not understood is refused by 
 from __future__ import annotations
 
 import base64
-import json
 from pathlib import Path
+from typing import Any
 
 import phasor_tokenizer as pt
+from errors import named, shown
+from files import read_bytes, read_json, read_text
 from phasor_tokenizer import TokenizerError
 from phasor_tokenizer_bpe import build_bpe, build_bpe_section, build_sentencepiece_like  # noqa: F401 (the entries for other sources)
-from phasor_tokenizer_models import META, Vocabulary, build_unigram, build_wordpiece, fields, refuse, steps
+from phasor_tokenizer_models import META, Vocabulary, build_unigram, build_wordpiece, fields, member, refuse, steps
 
 BUILDERS = {"WordPiece": ("wordpiece", build_wordpiece), "BPE": ("bpe", build_bpe), "Unigram": ("unigram", build_unigram)}
 
@@ -35,7 +37,7 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
             found = _read_template(fields(step, "post_processor", ("single", "pair", "special_tokens")), spec["model"].get("type") == "BPE")
         elif kind in ("BertProcessing", "RobertaProcessing"):
             fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
-            (_, sep), (_, cls) = step["sep"], step["cls"]
+            sep, cls = (_token_id(member(step, name, "post_processor"), name) for name in ("sep", "cls"))
             bert = kind == "BertProcessing"
             found = {"prefix": [cls], "suffix": [sep], "pair": [sep] if bert else [sep, sep], "pair_segment": int(bert)}
         else:
@@ -46,15 +48,37 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
     return found
 
 
+_MOST_AROUND = 64  # ids around a text
+
+
+def _token_id(pair: list, name: str) -> int:
+    """The id of [text, id]."""
+    if len(pair) != 2 or type(pair[1]) is not int:
+        raise TokenizerError(f"post_processor.{name}: {shown(pair)}, expected a text and an id")
+    return pair[1]
+
+
+def _template_item(item: Any, tokens: dict) -> tuple[str | None, list[int], int]:
+    """(a sequence's name or None, a special token's ids, the segment)."""
+    kind, value = next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else ("", None)
+    name, segment = (value.get(field) if isinstance(value, dict) else None for field in ("id", "type_id"))
+    if kind not in ("SpecialToken", "Sequence") or not isinstance(name, str) or type(segment) is not int or not 0 <= segment < 1 << 16:
+        raise TokenizerError(f"post_processor: {shown(item)}, expected a Sequence or a SpecialToken with id and type_id")
+    if kind == "Sequence":
+        return name, [], segment
+    ids = tokens[name].get("ids") if isinstance(tokens.get(name), dict) else None
+    if not isinstance(ids, list) or not all(type(id_) is int for id_ in ids):
+        raise TokenizerError(f"post_processor.special_tokens: {shown(name)} has no list of ids")
+    return None, ids, segment
+
+
 def _read_template(step: dict, language_model: bool) -> dict:
     """language_model: the segments of special tokens do not matter, since models with such tokenizers have no segments."""
     def items(name: str) -> list[tuple[str | None, list[int], int]]:
-        out = []
-        for item in step[name]:
-            (kind, value), = item.items()
-            ids = step["special_tokens"][value["id"]]["ids"] if kind == "SpecialToken" else []
-            out.append((value["id"] if kind == "Sequence" else None, ids, value["type_id"]))
-        return out
+        given = member(step, name, "post_processor")
+        if len(given) > _MOST_AROUND:
+            raise TokenizerError(f"post_processor.{name}: {len(given)} parts, expected at most {_MOST_AROUND}")
+        return [_template_item(item, member(step, "special_tokens", "post_processor")) for item in given]
 
     def parts(name: str, sequences: str) -> list[tuple[list[int], set[int]]]:
         """The ids before, between and behind the sequences, each with the segments that occur in it and in the text before it."""
@@ -108,13 +132,11 @@ _USUAL = {"pad": ("[PAD]", "<pad>"), "unk": ("[UNK]", "<unk>"), "mask": ("[MASK]
           "bos": (), "eos": ()}
 
 
+_JSON_BYTES = 128 << 20
+
+
 def _json(path: Path) -> dict:
-    if not path.exists():
-        return {}
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise TokenizerError(f"{path.name}: {error}") from error
+    return read_json(path, _JSON_BYTES) if path.exists() else {}
 
 
 def _content(token: object) -> str | None:
@@ -140,8 +162,8 @@ def _special_token(content: str, id_: int, **options: bool) -> dict:
 
 def _from_vocab_txt(path: Path, config: dict) -> dict:
     """What transformers' conversion of a BERT vocabulary gives."""
-    with open(path, encoding="utf-8") as file:
-        vocabulary = {line.rstrip("\n"): id_ for id_, line in enumerate(file)}
+    lines = read_text(path).split("\n")
+    vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
     names = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
     names = {name: _content(config.get(f"{name}_token")) or usual for name, usual in names.items()}
     for name in ("unk", "cls", "sep"):
@@ -164,7 +186,7 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
 def _from_merges(folder: Path, config: dict) -> dict:
     """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a mask, else GPT-2's."""
     vocabulary = _json(folder / "vocab.json")
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    lines = read_text(folder / "merges.txt").split("\n")
     merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
     gpt2 = str(config.get("tokenizer_class")).startswith("GPT2")
     roberta = not gpt2 and ("<mask>" in vocabulary or config.get("mask_token") is not None)
@@ -197,10 +219,13 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
     if not kind.lower().replace("-", "").startswith("xlmroberta"):
         refuse(f"{path.name} of {kind} without tokenizer.json")
-    proto = pt._read_model_proto(path.read_bytes())
+    proto = pt._read_model_proto(read_bytes(path))
     if proto["model_type"] != 1:
         refuse(f"{path.name} with a model that is not unigram")
-    pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
+    try:
+        pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
+    except UnicodeDecodeError as error:
+        raise TokenizerError(f"{path.name}: a piece is not UTF-8") from error
     first = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")]
     vocab = [*first, *((text, score) for text, score, _ in pieces[3:]), ("<mask>", 0.0)]
     ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
@@ -262,14 +287,14 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     try:
         fields(spec, "tokenizer.json", ("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                                          "post_processor", "decoder", "model"))
-        kind = spec["model"].get("type")
-        if kind not in BUILDERS:
-            refuse(f"model {kind}")
+        kind = member(spec, "model", "tokenizer.json").get("type")
+        if not isinstance(kind, str) or kind not in BUILDERS:
+            refuse(f"model {shown(kind)}")
         name, build = BUILDERS[kind]
         section, vocabulary, unknown = build({"added_tokens": [], **spec})
         template = {**_template(spec, vocabulary), **_class_template(config, vocabulary)}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise TokenizerError(f"{path}: a part is missing or of another kind than it should be: {error}") from error
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TokenizerError(f"{path}: a part is missing or of another kind than it should be: {shown(error)}") from error
     longest = config.get("model_max_length")
     truncation = spec.get("truncation") or {}
     return section, {"model": name, "pieces": vocabulary.count(), **_special_ids(config, vocabulary, unknown), **template,

@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import struct
 from collections import Counter
-from typing import Callable, Iterable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
 import phasor_tokenizer as pt
 import phasor_tokenizer_unicode as unicode
+from errors import shown
 from phasor_tokenizer import BYTE, CONTROL, NO_ID, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, TokenizerError
 
 MODEL_WORDPIECE, MODEL_BYTE_BPE, MODEL_METASPACE, MODEL_CHAR_BPE = 4, 5, 6, 7
@@ -29,6 +30,19 @@ BREAKS = {"control": 3, "extend": 4, "extend_conjunct": 5, "linker": 6, "spacing
 OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (0xAC00, 0xD7A3, 13))
 SINGLE_WORD, STRIP_LEFT, STRIP_RIGHT, NORMALIZED = 1, 2, 4, 8  # flags of an added token
 MOST_PIECES = 1 << 24
+MOST_STEPS_WRITTEN, LONGEST_REGEX, LONGEST_ADDED = 64, 4096, 1024  # characters; the longest that are known have a fifth of them
+# Fields of tokenizer.json, whatever part they are in, and what they hold; "none" may also be null.
+_TEXTS = """behavior content replacement prepend_scheme str_rep precompiled_charsmap prefix""".split()
+_FLAGS = """invert add_prefix_space trim_offsets use_regex individual_digits split clean_text handle_chinese_chars lowercase cleanup single_word lstrip rstrip
+    normalized special strip_left strip_right""".split()
+_KINDS: dict[str, tuple[str, tuple]] = {
+    **{name: ("text", (str,)) for name in _TEXTS}, **{name: ("true or false", (bool,)) for name in _FLAGS},
+    **{name: ("text or null", (str, type(None))) for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")},
+    **{name: ("true, false or null", (bool, type(None))) for name in ("strip_accents", "byte_fallback", "fuse_unk", "ignore_merges")},
+    **{name: ("a list", (list,)) for name in ("merges", "normalizers", "pretokenizers", "processors", "decoders", "single", "pair", "sep", "cls", "added_tokens")},
+    **{name: ("a table", (dict,)) for name in ("pattern", "special_tokens")}, "vocab": ("a table or a list", (dict, list)),
+    "model": ("a table", (dict,)), **{name: ("a table or null", (dict, type(None))) for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation")},
+    **{name: ("a whole number from 0", (int,)) for name in ("id", "max_input_chars_per_word")}, "unk_id": ("a whole number or null", (int, type(None)))}
 
 Text = Callable[[str], str]
 
@@ -38,22 +52,39 @@ def refuse(what: str) -> None:
 
 
 def fields(part: dict, name: str, known: Iterable[str]) -> dict:
-    """The part of tokenizer.json; a field that is not known might change ids."""
+    """The part of tokenizer.json; a field that is not known might change ids, and one of another kind is refused here, so that no reader meets it."""
     if not isinstance(part, dict):
         raise TokenizerError(f"{name} is not an object")
-    for key in part:
+    for key, value in part.items():
         if key != "type" and key not in known:
             refuse(f"{name}.{key}")
+        wanted, kinds = _KINDS.get(key, ("", (object,)))
+        if not isinstance(value, kinds) or (type(value) is bool and int in kinds) or (type(value) is int and not 0 <= value < 1 << 31 and key != "id"):
+            raise TokenizerError(f"{name}.{key}: {shown(value)}, expected {wanted}")
     return part
 
 
 def steps(part: dict | None, name: str, inside: str) -> list[dict]:
     """A normaliser, pre-tokenizer or other part as a list: a Sequence is its members, null is none."""
-    if part is None:
-        return []
-    if part.get("type") == "Sequence":
-        return [step for member in fields(part, name, [inside])[inside] for step in steps(member, name, inside)]
-    return [part]
+    waiting, out = [] if part is None else [part], []
+    while waiting:
+        step = waiting.pop()
+        if not isinstance(step, dict) or not isinstance(step.get("type"), str):
+            raise TokenizerError(f"{name}: {shown(step)}, expected a part with a type")
+        if step["type"] == "Sequence":
+            waiting += reversed(member(fields(step, name, [inside]), inside, name))
+        else:
+            out.append(step)
+        if len(out) + len(waiting) > MOST_STEPS_WRITTEN:
+            refuse(f"{name} of more than {MOST_STEPS_WRITTEN} steps")
+    return out
+
+
+def member(part: dict, field: str, name: str) -> Any:
+    """A field that must be there."""
+    if field not in part:
+        raise TokenizerError(f"{name}.{field} is missing")
+    return part[field]
 
 
 # ---- A Darts double array --------------------------------------------------------------------------------------------
@@ -154,9 +185,14 @@ class Vocabulary:
         self.of_model = vocabulary
         self.size = len(vocabulary) if size is None else size  # ids of the model, with those that nothing has
         self.texts: dict[int, str] = {}
+        if not isinstance(vocabulary, dict):
+            raise TokenizerError("model.vocab: expected a table from text to id")
+        most = min(MOST_PIECES, 2 * (self.size + len(added)) + 65536)  # ids that nothing has cost as much as others
         for text, id_ in vocabulary.items():
-            if not isinstance(id_, int) or not 0 <= id_ < MOST_PIECES:
-                raise TokenizerError(f"model.vocab: {text!r} has the id {id_!r}")
+            if type(id_) is not int or not 0 <= id_ < MOST_PIECES:
+                raise TokenizerError(f"model.vocab: {shown(text)} has the id {shown(id_)}")
+            if id_ >= most:
+                raise TokenizerError(f"model.vocab: {shown(text)} has the id {id_}, of {len(vocabulary)} pieces")
             if id_ in self.texts:
                 raise TokenizerError(f"model.vocab: {text!r} and {self.texts[id_]!r} have the same id {id_}")
             self.texts[id_] = text
@@ -166,17 +202,20 @@ class Vocabulary:
 
     def _add(self, tokens: list[dict]) -> None:
         known = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
+        following = self.size
         for token in tokens:
             fields(token, "added_tokens", known)
-            content = token["content"]
+            content = member(token, "content", "added_tokens")
             if not content:
                 continue
+            if len(content) > LONGEST_ADDED:
+                raise TokenizerError(f"added_tokens: {shown(content)} has {len(content)} characters, expected at most {LONGEST_ADDED}")
             if content in self.ids:
                 raise TokenizerError(f"added_tokens: {content!r} is there twice")
-            following = max([self.size - 1, *self.ids.values()]) + 1
             id_ = self.of_model.get(content, following)
-            if id_ != token["id"]:
-                raise TokenizerError(f"added_tokens: {content!r} has the id {token['id']}, the package would give it {id_}")
+            if id_ != member(token, "id", "added_tokens"):
+                raise TokenizerError(f"added_tokens: {content!r} has the id {shown(token['id'])}, the package would give it {id_}")
+            following = max(following, id_ + 1)
             self.ids[content] = id_
             self.texts[id_] = content
             self.added.append(token)
@@ -347,7 +386,9 @@ def _wordpiece_marks(decoder: dict | None) -> Callable[[str], int]:
     if decoder.get("type") != "WordPiece":
         refuse(f"decoder {decoder.get('type')} with WordPiece")
     fields(decoder, "decoder", ("prefix", "cleanup"))
-    prefix, clean = decoder["prefix"], _clean_up if decoder["cleanup"] else str
+    prefix, clean = member(decoder, "prefix", "decoder"), _clean_up if member(decoder, "cleanup", "decoder") else str
+    if len(prefix) > LONGEST_ADDED:
+        raise TokenizerError(f"decoder.prefix: {shown(prefix)} is too long")
 
     def marks(piece: str) -> int:
         joined = piece.startswith(prefix)
@@ -371,16 +412,19 @@ def build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
     if pre_tokenizers != ["BertPreTokenizer"]:
         refuse(f"pre_tokenizer {pre_tokenizers} with WordPiece")
     normalizer = BertNormalizer(normalizers[0] if normalizers else None)
-    vocabulary = Vocabulary(model["vocab"], spec["added_tokens"])
+    vocabulary = Vocabulary(member(model, "vocab", "model"), spec["added_tokens"])
     normalizer.check_order(vocabulary.texts.values())
 
     section = Section(MODEL_WORDPIECE, vocabulary)
+    for name in ("unk_token", "continuing_subword_prefix"):
+        if not isinstance(member(model, name, "model"), str):
+            raise TokenizerError(f"model.{name}: null, expected text")
     section.unknown = vocabulary.of_model.get(model["unk_token"])
     if section.unknown is None:
         raise TokenizerError(f"model.unk_token {model['unk_token']!r} is not in the vocabulary")
     section.surface = b"" if model["unk_token"] in vocabulary.special else model["unk_token"].encode()
     section.prefix = model["continuing_subword_prefix"].encode()
-    section.word_chars = model["max_input_chars_per_word"]
+    section.word_chars = member(model, "max_input_chars_per_word", "model")
     section.trie, section.strings = build_map(normalizer.replaced)
     section.expansion, section.longest_rule = _bounds(section.trie, section.strings, False)
     bits = {"space": SPACE, "punctuation": PUNCTUATION}
@@ -396,7 +440,7 @@ def build_wordpiece(spec: dict) -> tuple[bytes, Vocabulary, int]:
 def metaspace(step: dict, name: str) -> tuple[str, bool]:
     """(prepend scheme, split) of a Metaspace, in the older spelling too."""
     fields(step, name, ("replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"))
-    if step["replacement"] != META:
+    if member(step, "replacement", name) != META:
         refuse(f"{name}.replacement {step['replacement']!r}")
     scheme = step.get("prepend_scheme", "always")
     if not step.get("add_prefix_space", True):
@@ -436,17 +480,21 @@ def _unigram_normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes,
     for step in steps(spec.get("normalizer"), "normalizer", "normalizers"):
         kind = step.get("type")
         if kind == "Precompiled" and place < 1:
-            charsmap = fields(step, "normalizer", ("precompiled_charsmap",))["precompiled_charsmap"]
-            trie, strings = pt._split_charsmap(base64.b64decode(charsmap))
+            charsmap = member(fields(step, "normalizer", ("precompiled_charsmap",)), "precompiled_charsmap", "normalizer")
+            try:
+                trie, strings = pt._split_charsmap(base64.b64decode(charsmap))
+            except ValueError as error:
+                raise TokenizerError(f"normalizer.precompiled_charsmap: not base64: {error}") from error
             place = 1
         elif kind == "Strip" and place < 2:
-            if step["strip_left"] or not step["strip_right"]:
+            if member(step, "strip_left", "normalizer") or not member(step, "strip_right", "normalizer"):
                 refuse("normalizer Strip on the left")
             flags |= STRIP_END
             place = 2
         elif kind == "Replace" and place < 3:
-            if fields(step, "normalizer", ("pattern", "content"))["pattern"] != {"Regex": " {2,}"} or step["content"] not in (META, " "):
-                refuse(f"normalizer Replace of {step['pattern']} by {step['content']!r}")
+            pattern, content = (member(fields(step, "normalizer", ("pattern", "content")), field, "normalizer") for field in ("pattern", "content"))
+            if pattern != {"Regex": " {2,}"} or content not in (META, " "):
+                refuse(f"normalizer Replace of {shown(pattern)} by {shown(content)}")
             # A single space would end a word at WhitespaceSplit, as many do; else it begins one, as ▁ does.
             if step["content"] == META:
                 flags |= MERGE_SPACES
@@ -460,10 +508,12 @@ def _unigram_normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes,
 
 def _unigram_vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
     """Ids by text (of pieces that are there twice the package takes the last), and the scores with the unknown's behind them."""
-    texts = [text for text, _ in model["vocab"]]
-    scores = np.array([score for _, score in model["vocab"]], dtype=np.float64)
-    if not np.all(np.abs(scores) < 1e100):
-        raise TokenizerError("model.vocab: a score is not finite, or very large")
+    given = member(model, "vocab", "model")
+    for entry in given:
+        if type(entry) not in (list, tuple) or len(entry) != 2 or type(entry[0]) is not str or type(entry[1]) not in (int, float) or not abs(entry[1]) < 1e100:
+            raise TokenizerError(f"model.vocab: {shown(entry)}, expected a text and a finite score, not very large")
+    texts = [text for text, _ in given]
+    scores = np.array([score for _, score in given], dtype=np.float64)
     return {text: id_ for id_, text in enumerate(texts)}, scores
 
 
@@ -474,6 +524,8 @@ def build_unigram(spec: dict) -> tuple[bytes, Vocabulary, int]:
     if model.get("unk_id") is None:
         refuse("model.unk_id null")
     ids, scores = _unigram_vocabulary(model)
+    if not 0 <= model["unk_id"] < len(scores):
+        raise TokenizerError(f"model.unk_id: {model['unk_id']}, there are {len(scores)} pieces")
     vocabulary = Vocabulary(ids, spec["added_tokens"], len(scores))
     unknown = model["vocab"][model["unk_id"]][0]
 

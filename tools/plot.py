@@ -30,6 +30,8 @@ from matplotlib import font_manager, pyplot as plt  # noqa: E402
 import phasor_descriptor as D  # noqa: E402
 import phasor_tensors as R  # noqa: E402
 from convert import find_phasor  # noqa: E402
+from entry import front_door, say  # noqa: E402
+from files import check_output, replacing  # noqa: E402
 from phasor_file import PhasorFile  # noqa: E402
 from phasor_layout import PhasorError  # noqa: E402
 
@@ -121,10 +123,11 @@ def save(figure: plt.Figure, output: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with matplotlib.rc_context({"svg.hashsalt": "phasor"}):
-            figure.savefig(output, dpi=90, metadata={"Software": None} if output.suffix == ".png" else {"Date": None, "Creator": None})
+            with replacing(output) as file:
+                figure.savefig(file, format=output.suffix[1:], dpi=90, metadata={"Software": None} if output.suffix == ".png" else {"Date": None, "Creator": None})
     plt.close(figure)
     for message in dict.fromkeys(str(w.message).split(" (")[0] for w in caught):
-        print(f"plot: {message}", file=sys.stderr)
+        say("plot", message)
         break
 
 
@@ -219,16 +222,14 @@ def draw(options: argparse.Namespace) -> plt.Figure:
     return draw_columns(table, options.columns, title)
 
 
+@front_door("plot")
 def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     choose_fonts()
-    try:
-        if options.output.suffix not in (".png", ".svg"):
-            raise PhasorError(f"{options.output}: expected a name that ends in .png or .svg")
-        save(draw(options), options.output)
-    except (PhasorError, OSError) as error:
-        print(f"plot: {error}", file=sys.stderr)
-        return 1
+    if options.output.suffix not in (".png", ".svg"):
+        raise PhasorError(f"{options.output}: expected a name that ends in .png or .svg")
+    check_output(options.output, options.model)
+    save(draw(options), options.output)
     return 0
 
 

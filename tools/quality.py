@@ -20,6 +20,10 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from entry import front_door
+from files import read_text
+from phasor_layout import PhasorError
+
 TYPES = (("f32", ()), ("f16", ()), ("bf16", ()), ("q8", ()), ("q4", ()), ("q4", ("--output-type", "q8")))
 QUANTISED = ("q8", "q4")
 EXCERPT = 128  # tokens whose logits are compared
@@ -27,7 +31,7 @@ _CHARACTERS = 6  # of a token, at most on average
 LLAMA = (("F32", 0, None), ("F16", 1, 1), ("Q8_0", 7, 8), ("Q4_0", 2, 2), ("Q4_0, output Q8_0", 2, 8))  # name, llama.cpp's file type, ggml's type of the embedding
 
 
-class QualityError(Exception):
+class QualityError(PhasorError):
     """One line."""
 
 
@@ -60,7 +64,7 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
 def first_windows(args: argparse.Namespace) -> list[int]:
     """The ids of the text's first windows."""
     wanted = args.windows * args.window
-    text = args.text.read_text(encoding="utf-8")[:wanted * _CHARACTERS]
+    text = read_text(args.text)[:wanted * _CHARACTERS]
     ids = [int(id_) for id_ in call(args.phasor, "tokenize", args.model, "--print-ids", "--", text).strip().split(",")]
     if len(ids) < wanted:
         raise QualityError(f"{args.text}: {len(ids)} tokens, expected {wanted}")
@@ -149,7 +153,7 @@ def language(args: argparse.Namespace, folder: Path) -> None:
 
 def translation(args: argparse.Namespace, folder: Path) -> None:
     from sacrebleu.metrics import BLEU
-    sources, references = args.sources.read_text(encoding="utf-8"), args.references.read_text(encoding="utf-8").splitlines()
+    sources, references = read_text(args.sources), read_text(args.references).splitlines()
     print("| | MB | BLEU | lines that are others |\n|---|---:|---:|---:|", flush=True)
     first: list[str] = []
     for name, path in variants(args, folder):
@@ -177,15 +181,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
+@front_door("quality")
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
     work: Callable[[argparse.Namespace, Path], None] = language if args.text else translation
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            work(args, Path(folder))
-    except (QualityError, OSError, ImportError, UnicodeDecodeError, RuntimeError) as error:
-        print(f"quality: {error}", file=sys.stderr)
-        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        work(args, Path(folder))
     return 0
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 import phasor_descriptor as D
 import phasor_tensors as R
+from entry import front_door
 from phasor_file import PhasorFile
 from phasor_layout import GROUP, QUANTISED, PhasorError
 
@@ -494,6 +495,7 @@ def parse_ids(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r}: expected ids such as 1,2,3") from error
 
 
+@front_door("reference")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The float64 forward pass of a .phasor file.")
     parser.add_argument("model")
@@ -505,28 +507,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", choices=CACHES, default="f32", help="the type of the decoder's keys and values (f32)")
     parser.add_argument("--exact", action="store_true", help="do not round the activations of quantised layers")
     args = parser.parse_args(argv)
-    try:
-        model = Reference(PhasorFile(args.model), emulate=not args.exact, cache=args.cache)
-        if args.greedy is not None:
-            print(",".join(map(str, model.greedy(args.source_ids, args.greedy, args.target_ids, args.exclude))))
-            return 0
-        memory = None
-        if args.source_ids is not None:
-            trace = model.encode(args.source_ids, args.segments)
-            memory = trace.output
-            print(f"encoder output: {memory.shape[0]} x {memory.shape[1]}, largest {np.abs(memory).max():.6g}")
-        if "decoder" in model.d:
-            target = model.d["target"]
-            start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
-            trace = model.decode(args.target_ids or [start], memory)
-        elif args.source_ids is None:
-            raise PhasorError("an encoder needs --source-ids")
-        for position, row in enumerate(model.output(trace)):
-            best = np.argsort(-row, kind="stable")[:5]
-            print(f"{position}: best {best[0]}; " + ", ".join(f"{i}: {row[i]:.6g}" for i in best))
-    except PhasorError as error:
-        print(f"reference: {error}", file=sys.stderr)
-        return 1
+    model = Reference(PhasorFile(args.model), emulate=not args.exact, cache=args.cache)
+    if args.greedy is not None:
+        print(",".join(map(str, model.greedy(args.source_ids, args.greedy, args.target_ids, args.exclude))))
+        return 0
+    memory = None
+    if args.source_ids is not None:
+        trace = model.encode(args.source_ids, args.segments)
+        memory = trace.output
+        print(f"encoder output: {memory.shape[0]} x {memory.shape[1]}, largest {np.abs(memory).max():.6g}")
+    if "decoder" in model.d:
+        target = model.d["target"]
+        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+        trace = model.decode(args.target_ids or [start], memory)
+    elif args.source_ids is None:
+        raise PhasorError("an encoder needs --source-ids")
+    for position, row in enumerate(model.output(trace)):
+        best = np.argsort(-row, kind="stable")[:5]
+        print(f"{position}: best {best[0]}; " + ", ".join(f"{i}: {row[i]:.6g}" for i in best))
     return 0
 
 

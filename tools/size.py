@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from entry import front_door
+
 SECTIONS = ("text", "rodata", "data", "bss")
 MEMBER = re.compile(r"^ \.(text|rodata|data|bss)\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+)\s+(\S+)$", re.M)
 
@@ -38,6 +40,7 @@ def read_record(path):
     return record
 
 
+@front_door("size")
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)

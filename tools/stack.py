@@ -14,6 +14,8 @@ import re
 import sys
 from pathlib import Path
 
+from entry import front_door
+
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)[^)]*\)')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 INDIRECT, LIBRARY = "__indirect_call", 128
@@ -73,6 +75,7 @@ def reachable(f, calls):
     return seen
 
 
+@front_door("stack")
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")

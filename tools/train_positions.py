@@ -19,7 +19,6 @@ import dataclasses
 import io
 import json
 import math
-import pickle
 import re
 import sys
 import time
@@ -37,16 +36,17 @@ from tqdm import tqdm
 import phasor_descriptor as D
 import torch_models
 import torch_positions as P
+from entry import front_door
 from phasor_file import PhasorFile
 from phasor_layout import PhasorError
 from reference import Reference
-from training import write_atomically
+from training import load_weights, write_atomically
 
 UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
 
 
-class UserError(Exception):
+class UserError(PhasorError):
     """A mistake in the input or in the options: reported as one line."""
 
 
@@ -238,10 +238,10 @@ def rate(recipe: Recipe, step: int) -> float:
 
 def load_state(path: Path) -> dict[str, Any]:
     """A checkpoint, read without running any code from it."""
-    try:
-        return torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"cannot read checkpoint {path}: {str(error).splitlines()[0]}") from error
+    state = load_weights(path)
+    if not isinstance(state, dict) or not {"recipe", "model", "optimizer", "step", "seconds"} <= state.keys():
+        raise UserError(f"{path} is not a checkpoint of this program")
+    return state
 
 
 def train(name: str, encoding: Encoding, recipe: Recipe, text: Text, out: Path, every: int = 500) -> torch_models.Base:
@@ -448,16 +448,10 @@ def run_command(options: argparse.Namespace) -> None:
         print(as_table(export(options.out, options.to, recipe, text)))
 
 
+@front_door("train_positions", "; run the same command to resume")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    try:
-        run_command(build_parser().parse_args(arguments))
-    except (UserError, PhasorError) as error:
-        print(f"train_positions: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("train_positions: stopped; run the same command to resume", file=sys.stderr)
-        return 130
+    run_command(build_parser().parse_args(arguments))
     return 0
 
 

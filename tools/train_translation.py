@@ -27,7 +27,6 @@ import dataclasses
 import json
 import math
 import platform
-import pickle
 import random
 import sys
 import time
@@ -43,7 +42,10 @@ from torch.nn import functional as F
 from sacrebleu.metrics import BLEU, CHRF
 from tqdm import tqdm
 
-from training import write_atomically
+from entry import front_door
+from errors import PhasorError
+from files import read_bytes, read_json
+from training import load_weights, write_atomically
 from translation_data import (  # the tests and other tools find them here
     BOS, Batch, DEFAULT_DATA, EOS, PAD, Pair, REPO, Recipe, SHOWCASE, Segmenters, Split, UNK, UserError,
     check_split, components, epoch_batches, load_segmenter, make_batch, normalise, pad, plan_batches, read_pairs,
@@ -224,10 +226,7 @@ def checkpoints(out: Path) -> list[Path]:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """The contents of a checkpoint, read without running any code from it."""
-    try:
-        state = torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        raise UserError(f"cannot read checkpoint {path}: {str(error).splitlines()[0]}") from error
+    state = load_weights(path)
     wanted = {"recipe", "model", "optimizer", "torch_rng", "epoch", "step", "seconds", "history"}
     if not isinstance(state, dict) or not wanted <= state.keys():
         raise UserError(f"{path} is not a checkpoint of this program")
@@ -480,12 +479,12 @@ def to_json(value: object) -> str:
 def load_translator(folder: Path) -> tuple[Translator, Segmenters, Recipe]:
     """A model from the files that `export` writes."""
     try:
-        card = json.loads((folder / "zh-en.json").read_text(encoding="utf-8"))
-        segmenters = Segmenters((folder / "zh.model").read_bytes(), (folder / "en.model").read_bytes())
+        card = read_json(folder / "zh-en.json")
+        segmenters = Segmenters(read_bytes(folder / "zh.model"), read_bytes(folder / "en.model"))
         recipe = Recipe(**{name: card[name] for name in Recipe().model_fields()})
         model = Translator(card["source_vocab"], card["target_vocab"], recipe)
-        model.load_state_dict(torch.load(folder / "zh-en.pt", weights_only=True))
-    except (OSError, ValueError, KeyError, RuntimeError, pickle.UnpicklingError) as error:
+        model.load_state_dict(load_weights(folder / "zh-en.pt"))
+    except (PhasorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise UserError(f"cannot load the model in {folder}: {str(error).splitlines()[0]}") from error
     return model, segmenters, recipe
 
@@ -550,16 +549,10 @@ def run_command(options: argparse.Namespace) -> None:
         print(json.dumps({name: scores[name] for name in ("valid", "test", "showcase")}, ensure_ascii=False))
 
 
+@front_door("train_translation", "; run the same command to resume")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    try:
-        run_command(build_parser().parse_args(arguments))
-    except UserError as error:
-        print(f"train_translation: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("train_translation: stopped; run the same command to resume", file=sys.stderr)
-        return 130
+    run_command(build_parser().parse_args(arguments))
     return 0
 
 

@@ -18,13 +18,15 @@ import sentencepiece as spm
 import torch
 from torch import Tensor
 
+from errors import PhasorError
+
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 REPO = Path(__file__).resolve().parents[1]
 DEFAULT_DATA = REPO / "../shared/data/cmn-eng/cmn.attrib.txt"
 SHOWCASE = ("我有一只猫。", "I have a cat.")  # shown in the README: must never be in training
 
 
-class UserError(Exception):
+class UserError(PhasorError):
     """A mistake in the input or in the options: reported as one line."""
 
 

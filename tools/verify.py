@@ -27,6 +27,8 @@ import phasor_vectors as V
 from checkpoint import Checkpoint, open_checkpoint
 from convert import find_phasor
 from description import Description, read_description
+from entry import front_door
+from files import read_text
 from families import names as N
 from families import state_dict
 from phasor_file import VECTORS, PhasorFile
@@ -254,7 +256,7 @@ def sentence_ids(description: Description, d: dict, path: Path) -> list[list[int
     if not name.endswith(".model"):
         raise PhasorError("--sentences needs a description whose source tokenizer is a SentencePiece .model")
     pieces = sentencepiece.SentencePieceProcessor(str(description.path.parent / name))
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_text(path).splitlines()
     return [[*d["source"]["prefix"], *pieces.encode(line), *d["source"]["suffix"]] for line in lines]
 
 
@@ -302,6 +304,7 @@ def compare_sentences(args: argparse.Namespace) -> bool:
     return same + ties == len(sources)
 
 
+@front_door("verify")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The same input through PyTorch, the reference and phasor.")
     parser.add_argument("model", type=Path)
@@ -317,10 +320,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if (compare_sentences if args.sentences else compare)(args):
             return 0
-        print("verify: the differences are larger than they may be", file=sys.stderr)
-    except (PhasorError, OSError, UnicodeDecodeError, subprocess.TimeoutExpired) as error:
-        print(f"verify: {error}", file=sys.stderr)
-    return 1
+    except subprocess.TimeoutExpired as error:
+        raise PhasorError(str(error)) from error
+    raise PhasorError("the differences are larger than they may be")
 
 
 if __name__ == "__main__":

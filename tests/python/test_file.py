@@ -228,7 +228,7 @@ def test_header_fields(written, offset, value, message):
 def test_not_a_file(tmp_path):
     with pytest.raises(PhasorError, match="cannot be read"):
         F.PhasorFile(tmp_path / "absent")
-    with pytest.raises(PhasorError, match="cannot be read"):
+    with pytest.raises(PhasorError, match="is a directory, expected a file"):
         F.PhasorFile(tmp_path)
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(PhasorError, match="is empty"):

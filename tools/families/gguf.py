@@ -18,6 +18,7 @@ import numpy as np
 import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
+from errors import printable, shown
 from gguf_file import GGUF, Tensor, Type
 from phasor_file import Quantised, Weights
 from phasor_layout import VECTOR, PhasorError
@@ -64,29 +65,29 @@ class Keys:
     def whole(self, name: str, default: int | None = None, low: int = 1, high: int = 1 << 24) -> int:
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.error(name, "is missing" if value is None else f"{value!r}, expected a whole number from {low} to {high}")
+            raise self.error(name, "is missing" if value is None else f"{shown(value)}, expected a whole number from {low} to {high}")
         return value
 
     def number(self, name: str, default: float | None = None, low: float = 0.0) -> float:
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < low:
-            raise self.error(name, "is missing" if value is None else f"{value!r}, expected a number from {low:g}")
+            raise self.error(name, "is missing" if value is None else f"{shown(value)}, expected a number from {low:g}")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.get(name, default)
         if not isinstance(value, bool):
-            raise self.error(name, f"{value!r}, expected true or false")
+            raise self.error(name, f"{shown(value)}, expected true or false")
         return value
 
     def finish(self) -> None:
         """Refuses what nobody asked for, by name."""
         for name, wanted in _NEUTRAL.items():
             if name in self.values and name not in self.asked and self.get(name) not in wanted:
-                raise self.error(name, f"{self.get(name)!r} is not built for this architecture")
+                raise self.error(name, f"{shown(self.get(name))} is not built for this architecture")
         unknown = [f"{self.prefix}.{name}" for name in self.values if name not in self.asked and name not in _HARMLESS]
         if unknown:
-            raise PhasorError(f"{self.path}: {', '.join(unknown)}: not understood, and it might change the arithmetic")
+            raise PhasorError(f"{self.path}: {printable(', '.join(unknown), 500)}: not understood, and it might change the arithmetic")
 
 
 # ---- Architectures ---------------------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class Decoder:
         self.width, self.heads = k.whole("embedding_length", high=D.MAX_WIDTH), k.whole("attention.head_count", high=4096)
         self.head_width = k.whole("attention.key_length", max(1, self.width // self.heads), high=4096)
         if k.get("attention.value_length", self.head_width) != self.head_width:
-            raise k.error("attention.value_length", f"{k.get('attention.value_length')}, and attention.key_length is {self.head_width}")
+            raise k.error("attention.value_length", f"{shown(k.get('attention.value_length'))}, and attention.key_length is {self.head_width}")
         eps = k.number("attention.layer_norm_rms_epsilon" if own.norm == D.RMS_NORM else "attention.layer_norm_epsilon")
         self.stack: dict[str, Any] = {"width": self.width, "max_positions": k.whole("context_length"), "final_norm": own.norm, "final_norm_eps": eps}
         self.kind = self._kind(eps)
@@ -165,7 +166,7 @@ class Decoder:
                 if k.get(f"rope.scaling.yarn_{name}") is not None:
                     table[name] = k.number(f"rope.scaling.yarn_{name}")
         elif kind not in ("none", "linear", "yarn", "longrope"):
-            raise k.error("rope.scaling.type", f"{kind!r} is not built; there are none, linear, yarn, longrope")
+            raise k.error("rope.scaling.type", f"{shown(kind)} is not built; there are none, linear, yarn, longrope")
         if width % 2:
             raise k.error("rope.dimension_count", f"{width} is odd")
         made = rotary(width, base, table)
@@ -204,7 +205,7 @@ class Decoder:
                 raise self.keys.error("attention.sliding_window_pattern", f"expected true or false for each of {self.count} layers")
             return pattern
         if isinstance(pattern, bool) or not isinstance(pattern, int) or pattern < 1:
-            raise self.keys.error("attention.sliding_window_pattern", f"{pattern!r}, expected a whole number from 1")
+            raise self.keys.error("attention.sliding_window_pattern", f"{shown(pattern)}, expected a whole number from 1")
         return [i % pattern < pattern - 1 for i in range(self.count)]
 
     def _limit_by_window(self) -> None:
@@ -226,7 +227,7 @@ class Decoder:
         if embedding is None or len(embedding.shape) != 2:
             raise PhasorError(f"{self.file.path}: token_embd.weight: " + ("is missing" if embedding is None else f"has shape {embedding.shape}, expected two dimensions"))
         vocabulary = Vocabulary(self.file, embedding.shape[0])
-        text = {name: str(self.file.metadata.get(f"general.{key}", "")) for name, key in
+        text = {name: self._text(f"general.{key}") for name, key in
                 (("name", "name"), ("author", "organization"), ("licence", "license"), ("origin", "source.url"))}
         descriptor = D.with_defaults({
             "model": {"stack": D.DECODER, **text, "name": text["name"] or self.file.path.stem, "converter": "tools/convert.py"},
@@ -246,6 +247,12 @@ class Decoder:
                 model.parts[slot.key] = self._parts(slot, descriptor["kinds"][layers[slot.set]] if slot.stack == R.DECODER and slot.set != R.FINAL else {})
         model.used |= {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"} if self.own.position else set()
         return model
+
+    def _text(self, key: str) -> str:
+        value = self.file.metadata.get(key, "")
+        if not isinstance(value, str):
+            raise PhasorError(f"{self.file.path}: {key}: {shown(value)}, expected text")
+        return value
 
     def _number(self) -> tuple[list[dict[str, Any]], list[int]]:
         """The kinds of block, in order of their first use, and each layer's."""
@@ -347,11 +354,11 @@ def read(path: Path) -> GGUFModel:
     file = GGUF(path)
     kind, name = file.metadata.get("general.type", "model"), file.metadata.get("general.architecture")
     if kind != "model":
-        raise PhasorError(f"{path}: general.type: {kind!r} is not built, expected 'model'")
+        raise PhasorError(f"{path}: general.type: {shown(kind)} is not built, expected 'model'")
     if file.metadata.get("split.count", 1) not in (0, 1):
-        raise PhasorError(f"{path}: split.count: {file.metadata['split.count']}, a model in several files is not built (gguf-split --merge joins them)")
+        raise PhasorError(f"{path}: split.count: {shown(file.metadata['split.count'])}, a model in several files is not built (gguf-split --merge joins them)")
     if not isinstance(name, str) or name not in ARCHITECTURES:
-        raise PhasorError(f"{path}: general.architecture: {name!r} is not built; there are {', '.join(ARCHITECTURES)}")
+        raise PhasorError(f"{path}: general.architecture: {shown(name)} is not built; there are {', '.join(ARCHITECTURES)}")
     return Decoder(file, name, ARCHITECTURES[name]).build()
 
 

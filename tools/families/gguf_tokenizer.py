@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from errors import shown
 from gguf_file import GGUF
 from phasor_layout import PhasorError
 
@@ -34,13 +35,13 @@ class Vocabulary:
     def id(self, name: str) -> int | None:
         value = self.values.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < self.rows):
-            raise self.error(name, f"{value!r}, expected an id below {self.rows}")
+            raise self.error(name, f"{shown(value)}, expected an id below {self.rows}")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise self.error(name, f"{value!r}, expected true or false")
+            raise self.error(name, f"{shown(value)}, expected true or false")
         return value
 
     def list(self, name: str, kinds: type | tuple, default: Any = None) -> Any:
@@ -87,7 +88,7 @@ class Vocabulary:
                 return self._sentencepiece(tokens)
         except TokenizerError as error:
             raise PhasorError(f"{self.file.path}: {_PREFIX}tokens: {error} (--tokenizer none converts without)") from error
-        raise self.refuse("model", f"{self.model!r} is not built; there are gpt2 and llama")
+        raise self.refuse("model", f"{shown(self.model)} is not built; there are gpt2 and llama")
 
     def _types(self, tokens: list[str]) -> list[int]:
         types = self.list("token_type", int, [1] * len(tokens))
@@ -99,7 +100,7 @@ class Vocabulary:
         import phasor_tokenizer_bpe as bpe
         pre = self.text("pre", "default")
         if pre not in bpe.PRE_TOKENIZERS:
-            raise self.refuse("pre", f"{pre!r} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}")
+            raise self.refuse("pre", f"{shown(pre)} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}")
         if self.flag("add_space_prefix", False):
             raise self.refuse("add_space_prefix", "True is not built for gpt2")
         return bpe.build_bpe_section(tokens, self.list("merges", str), pre=pre, types=self._types(tokens))

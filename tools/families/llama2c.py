@@ -16,6 +16,8 @@ import numpy as np
 import phasor_descriptor as D
 import phasor_tensors as R
 from checkpoint import Checkpoint, Stored, read_content
+from errors import printable, shown
+from files import open_regular
 from phasor_layout import PhasorError
 
 from .model import Model
@@ -68,7 +70,7 @@ class Config(NamedTuple):
 
 def read_config(path: Path) -> Config | None:
     """The header, or None when the file is not of this format. PhasorError for a file with the magic number that is not sound."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         head = file.read(HEADER_BYTES)
     if len(head) < HEADER.size:
         return None
@@ -153,11 +155,11 @@ def read_checkpoint(path: Path) -> Model | None:
 
 
 def _of_arguments(path: Path, arguments: dict[str, Any], checkpoint: Checkpoint) -> Config:
-    unknown = [str(name) for name in arguments if name not in _ARGUMENTS]
+    unknown = [printable(str(name)) for name in arguments if name not in _ARGUMENTS]
     if unknown:
-        raise PhasorError(f"{path}: model_args: {', '.join(unknown)}: not understood, and it might change the arithmetic")
+        raise PhasorError(f"{path}: model_args: {printable(', '.join(unknown), 500)}: not understood, and it might change the arithmetic")
     if arguments.get("norm_eps", _EPS) != _EPS:
-        raise PhasorError(f"{path}: model_args: norm_eps: {arguments['norm_eps']!r} is not built, expected {_EPS}")
+        raise PhasorError(f"{path}: model_args: norm_eps: {shown(arguments['norm_eps'])} is not built, expected {_EPS}")
     values = {name: arguments.get(name, default) for name, default in (("n_layers", 0), ("n_heads", 0), ("n_kv_heads", None), ("max_seq_len", 2048))}
     values["n_kv_heads"] = values["n_heads"] if values["n_kv_heads"] is None else values["n_kv_heads"]
     first = "layers.0.feed_forward.w1.weight"
@@ -189,7 +191,7 @@ def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
         out["output"] = take("output.weight", shapes["output"])
     left = [name for name in checkpoint if name not in used]
     if left:
-        raise PhasorError(f"{checkpoint.path}: left over: {', '.join(left)}")
+        raise PhasorError(f"{checkpoint.path}: left over: {printable(', '.join(left), 500)}")
     return out
 
 

@@ -7,19 +7,20 @@ adapter has its place in the checkpoint, or the conversion stops with its name.
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
 from checkpoint import Checkpoint, Stored, open_checkpoint
+from errors import printable, shown
 from phasor_layout import PhasorError
 
 from .hf_config import Config, read_json
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
 _PREFIX = "base_model.model."
+_MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
 _DEFAULTS = {"r": 8, "lora_alpha": 8, "bias": "none", "use_rslora": False, "fan_in_fan_out": False, "rank_pattern": {}, "alpha_pattern": {}}
 _ONE_VALUE: dict[str, tuple] = {"peft_type": ("LORA",), "use_dora": (False,), "lora_bias": (False,), "layer_replication": (None,), "use_qalora": (False,),
                                 "trainable_token_indices": (None,), "target_parameters": (None, []), "alora_invocation_tokens": (None,),
@@ -93,11 +94,14 @@ def _config(folder: Path) -> Config:
         config.must(name, *values)
     start = config.get("init_lora_weights")
     if start not in _PLAIN_STARTS:
-        raise config.error("init_lora_weights", f"{start!r} changes the weights that it is added to, which are not in the adapter")
+        raise config.error("init_lora_weights", f"{shown(start)} changes the weights that it is added to, which are not in the adapter")
     config.choice("bias", {"none": 0, "all": 1, "lora_only": 1})
     for name in ("rank_pattern", "alpha_pattern"):
-        if not isinstance(config.get(name), dict):
-            raise config.error(name, "expected a table")
+        table = config.get(name)
+        if not isinstance(table, dict) or len(table) > _MOST_PATTERNS:
+            raise config.error(name, f"expected a table of at most {_MOST_PATTERNS} patterns")
+        for pattern in table:
+            _tokens(config, name, pattern)
     for name in ("r", "lora_alpha", "use_rslora", "fan_in_fan_out"):
         config.get(name)
     config.finish(_HARMLESS)
@@ -112,7 +116,7 @@ def _place(name: str) -> tuple[str, str | None]:
         if found and rest in ("", ".weight", ".default", ".default.weight"):
             return module, part
     if "lora_" in short or "dora" in short:
-        raise PhasorError(f"the adapter's tensor {name} is of a kind that is not built")
+        raise PhasorError(f"the adapter's tensor {printable(name)} is of a kind that is not built")
     return short.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", "."), None
 
 
@@ -144,18 +148,55 @@ def _change(adapter: Checkpoint, module: str, parts: dict[str, str], config: Con
 
 
 def _by_pattern(config: Config, name: str, module: str, default: str) -> float:
-    """The number that a pattern has for a module (a pattern is a regular expression of the end of its name), or the one for all."""
+    """The number that a pattern has for a module, or the one for all."""
     table: dict[str, Any] = config.get(name)
     for pattern, value in table.items():
-        try:
-            fits = re.match(rf"(.*\.)?({pattern})$", module)
-        except re.error as error:
-            raise config.error(name, f"{pattern!r} is not a regular expression") from error
-        if fits:
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-                raise config.error(name, f"{value!r}, expected a number above 0")
+        if _is_end(_tokens(config, name, pattern), module):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1 << 31:
+                raise config.error(name, f"{shown(value)}, expected a number above 0")
             return float(value)
     number = config.number(default)
     if number <= 0:
         raise config.error(default, f"{number!r}, expected a number above 0")
     return number
+
+
+# PEFT takes a pattern for a regular expression of the end of a module's name, from its start or from behind a dot. A stranger's expression
+# is not given to Python's matcher, some of which never end: what is built are characters of a name, "." for any one, "\\." for a
+# dot, ".*" for any text, and "^" at the start for the whole name. Everything else is refused by name.
+
+
+def _tokens(config: Config, name: str, pattern: str) -> tuple[bool, list[str]]:
+    """(whether it begins at the name's start, the tokens: a character, or "any", or "some")."""
+    whole, at, out = pattern.startswith("^"), int(pattern.startswith("^")), []
+    while at < len(pattern) and len(pattern) <= _LONGEST_PATTERN:
+        c = pattern[at]
+        if pattern.startswith("\\.", at):
+            out.append(".")
+            at += 1
+        elif c == ".":
+            some = pattern.startswith(".*", at)
+            out.append("some" if some else "any")
+            at += some
+        elif c.isalnum() or c in "_-":
+            out.append(c)
+        else:
+            break
+        at += 1
+    if at < len(pattern) or not out:
+        raise config.error(name, f"{shown(pattern)} is not built; a pattern is a module's name, in which . is any character and .* any text")
+    return whole, out
+
+
+def _is_end(pattern: tuple[bool, list[str]], module: str) -> bool:
+    """Whether the tokens fit the module's name, or what is behind one of its dots: at most len(tokens)·len(module) steps."""
+    whole, tokens = pattern
+    starts = {0} if whole else {0, *(i + 1 for i, c in enumerate(module) if c == ".")}
+    reached = [at in starts for at in range(len(module) + 1)]  # where a part of the name that fits the tokens so far may end
+    for token in tokens:
+        if token == "some":
+            first = next((at for at, here in enumerate(reached) if here), len(reached))
+            reached = [at >= first for at in range(len(reached))]
+        else:
+            reached = [False, *(here and (token == "any" or token == c) for here, c in zip(reached, module))]
+    return reached[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
 from checkpoint import Checkpoint
+from files import fits
 from phasor_layout import VECTOR, PhasorError
 
 
@@ -72,7 +72,7 @@ class Model:
                 elif self.checkpoint.shape(part.name) != part.shape:
                     out.append(f"misshapen: {part.name} ({slot.name}) has shape {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}")
         for name in self.checkpoint:
-            if name not in used and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.ignore):
+            if name not in used and not any(fits(pattern, name) for pattern in self.ignore):
                 out.append(f"left over: {name} {_text(self.checkpoint.shape(name))} has no use in this model")
         return list(dict.fromkeys(out))
 

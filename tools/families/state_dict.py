@@ -16,6 +16,7 @@ from phasor_layout import PhasorError
 from rotary_scaling import Rotary, rotary
 
 _SIDES = {"encoder": "source", "decoder": "target"}
+_MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -71,11 +72,14 @@ class _Reader:
         return shape[axis]
 
     def layers(self, stack: str) -> int:
-        said, count = self.description.stacks[stack]["layers"], 0
-        while self.has(f"{stack}.ffn_in", count):
-            count += 1
-        if said or count:
-            return said or count
+        part = f"{stack}.ffn_in"
+        if said := self.description.stacks[stack]["layers"]:
+            return said
+        if "{layer}" not in self.names.get(part, "{layer}"):
+            raise PhasorError(f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers there are")
+        count = next(i for i in range(D.MAX_LAYERS + 1) if i == D.MAX_LAYERS or not self.has(part, i))
+        if count:
+            return count
         raise PhasorError(f"{self.checkpoint.path}: missing: {self.name(f'{stack}.ffn_in')} ({stack} 0); is the preset right, or does [names] lack an entry?")
 
     # ---- the descriptor
@@ -221,6 +225,9 @@ class _Reader:
         s, position = self.description.stacks[stack], kind["position"]
         if position == D.T5_BIAS:
             biases = self.of_layers(f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"]))
+            if kind["heads"] * (2 * kind["max_distance"] + 1) * layers > _MOST_BIASES:
+                raise PhasorError(f"{stack}: max_distance {kind['max_distance']} of {kind['heads']} heads in {layers} layers: the tables would have more than "
+                                  f"{_MOST_BIASES:,} values")
             return [(R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases]
         if position == D.ALIBI:
             return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
