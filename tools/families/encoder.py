@@ -22,7 +22,7 @@ import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
 
-from .hf_config import ACTIVATIONS, Config
+from .hf_config import ACTIVATIONS, NEWER, Config
 from .model import Model, Part
 from .names import bias_name
 
@@ -65,6 +65,7 @@ class Family:
     unused: tuple[str, ...] = ()    # patterns of tensors without a use in any output, but not worth a note
     adapt: Callable[["Encoder"], None] | None = None         # what is its own
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
+    newer: Mapping[str, Any] = field(default_factory=dict)   # defaults that transformers 5 changed
     wordpiece: bool = False         # a vocab.txt is BERT's WordPiece
     tokenizer_code: str = ""        # what its tokenizer does that no file says
     custom_code: bool = False       # published with code of its own (auto_map), which this family's table restates
@@ -204,12 +205,15 @@ class Encoder:
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
-        tied = self.config.get("tie_word_embeddings")
+        tied = self.config.flag("tie_word_embeddings", absent=True)
         biases = [name for name in self.head.biases if name in self.checkpoint]
-        self.output.update(tied=D.TIED_SOURCE if tied in (None, True) else D.TIED_OWN, bias=int(bool(self.head.biases)))
+        self.output.update(tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases)))
+        if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
+            self.used.update(biases[:-1])  # which transformers 5 has and does not add: the last is the matrix's own
+            self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         for name in biases[1:]:
             self.double(name, biases[0])
-        if self.output["tied"] == D.TIED_SOURCE:
+        if tied:
             self.double(self.head.last + ".weight", self.name("embedding"))
 
     def _add_classes(self) -> None:

@@ -8,6 +8,7 @@ import phasor_descriptor as D
 import phasor_tensors as R
 
 from .decoder import NORMS, Decoder, Family, single
+from .hf_config import rope_table, rope_value
 from .hf_decoders import BUFFERS, DROPPED, NORM_BIASES, llama_names, named
 from .positions import alibi_slopes
 
@@ -101,7 +102,7 @@ GPT_NEO = Family(("gpt_neo",), ("GPTNeoForCausalLM",), _TRUNK, named("h", {
 def _gptj(d: Decoder) -> None:
     d.kind.update(ffn_biases=3, parallel=D.SHARED_INPUT)
     width = d.config.whole("rotary_dim", 2, d.kind["head_width"])
-    d.rotate(theta=10000.0, scaled=False, width=width, interleaved=True)
+    d.rotate(fixed=10000.0, width=width, interleaved=True)
     d.output["bias"] = 1
 
 
@@ -133,7 +134,10 @@ CODEGEN = Family(("codegen",), ("CodeGenForCausalLM",), _TRUNK, named("h", {"qkv
 def _gpt_neox(d: Decoder) -> None:
     d.kind.update(attention_biases=15 * d.flag("attention_bias"), ffn_biases=3, parallel=D.TWO_NORMS * d.flag("use_parallel_residual"))
     d.fused()
-    d.rotate(theta=d.config.base("rotary_emb_base"), width=d.share("rotary_pct"))
+    d.rotate(beside="rotary_emb_base", width=d.share("rotary_pct"))
+    c, table = d.config, rope_table(d.config)  # the usual names of the two, which no version reads beside, may not say another thing
+    for name, older in (("partial_rotary_factor", "rotary_pct"), ("rope_theta", "rotary_emb_base")):
+        c.must(name, rope_value(c, table, name, older))
 
 
 GPT_NEOX = Family(("gpt_neox",), ("GPTNeoXForCausalLM",), "gpt_neox.", named("layers", {
@@ -143,8 +147,7 @@ GPT_NEOX = Family(("gpt_neox",), ("GPTNeoXForCausalLM",), "gpt_neox.", named("la
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576, "hidden_act": "gelu",
     "max_position_embeddings": 2048, "rotary_pct": 0.25, "rotary_emb_base": 10000, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
     "attention_bias": True, "tie_word_embeddings": False}, _gpt_neox, {"norm_eps": "layer_norm_eps"}, DROPPED + ("classifier_dropout",),
-    ("layers.*.attention.bias", "layers.*.attention.masked_bias", "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False,
-    aliases={"partial_rotary_factor": "rotary_pct", "rope_theta": "rotary_emb_base"})
+    ("layers.*.attention.bias", "layers.*.attention.masked_bias", "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False)
 
 
 # ---- OPT (Zhang et al. 2022) --------------------------------------------------------------------------------------------------
@@ -309,7 +312,7 @@ def _phi(d: Decoder) -> None:
     d.kind.update(attention_biases=15, ffn_biases=3, parallel=D.SHARED_INPUT)
     if d.flag("qk_layernorm"):
         d.kind["qk_norm"] = D.LAYER_NORM
-    d.rotate(width=d.share("partial_rotary_factor"))
+    d.rotate(width=d.share())
     d.output["bias"] = 1
 
 
@@ -332,7 +335,7 @@ def _stablelm(d: Decoder) -> None:
         d.kind.update(qk_norm=D.LAYER_NORM, qk_norm_over=D.OWN_HEAD)
         d.bias_free = {"q_norm", "k_norm"}
         d.own_norms = {part: f"layers.{{layer}}.self_attn.{part[0]}_layernorm.norms.{{head}}.weight" for part in ("q_norm", "k_norm")}
-    d.rotate(width=d.share("partial_rotary_factor"))
+    d.rotate(width=d.share())
 
 
 STABLELM = Family(("stablelm",), ("StableLmForCausalLM",), "model.", llama_names(), {

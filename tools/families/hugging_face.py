@@ -127,7 +127,7 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     where = folder / "config.json"
     values = read_json(where)
     family = _family(where, values)
-    config = Config(where, values, family.defaults)
+    config = Config(where, values, family.defaults, family.newer)
     if isinstance(family, decoder.Family):
         return _read_decoder(path, config, family, context, lora_folder)
     if context:
