@@ -20,7 +20,7 @@ def is_whole(value: Any, low: int, high: int) -> bool:
 def shown(value: Any) -> str:
     """A value for a message: short, and on one line."""
     if isinstance(value, dict):
-        return "a table"
+        return "a table" if value else "{}"
     if isinstance(value, list):
         plain = len(value) <= 4 and not any(isinstance(item, (list, dict)) for item in value)
         return f"[{', '.join(map(shown, value))}]" if plain else f"a list of {len(value)}"

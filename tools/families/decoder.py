@@ -33,7 +33,7 @@ _SIZES = {"norm_eps": "rms_norm_eps"}
 _NEUTRAL: dict[str, tuple] = {
     "attention_bias": (False,), "mlp_bias": (False,), "lm_head_bias": (False,), "use_mrope": (False,), "rope_interleaved": (False,), "interpolate_factor": (1,),
     "full_attn_mod": (1,), "apply_residual_connection_post_layernorm": (False,), "partial_rotary_factor": (1,), "rotary_pct": (1,),
-    "use_qk_norm": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
+    "use_qk_norm": (False,), "use_bidirectional_attention": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
 _HARMLESS = ("is_llama_config", "transformers.js_config", "tokenizer_name", "model_max_length", "max_sequence_length", "layer_switch", "attention_softmax_in_fp32",
              "scale_attention_softmax_in_fp32", "max_window_layers", "cache_implementation")
 

@@ -88,6 +88,7 @@ class Config:
         self.path, self.values, self.defaults, self.changed, self.prefix = path, values, dict(defaults or {}), dict(newer or {}), prefix
         self.asked: set[str] = set()
         self.tables: dict[str, Config] = {}
+        self.finished = False  # a table that has harmless fields of its own
 
     def error(self, name: str, what: str) -> PhasorError:
         return PhasorError(f"{self.path}: {self.prefix}{name}: {what}")
@@ -116,15 +117,16 @@ class Config:
             raise self.error("transformers_version", f"{shown(text)}, expected a version, such as '4.57.6'")
         return int(first) if first else NEWER if self.values.get("rope_parameters") is not None else None
 
-    def table(self, name: str) -> Config | None:
-        """The table that a field is, or None where it is null or left out."""
+    def table(self, name: str, defaults: Mapping[str, Any] | None = None) -> Config | None:
+        """The table that a field is; where it is null or left out None, or one with the defaults."""
         value = self.get(name)
-        if value is None:
+        if value is None and defaults is None:
             return None
+        value = {} if value is None else value
         if not isinstance(value, dict):
             raise self.error(name, f"{shown(value)}, expected a table")
         if name not in self.tables:
-            self.tables[name] = Config(self.path, value, prefix=f"{self.prefix}{name}.")
+            self.tables[name] = Config(self.path, value, defaults, prefix=f"{self.prefix}{name}.")
         return self.tables[name]
 
     def whole(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
@@ -168,6 +170,13 @@ class Config:
             raise self.error(name, f"{shown(value)} is not built; there are {', '.join(choices)}")
         return choices[value]
 
+    def class_name(self, name: str, choices: Mapping[str, Any]) -> Any:
+        """The same for the last part of a Python class's name."""
+        last = self.text(name).rsplit(".", 1)[-1]
+        if last not in choices:
+            raise self.error(name, f"{shown(last)} is not built; there are {', '.join(choices)}")
+        return choices[last]
+
     def activation(self, name: str) -> int:
         return self.choice(name, ACTIVATIONS)
 
@@ -183,16 +192,22 @@ class Config:
         for name, wanted in {**NEUTRAL, **(neutral or {})}.items():
             if name not in self.asked and name in self.values:
                 self.must(name, *wanted)
+        self.finished = True
         self._refuse_others(HARMLESS.union(harmless), self._whose())
 
+    def unknown(self, harmless: frozenset[str]) -> list[str]:
+        """The fields with a value that nobody asked for and that are not harmless."""
+        return [name for name, value in self.values.items() if value is not None and name not in harmless and name not in self.asked]
+
     def _refuse_others(self, harmless: frozenset[str], whose: str) -> None:
-        unknown = [name for name, value in self.values.items() if value is not None and name not in harmless and name not in self.asked]
+        unknown = self.unknown(harmless)
         if unknown:
             more = len(unknown) - _MOST_NAMES
             names = ", ".join(printable(self.prefix + name) for name in unknown[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
             raise PhasorError(f"{self.path}: {names}: not known for {whose}, and might change what it computes; if it does not, remove it from the file")
         for table in self.tables.values():
-            table._refuse_others(frozenset(), whose)
+            if not table.finished:
+                table._refuse_others(frozenset(), whose)
 
     def _whose(self) -> str:
         """The class, or what else this file is of."""

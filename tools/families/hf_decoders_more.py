@@ -6,6 +6,7 @@ import numpy as np
 
 import phasor_descriptor as D
 import phasor_tensors as R
+from values import is_whole
 
 from .decoder import NORMS, Decoder, Family, single
 from .hf_config import rope_table, rope_value
@@ -76,10 +77,13 @@ def _gpt_neo(d: Decoder) -> None:
 
 def _attention_layers(d: Decoder) -> list[str]:
     """attention_types is a list of (kinds, how often)."""
-    try:
-        kinds = [kind for row, times in d.config.get("attention_types") for _ in range(min(times, d.count)) for kind in row]
-    except (TypeError, ValueError) as error:
-        raise d.config.error("attention_types", "expected pairs of a list of kinds and a number") from error
+    pairs, kinds = d.config.get("attention_types"), []
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list) or not pair[0] or not is_whole(pair[1], 1, d.count):
+            raise d.config.error("attention_types", f"expected pairs of a list of kinds and a number up to {d.count}")
+        kinds += pair[0][:d.count] * pair[1]
+        if len(kinds) > d.count:
+            break
     if len(kinds) != d.count or any(kind not in ("global", "local") for kind in kinds):
         raise d.config.error("attention_types", f"expected {d.count} layers, each global or local")
     d.config.must("attention_layers", kinds)
@@ -215,10 +219,7 @@ _MPT_HARMLESS = frozenset(("attn_pdrop", "attn_impl", "attn_uses_sequence_id", "
 
 def _mpt(d: Decoder) -> None:
     """What transformers does not compute (it goes on as if it were not there) is refused, but for the fields that say nothing beside ALiBi."""
-    own = d.config.get("attn_config") or {}
-    if not isinstance(own, dict):
-        raise d.config.error("attn_config", "expected a table")
-    inner = type(d.config)(d.config.path, own, _MPT_ATTENTION)
+    inner = d.config.table("attn_config", _MPT_ATTENTION)
     for name, wanted in _MPT_ATTENTION.items():
         inner.must(name, wanted)
     inner.must("rope", False)
@@ -228,7 +229,7 @@ def _mpt(d: Decoder) -> None:
     for name, key in (("clip_qkv", "qkv_clip"), ("softmax_scale", "scale")):
         if inner.get(name) is not None and inner.number(name):
             d.kind[key] = single(inner.number(name))
-    inner.finish((*_MPT_HARMLESS, *(name for name in inner.values if name.startswith("rope_"))))
+    inner.finish((*_MPT_HARMLESS, *(name for name in inner.values if name.startswith("rope_"))))  # which say nothing without rope
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
     d.bias_free = {"final_norm"}
     d.tables[R.ALIBI] = _mpt_slopes(d.kind["heads"])
