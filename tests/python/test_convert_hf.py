@@ -216,7 +216,7 @@ def test_faults_of_a_configuration(bert, capsys, change, message):
     assert message in text and not bert.output.exists()
 
 
-ODD = (None, True, -1, 0, 1, 1.5, float("nan"), "x", [], ["x"], {}, {"x": 1}, 10 ** 12, [[]])
+ODD = (None, True, -1, 0, 1, 1.5, float("nan"), 1e300, "x", "\n\x1b[2J", "9" * 9999, [], ["x"], {}, {"x": 1}, {"\n": {}}, 10 ** 12, 10 ** 4000, [[]])
 
 
 @pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
@@ -225,7 +225,8 @@ def test_odd_values_are_errors_of_ours(bert, family):
     source, heads, turn = bert.write(), list(family.heads), 0
     small = {name: 4 for name in family.fields.values() if name.startswith("n_")}
     for name in dict.fromkeys([*family.defaults, *family.fields.values(), "id2label", "num_labels", "problem_type", "sentence_transformers", "architectures",
-                               "pad_token_id", "model_type", "tie_word_embeddings", "embedding_size"]):
+                               "pad_token_id", "model_type", "tie_word_embeddings", "embedding_size", "layer_types", "rope_parameters", "a_new_field",
+                               "transformers_version", "x\n" * 999, "quantization_config", "sbert_ce_default_activation_function"]):
         for value in ODD:
             turn += 1
             start = {"architectures": [family.classes[0] + heads[turn % len(heads)]], "model_type": family.types[0], "vocab_size": ROWS, **small}
@@ -233,7 +234,32 @@ def test_odd_values_are_errors_of_ours(bert, family):
             try:
                 hugging_face.read(source)
             except hf_config.PhasorError as error:
-                assert "\n" not in str(error)
+                assert str(error).isprintable() and len(str(error)) < 700 + len(str(source)), (name, value)
+
+
+@pytest.mark.parametrize("text", ["[" * 99999, '{"a":' * 99999, '{"hidden_size": ' + "9" * 9999 + "}", "[]", "null", "\x00", '"' + "x" * 99999, ""])
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"])
+def test_a_file_that_is_not_json_is_one_line(bert, capsys, name, text):
+    sentence(bert)
+    source = bert.write()
+    (source / name).write_text(text)
+    assert convert.main([str(source), "-o", str(bert.output)]) == 1
+    line = errors(capsys)
+    assert name in line and len(line.splitlines()) == 1 and not bert.output.exists()
+
+
+def test_a_configuration_of_a_gigabyte_is_not_read(bert, capsys):
+    source = bert.write()
+    with (source / "config.json").open("r+b") as file:
+        file.truncate(1 << 30)
+    assert convert.main([str(source), "-o", str(bert.output)]) == 1
+    assert "config.json: 1073741824 bytes, expected a JSON file of at most" in errors(capsys)
+
+
+def test_a_name_of_a_tensor_stays_on_its_line(bert, capsys):
+    bert.arrays["x\n\x1b[2J"] = np.zeros(3, np.float32)
+    assert bert.run() == 1
+    assert len(errors(capsys).splitlines()) == 1
 
 
 def test_a_field_that_is_null_says_nothing(bert):

@@ -22,8 +22,9 @@ import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
 from rotary_scaling import Rotary, rotary, scaling_type
+from values import shown
 
-from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value
+from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value, same
 from .model import Model, Part
 from .names import bias_name
 
@@ -113,8 +114,8 @@ class Decoder:
         values = self.config.values
         for second, first in self.family.aliases.items():
             value = self.config.get(second)
-            if value is not None and first in values and values[first] != value:
-                raise self.config.error(second, f"{value!r}, and {first} is {values[first]!r}")
+            if value is not None and first in values and not same(values[first], value):
+                raise self.config.error(second, f"{shown(value)}, and {first} is {shown(values[first])}")
             if value is not None:
                 values[first] = value
 
