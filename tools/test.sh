@@ -67,7 +67,7 @@ do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
 do_size()      { mk WERROR=1 size; }
-do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
+do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
 
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=(install python build unit pytest sanitize armhf aarch64 baremetal wasm riscv64 hashes scalar stack threads realtime size check example)
