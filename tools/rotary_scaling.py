@@ -8,11 +8,12 @@ changes with the length of the text is fixed for a context; a file made so takes
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from phasor_layout import PhasorError
+from values import is_number, is_whole, printable, shown
 
 _F = np.float32
 _KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)
@@ -23,6 +24,12 @@ _KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)
     "longrope": ({"short_factor", "long_factor"}, {"attention_factor", "factor", "original_max_position_embeddings"}),
     "llama3": ({"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}, set()),
 }
+
+
+_TYPE = ("rope_type", "type")
+_ALIASES = {"su": "longrope"}
+_LISTS = {"short_factor", "long_factor"}
+_ANY_FROM_0 = {"mscale", "mscale_all_dim", "beta_fast", "beta_slow"}  # 0 is as if they were not there
 
 
 class Rotary(NamedTuple):
@@ -40,45 +47,90 @@ def rotary(width: int, base: float, scaling: dict[str, Any] | None = None, train
     sequence that the file is to take, for dynamic and longrope; 0 = `trained`. PhasorError names a key that is missing or not understood.
     """
     kind, scaling = _checked(scaling)
+    try:
+        with np.errstate(all="ignore"):  # what is no number is found below
+            made = _computed(kind, scaling, width, base, trained, context, extended)
+    except (ArithmeticError, ValueError) as error:
+        raise PhasorError(f"rope_scaling: {kind}: its numbers make no frequencies") from error
+    if not np.isfinite(made.inv_freq).all() or not math.isfinite(made.factor):
+        raise PhasorError(f"rope_scaling: {kind}: its numbers make frequencies that are no numbers")
+    return made
+
+
+def _computed(kind: str, scaling: dict[str, Any], width: int, base: float, trained: int, context: int, extended: int) -> Rotary:
     exponents = np.arange(0, width, 2).astype(_F) / _F(width)
     plain = _F(1) / np.power(_F(base), exponents)
     if kind == "default":
         return Rotary(plain.astype(np.float64), 1.0, 0)
-    original = int(scaling.get("original_max_position_embeddings") or trained)
+    original = scaling.get("original_max_position_embeddings") or trained
     if kind in ("dynamic", "yarn", "longrope") and original < 1:
         raise PhasorError(f"rope_scaling: {kind} needs the number of positions that the model was trained for")
     factor, length, most = 1.0, context or original, 0
+    whole = extended or trained
     if kind == "linear":
         freq = plain / _F(scaling["factor"])
     elif kind == "dynamic":
-        longest, stretch = max(length, trained), scaling["factor"]
-        wider = base * ((stretch * longest / trained) - (stretch - 1)) ** (width / (width - 2))
+        longest, stretch = max(length, whole), scaling["factor"]
+        if width < 4:
+            raise PhasorError(f"rope_scaling: dynamic needs at least 4 rotated values, there are {width}")
+        wider = base * ((stretch * longest / whole) - (stretch - 1)) ** (width / (width - 2))
         freq, most = _F(1) / np.power(_F(wider), exponents), length
     elif kind == "yarn":
         freq, factor = _yarn(width, base, exponents, scaling, original), _yarn_factor(scaling)
     elif kind == "longrope":
-        freq, factor = _longrope(base, exponents, scaling, original, length, extended or trained)
+        freq, factor = _longrope(base, exponents, scaling, original, length, whole)
         most = original if length <= original else length
     else:
         freq = _llama3(plain, scaling)
     return Rotary(freq.astype(np.float64), factor, most)
 
 
+def scaling_type(scaling: Mapping[str, Any]) -> str:
+    """Which of the scalings a table is; PhasorError when it is none of them."""
+    names = [scaling[key] for key in _TYPE if scaling.get(key) is not None] or ["default"]
+    kinds = [_ALIASES.get(name, name) if isinstance(name, str) else name for name in names]
+    for kind in kinds:
+        if not isinstance(kind, str) or kind not in _KEYS:
+            raise PhasorError(f"rope_scaling: type {shown(kind)}, expected one of {', '.join(_KEYS)}")
+    if len(set(names)) > 1:
+        raise PhasorError(f"rope_scaling: rope_type and type differ: {sorted(names)}")
+    return kinds[0]
+
+
 def _checked(scaling: dict[str, Any] | None) -> tuple[str, dict[str, Any]]:
     scaling = dict(scaling or {})
-    names = {scaling.pop(key) for key in ("rope_type", "type") if key in scaling}
-    if len(names) > 1:
-        raise PhasorError(f"rope_scaling: rope_type and type differ: {sorted(names)}")
-    kind = names.pop() if names else "default"
-    kind = {"su": "longrope"}.get(kind, kind)
-    if kind not in _KEYS:
-        raise PhasorError(f"rope_scaling: type {kind!r}, expected one of {', '.join(_KEYS)}")
+    kind = scaling_type(scaling)
+    scaling = {key: value for key, value in scaling.items() if key not in _TYPE}
     needed, optional = _KEYS[kind]
-    for key in sorted(needed - set(scaling)):
-        raise PhasorError(f"rope_scaling: {kind} needs {key}")
-    for key in sorted(set(scaling) - needed - optional):
-        raise PhasorError(f"rope_scaling: {key} is not a key of {kind}")
+    for key in sorted(needed):
+        if scaling.get(key) is None:
+            raise PhasorError(f"rope_scaling: {kind} needs {key}")
+    for key, value in scaling.items():
+        if key in needed | optional:
+            _check_value(key, value)
+        elif value is not None:
+            raise PhasorError(f"rope_scaling: {printable(key)} is not a key of {kind}")
     return kind, scaling
+
+
+def _check_value(key: str, value: Any) -> None:
+    """PhasorError for a value of another type or range; null is as if the key were not there, but
+    for truncate, where published code takes it for false."""
+    if value is None and key != "truncate":
+        return
+    if key == "truncate":
+        fine, what = isinstance(value, bool), "true or false"
+    elif key in _LISTS:
+        fine = isinstance(value, (list, tuple)) and all(is_number(item) and item > 0 for item in value)
+        what = "a list of numbers above 0"
+    elif key == "original_max_position_embeddings":
+        fine, what = is_whole(value, 1, 1 << 30), "a whole number from 1"
+    elif key in _ANY_FROM_0:
+        fine, what = is_number(value) and value >= 0, "a number from 0"
+    else:
+        fine, what = is_number(value) and value > 0, "a number above 0"
+    if not fine:
+        raise PhasorError(f"rope_scaling: {key}: {shown(value)}, expected {what}")
 
 
 def _magnitude(scale: float, by: float = 1.0) -> float:

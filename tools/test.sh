@@ -69,7 +69,7 @@ do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
-do_reference() { mk .venv-reference/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
+do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
 
 case "${*:-quick}" in
   quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;

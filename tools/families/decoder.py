@@ -21,20 +21,20 @@ import phasor_descriptor as D
 import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
-from rotary_scaling import rotary
+from rotary_scaling import Rotary, rotary, scaling_type
+from values import shown
 
-from .hf_config import ACTIVATIONS, Config
+from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value, same
 from .model import Model, Part
 from .names import bias_name
 
 # Names of config.json for what most families call the same; `fields` of a family has its own.
 _SIZES = {"norm_eps": "rms_norm_eps"}
-FULL, SLIDING = "full_attention", "sliding_attention"
 # Fields that published configurations have beside those of their family, with the values that change nothing; a family that asks for one decides itself.
 _NEUTRAL: dict[str, tuple] = {
     "attention_bias": (False,), "mlp_bias": (False,), "lm_head_bias": (False,), "use_mrope": (False,), "rope_interleaved": (False,), "interpolate_factor": (1,),
     "full_attn_mod": (1,), "apply_residual_connection_post_layernorm": (False,), "partial_rotary_factor": (1,), "rotary_pct": (1,),
-    "use_qk_norm": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
+    "use_qk_norm": (False,), "use_bidirectional_attention": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
 _HARMLESS = ("is_llama_config", "transformers.js_config", "tokenizer_name", "model_max_length", "max_sequence_length", "layer_switch", "attention_softmax_in_fp32",
              "scale_attention_softmax_in_fp32", "max_window_layers", "cache_implementation")
 
@@ -60,6 +60,7 @@ class Family:
     positions: bool = True          # config.json says how many there are
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
     aliases: Mapping[str, str] = field(default_factory=dict)  # a second name of a field: the two may not differ
+    newer: Mapping[str, Any] = field(default_factory=dict)    # defaults that transformers 5 changed
     wordpiece: bool = False
     tokenizer_code: str = ""
 
@@ -92,7 +93,7 @@ class Decoder:
         self.per_layer: list[dict[str, Any]] = [{} for _ in range(self.count)]  # what a layer has otherwise; "tables" too
         self.output: dict[str, Any] = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
-        self.tied = self._tied()
+        self.tied = config.flag("tie_word_embeddings", absent=True)
         self.transposed: frozenset[str] = frozenset()                  # parts whose matrices are stored as (inputs, outputs)
         self.norm_offset = 0.0                                         # added to the weights of all norms
         self.bare_norms: frozenset[str] = frozenset()                  # norms without weights
@@ -104,10 +105,7 @@ class Decoder:
         family.adapt(self)
         if context:
             self._limit(context)
-        for name, wanted in _NEUTRAL.items():
-            if name not in config.asked and name in config.values:
-                config.must(name, *wanted)
-        config.finish((*family.harmless, *_HARMLESS))
+        config.finish((*family.harmless, *_HARMLESS), _NEUTRAL)
         self.kinds, self.layers = self._number()
 
     # ---- sizes
@@ -116,8 +114,8 @@ class Decoder:
         values = self.config.values
         for second, first in self.family.aliases.items():
             value = self.config.get(second)
-            if value is not None and first in values and values[first] != value:
-                raise self.config.error(second, f"{value!r}, and {first} is {values[first]!r}")
+            if value is not None and first in values and not same(values[first], value):
+                raise self.config.error(second, f"{shown(value)}, and {first} is {shown(values[first])}")
             if value is not None:
                 values[first] = value
 
@@ -148,10 +146,6 @@ class Decoder:
             return self.family.hidden_factor * width
         return self.size("intermediate_size")
 
-    def _tied(self) -> bool:
-        tied = self.config.get("tie_word_embeddings")
-        return tied is not False
-
     def _limit(self, context: int) -> None:
         """The longest sequence is the user's."""
         if self.stack.get("position") == D.LEARNED:
@@ -169,51 +163,65 @@ class Decoder:
     def flag(self, name: str) -> int:
         return int(self.config.flag(name))
 
-    def rotation(self, theta: float | None = None, scaled: bool = True, width: int = 0, interleaved: bool = False, layer_type: str = "") -> dict[str, Any]:
-        """What a kind with rotary positions has: `width` values of a head (all) turn, by `theta` (rope_theta), with rope_scaling unless not `scaled`.
-
-        A transformers from version 5 on has both in one table, rope_parameters, or one for each of a model's types of layers.
+    def rotation(self, beside: str = "rope_theta", fixed: float = 0, scaled: bool = True, width: int = 0, interleaved: bool = False,
+                 layer_type: str = "") -> dict[str, Any]:
+        """What a kind with rotary positions has: `width` values of a head (all) turn, by the theta of
+        the configuration's tables or of the field `beside` them (`fixed`: by that of the code, which
+        reads no configuration), with a scaling, which layers that are not `scaled` have only where
+        rope_parameters has a table for their type.
         """
-        c, width = self.config, width or self.kind["head_width"]
-        if width % 2 or width > self.kind["head_width"]:
-            raise c.error(self.field("num_attention_heads"), f"{width} of {self.kind['head_width']} values of a head cannot be rotated in pairs")
-        scaling, name = self._scaling(layer_type) if scaled or "rope_parameters" in c.values else (None, "")
-        if scaling is not None and "rope_theta" in scaling:
-            theta = self._number_of(scaling, name, "rope_theta")
-        theta = self.config.base(self.field("rope_theta")) if theta is None else theta
-        scaling = None if scaling is None else {key: value for key, value in scaling.items() if key not in ("rope_theta", "partial_rotary_factor")}
-        original = c.get("original_max_position_embeddings")
-        trained = self.positions if original is None else c.whole("original_max_position_embeddings")
-        try:
-            with np.errstate(all="ignore"):  # what is no number is found below
-                made = rotary(width, theta, scaling, trained, self.context, self.positions)
-        except PhasorError as error:
-            raise PhasorError(f"{c.path}: {error}") from error
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
-            raise c.error(name, f"not a table of numbers that makes sense ({error})") from error
-        if not np.isfinite(made.inv_freq).all() or not math.isfinite(made.factor):
-            raise c.error(name, "gives frequencies that are no numbers")
+        c, all_values, turned = self.config, self.kind["head_width"], width or self.kind["head_width"]
+        if turned % 2 or turned > all_values:
+            raise c.error(self.field("num_attention_heads"), f"{turned} of {all_values} values of a head cannot be rotated in pairs")
+        if fixed:
+            made = rotary(turned, fixed)
+        else:
+            table = rope_table(c, layer_type, scaled)
+            if not width:
+                table.must("partial_rotary_factor", 1)
+            theta = c.checked_base(beside, rope_value(c, table, "rope_theta", beside))
+            made = self._scaled(table, turned, theta, layer_type)
         if made.most:
             self.stack["max_positions"] = min(self.positions, made.most) or made.most
             self.notes.append(f"rope_scaling: the frequencies depend on the length, and are those of {made.most} positions, the longest that the file takes"
                               " (--rope-context N makes it another)")
-        out = {"position": D.ROTARY_INTERLEAVED if interleaved else D.ROTARY_HALVES, "rotary_width": width, "tables": {R.ROTARY: made.inv_freq}}
+        out = {"position": D.ROTARY_INTERLEAVED if interleaved else D.ROTARY_HALVES, "rotary_width": turned, "tables": {R.ROTARY: made.inv_freq}}
         return {**out, "rotary_factor": single(made.factor)} if made.factor != 1 else out
 
-    def _scaling(self, layer_type: str) -> tuple[dict[str, Any] | None, str]:
-        name = "rope_parameters" if self.config.get("rope_parameters") is not None else "rope_scaling"
-        value = self.config.get(name)
-        if name == "rope_parameters" and isinstance(value, dict) and layer_type in value:
-            value = value[layer_type]
-        if value is not None and not isinstance(value, dict):
-            raise self.config.error(name, "expected a table")
-        return value, name
+    def _scaled(self, table: Config, width: int, theta: float, layer_type: str) -> Rotary:
+        """The frequencies with the scaling of a table, whose every key counts."""
+        c = self.config
+        own = set() if table.prefix.startswith("rope_scaling") else {"rope_theta", "partial_rotary_factor"}
+        scaling = {name: value for name, value in table.values.items() if name not in own}
+        table.asked.update(scaling)
+        try:
+            trained = self._trained(table, scaling)
+            if layer_type and table.prefix.startswith("rope_parameters") and scaling_type(scaling) == "yarn":
+                table.must("truncate", True)  # which transformers looks for where it is not
+            return rotary(width, theta, scaling, trained, self.context, self.positions)
+        except PhasorError as error:
+            if str(error).startswith("rope_scaling"):
+                raise c.error(table.prefix.rstrip("."), str(error).removeprefix("rope_scaling: ")) from error
+            raise
 
-    def _number_of(self, table: Mapping[str, Any], name: str, key: str) -> float:
-        value = table[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < math.inf:
-            raise self.config.error(name, f"{key}: {value!r}, expected a number from 1")
-        return float(value)
+    def _trained(self, table: Config, scaling: Mapping[str, Any]) -> int:
+        """The positions before the extension, which are inside of a scaling's table or beside it. Which
+        of them counts changed with transformers 5; where that matters, nothing is guessed."""
+        c, name, kind = self.config, "original_max_position_embeddings", scaling_type(scaling)
+        inside, beside = scaling.get(name), c.get(name)
+        beside = None if beside is None else c.whole(name)
+        if kind not in ("yarn", "longrope", "llama3"):
+            return beside or self.positions
+        if None not in (inside, beside) and inside != beside:
+            raise c.error(name, f"{beside}, and {table.prefix}{name} is another; leave one of them")
+        if (c.version or 0) < NEWER:
+            alone = {"yarn": beside if inside is None else None, "longrope": inside if beside is None else None}.get(kind)
+            if alone is not None and alone != self.positions:
+                raise c.error(name, f"{kind} of transformers before {NEWER} does not read it where it is; have it in both places")
+            factor = scaling.get("factor")
+            if kind == "longrope" and scaling.get("attention_factor") is None and None not in (factor, beside) and factor != self.positions / beside:
+                raise c.error(table.prefix + "factor", f"is not max_position_embeddings / {name}, which transformers before {NEWER} takes for it")
+        return beside or self.positions
 
     def rotate(self, **how: Any) -> None:
         """Rotary positions in every layer."""
@@ -221,20 +229,14 @@ class Decoder:
         self.tables.update(made.pop("tables"))
         self.kind.update(made)
 
-    def share(self, name: str) -> int:
-        """An even number of a head's values: this share of them, cut down to a whole number."""
-        parameters = self.config.get("rope_parameters")
-        inside = parameters.get(name) if isinstance(parameters, dict) else None
-        factor = self.config.number(name) if inside is None else self._share_of(inside, name)
+    def share(self, name: str = "partial_rotary_factor") -> int:
+        """An even number of a head's values: this share of them, cut down to a whole number. `name`: of
+        its field beside rope_parameters."""
+        factor = rope_value(self.config, rope_table(self.config), "partial_rotary_factor", name)
         width = int(self.kind["head_width"] * factor)
         if width < 2 or width % 2 or width > self.kind["head_width"]:
             raise self.config.error(name, f"{factor:g} of {self.kind['head_width']} values of a head are not built")
         return width
-
-    def _share_of(self, value: Any, name: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-            raise self.config.error("rope_parameters", f"{name}: {value!r}, expected a number up to 1")
-        return float(value)
 
     def layer_types(self, default: Callable[[int], str]) -> list[str]:
         """What each layer's attention sees: full_attention or sliding_attention."""

@@ -22,7 +22,7 @@ import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
 
-from .hf_config import ACTIVATIONS, Config
+from .hf_config import ACTIVATIONS, NEWER, Config
 from .model import Model, Part
 from .names import bias_name
 
@@ -65,6 +65,7 @@ class Family:
     unused: tuple[str, ...] = ()    # patterns of tensors without a use in any output, but not worth a note
     adapt: Callable[["Encoder"], None] | None = None         # what is its own
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
+    newer: Mapping[str, Any] = field(default_factory=dict)   # defaults that transformers 5 changed
     wordpiece: bool = False         # a vocab.txt is BERT's WordPiece
     tokenizer_code: str = ""        # what its tokenizer does that no file says
     custom_code: bool = False       # published with code of its own (auto_map), which this family's table restates
@@ -93,7 +94,7 @@ class Encoder:
         self._check_positions()
         self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
         pad = config.get("pad_token_id")
-        if isinstance(pad, int) and 0 <= pad < self.side["vocabulary"]:
+        if pad is not None and 0 <= config.whole("pad_token_id", -(1 << 24)) < self.side["vocabulary"]:
             self.side["pad"] = pad
         self.stack: dict[str, Any] = {"width": width, "position": D.LEARNED, "max_positions": self.size("max_position_embeddings"),
                                       "embedding_norm": D.LAYER_NORM, "embedding_norm_eps": eps}
@@ -139,6 +140,8 @@ class Encoder:
         """BERT's position_embedding_type (Shaw et al. 2018; Huang et al. 2020, method 4). factor: what the table is multiplied by."""
         kind = self.config.choice("position_embedding_type", {"absolute": 0, "relative_key": D.RELATIVE_KEY, "relative_key_query": D.RELATIVE_KEY_QUERY})
         if kind:
+            if (self.config.version or 0) >= NEWER:
+                raise self.config.error("position_embedding_type", f"transformers {NEWER}, which wrote this, has it and does not compute it")
             self.stack["position"] = 0
             self.kind.update(position=kind, max_distance=self.stack["max_positions"])
             self.relative_factor = factor
@@ -204,12 +207,15 @@ class Encoder:
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
-        tied = self.config.get("tie_word_embeddings")
+        tied = self.config.flag("tie_word_embeddings", absent=True)
         biases = [name for name in self.head.biases if name in self.checkpoint]
-        self.output.update(tied=D.TIED_SOURCE if tied in (None, True) else D.TIED_OWN, bias=int(bool(self.head.biases)))
+        self.output.update(tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases)))
+        if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
+            self.used.update(biases[:-1])  # which transformers 5 has and does not add: the last is the matrix's own
+            self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         for name in biases[1:]:
             self.double(name, biases[0])
-        if self.output["tied"] == D.TIED_SOURCE:
+        if tied:
             self.double(self.head.last + ".weight", self.name("embedding"))
 
     def _add_classes(self) -> None:
@@ -312,23 +318,24 @@ def labels_of(config: Config) -> list[str]:
     table, count = config.get("id2label"), config.get("num_labels")
     if table is None:
         return [f"LABEL_{i}" for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))]
-    if not isinstance(table, dict) or not table or sorted(table, key=str) != sorted(map(str, range(len(table)))):
+    if not isinstance(table, dict) or not 1 <= len(table) <= _MOST_LABELS or sorted(table, key=str) != sorted(map(str, range(len(table)))):
         raise config.error("id2label", "its keys are not 0, 1, 2, …")
-    labels = [str(table[str(i)]) for i in range(len(table))]
-    if any(not c.isprintable() for label in labels for c in label):
+    labels = [table[str(i)] for i in range(len(table))]
+    if not all(isinstance(label, str) for label in labels):
+        raise config.error("id2label", "a label that is not a text")
+    if not all(label.isprintable() for label in labels):
         raise config.error("id2label", "a label with a character that cannot be printed")
     return labels
 
 
 def scores_of(config: Config, classes: int) -> int:
     """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes: softmax, a sigmoid each, or nothing."""
-    newer = config.get("sentence_transformers")
-    function = config.get("sbert_ce_default_activation_function") or (newer.get("activation_fn") if isinstance(newer, dict) else None)
-    if function is not None:
-        known = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
-        if str(function).rsplit(".", 1)[-1] not in known:
-            raise config.error("sbert_ce_default_activation_function", f"{function!r} is not built")
-        return known[str(function).rsplit(".", 1)[-1]]
+    newer, older = config.table("sentence_transformers"), "sbert_ce_default_activation_function"
+    if newer is not None:
+        newer.get("version")
+    table, name = (newer, "activation_fn") if newer is not None and newer.get("activation_fn") is not None else (config, older)
+    if table.get(name) is not None:
+        return table.class_name(name, {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID})
     problem = config.get("problem_type")
     if problem is None:
         return D.SIGMOID if classes == 1 else D.SOFTMAX

@@ -185,8 +185,7 @@ def _gemma3(d: Decoder) -> None:
     pattern = d.config.whole("_sliding_window_pattern" if older is None else "sliding_window_pattern")
     types = d.layer_types(lambda i: SLIDING if (i + 1) % pattern else FULL)
     d.config.get("_sliding_window_pattern")
-    local = d.config.base("rope_local_base_freq")
-    d.each(types, **{SLIDING: {**d.window(), **d.rotation(local, scaled=False, layer_type=SLIDING)}, FULL: d.rotation(layer_type=FULL)})
+    d.each(types, **{SLIDING: {**d.window(), **d.rotation("rope_local_base_freq", scaled=False, layer_type=SLIDING)}, FULL: d.rotation(layer_type=FULL)})
 
 
 _GEMMA = {"vocab_size": 256000, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256,
@@ -209,7 +208,7 @@ GEMMA3 = llama_like(("gemma3_text",), ("Gemma3ForCausalLM",), _gemma3, _GEMMA_NA
 
 
 def _phi3(d: Decoder) -> None:
-    d.rotate(width=d.share("partial_rotary_factor"))
+    d.rotate(width=d.share())
     d.kind.update(d.window())
 
 
@@ -248,7 +247,8 @@ _OLMO_NAMES = llama_names(attention_norm=None, ffn_norm=None, attention_after="p
 _OLMO = {"vocab_size": 50304}
 OLMO = llama_like(("olmo",), ("OlmoForCausalLM",), _olmo, llama_names(), {**_OLMO, "norm_eps": 1e-5}, norm=D.LAYER_NORM, fields={"norm_eps": "norm_eps"})
 OLMO2 = llama_like(("olmo2",), ("Olmo2ForCausalLM",), _olmo2, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5})
-OLMO3 = llama_like(("olmo3",), ("Olmo3ForCausalLM",), _olmo3, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5, "sliding_window": 4096})
+OLMO3 = llama_like(("olmo3",), ("Olmo3ForCausalLM",), _olmo3, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5, "sliding_window": 4096},
+                   newer={"rope_theta": 500000.0})
 
 
 # ---- Granite (IBM 2024): factors ---------------------------------------------------------------------------------------
@@ -296,7 +296,8 @@ def _cohere2(d: Decoder) -> None:
 _COHERE_NAMES = llama_names(ffn_norm=None)
 _COHERE = {"vocab_size": 256000, "hidden_size": 8192, "num_hidden_layers": 40, "num_attention_heads": 64, "intermediate_size": 22528, "layer_norm_eps": 1e-5,
            "max_position_embeddings": 8192, "logit_scale": 0.0625, "use_qk_norm": False, "tie_word_embeddings": True}
-COHERE = llama_like(("cohere",), ("CohereForCausalLM",), _cohere1, _COHERE_NAMES, _COHERE, norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"})
+COHERE = llama_like(("cohere",), ("CohereForCausalLM",), _cohere1, _COHERE_NAMES, _COHERE, norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},
+                    newer={"rope_theta": 500000.0})
 COHERE2 = llama_like(("cohere2",), ("Cohere2ForCausalLM",), _cohere2, _COHERE_NAMES, {**_COHERE, "sliding_window": 4096, "_sliding_window_pattern": 4},
                      norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},
                      harmless=("order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"))
@@ -307,7 +308,7 @@ COHERE2 = llama_like(("cohere2",), ("Cohere2ForCausalLM",), _cohere2, _COHERE_NA
 
 def _glm(d: Decoder) -> None:
     d.kind["attention_biases"] = 7 * d.flag("attention_bias")
-    d.rotate(width=d.share("partial_rotary_factor"), interleaved=True)
+    d.rotate(width=d.share(), interleaved=True)
 
 
 def _glm4(d: Decoder) -> None:

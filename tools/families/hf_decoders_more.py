@@ -6,8 +6,10 @@ import numpy as np
 
 import phasor_descriptor as D
 import phasor_tensors as R
+from values import is_whole
 
 from .decoder import NORMS, Decoder, Family, single
+from .hf_config import rope_table, rope_value
 from .hf_decoders import BUFFERS, DROPPED, NORM_BIASES, llama_names, named
 from .positions import alibi_slopes
 
@@ -75,10 +77,13 @@ def _gpt_neo(d: Decoder) -> None:
 
 def _attention_layers(d: Decoder) -> list[str]:
     """attention_types is a list of (kinds, how often)."""
-    try:
-        kinds = [kind for row, times in d.config.get("attention_types") for _ in range(min(times, d.count)) for kind in row]
-    except (TypeError, ValueError) as error:
-        raise d.config.error("attention_types", "expected pairs of a list of kinds and a number") from error
+    pairs, kinds = d.config.get("attention_types"), []
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list) or not pair[0] or not is_whole(pair[1], 1, d.count):
+            raise d.config.error("attention_types", f"expected pairs of a list of kinds and a number up to {d.count}")
+        kinds += pair[0][:d.count] * pair[1]
+        if len(kinds) > d.count:
+            break
     if len(kinds) != d.count or any(kind not in ("global", "local") for kind in kinds):
         raise d.config.error("attention_types", f"expected {d.count} layers, each global or local")
     d.config.must("attention_layers", kinds)
@@ -101,7 +106,7 @@ GPT_NEO = Family(("gpt_neo",), ("GPTNeoForCausalLM",), _TRUNK, named("h", {
 def _gptj(d: Decoder) -> None:
     d.kind.update(ffn_biases=3, parallel=D.SHARED_INPUT)
     width = d.config.whole("rotary_dim", 2, d.kind["head_width"])
-    d.rotate(theta=10000.0, scaled=False, width=width, interleaved=True)
+    d.rotate(fixed=10000.0, width=width, interleaved=True)
     d.output["bias"] = 1
 
 
@@ -133,7 +138,10 @@ CODEGEN = Family(("codegen",), ("CodeGenForCausalLM",), _TRUNK, named("h", {"qkv
 def _gpt_neox(d: Decoder) -> None:
     d.kind.update(attention_biases=15 * d.flag("attention_bias"), ffn_biases=3, parallel=D.TWO_NORMS * d.flag("use_parallel_residual"))
     d.fused()
-    d.rotate(theta=d.config.base("rotary_emb_base"), width=d.share("rotary_pct"))
+    d.rotate(beside="rotary_emb_base", width=d.share("rotary_pct"))
+    c, table = d.config, rope_table(d.config)  # the usual names of the two, which no version reads beside, may not say another thing
+    for name, older in (("partial_rotary_factor", "rotary_pct"), ("rope_theta", "rotary_emb_base")):
+        c.must(name, rope_value(c, table, name, older))
 
 
 GPT_NEOX = Family(("gpt_neox",), ("GPTNeoXForCausalLM",), "gpt_neox.", named("layers", {
@@ -143,8 +151,7 @@ GPT_NEOX = Family(("gpt_neox",), ("GPTNeoXForCausalLM",), "gpt_neox.", named("la
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576, "hidden_act": "gelu",
     "max_position_embeddings": 2048, "rotary_pct": 0.25, "rotary_emb_base": 10000, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
     "attention_bias": True, "tie_word_embeddings": False}, _gpt_neox, {"norm_eps": "layer_norm_eps"}, DROPPED + ("classifier_dropout",),
-    ("layers.*.attention.bias", "layers.*.attention.masked_bias", "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False,
-    aliases={"partial_rotary_factor": "rotary_pct", "rope_theta": "rotary_emb_base"})
+    ("layers.*.attention.bias", "layers.*.attention.masked_bias", "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False)
 
 
 # ---- OPT (Zhang et al. 2022) --------------------------------------------------------------------------------------------------
@@ -212,10 +219,7 @@ _MPT_HARMLESS = frozenset(("attn_pdrop", "attn_impl", "attn_uses_sequence_id", "
 
 def _mpt(d: Decoder) -> None:
     """What transformers does not compute (it goes on as if it were not there) is refused, but for the fields that say nothing beside ALiBi."""
-    own = d.config.get("attn_config") or {}
-    if not isinstance(own, dict):
-        raise d.config.error("attn_config", "expected a table")
-    inner = type(d.config)(d.config.path, own, _MPT_ATTENTION)
+    inner = d.config.table("attn_config", _MPT_ATTENTION)
     for name, wanted in _MPT_ATTENTION.items():
         inner.must(name, wanted)
     inner.must("rope", False)
@@ -225,7 +229,7 @@ def _mpt(d: Decoder) -> None:
     for name, key in (("clip_qkv", "qkv_clip"), ("softmax_scale", "scale")):
         if inner.get(name) is not None and inner.number(name):
             d.kind[key] = single(inner.number(name))
-    inner.finish((*_MPT_HARMLESS, *(name for name in inner.values if name.startswith("rope_"))))
+    inner.finish((*_MPT_HARMLESS, *(name for name in inner.values if name.startswith("rope_"))))  # which say nothing without rope
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
     d.bias_free = {"final_norm"}
     d.tables[R.ALIBI] = _mpt_slopes(d.kind["heads"])
@@ -309,7 +313,7 @@ def _phi(d: Decoder) -> None:
     d.kind.update(attention_biases=15, ffn_biases=3, parallel=D.SHARED_INPUT)
     if d.flag("qk_layernorm"):
         d.kind["qk_norm"] = D.LAYER_NORM
-    d.rotate(width=d.share("partial_rotary_factor"))
+    d.rotate(width=d.share())
     d.output["bias"] = 1
 
 
@@ -332,7 +336,7 @@ def _stablelm(d: Decoder) -> None:
         d.kind.update(qk_norm=D.LAYER_NORM, qk_norm_over=D.OWN_HEAD)
         d.bias_free = {"q_norm", "k_norm"}
         d.own_norms = {part: f"layers.{{layer}}.self_attn.{part[0]}_layernorm.norms.{{head}}.weight" for part in ("q_norm", "k_norm")}
-    d.rotate(width=d.share("partial_rotary_factor"))
+    d.rotate(width=d.share())
 
 
 STABLELM = Family(("stablelm",), ("StableLmForCausalLM",), "model.", llama_names(), {

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import phasor_descriptor as D
 from checkpoint import Stored, open_checkpoint
 from phasor_layout import PhasorError
+from values import is_whole, printable
 
-from .hf_config import Config, read_json
+from .hf_config import Config, read_json, read_value
 
 _POOLINGS = {"pooling_mode_cls_token": D.FIRST, "pooling_mode_mean_tokens": D.MEAN, "pooling_mode_lasttoken": D.LAST}
 _ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
+_PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")  # book-keeping; what is done with two vectors
 _ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
 
 
@@ -31,7 +32,7 @@ def read(path: Path) -> Modules:
     found: dict[str, Path] = {}
     for kind, folder in _modules(where):
         if kind not in _ORDER:
-            raise PhasorError(f"{where}: the module {kind} is not built; there are {', '.join(_ORDER)}")
+            raise PhasorError(f"{where}: the module {printable(kind)} is not built; there are {', '.join(_ORDER)}")
         if kind in found or any(_ORDER.index(kind) < _ORDER.index(other) for other in found):
             raise PhasorError(f"{where}: the module {kind} is not where it can be; the order is {', '.join(_ORDER)}, each at most once")
         found[kind] = path / folder
@@ -51,23 +52,27 @@ def read(path: Path) -> Modules:
 
 def _modules(where: Path) -> list[tuple[str, str]]:
     """(class, folder) of each module in order."""
-    try:
-        entries = json.loads(where.read_bytes())
-        out = [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in sorted(entries, key=lambda entry: entry["idx"])]
-        if not all(isinstance(folder, str) and ".." not in Path(folder).parts and not Path(folder).is_absolute() for _, folder in out):
-            raise ValueError
-        return out
-    except OSError as error:
-        raise PhasorError(f"{where}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PhasorError(f"{where}: not a list of modules with idx, path and type") from error
+    entries = read_value(where)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) and _is_module(entry) for entry in entries):
+        raise PhasorError(f"{where}: not a list of modules with idx, path and type")
+    return [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in sorted(entries, key=lambda entry: entry["idx"])]
+
+
+def _is_module(entry: dict[str, Any]) -> bool:
+    """Its folder is one of the directory's own."""
+    kind, folder = entry.get("type"), entry.get("path")
+    if not isinstance(kind, str) or not isinstance(folder, str) or not folder.isprintable():
+        return False
+    return is_whole(entry.get("idx"), 0, 1 << 16) and ".." not in Path(folder).parts and not Path(folder).is_absolute()
 
 
 def _pooling(folder: Path) -> int:
     config = Config(folder / "config.json", read_json(folder / "config.json"))
     modes = [name for name, value in config.values.items() if name.startswith("pooling_mode_") and value]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
-        raise PhasorError(f"{config.path}: {' and '.join(modes) or 'no pooling_mode'} is not built; there are {', '.join(_POOLINGS)}")
+        given = " and ".join(map(printable, modes[:4])) or "no pooling_mode"
+        raise PhasorError(f"{config.path}: {given} is not built; there are {', '.join(_POOLINGS)}")
+    config.flag(modes[0])
     config.must("include_prompt", True)
     config.finish(("word_embedding_dimension", *(name for name in config.values if name.startswith("pooling_mode_"))))
     return _POOLINGS[modes[0]]
@@ -75,10 +80,8 @@ def _pooling(folder: Path) -> int:
 
 def _dense(folder: Path) -> dict[str, Any]:
     config = Config(folder / "config.json", read_json(folder / "config.json"), {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"})
-    name = str(config.get("activation_function")).rsplit(".", 1)[-1]
-    if name not in _ACTIVATIONS:
-        raise config.error("activation_function", f"{name} is not built; there are {', '.join(_ACTIVATIONS)}")
-    out = {"dense": folder.name + ".linear", "dense_width": config.whole("out_features"), "dense_bias": config.flag("bias"), "activation": _ACTIVATIONS[name]}
+    out = {"dense": folder.name + ".linear", "dense_width": config.whole("out_features"), "dense_bias": config.flag("bias"),
+           "activation": config.class_name("activation_function", _ACTIVATIONS)}
     config.finish(("in_features",))
     return out
 
@@ -102,9 +105,12 @@ def _prompts(path: Path) -> str:
     where = path / "config_sentence_transformers.json"
     if not where.is_file():
         return ""
-    values = read_json(where)
-    prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
-    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()) or (default is not None and default not in prompts):
+    config = Config(where, read_json(where))
+    config.must("model_type", "SentenceTransformer")  # and not a sparse one
+    prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
+    config.finish(_PROMPTS_HARMLESS)
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()) \
+            or (default is not None and not (isinstance(default, str) and default in prompts)):
         raise PhasorError(f"{where}: prompts: expected a table of texts, and default_prompt_name one of its names")
     if any(c in name + text for name, text in prompts.items() for c in (D.UNIT_END, D.RECORD_END)):
         raise PhasorError(f"{where}: prompts: a prompt with a separator of the format")

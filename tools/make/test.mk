@@ -22,6 +22,11 @@ python:
 	$(call make_venv,.venv,$<)
 .venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt tools/requirements-models.txt
 	$(call make_venv,.venv-reference,$<,tools/requirements-models.txt)
+# The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
+.venv-reference/transformers5/ready: tools/requirements-transformers5.txt .venv-reference/ready
+	rm -rf $(@D)
+	.venv-reference/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) --requirement $<
+	@touch $@
 .venv-bench/ready: tools/requirements-bench.txt
 	$(call make_venv,.venv-bench,$<)
 define make_venv

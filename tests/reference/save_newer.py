@@ -1,0 +1,62 @@
+"""Saves models with the newer transformers, which is first on the path (test_families_versions.py runs this file).
+
+    save_newer.py CASES.json       a list of {"model", "config", "weights", "folder", "ids"}: the class and its configuration (null: the one beside the
+                                   weights), a directory to take the weights from (null: they are drawn), where to save, and ids that it is run on
+
+What the model gives for the ids goes to FOLDER.npy. Prints the version.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+# Weights that the older version does not have: drawn, as those of a model that is trained on.
+NOT_IN_THE_OLDER = ("decoder.bias",)
+
+
+def draw(model: torch.nn.Module) -> None:
+    torch.manual_seed(11)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * 0.3 + (1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") else 0.0))
+
+
+def make(case: dict[str, Any]) -> torch.nn.Module:
+    kind = getattr(transformers, case["model"])
+    how: dict[str, Any] = {"attn_implementation": "sdpa" if "Falcon" in case["model"] else "eager"}  # as test_families_decoders.py has it
+    if case["config"] is not None:
+        how["config"] = kind.config_class(**copy.deepcopy(case["config"]), **how)
+    if case["weights"] is None:
+        model = kind(how["config"])
+        draw(model)
+        return model
+    model, told = kind.from_pretrained(case["weights"], dtype=torch.float32, output_loading_info=True, **how)
+    for name in told["missing_keys"]:
+        assert name.endswith(NOT_IN_THE_OLDER), f"{case['model']}: no weights for {name}"
+        torch.nn.init.normal_(model.get_parameter(name))
+    return model
+
+
+def main(path: Path) -> None:
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    for case in json.loads(path.read_text()):
+        model = make(case).eval()
+        model.save_pretrained(case["folder"])
+        with torch.no_grad():
+            given = next(iter(model(torch.tensor([case["ids"]])).values()))
+        np.save(case["folder"] + ".npy", given[0].double().numpy())
+    print(transformers.__version__)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
