@@ -24,6 +24,7 @@ class Capture {
     uint32_t layers = 0, rows = 0, width = 0;
     std::vector<float> values;  // (layers + 2, rows, width): the embedding, after each block, the stack's output
   };
+  static bool prepare(Stack* stack, const phasor_side& side, uint32_t count);
   static void see(void* self, const phasor_view* view);
   void keep_rows(const phasor_view& view);
   void keep_attention(const phasor_view& view);
@@ -34,6 +35,7 @@ class Capture {
   NpyWriter logits_, hidden_, hidden_decoder_, attention_;
   Stack encoder_, decoder_;
   uint32_t attention_kind_ = 0, attention_stack_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;
+  bool too_large_ = false;
   std::vector<std::vector<float>> weights_;  // per layer (heads, queries, keys)
 };
 

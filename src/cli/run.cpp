@@ -28,6 +28,7 @@ class Runner {
   bool start();
   bool make_prefix();
   void one(const Input& input);
+  bool going_on() const { return !output_failed() && e_.file.unchanged(); }
   bool prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error);
   bool generate(const std::vector<uint32_t>& ids, std::string* error);
   bool take_output();
@@ -105,13 +106,13 @@ int Runner::run() {
   }
   Inputs inputs(o_, e_.stack == PHASOR_DECODER, e_.limits.text_bytes);
   if (!capture_.wanted() && !state_.is_open()) {
-    for (Input input; !output_failed() && inputs.next(&input);) one(input);
+    for (Input input; going_on() && inputs.next(&input);) one(input);
   } else {
     Input input, second;
     if (!inputs.next(&input) || inputs.next(&second)) return usage_error("--logits, --hidden, --attention and --save-state: expected exactly one line of input");
     one(input);
   }
-  if (inputs.failed() || output_failed()) return 1;
+  if (inputs.failed() || !going_on()) return 1;
   if (status_ == 0 && !o_.quiet) figures();
   return status_;
 }
@@ -141,6 +142,7 @@ void Runner::one(const Input& input) {
   all_.steps += result_.steps;
   all_.proposed += result_.proposed;
   all_.accepted += result_.accepted;
+  if (!going_on()) return;  // the files stay as they were
   if (state_.is_open() && !save()) status_ = 1;
   if (capture_.wanted() && (nothing || !replay(ids))) {
     if (nothing) data_error("%s: no text, expected some for --logits, --hidden and --attention", input.where.c_str());
@@ -164,7 +166,7 @@ bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string
 bool Runner::load(std::vector<uint32_t>* ids) {
   ReadFile file;
   phasor_error error = PHASOR_ERROR_INIT;
-  if (!file.open(o_.load_state, Load::map)) return false;
+  if (!file.open(o_.load_state, Load::copy, "a saved state")) return false;
   if (phasor_state_restore(e_.session, 0, file.data(), file.bytes(), &error) != PHASOR_OK) return data_error("%s: %s", o_.load_state, error.text), false;
   const uint32_t* had = phasor_sequence_ids(e_.session, 0);
   ids->insert(ids->begin(), had, had + phasor_sequence_length(e_.session, 0));
@@ -254,7 +256,7 @@ void Runner::figures() const {
 }
 
 void Runner::bad_line(const Input& input, const std::string& error) {
-  data_error("%s: %s", input.where.c_str(), error.c_str());
+  if (e_.file.unchanged()) data_error("%s: %s", input.where.c_str(), error.c_str());
   status_ = 1;
   if (o_.json) {
     Json json;
