@@ -109,7 +109,9 @@ int Runner::run() {
     for (Input input; going_on() && inputs.next(&input);) one(input);
   } else {
     Input input, second;
-    if (!inputs.next(&input) || inputs.next(&second)) return usage_error("--logits, --hidden, --attention and --save-state: expected exactly one line of input");
+    const bool one_line = inputs.next(&input) && !inputs.next(&second);
+    if (inputs.failed()) return 1;
+    if (!one_line) return usage_error("--logits, --hidden, --attention and --save-state: expected exactly one line of input");
     one(input);
   }
   if (inputs.failed() || !going_on()) return 1;
