@@ -299,7 +299,7 @@ bool Place::make() {
 bool Place::open(const char* path) {
   struct stat s;
   given_ = path;
-  if (stat(path, &s) != 0) return find(path) && make();
+  if (stat(path, &s) != 0) return (errno == ENOENT || fail()) && find(path) && make();
   if (S_ISDIR(s.st_mode)) return refuse("is a directory, expected a file");
   if (S_ISREG(s.st_mode)) {
     if (access(path, W_OK) != 0) return fail();

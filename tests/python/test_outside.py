@@ -472,7 +472,7 @@ def test_places_that_take_no_file(tmp_path):
     (tmp_path / "dangling").symlink_to("nowhere")
     for words in outputs(tmp_path).values():
         for place, says in ((tmp_path / "no" / "x", "No such file"), (tmp_path, "is a directory"), (tmp_path / "file" / "x", "Not a directory"), (tmp_path / "dangling", "link to a file that is not there"),
-                            (tmp_path / ("n" * 300), "File name too long")):
+                            (tmp_path / ("n" * 300), "name too long")):
             line_of(phasor(*command_to(words, place)), str(place), says)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["dangling", "file"] and (tmp_path / "file").read_bytes() == b"as it was"
 
