@@ -16,7 +16,9 @@ bool make_room(std::vector<float>* values, uint64_t planes, uint64_t rows, uint6
   return true;
 }
 
-bool too_large(const Engine& e) { return data_error("%s: the array is too large for this machine", e.path), false; }
+bool too_large(const Engine& e) {
+  return data_error("%s: the array is too large for this machine", e.path), false;
+}
 
 }  // namespace
 
@@ -60,8 +62,11 @@ void Capture::keep_attention(const phasor_view& v) {
 bool Capture::replay(Engine& e, const std::vector<uint32_t>& source, const std::vector<uint32_t>& target) {
   const uint32_t rows = static_cast<uint32_t>(target.size()), source_rows = static_cast<uint32_t>(source.size());
   const bool lone_decoder = e.stack == PHASOR_DECODER;
-  if (hidden_.is_open() && !lone_decoder && !prepare(&encoder_, e.source, source_rows)) return too_large(e);
-  if ((hidden_decoder_.is_open() || (hidden_.is_open() && lone_decoder)) && !prepare(&decoder_, e.target, rows)) return too_large(e);
+  if (hidden_.is_open() && !lone_decoder && !prepare(&encoder_, e.source, source_rows))
+    return too_large(e);
+  if ((hidden_decoder_.is_open() || (hidden_.is_open() && lone_decoder)) &&
+      !prepare(&decoder_, e.target, rows))
+    return too_large(e);
   attention_stack_ = kDecoderStack;
   attention_kind_ = lone_decoder ? PHASOR_SEE_SELF_ATTENTION : PHASOR_SEE_CROSS_ATTENTION;
   queries_ = rows;
@@ -113,7 +118,8 @@ bool Capture::write_all(const Engine& e) {
   if (hidden_decoder_.is_open() && !write(hidden_decoder_, decoder_)) return false;
   if (!attention_.is_open()) return true;
   for (std::vector<float>& layer : weights_) {
-    if (!make_room(&layer, heads_, queries_, keys_)) return too_large(e);  // a layer with fewer heads ends in zeros
+    if (!make_room(&layer, heads_, queries_, keys_))
+      return too_large(e);  // a layer with fewer heads ends in zeros
     if (!attention_.append(layer.data(), layer.size())) return false;
   }
   return attention_.commit({weights_.size(), heads_, queries_, keys_});

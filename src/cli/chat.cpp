@@ -262,7 +262,9 @@ void Chat::print_json(size_t input_tokens) {
 }
 
 void Chat::bad_line(const std::string& error) {
-  if (e_.file.unchanged()) data_error("standard input, line %llu: %s", static_cast<unsigned long long>(reader_.number()), error.c_str());
+  if (e_.file.unchanged())
+    data_error("standard input, line %llu: %s", static_cast<unsigned long long>(reader_.number()),
+               error.c_str());
   status_ = 1;
   if (o_.json) {
     Json json;

@@ -112,7 +112,8 @@ int Encoder::run() {
   if (o_.segments.given && (!o_.ids.given || o_.ids.from_input)) return usage_error("--segments: goes with one list of --ids");
   if (o_.prompt != nullptr && o_.prompt_text != nullptr) return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-  Inputs inputs(o_, false, e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
+  Inputs inputs(o_, false,
+                e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
   for (Input input; !output_failed() && e_.file.unchanged() && inputs.next(&input);) {
     batch_.emplace_back();
     read(input, &batch_.back());
@@ -205,7 +206,8 @@ void Encoder::encode() {
     ++number_;
     if (t.error.empty() && phasor_sequence_status(e_.session, i) != PHASOR_OK) t.error = error.text;
     if (!t.error.empty() || !answer(i, t, &t.error) || !capture(t)) {
-      if (!t.error.empty() && e_.file.unchanged()) data_error("%s: %s", t.where.c_str(), t.error.c_str());
+      if (!t.error.empty() && e_.file.unchanged())
+        data_error("%s: %s", t.where.c_str(), t.error.c_str());
       if (o_.json) {
         Json json;
         json.open('{').key("line").number(number_).key("error").text(t.error.c_str()).close('}');
@@ -236,9 +238,11 @@ void Encoder::piece(Json* json, uint32_t id) const {
 
 bool Encoder::rows(uint32_t sequence, uint32_t first, uint32_t count, std::string* why) {
   phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_encoder_output(e_.session, sequence, first, count, &error) != PHASOR_OK) return *why = error.text, false;
+  if (phasor_encoder_output(e_.session, sequence, first, count, &error) != PHASOR_OK)
+    return *why = error.text, false;
   for (uint32_t r = 0; r < count; ++r)
-    if (!all_finite(phasor_logits(e_.session, r), output_.width)) return *why = "a logit is not a number", false;
+    if (!all_finite(phasor_logits(e_.session, r), output_.width))
+      return *why = "a logit is not a number", false;
   return true;
 }
 
@@ -294,7 +298,8 @@ class Embed final : public Encoder {
     const uint32_t normalise = o_.normalise ? PHASOR_NORMALISE_YES : o_.no_normalise ? PHASOR_NORMALISE_NO : PHASOR_NORMALISE_MODEL;
     if (phasor_embedding(e_.session, sequence, pooling(), normalise, vector_.data(), static_cast<uint32_t>(vector_.size()), &error) != PHASOR_OK)
       return *why = error.text, false;
-    if (!all_finite(vector_.data(), vector_.size())) return *why = "a value of the vector is not a number", false;
+    if (!all_finite(vector_.data(), vector_.size()))
+      return *why = "a value of the vector is not a number", false;
     if (npy_.is_open()) {
       ++rows_;
       return npy_.append(vector_.data(), vector_.size());

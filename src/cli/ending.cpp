@@ -66,7 +66,9 @@ void take(int signal_number) {
 void fill_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd && open("/", O_RDONLY) != fd) _exit(1);
+    if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd &&
+        open("/", O_RDONLY) != fd)
+      _exit(1);
   }
 }
 

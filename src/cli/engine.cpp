@@ -31,7 +31,9 @@ bool Engine::fail(const phasor_error& error) const {
 }
 
 bool Engine::open(const Options& options) {
-  if (!file.open(options.model, static_cast<Load>(options.load), "a .phasor file") || !open_bytes(options.model, file.data(), file.bytes(), options.isa)) return false;
+  if (!file.open(options.model, static_cast<Load>(options.load), "a .phasor file") ||
+      !open_bytes(options.model, file.data(), file.bytes(), options.isa))
+    return false;
   phasor_error error = PHASOR_ERROR_INIT;
   return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail(error);
 }

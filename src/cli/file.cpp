@@ -14,14 +14,17 @@ namespace {
 
 bool changed_file = false;
 
-// Numbers of the file format (docs/format.md): where its table of sections says that the weights begin.
+// Numbers of the file format (docs/format.md): where its table of sections says that the weights
+// begin.
 constexpr unsigned char kMagic[8] = {0x89, 'P', 'H', 'A', 'S', 'O', 'R', 0x0A};
-constexpr size_t kHeaderBytes = 64, kSectionBytes = 32, kMostSections = 16, kTableBytes = kHeaderBytes + kMostSections * kSectionBytes;
+constexpr size_t kHeaderBytes = 64, kSectionBytes = 32, kMostSections = 16,
+                 kTableBytes = kHeaderBytes + kMostSections * kSectionBytes;
 constexpr uint64_t kMostHead = uint64_t{1} << 28, kMostBeforeWeights = uint64_t{1} << 30;
 constexpr uint32_t kWeights = 15;
 
 constexpr size_t kHeld = size_t{1} << 16;  // bytes that are written at a time
-constexpr size_t kLongestBase = 230;       // of a name, so that there is room for what makes it another's
+constexpr size_t kLongestBase =
+    230;  // of a name, so that there is room for what makes it another's
 constexpr int kTries = 100;
 
 uint64_t number_at(const unsigned char* p, size_t bytes) {
@@ -30,8 +33,9 @@ uint64_t number_at(const unsigned char* p, size_t bytes) {
   return value;
 }
 
-// The bytes of a weight file that are no weights and that the engine reads: the head, and what the table puts before the weights. Of a table
-// that is not as it should be the engine reads no further than the head; of another file, than the header. `p` has the table.
+// The bytes of a weight file that are no weights and that the engine reads: the head, and what the
+// table puts before the weights. Of a table that is not as it should be the engine reads no further
+// than the head; of another file, than the header. `p` has the table.
 uint64_t before_weights(const unsigned char* p, size_t bytes) {
   if (bytes < kTableBytes || memcmp(p, kMagic, sizeof kMagic) != 0) return 0;
   const uint64_t head = number_at(p + 32, 8), count = number_at(p + 20, 4);
@@ -57,7 +61,9 @@ bool write_all(int fd, const void* data, size_t bytes) {
 }
 
 // On a file system that has nothing to wait for, there is nothing to do.
-bool on_disk(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP; }
+bool on_disk(int fd) {
+  return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
+}
 
 // The space of a file is taken: by the system, or where it cannot, by writing zeros.
 bool take_space(int fd, size_t bytes) {
@@ -77,7 +83,8 @@ bool take_space(int fd, size_t bytes) {
 
 bool same_time(const struct stat& a, const struct stat& b) {
 #if defined(__APPLE__)
-  return a.st_mtimespec.tv_sec == b.st_mtimespec.tv_sec && a.st_mtimespec.tv_nsec == b.st_mtimespec.tv_nsec;
+  return a.st_mtimespec.tv_sec == b.st_mtimespec.tv_sec &&
+         a.st_mtimespec.tv_nsec == b.st_mtimespec.tv_nsec;
 #else
   return a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 #endif
@@ -89,14 +96,16 @@ size_t base_of(const std::string& path) {
   return slash == std::string::npos ? 0 : slash + 1;
 }
 
-// One more number at each call, and on no other program of the machine or of a folder that several machines share.
+// One more number at each call, and on no other program of the machine or of a folder that several
+// machines share.
 std::string unlike_any() {
   static uint64_t calls = 0;
   struct timespec t = {};
   clock_gettime(CLOCK_REALTIME, &t);
   uint64_t x = static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
   x += ++calls * 0x9E3779B97F4A7C15u;
-  x ^= (static_cast<uint64_t>(getpid()) << 32) ^ static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&t));
+  x ^= (static_cast<uint64_t>(getpid()) << 32) ^
+       static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&t));
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   x ^= x >> 31;
@@ -116,7 +125,10 @@ struct Target {
 };
 
 Target target_of_path(const char* what, const char* path, bool output) {
-  Target t{what, path, output, {}, false, {}};
+  Target t{};
+  t.what = what;
+  t.path = path;
+  t.output = output;
   t.known = stat(path, &t.s) == 0;
   if (t.known) return t;
   const std::string all = path;
@@ -127,13 +139,16 @@ Target target_of_path(const char* what, const char* path, bool output) {
 }
 
 Target target_of_stream(const char* what, int fd) {
-  Target t{what, nullptr, fd != STDIN_FILENO, {}, false, {}};
+  Target t{};
+  t.what = what;
+  t.output = fd != STDIN_FILENO;
   t.known = fstat(fd, &t.s) == 0;
   return t;
 }
 
 bool same(const Target& a, const Target& b) {
-  const bool one = a.known && b.known && a.s.st_dev == b.s.st_dev && a.s.st_ino == b.s.st_ino && a.name == b.name;
+  const bool one = a.known && b.known && a.s.st_dev == b.s.st_dev && a.s.st_ino == b.s.st_ino &&
+                   a.name == b.name;
   return one && !S_ISCHR(a.s.st_mode);  // /dev/null may be all of them
 }
 
@@ -147,17 +162,24 @@ bool check_places(const Options& o, Command command) {
     const char* what;
     const char* path;
     bool output;
-  } named[] = {{"the model", o.model, false}, {"--moments", o.moments, false}, {"--load-state", o.load_state, false},
-               {"OUT", quantizes && !o.texts.empty() ? o.texts[0] : nullptr, true}, {"--logits", o.logits, true}, {"--hidden", o.hidden, true},
-               {"--hidden-decoder", o.hidden_decoder, true}, {"--attention", o.attention, true}, {"--npy", o.npy, true}, {"--save-state", o.save_state, true}};
+  } named[] = {{"the model", o.model, false},
+               {"--moments", o.moments, false},
+               {"--load-state", o.load_state, false},
+               {"OUT", quantizes && !o.texts.empty() ? o.texts[0] : nullptr, true},
+               {"--logits", o.logits, true},
+               {"--hidden", o.hidden, true},
+               {"--hidden-decoder", o.hidden_decoder, true},
+               {"--attention", o.attention, true},
+               {"--npy", o.npy, true},
+               {"--save-state", o.save_state, true}};
   std::vector<Target> all;
-  bool outputs = false;
   for (const auto& n : named) {
     if (n.path == nullptr) continue;
     if (n.output && (n.path[0] == 0 || strcmp(n.path, "-") == 0))
-      return data_error("%s \"%s\": expected the name of a file (standard output has the results)", n.what, n.path), false;
+      return data_error("%s \"%s\": expected the name of a file (standard output has the results)",
+                        n.what, n.path),
+             false;
     all.push_back(target_of_path(n.what, n.path, n.output));
-    outputs = outputs || n.output;
   }
   all.push_back(target_of_stream("standard input", STDIN_FILENO));
   all.push_back(target_of_stream("standard output", STDOUT_FILENO));
@@ -165,7 +187,9 @@ bool check_places(const Options& o, Command command) {
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].path != nullptr; ++k)
       if ((all[i].output || all[k].output) && same(all[i], all[k]))
-        return data_error("%s: is both %s and %s, expected a file of its own for what is written", all[i].path, all[i].what, all[k].what), false;
+        return data_error("%s: is both %s and %s, expected a file of its own for what is written",
+                          all[i].path, all[i].what, all[k].what),
+               false;
   return true;
 }
 
@@ -182,7 +206,9 @@ bool ReadFile::refuse(const char* why) const {
 }
 
 bool ReadFile::check_kind(const struct stat& s, const char* kind) const {
-  const auto no = [&](const char* why) { return data_error("%s: %s, expected %s", path_.c_str(), why, kind), false; };
+  const auto no = [&](const char* why) {
+    return data_error("%s: %s, expected %s", path_.c_str(), why, kind), false;
+  };
   if (S_ISDIR(s.st_mode)) return no("is a directory");
   if (!S_ISREG(s.st_mode)) return no("is not a regular file");
   if (s.st_size == 0) return no("is empty");
@@ -208,12 +234,16 @@ bool ReadFile::copy(int fd) {
 // What decides how much becomes the program's own is its own already.
 bool ReadFile::map(int fd) {
   if (!mapping_.map(fd, bytes_)) return refuse(strerror(errno));
-  const auto failed = [this] { return refuse(errno != 0 ? strerror(errno) : "became shorter while it was read"); };
+  const auto failed = [this] {
+    return refuse(errno != 0 ? strerror(errno) : "became shorter while it was read");
+  };
   if (!mapping_.own(fd, kTableBytes)) return failed();
   const uint64_t end = before_weights(static_cast<const unsigned char*>(mapping_.data()), bytes_);
-  if (end > kMostBeforeWeights) return refuse("has more than 1 GiB before its weights, expected a .phasor file with less");
+  if (end > kMostBeforeWeights)
+    return refuse("has more than 1 GiB before its weights, expected a .phasor file with less");
   if (!mapping_.own(fd, static_cast<size_t>(end))) return failed();
-  const std::string gone = "phasor: " + path_ + ": was cut short while it was in use, or cannot be read\n";
+  const std::string gone =
+      "phasor: " + path_ + ": was cut short while it was in use, or cannot be read\n";
   if (!watch_.begin(mapping_.data(), bytes_, gone)) return refuse("too many files are mapped");
   data_ = mapping_.data();
   return true;
@@ -226,7 +256,8 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return refuse(strerror(errno));
   bool read = fstat(fd, &seen_) == 0 && check_kind(seen_, kind);
-  const bool copied = how == Load::copy || (how == Load::copy_to_huge_pages && worth_huge_pages(static_cast<size_t>(seen_.st_size)));
+  const bool copied = how == Load::copy || (how == Load::copy_to_huge_pages &&
+                                            worth_huge_pages(static_cast<size_t>(seen_.st_size)));
   bytes_ = static_cast<size_t>(seen_.st_size);
   read = read && (copied ? copy(fd) : map(fd));
   if (!read || copied) {
@@ -245,9 +276,12 @@ void ReadFile::much_used() {
 
 bool ReadFile::unchanged() const {
   struct stat s;
-  if (changed_ || fd_ < 0 || (fstat(fd_, &s) == 0 && s.st_size == seen_.st_size && same_time(s, seen_))) return !changed_;
+  if (changed_ || fd_ < 0 ||
+      (fstat(fd_, &s) == 0 && s.st_size == seen_.st_size && same_time(s, seen_)))
+    return !changed_;
   changed_ = true;
-  return refuse("was changed while it was in use, what was computed meanwhile may be wrong: start again");
+  return refuse(
+      "was changed while it was in use, what was computed meanwhile may be wrong: start again");
 }
 
 // ---------------------------------------------------------------- writing
@@ -276,7 +310,8 @@ bool Place::find(const char* path) {
   path_ = path;
   if (lstat(path, &s) != 0 || !S_ISLNK(s.st_mode)) return true;
   char* real = realpath(path, nullptr);
-  if (real == nullptr) return refuse(errno == ENOENT ? "is a link to a file that is not there" : strerror(errno));
+  if (real == nullptr)
+    return refuse(errno == ENOENT ? "is a link to a file that is not there" : strerror(errno));
   path_ = real;
   free(real);
   return true;
@@ -305,7 +340,8 @@ bool Place::open(const char* path) {
     if (access(path, W_OK) != 0) return fail();
     return find(path) && make();
   }
-  if (!S_ISFIFO(s.st_mode) && !S_ISCHR(s.st_mode)) return refuse("is neither a file nor a pipe, expected one that can be written");
+  if (!S_ISFIFO(s.st_mode) && !S_ISCHR(s.st_mode))
+    return refuse("is neither a file nor a pipe, expected one that can be written");
   fd_ = ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
   return fd_ >= 0 || fail();
 }
@@ -313,7 +349,9 @@ bool Place::open(const char* path) {
 bool Place::write(const void* data, size_t bytes) { return write_all(fd_, data, bytes) || fail(); }
 
 bool Place::write_first(const void* data, size_t bytes) {
-  return (lseek(fd_, 0, SEEK_SET) == 0 && write_all(fd_, data, bytes) && lseek(fd_, 0, SEEK_END) > 0) || fail();
+  return (lseek(fd_, 0, SEEK_SET) == 0 && write_all(fd_, data, bytes) &&
+          lseek(fd_, 0, SEEK_END) > 0) ||
+         fail();
 }
 
 // The name goes last: until then the old file is there.
@@ -360,11 +398,15 @@ bool NewMapping::open(const char* path, size_t bytes) {
   if (!place_.open(path)) return false;
   const bool direct = place_.direct();
   if (!direct && !take_space(place_.fd(), bytes)) return place_.fail();
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, direct ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, direct ? -1 : place_.fd(), 0);
+  void* data =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+           direct ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, direct ? -1 : place_.fd(), 0);
   if (data == MAP_FAILED) return place_.fail();
   data_ = data;
   bytes_ = bytes;
-  const std::string gone = std::string("phasor: ") + path + ": cannot be written: the disk is full, or the file was cut short meanwhile\n";
+  const std::string gone =
+      std::string("phasor: ") + path +
+      ": cannot be written: the disk is full, or the file was cut short meanwhile\n";
   return watch_.begin(data_, bytes_, gone) || place_.refuse("too many files are mapped");
 }
 

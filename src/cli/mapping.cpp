@@ -76,7 +76,8 @@ bool Mapping::own(int fd, size_t end) {
   if (end <= own_) return true;
   const size_t whole = (end + page - 1) / page * page, last = whole < bytes_ ? whole : bytes_;
   unsigned char* from = data_ + own_;
-  void* given = mmap(from, whole - own_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+  void* given = mmap(from, whole - own_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
   if (given == MAP_FAILED) return false;
   for (size_t done = own_; done < last;) {
     const ssize_t n = pread(fd, data_ + done, last - done, static_cast<off_t>(done));
@@ -97,10 +98,12 @@ void Mapping::read_ahead() {
 
 void* Mapping::ahead(void* self) {
   Mapping* m = static_cast<Mapping*>(self);
-  const size_t first = m->own_ / kAhead, end = (m->bytes_ + kAhead - 1) / kAhead;  // what is the program's own is there
+  const size_t first = m->own_ / kAhead,
+               end = (m->bytes_ + kAhead - 1) / kAhead;  // what is the program's own is there
   const bool backwards = in_cache(m->data_, m->bytes_);
   for (size_t i = first; i < end && !m->stop_.load(std::memory_order_relaxed); ++i)
-    (void)*static_cast<const volatile unsigned char*>(m->data_ + (backwards ? end - 1 - (i - first) : i) * kAhead);
+    (void)*static_cast<const volatile unsigned char*>(
+        m->data_ + (backwards ? end - 1 - (i - first) : i) * kAhead);
   return nullptr;
 }
 

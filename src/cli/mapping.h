@@ -18,8 +18,10 @@ class Mapping {
   ~Mapping();  // ends what goes on behind
 
   bool map(int fd, size_t bytes);  // false: the reason is in errno
-  // The first `end` bytes, as far as whole pages go, become the program's own: read from the file now and never again, at the same address.
-  bool own(int fd, size_t end);  // false: the reason is in errno, 0 when the file has become shorter
+  // The first `end` bytes, as far as whole pages go, become the program's own: read from the file
+  // now and never again, at the same address.
+  bool own(int fd,
+           size_t end);  // false: the reason is in errno, 0 when the file has become shorter
   const void* data() const { return data_; }
   bool is_mapped() const { return data_ != nullptr; }
 
@@ -33,7 +35,9 @@ class Mapping {
  private:
   class Helper {
    public:
-    void start(void* (*work)(void*), void* self) { started_ = started_ || start_thread(&thread_, work, self); }
+    void start(void* (*work)(void*), void* self) {
+      started_ = started_ || start_thread(&thread_, work, self);
+    }
     void join() {
       if (started_) pthread_join(thread_, nullptr);
     }

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
 
-// The product of a header's 'shape': (2, 3); false where there is no such thing, or it has more than `most` values.
+// The product of a header's 'shape': (2, 3); false where there is no such thing, or it has more
+// than `most` values.
 bool values_of(const std::string& header, size_t most, size_t* out) {
   const char kShape[] = "'shape': (";
   size_t at = header.find(kShape);
@@ -64,7 +65,8 @@ bool read_npy(const char* path, std::vector<float>* out) {
   if (text.find("'descr': '<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos)
     return data_error("%s: expected an array of little-endian f32, in C's order", path), false;
   size_t values = 0;
-  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) || values * sizeof(float) != bytes - start - header)
+  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||
+      values * sizeof(float) != bytes - start - header)
     return data_error("%s: the array is cut off, or longer than its shape", path), false;
   out->resize(values);
   memcpy(out->data(), p + start + header, out->size() * sizeof(float));

@@ -111,7 +111,9 @@ int Runner::run() {
     Input input, second;
     const bool one_line = inputs.next(&input) && !inputs.next(&second);
     if (inputs.failed()) return 1;
-    if (!one_line) return usage_error("--logits, --hidden, --attention and --save-state: expected exactly one line of input");
+    if (!one_line)
+      return usage_error(
+          "--logits, --hidden, --attention and --save-state: expected exactly one line of input");
     one(input);
   }
   if (inputs.failed() || !going_on()) return 1;

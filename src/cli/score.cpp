@@ -38,7 +38,8 @@ bool score_ids(Engine& e, const uint32_t* ids, uint32_t count, uint32_t first, S
     const phasor_item item = {sizeof(phasor_item), 0, n, silent ? PHASOR_LOGITS_NONE : PHASOR_LOGITS_ALL, ids + done, nullptr, nullptr, nullptr};
     if (phasor_step(e.session, &item, 1, &error) != PHASOR_OK) return *why = error.text, false;
     for (uint32_t r = 0; r < n && !silent; ++r)
-      if (!all_finite(phasor_logits(e.session, r), e.target.vocabulary)) return *why = "a logit is not a number", false;
+      if (!all_finite(phasor_logits(e.session, r), e.target.vocabulary))
+        return *why = "a logit is not a number", false;
     for (uint32_t r = 0; r < n && !silent; ++r) out->log_probability += log_probability(phasor_logits(e.session, r), e.target.vocabulary, ids[done + r + 1]);
     if (!silent) out->tokens += n;
     done += n;
@@ -155,7 +156,8 @@ int score(const Options& o) {
   Scored total;
   uint64_t number = 0;
   const double start = now();
-  for (there = whole ? there : inputs.next(&input); there && !output_failed() && e.file.unchanged(); there = inputs.next(&input)) {
+  for (there = whole ? there : inputs.next(&input); there && !output_failed() && e.file.unchanged();
+       there = inputs.next(&input)) {
     Scored scored;
     std::string error;
     if (score_input(e, o, input, &scored, &error)) {

@@ -12,7 +12,8 @@ namespace {
 bool output_has_failed = false;
 
 bool output_error() {
-  if (!output_has_failed) data_error("standard output: %s", errno == EBADF ? "is closed" : strerror(errno));
+  if (!output_has_failed)
+    data_error("standard output: %s", errno == EBADF ? "is closed" : strerror(errno));
   output_has_failed = true;
   return false;
 }
@@ -90,7 +91,9 @@ bool output_flush() {
   return (fflush(stdout) == 0 && !ferror(stdout)) || output_error();
 }
 // A system may keep a full disk to itself until a file is closed.
-bool output_close() { return output_flush() && (close(STDOUT_FILENO) == 0 || errno == EINTR || output_error()); }
+bool output_close() {
+  return output_flush() && (close(STDOUT_FILENO) == 0 || errno == EINTR || output_error());
+}
 bool output_failed() { return output_has_failed; }
 
 std::string grouped(uint64_t value) {

@@ -1,5 +1,5 @@
-// cli: threads behind the main one. Signals that end the program are the main thread's, so that what it has begun
-// to do about a file is not cut in two by a handler on another thread (ending.h).
+// cli: threads behind the main one. Signals that end the program are the main thread's, so that
+// what it has begun to do about a file is not cut in two by a handler on another thread (ending.h).
 #pragma once
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,8 @@ inline bool start_thread(pthread_t* thread, void* (*work)(void*), void* self) {
 #else
   sigset_t held, before;
   sigfillset(&held);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&held, fault);
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+    sigdelset(&held, fault);
   pthread_sigmask(SIG_BLOCK, &held, &before);
   const bool started = pthread_create(thread, nullptr, work, self) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -56,7 +56,8 @@ TEST_CASE("mapping: files of any size, read ahead or not") {
 }
 
 TEST_CASE("mapping: what is the program's own stays, whatever becomes of the file") {
-  const size_t size = 3 * cli::kLarge + 777, own = 70000, page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t size = 3 * cli::kLarge + 777, own = 70000,
+               page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const bool moves : {false, true}) {
     const Temporary file(size);
     cli::Mapping mapping;
@@ -73,7 +74,8 @@ TEST_CASE("mapping: what is the program's own stays, whatever becomes of the fil
     CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);  // the file's
     mapping.read_ahead();
     if (moves) mapping.move_to_huge_pages();
-    for (int i = 0; moves && i < 500 && !mapping.moved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; moves && i < 500 && !mapping.moved(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     CHECK(memcmp(data, file.bytes.data(), whole) == 0);
     CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);
   }
