@@ -110,7 +110,10 @@ bool Capture::replay_encoder(Engine& e, const std::vector<uint32_t>& source, con
   return status == PHASOR_OK ? write_logits(rows, shape.width) && write_all(e) : e.fail(error);
 }
 
-bool Capture::write(NpyWriter& file, const Stack& s) { return file.append(s.values.data(), s.values.size()) && file.commit({s.layers + 2, s.rows, s.width}); }
+bool Capture::write(NpyWriter& file, const Stack& s) {
+  return file.append(s.values.data(), s.values.size()) &&
+         file.finish({s.layers + 2, s.rows, s.width});
+}
 
 bool Capture::write_all(const Engine& e) {
   if (too_large_) return too_large(e);
@@ -122,7 +125,7 @@ bool Capture::write_all(const Engine& e) {
       return too_large(e);  // a layer with fewer heads ends in zeros
     if (!attention_.append(layer.data(), layer.size())) return false;
   }
-  return attention_.commit({weights_.size(), heads_, queries_, keys_});
+  return attention_.finish({weights_.size(), heads_, queries_, keys_});
 }
 
 }  // namespace cli

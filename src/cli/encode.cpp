@@ -40,7 +40,8 @@ class Encoder {
   virtual const char* refusal() const = 0;  // what the command says of this model and these flags, or NULL
   virtual bool prepare() { return true; }
   virtual bool answer(uint32_t sequence, const Text& text, std::string* error) = 0;
-  virtual bool finish() { return true; }
+  virtual bool finish() { return true; }  // outputs of its own
+  virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
 
   void piece(Json* json, uint32_t id) const;
@@ -65,11 +66,16 @@ class Encoder {
   bool capture(const Text& text);
 
   Capture capture_;
+  bool captured_ = false;    // of the one text
   std::vector<Text> batch_;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
   int status_ = 0;
 };
+
+int not_one_line() {
+  return data_error("--logits, --hidden and --attention: expected exactly one line of input");
+}
 
 // The file's prompt of that name; without --prompt its first one.
 bool Encoder::find_prompt() {
@@ -121,6 +127,8 @@ int Encoder::run() {
   }
   encode();
   if (inputs.failed() || output_failed() || !e_.file.unchanged() || !finish()) return 1;
+  if (capture_.wanted() && !captured_) return status_ != 0 ? 1 : not_one_line();
+  if (!capture_.commit() || !commit()) return 1;
   if (status_ == 0 && !o_.quiet) print_figures(e_, "text", number_, tokens_, seconds_);
   return status_;
 }
@@ -225,8 +233,12 @@ void Encoder::encode() {
 bool Encoder::capture(const Text& t) {
   if (!capture_.wanted()) return true;
   if (!output_flush() || !e_.file.unchanged()) return false;  // the files stay as they were
-  if (number_ != 1) return data_error("--logits, --hidden and --attention: expected exactly one line of input"), false;
-  return capture_.replay_encoder(e_, t.ids, t.segments, output_.output == PHASOR_OUTPUT_LOGITS || output_.output == PHASOR_OUTPUT_CLASSES ? output_ : phasor_output{});
+  captured_ = false;
+  if (number_ != 1) return not_one_line(), false;
+  const uint32_t has = output_.output;
+  const bool rows = has == PHASOR_OUTPUT_LOGITS || has == PHASOR_OUTPUT_CLASSES;
+  captured_ = capture_.replay_encoder(e_, t.ids, t.segments, rows ? output_ : phasor_output{});
+  return captured_;
 }
 
 std::string Encoder::piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
@@ -318,7 +330,8 @@ class Embed final : public Encoder {
     }
     return output(line + "\n");
   }
-  bool finish() override { return !npy_.is_open() || npy_.commit({rows_, vector_.size()}); }
+  bool finish() override { return !npy_.is_open() || npy_.finish({rows_, vector_.size()}); }
+  bool commit() override { return npy_.commit(); }
 
   std::vector<float> vector_;
   NpyWriter npy_;

@@ -354,9 +354,10 @@ bool Place::write_first(const void* data, size_t bytes) {
          fail();
 }
 
+bool Place::finish() { return direct() || on_disk(fd_) || fail(); }
+
 // The name goes last: until then the old file is there.
 bool Place::commit() {
-  if (!direct() && !on_disk(fd_)) return fail();
   const int fd = fd_;
   fd_ = -1;
   bool done = close(fd) == 0 || errno == EINTR;
@@ -388,6 +389,8 @@ bool NewFile::write_first(const void* data, size_t bytes) {
   return true;
 }
 
+bool NewFile::finish() { return place_.direct() || (flush() && place_.finish()); }
+
 bool NewFile::commit() { return flush() && place_.commit(); }
 
 NewMapping::~NewMapping() {
@@ -412,7 +415,8 @@ bool NewMapping::open(const char* path, size_t bytes) {
 
 bool NewMapping::commit() {
   if (place_.direct()) return place_.write(data_, bytes_) && place_.commit();
-  return (msync(data_, bytes_, MS_SYNC) == 0 || place_.fail()) && place_.commit();
+  return (msync(data_, bytes_, MS_SYNC) == 0 || place_.fail()) && place_.finish() &&
+         place_.commit();
 }
 
 }  // namespace cli

@@ -76,7 +76,8 @@ class Place {
   bool open(const char* path);
   bool write(const void* data, size_t bytes);
   bool write_first(const void* data, size_t bytes);  // over the first bytes of the file
-  bool commit();
+  bool finish();  // all is written and on the disk
+  bool commit();  // after that: the file takes its place
   bool refuse(const char* why) const;
   bool fail() const;  // why is in errno
   bool direct() const { return part_.empty(); }
@@ -100,6 +101,9 @@ class NewFile {
   bool write(const void* data, size_t bytes);
   bool write_first(const void* data,
                    size_t bytes);  // over the first bytes, which were written before
+  // All is on the disk under another name; then it takes its place. A command with several outputs
+  // finishes all before it commits the first.
+  bool finish();
   bool commit();
   bool refuse(const char* why) const { return place_.refuse(why); }
   bool is_open() const { return place_.fd() >= 0; }

@@ -43,7 +43,7 @@ bool NpyWriter::append(const float* values, size_t count) {
   return file_.write(values, count * sizeof(float));
 }
 
-bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
+bool NpyWriter::finish(const std::vector<uint64_t>& shape) {
   std::string tuple;
   for (uint64_t n : shape) tuple += std::to_string(n) + ",";
   char header[kHeader + 1];
@@ -51,7 +51,7 @@ bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
   if (n < 0 || size_t(n) >= kHeader) return file_.refuse("a shape of too many dimensions");
   memset(header + n, ' ', kHeader - size_t(n));
   header[kHeader - 1] = '\n';
-  return file_.write_first(header, kHeader) && file_.commit();
+  return file_.write_first(header, kHeader) && file_.finish();
 }
 
 bool read_npy(const char* path, std::vector<float>* out) {

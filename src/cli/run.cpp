@@ -147,11 +147,17 @@ void Runner::one(const Input& input) {
   all_.proposed += result_.proposed;
   all_.accepted += result_.accepted;
   if (!going_on()) return;  // the files stay as they were
-  if (state_.is_open() && !save()) status_ = 1;
+  if (state_.is_open() && !save()) {
+    status_ = 1;
+    return;
+  }
   if (capture_.wanted() && (nothing || !replay(ids))) {
     if (nothing) data_error("%s: no text, expected some for --logits, --hidden and --attention", input.where.c_str());
     status_ = 1;
+    return;
   }
+  const bool whole = going_on() && capture_.commit() && (!state_.is_open() || state_.commit());
+  if (!whole) status_ = 1;
 }
 
 bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error) {
@@ -186,7 +192,7 @@ bool Runner::save() {
   (void)phasor_state_size(e_.session, 0, &need);
   std::vector<unsigned char> state(need);
   (void)phasor_state_save(e_.session, 0, state.data(), need);
-  return state_.write(state.data(), need) && state_.commit();
+  return state_.write(state.data(), need) && state_.finish();
 }
 
 bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {

@@ -656,6 +656,43 @@ def test_a_file_that_may_not_grow(kind, tmp_path):
         ) == ["out", "wanted"]
 
 
+def test_several_files_or_none(tmp_path):
+    """Where the largest of a command's files has no room, the others stay as they were."""
+    words = ["run", TRANSLATOR, "--ids", "5,6,3", "-n", "20", "--print-ids", "--quiet"]
+    state = ["run", LANGUAGE, "--ids", "5,6,7", "-n", "20", "--print-ids", "--quiet"]
+    encoder = ["embed", MODELS / "tiny-bert-f32.phasor", "--ids", "5,6", "--pooling", "mean"]
+    for command, flags in (
+        (words, ("--logits", "--hidden", "--hidden-decoder", "--attention")),
+        (state, ("--save-state", "--logits", "--hidden")),
+        (encoder, ("--npy", "--hidden", "--attention")),
+    ):
+        files = {flag: tmp_path / f"{flag}.npy" for flag in flags}
+        given = [word for pair in files.items() for word in pair]
+        good(*command, *given)
+        sizes = sorted((file.stat().st_size, file) for file in files.values())
+        for file in files.values():
+            file.write_bytes(b"as it was")
+        most = sizes[-1][0] - 1
+        assert sizes[-2][0] <= most
+        done = phasor(
+            *command,
+            *given,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        )
+        line_of(done, str(sizes[-1][1]), "File too large")
+        assert {file.read_bytes() for file in files.values()} == {b"as it was"}
+        assert parts(tmp_path) == []
+
+
+def test_arrays_of_no_line_or_of_two(tmp_path):
+    bert = ["embed", MODELS / "tiny-bert-f32.phasor", "--ids", "-", "--pooling", "mean", "--quiet"]
+    for text in ("", "5,6\n7,8\n"):
+        outs = ["--hidden", tmp_path / "h.npy", "--npy", tmp_path / "v.npy"]
+        done = phasor(*bert, *outs, stdin=text)
+        line_of(done, "expected exactly one line of input")
+        assert not list(tmp_path.iterdir())
+
+
 def test_standard_output_that_may_not_grow(tmp_path):
     with open(tmp_path / "text", "wb") as text:
         line_of(
