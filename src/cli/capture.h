@@ -11,6 +11,10 @@ namespace cli {
 class Capture {
  public:
   bool open(const Options& options);  // makes the files, so that one that cannot be written is known before the work
+  // What a replay wrote takes its place.
+  bool commit() {
+    return logits_.commit() && hidden_.commit() && hidden_decoder_.commit() && attention_.commit();
+  }
   bool wanted() const { return logits_.is_open() || hidden_.is_open() || hidden_decoder_.is_open() || attention_.is_open(); }
   bool wants_attention() const { return attention_.is_open(); }
 
@@ -24,16 +28,20 @@ class Capture {
     uint32_t layers = 0, rows = 0, width = 0;
     std::vector<float> values;  // (layers + 2, rows, width): the embedding, after each block, the stack's output
   };
+  static bool prepare(Stack* stack, const phasor_side& side, uint32_t count);
   static void see(void* self, const phasor_view* view);
   void keep_rows(const phasor_view& view);
   void keep_attention(const phasor_view& view);
   bool write(NpyWriter& file, const Stack& stack);
-  bool write_logits(uint32_t rows, uint32_t width) { return !logits_.is_open() || logits_.commit({rows, width}); }
+  bool write_logits(uint32_t rows, uint32_t width) {
+    return !logits_.is_open() || logits_.finish({rows, width});
+  }
   bool write_all(const Engine& engine);
 
   NpyWriter logits_, hidden_, hidden_decoder_, attention_;
   Stack encoder_, decoder_;
   uint32_t attention_kind_ = 0, attention_stack_ = 0, heads_ = 0, queries_ = 0, keys_ = 0;
+  bool too_large_ = false;
   std::vector<std::vector<float>> weights_;  // per layer (heads, queries, keys)
 };
 

@@ -69,13 +69,13 @@ int Chat::run() {
   reset();
   for (;;) {
     if (terminal_) output("> ", 2), output_flush();
-    if (output_failed() || !reader_.next()) break;
+    if (output_failed() || !e_.file.unchanged() || !reader_.next()) break;
     const std::string line = reader_.line();
     if (line == "/quit") break;
     if (line == "/reset") reset();
     else if (line.find_first_not_of(" \t") != std::string::npos) answer(line);
   }
-  if (reader_.failed() || output_failed()) return 1;
+  if (reader_.failed() || output_failed() || !e_.file.unchanged()) return 1;
   if (status_ == 0 && !o_.quiet) print_figures(e_, "answer", answers_, tokens_, total_seconds_);
   return status_;
 }
@@ -262,7 +262,9 @@ void Chat::print_json(size_t input_tokens) {
 }
 
 void Chat::bad_line(const std::string& error) {
-  data_error("standard input, line %llu: %s", static_cast<unsigned long long>(reader_.number()), error.c_str());
+  if (e_.file.unchanged())
+    data_error("standard input, line %llu: %s", static_cast<unsigned long long>(reader_.number()),
+               error.c_str());
   status_ = 1;
   if (o_.json) {
     Json json;

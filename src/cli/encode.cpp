@@ -40,7 +40,8 @@ class Encoder {
   virtual const char* refusal() const = 0;  // what the command says of this model and these flags, or NULL
   virtual bool prepare() { return true; }
   virtual bool answer(uint32_t sequence, const Text& text, std::string* error) = 0;
-  virtual bool finish() { return true; }
+  virtual bool finish() { return true; }  // outputs of its own
+  virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
 
   void piece(Json* json, uint32_t id) const;
@@ -65,11 +66,16 @@ class Encoder {
   bool capture(const Text& text);
 
   Capture capture_;
+  bool captured_ = false;    // of the one text
   std::vector<Text> batch_;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
   int status_ = 0;
 };
+
+int not_one_line() {
+  return data_error("--logits, --hidden and --attention: expected exactly one line of input");
+}
 
 // The file's prompt of that name; without --prompt its first one.
 bool Encoder::find_prompt() {
@@ -112,14 +118,17 @@ int Encoder::run() {
   if (o_.segments.given && (!o_.ids.given || o_.ids.from_input)) return usage_error("--segments: goes with one list of --ids");
   if (o_.prompt != nullptr && o_.prompt_text != nullptr) return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-  Inputs inputs(o_, false, e_.limits.text_bytes - prompt_.size());
-  for (Input input; !output_failed() && inputs.next(&input);) {
+  Inputs inputs(o_, false,
+                e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
+  for (Input input; !output_failed() && e_.file.unchanged() && inputs.next(&input);) {
     batch_.emplace_back();
     read(input, &batch_.back());
     if (batch_.size() == e_.limits.sequences) encode();
   }
   encode();
-  if (inputs.failed() || output_failed() || !finish()) return 1;
+  if (inputs.failed() || output_failed() || !e_.file.unchanged() || !finish()) return 1;
+  if (capture_.wanted() && !captured_) return status_ != 0 ? 1 : not_one_line();
+  if (!capture_.commit() || !commit()) return 1;
   if (status_ == 0 && !o_.quiet) print_figures(e_, "text", number_, tokens_, seconds_);
   return status_;
 }
@@ -205,7 +214,8 @@ void Encoder::encode() {
     ++number_;
     if (t.error.empty() && phasor_sequence_status(e_.session, i) != PHASOR_OK) t.error = error.text;
     if (!t.error.empty() || !answer(i, t, &t.error) || !capture(t)) {
-      if (!t.error.empty()) data_error("%s: %s", t.where.c_str(), t.error.c_str());
+      if (!t.error.empty() && e_.file.unchanged())
+        data_error("%s: %s", t.where.c_str(), t.error.c_str());
       if (o_.json) {
         Json json;
         json.open('{').key("line").number(number_).key("error").text(t.error.c_str()).close('}');
@@ -222,8 +232,13 @@ void Encoder::encode() {
 
 bool Encoder::capture(const Text& t) {
   if (!capture_.wanted()) return true;
-  if (number_ != 1) return data_error("--logits, --hidden and --attention: expected exactly one line of input"), false;
-  return capture_.replay_encoder(e_, t.ids, t.segments, output_.output == PHASOR_OUTPUT_LOGITS || output_.output == PHASOR_OUTPUT_CLASSES ? output_ : phasor_output{});
+  if (!output_flush() || !e_.file.unchanged()) return false;  // the files stay as they were
+  captured_ = false;
+  if (number_ != 1) return not_one_line(), false;
+  const uint32_t has = output_.output;
+  const bool rows = has == PHASOR_OUTPUT_LOGITS || has == PHASOR_OUTPUT_CLASSES;
+  captured_ = capture_.replay_encoder(e_, t.ids, t.segments, rows ? output_ : phasor_output{});
+  return captured_;
 }
 
 std::string Encoder::piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
@@ -235,9 +250,12 @@ void Encoder::piece(Json* json, uint32_t id) const {
 
 bool Encoder::rows(uint32_t sequence, uint32_t first, uint32_t count, std::string* why) {
   phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_encoder_output(e_.session, sequence, first, count, &error) == PHASOR_OK) return true;
-  *why = error.text;
-  return false;
+  if (phasor_encoder_output(e_.session, sequence, first, count, &error) != PHASOR_OK)
+    return *why = error.text, false;
+  for (uint32_t r = 0; r < count; ++r)
+    if (!all_finite(phasor_logits(e_.session, r), output_.width))
+      return *why = "a logit is not a number", false;
+  return true;
 }
 
 // The --top best, or `most`; best first, ties to the lowest index.
@@ -292,6 +310,8 @@ class Embed final : public Encoder {
     const uint32_t normalise = o_.normalise ? PHASOR_NORMALISE_YES : o_.no_normalise ? PHASOR_NORMALISE_NO : PHASOR_NORMALISE_MODEL;
     if (phasor_embedding(e_.session, sequence, pooling(), normalise, vector_.data(), static_cast<uint32_t>(vector_.size()), &error) != PHASOR_OK)
       return *why = error.text, false;
+    if (!all_finite(vector_.data(), vector_.size()))
+      return *why = "a value of the vector is not a number", false;
     if (npy_.is_open()) {
       ++rows_;
       return npy_.append(vector_.data(), vector_.size());
@@ -310,7 +330,8 @@ class Embed final : public Encoder {
     }
     return output(line + "\n");
   }
-  bool finish() override { return !npy_.is_open() || npy_.commit({rows_, vector_.size()}); }
+  bool finish() override { return !npy_.is_open() || npy_.finish({rows_, vector_.size()}); }
+  bool commit() override { return npy_.commit(); }
 
   std::vector<float> vector_;
   NpyWriter npy_;

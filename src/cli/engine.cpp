@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "text.h"
@@ -25,12 +26,14 @@ uint32_t default_length(uint32_t asked, const phasor_side& side) {
 }  // namespace
 
 bool Engine::fail(const phasor_error& error) const {
-  data_error("%s: %s", path, error.text);
+  if (file.unchanged()) data_error("%s: %s", path, error.text);
   return false;
 }
 
 bool Engine::open(const Options& options) {
-  if (!file.open(options.model, static_cast<Load>(options.load)) || !open_bytes(options.model, file.data(), file.bytes(), options.isa)) return false;
+  if (!file.open(options.model, static_cast<Load>(options.load), "a .phasor file") ||
+      !open_bytes(options.model, file.data(), file.bytes(), options.isa))
+    return false;
   phasor_error error = PHASOR_ERROR_INIT;
   return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail(error);
 }
@@ -129,6 +132,12 @@ void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t t
   fprintf(stderr, "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(count).c_str(), what, count == 1 ? "" : "s",
           grouped(tokens).c_str(), seconds, seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(), phasor_model_isa(e.model),
           e.limits.threads, e.limits.threads == 1 ? "" : "s");
+}
+
+bool all_finite(const float* values, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!isfinite(values[i])) return false;
+  return true;
 }
 
 std::string piece_text(const Engine& e, uint32_t side, uint32_t id) {

@@ -65,6 +65,9 @@ void print_figures(const Engine& engine, const char* what, uint64_t count, uint6
 // The piece behind an id, or nothing.
 std::string piece_text(const Engine& engine, uint32_t side, uint32_t id);
 
+// No infinity and nothing that is not a number: what the file's weights make may be either.
+bool all_finite(const float* values, size_t count);
+
 // Adds ids of a text. `where` stands before an error: "line 3".
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* error);
 

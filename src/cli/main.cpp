@@ -1,10 +1,10 @@
 // cli: the program's commands, and which function each is. Everything the program does goes through include/phasor.h.
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../../include/phasor.h"
 #include "commands.h"
+#include "file.h"
 #include "text.h"
 
 namespace {
@@ -90,7 +90,9 @@ int dispatch(int argc, char** argv) {
     const int status = parse(&options, e.command, name, argc - 2, argv + 2);
     if (status != 0) return status;
     if (options.help) return print_command_help(e), 0;
-    return e.function(options);
+    if (!check_places(options, e.command)) return 1;
+    const int done = e.function(options);
+    return done == 0 && file_has_changed() ? 1 : done;
   }
   return usage_error("%s: unknown command (phasor --help lists them)", name);
 }
@@ -98,7 +100,7 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_IGN);  // a closed output is an error with a line, as a full disk is
+  prepare_process();
   const int status = dispatch(argc, argv);
-  return output_flush() || status != 0 ? status : 1;
+  return output_close() || status != 0 ? status : 1;
 }

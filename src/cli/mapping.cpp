@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "memory.h"
 
@@ -65,16 +66,44 @@ bool Mapping::map(int fd, size_t bytes) {
 }
 #endif
 
+#if defined(__EMSCRIPTEN__)  // a mapping is a copy there
+bool Mapping::own(int, size_t) { return true; }
+#else
+bool Mapping::own(int fd, size_t end) {
+  const long told = sysconf(_SC_PAGESIZE);
+  const size_t page = told > 0 ? static_cast<size_t>(told) : 4096;
+  end = end < bytes_ ? end : bytes_;
+  if (end <= own_) return true;
+  const size_t whole = (end + page - 1) / page * page, last = whole < bytes_ ? whole : bytes_;
+  unsigned char* from = data_ + own_;
+  void* given = mmap(from, whole - own_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+  if (given == MAP_FAILED) return false;
+  for (size_t done = own_; done < last;) {
+    const ssize_t n = pread(fd, data_ + done, last - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = 0;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  if (mprotect(from, whole - own_, PROT_READ) != 0) return false;
+  own_ = whole;
+  return true;
+}
+#endif
+
 void Mapping::read_ahead() {
   if (bytes_ >= kLarge) ahead_.start(&ahead, this);
 }
 
 void* Mapping::ahead(void* self) {
   Mapping* m = static_cast<Mapping*>(self);
-  const size_t pieces = (m->bytes_ + kAhead - 1) / kAhead;
+  const size_t first = m->own_ / kAhead,
+               end = (m->bytes_ + kAhead - 1) / kAhead;  // what is the program's own is there
   const bool backwards = in_cache(m->data_, m->bytes_);
-  for (size_t i = 0; i < pieces && !m->stop_.load(std::memory_order_relaxed); ++i)
-    (void)*static_cast<const volatile unsigned char*>(m->data_ + (backwards ? pieces - 1 - i : i) * kAhead);
+  for (size_t i = first; i < end && !m->stop_.load(std::memory_order_relaxed); ++i)
+    (void)*static_cast<const volatile unsigned char*>(
+        m->data_ + (backwards ? end - 1 - (i - first) : i) * kAhead);
   return nullptr;
 }
 

@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "thread.h"
+
 namespace cli {
 
 class Mapping {
@@ -16,6 +18,10 @@ class Mapping {
   ~Mapping();  // ends what goes on behind
 
   bool map(int fd, size_t bytes);  // false: the reason is in errno
+  // The first `end` bytes, as far as whole pages go, become the program's own: read from the file
+  // now and never again, at the same address.
+  bool own(int fd,
+           size_t end);  // false: the reason is in errno, 0 when the file has become shorter
   const void* data() const { return data_; }
   bool is_mapped() const { return data_ != nullptr; }
 
@@ -29,7 +35,9 @@ class Mapping {
  private:
   class Helper {
    public:
-    void start(void* (*work)(void*), void* self) { started_ = started_ || pthread_create(&thread_, nullptr, work, self) == 0; }
+    void start(void* (*work)(void*), void* self) {
+      started_ = started_ || start_thread(&thread_, work, self);
+    }
     void join() {
       if (started_) pthread_join(thread_, nullptr);
     }
@@ -42,7 +50,7 @@ class Mapping {
   static void* move(void* self);
 
   unsigned char* data_ = nullptr;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0, own_ = 0;
   void* reserved_ = nullptr;  // what data_ lies in, begun at a multiple of a huge page
   size_t reserved_bytes_ = 0;
   Helper ahead_, mover_;

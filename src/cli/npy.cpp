@@ -11,6 +11,26 @@ namespace {
 
 constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
 
+// The product of a header's 'shape': (2, 3); false where there is no such thing, or it has more
+// than `most` values.
+bool values_of(const std::string& header, size_t most, size_t* out) {
+  const char kShape[] = "'shape': (";
+  size_t at = header.find(kShape);
+  if (at == std::string::npos) return false;
+  *out = 1;
+  for (at += sizeof kShape - 1; at < header.size() && header[at] != ')';) {
+    size_t n = 0, digits = 0;
+    for (; at < header.size() && header[at] >= '0' && header[at] <= '9'; ++at, ++digits) {
+      n = n * 10 + static_cast<size_t>(header[at] - '0');
+      if (n > most) return false;
+    }
+    if (digits == 0 || (n != 0 && *out > most / n)) return false;
+    *out *= n;
+    while (at < header.size() && (header[at] == ',' || header[at] == ' ')) ++at;
+  }
+  return at < header.size();
+}
+
 }  // namespace
 
 bool NpyWriter::open(const char* path) {
@@ -23,7 +43,7 @@ bool NpyWriter::append(const float* values, size_t count) {
   return file_.write(values, count * sizeof(float));
 }
 
-bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
+bool NpyWriter::finish(const std::vector<uint64_t>& shape) {
   std::string tuple;
   for (uint64_t n : shape) tuple += std::to_string(n) + ",";
   char header[kHeader + 1];
@@ -31,12 +51,12 @@ bool NpyWriter::commit(const std::vector<uint64_t>& shape) {
   if (n < 0 || size_t(n) >= kHeader) return file_.refuse("a shape of too many dimensions");
   memset(header + n, ' ', kHeader - size_t(n));
   header[kHeader - 1] = '\n';
-  return file_.rewind() && file_.write(header, kHeader) && file_.commit();
+  return file_.write_first(header, kHeader) && file_.finish();
 }
 
 bool read_npy(const char* path, std::vector<float>* out) {
   ReadFile file;
-  if (!file.open(path, Load::map)) return false;
+  if (!file.open(path, Load::copy, "a NumPy file")) return false;
   const char* p = static_cast<const char*>(file.data());
   const size_t bytes = file.bytes(), start = 10;
   const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) | static_cast<unsigned char>(p[9]) << 8) : 0;
@@ -44,8 +64,11 @@ bool read_npy(const char* path, std::vector<float>* out) {
   const std::string text(p + start, header);
   if (text.find("'descr': '<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos)
     return data_error("%s: expected an array of little-endian f32, in C's order", path), false;
-  if ((bytes - start - header) % sizeof(float) != 0) return data_error("%s: the array is cut off", path), false;
-  out->resize((bytes - start - header) / sizeof(float));
+  size_t values = 0;
+  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||
+      values * sizeof(float) != bytes - start - header)
+    return data_error("%s: the array is cut off, or longer than its shape", path), false;
+  out->resize(values);
   memcpy(out->data(), p + start + header, out->size() * sizeof(float));
   return true;
 }

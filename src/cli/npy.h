@@ -14,7 +14,8 @@ class NpyWriter {
   // Each is false when a line on standard error, which names the flag's file, says why.
   bool open(const char* path);
   bool append(const float* values, size_t count);
-  bool commit(const std::vector<uint64_t>& shape);
+  bool finish(const std::vector<uint64_t>& shape);
+  bool commit() { return !is_open() || file_.commit(); }
   bool is_open() const { return file_.is_open(); }
 
  private:

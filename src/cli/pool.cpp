@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "clock.h"
+#include "thread.h"
 
 namespace cli {
 namespace {
@@ -36,7 +37,7 @@ bool Pool::start(uint32_t threads) {
   spin_ = threads > 1 && processors() >= threads ? kSpinSeconds : 0;
   for (uint32_t i = 1; i < threads; ++i) {
     pthread_t t;
-    if (pthread_create(&t, nullptr, &worker, this) != 0) return false;
+    if (!start_thread(&t, &worker, this)) return false;
     workers_.push_back(t);
   }
   return true;

@@ -105,9 +105,9 @@ int quantize(const Options& given) {
   Replayed replayed;
   if (!out.open(name, bytes)) return 1;
   if (phasor_quantize(out.data(), bytes, rounding, in.file.data(), in.file.bytes(), &options, &error) != PHASOR_OK) return in.fail(error), 1;
-  if (!renew_vectors(name, out, in, o, &replayed) || !out.commit()) return 1;
+  if (!renew_vectors(name, out, in, o, &replayed) || !in.file.unchanged()) return 1;
   if (!o.quiet) print_report(name, bytes, rounding, replayed);
-  return 0;
+  return output_flush() && out.commit() ? 0 : 1;
 }
 
 }  // namespace cli

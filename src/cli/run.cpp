@@ -28,6 +28,7 @@ class Runner {
   bool start();
   bool make_prefix();
   void one(const Input& input);
+  bool going_on() const { return !output_failed() && e_.file.unchanged(); }
   bool prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error);
   bool generate(const std::vector<uint32_t>& ids, std::string* error);
   bool take_output();
@@ -105,13 +106,17 @@ int Runner::run() {
   }
   Inputs inputs(o_, e_.stack == PHASOR_DECODER, e_.limits.text_bytes);
   if (!capture_.wanted() && !state_.is_open()) {
-    for (Input input; !output_failed() && inputs.next(&input);) one(input);
+    for (Input input; going_on() && inputs.next(&input);) one(input);
   } else {
     Input input, second;
-    if (!inputs.next(&input) || inputs.next(&second)) return usage_error("--logits, --hidden, --attention and --save-state: expected exactly one line of input");
+    const bool one_line = inputs.next(&input) && !inputs.next(&second);
+    if (inputs.failed()) return 1;
+    if (!one_line)
+      return usage_error(
+          "--logits, --hidden, --attention and --save-state: expected exactly one line of input");
     one(input);
   }
-  if (inputs.failed() || output_failed()) return 1;
+  if (inputs.failed() || !going_on()) return 1;
   if (status_ == 0 && !o_.quiet) figures();
   return status_;
 }
@@ -141,11 +146,18 @@ void Runner::one(const Input& input) {
   all_.steps += result_.steps;
   all_.proposed += result_.proposed;
   all_.accepted += result_.accepted;
-  if (state_.is_open() && !save()) status_ = 1;
+  if (!going_on()) return;  // the files stay as they were
+  if (state_.is_open() && !save()) {
+    status_ = 1;
+    return;
+  }
   if (capture_.wanted() && (nothing || !replay(ids))) {
     if (nothing) data_error("%s: no text, expected some for --logits, --hidden and --attention", input.where.c_str());
     status_ = 1;
+    return;
   }
+  const bool whole = going_on() && capture_.commit() && (!state_.is_open() || state_.commit());
+  if (!whole) status_ = 1;
 }
 
 bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error) {
@@ -164,7 +176,7 @@ bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string
 bool Runner::load(std::vector<uint32_t>* ids) {
   ReadFile file;
   phasor_error error = PHASOR_ERROR_INIT;
-  if (!file.open(o_.load_state, Load::map)) return false;
+  if (!file.open(o_.load_state, Load::copy, "a saved state")) return false;
   if (phasor_state_restore(e_.session, 0, file.data(), file.bytes(), &error) != PHASOR_OK) return data_error("%s: %s", o_.load_state, error.text), false;
   const uint32_t* had = phasor_sequence_ids(e_.session, 0);
   ids->insert(ids->begin(), had, had + phasor_sequence_length(e_.session, 0));
@@ -180,7 +192,7 @@ bool Runner::save() {
   (void)phasor_state_size(e_.session, 0, &need);
   std::vector<unsigned char> state(need);
   (void)phasor_state_save(e_.session, 0, state.data(), need);
-  return state_.write(state.data(), need) && state_.commit();
+  return state_.write(state.data(), need) && state_.finish();
 }
 
 bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {
@@ -254,7 +266,7 @@ void Runner::figures() const {
 }
 
 void Runner::bad_line(const Input& input, const std::string& error) {
-  data_error("%s: %s", input.where.c_str(), error.c_str());
+  if (e_.file.unchanged()) data_error("%s: %s", input.where.c_str(), error.c_str());
   status_ = 1;
   if (o_.json) {
     Json json;

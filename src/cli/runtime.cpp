@@ -19,11 +19,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ending.h"
+
 template class std::basic_string<char>;
 
 namespace {
 
 [[noreturn]] void give_up(const char* why) {
+  cli::remove_parts();
   fprintf(stderr, "phasor: %s\n", why);
   _Exit(1);
 }
@@ -51,7 +54,7 @@ namespace std {
 
 void __throw_bad_alloc() { give_up("the system gives no more memory"); }
 void __throw_bad_array_new_length() { give_up("the system gives no more memory"); }
-void __throw_length_error(const char* where) { give_up(where); }
+void __throw_length_error(const char*) { give_up("the system gives no more memory"); }
 void __throw_logic_error(const char* where) { give_up(where); }
 void __throw_out_of_range_fmt(const char* where, ...) { give_up(where); }
 

@@ -37,6 +37,9 @@ bool score_ids(Engine& e, const uint32_t* ids, uint32_t count, uint32_t first, S
     const uint32_t n = end - done < most ? end - done : most;
     const phasor_item item = {sizeof(phasor_item), 0, n, silent ? PHASOR_LOGITS_NONE : PHASOR_LOGITS_ALL, ids + done, nullptr, nullptr, nullptr};
     if (phasor_step(e.session, &item, 1, &error) != PHASOR_OK) return *why = error.text, false;
+    for (uint32_t r = 0; r < n && !silent; ++r)
+      if (!all_finite(phasor_logits(e.session, r), e.target.vocabulary))
+        return *why = "a logit is not a number", false;
     for (uint32_t r = 0; r < n && !silent; ++r) out->log_probability += log_probability(phasor_logits(e.session, r), e.target.vocabulary, ids[done + r + 1]);
     if (!silent) out->tokens += n;
     done += n;
@@ -153,7 +156,8 @@ int score(const Options& o) {
   Scored total;
   uint64_t number = 0;
   const double start = now();
-  for (there = whole ? there : inputs.next(&input); there && !output_failed(); there = inputs.next(&input)) {
+  for (there = whole ? there : inputs.next(&input); there && !output_failed() && e.file.unchanged();
+       there = inputs.next(&input)) {
     Scored scored;
     std::string error;
     if (score_input(e, o, input, &scored, &error)) {
@@ -167,7 +171,7 @@ int score(const Options& o) {
     }
     output_flush();
   }
-  if (inputs.failed()) return 1;
+  if (inputs.failed() || output_failed() || !e.file.unchanged()) return 1;
   if (status == 0 && !o.quiet && number != 0) {
     print_figures(e, "text", number, total.tokens, now() - start);
     if (number > 1) fprintf(stderr, "phasor: in all: nll %.6f, perplexity %.6g, %s tokens\n", -total.log_probability, exponential(-total.log_probability / static_cast<double>(total.tokens)), grouped(total.tokens).c_str());

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "args.h"
 
@@ -11,7 +12,8 @@ namespace {
 bool output_has_failed = false;
 
 bool output_error() {
-  if (!output_has_failed) data_error("standard output: %s", strerror(errno));
+  if (!output_has_failed)
+    data_error("standard output: %s", errno == EBADF ? "is closed" : strerror(errno));
   output_has_failed = true;
   return false;
 }
@@ -54,7 +56,7 @@ bool LineReader::read(bool to_the_end) {
   }
   if (ferror(stdin)) {
     failed_ = true;
-    data_error("standard input: %s", strerror(errno));
+    data_error("standard input: %s", errno == EBADF ? "is closed" : strerror(errno));
     return false;
   }
   if (c == EOF && bytes_ == 0) return false;
@@ -87,6 +89,10 @@ bool output(const std::string& text) { return output(text.data(), text.size()); 
 bool output_flush() {
   if (output_has_failed) return false;
   return (fflush(stdout) == 0 && !ferror(stdout)) || output_error();
+}
+// A system may keep a full disk to itself until a file is closed.
+bool output_close() {
+  return output_flush() && (close(STDOUT_FILENO) == 0 || errno == EINTR || output_error());
 }
 bool output_failed() { return output_has_failed; }
 

@@ -37,6 +37,7 @@ class LineReader {
 bool output(const char* text, size_t bytes);
 bool output(const std::string& text);
 bool output_flush();
+bool output_close();  // last of all
 bool output_failed();
 
 // 1234567 as "1,234,567".

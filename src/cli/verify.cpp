@@ -91,6 +91,7 @@ int verify(const Options& o) {
   }
   json.close(']').key("ok").boolean(failed == 0).close('}');
   if (o.json) output(json.str() + "\n");
+  if (!e.file.unchanged()) return 1;
   if (failed != 0) return data_error("%s: %s (%u of %u test vectors differ, %s)", e.path, first.c_str(), failed, count, phasor_model_isa(e.model));
   if (!o.json)
     output(std::string(e.path) + ": ok, structure, checksums and weights" +

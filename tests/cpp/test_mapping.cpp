@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -52,6 +53,46 @@ TEST_CASE("mapping: files of any size, read ahead or not") {
   none.read_ahead();
   none.move_to_huge_pages();
   CHECK(!none.moved());
+}
+
+TEST_CASE("mapping: what is the program's own stays, whatever becomes of the file") {
+  const size_t size = 3 * cli::kLarge + 777, own = 70000,
+               page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const bool moves : {false, true}) {
+    const Temporary file(size);
+    cli::Mapping mapping;
+    REQUIRE(mapping.map(file.fd, size));
+    REQUIRE(mapping.own(file.fd, 1));
+    REQUIRE(mapping.own(file.fd, own));
+    REQUIRE(mapping.own(file.fd, 5));  // no less than before
+    CHECK(memcmp(mapping.data(), file.bytes.data(), size) == 0);
+    const std::vector<unsigned char> noise(size, 0x5A);
+    REQUIRE(pwrite(file.fd, noise.data(), size, 0) == static_cast<ssize_t>(size));
+    const unsigned char* const data = static_cast<const unsigned char*>(mapping.data());
+    const size_t whole = (own + page - 1) / page * page;
+    CHECK(memcmp(data, file.bytes.data(), whole) == 0);
+    CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);  // the file's
+    mapping.read_ahead();
+    if (moves) mapping.move_to_huge_pages();
+    for (int i = 0; moves && i < 500 && !mapping.moved(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(memcmp(data, file.bytes.data(), whole) == 0);
+    CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);
+  }
+  for (const size_t small : {size_t{1}, page - 1, page, page + 1}) {
+    const Temporary file(small);
+    cli::Mapping mapping;
+    REQUIRE(mapping.map(file.fd, small));
+    REQUIRE(mapping.own(file.fd, 100 * page));  // all of it
+    REQUIRE(ftruncate(file.fd, 0) == 0);
+    CHECK(memcmp(mapping.data(), file.bytes.data(), small) == 0);
+  }
+  const Temporary file(4 * page);
+  cli::Mapping mapping;
+  REQUIRE(mapping.map(file.fd, 4 * page));
+  REQUIRE(ftruncate(file.fd, static_cast<off_t>(page)) == 0);
+  CHECK(!mapping.own(file.fd, 4 * page));
+  CHECK(errno == 0);
 }
 
 TEST_CASE("mapping: readers see the same bytes while they move") {

@@ -1,5 +1,6 @@
 // The program's thread pool: every piece of a job exactly once, whatever the number of threads, and the time it takes to meet.
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <atomic>
 #include <chrono>
@@ -54,6 +55,28 @@ TEST_CASE("pool: what a piece writes is there afterwards") {
   }
   CHECK(total != 0);
   for (uint32_t i = 0; i < 5; ++i) CHECK(sum.part[i] == 2000 * (i + 1));
+}
+
+TEST_CASE("pool: a signal that ends the program is the main thread's, a fault is who made it's") {
+  cli::Pool pool;
+  REQUIRE(pool.start(3));
+  struct Masks {
+    std::atomic<uint32_t> here{0}, held{0}, faults{0};
+  } masks;
+  pool.run(
+      [](void* self, uint32_t) {  // a piece ends when each thread has one
+        Masks* m = static_cast<Masks*>(self);
+        sigset_t now;
+        pthread_sigmask(SIG_BLOCK, nullptr, &now);
+        const auto held = [&now](int number) { return sigismember(&now, number) == 1; };
+        m->held += held(SIGTERM) && held(SIGINT) && held(SIGHUP) && held(SIGPIPE);
+        m->faults += held(SIGBUS) || held(SIGSEGV) || held(SIGFPE) || held(SIGABRT);
+        m->here.fetch_add(1);
+        while (m->here.load() < 3) std::this_thread::yield();
+      },
+      &masks, 3);
+  CHECK(masks.held == 2);  // the caller's thread is as it was
+  CHECK(masks.faults == 0);
 }
 
 TEST_CASE("pool: workers that have parked come back") {

@@ -239,10 +239,6 @@ def test_outputs_that_cannot_be_written(tmp_path):
         bad(1, "run", TRANSLATOR, "--ids", "5", stdout=full, says=["standard output"])
         bad(1, "inspect", TRANSLATOR, stdout=full, says=["standard output"])
         bad(1, "--help", stdout=full, says=["standard output"])
-    read, write = os.pipe()
-    os.close(read)
-    bad(1, "run", TRANSLATOR, stdin="source5\n" * 100, stdout=write, says=["standard output", "pipe"])
-    os.close(write)
 
 
 def test_a_file_that_failed_leaves_nothing(tmp_path):

@@ -103,10 +103,14 @@ def test_odd_weights_and_moments(phasor, seed, tmp_path):
 
 
 def test_the_report_and_a_place_that_is_taken(phasor, tmp_path):
-    """IN and OUT may be one file; what was there is replaced."""
-    path = tmp_path / "m"
-    shutil.copy(GOLDEN / "models/tiny-bert-f32.phasor", path)
-    text = quantize(phasor, path, path, "--type", "q8").stdout
+    """What was there is replaced; IN itself is refused: a wrong flag would take its weights."""
+    given, path = tmp_path / "given", tmp_path / "m"
+    shutil.copy(GOLDEN / "models/tiny-bert-f32.phasor", given)
+    path.write_text("something else")
+    line = quantize(phasor, given, given, "--type", "q8", status=1).stderr
+    assert "is both the model and OUT" in line
+    assert given.read_bytes() == (GOLDEN / "models/tiny-bert-f32.phasor").read_bytes()
+    text = quantize(phasor, given, path, "--type", "q8").stdout
     assert f"{path.stat().st_size:,} bytes" in text and "q8 " in text and "stored exactly" in text and "largest rounding error" in text
     assert "a logit differs by at most 0.0" in text and "of 6" in text.split("best at")[1]
     assert {e.type for e in PhasorFile(path).entries.values() if e.layout == L.PANEL16} == {L.Q8}
@@ -132,7 +136,8 @@ def test_bad_files_and_places(phasor, tmp_path):
     data[-3] ^= 1
     damaged.write_bytes(data)
     for source, target, says in ((tmp_path / "absent", tmp_path / "o", "no such file"), (damaged, tmp_path / "o", "checksum"), (good, tmp_path / "no/where", "No such file"),
-                                 (good, tmp_path, "not a regular file"), (GOLDEN / "make_models.py", tmp_path / "o", "not a .phasor file")):
+                                 (good, tmp_path, "is a directory"),
+                                 (GOLDEN / "make_models.py", tmp_path / "o", "not a .phasor file")):
         assert says in quantize(phasor, source, target, "--type", "q4", status=1).stderr
     large = odd_file(tmp_path / "large", 0)
     with replacing(tmp_path / "huge") as file:
