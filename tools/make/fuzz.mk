@@ -12,7 +12,7 @@ fuzz:
 	  -print_final_stats=1 $(FUZZ_OUT)/corpus tests/golden/models
 
 FUZZ_FLAGS := -std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
-              $(NUMERIC) -Iinclude -Isrc $(WARN) -DPHASOR_SCALAR_ONLY
+              $(NUMERIC) -Iinclude -Isrc $(WARN) -DPHASOR_SCALAR_ONLY $(RED_ZONES)
 FUZZ_SRC   := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) tests/fuzz/open.cpp
 FUZZ_OBJ   := $(FUZZ_SRC:%.cpp=$(FUZZ_OUT)/obj/%.o)
 $(FUZZ_OUT)/obj/%.o: %.cpp $(FUZZ_OUT)/flags
