@@ -120,8 +120,11 @@ OPTIMISE_release  := -O3 -DNDEBUG
 OPTIMISE_scalar   := -O3 -DNDEBUG
 OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 # Not -O0: there a level's file leaks weak copies of inline functions, compiled for its own instruction set.
-OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer
-OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+# These two, and the fuzzers, have red zones between the parts of an arena and look at every access
+# to a part (src/runtime/zones.h, view.h).
+RED_ZONES := -DPHASOR_RED_ZONES
+OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer $(RED_ZONES)
+OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(RED_ZONES)
 OPTIMISE := $(OPTIMISE_$(config))
 
 # gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.

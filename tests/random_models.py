@@ -10,22 +10,33 @@ import numpy as np
 import phasor_descriptor as D
 import phasor_file as F
 import phasor_layout as L
+import phasor_vectors as V
 from phasor_tensors import Slot
 from reference import Reference
+
+
+def random_weights(slot: Slot) -> np.ndarray:
+    rng = np.random.default_rng(slot.key)
+    if slot.type == L.F64:
+        return 10000.0 ** (-np.arange(sum(slot.parts)) / sum(slot.parts))
+    shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
+    return rng.normal(size=shape) * 0.3 + (slot.layout == L.VECTOR)
 
 
 def write_random(path: Path, descriptor: dict, kind: int = L.F32, extra: dict | None = None,
                  weights: Callable[[Slot], np.ndarray] | None = None) -> F.PhasorFile:
     """A file with these weights; without them random ones, vectors near one."""
-    def source(slot: Slot) -> np.ndarray:
-        rng = np.random.default_rng(slot.key)
-        if slot.type == L.F64:
-            return 10000.0 ** (-np.arange(sum(slot.parts)) / sum(slot.parts))
-        shape = (sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
-        return rng.normal(size=shape) * 0.3 + (slot.layout == L.VECTOR)
     with F.replacing(path) as file:
-        F.write_model(file, descriptor, weights or source, kind, extra)
+        F.write_model(file, descriptor, weights or random_weights, kind, extra)
     return F.PhasorFile(path)
+
+
+def write_with_vectors(path: Path, descriptor: dict,
+                       sources: list[tuple[int, ...]]) -> F.PhasorFile:
+    """An encoder's file with random weights and the reference's vectors of these sources."""
+    full = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    section = V.build(V.ExactWeights(full, random_weights), [V.Input(ids, ()) for ids in sources])
+    return write_random(path, descriptor, extra={F.VECTORS: section})
 
 
 def model_of(tmp_path: Path, descriptor: dict, kind: int = L.F32, **options) -> Reference:

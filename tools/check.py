@@ -5,6 +5,7 @@
 
 rooms         include directions between the folders of src/ (docs: README, "Rooms")
 headers       the core includes nothing that allocates, prints or throws; only instruction-set levels see xsimd
+arena         nobody goes to a part of the arena but through a view, from the session
 interface     every function of include/phasor.h is in libphasor.a, and libphasor.a exports nothing else with C linkage
 symbols       every other symbol of libphasor.a is in namespace phasor
 imports       the core's objects import memcpy, memmove, memset, memcmp, each other, and nothing else
@@ -166,6 +167,22 @@ def check_headers(_):
         if path.name == "level_scalar.cpp":
             problems.append("level_scalar.cpp sees xsimd: it is the twin without it")
     return problems_to(problems, f"{len(files)} files, xsimd in {sum(p.suffix == '.cpp' for p in wraps)} levels")
+
+
+# Whose business the places of an arena's parts are.
+PLACES = {"runtime/session.h", "runtime/plan.h", "runtime/plan.cpp", "runtime/zones.cpp"}
+
+
+def check_arena(_):
+    place = re.compile(r"\bplan\s*(\.|->)\s*offset\b|\bp_?\.offset\b|\.offset\s*\[|\bpart\s*<")
+    problems = []
+    files = [p for p in core_files() if p.relative_to(SRC).as_posix() not in PLACES
+             and room_of(p) in ("runtime", "decode", "api")]
+    for path in files:
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if place.search(line):
+                problems.append(f"{path.relative_to(ROOT)}:{i} goes to a part without a view")
+    return problems_to(problems, f"{len(files)} files")
 
 
 # ------------------------------------------------------------------ objects

@@ -154,8 +154,9 @@ struct IdWriter {
     if (bytes > limit) return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, limit, bytes}, "a text of ", uint64_t(bytes), " bytes, the limits hold ", limit);
     const size_t first = n;
     const uint64_t mode = fp_mode_enter();
-    const EncodeResult r = tokenizer_encode(*t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0, text, bytes,
-                                            s.part<unsigned char>(kPartText), static_cast<size_t>(s.plan.bytes[kPartText]));
+    const EncodeResult r = tokenizer_encode(
+        *t, n < capacity ? ids + n : nullptr, n < capacity ? capacity - n : 0, text, bytes,
+        s.text().at(0, s.plan.bytes[kPartText]), static_cast<size_t>(s.plan.bytes[kPartText]));
     fp_mode_leave(mode);
     if (r.status == EncodeStatus::unknown_word)
       return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, 0, r.offset}, "the word at byte ", uint64_t(r.offset), " is not in the word list, which has no unknown");
@@ -292,6 +293,7 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
   const bool sound = arithmetic_is_sound(*kernels);
   fp_mode_leave(mode);
   if (!sound) return fail(error, PHASOR_BAD_ARITHMETIC, {}, "level ", kernels->name, ": this machine or compiler breaks the arithmetic's rules");
+  clear_zones(memory, memory_bytes);
   Model* m = nullptr;
   status = model_open(&m, memory, f, kernels, error);
   if (status != PHASOR_OK) return status;
@@ -438,9 +440,14 @@ phasor_status phasor_session_part(const phasor_model* model, const phasor_limits
   phasor_status status = known_limits(&all, limits, nullptr);
   if (status == PHASOR_OK) status = make_plan(&plan, *model, all, nullptr);
   if (status != PHASOR_OK) return status;
+  if (kRedZones && index == kPartCount) {
+    *name = "red zones";
+    *bytes = uint64_t{kPartCount} * kZoneBytes;
+    return PHASOR_OK;
+  }
   if (index >= kPartCount) return PHASOR_BAD_INPUT;
   *name = part_name(index);
-  *bytes = plan.bytes[index];
+  *bytes = round_up(plan.bytes[index], PHASOR_ALIGN);
   return PHASOR_OK;
 }
 
@@ -473,15 +480,19 @@ phasor_status phasor_session_open(phasor_session** session, void* memory, size_t
 // ------------------------------------------------------------------ the forward pass
 
 phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) {
+  const ZoneGuard guard(session);
   return checked_encode(session, items, count, error);
 }
 
 phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count, phasor_error* error) {
+  const ZoneGuard guard(session);
   return checked_step(session, items, count, error);
 }
 
 float* phasor_logits(phasor_session* session, uint32_t row) {
-  return session->best == 0 && row < session->logits ? session->part<float>(kPartLogits) + uint64_t(row) * session->plan.logit_ld : nullptr;
+  return session->best == 0 && row < session->logits
+             ? session->logit_rows().row(row, session->plan.logit_ld)
+             : nullptr;
 }
 
 const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uint32_t* rows, uint32_t* stride) {
@@ -489,15 +500,21 @@ const float* phasor_hidden(const phasor_session* session, uint32_t sequence, uin
   if (sequence >= p.sequences || session->sequences()[sequence].encoded == 0) return nullptr;
   *rows = session->sequences()[sequence].encoded;
   *stride = p.ld;
-  return session->part<float>(kPartEncoder) + uint64_t(session->sequences()[sequence].hidden) * p.ld;
+  return session->hidden_rows().rows(session->sequences()[sequence].hidden, *rows, p.ld);
 }
 
 phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) {
+  const ZoneGuard guard(session);
   return checked_output(session, sequence, first, count, error);
 }
 
 phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim, phasor_error* error) {
-  return checked_embedding(session, sequence, pooling, normalise, out, dim, error);
+  const ZoneGuard guard(session);
+  const float* vector = nullptr;
+  const phasor_status status =
+      checked_embedding(session, sequence, pooling, normalise, dim, &vector, error);
+  if (vector != nullptr) memcpy(out, vector, dim * sizeof(float));
+  return status;
 }
 
 phasor_status phasor_argmax(phasor_session* session, uint32_t row, uint32_t* id, float* logit) {
@@ -513,7 +530,7 @@ phasor_status phasor_sequence_status(const phasor_session* session, uint32_t seq
 }
 
 const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequence) {
-  return sequence < session->plan.sequences ? session->ids(sequence) : nullptr;
+  return sequence < session->plan.sequences ? session->ids(sequence).data() : nullptr;
 }
 
 uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count) {
@@ -524,6 +541,7 @@ uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence
 }
 
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) {
+  const ZoneGuard guard(session);
   if (sequence >= session->plan.sequences || length > session->sequences()[sequence].length) return PHASOR_BAD_INPUT;
   if (!sequence_reaches(*session, sequence, length)) return PHASOR_BAD_INPUT;
   (void)sequence_truncate(session, sequence, length);
@@ -531,12 +549,14 @@ phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequenc
 }
 
 phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from) {
+  const ZoneGuard guard(session);
   if (to >= session->plan.sequences || from >= session->plan.sequences) return PHASOR_BAD_INPUT;
   sequence_fork(session, to, from);
   return PHASOR_OK;
 }
 
 phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence) {
+  const ZoneGuard guard(session);
   if (sequence >= session->plan.sequences) return PHASOR_BAD_INPUT;
   sequence_clear(session, sequence);
   return PHASOR_OK;
@@ -556,6 +576,7 @@ phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence
 }
 
 phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, const void* state, size_t bytes, phasor_error* error) {
+  const ZoneGuard guard(session);
   if (sequence >= session->plan.sequences) return fail(error, PHASOR_BAD_INPUT, {}, "no sequence ", sequence);
   return state_restore(session, sequence, static_cast<const unsigned char*>(state), bytes, error);
 }
@@ -574,6 +595,7 @@ void phasor_random_seed(phasor_random* random, uint64_t seed) { random_seed(rand
 
 phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count, uint32_t* out, uint32_t capacity,
                               const phasor_generate_options* options, phasor_generation* result, phasor_error* error) {
+  const ZoneGuard guard(session);
   phasor_generate_options all;
   phasor_status status = known_options(&all, options, error);
   phasor_generation made = PHASOR_GENERATION_INIT;
@@ -585,6 +607,7 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
 
 phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities, uint32_t row, const uint32_t* ids, uint32_t count, uint32_t new_count,
                             const phasor_generate_options* options, phasor_error* error) {
+  const ZoneGuard guard(session);
   phasor_generate_options all;
   phasor_status status = known_options(&all, options, error);
   if (status == PHASOR_OK && session->model->descriptor.stack == kEncoder) status = fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it generates nothing");
@@ -603,6 +626,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
 
 phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count, const phasor_beam_options* options,
                                  phasor_beam_result* result, phasor_error* error) {
+  const ZoneGuard guard(session);
   phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
   if (!kHasBeam) return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
   if (options != nullptr && options->struct_size != sizeof all)
@@ -656,6 +680,7 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
 
 phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids, uint32_t* ids, size_t capacity, size_t* count,
                                  const char* text, size_t bytes, phasor_error* error) {
+  const ZoneGuard guard(session);
   IdWriter w{*session, ids, nullptr, capacity};
   phasor_status status = w.open(side, error);
   if (status != PHASOR_OK) return status;
@@ -668,6 +693,7 @@ phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int tem
 
 phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_t* ids, uint32_t* segments, size_t capacity, size_t* count,
                                  const char* first, size_t first_bytes, const char* second, size_t second_bytes, phasor_error* error) {
+  const ZoneGuard guard(session);
   IdWriter w{*session, ids, segments, capacity};
   phasor_status status = w.open(side, error);
   if (status != PHASOR_OK) return status;
@@ -720,6 +746,7 @@ int phasor_chat_available(const phasor_model* model) {
 
 phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_prompt, char* out, size_t capacity, size_t* bytes, const phasor_chat_message* messages,
                                   uint32_t count, phasor_error* error) {
+  const ZoneGuard guard(session);
   ChatProgram program{};
   const Model& m = *session->model.pointer;
   if (!kHasChat && m.file().sections[kSectionChat].bytes != 0)
@@ -730,7 +757,8 @@ phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_pr
       return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, sizeof(phasor_chat_message), messages[i].struct_size}, "message ", i,
                   ": struct_size is not that of this library's phasor_chat_message, ", uint64_t(sizeof(phasor_chat_message)));
   const ChatMessages view{messages, count, message_at};
-  const ChatResult r = chat_render(program, out, capacity, view, add_generation_prompt != 0, session->part<unsigned char>(kPartText),
+  const ChatResult r = chat_render(program, out, capacity, view, add_generation_prompt != 0,
+                                   session->text().at(0, session->plan.bytes[kPartText]),
                                    static_cast<size_t>(session->plan.bytes[kPartText]));
   if (r.status != ChatStatus::ok) return chat_error(r, session->plan.text_bytes, error);
   *bytes = r.need;
@@ -756,6 +784,7 @@ phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phaso
 }
 
 phasor_status phasor_vector_run(phasor_session* session, uint32_t index, phasor_vector_result* result, phasor_error* error) {
+  const ZoneGuard guard(session);
   if (!kHasVectors) return fail(error, PHASOR_UNSUPPORTED, {}, "test vectors are not in this build (PHASOR_ONLY)");
   return replay_vector(session, index, result, error);
 }

@@ -8,6 +8,10 @@
 
 #include "../../include/phasor.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace cli {
 namespace {
 
@@ -36,6 +40,9 @@ bool granted() {
 }  // namespace
 
 Block::~Block() {
+#if defined(__SANITIZE_ADDRESS__)  // a session's red zones: the next mapping here may be another's
+  if (mapping_ != nullptr) __asan_unpoison_memory_region(mapping_, mapped_);
+#endif
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
 }
 

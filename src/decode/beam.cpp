@@ -33,32 +33,39 @@ struct Finished {
 
 // What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished outputs (beams each), and ids (beams, target).
 struct Room {
-  phasor_item* items;
-  Beam* beams;
-  Candidate *next, *ended;
-  Finished* finished;
-  uint32_t* ids;
+  Span<phasor_item> items;
+  Span<Beam> beams;
+  Span<Candidate> next, ended;
+  Span<Finished> finished;
+  Rows<uint32_t> ids;
 };
 constexpr uint32_t kItemBytes = 64;  // more than a phasor_item has anywhere
 static_assert(sizeof(phasor_item) <= kItemBytes, "the plan is the same on every machine");
 static_assert(kItemBytes + sizeof(Beam) + 2 * sizeof(Candidate) + sizeof(Finished) <= kBeamBytes, "the plan counts what a beam needs");
 
+// The next of them, `bytes` for each beam.
+template <class T>
+void take(Span<T>* out, Session* s, uint64_t* at, uint32_t bytes) {
+  *out = s->span<T>(kPartBeams, *at, s->plan.beams);
+  *at += uint64_t(s->plan.beams) * bytes;
+}
+
 Room room_of(Session* s) {
   const uint64_t n = s->plan.beams;
-  unsigned char* at = s->part<unsigned char>(kPartBeams);
+  uint64_t at = 0;
   Room r{};
-  r.items = reinterpret_cast<phasor_item*>(at);
-  r.beams = reinterpret_cast<Beam*>(at + n * kItemBytes);
-  r.next = reinterpret_cast<Candidate*>(r.beams + n);
-  r.ended = r.next + n;
-  r.finished = reinterpret_cast<Finished*>(r.ended + n);
-  r.ids = reinterpret_cast<uint32_t*>(at + n * kBeamBytes);
+  take(&r.items, s, &at, kItemBytes);
+  take(&r.beams, s, &at, sizeof(Beam));
+  take(&r.next, s, &at, sizeof(Candidate));
+  take(&r.ended, s, &at, sizeof(Candidate));
+  take(&r.finished, s, &at, sizeof(Finished));
+  r.ids = s->span<uint32_t>(kPartBeams, n * kBeamBytes, n * s->plan.target).rows(n, s->plan.target);
   return r;
 }
 
 // Candidates or finished outputs, best first, at most `most`. What comes later stands behind what is as good. False when there is no place.
 template <class T, class Before>
-bool insert(T* list, uint32_t* count, uint32_t most, const T& one, Before earlier) {
+bool insert(const Span<T>& list, uint32_t* count, uint32_t most, const T& one, Before earlier) {
   uint32_t at = *count;
   if (at == most && !earlier(one, list[at - 1])) return false;
   if (at < most) ++*count;
@@ -84,8 +91,8 @@ class Search {
   Sequence& sequence() const { return s_->sequences()[sequence_]; }
   uint32_t output() const { return o_.forced_count + made_; }  // tokens of the output so far
   uint32_t width() const { return output_width(s_->model->descriptor); }
-  float* logits(uint32_t row) const { return s_->part<float>(kPartLogits) + uint64_t(row) * s_->plan.logit_ld; }
-  const uint32_t* ids_of(uint32_t beam) const { return s_->ids(r_.beams[beam].slot); }
+  float* logits(uint32_t row) const { return s_->logit_rows().row(row, width()); }
+  const uint32_t* ids_of(uint32_t beam) const { return s_->ids(r_.beams[beam].slot).data(); }
   uint32_t length() const { return start_ + made_; }  // of every beam, in its cache
 
   phasor_status read_prompt(const uint32_t* ids, uint32_t count);
@@ -258,8 +265,8 @@ void Search::finish(const Candidate& c, bool with_id, uint32_t how) {
   const bool full = s_->hypotheses == n_;
   const Finished one{c.score / power(made), c.score, count, how, full ? r_.finished[n_ - 1].row : s_->hypotheses};
   if (!insert(r_.finished, &s_->hypotheses, n_, one, [](const Finished& a, const Finished& b) { return a.score > b.score; })) return;
-  uint32_t* ids = r_.ids + uint64_t(one.row) * s_->plan.target;
   const uint32_t tokens = output();
+  uint32_t* ids = r_.ids.row(one.row, tokens + (with_id ? 1 : 0));
   if (tokens != 0) memcpy(ids, ids_of(c.beam) + (start_ - o_.forced_count), tokens * sizeof(uint32_t));
   if (with_id) ids[tokens] = c.id;
 }
@@ -307,7 +314,7 @@ phasor_status Search::step() {
   for (uint32_t i = 0; i < n_; ++i) r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0};
   live_ = next_;
   ++result_->steps;
-  return take_step(s_, r_.items, live_, error_);
+  return take_step(s_, r_.items.at(0, live_), live_, error_);
 }
 
 phasor_status Search::not_finite(uint32_t slot) {
@@ -369,7 +376,8 @@ bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexce
   if (index >= s.hypotheses) return false;
   const Room r = room_of(const_cast<Session*>(&s));
   const Finished& f = r.finished[index];
-  *out = {sizeof(phasor_hypothesis), f.count, f.finish, f.score, f.log_probability, r.ids + uint64_t(f.row) * s.plan.target};
+  *out = {sizeof(phasor_hypothesis), f.count, f.finish, f.score, f.log_probability,
+          r.ids.row(f.row, f.count)};
   return true;
 }
 

@@ -82,7 +82,8 @@ phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint
   return now;
 }
 
-phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim, phasor_error* error) noexcept {
+phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise,
+                                uint32_t dim, const float** out, phasor_error* error) noexcept {
   const phasor_status status = check_encoded(*s, sequence, error);
   if (status != PHASOR_OK) return status;
   const Descriptor& d = s->model->descriptor;
@@ -93,7 +94,7 @@ phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
   if (dim == 0 || dim > width) return bad_input(error, width, dim, "a vector of ", dim, " values, expected 1 to ", width);
   const bool unit = normalise == PHASOR_NORMALISE_MODEL ? d.output.normalise != 0 : normalise == PHASOR_NORMALISE_YES;
   const uint64_t mode = fp_mode_enter();
-  const phasor_status now = embedding(s, sequence, how, unit, out, dim, error);
+  const phasor_status now = embedding(s, sequence, how, unit, dim, out, error);
   fp_mode_leave(mode);
   return now;
 }
@@ -152,13 +153,13 @@ phasor_status start_token(const Session& s, const uint32_t** id, phasor_error* e
 
 phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept {
   if (s.best != 0) {
-    const Best& found = s.part<Best>(kPartBest)[row];
+    const Best& found = s.span<Best>(kPartBest, 0, s.plan.best_rows)[row];
     *id = found.id;
     *logit = found.logit;
     return found.id != PHASOR_NONE ? PHASOR_OK : PHASOR_NOT_FINITE;
   }
   const uint32_t width = output_width(s.model->descriptor);
-  const size_t best = s.model->kernels->argmax(s.part<float>(kPartLogits) + uint64_t(row) * s.plan.logit_ld, width, logit);
+  const size_t best = s.model->kernels->argmax(s.logit_rows().row(row, width), width, logit);
   if (best >= width) return PHASOR_NOT_FINITE;
   *id = static_cast<uint32_t>(best);
   return PHASOR_OK;

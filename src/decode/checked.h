@@ -11,9 +11,11 @@ namespace phasor {
 // The first for the encoder.
 [[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
 
-// phasor_encoder_output and phasor_embedding, with their checks.
+// phasor_encoder_output and phasor_embedding, with their checks. *out gets the vector where it lies
+// in the arena, until the next call; it stays as it was when none was computed.
 [[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
-[[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling, uint32_t normalise, float* out, uint32_t dim,
+[[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
+                                              uint32_t normalise, uint32_t dim, const float** out,
                                               phasor_error* error) noexcept;
 
 // A sequence that steps can go on with: the model has a decoder, the limits hold the sequence.

@@ -34,7 +34,7 @@ class Generator {
 
  private:
   Sequence& sequence() const { return s_->sequences()[sequence_]; }
-  uint32_t* ids() const { return s_->ids(sequence_); }
+  Span<uint32_t> ids() const { return s_->ids(sequence_); }
   uint32_t room() const { return s_->plan.target - sequence().length; }
 
   // The plain largest logit needs no room for logits, where the limits say so.
@@ -97,7 +97,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
     count = 1;
   }
   if (s_->model->descriptor.stack == kDecoder) {
-    if (o_.reuse == 0) text_.goes_on(this->ids(), sequence().length);
+    if (o_.reuse == 0) text_.goes_on(this->ids().data(), sequence().length);
     text_.goes_on(ids, count);
   }
   Prompt p{ids, 0, 0, count};
@@ -122,7 +122,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
 
 // The tokens that once followed the last few, written behind them; how many. What is written is read again: a loop goes on for ever.
 uint32_t Generator::propose() const {
-  uint32_t* h = ids();
+  const Span<uint32_t> h = ids();
   const uint32_t n = sequence().length + 1;  // the last token is not in the cache yet
   uint32_t most = ahead_;
   if (most > room() - 1) most = room() - 1;
@@ -131,7 +131,7 @@ uint32_t Generator::propose() const {
   for (uint32_t size = kLongestMatch; most != 0 && size >= kShortestMatch; --size) {
     if (n <= size) continue;
     for (uint32_t at = n - size; at-- > 0;) {
-      if (memcmp(h + at, h + (n - size), size * sizeof(uint32_t)) != 0) continue;
+      if (memcmp(h.at(at, size), h.at(n - size, size), size * sizeof(uint32_t)) != 0) continue;
       uint32_t made = 0;
       for (; made < most && h[at + size + made] != PHASOR_NONE; ++made) h[n + made] = h[at + size + made];
       return made;
@@ -149,7 +149,7 @@ void Generator::learn(uint32_t right, uint32_t proposed) {
 // Keeps the first tokens and the newer half of the others; false when they cannot be computed again.
 bool Generator::slide(phasor_status* status) {
   const uint32_t target = s_->plan.target, half = (target - o_.keep) / 2;
-  const uint32_t* newest = ids() + (target - half);
+  const uint32_t* newest = ids().at(target - half, half);
   const bool reaches = !kHasRing || sequence_reaches(*s_, sequence_, o_.keep);
   for (uint32_t i = 0; i < half; ++i)
     if (newest[i] == PHASOR_NONE) return false;  // an embedding is not kept
@@ -157,7 +157,7 @@ bool Generator::slide(phasor_status* status) {
     if (ids()[i] == PHASOR_NONE) return false;
   (void)sequence_truncate(s_, sequence_, o_.keep);
   ++result_->slides;
-  if (!reaches) *status = step(ids(), o_.keep, PHASOR_LOGITS_NONE);
+  if (!reaches) *status = step(ids().at(0, o_.keep), o_.keep, PHASOR_LOGITS_NONE);
   if (*status == PHASOR_OK) *status = step(newest, half, PHASOR_LOGITS_NONE);  // the ids move to the front of their own array, each is read before it is written over
   return true;
 }
@@ -165,7 +165,7 @@ bool Generator::slide(phasor_status* status) {
 // One step: the last token and the proposed ones, which stand behind the sequence's ids.
 phasor_status Generator::step_with(uint32_t proposed) {
   const uint32_t before = sequence().length;
-  const uint32_t* from = ids() + before;
+  const uint32_t* from = ids().at(before, 1 + proposed);
   phasor_status status = step(from, 1 + proposed, proposed != 0 ? want_all() : want_last());
   if (status != PHASOR_NOT_FINITE || proposed == 0) return status;
   sequence().status = PHASOR_OK;  // perhaps because of a guess that decoding without them would never have met
@@ -185,15 +185,18 @@ phasor_status Generator::next(uint32_t last, uint32_t* proposed) {
 // What follows the first `length` tokens: the callback, then the choice, of which forced tokens are none.
 phasor_status Generator::choose_row(uint32_t row, uint32_t length, uint32_t* id) {
   const SideDescriptor& side = s_->model->descriptor.sides[1];
-  float* logits = s_->part<float>(kPartLogits) + uint64_t(row) * s_->plan.logit_ld;
-  if (o_.logits != nullptr && o_.logits(o_.user, logits, side.vocabulary, ids(), length) != 0) {
+  if (o_.logits != nullptr && o_.logits(o_.user, s_->logit_rows().row(row, side.vocabulary),
+                                        side.vocabulary, ids().data(), length) != 0) {
     result_->finish = PHASOR_FINISH_STOPPED;
     return PHASOR_OK;
   }
   const uint32_t made = result_->count;
   const bool first = begins_ && made == 0 && side.forced_first != PHASOR_NONE, forced = made < o_.forced_count;
   float largest = 0;
-  const phasor_status status = forced || first ? best_token(*s_, row, id, &largest) : choose(s_, row, o_, {ids(), length, out_, made}, random_, id, nullptr, error_);
+  const phasor_status status =
+      forced || first
+          ? best_token(*s_, row, id, &largest)
+          : choose(s_, row, o_, {ids().data(), length, out_, made}, random_, id, nullptr, error_);
   if (first) *id = side.forced_first;
   if (forced) *id = o_.forced[made];
   if (status != PHASOR_NOT_FINITE) return status;

@@ -103,23 +103,23 @@ phasor_status run_encoder_output(Replay* r) {
   Session* s = r->s;
   const Descriptor& d = s->model->descriptor;
   const uint32_t width = output_width(d), rows = output_rows(d, r->v->source);
-  if (d.output.output == kOutputPooled) {  // in the rows of activations, which the embedding leaves free
-    float* y = s->part<float>(kPartAttention);
-    const phasor_status status = checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y, width, r->error);
+  if (d.output.output == kOutputPooled) {
+    const float* y = nullptr;
+    const phasor_status status =
+        checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, width, &y, r->error);
     return status != PHASOR_OK ? status : compare_row(r, y, width) != PHASOR_OK ? PHASOR_NOT_FINITE : r->status;
   }
   for (uint32_t done = 0; done < rows;) {
     const bool hidden = d.output.output == kOutputHidden;
     const uint32_t left = rows - done, count = hidden || left < s->plan.logit_rows ? left : s->plan.logit_rows;
     if (count == 0) return fail(r->error, PHASOR_BAD_LIMITS, {}, "limits.logit_rows: 0, a test vector needs at least 1");
-    const float* first = s->part<float>(kPartEncoder) + uint64_t(s->sequences()[0].hidden + done) * s->plan.ld;
-    if (!hidden) {
-      const phasor_status status = checked_output(s, 0, done, count, r->error);
-      if (status != PHASOR_OK) return status;
-      first = s->part<float>(kPartLogits);
-    }
+    const phasor_status status = hidden ? PHASOR_OK : checked_output(s, 0, done, count, r->error);
+    if (status != PHASOR_OK) return status;
     for (uint32_t row = 0; row < count; ++row) {
-      const phasor_status now = compare_row(r, first + uint64_t(row) * (hidden ? s->plan.ld : s->plan.logit_ld), width);
+      const float* values = hidden
+                                ? s->hidden_rows().row(s->sequences()[0].hidden + done + row, width)
+                                : s->logit_rows().row(row, width);
+      const phasor_status now = compare_row(r, values, width);
       if (now != PHASOR_OK) return now;
     }
     done += count;
@@ -144,7 +144,9 @@ phasor_status run_vector(Replay* r) {
     const phasor_status status = checked_step(s, &item, 1, r->error);
     if (status != PHASOR_OK) return status;
     for (uint32_t row = 0; row < count; ++row) {
-      const phasor_status now = compare_row(r, s->part<float>(kPartLogits) + uint64_t(row) * s->plan.logit_ld, output_width(s->model->descriptor));
+      const phasor_status now =
+          compare_row(r, s->logit_rows().row(row, output_width(s->model->descriptor)),
+                      output_width(s->model->descriptor));
       if (now != PHASOR_OK) return now;
     }
     done += count;

@@ -56,9 +56,14 @@ phasor_status none_left(phasor_error* error) {
 class Choice {
  public:
   Choice(Session* s, uint32_t row, const phasor_generate_options& options, const History& history)
-      : s_(*s), o_(options), h_(history), n_(output_width(s->model->descriptor)), scores_(s->part<float>(kPartSampling)),
-        weights_(scores_ + lanes(n_)), ids_(reinterpret_cast<uint32_t*>(weights_ + lanes(n_))) {
-    memcpy(scores_, s->part<float>(kPartLogits) + uint64_t(row) * s->plan.logit_ld, n_ * sizeof(float));
+      : s_(*s),
+        o_(options),
+        h_(history),
+        n_(output_width(s->model->descriptor)),
+        scores_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(0, n_)),
+        weights_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(1, n_)),
+        ids_(s->rows<uint32_t>(kPartSampling, 3, lanes(n_)).row(2, n_)) {
+    memcpy(scores_, s->logit_rows().row(row, n_), n_ * sizeof(float));
   }
 
   void process() {

@@ -25,8 +25,8 @@ class TextStream {
   StreamEnd feed(const char* text, uint32_t bytes) noexcept;
   StreamEnd give(const char* text, uint32_t bytes, uint32_t count) noexcept;
   uint32_t longest_begun(char c, const char** string) const noexcept;
-  char* piece() const { return s_.part<char>(kPartText); }
   size_t capacity() const { return static_cast<size_t>(s_.plan.bytes[kPartText]); }
+  char* piece() const { return reinterpret_cast<char*>(s_.text().at(0, capacity())); }
 
   Session& s_;
   const phasor_generate_options& o_;

@@ -16,11 +16,11 @@ struct Query {
   uint32_t first, end; // the keys that it sees
 };
 
-// Pages of one type; the other pointers are NULL.
+// Pages of one type; the other views are empty.
 struct Pages {
-  const float** f32;
-  const uint16_t** f16;
-  const unsigned char** q8;
+  Span<const float*> f32;
+  Span<const uint16_t*> f16;
+  Span<const unsigned char*> q8;
 };
 
 // One worker's piece: queries that share a key/value head.
@@ -28,19 +28,19 @@ struct Work {
   Session* s;
   const Kernels* k;
   const Heads* h;
-  float* scores;         // (kTile, score_ld) of this worker
-  float* scratch;        // (kTile, scratch_ld) terms by distance, or sums of values
+  Rows<float> scores;    // (kTile, score_ld) of this worker
+  Rows<float> scratch;   // (kTile, scratch_ld) terms by distance, or sums of values
   Pages keys, values;    // (most_pages)
 };
 
 // Σ e·v (rule 1.6).
 void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, KeyRange keys) {
-  if (kHasCacheF16 && w.values.f16 != nullptr)
-    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.values.f16, keys, w.h->width);
-  else if (kHasCacheQ8 && w.values.q8 != nullptr)
-    w.k->mix_q8(out, ldo, e, lde, inverse, rows, w.values.q8, keys, w.h->width);
+  if (kHasCacheF16 && w.values.f16)
+    w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.values.f16.data(), keys, w.h->width);
+  else if (kHasCacheQ8 && w.values.q8)
+    w.k->mix_q8(out, ldo, e, lde, inverse, rows, w.values.q8.data(), keys, w.h->width);
   else
-    w.k->mix(out, ldo, e, lde, inverse, rows, w.values.f32, keys, w.h->width);
+    w.k->mix(out, ldo, e, lde, inverse, rows, w.values.f32.data(), keys, w.h->width);
 }
 
 // The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
@@ -67,7 +67,7 @@ void add_by_distance(const Work& w, float* scores, const Query& q, const Entries
 // share each pass over the table: theirs are its entries from the last query's first to the first query's last.
 void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint32_t step, size_t ldq) {
   const Heads& h = *w.h;
-  const size_t ld = w.s->plan.score_ld, ldw = w.s->plan.scratch_ld, ldt = 2 * size_t{h.reach} + 1;
+  const size_t ldw = w.s->plan.scratch_ld, ldt = 2 * size_t{h.reach} + 1;
   Entries e[kTile];
   uint32_t low = UINT32_MAX, high = 0, first = UINT32_MAX, end = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -78,25 +78,33 @@ void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint
     end = queries[i].end > end ? queries[i].end : end;
   }
   if (h.position != kThreeWay) {
-    w.k->table_scores(w.scratch, ldw, queries[0].q, ldq, count, h.relative_keys + low, ldt, high - low, h.width);
-    for (uint32_t i = 0; i < count; ++i) add_by_distance(w, w.scores + i * ld, queries[i], e[i], w.scratch + i * ldw + (e[i].at - low));
+    w.k->table_scores(w.scratch.rows(0, count, high - low), ldw, queries[0].q, ldq, count,
+                      h.relative_keys + low, ldt, high - low, h.width);
+    for (uint32_t i = 0; i < count; ++i)
+      add_by_distance(w, w.scores.row(i, queries[i].end), queries[i], e[i],
+                      w.scratch.right(e[i].at - low).row(i, e[i].count));
     if (h.position != kRelativeKeyQuery) return;
   }
   const bool three_way = h.position == kThreeWay;  // Σ (q∘k)·a in place of q·k
   const float* q = three_way ? queries[0].q : nullptr;
-  float* out = three_way ? w.scores + first : w.scratch;
-  const size_t ldo = three_way ? ld : ldw;
+  const Rows<float> out = three_way ? w.scores.right(first) : w.scratch;
+  const size_t ldo = static_cast<size_t>(out.stride());
   // Keys first … end − 1 for all queries at once, where the table has an entry for each.
   const uint32_t last = count - 1, entry = first + h.reach - queries[0].position;
   if (first + h.reach >= queries[last].position && entry + (end - first) <= ldt) {
-    w.k->key_table_scores(out, ldo, q, ldq, count, w.keys.f32, first, end, h.relative_keys + entry, ldt, step, h.width);
+    w.k->key_table_scores(out.rows(0, count, end - first), ldo, q, ldq, count, w.keys.f32.data(),
+                          first, end, h.relative_keys + entry, ldt, step, h.width);
   } else {
     for (uint32_t i = 0; i < count; ++i)
-      w.k->key_table_scores(out + i * ldo + (queries[i].first - first), ldo, q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys.f32, queries[i].first, queries[i].end,
-                            h.relative_keys + e[i].at, ldt, step, h.width);
+      w.k->key_table_scores(
+          out.right(queries[i].first - first).row(i, queries[i].end - queries[i].first), ldo,
+          q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys.f32.data(), queries[i].first,
+          queries[i].end, h.relative_keys + e[i].at, ldt, step, h.width);
   }
   for (uint32_t i = 0; i < count && !three_way; ++i)
-    w.k->add(w.scores + i * ld + queries[i].first, w.scratch + i * ldw + (queries[i].first - first), queries[i].end - queries[i].first);
+    w.k->add(w.scores.right(queries[i].first).row(i, queries[i].end - queries[i].first),
+             w.scratch.right(queries[i].first - first).row(i, queries[i].end - queries[i].first),
+             queries[i].end - queries[i].first);
 }
 
 // Weights of one query: products and relative terms in, weights and 1/Σ out (rule 1.9: scale, biases, cap).
@@ -121,7 +129,7 @@ void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld,
   const Heads& h = *w.h;
   const float one = 1.0f;
   mix(w, q.out, h.width, scores, ld, &one, 1, {q.first, q.end, 0, 0});
-  float* sum = w.scratch;
+  float* sum = w.scratch.row(0, h.width);
   memset(sum, 0, h.width * sizeof(float));
   const Entries e = entries_of(q, h.reach);
   const float* p = scores + q.first;
@@ -151,7 +159,7 @@ KeyRange seen_by(const Query* q, uint32_t count, uint32_t* n) {
 // Up to kTile queries; ldq and ldo are the distances between their vectors.
 void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t ldq, size_t ldo) {
   const Heads& h = *w.h;
-  const size_t ld = w.s->plan.score_ld;
+  const size_t ld = static_cast<size_t>(w.scores.stride());
   uint32_t first = queries[0].first, end = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const Query& q = queries[i];
@@ -159,30 +167,35 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     end = q.end > end ? q.end : end;
   }
   const size_t page = first / kLanes, pages = static_cast<size_t>(panels_of(end)) - page;
+  const Rows<float> scores = w.scores.right(page * kLanes);
   if (kHasAdditive && h.additive != nullptr) {
     for (uint32_t i = 0; i < count; ++i)
-      w.k->additive_scores(w.scores + i * ld + page * kLanes, queries[i].q, h.additive + size_t{queries[i].head} * h.width, w.keys.f32 + page, pages, h.width);
+      w.k->additive_scores(scores.row(i, pages * kLanes), queries[i].q,
+                           h.additive + size_t{queries[i].head} * h.width,
+                           w.keys.f32.at(page, pages), pages, h.width);
   } else if (h.position != kThreeWay || h.relative_keys == nullptr) {
-    float* s = w.scores + page * kLanes;
+    float* s = scores.rows(0, count, pages * kLanes);
     if (kHasCacheF16 && h.cache == PHASOR_CACHE_F16)
-      w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.keys.f16 + page, pages, h.width);
+      w.k->scores_f16(s, ld, queries[0].q, ldq, count, w.keys.f16.at(page, pages), pages, h.width);
     else if (kHasCacheQ8 && h.cache == PHASOR_CACHE_Q8)
-      w.k->scores_q8(s, ld, queries[0].q, ldq, count, w.keys.q8 + page, pages, h.width);
+      w.k->scores_q8(s, ld, queries[0].q, ldq, count, w.keys.q8.at(page, pages), pages, h.width);
     else
-      w.k->scores(s, ld, queries[0].q, ldq, count, w.keys.f32 + page, pages, h.width);
+      w.k->scores(s, ld, queries[0].q, ldq, count, w.keys.f32.at(page, pages), pages, h.width);
   }
   if (kHasRelative && h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
-    inverse[i] = weigh(w, w.scores + i * ld, queries[i]);
-    if (kHasViews && queries[i].weights != nullptr) keep_weights(w, queries[i], w.scores + i * ld, inverse[i]);
+    float* row = w.scores.row(i, lanes(queries[i].end));
+    inverse[i] = weigh(w, row, queries[i]);
+    if (kHasViews && queries[i].weights != nullptr) keep_weights(w, queries[i], row, inverse[i]);
   }
   if (kHasRelative && h.relative_values != nullptr) {
-    for (uint32_t i = 0; i < count; ++i) mix_relative(w, queries[i], w.scores + i * ld, ld, inverse[i]);
+    for (uint32_t i = 0; i < count; ++i)
+      mix_relative(w, queries[i], w.scores.row(i, queries[i].end), ld, inverse[i]);
   } else {  // a key that a row does not see must not enter its chain, not even as +0: another sign of zero
     for (uint32_t i = 0, n; i < count; i += n) {
       const KeyRange keys = seen_by(queries + i, count - i, &n);
-      mix(w, queries[i].out, ldo, w.scores + i * ld, ld, inverse + i, n, keys);
+      mix(w, queries[i].out, ldo, w.scores.rows(i, n, end), ld, inverse + i, n, keys);
     }
   }
 }
@@ -205,7 +218,8 @@ size_t page_part<unsigned char>(uint32_t rows) { return static_cast<size_t>(cach
 
 // Where the keys and values of a tile's pages are, for one key/value head.
 template <class Value>
-void find_pages(const Value** keys, const Value** values, const Session& s, const Row& row, const KeysOf& of, uint32_t layer, uint32_t width, uint32_t head,
+void find_pages(const Span<const Value*>& keys, const Span<const Value*>& values, const Session& s,
+                const Row& row, const KeysOf& of, uint32_t layer, uint32_t width, uint32_t head,
                 uint32_t first, uint32_t end) {
   const size_t k = page_part<Value>(width), begin = head * (k + page_part<Value>(lanes(width)));
   for (uint32_t i = first; i < end; ++i) {
@@ -214,36 +228,59 @@ void find_pages(const Value** keys, const Value** values, const Session& s, cons
   }
 }
 
-// A worker's pointers: NULL for the types that the cache has not.
+// A worker's pointers: none for the types that the cache has not.
 template <class Value>
-void share_pointers(const Value*** keys, const Value*** values, unsigned char* pointers, uint32_t most, bool used) {
-  *keys = used ? reinterpret_cast<const Value**>(pointers) : nullptr;
-  *values = used ? *keys + most : nullptr;
+void share_pointers(Span<const Value*>* keys, Span<const Value*>* values, Session* s,
+                    uint32_t worker, bool used) {
+  if (!used) return;
+  const uint64_t most = s->plan.most_pages;
+  const Span<const Value*> pointers =
+      s->span<const Value*>(kPartPointers, worker * 2 * most * 8, 2 * most);
+  *keys = pointers.part(0, most);
+  *values = pointers.part(most, most);
 }
 
 }  // namespace
 
-void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows, const Heads& h,
-            const KeysOf& keys, uint32_t layer) noexcept {
+void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
+            const Span<const Tile>& tiles, uint32_t tile_count, const Span<const Row>& rows,
+            const Heads& h, const KeysOf& keys, uint32_t layer) noexcept {
   const Plan& p = s->plan;
-  float* weights = kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0 ? s->part<float>(kPartAttentionWeights) : nullptr;
+  const bool wanted = kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0;
+  const Rows<float> weights =
+      wanted ? s->rows<float>(kPartAttentionWeights, uint64_t(p.most_heads) * p.chunk, p.score_ld)
+             : Rows<float>();
   const uint32_t group = h.heads / h.kv_heads;
   uint64_t cost = 0;
   for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
-    unsigned char* pointers = s->part<unsigned char>(kPartPointers) + uint64_t(worker) * 2 * p.most_pages * 8;
     Pages key_pages{}, value_pages{};
-    share_pointers(&key_pages.f32, &value_pages.f32, pointers, p.most_pages, h.cache == PHASOR_CACHE_F32);
-    if (kHasCacheF16) share_pointers(&key_pages.f16, &value_pages.f16, pointers, p.most_pages, h.cache == PHASOR_CACHE_F16);
-    if (kHasCacheQ8) share_pointers(&key_pages.q8, &value_pages.q8, pointers, p.most_pages, h.cache == PHASOR_CACHE_Q8);
-    float* scores = s->part<float>(kPartScores) + worker * (uint64_t(kTile) * (p.score_ld + p.scratch_ld));
-    const Work w{s, s->model->kernels.pointer, &h, scores, scores + uint64_t(kTile) * p.score_ld, key_pages, value_pages};
+    share_pointers(&key_pages.f32, &value_pages.f32, s, worker, h.cache == PHASOR_CACHE_F32);
+    if (kHasCacheF16)
+      share_pointers(&key_pages.f16, &value_pages.f16, s, worker, h.cache == PHASOR_CACHE_F16);
+    if (kHasCacheQ8)
+      share_pointers(&key_pages.q8, &value_pages.q8, s, worker, h.cache == PHASOR_CACHE_Q8);
+    const uint64_t score_floats = uint64_t(kTile) * p.score_ld,
+                   floats = score_floats + uint64_t(kTile) * p.scratch_ld;
+    const Span<float> own = s->span<float>(kPartScores, worker * floats * sizeof(float), floats);
+    const Work w{s,
+                 s->model->kernels.pointer,
+                 &h,
+                 own.rows(kTile, p.score_ld),
+                 own.part(score_floats, uint64_t(kTile) * p.scratch_ld).rows(kTile, p.scratch_ld),
+                 key_pages,
+                 value_pages};
     for (uint32_t unit = first; unit < end; ++unit) {
       const Tile& tile = tiles[unit / h.kv_heads];
       const uint32_t kv = unit % h.kv_heads;
       const auto query = [&](uint32_t head, uint32_t row) {
-        Query one{q + uint64_t(row) * p.wide_ld + head * h.width, out + uint64_t(row) * p.attention_ld + head * h.width,
-                  weights == nullptr ? nullptr : weights + (uint64_t(head) * p.chunk + row) * p.score_ld, head, rows[row].position, 0, 0};
+        Query one{q.right(head * h.width).row(row, h.width),
+                  out.right(head * h.width).row(row, h.width),
+                  wanted ? weights.row(uint64_t(head) * p.chunk + row, p.score_ld) : nullptr,
+                  head,
+                  rows[row].position,
+                  0,
+                  0};
         see_keys(&one, h, keys.count(*s, rows[row]));
         return one;
       };

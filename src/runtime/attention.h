@@ -32,7 +32,8 @@ struct KeysOf {
 
 // For every row of every tile: out (rows, attention_ld) = softmax(scores)·v, heads side by side. q (rows, wide_ld).
 // Fills kPartAttentionWeights too, where it is wanted: 0 for keys that a row does not see.
-void attend(Session* s, float* out, const float* q, const Tile* tiles, uint32_t tile_count, const Row* rows,
+void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
+            const Span<const Tile>& tiles, uint32_t tile_count, const Span<const Row>& rows,
             const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
 
 // Puts the keys and values (kv_heads · width each, ld floats from row to row) of `count` positions, one after the other, into slots `slot` and on of

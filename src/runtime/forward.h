@@ -13,8 +13,10 @@ namespace phasor {
 // the output is pooled. The sequence's hidden states are there and the rows fit.
 [[nodiscard]] phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
 
-// The first `dim` values of the sequence's pooled vector, after the head where the model's output is pooled.
-[[nodiscard]] phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool normalise, float* out, uint32_t dim,
+// The first `dim` values of the sequence's pooled vector, after the head where the model's output
+// is pooled. *out gets the row of the arena in which they have been computed.
+[[nodiscard]] phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling,
+                                      bool normalise, uint32_t dim, const float** out,
                                       phasor_error* error) noexcept;
 
 // Appends the tokens of all items to their sequences and computes the wanted logits (right half). The items have been checked

@@ -98,7 +98,6 @@ void widen_ends(Plan* p, const Model& m) {
     if (sinusoidal(s)) p->wide_ld = larger(p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
   for (uint32_t i = 0; i < 2; ++i)
     if (quantised(m.inputs[i].projection)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(d.stacks[i].embedding_width)));
-  p->attention_ld = larger(p->attention_ld, lanes(d.output.head_width));  // a pooled vector, when a test vector is replayed
   if (quantised(m.head)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.head.weight.cols)));
   if (quantised(m.output)) p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.output.weight.cols)));
 }
@@ -205,12 +204,13 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l, phas
     }
   const uint64_t chat = m.file().sections[kSectionChat].bytes != 0 ? times(4, l.text_bytes) : 0;  // texts that a chat template keeps
   if (chat > b[kPartText]) b[kPartText] = chat;
+  b[kPartText] = whole(b[kPartText]);  // a text may use what is left of the last line
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder) b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
   b[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, sizeof(uint32_t))));
   for (uint32_t i = 0; i < kPartCount; ++i) {
     p.offset[i] = p.total;
-    b[i] = whole(b[i]);
-    p.total = plus(p.total, b[i]);
+    p.total = plus(p.total, whole(b[i]));
+    if (kRedZones) p.total = plus(p.total, kZoneBytes);
   }
   if (p.total > SIZE_MAX - 64)
     return fail(error, PHASOR_TOO_LARGE, {PHASOR_NONE, PHASOR_NONE, SIZE_MAX, p.total}, "the arena for these limits is too large for this machine");

@@ -44,7 +44,8 @@ enum Part : uint32_t {
 const char* part_name(uint32_t part) noexcept;
 
 struct alignas(8) Plan {
-  uint64_t offset[kPartCount], bytes[kPartCount];
+  uint64_t offset[kPartCount],
+      bytes[kPartCount];  // bytes: of the values, before they are rounded up to 64
   uint64_t total;
   uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type, beams;
   uint32_t slots;           // sequences, those that the beams of a search have beside the one that they came from, and where the ring goes on that one as it was

@@ -49,8 +49,12 @@ void fill_rotary(Session* s) noexcept {
   for (uint32_t i = 0; i < m.descriptor.kinds; ++i) {
     const KindTables& t = m.tables(i);
     if (!t.inv_freq) continue;
-    float* table = s->part<float>(kPartRotary) + rotary_floats(s->plan, m, i);
-    for (uint32_t p = 0; p < rotary_rows(s->plan, t); ++p) angles(table + uint64_t(p) * 2 * t.inv_freq.rows, m, i, p);
+    const uint64_t width = 2 * uint64_t(t.inv_freq.rows);
+    const uint32_t count = rotary_rows(s->plan, t);
+    const Rows<float> table = s->whole<float>(kPartRotary)
+                                  .part(rotary_floats(s->plan, m, i), width * count)
+                                  .rows(count, width);
+    for (uint32_t p = 0; p < count; ++p) angles(table.row(p, width), m, i, p);
   }
 }
 
@@ -58,13 +62,11 @@ void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t po
   const Model& m = *s->model.pointer;
   const KindDescriptor& k = m.kind(kind);
   const uint32_t half = k.rotary_width / 2;
-  float* row = s->part<float>(kPartRotary);
-  if (s->plan.tables == PHASOR_TABLES_WHOLE) {
-    row += rotary_floats(s->plan, m, kind) + uint64_t(position) * k.rotary_width;
-  } else {
-    row += uint64_t(place) * k.rotary_width;
-    angles(row, m, kind, position);
-  }
+  const bool whole = s->plan.tables == PHASOR_TABLES_WHOLE;
+  const uint64_t at = whole ? rotary_floats(s->plan, m, kind) + uint64_t(position) * k.rotary_width
+                            : uint64_t(place) * k.rotary_width;
+  float* row = s->whole<float>(kPartRotary).at(at, k.rotary_width);
+  if (!whole) angles(row, m, kind, position);
   const Kernels& kernels = *m.kernels.pointer;
   const auto rotate = k.position == kRotaryHalves ? kernels.rotate_halves : kernels.rotate_pairs;
   for (uint32_t h = 0; h < heads; ++h, x += k.head_width) rotate(x, row, row + half, half);

@@ -1,6 +1,7 @@
 // runtime: a session's state, where the arena's parts are, and the operations on sequences. The forward pass is forward.h.
 #pragma once
 #include "plan.h"
+#include "view.h"
 
 namespace phasor {
 
@@ -62,48 +63,119 @@ struct alignas(64) Session {
   uint32_t hypotheses;  // outputs of the last beam search
   uint32_t reserved;
 
+  // The values of a part; `count` of them from byte `at` on.
   template <class T>
-  T* part(Part p) {
-    return reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(this) + plan.offset[p]);
+  Span<T> whole(Part p) { return span<T>(p, 0, plan.bytes[p] / sizeof(T)); }
+  template <class T>
+  Span<const T> whole(Part p) const { return span<T>(p, 0, plan.bytes[p] / sizeof(T)); }
+  template <class T>
+  Span<T> span(Part p, uint64_t at, uint64_t count) {
+    Extent(1, plan.bytes[p], p).need(0, 1, at, count * sizeof(T));
+    return {reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(this) + plan.offset[p] + at),
+            Extent(1, count, p)};
   }
   template <class T>
-  const T* part(Part p) const {
-    return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(this) + plan.offset[p]);
+  Span<const T> span(Part p, uint64_t at, uint64_t count) const {
+    return const_cast<Session*>(this)->span<T>(p, at, count);
   }
-  Sequence* sequences() { return part<Sequence>(kPartSequences); }
-  const Sequence* sequences() const { return part<Sequence>(kPartSequences); }
-  Source* sources() { return reinterpret_cast<Source*>(sequences() + plan.slots); }
-  const Source* sources() const { return reinterpret_cast<const Source*>(sequences() + plan.slots); }
-  uint32_t* page_table(uint32_t sequence) { return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages; }
-  const uint32_t* page_table(uint32_t sequence) const {
-    return part<uint32_t>(kPartPageTables) + uint64_t(sequence) * plan.target_pages;
+  // A part, or what its first rows are.
+  template <class T>
+  Rows<T> rows(Part p, uint64_t count, uint64_t stride) {
+    return span<T>(p, 0, count * stride).rows(count, stride);
   }
-  uint32_t* page_references() { return part<uint32_t>(kPartPageTables) + uint64_t(plan.slots) * plan.target_pages; }
-  uint32_t* ids(uint32_t sequence) { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
-  const uint32_t* ids(uint32_t sequence) const { return part<uint32_t>(kPartIds) + uint64_t(sequence) * plan.target; }
+  template <class T>
+  Rows<const T> rows(Part p, uint64_t count, uint64_t stride) const {
+    return const_cast<Session*>(this)->rows<T>(p, count, stride);
+  }
+
+  Span<Sequence> sequences() { return span<Sequence>(kPartSequences, 0, plan.slots); }
+  Span<const Sequence> sequences() const { return span<Sequence>(kPartSequences, 0, plan.slots); }
+  Span<Source> sources() {
+    return span<Source>(kPartSequences, plan.slots * sizeof(Sequence), plan.sequences);
+  }
+  Span<const Source> sources() const {
+    return span<Source>(kPartSequences, plan.slots * sizeof(Sequence), plan.sequences);
+  }
+  Span<uint32_t> page_table(uint32_t sequence) {
+    return table(kPartPageTables, sequence, plan.target_pages);
+  }
+  Span<const uint32_t> page_table(uint32_t sequence) const {
+    return table(kPartPageTables, sequence, plan.target_pages);
+  }
+  Span<uint32_t> page_references() { return references(kPartPageTables, plan.target_pages); }
+  Span<uint32_t> ids(uint32_t sequence) { return table(kPartIds, sequence, plan.target); }
+  Span<const uint32_t> ids(uint32_t sequence) const {
+    return table(kPartIds, sequence, plan.target);
+  }
   // Pages of keys and values of all decoder layers, in the cache's type.
   uint64_t cache_page_bytes() const { return cache_bytes(plan, model->cache); }
   uint64_t cross_page_bytes() const { return cache_bytes(plan, model->cross); }
-  unsigned char* cache_page(uint32_t page) { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
-  const unsigned char* cache_page(uint32_t page) const { return part<unsigned char>(kPartCache) + page * cache_page_bytes(); }
+  Span<unsigned char> cache_page(uint32_t page) {
+    return page_of(kPartCache, page, cache_page_bytes());
+  }
+  Span<const unsigned char> cache_page(uint32_t page) const {
+    return page_of(kPartCache, page, cache_page_bytes());
+  }
   // The ring of a sequence: page i of its positions is in place i modulo ring_pages.
   uint64_t ring_page_bytes() const { return cache_bytes(plan, model->ring); }
-  uint32_t* ring_table(uint32_t sequence) { return part<uint32_t>(kPartRingTables) + uint64_t(sequence) * plan.ring_pages; }
-  const uint32_t* ring_table(uint32_t sequence) const { return part<uint32_t>(kPartRingTables) + uint64_t(sequence) * plan.ring_pages; }
-  uint32_t* ring_references() { return part<uint32_t>(kPartRingTables) + uint64_t(plan.slots) * plan.ring_pages; }
-  unsigned char* ring_page(uint32_t page) { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
-  const unsigned char* ring_page(uint32_t page) const { return part<unsigned char>(kPartRing) + page * ring_page_bytes(); }
+  Span<uint32_t> ring_table(uint32_t sequence) {
+    return table(kPartRingTables, sequence, plan.ring_pages);
+  }
+  Span<const uint32_t> ring_table(uint32_t sequence) const {
+    return table(kPartRingTables, sequence, plan.ring_pages);
+  }
+  Span<uint32_t> ring_references() { return references(kPartRingTables, plan.ring_pages); }
+  Span<unsigned char> ring_page(uint32_t page) {
+    return page_of(kPartRing, page, ring_page_bytes());
+  }
+  Span<const unsigned char> ring_page(uint32_t page) const {
+    return page_of(kPartRing, page, ring_page_bytes());
+  }
   // The pages that hold the keys and values of positions 16·i … 16·i + 15: of the layers in the ring, and of any decoder layer.
-  unsigned char* ring_page_at(uint32_t sequence, uint32_t i) { return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1); }
-  const unsigned char* ring_page_at(uint32_t sequence, uint32_t i) const { return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1); }
-  const unsigned char* layer_page(uint32_t sequence, const Layer& layer, uint32_t i) const {
+  Span<unsigned char> ring_page_at(uint32_t sequence, uint32_t i) {
+    return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1);
+  }
+  Span<const unsigned char> ring_page_at(uint32_t sequence, uint32_t i) const {
+    return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1);
+  }
+  Span<const unsigned char> layer_page(uint32_t sequence, const Layer& layer, uint32_t i) const {
     return model->ringed(layer) ? ring_page_at(sequence, i) : cache_page(page_table(sequence)[i]);
   }
-  unsigned char* cross_page(uint32_t source, uint32_t page) {
-    return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();
+  Span<unsigned char> cross_page(uint32_t source, uint32_t page) {
+    return page_of(kPartCrossCache, uint64_t(source) * plan.source_pages + page,
+                   cross_page_bytes());
   }
-  const unsigned char* cross_page(uint32_t source, uint32_t page) const {
-    return part<unsigned char>(kPartCrossCache) + (uint64_t(source) * plan.source_pages + page) * cross_page_bytes();
+  Span<const unsigned char> cross_page(uint32_t source, uint32_t page) const {
+    return const_cast<Session*>(this)->cross_page(source, page);
+  }
+  Rows<float> logit_rows() { return rows<float>(kPartLogits, plan.logit_rows, plan.logit_ld); }
+  Rows<const float> logit_rows() const {
+    return rows<float>(kPartLogits, plan.logit_rows, plan.logit_ld);
+  }
+  Rows<float> hidden_rows() { return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld); }
+  Rows<const float> hidden_rows() const {
+    return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld);
+  }
+  // What the tokenizers and the chat program work in.
+  Span<unsigned char> text() { return whole<unsigned char>(kPartText); }
+
+ private:
+  // One of the slots' tables, `length` entries each; the counts of references to pages that stand
+  // behind them.
+  Span<uint32_t> table(Part p, uint32_t slot, uint64_t length) {
+    return span<uint32_t>(p, slot * length * sizeof(uint32_t), length);
+  }
+  Span<const uint32_t> table(Part p, uint32_t slot, uint64_t length) const {
+    return const_cast<Session*>(this)->table(p, slot, length);
+  }
+  Span<uint32_t> references(Part p, uint64_t length) {
+    return span<uint32_t>(p, plan.slots * length * sizeof(uint32_t), plan.slots * length);
+  }
+  Span<unsigned char> page_of(Part p, uint64_t page, uint64_t bytes) {
+    return span<unsigned char>(p, page * bytes, bytes);
+  }
+  Span<const unsigned char> page_of(Part p, uint64_t page, uint64_t bytes) const {
+    return const_cast<Session*>(this)->page_of(p, page, bytes);
   }
 };
 

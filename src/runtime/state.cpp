@@ -83,20 +83,23 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   h.bytes = bytes_for(s, h.length, h.source);
   h.status = q.status;
   unsigned char* p = out + kHeader;
-  if (h.length != 0) memcpy(p, s.ids(sequence), h.length * 4u);
+  if (h.length != 0) memcpy(p, s.ids(sequence).at(0, h.length), h.length * 4u);
   p += h.length * 4u;
   for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s.cache_page_bytes()) {
-    memcpy(p, s.cache_page(s.page_table(sequence)[i]), static_cast<size_t>(s.cache_page_bytes()));
+    memcpy(p, s.cache_page(s.page_table(sequence)[i]).at(0, s.cache_page_bytes()),
+           static_cast<size_t>(s.cache_page_bytes()));
     clear_layers(s, p, false, used_slots(i, h.length), kLanes);
   }
   const uint32_t first = ring_first(s, h.length);
   for (uint32_t i = first / kLanes; kHasRing && s.plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s.ring_page_bytes()) {
-    memcpy(p, s.ring_page_at(sequence, i), static_cast<size_t>(s.ring_page_bytes()));
+    memcpy(p, s.ring_page_at(sequence, i).at(0, s.ring_page_bytes()),
+           static_cast<size_t>(s.ring_page_bytes()));
     clear_layers(s, p, true, 0, first > i * kLanes ? static_cast<uint32_t>(first - i * kLanes) : 0);
     clear_layers(s, p, true, used_slots(i, h.length), kLanes);
   }
   for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s.cross_page_bytes()) {
-    memcpy(p, s.cross_page(q.source, i), static_cast<size_t>(s.cross_page_bytes()));
+    memcpy(p, s.cross_page(q.source, i).at(0, s.cross_page_bytes()),
+           static_cast<size_t>(s.cross_page_bytes()));
     for (uint32_t l = 0; l < m.layer_count[1] && (i + 1) * kLanes > h.source; ++l) {
       const KindDescriptor& k = m.kind(m.layer(1, l));
       if (k.cross != 0) clear_slots(s.plan, p, m.layer(1, l).cross_offset, k.cross_kv_heads, k.cross_head_width, h.source % kLanes, kLanes);
@@ -133,19 +136,23 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   sequence_clear(s, sequence);
   sequence_reserve(s, sequence, h.length);
   const unsigned char* p = state + kHeader;
-  if (h.length != 0) memcpy(s->ids(sequence), p, h.length * 4u);
+  if (h.length != 0) memcpy(s->ids(sequence).at(0, h.length), p, h.length * 4u);
   p += h.length * 4u;
   for (uint32_t i = 0; i < panels_of(h.length); ++i, p += s->cache_page_bytes())
-    memcpy(s->cache_page(s->page_table(sequence)[i]), p, static_cast<size_t>(s->cache_page_bytes()));
+    memcpy(s->cache_page(s->page_table(sequence)[i]).at(0, s->cache_page_bytes()), p,
+           static_cast<size_t>(s->cache_page_bytes()));
   const uint32_t first = ring_first(*s, h.length);
   for (uint32_t i = first / kLanes; kHasRing && s->plan.ring_pages != 0 && i < panels_of(h.length); ++i, p += s->ring_page_bytes()) {
-    unsigned char* page = s->ring_page_at(sequence, i);  // zeros, or another page's slots, which are zeros in this one
+    unsigned char* page = s->ring_page_at(sequence, i)
+                              .at(0, s->ring_page_bytes());  // zeros, or another page's slots,
+                                                             // which are zeros in this one
     for (uint64_t b = 0; b < s->ring_page_bytes(); ++b) page[b] |= p[b];
   }
   if (h.has_source != 0) {
     const uint32_t source = sequence_new_source(s, sequence, h.source);
     for (uint32_t i = 0; i < panels_of(h.source); ++i, p += s->cross_page_bytes())
-      memcpy(s->cross_page(source, i), p, static_cast<size_t>(s->cross_page_bytes()));
+      memcpy(s->cross_page(source, i).at(0, s->cross_page_bytes()), p,
+             static_cast<size_t>(s->cross_page_bytes()));
   }
   s->sequences()[sequence].length = h.length;
   s->sequences()[sequence].status = h.status;

@@ -1,6 +1,8 @@
-// Fuzzing the reader: whatever the bytes are, opening answers with a status; a file that opens can be listed, checked, planned and
-// run for a token. Each input is tried as it is and once more with its size and head checksum put right, or the fuzzer would prove the
-// checksum only. Built with libFuzzer (make fuzz); with -DPHASOR_FUZZ_MAIN a plain program that runs the files it is given.
+// Fuzzing the reader: whatever the bytes are, opening answers with a status; a file that opens can
+// be listed, checked, planned, run for a token, and its test vectors replayed, with red zones
+// between the parts of the arena. Each input is tried as it is and once more with its size and head
+// checksum put right, or the fuzzer would prove the checksum only. Built with libFuzzer (make
+// fuzz); with -DPHASOR_FUZZ_MAIN a plain program that runs the files it is given.
 #include <phasor.h>
 
 #include <cstdint>
@@ -33,6 +35,31 @@ T sized() {
   T t{};
   t.struct_size = sizeof(T);
   return t;
+}
+
+void encoder_outputs(phasor_session* session, const phasor_model* model) {
+  phasor_error error = PHASOR_ERROR_INIT;
+  auto side = sized<phasor_side>();
+  auto output = sized<phasor_output>();
+  demand(phasor_model_side(model, PHASOR_SOURCE, &side) == PHASOR_OK &&
+         phasor_model_output(model, &output) == PHASOR_OK);
+  const uint32_t width = output.output == PHASOR_OUTPUT_POOLED ? output.width : side.width;
+  if (width < kMostMemory / sizeof(float)) {
+    const Block vector(width * sizeof(float));
+    for (uint32_t pooling = PHASOR_POOL_MODEL; pooling <= PHASOR_POOL_LAST; ++pooling)
+      (void)phasor_embedding(session, 0, pooling, PHASOR_NORMALISE_YES,
+                             static_cast<float*>(vector.data), width, &error);
+  }
+  (void)phasor_encoder_output(session, 0, 0, 1, &error);
+}
+
+void move_state(phasor_session* session) {
+  phasor_error error = PHASOR_ERROR_INIT;
+  size_t bytes = 0;
+  demand(phasor_state_size(session, 0, &bytes) == PHASOR_OK);
+  const Block state(bytes);
+  demand(phasor_state_save(session, 0, state.data, bytes) == PHASOR_OK);
+  demand(phasor_state_restore(session, 0, state.data, bytes, &error) == PHASOR_OK);
 }
 
 void use(const phasor_model* model) {
@@ -69,10 +96,16 @@ void use(const phasor_model* model) {
     item.count = 2;
     if (phasor_encode(session, &item, 1, &error) != PHASOR_OK) return;
   }
+  if (!decodes) encoder_outputs(session, model);
   if (decodes) {
     item.count = 1;
     item.logits = PHASOR_LOGITS_LAST;
     (void)phasor_step(session, &item, 1, &error);
+    move_state(session);
+  }
+  for (uint32_t i = 0; i < phasor_vector_count(model); ++i) {
+    auto result = sized<phasor_vector_result>();
+    (void)phasor_vector_run(session, i, &result, &error);
   }
   const phasor_chat_message talk[] = {{sizeof(phasor_chat_message), "system", 6, " a\n", 3}, {sizeof(phasor_chat_message), "user", 4, "b c", 3},
                                       {sizeof(phasor_chat_message), "assistant", 9, "\xff</think>d", 10}, {sizeof(phasor_chat_message), "user", 4, "", 0}};

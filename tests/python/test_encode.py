@@ -9,6 +9,7 @@ import pytest
 from test_cli import LANGUAGE, MODELS, bad, good, phasor
 
 import phasor_descriptor as D
+import random_models as M
 from phasor_file import PhasorFile
 from reference import Reference
 
@@ -51,6 +52,22 @@ def test_pooling_of_hidden_states(pooling):
     assert np.abs(numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling)) - want).max() < 1e-5
     part = numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling, "--dim", "8", "--normalise"))
     assert np.abs(part - want[:8] / np.linalg.norm(want[:8])).max() < 1e-5
+
+
+@pytest.mark.parametrize("width, pooling", [(100, D.MEAN), (1031, D.LAST), (4096, D.MEAN)])
+def test_a_pooled_vector_wider_than_the_heads(tmp_path, width, pooling):
+    """It does not fit where the heads are planned, side by side; verify and quantize replay it."""
+    path, source = tmp_path / "m.phasor", (3, 11)
+    output = {"output": D.POOLED, "pooling": pooling, "normalise": 1}
+    stack = {"width": width, "layers": [0, 0]}
+    descriptor = M.encoder(stack, output, heads=1, head_width=1, hidden=1)
+    model = Reference(M.write_with_vectors(path, descriptor, [(1,), source]))
+    want = model.output(model.encode(source))[0]
+    assert np.abs(numbers(good("embed", path, "--ids", "3,11")) - want).max() < 1e-6
+    assert good("verify", path).count(": ok") == 3
+    for kind in ("f32", "f16", "bf16", "q8", "q4"):
+        good("quantize", path, tmp_path / "o.phasor", "--type", kind)
+        assert good("verify", tmp_path / "o.phasor").count(": ok") == 3
 
 
 def test_a_batch_changes_no_bit_and_keeps_the_order(tmp_path):

@@ -9,10 +9,10 @@ fuzz:
 	@$(MAKE) $(FUZZ_OUT)/open
 	@mkdir -p $(FUZZ_OUT)/corpus
 	$(FUZZ_OUT)/open -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=2048 -timeout=10 -artifact_prefix=$(FUZZ_OUT)/ \
-	  -print_final_stats=1 $(FUZZ_OUT)/corpus tests/golden/models
+	  -print_final_stats=1 $(FUZZ_OUT)/corpus tests/golden/models tests/golden/arena
 
 FUZZ_FLAGS := -std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
-              $(NUMERIC) -Iinclude -Isrc $(WARN) -DPHASOR_SCALAR_ONLY
+              $(NUMERIC) -Iinclude -Isrc $(WARN) -DPHASOR_SCALAR_ONLY $(RED_ZONES)
 FUZZ_SRC   := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) tests/fuzz/open.cpp
 FUZZ_OBJ   := $(FUZZ_SRC:%.cpp=$(FUZZ_OUT)/obj/%.o)
 $(FUZZ_OUT)/obj/%.o: %.cpp $(FUZZ_OUT)/flags
