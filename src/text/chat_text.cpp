@@ -99,7 +99,8 @@ int compare(Piece a, Piece b) noexcept {
 }
 
 // Two-way string matching (Crochemore and Perrin 1991): `what` is cut at a critical place; its right part is compared first, then its
-// left part. Linear time and no memory.
+// left part. Linear time and no memory. What the paper remembers of a part that is equal already is only needed to find them all: where the
+// right part is there, and again a period on, all of it is.
 std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
   const std::size_t n = what.bytes;
   if (n > text.bytes || from > text.bytes - n) return kNowhere;
@@ -110,24 +111,19 @@ std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
   const bool periodic = cut.begin + cut.period <= n && std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
   const std::size_t longer = cut.begin > n - cut.begin ? cut.begin : n - cut.begin;
   const std::size_t period = periodic ? cut.period : longer + 1;
-  std::size_t known = 0;  // bytes at the front that are equal already
   for (std::size_t at = from; at <= text.bytes - n;) {
     const unsigned char* const here = text.text + at;
-    std::size_t i = cut.begin > known ? cut.begin : known;
-    const std::size_t first = i;
+    std::size_t i = cut.begin, left = cut.begin;
     while (i < n && what.text[i] == here[i]) ++i;
-    work(i - first + 1);
+    work(i - cut.begin + 1);
     if (i < n) {
       at += i - cut.begin + 1;
-      known = 0;
       continue;
     }
-    std::size_t left = cut.begin;
-    while (left > known && what.text[left - 1] == here[left - 1]) --left;
+    while (left > 0 && what.text[left - 1] == here[left - 1]) --left;
     work(cut.begin - left + 1);
-    if (left <= known) return at;
+    if (left == 0) return at;
     at += period;
-    known = periodic ? n - period : 0;
   }
   return kNowhere;
 }

@@ -1,5 +1,6 @@
 // A chat program's work is in proportion to its length and to the messages: every operation is linear in what it reads, and a program that
 // does more than its budget ends with an error that has a line.
+#include <functional>
 #include <vector>
 
 #include "growth.h"
@@ -79,6 +80,43 @@ TEST_CASE("work: a text is found where it is, whatever both are") {
   const std::string bytes = std::string("\x00\xFF\x80\x7F\xFF\x80", 6), what = "\xFF\x80";
   CHECK(chat::find(piece(bytes), piece(what), 0) == 1);
   CHECK(chat::find(piece(bytes), piece(what), 2) == 4);
+}
+
+TEST_CASE("work: a search is linear in both texts") {
+  const auto piece = [](const std::string& s) { return chat::Piece{reinterpret_cast<const unsigned char*>(s.data()), s.size()}; };
+  const auto fibonacci = [](std::size_t n) {
+    std::string a = "a", b = "ab";
+    while (b.size() < n) {
+      const std::string next = b + a;
+      a = b;
+      b = next;
+    }
+    return b.substr(0, n);
+  };
+  const auto letters = [](std::size_t n, char of = 'a') { return std::string(n, of); };
+  const std::pair<const char*, std::function<std::pair<std::string, std::string>(std::size_t)>> cases[] = {
+      {"a's and a b, in a's", [&](std::size_t n) { return std::make_pair(letters(n), letters(n / 2) + "b"); }},
+      {"a b and a's, in a's", [&](std::size_t n) { return std::make_pair(letters(n), "b" + letters(n / 2)); }},
+      {"a's, in blocks of nearly as many", [&](std::size_t n) { return std::make_pair(many(letters(n / 16 - 1) + "b", n), letters(n / 16)); }},
+      {"a b between a's, in a's", [&](std::size_t n) { return std::make_pair(letters(n), letters(n / 4) + "b" + letters(n / 4)); }},
+      {"c and a's, in blocks", [&](std::size_t n) { return std::make_pair(many(letters(n / 16) + "b", n), "c" + letters(n / 16)); }},
+      {"a period and another letter before it", [&](std::size_t n) { return std::make_pair(many("ab", n), "c" + many("ab", n / 3)); }},
+      {"a period and another letter behind it", [&](std::size_t n) { return std::make_pair(many("aab", n), many("aab", n / 3) + "a" + "a" + "a"); }},
+      {"Fibonacci's word, and one that differs at its end", [&](std::size_t n) { return std::make_pair(fibonacci(n), fibonacci(n / 3) + "bb"); }},
+      {"Fibonacci's word, and one that differs at its beginning", [&](std::size_t n) { return std::make_pair(fibonacci(n), "bb" + fibonacci(n / 3)); }},
+      {"halves that differ in the middle", [&](std::size_t n) { return std::make_pair(many(letters(n / 8) + "b" + letters(n / 8) + "c", n), letters(n / 8) + "b" + letters(n / 8) + "b"); }},
+  };
+  for (const auto& [what, make] : cases) {
+    const auto run = [&, &m = make](std::size_t n) {
+      const auto [text, wanted] = m(n);
+      const std::size_t expected = found(text, wanted, 0);
+      std::size_t at = 0;
+      const uint64_t steps = counted([&, &t = text, &w = wanted] { at = chat::find(piece(t), piece(w), 0); });
+      CHECK(at == expected);
+      CHECK(steps <= 8 * (text.size() + wanted.size()));
+    };
+    CHECK(check_growth(what, 8192, run) >= 2048);
+  }
 }
 
 TEST_CASE("work: every operation on texts is linear in them") {
