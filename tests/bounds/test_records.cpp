@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "support.h"
 
-using namespace work_tests;
+using namespace bound_tests;
 using namespace phasor;
 
 namespace {
@@ -111,7 +111,7 @@ void read_all_prompts(const phasor_model* model) {
 
 }  // namespace
 
-TEST_CASE("work: prompts, as many as there is room for, each once") {
+TEST_CASE("bounds: prompts, as many as there is room for, each once") {
   // Nothing but ends; short names; one that is as long as all others.
   for (const std::string& unit : {std::string(1, kRecordEnd), std::string("q\x1F" "query: \x1E"), std::string(300, 'x') + kRecordEnd}) {
     const auto run = [&](std::size_t n) {
@@ -132,7 +132,7 @@ TEST_CASE("work: prompts, as many as there is room for, each once") {
   CHECK(check_growth("a long prompt among empty ones", kMostString / 2, run) >= kMostString / 2);
 }
 
-TEST_CASE("work: every record is the one that its index says") {
+TEST_CASE("bounds: every record is the one that its index says") {
   std::string list;
   for (uint32_t i = 0; i < 1000; ++i) list += "name " + std::to_string(i) + kUnitEnd + std::string(i % 37, 't') + kRecordEnd;
   for (const bool ended : {true, false}) {  // the last one's end may be missing
@@ -155,7 +155,7 @@ TEST_CASE("work: every record is the one that its index says") {
   CHECK(prompts_of(Opened(none).model) == 0);
 }
 
-TEST_CASE("work: labels, each once") {
+TEST_CASE("bounds: labels, each once") {
   // More names than the model has classes: the list is walked in the same way, and phasor_label ends at the classes.
   const auto run = [](std::size_t n) {
     std::string list;
@@ -175,7 +175,7 @@ TEST_CASE("work: labels, each once") {
   CHECK(check_growth("labels", 8192, run) >= 8192);
 }
 
-TEST_CASE("work: fields of the metadata, each once") {
+TEST_CASE("bounds: fields of the metadata, each once") {
   const auto run = [](std::size_t n) {
     std::map<uint32_t, Item> more;
     for (uint32_t i = 0; i < n; ++i) more[kUnknownKey + (i / 4000 << 24) + i % 4000] = {1, 0, std::string(4, '\1')};
@@ -194,7 +194,7 @@ TEST_CASE("work: fields of the metadata, each once") {
   CHECK(check_growth("fields", 16384, run) >= 16384);
 }
 
-TEST_CASE("work: test vectors, each once, are at most 64") {
+TEST_CASE("bounds: test vectors, each once, are at most 64") {
   const Block file = golden_file("tiny-lm-f32");
   const Opened m(file);
   const uint32_t count = phasor_vector_count(m.model);

@@ -8,7 +8,7 @@
 #include "text/chat_text.h"
 
 using namespace chat_tests;
-using namespace work_tests;
+using namespace bound_tests;
 
 namespace {
 
@@ -51,7 +51,7 @@ std::size_t found(const std::string& text, const std::string& what, std::size_t 
 
 }  // namespace
 
-TEST_CASE("work: a text is found where it is, whatever both are") {
+TEST_CASE("bounds: a text is found where it is, whatever both are") {
   const auto piece = [](const std::string& s) { return chat::Piece{reinterpret_cast<const unsigned char*>(s.data()), s.size()}; };
   uint64_t state = 5;
   const auto random = [&state](uint32_t below) {
@@ -82,7 +82,7 @@ TEST_CASE("work: a text is found where it is, whatever both are") {
   CHECK(chat::find(piece(bytes), piece(what), 2) == 4);
 }
 
-TEST_CASE("work: a search is linear in both texts") {
+TEST_CASE("bounds: a search is linear in both texts") {
   const auto piece = [](const std::string& s) { return chat::Piece{reinterpret_cast<const unsigned char*>(s.data()), s.size()}; };
   const auto fibonacci = [](std::size_t n) {
     std::string a = "a", b = "ab";
@@ -119,7 +119,7 @@ TEST_CASE("work: a search is linear in both texts") {
   }
 }
 
-TEST_CASE("work: every operation on texts is linear in them") {
+TEST_CASE("bounds: every operation on texts is linear in them") {
   struct Case {
     const char* what;
     std::vector<uint32_t> code;  // behind message 0's content and, where it takes two texts, message 1's
@@ -164,7 +164,7 @@ TEST_CASE("work: every operation on texts is linear in them") {
   }
 }
 
-TEST_CASE("work: loops over messages, one in the other, end at their budget") {
+TEST_CASE("bounds: loops over messages, one in the other, end at their budget") {
   Program p;
   p.code = {word(Op::line, 2),       word(Op::messages), word(Op::for_, 14), label(0, 1), word(Op::line, 4), word(Op::messages), word(Op::for_, 12), label(0, 2), word(Op::line, 5),
             word(Op::none),          word(Op::pop),      word(Op::next, 7),  label(0, 1), word(Op::next, 3), label(0, 0),        word(Op::end)};
@@ -182,7 +182,7 @@ TEST_CASE("work: loops over messages, one in the other, end at their budget") {
   check_growth("nested loops", 4000, [&](std::size_t n) { (void)render(p, talk(n)); });
 }
 
-TEST_CASE("work: many searches of a long text end at the budget, a few do not") {
+TEST_CASE("bounds: many searches of a long text end at the budget, a few do not") {
   const std::string text = many("a", 100000), half = many("a", 49999) + "b";
   std::vector<std::vector<uint32_t>> parts;
   for (int i = 0; i < 20; ++i) parts.push_back({word(Op::string, 0), word(Op::string, 1), word(Op::in), word(Op::pop)});
@@ -197,7 +197,7 @@ TEST_CASE("work: many searches of a long text end at the budget, a few do not") 
   CHECK(steps < 4 * 256 * uint64_t{150000 + 20100});
 }
 
-TEST_CASE("work: a scratch that is nearly full is not moved for nothing, again and again, without an end") {
+TEST_CASE("bounds: a scratch that is nearly full is not moved for nothing, again and again, without an end") {
   // A variable holds nearly all of the scratch; each text that is put together beside it makes room first.
   Program p;
   p.strings = {"x"};

@@ -5,7 +5,7 @@
 #include "test_tokenizer.h"
 
 using namespace tokenizer_tests;
-using namespace work_tests;
+using namespace bound_tests;
 
 namespace {
 
@@ -134,7 +134,7 @@ std::string why_not(const Bytes& section) {
 
 }  // namespace
 
-TEST_CASE("work: every golden tokenizer with its own lines and with hostile texts") {
+TEST_CASE("bounds: every golden tokenizer with its own lines and with hostile texts") {
   for (const char* name : kGoldens) {
     const Bytes section = golden((std::string(name) + ".bin").c_str());
     const Tokenizer t = open(section);
@@ -143,7 +143,7 @@ TEST_CASE("work: every golden tokenizer with its own lines and with hostile text
   }
 }
 
-TEST_CASE("work: flags that a section may have, with every hostile text") {
+TEST_CASE("bounds: flags that a section may have, with every hostile text") {
   for (const char* name : kGoldens) {
     const Bytes section = golden((std::string(name) + ".bin").c_str());
     for (std::uint32_t flag = 1; flag < 4096; flag *= 2) {
@@ -158,7 +158,7 @@ TEST_CASE("work: flags that a section may have, with every hostile text") {
   }
 }
 
-TEST_CASE("work: pieces as long as they may be, one a prefix of the other, of every type") {
+TEST_CASE("bounds: pieces as long as they may be, one a prefix of the other, of every type") {
   for (const TokenizerModel model : {TokenizerModel::unigram, TokenizerModel::bpe}) {
     for (const PieceType type : {PieceType::normal, PieceType::unused, PieceType::user_defined}) {
       const Bytes section = build(letters(model, type));
@@ -171,7 +171,7 @@ TEST_CASE("work: pieces as long as they may be, one a prefix of the other, of ev
   }
 }
 
-TEST_CASE("work: word lists") {
+TEST_CASE("bounds: word lists") {
   Parts p{TokenizerModel::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
   for (std::size_t k = 1; k < 2000; ++k) p.pieces.push_back({std::string(k, 'a'), PieceType::normal, 0});
   for (int i = 0; i < 4; ++i) p.pieces.push_back({"b", PieceType::control, 0});
@@ -182,7 +182,7 @@ TEST_CASE("work: word lists") {
   for (const std::string& unit : units) check_both_ways(t, "word list, " + unit.substr(0, 8), of(unit));
 }
 
-TEST_CASE("work: unused pieces whose ids agree in their low bits") {
+TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
   Parts p{TokenizerModel::bpe, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 3, 0, {}, {}, 0, {}};
   const auto two = [](std::uint32_t i) { return std::string{static_cast<char>('0' + i % 64), static_cast<char>('0' + i / 64)}; };
   for (std::uint32_t i = 1; i < (1u << 17); ++i) {
@@ -196,7 +196,7 @@ TEST_CASE("work: unused pieces whose ids agree in their low bits") {
   check_both_ways(t, "pairs", random_of(units));
 }
 
-TEST_CASE("work: pieces and added tokens that nearly begin everywhere") {
+TEST_CASE("bounds: pieces and added tokens that nearly begin everywhere") {
   for (const TokenizerModel model : {TokenizerModel::wordpiece, TokenizerModel::byte_bpe, TokenizerModel::metaspace, TokenizerModel::char_bpe}) {
     const std::string what = std::to_string(static_cast<int>(model));
     const Bytes plain = build(packaged(model, 0));
@@ -212,7 +212,7 @@ TEST_CASE("work: pieces and added tokens that nearly begin everywhere") {
   }
 }
 
-TEST_CASE("work: every step of the pre-tokenizer, with classes that no Unicode has") {
+TEST_CASE("bounds: every step of the pre-tokenizer, with classes that no Unicode has") {
   const std::vector<std::string> units = {"a", "B", "1", " ", "\n", "\r", "'", "/", "-", "\u00E9", "\u0301", "\xFF"};
   std::vector<std::uint32_t> steps;
   for (std::uint32_t step = 1; step < 15; ++step) steps.push_back(step);
@@ -243,7 +243,7 @@ TEST_CASE("work: every step of the pre-tokenizer, with classes that no Unicode h
   }
 }
 
-TEST_CASE("work: a decomposition is no longer than the header's expansion says") {
+TEST_CASE("bounds: a decomposition is no longer than the header's expansion says") {
   Bytes section = golden("composed.bin");
   const auto u32 = [&](std::size_t at) {
     return static_cast<std::uint32_t>(section[at]) | static_cast<std::uint32_t>(section[at + 1]) << 8 | static_cast<std::uint32_t>(section[at + 2]) << 16 |
@@ -278,7 +278,7 @@ TEST_CASE("work: a decomposition is no longer than the header's expansion says")
   CHECK(encode(t, "plain") == encode(open(golden("composed.bin")), "plain"));
 }
 
-TEST_CASE("work: what would take longer is refused") {
+TEST_CASE("bounds: what would take longer is refused") {
   Parts p = letters(TokenizerModel::unigram, PieceType::normal);
   p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, bits(-1.0f)});
   CHECK(why_not(build(p)) == "a piece is empty or too long");
@@ -319,7 +319,7 @@ TEST_CASE("work: what would take longer is refused") {
   CHECK(why_not(build(p)) == "too many pieces have the same text");
 }
 
-TEST_CASE("work: opening a section is linear in it") {
+TEST_CASE("bounds: opening a section is linear in it") {
   check_growth("pieces of every length", 4096, [](std::size_t n) {
     Parts p = letters(TokenizerModel::unigram, PieceType::normal);
     for (std::size_t i = 0; i < n; ++i) p.pieces.push_back({"word " + std::to_string(1000000 + i), PieceType::normal, bits(-2.0f)});

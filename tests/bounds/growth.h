@@ -8,7 +8,7 @@
 
 #include "work.h"
 
-namespace work_tests {
+namespace bound_tests {
 
 constexpr double kMostGrowth = 2.2;
 
@@ -32,4 +32,4 @@ std::uint64_t check_growth(const std::string& what, std::size_t n, Run run) {
   return once;
 }
 
-}  // namespace work_tests
+}  // namespace bound_tests
