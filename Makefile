@@ -243,13 +243,16 @@ C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libphasor.a
 PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
+BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/bounds/*.cpp)
+BOUND_OBJ   := $(BOUND_SRC:%.cpp=$(OUT)/bounds/%.o)
+BOUND_TESTS := $(OUT)/phasor-bounds
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
 PROGRAMS_C   := $(C_SRC:examples/c/%.c=$(OUT)/c-%)
 
 # ---------------------------------------------------------------- main targets
 .PHONY: all tests programs help clean distclean install uninstall FORCE
 all: $(LIBRARY) $(PROGRAM)
-tests: all $(TESTS) $(PROGRAMS_CPP) $(PROGRAMS_C)
+tests: all $(TESTS) $(if $(TARGET)$(filter-out release,$(config)),,$(BOUND_TESTS)) $(PROGRAMS_CPP) $(PROGRAMS_C)
 programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
 
 $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
@@ -263,6 +266,16 @@ $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
 $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+
+# Bounds of time: the core but its kernels once more, with counters in it (src/work.h), and tests that double the input.
+$(BOUND_TESTS): $(BOUND_OBJ) $(LIBRARY)
+	$(CXX) $(LINK) -o $@ $(BOUND_OBJ) $(LIBRARY) $(LDFLAGS)
+$(OUT)/bounds/src/%.o: src/%.cpp $(OUT)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_CORE) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+$(OUT)/bounds/tests/%.o: tests/%.cpp $(OUT)/flags | $(HEADERS)/doctest
+	@mkdir -p $(@D)
+	$(CXX) $(CXX_TEST) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 
 $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
@@ -311,7 +324,7 @@ $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:
 
--include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
 VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)

@@ -11,6 +11,7 @@ Command line: python tools/phasor_tokenizer.py MODEL -o SECTION   (MODEL: a .mod
 from __future__ import annotations
 
 import argparse
+import collections
 import struct
 import sys
 from typing import Iterable, Iterator
@@ -28,6 +29,9 @@ ADD_DUMMY_PREFIX, REMOVE_EXTRA_WHITESPACES, ESCAPE_WHITESPACES, BYTE_FALLBACK, W
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 NO_ID = 0xFFFFFFFF
 LONGEST_PIECE = 32767
+# What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that are looked for at every character,
+# and pieces of one text that a search passes over.
+LONGEST_SEARCHED, MOST_ALIKE = 512, 4
 LONGEST_RULE = 1024
 
 _FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -275,8 +279,8 @@ def build_proto_section(proto: dict) -> bytes:
             raise TokenizerError(f"piece {id_} is empty")
         if b"\0" in text:
             raise TokenizerError(f"{label} contains a zero byte")
-        if len(text) > LONGEST_PIECE:
-            raise TokenizerError(f"{label} is longer than {LONGEST_PIECE} bytes")
+        if len(text) > LONGEST_SEARCHED:
+            raise TokenizerError(f"{label} is longer than {LONGEST_SEARCHED} bytes")
         if kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE):
             raise TokenizerError(f"{label} has type {kind}, which is not understood")
         if not np.isfinite(score):
@@ -317,6 +321,13 @@ def build_proto_section(proto: dict) -> bytes:
     return section
 
 
+def check_alike(texts: Iterable[bytes]) -> None:
+    """Refuses more pieces of one text than a search may pass over."""
+    text, count = max(collections.Counter(texts).items(), key=lambda item: item[1], default=(b"", 0))
+    if count > MOST_ALIKE:
+        raise TokenizerError(f"{count} pieces have the text {text[:40].decode('utf-8', 'backslashreplace')!r}, at most {MOST_ALIKE} may")
+
+
 def build_wordlist_section(pieces: list[str], unknown_id: int | None, control_ids: Iterable[int] = ()) -> bytes:
     """Builds the section for a plain list of words, the id of a word being its place.
 
@@ -339,6 +350,7 @@ def build_wordlist_section(pieces: list[str], unknown_id: int | None, control_id
         if len(text) > LONGEST_PIECE:
             raise TokenizerError(f"word {id_} is longer than {LONGEST_PIECE} bytes")
         rows.append((text, 0.0, UNKNOWN if id_ == unknown_id else CONTROL if id_ in control else NORMAL))
+    check_alike(text for text, _, kind in rows if kind != NORMAL)
     surface = b"" if unknown_id is None else rows[unknown_id][0]
     section = _assemble(MODEL_WORDS, 0, rows, NO_ID if unknown_id is None else unknown_id, 0.0, surface)
     read_section(section)

@@ -274,9 +274,12 @@ class Section:
             if kind == NORMAL and piece in self.byte_pieces:
                 kind = BYTE
             rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
+        longest = pt.LONGEST_PIECE if self.model in (MODEL_BYTE_BPE, MODEL_CHAR_BPE) else pt.LONGEST_SEARCHED
         for id_, (piece, _, _) in enumerate(rows):
-            if not 0 < len(piece) <= pt.LONGEST_PIECE:
-                raise TokenizerError(f"piece {id_} is empty or longer than {pt.LONGEST_PIECE} bytes")
+            if not 0 < len(piece) <= longest:
+                raise TokenizerError(f"piece {id_} is empty or longer than {longest} bytes")
+        if self.model == MODEL_BYTE_BPE:
+            pt.check_alike(piece for piece, _, _ in rows)
         return rows
 
     def bytes(self, pieces: list[tuple[bytes, int, int]]) -> bytes:
@@ -289,6 +292,8 @@ class Section:
         added = bytearray()
         starts = np.zeros(16, dtype="<u4")
         for content, id_, flags in self.added:
+            if len(content) > pt.LONGEST_SEARCHED:
+                raise TokenizerError(f"the added token with id {id_} is longer than {pt.LONGEST_SEARCHED} bytes")
             added += struct.pack("<IIII", len(text), len(content), id_, flags)
             text += content
             starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(1 << (content[0] & 31))

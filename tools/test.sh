@@ -52,7 +52,7 @@ do_install()   { bash tools/install.sh build test; }
 do_emulators() { bash tools/install.sh build test machines; }
 do_python()    { mk .venv/ready; }
 do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
-do_unit()      { build/phasor-tests; }
+do_unit()      { build/phasor-tests && build/phasor-bounds; }
 do_example()   { mk WERROR=1 test-c; }
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
 do_check()     { mk WERROR=1 check; }

@@ -104,26 +104,14 @@ struct Conversion {
   }
 };
 
-constexpr char kRecordEnd = 0x1E, kUnitEnd = 0x1F;  // of the lists that are one string
-
-// Record `index` of such a list, or NULL past the last.
-const char* record(const Model& m, const Array& list, uint32_t index, size_t* bytes) {
-  const char* p = reinterpret_cast<const char*>(m.at(list.offset));
-  uint32_t at = 0;
-  for (uint32_t i = 0; at < list.count; ++i) {
-    const uint32_t first = at;
-    while (at < list.count && p[at] != kRecordEnd) ++at;
-    *bytes = at - first;
-    if (i == index) return p + first;
-    ++at;
-  }
-  return nullptr;
-}
-
-uint32_t records(const Model& m, const Array& list) {
-  uint32_t n = 0;
-  for (size_t bytes = 0; record(m, list, n, &bytes) != nullptr;) ++n;
-  return n;
+// Record `index` of the labels or the prompts, or NULL past the last.
+const char* record(const Model& m, List list, uint32_t index, size_t* bytes) {
+  if (index >= m.records[list]) return nullptr;
+  uint64_t at = m.place_of(list, index);
+  Record r{};
+  (void)next_record(m.file(), list == kLabels ? m.descriptor.output.labels : m.descriptor.output.prompts, &at, &r);
+  *bytes = r.bytes;
+  return r.text;
 }
 
 // Collects the ids of texts and of what the template puts around them: counts all, writes those that fit.
@@ -347,17 +335,18 @@ phasor_status phasor_model_output(const phasor_model* model, phasor_output* out)
   const Descriptor& d = model->descriptor;
   const OutputDescriptor& o = d.output;
   *out = {out->struct_size, o.output, o.pooling, o.normalise, o.classes, o.scores, output_width(d), d.stacks[d.stack == kDecoder ? 1 : 0].segments,
-          records(*model, o.prompts)};
+          model->records[kPrompts]};
   return PHASOR_OK;
 }
 
 const char* phasor_label(const phasor_model* model, uint32_t index, size_t* bytes) {
-  return index < model->descriptor.output.classes ? record(*model, model->descriptor.output.labels, index, bytes) : nullptr;
+  return index < model->descriptor.output.classes ? record(*model, kLabels, index, bytes) : nullptr;
 }
 
 phasor_status phasor_prompt(const phasor_model* model, uint32_t index, const char** name, size_t* name_bytes, const char** text, size_t* text_bytes) {
+  constexpr char kUnitEnd = 0x1F;
   size_t bytes = 0;
-  *name = record(*model, model->descriptor.output.prompts, index, &bytes);
+  *name = record(*model, kPrompts, index, &bytes);
   if (*name == nullptr) return PHASOR_BAD_INPUT;
   *name_bytes = 0;
   while (*name_bytes < bytes && (*name)[*name_bytes] != kUnitEnd) ++*name_bytes;
@@ -378,25 +367,16 @@ phasor_status phasor_tensor_get(const phasor_model* model, uint32_t index, phaso
   return PHASOR_OK;
 }
 
-uint32_t phasor_field_count(const phasor_model* model) {
-  const File f = model->file();
-  uint64_t at = 0;
-  uint32_t count = 0;
-  for (Meta m{}; next_meta(f, &at, &m);) ++count;
-  return count;
-}
+uint32_t phasor_field_count(const phasor_model* model) { return model->records[kFields]; }
 
 phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor_field* out) {
-  const File f = model->file();
-  uint64_t at = 0;
+  if (index >= model->records[kFields]) return PHASOR_BAD_INPUT;
+  uint64_t at = model->place_of(kFields, index);
   Meta m{};
-  for (uint32_t i = 0; next_meta(f, &at, &m); ++i) {
-    if (i != index) continue;
-    Line name(out->name, sizeof out->name), value(out->value, sizeof out->value);
-    describe_meta(m, &name, &value);
-    return PHASOR_OK;
-  }
-  return PHASOR_BAD_INPUT;
+  (void)next_meta(model->file(), &at, &m);
+  Line name(out->name, sizeof out->name), value(out->value, sizeof out->value);
+  describe_meta(m, &name, &value);
+  return PHASOR_OK;
 }
 
 // ------------------------------------------------------------------ limits and the arena

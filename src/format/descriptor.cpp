@@ -487,6 +487,19 @@ phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File
   return PHASOR_OK;
 }
 
+bool next_record(const File& file, const Array& list, uint64_t* at, Record* out) noexcept {
+  constexpr char kRecordEnd = 0x1E;
+  if (*at >= list.count) return false;
+  const char* text = reinterpret_cast<const char*>(file.data + list.offset + *at);
+  const uint32_t left = static_cast<uint32_t>(list.count - *at);
+  uint32_t bytes = 0;
+  while (bytes < left && text[bytes] != kRecordEnd) ++bytes;
+  work(1 + bytes);
+  *out = {text, bytes};
+  *at += bytes + uint64_t{1};
+  return true;
+}
+
 void describe_meta(const Meta& m, Line* name, Line* value) noexcept {
   const Field* f = m.key >> 24 <= kLastScope ? field_of(m.key >> 24, m.key & 0xFFF) : nullptr;
   add_key_name(m.key, f, name);

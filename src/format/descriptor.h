@@ -85,6 +85,15 @@ struct Descriptor {
 [[nodiscard]] phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File& file,
                                             phasor_error* error) noexcept;
 
+// One record of a list that is one string: labels, prompts. The last one's end may be missing.
+struct Record {
+  const char* text;
+  uint32_t bytes;
+};
+
+// Walks such a list: *at starts at 0; false at the end.
+bool next_record(const File& file, const Array& list, uint64_t* at, Record* out) noexcept;
+
 // Entry `meta` as text: "decoder.width", "256".
 void describe_meta(const Meta& meta, Line* name, Line* value) noexcept;
 

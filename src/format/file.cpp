@@ -218,6 +218,7 @@ bool next_meta(const File& file, uint64_t* at, Meta* out) noexcept {
   const Section& s = file.sections[kSectionMeta];
   if (*at >= s.bytes) return false;
   const unsigned char* p = file.data + s.offset + *at;
+  work();
   *out = {load_u32(p), p[4], (p[5] & 1) != 0, load_u32(p + 8), p + kMetaBytes};
   *at += kMetaBytes + round_up(out->bytes, 4);
   return true;

@@ -3,6 +3,7 @@
 #pragma once
 #include "../layout.h"
 #include "../status.h"
+#include "../work.h"
 #include "bytes.h"
 
 namespace phasor {

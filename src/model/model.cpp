@@ -241,12 +241,30 @@ void bind_output(Binder* b, Model* m) {
   if (o.output == kOutputClasses) b->linear(&m->output, kStackOutput, 0, kRoleClassifier, rows, inputs, o.bias != 0);
 }
 
+bool next_of(List list, uint64_t* at, const File& file, const Descriptor& d) {
+  Meta meta{};
+  Record record{};
+  if (list == kFields) return next_meta(file, at, &meta);
+  return next_record(file, list == kLabels ? d.output.labels : d.output.prompts, at, &record);
+}
+
+// The number of a list's records; the place of every 16th goes to `marks`, where there are any.
+uint32_t count_records(uint32_t* marks, List list, const File& file, const Descriptor& d) {
+  uint32_t count = 0;
+  uint64_t at = 0, before = 0;
+  for (; next_of(list, &at, file, d); ++count, before = at)
+    if (marks != nullptr && count % kRecordsToAMark == 0) marks[count / kRecordsToAMark] = static_cast<uint32_t>(before);
+  return count;
+}
+
+uint32_t marks_of(uint32_t records) { return records / kRecordsToAMark + (records % kRecordsToAMark != 0 ? 1 : 0); }
+
 // Where the parts of the block lie.
 struct Places {
-  uint64_t kinds, tables, layers[2], tokenizers[2], end;
+  uint64_t kinds, tables, layers[2], tokenizers[2], marks, end;
 };
 
-Places places_of(const Descriptor& d) {
+Places places_of(const File& file, const Descriptor& d) {
   static_assert(sizeof(Tokenizer) <= 192, "the model's block keeps 192 bytes for a tokenizer");
   Places p{};
   p.kinds = round_up(sizeof(Model), 64);
@@ -255,7 +273,11 @@ Places places_of(const Descriptor& d) {
   p.layers[1] = p.layers[0] + d.stacks[0].layers.count / 2 * sizeof(Layer);
   p.tokenizers[0] = round_up(p.layers[1] + d.stacks[1].layers.count / 2 * sizeof(Layer), 64);
   p.tokenizers[1] = p.tokenizers[0] + 192;
-  p.end = p.tokenizers[1] + 192;
+  p.marks = p.tokenizers[1] + 192;
+  p.end = p.marks;
+  for (uint32_t list = 0; list < kLists; ++list)
+    p.end += uint64_t{4} * marks_of(count_records(nullptr, static_cast<List>(list), file, d));
+  p.end = round_up(p.end, 64);
   return p;
 }
 
@@ -429,12 +451,21 @@ const char* tensor_name(uint32_t key) noexcept {
   return stack == kStackEncoder || stack == kStackDecoder ? role_name(role) : "unknown tensor";
 }
 
+uint64_t Model::place_of(List list, uint32_t index) const {
+  const uint32_t* marks = reinterpret_cast<const uint32_t*>(reinterpret_cast<const unsigned char*>(this) + marks_at);
+  for (uint32_t i = 0; i < static_cast<uint32_t>(list); ++i) marks += marks_of(records[i]);
+  uint64_t at = marks[index / kRecordsToAMark];
+  const File f = file();
+  for (uint32_t i = index % kRecordsToAMark; i > 0; --i) (void)next_of(list, &at, f, descriptor);
+  return at;
+}
+
 File Model::file() const { return view_file(data.pointer, file_bytes); }
 
 phasor_status model_bytes(uint64_t* need, const File& file, phasor_error* error) noexcept {
   Descriptor d{};
   const phasor_status status = read_descriptor(&d, nullptr, file, error);
-  if (status == PHASOR_OK) *need = places_of(d).end;
+  if (status == PHASOR_OK) *need = places_of(file, d).end;
   return status;
 }
 
@@ -447,7 +478,7 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
   m->head_crc = file.head_crc;
   phasor_status status = read_descriptor(&m->descriptor, nullptr, file, error);
   if (status != PHASOR_OK) return status;
-  const Places p = places_of(m->descriptor);
+  const Places p = places_of(file, m->descriptor);
   memset(static_cast<unsigned char*>(memory) + sizeof(Model), 0, static_cast<size_t>(p.end - sizeof(Model)));
   m->kinds_at = p.kinds;
   KindDescriptor* kinds = reinterpret_cast<KindDescriptor*>(static_cast<unsigned char*>(memory) + p.kinds);
@@ -459,6 +490,12 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
     m->tokenizer_at[i] = p.tokenizers[i];
   }
   m->tables_at = p.tables;
+  m->marks_at = p.marks;
+  uint32_t* marks = reinterpret_cast<uint32_t*>(static_cast<unsigned char*>(memory) + p.marks);
+  for (uint32_t list = 0; list < kLists; ++list) {
+    m->records[list] = count_records(marks, static_cast<List>(list), file, m->descriptor);
+    marks += marks_of(m->records[list]);
+  }
   Binder b(file, error);
   KindTables* tables = reinterpret_cast<KindTables*>(static_cast<unsigned char*>(memory) + p.tables);
   for (uint32_t i = 0; i < m->descriptor.kinds; ++i) {

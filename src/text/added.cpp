@@ -14,16 +14,19 @@ AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_
 
 // The row of the longest token that the text at `at` begins with, or kNoToken.
 std::uint32_t AddedSplit::longest(std::size_t at) const noexcept {
+  work();
   const std::uint32_t lead = text_[at];
   if ((load_u32(starts_ + (lead >> 5) * 4) >> (lead & 31) & 1) == 0) return kNoToken;
   std::uint32_t best = kNoToken, first = first_, last = last_;
   for (std::uint32_t depth = 0; first < last; ++depth) {
+    work();
     // Rows first … last − 1 begin with the same `depth` bytes; one that ends here comes first.
     if (added_row(t_, first).length() == depth) best = first++;
     if (at + depth == bytes_) break;
     const auto below = [&](std::uint32_t byte) noexcept {
       std::uint32_t low = first, high = last;
       while (low < high) {
+        work();
         const std::uint32_t middle = low + (high - low) / 2;
         if (t_.text[std::size_t{added_row(t_, middle).offset()} + depth] < byte)
           low = middle + 1;

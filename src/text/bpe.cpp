@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint16_t kFrozen = 0x8000;  // a user-defined symbol, never merged
 constexpr std::uint32_t kNobody = 0xFFFFFFFFu;
 
-// Slots of the table that remembers how unused pieces were put together: a power of two, at most half full.
+// Half the most nodes of the tree that remembers how unused pieces were put together; a power of two.
 std::uint64_t split_slots(const Tokenizer& t, std::uint64_t limit) noexcept {
   std::uint64_t keys = 3 * limit;  // pairs that can be looked at
   if (t.unused < keys) keys = t.unused;
@@ -23,14 +23,22 @@ std::uint64_t split_slots(const Tokenizer& t, std::uint64_t limit) noexcept {
   return slots;
 }
 
+// How an unused piece was last put together: a node of a digital search tree, in which the bits of an id, from the lowest on, lead to
+// its node. So a look takes 24 steps at most, whatever the ids are.
+struct Split {
+  std::uint32_t id;
+  std::uint32_t left;      // bytes of the left part
+  std::uint32_t child[2];  // places of nodes, 0: none; the root is at place 0
+};
+
 struct Symbols {
   const Tokenizer& t;
   const unsigned char* text;  // (n)
   std::uint32_t n;
   std::uint32_t* pair;     // (n) the piece that this symbol and the next would make, or kNoToken
   std::uint32_t* winner;   // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
-  std::uint32_t* splits;   // (slots, 2) id + 1 and length of its left part as it was last put together
-  std::uint32_t slots;
+  Split* splits;           // (split_count)
+  std::uint32_t split_count;
   std::uint16_t* length;   // (n) at the first and the last byte of a symbol, with kFrozen
 
   std::uint32_t size(std::uint32_t at) const noexcept { return length[at] & (kFrozen - 1u); }
@@ -49,15 +57,35 @@ struct Symbols {
     return a < b ? a : b;
   }
   std::uint32_t player(std::uint32_t i) const noexcept { return i < n ? winner[i] : pair[i - n] == kNoToken ? kNobody : i - n; }
-  void play(std::uint32_t match) noexcept { winner[match] = better(player(2 * match), player(2 * match + 1)); }
+  void play(std::uint32_t match) noexcept {
+    work();
+    winner[match] = better(player(2 * match), player(2 * match + 1));
+  }
   void replay(std::uint32_t place) noexcept {
     for (std::uint32_t match = (n + place) / 2; match >= 1; match /= 2) play(match);
   }
 
-  std::uint32_t* split_slot(std::uint32_t id) const noexcept {
-    std::uint32_t slot = (id * 2654435761u) & (slots - 1);
-    while (splits[2 * std::size_t{slot}] != 0 && splits[2 * std::size_t{slot}] != id + 1) slot = (slot + 1) & (slots - 1);
-    return splits + 2 * std::size_t{slot};
+  // The node of an id; without one, null and where its place would be written.
+  Split* find_split(std::uint32_t id, std::uint32_t** place) const noexcept {
+    std::uint32_t at = 0;
+    *place = nullptr;
+    for (std::uint32_t bits = id; split_count > 0; bits >>= 1) {
+      work();
+      if (splits[at].id == id) return splits + at;
+      *place = &splits[at].child[bits & 1];
+      at = **place;
+      if (at == 0) break;
+    }
+    return nullptr;
+  }
+  void remember_split(std::uint32_t id, std::uint32_t left) noexcept {
+    std::uint32_t* place = nullptr;
+    if (Split* const known = find_split(id, &place)) {
+      known->left = left;
+      return;
+    }
+    if (place != nullptr) *place = split_count;
+    splits[split_count++] = {id, left, {0, 0}};
   }
 
   // Looks at the symbol at `at` and its right neighbour.
@@ -68,18 +96,14 @@ struct Symbols {
     const std::uint32_t both = left + size(next);
     if (both > t.longest) return;
     pair[at] = find(t, text + at, both, false);
-    if (pair[at] != kNoToken && row(t, pair[at]).type() == PieceType::unused) {
-      std::uint32_t* const split = split_slot(pair[at]);
-      split[0] = pair[at] + 1;
-      split[1] = left;
-    }
+    if (pair[at] != kNoToken && row(t, pair[at]).type() == PieceType::unused) remember_split(pair[at], left);
   }
 };
 
 }  // namespace
 
 std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
-  return 8 * split_slots(t, limit)  // two u32
+  return 8 * split_slots(t, limit)  // half a Split
          + 4 * limit                // u32 pair
          + 4 * limit                // u32 winner
          + 2 * limit;               // u16 length
@@ -88,15 +112,14 @@ std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
 void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
                 std::uint64_t limit) noexcept {
   if (n == 0) return;
-  Symbols s{t, text, n, nullptr, nullptr, nullptr, static_cast<std::uint32_t>(split_slots(t, limit)), nullptr};
-  s.splits = reinterpret_cast<std::uint32_t*>(scratch);
-  s.pair = s.splits + 2 * std::size_t{s.slots};
+  Symbols s{t, text, n, nullptr, nullptr, reinterpret_cast<Split*>(scratch), 0, nullptr};
+  s.pair = reinterpret_cast<std::uint32_t*>(scratch + 8 * static_cast<std::size_t>(split_slots(t, limit)));
   s.winner = s.pair + n;
   s.length = reinterpret_cast<std::uint16_t*>(s.winner + n);
-  if (s.slots > 0) std::memset(s.splits, 0, 8 * std::size_t{s.slots});
 
   // The text as characters and user-defined symbols; then all pairs of neighbours, from the left.
   for (std::uint32_t at = 0; at < n;) {
+    work();
     s.pair[at] = kNoToken;
     const std::uint32_t user = static_cast<std::uint32_t>(match_user_defined(t, text + at, n - at));
     std::uint32_t bytes = user != 0 ? user : static_cast<std::uint32_t>(char_bytes(text[at]));
@@ -129,10 +152,10 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std:
     std::uint32_t id = find(t, text + at, bytes, false);
     if (id != kNoToken && row(t, id).type() == PieceType::unused) {
       // An unused piece is taken apart again, in the way it was last put together, and so are its parts.
-      const std::uint32_t* const split = s.split_slot(id);
-      if (split[0] != 0) {
-        s.set(at, split[1], false);
-        s.set(at + split[1], bytes - split[1], false);
+      std::uint32_t* place = nullptr;
+      if (const Split* const split = s.find_split(id, &place)) {
+        s.set(at, split->left, false);
+        s.set(at + split->left, bytes - split->left, false);
         continue;
       }
       id = kNoToken;  // a character: text cannot give it

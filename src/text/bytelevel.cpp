@@ -13,6 +13,7 @@ std::uint32_t whole_piece(const Tokenizer& t, const unsigned char* text, std::si
   for (std::uint32_t rank = lower_bound(t, text, bytes); rank < t.pieces && found == kNoToken; ++rank) {
     const std::uint32_t id = sorted_id(t, rank);
     const Row r = row(t, id);
+    work(1 + bytes);
     if (r.length() != bytes || std::memcmp(t.text + r.offset(), text, bytes) != 0) break;
     if ((r.marks() & kWholeWord) != 0) found = id;
   }
@@ -34,6 +35,7 @@ void encode_byte_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text,
       continue;
     }
     for (; at < end; ++at) {
+      work();
       const std::uint32_t id = load_u32(t.model_data + std::size_t{text[at]} * 4);
       if (id != kNoToken) word.add(id);  // the package drops what its vocabulary lacks
     }

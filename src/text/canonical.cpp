@@ -1,7 +1,8 @@
 // Unicode's canonical composition NFC (The Unicode Standard, 3.11 and 3.12), from the section's map: a character's entry is a
 // byte, 1 + its combining class, and its full decomposition, if it has one; two characters' entry is what they compose to.
 // Without an entry a character is of class 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only;
-// never allocates, and takes linear time: marks are ordered by going over them once per class, of which there are few.
+// never allocates, and takes linear time: a decomposition is no longer than the header's expansion says, and marks that are not in
+// order are counted by class, then each is put at its place.
 #include "chars.h"
 #include "normalizer.h"
 
@@ -31,11 +32,16 @@ struct Decomposed {
   const unsigned char* text;
   std::size_t n;
   std::size_t at;
-  const unsigned char* part;  // what is left of a decomposition, zero-terminated, or null
+  const unsigned char* part;  // what is left of a decomposition, or null; it ends with a zero or at
+  const unsigned char* part_end;
+  bool broken;  // a decomposition is longer than the header's expansion says; there is no next character
 
   bool is(const Decomposed& other) const noexcept { return at == other.at && part == other.part; }
 
   bool next(One* out) noexcept {
+    work();
+    broken = broken || (part != nullptr && part == part_end && *part != 0);
+    if (broken) return false;
     if (part == nullptr || *part == 0) {
       part = nullptr;
       if (at == n) return false;
@@ -48,9 +54,10 @@ struct Decomposed {
         return true;
       }
       part = found + 1;
+      part_end = part + std::size_t{t->expansion} * c.bytes;
     }
     std::size_t left = 1;
-    while (left < 4 && part[left] != 0) ++left;
+    while (left < 4 && part + left != part_end && part[left] != 0) ++left;
     const Char c = char_at(part, left);
     *out = {part, c.bytes, order_of(entry(*t, part, c))};
     part += c.bytes;
@@ -71,24 +78,43 @@ struct Output {
   }
 };
 
-// Marks by their classes, equal ones as they come: those of the least class, of the next, and so on.
+// The marks between two places by their classes, equal ones as they come. There is room for them.
+void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& end) noexcept {
+  std::uint32_t places[256] = {};  // by class: where the next one goes
+  One one{};
+  for (Decomposed from = begin; !from.is(end) && from.next(&one);) places[one.order] += one.bytes;
+  std::uint32_t place = 0;
+  for (std::uint32_t& p : places) {
+    const std::uint32_t bytes = p;
+    p = place;
+    place += bytes;
+  }
+  work(256);
+  for (Decomposed from = begin; !from.is(end) && from.next(&one);) {
+    std::memcpy(to + places[one.order], one.text, one.bytes);
+    places[one.order] += one.bytes;
+  }
+}
+
+// Marks in the order of their classes.
 bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) noexcept {
   One one{};
   bool sorted = true;
-  std::uint32_t least = 0xFFFFFFFFu, before = 0;
+  std::uint32_t before = 0;
+  std::uint64_t bytes = 0;
   *end = begin;
   for (Decomposed ahead = begin; ahead.next(&one) && one.order != 0; *end = ahead) {
     sorted = sorted && before <= one.order;
     before = one.order;
-    if (one.order < least) least = one.order;
+    bytes += one.bytes;
   }
-  for (std::uint32_t following = 0; least != 0xFFFFFFFFu; least = following) {
-    following = 0xFFFFFFFFu;
-    for (Decomposed from = begin; !from.is(*end) && from.next(&one);) {
-      if ((sorted || one.order == least) && !out->put(one)) return false;
-      if (!sorted && one.order > least && one.order < following) following = one.order;
-    }
+  if (out->capacity - out->size < bytes) return false;
+  if (!sorted) {
+    put_ordered(out->text + out->size, begin, *end);
+    out->size += bytes;
+    return true;
   }
+  for (Decomposed from = begin; !from.is(*end) && from.next(&one);) (void)out->put(one);
   return true;
 }
 
@@ -124,7 +150,9 @@ std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noex
       bytes = composite(t, both, text + base, char_at(text + base, base_bytes), text + from, c);
     }
     from += c.bytes;
+    work();
     if (bytes > 0) {
+      work(to - base);
       std::memmove(text + base + bytes, text + base + base_bytes, to - base - base_bytes);
       std::memcpy(text + base, both, bytes);
       to = to + bytes - base_bytes;
@@ -150,10 +178,11 @@ std::uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, std::u
                                   std::size_t bytes) noexcept {
   Output output{out, capacity, 0};
   One one{};
-  Decomposed from{&t, text, bytes, 0, nullptr};
+  Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false};
   for (Decomposed here = from; from.next(&one); here = from) {
     if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one)) return kNormalizedTooLong;
   }
+  if (from.broken) return kNormalizedTooLong;
   return compose(t, out, static_cast<std::size_t>(output.size));
 }
 

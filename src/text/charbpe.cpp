@@ -21,6 +21,7 @@ std::uint64_t normalize_spaces(const Tokenizer& t, unsigned char* out, std::uint
   if (!escape) return put(text, bytes) ? size : kNormalizedTooLong;
   if ((t.flags & kAddDummyPrefix) != 0 && !put(kSpaceSymbol, 3)) return kNormalizedTooLong;
   for (std::size_t at = 0; at < bytes; ++at) {
+    work();
     if (!(text[at] == ' ' ? put(kSpaceSymbol, 3) : put(text + at, 1))) return kNormalizedTooLong;
   }
   return size;
@@ -61,9 +62,11 @@ void encode_char_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text,
                      std::uint64_t limit) noexcept {
   const Alphabet alphabet{t, reinterpret_cast<std::uint32_t*>(scratch)};
   for (std::uint32_t i = 0; i < kAscii; ++i) alphabet.ascii[i] = kNotAsked;
+  work(kAscii);
   Word word = word_in(t, scratch + 4 * kAscii, limit);
   bool after_space = true, after_unknown = false;  // a word is not cut behind a space
   for (std::size_t at = 0; at < n;) {
+    work();
     const Char c = char_at(text + at, n - at);
     const bool space = c.code == ' ' || c.code == 0x2581;
     if (space && ((t.flags & kCutAtEach) != 0 || ((t.flags & kCutAtSpaces) != 0 && !after_space))) {

@@ -40,7 +40,9 @@ inline Char char_before(const unsigned char* text, std::size_t at) noexcept {
 inline std::uint32_t classes(const Tokenizer& t, std::uint32_t code) noexcept {
   if (code == kNoChar) return 0;
   std::uint32_t low = code < 0x80 ? 0 : t.ascii_runs - 1, high = code < 0x80 ? t.ascii_runs : t.run_count;
+  work();
   while (high - low > 1) {  // the run at `low` begins at or before the character
+    work();
     const std::uint32_t middle = low + (high - low) / 2;
     if ((load_u32(t.runs + std::size_t{middle} * 4) & ((1u << kCodeBits) - 1)) <= code)
       low = middle;

@@ -28,7 +28,8 @@ struct Frame {  // a loop over messages
   std::size_t index;
 };
 
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 31;
+constexpr const char* kTooManySteps = "more than 256 steps for each byte of the program and of the messages";
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 31;  // every number is within ± this, so that no sum or product leaves 64 bits
 
 Value of(bool value) noexcept {
   Value v;
@@ -119,6 +120,7 @@ class Machine {
   ChatResult run() noexcept;
 
  private:
+  std::uint64_t all_steps() const noexcept;
   bool step(std::uint32_t w) noexcept;
   bool control(Op op, std::uint32_t arg) noexcept;
   bool leaf(Op op, std::uint32_t w) noexcept;
@@ -128,6 +130,13 @@ class Machine {
   bool arithmetic(Op op, const Value& a, const Value& b) noexcept;
   bool joined(const Value& a, const Value& b) noexcept;
   bool equals(const Value& a, const Value& b, bool* result) noexcept;
+  bool same(Piece a, Piece b, bool* result) noexcept {
+    *result = a.bytes == b.bytes;
+    if (!*result) return true;
+    if (!spend(a.bytes)) return false;
+    *result = equal(a, b);
+    return true;
+  }
   bool contains(const Value& item, const Value& in) noexcept;
   bool slice() noexcept;
   bool part_of_split() noexcept;
@@ -139,6 +148,7 @@ class Machine {
   unsigned char* take(std::size_t bytes) noexcept;  // of the scratch; NULL: no room
   void give_back() noexcept;
   bool fail(const char* why) noexcept { return stop(ChatStatus::failed, piece(why)); }
+  bool spend(std::uint64_t steps) noexcept { return budget_.take(steps) || fail(kTooManySteps); }
   bool stop(ChatStatus status, Piece why) noexcept {
     result_ = {status, line_, reinterpret_cast<const char*>(why.text), why.bytes, 0};
     return false;
@@ -149,6 +159,13 @@ class Machine {
     depth_ -= taken;
     stack_[depth_++] = v;
     return true;
+  }
+  bool put_number(std::int64_t value, std::uint32_t taken) noexcept {
+    return value > kMostNumber || value < -kMostNumber ? fail("a number beyond 2147483648") : put(of(value), taken);
+  }
+  bool put_size(std::size_t n, std::uint32_t taken) noexcept {
+    constexpr std::size_t kMost = static_cast<std::size_t>(kMostNumber);
+    return put_number(static_cast<std::int64_t>(n < kMost ? n : std::uint64_t{kMost} + (n > kMost ? 1 : 0)), taken);
   }
   Piece string(std::uint32_t i) const noexcept {
     const unsigned char* s = p_.strings + std::size_t{i} * 8;
@@ -171,6 +188,7 @@ class Machine {
   bool prompt_;
   unsigned char* scratch_;
   std::size_t room_, used_ = 0;
+  Budget budget_{0};
   std::uint32_t at_ = 0, depth_ = 0, level_ = 0, line_ = 0;
   Value stack_[kMostStack], slots_[kMostSlots];
   Frame frames_[kMostLoops] = {};
@@ -178,7 +196,23 @@ class Machine {
   ChatResult result_{ChatStatus::ok, 0, nullptr, 0, 0};
 };
 
+// What a program may take: a multiple of its length and of its input's.
+std::uint64_t Machine::all_steps() const noexcept {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0} / kStepsToAByte;
+  std::uint64_t bytes = std::uint64_t{p_.instructions} + p_.text_bytes;
+  for (std::uint32_t i = 0; i < messages_.count; ++i) {
+    const ChatMessage m = messages_.at(messages_.messages, i);
+    work();
+    if (m.role_bytes > kMost || m.content_bytes > kMost - m.role_bytes) return ~std::uint64_t{0};
+    const std::uint64_t more = 1 + std::uint64_t{m.role_bytes} + m.content_bytes;
+    if (more > kMost - bytes) return ~std::uint64_t{0};
+    bytes += more;
+  }
+  return bytes * kStepsToAByte;
+}
+
 ChatResult Machine::run() noexcept {
+  budget_.left = all_steps();
   if ((p_.flags & kOnlyKnownRoles) != 0 && !known_roles()) return result_;
   for (;;) {
     const std::uint32_t w = load_u32(p_.code + std::size_t{at_++} * 4);
@@ -192,6 +226,7 @@ ChatResult Machine::run() noexcept {
 bool Machine::known_roles() noexcept {
   const Piece known[3] = {piece("system"), piece("user"), piece("assistant")};
   for (std::uint32_t i = 0; i < messages_.count; ++i) {
+    if (!spend(1)) return false;
     Value v = of(Kind::message);
     v.number = i;
     bool found = false;
@@ -204,6 +239,8 @@ bool Machine::known_roles() noexcept {
 bool Machine::step(std::uint32_t w) noexcept {
   const Op op = op_of(w);
   const std::uint32_t arg = argument_of(w);
+  work();
+  if (!spend(1)) return false;
   switch (op) {
     case Op::line: line_ = arg; return true;
     case Op::label: return true;
@@ -272,8 +309,8 @@ bool Machine::leaf(Op op, std::uint32_t w) noexcept {
     case Op::string: v = of(string(arg)); break;
     case Op::load: v = slots_[arg]; break;
     case Op::prompt: v = of(prompt_); break;
-    case Op::index: v = of(static_cast<std::int64_t>(frames_[arg].index)); break;
-    case Op::count: v = of(static_cast<std::int64_t>(frames_[arg].list.bytes)); break;
+    case Op::index: return put_size(frames_[arg].index, 0);
+    case Op::count: return put_size(frames_[arg].list.bytes, 0);
     case Op::messages:
       v = of(Kind::list);
       v.step = 1;
@@ -298,19 +335,20 @@ bool Machine::of_one(Op op, std::uint32_t arg) noexcept {
     case Op::raise: return is_string(v) ? stop(ChatStatus::raised, piece(v)) : fail("an exception without a text");
     case Op::not_: return put(of(!truth(v)), 1);
     case Op::test: return put(of((bit(v) & arg) != 0), 1);
-    case Op::neg: return is_number(v) ? put(of(-v.number), 1) : fail("the negative of something that is not a number");
+    case Op::neg: return is_number(v) ? put_number(-v.number, 1) : fail("the negative of something that is not a number");
     case Op::role: case Op::content: case Op::field:
       if (v.kind != Kind::message) return fail("a field of a message that is not there");
       return put(op == Op::role ? of(role(v)) : op == Op::content ? of(content(v)) : Value{}, 1);
     case Op::length:
-      if (v.kind == Kind::string) return put(of(static_cast<std::int64_t>(characters(piece(v)))), 1);
-      if (v.kind == Kind::list) return put(of(static_cast<std::int64_t>(v.bytes)), 1);
+      if (v.kind == Kind::string) return spend(v.bytes) && put_size(characters(piece(v)), 1);
+      if (v.kind == Kind::list) return put_size(v.bytes, 1);
       if (v.kind == Kind::message) return put(of(std::int64_t{2}), 1);
       return v.kind == Kind::undefined ? put(of(std::int64_t{0}), 1) : fail("the length of something that has none");
     default: break;
   }
   if (op == Op::letters) {
     if (!is_string(v)) return fail("letters of something that is not a text");
+    if (!spend(v.bytes)) return false;
     if (!is_ascii(piece(v))) return fail("upper and lower case of letters beyond ASCII");
     unsigned char* to = take(v.bytes);
     if (to == nullptr) return false;
@@ -320,6 +358,7 @@ bool Machine::of_one(Op op, std::uint32_t arg) noexcept {
   unsigned char digits[20];
   Piece text{};
   if (op == Op::json && is_string(v)) {
+    if (!spend(v.bytes)) return false;
     const std::size_t bytes = json_bytes(piece(v));
     unsigned char* to = take(bytes);
     if (to == nullptr) return false;
@@ -356,13 +395,15 @@ bool Machine::of_two(Op op) noexcept {
     case Op::in: return contains(a, b);
     case Op::starts: case Op::ends:
       if (!is_string(a) || !is_string(b)) return fail("the beginning or end of something that is not a text");
+      if (!spend(b.bytes)) return false;
       return put(of(op == Op::starts ? starts(piece(a), piece(b)) : ends(piece(a), piece(b))), 2);
     default: break;
   }
   std::int64_t order = 0;
   if (is_number(a) && is_number(b)) order = a.number < b.number ? -1 : a.number > b.number;
-  else if (is_string(a) && is_string(b)) order = compare(piece(a), piece(b));
-  else return fail("an order of values that have none");
+  else if (!is_string(a) || !is_string(b)) return fail("an order of values that have none");
+  else if (!spend(a.bytes < b.bytes ? a.bytes : b.bytes)) return false;
+  else order = compare(piece(a), piece(b));
   return put(of(op == Op::lt ? order < 0 : op == Op::le ? order <= 0 : op == Op::gt ? order > 0 : order >= 0), 2);
 }
 
@@ -373,14 +414,13 @@ bool Machine::of_more(Op op, std::uint32_t arg) noexcept {
   const bool given = (arg & kStripChars) != 0;
   const Value text = top(given ? 1 : 0), chars = top();
   if (!is_string(text) || !is_string(chars)) return fail("the ends of something that is not a text");
-  const Piece set = piece(chars);
-  return put(of(strip(piece(text), given ? &set : nullptr, arg)), given ? 2 : 1);
+  const Piece set = piece(chars), rest = strip(piece(text), given ? &set : nullptr, arg, &budget_);
+  return spend(0) && put(of(rest), given ? 2 : 1);
 }
 
 bool Machine::arithmetic(Op op, const Value& a, const Value& b) noexcept {
   if (!is_number(a) || !is_number(b)) return fail("arithmetic with something that is not a number");
   if ((op == Op::div || op == Op::mod) && b.number == 0) return fail("a division by zero");
-  // Both are at most 2^31, so that no result leaves 64 bits.
   std::int64_t r = op == Op::add ? a.number + b.number : op == Op::sub ? a.number - b.number : a.number * b.number;
   if (op == Op::div || op == Op::mod) {  // towards minus infinity, as Python does
     std::int64_t quotient = a.number / b.number, rest = a.number % b.number;
@@ -390,8 +430,7 @@ bool Machine::arithmetic(Op op, const Value& a, const Value& b) noexcept {
     }
     r = op == Op::div ? quotient : rest;
   }
-  if (r > kMostNumber || r < -kMostNumber) return fail("a number beyond 2147483648");
-  return put(of(r), 2);
+  return put_number(r, 2);
 }
 
 bool Machine::joined(const Value& a, const Value& b) noexcept {
@@ -411,8 +450,8 @@ bool Machine::joined(const Value& a, const Value& b) noexcept {
 bool Machine::equals(const Value& a, const Value& b, bool* result) noexcept {
   if (is_number(a) && is_number(b)) *result = a.number == b.number;
   else if (a.kind != b.kind) *result = false;
-  else if (a.kind == Kind::string) *result = equal(piece(a), piece(b));
-  else if (a.kind == Kind::message) *result = equal(role(a), role(b)) && equal(content(a), content(b));
+  else if (a.kind == Kind::string) return same(piece(a), piece(b), result);
+  else if (a.kind == Kind::message) return same(role(a), role(b), result) && (!*result || same(content(a), content(b), result));
   else if (a.kind == Kind::list) return fail("a comparison of lists");
   else *result = true;
   return true;
@@ -422,7 +461,7 @@ bool Machine::contains(const Value& item, const Value& in) noexcept {
   if (in.kind == Kind::undefined) return put(of(false), 2);
   if (in.kind == Kind::message) return put(of(is_string(item) && (equal(piece(item), piece("role")) || equal(piece(item), piece("content")))), 2);
   if (!is_string(in) || !is_string(item)) return fail("`in` of values that it is not for");
-  return put(of(find(piece(in), piece(item), 0) != kNowhere), 2);
+  return spend(in.bytes) && spend(item.bytes) && put(of(find(piece(in), piece(item), 0) != kNowhere), 2);
 }
 
 bool Machine::slice() noexcept {
@@ -443,11 +482,13 @@ bool Machine::part_of_split() noexcept {
   const Piece* const at = is_string(by) ? &separator : nullptr;
   std::int64_t parts = 0;
   Piece part{};
+  if (!spend(text.bytes) || !spend(separator.bytes)) return false;
   for (Splitter s(piece(text), at, most.number); s.next(&part);) ++parts;
-  if (which.kind == Kind::none) return put(of(parts), 4);
+  if (which.kind == Kind::none) return put_number(parts, 4);
   if (!is_number(which)) return fail("an index that is not a number");
   const std::int64_t wanted = which.number < 0 ? which.number + parts : which.number;
   if (wanted < 0 || wanted >= parts) return put(Value{}, 4);
+  if (!spend(text.bytes) || !spend(separator.bytes)) return false;
   Splitter s(piece(text), at, most.number);
   for (std::int64_t i = 0; i <= wanted; ++i) (void)s.next(&part);
   return put(of(part), 4);
@@ -456,6 +497,7 @@ bool Machine::part_of_split() noexcept {
 bool Machine::replaced() noexcept {
   if (!is_string(top(2)) || !is_string(top(1)) || !is_string(top())) return fail("replace of something that is not a text");
   if (top(1).bytes == 0) return fail("replace of an empty text");
+  if (!spend(top(2).bytes) || !spend(top(1).bytes)) return false;
   const std::size_t bytes = replaced_bytes(piece(top(2)), piece(top(1)), piece(top()));
   if (bytes == kNowhere) return stop(ChatStatus::no_room, {});
   unsigned char* to = take(bytes);
@@ -479,6 +521,8 @@ bool Machine::text_of(const Value& v, unsigned char* digits, Piece* out) noexcep
 
 bool Machine::write(Piece text) noexcept {
   if (text.bytes > kNowhere - 1 - need_) return fail("a text that is too large for this machine");
+  if (!spend(text.bytes)) return false;
+  work(text.bytes);
   if (need_ < capacity_ && text.bytes != 0) {
     const std::size_t room = capacity_ - need_;
     std::memcpy(out_ + need_, text.text, text.bytes < room ? text.bytes : room);
@@ -489,7 +533,11 @@ bool Machine::write(Piece text) noexcept {
 
 unsigned char* Machine::take(std::size_t bytes) noexcept {
   if (bytes == 0) return nowhere_;  // nothing is written there
-  if (bytes > room_ - used_) give_back();
+  if (!spend(bytes)) return nullptr;
+  if (bytes > room_ - used_) {
+    if (!spend(used_)) return nullptr;
+    give_back();
+  }
   if (bytes > room_ - used_) {
     (void)stop(ChatStatus::no_room, {});
     return nullptr;
@@ -505,7 +553,11 @@ void Machine::give_back() noexcept {
   const auto hold = [&](Value& v) noexcept {
     if (v.kind != Kind::string || v.bytes == 0 || v.text < scratch_ || v.text >= scratch_ + used_) return;
     std::uint32_t i = n++;
-    for (; i > 0 && held[i - 1]->text > v.text; --i) held[i] = held[i - 1];
+    for (; i > 0 && held[i - 1]->text > v.text; --i) {
+      work();
+      (void)budget_.take(1);  // whoever spends next fails where there is none
+      held[i] = held[i - 1];
+    }
     held[i] = &v;
   };
   for (std::uint32_t i = 0; i < depth_; ++i) hold(stack_[i]);
@@ -519,6 +571,7 @@ void Machine::give_back() noexcept {
       if (held[j]->text + held[j]->bytes > last) last = held[j]->text + held[j]->bytes;
     unsigned char* const to = scratch_ + end;
     const std::size_t bytes = static_cast<std::size_t>(last - begin);
+    work(bytes);
     std::memmove(to, begin, bytes);
     for (; i < j; ++i) held[i]->text = to + (held[i]->text - begin);
     end += bytes;

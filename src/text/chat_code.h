@@ -14,6 +14,7 @@ enum class Op : std::uint32_t {
 };
 
 constexpr std::uint32_t kMostCode = 1u << 16, kMostStrings = 1u << 14, kMostText = 1u << 20, kMostSlots = 64, kMostStack = 32, kMostLoops = 2;
+constexpr std::uint64_t kStepsToAByte = 256;      // of the program and the messages
 constexpr std::uint32_t kHeader = 32;             // bytes
 constexpr std::uint32_t kOnlyKnownRoles = 1;      // flag
 constexpr std::uint32_t kStripLeft = 1, kStripRight = 2, kStripChars = 4;

@@ -17,6 +17,47 @@ bool has_char(const Piece* chars, Piece one) noexcept { return find(*chars, one,
 
 bool taken(Piece one, std::uint32_t code, const Piece* chars) noexcept { return chars != nullptr ? has_char(chars, one) : is_space(code); }
 
+// White space at the front.
+Piece strip_front(Piece text) noexcept {
+  while (text.bytes != 0) {
+    const pieces::Char c = pieces::char_at(text.text, text.bytes);
+    work();
+    if (!is_space(c.code)) break;
+    text = {text.text + c.bytes, text.bytes - c.bytes};
+  }
+  return text;
+}
+
+// A text's greatest suffix, by its bytes as they are or (reversed) in the opposite order: where it begins, and its period.
+struct Suffix {
+  std::size_t begin, period;
+};
+
+Suffix greatest_suffix(Piece text, bool reversed) noexcept {
+  Suffix best{0, 1};
+  for (std::size_t other = 1, same = 0; other + same < text.bytes;) {
+    work();
+    const unsigned char a = text.text[other + same], b = text.text[best.begin + same];
+    if (a == b) {
+      if (same + 1 == best.period) {
+        other += best.period;
+        same = 0;
+      } else {
+        ++same;
+      }
+    } else if (reversed ? a > b : a < b) {
+      other += same + 1;
+      same = 0;
+      best.period = other - best.begin;
+    } else {
+      best = {other, 1};
+      ++other;
+      same = 0;
+    }
+  }
+  return best;
+}
+
 unsigned char upper(unsigned char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<unsigned char>(c - 32) : c; }
 unsigned char lower(unsigned char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<unsigned char>(c + 32) : c; }
 bool is_letter(unsigned char c) noexcept { return upper(c) != lower(c); }
@@ -39,7 +80,11 @@ unsigned char escape(unsigned char c) noexcept {
 
 }  // namespace
 
-bool equal(Piece a, Piece b) noexcept { return a.bytes == b.bytes && (a.bytes == 0 || std::memcmp(a.text, b.text, a.bytes) == 0); }
+bool equal(Piece a, Piece b) noexcept {
+  if (a.bytes != b.bytes) return false;
+  work(a.bytes);
+  return a.bytes == 0 || std::memcmp(a.text, b.text, a.bytes) == 0;
+}
 
 bool starts(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && equal({text.text, with.bytes}, with); }
 
@@ -47,31 +92,58 @@ bool ends(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && 
 
 int compare(Piece a, Piece b) noexcept {
   const std::size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
+  work(n);
   const int order = n == 0 ? 0 : std::memcmp(a.text, b.text, n);
   if (order != 0) return order < 0 ? -1 : 1;
   return a.bytes == b.bytes ? 0 : a.bytes < b.bytes ? -1 : 1;
 }
 
+// Two-way string matching (Crochemore and Perrin 1991): `what` is cut at a critical place; its right part is compared first, then its
+// left part. Linear time and no memory. What the paper remembers of a part that is equal already is only needed to find them all: where the
+// right part is there, and again a period on, all of it is.
 std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
-  if (what.bytes > text.bytes) return kNowhere;
-  for (std::size_t i = from; i <= text.bytes - what.bytes; ++i)
-    if (equal({text.text + i, what.bytes}, what)) return i;
+  const std::size_t n = what.bytes;
+  if (n > text.bytes || from > text.bytes - n) return kNowhere;
+  if (n == 0) return from;
+  const Suffix up = greatest_suffix(what, false), down = greatest_suffix(what, true);
+  const Suffix& cut = up.begin > down.begin ? up : down;
+  work(cut.begin);
+  const bool periodic = cut.begin + cut.period <= n && std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
+  const std::size_t longer = cut.begin > n - cut.begin ? cut.begin : n - cut.begin;
+  const std::size_t period = periodic ? cut.period : longer + 1;
+  for (std::size_t at = from; at <= text.bytes - n;) {
+    const unsigned char* const here = text.text + at;
+    std::size_t i = cut.begin, left = cut.begin;
+    while (i < n && what.text[i] == here[i]) ++i;
+    work(i - cut.begin + 1);
+    if (i < n) {
+      at += i - cut.begin + 1;
+      continue;
+    }
+    while (left > 0 && what.text[left - 1] == here[left - 1]) --left;
+    work(cut.begin - left + 1);
+    if (left == 0) return at;
+    at += period;
+  }
   return kNowhere;
 }
 
 std::size_t characters(Piece text) noexcept {
   std::size_t n = 0;
+  work(text.bytes);
   for (std::size_t i = 0; i < text.bytes; ++i) n += (text.text[i] & 0xC0) != 0x80 ? 1u : 0u;
   return n;
 }
 
-Piece strip(Piece text, const Piece* chars, std::uint32_t sides) noexcept {
-  while ((sides & kStripLeft) != 0 && text.bytes != 0) {
+Piece strip(Piece text, const Piece* chars, std::uint32_t sides, Budget* budget) noexcept {
+  const std::uint64_t each = 1 + std::uint64_t{chars != nullptr ? chars->bytes : 0};
+  work();
+  while ((sides & kStripLeft) != 0 && text.bytes != 0 && budget->take(each)) {
     const pieces::Char c = pieces::char_at(text.text, text.bytes);
     if (!taken({text.text, c.bytes}, c.code, chars)) break;
     text = {text.text + c.bytes, text.bytes - c.bytes};
   }
-  while ((sides & kStripRight) != 0 && text.bytes != 0) {
+  while ((sides & kStripRight) != 0 && text.bytes != 0 && budget->take(each)) {
     const pieces::Char c = pieces::char_before(text.text, text.bytes);
     if (!taken({text.text + (text.bytes - c.bytes), c.bytes}, c.code, chars)) break;
     text.bytes -= c.bytes;
@@ -80,7 +152,7 @@ Piece strip(Piece text, const Piece* chars, std::uint32_t sides) noexcept {
 }
 
 Splitter::Splitter(Piece text, const Piece* separator, std::int64_t most) noexcept : rest_(text), separator_(separator), left_(most) {
-  if (separator == nullptr) rest_ = strip(text, nullptr, kStripLeft);
+  if (separator == nullptr) rest_ = strip_front(text);
 }
 
 bool Splitter::next(Piece* part) noexcept {
@@ -92,6 +164,7 @@ bool Splitter::next(Piece* part) noexcept {
   } else if (left_ != 0) {
     for (std::size_t i = 0; i < rest_.bytes && end == kNowhere;) {
       const pieces::Char c = pieces::char_at(rest_.text + i, rest_.bytes - i);
+      work();
       if (is_space(c.code)) after = end = i;
       i += c.bytes;
     }
@@ -103,7 +176,7 @@ bool Splitter::next(Piece* part) noexcept {
   }
   *part = {rest_.text, end};
   rest_ = {rest_.text + after, rest_.bytes - after};
-  if (separator_ == nullptr) rest_ = strip(rest_, nullptr, kStripLeft);
+  if (separator_ == nullptr) rest_ = strip_front(rest_);
   return true;
 }
 
@@ -121,6 +194,7 @@ void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept {
   std::size_t from = 0;
   for (;;) {
     const std::size_t at = find(text, old, from), end = at == kNowhere ? text.bytes : at;
+    work(end - from + with.bytes);
     if (end != from) std::memcpy(out, text.text + from, end - from);
     out += end - from;
     if (at == kNowhere) return;
@@ -131,12 +205,14 @@ void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept {
 }
 
 bool is_ascii(Piece text) noexcept {
+  work(text.bytes);
   for (std::size_t i = 0; i < text.bytes; ++i)
     if (text.text[i] >= 0x80) return false;
   return true;
 }
 
 void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept {
+  work(text.bytes);
   for (std::size_t i = 0; i < text.bytes; ++i) {
     const unsigned char c = text.text[i];
     const bool first = how == kCapitalize    ? i == 0
@@ -149,6 +225,7 @@ void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept {
 
 std::size_t json_bytes(Piece text) noexcept {
   std::size_t n = 2;
+  work(text.bytes);
   for (std::size_t i = 0; i < text.bytes; ++i) {
     const unsigned char e = escape(text.text[i]);
     n += e == 0 ? 1u : e == 'u' ? 6u : 2u;
@@ -159,6 +236,7 @@ std::size_t json_bytes(Piece text) noexcept {
 
 void write_json(unsigned char* out, Piece text) noexcept {
   constexpr char kDigits[] = "0123456789abcdef";
+  work(text.bytes);
   *out++ = '"';
   for (std::size_t i = 0; i < text.bytes; ++i) {
     const unsigned char c = text.text[i], e = escape(c);

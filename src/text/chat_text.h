@@ -2,6 +2,7 @@
 #ifndef PHASOR_TEXT_CHAT_TEXT_H_
 #define PHASOR_TEXT_CHAT_TEXT_H_
 
+#include "../work.h"
 #include "chat_code.h"
 
 namespace phasor {
@@ -14,13 +15,27 @@ struct Piece {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
+// What is left of a program's budget. An operation takes a step, and as many as there are bytes that it may touch.
+struct Budget {
+  std::uint64_t left;
+  bool over = false;
+
+  // False when there are not so many, and from then on.
+  bool take(std::uint64_t steps) noexcept {
+    over = over || steps > left;
+    if (!over) left -= steps;
+    return !over;
+  }
+};
+
 bool equal(Piece a, Piece b) noexcept;
 bool starts(Piece text, Piece with) noexcept;
 bool ends(Piece text, Piece with) noexcept;
 int compare(Piece a, Piece b) noexcept;                                  // by code points: −1, 0, 1
-std::size_t find(Piece text, Piece what, std::size_t from) noexcept;     // or kNowhere
+std::size_t find(Piece text, Piece what, std::size_t from) noexcept;     // or kNowhere; linear in both
 std::size_t characters(Piece text) noexcept;
-Piece strip(Piece text, const Piece* chars, std::uint32_t sides) noexcept;  // chars NULL: white space
+// chars NULL: white space. Takes what each character costs; stops where the budget ends.
+Piece strip(Piece text, const Piece* chars, std::uint32_t sides, Budget* budget) noexcept;
 
 // str.split, part after part. separator NULL: at white space. most < 0: every place.
 class Splitter {

@@ -38,7 +38,9 @@ bool part(const unsigned char** out, const unsigned char* section, std::uint64_t
 // Sets `*same` when the texts are equal.
 bool ascends(const Tokenizer& t, std::uint32_t a, std::uint32_t b, bool* same) noexcept {
   const std::uint32_t la = row(t, a).length(), lb = row(t, b).length();
-  const int order = std::memcmp(t.text + row(t, a).offset(), t.text + row(t, b).offset(), la < lb ? la : lb);
+  const std::uint32_t both = la < lb ? la : lb;
+  work(1 + both);
+  const int order = std::memcmp(t.text + row(t, a).offset(), t.text + row(t, b).offset(), both);
   *same = order == 0 && la == lb;
   return order != 0 ? order < 0 : la != lb ? la < lb : a < b;
 }
@@ -50,16 +52,33 @@ bool may_be_same(const Tokenizer& t, std::uint32_t a, std::uint32_t b) noexcept 
   return is(t, TokenizerModel::unigram) && pieces::reserved(row(t, a).type()) != pieces::reserved(row(t, b).type());
 }
 
+// Whether a search for the text of this piece goes on to the next one of the same text.
+bool is_passed(const Tokenizer& t, std::uint32_t id) noexcept {
+  if (is(t, TokenizerModel::words)) return pieces::reserved(row(t, id).type());
+  return !is(t, TokenizerModel::byte_bpe) || (row(t, id).marks() & pieces::kWholeWord) == 0;
+}
+
+// Bytes of the longest piece that this model may have. The searches of byte-level BPE, BPE of characters and word lists do not begin
+// anew at every character.
+std::uint32_t longest_allowed(const Tokenizer& t) noexcept {
+  const bool once = is(t, TokenizerModel::words) || is(t, TokenizerModel::byte_bpe) || is(t, TokenizerModel::char_bpe);
+  return once ? pieces::kLongestPiece : pieces::kLongestSearched;
+}
+
 // Strictly ascending and in range: so every id is there exactly once.
 const char* check_order(const Tokenizer& t) noexcept {
+  std::uint32_t alike = 0;
   for (std::uint32_t rank = 0; rank < t.pieces; ++rank) {
     const std::uint32_t id = sorted_id(t, rank);
     if (id >= t.pieces) return "the sorted permutation has an id out of range";
-    if (rank == 0) continue;
-    const std::uint32_t before = sorted_id(t, rank - 1);
     bool same = false;
-    if (!ascends(t, before, id, &same)) return "the sorted permutation is not sorted";
-    if (same && !may_be_same(t, before, id)) return "two pieces are the same";
+    if (rank > 0) {
+      const std::uint32_t before = sorted_id(t, rank - 1);
+      if (!ascends(t, before, id, &same)) return "the sorted permutation is not sorted";
+      if (same && !may_be_same(t, before, id)) return "two pieces are the same";
+    }
+    alike = (same ? alike : 0) + (is_passed(t, id) ? 1 : 0);
+    if (alike > (is(t, TokenizerModel::unigram) ? 2 : pieces::kMostAlike)) return "too many pieces have the same text";
   }
   return nullptr;
 }
@@ -78,7 +97,7 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
     if (r.offset() < text_end || r.offset() > text_bytes || length > text_bytes - r.offset()) {
       return "a piece's text is out of order or outside the text";
     }
-    if (length == 0 || length > pieces::kLongestPiece) return "a piece is empty or too long";
+    if (length == 0 || length > longest_allowed(*t)) return "a piece is empty or too long";
     if (!finite(r.score())) return "a piece's score is not finite";
     const unsigned char* const text = t->text + r.offset();
     text_end = std::uint64_t{r.offset()} + length;
@@ -137,7 +156,7 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
     if (r.offset() < text_end || r.offset() > text_bytes || length > text_bytes - r.offset()) {
       return "a piece's text is out of order or outside the text";
     }
-    if (length == 0 || length > pieces::kLongestPiece) return "a piece is empty or too long";
+    if (length == 0 || length > longest_allowed(*t)) return "a piece is empty or too long";
     text_end = std::uint64_t{r.offset()} + length;
     if (length > t->longest) t->longest = length;
     const std::uint32_t known = is(*t, TokenizerModel::byte_bpe) ? pieces::kOfModel | pieces::kWholeWord : chars ? pieces::kOfModel : 0xFF03u;
@@ -223,7 +242,7 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
     const pieces::AddedRow r = pieces::added_row(*t, i);
     const std::uint32_t length = r.length();
     if (r.offset() > text_bytes || length > text_bytes - r.offset()) return "an added token's text is outside the text";
-    if (length == 0 || length > pieces::kLongestPiece) return "an added token is empty or too long";
+    if (length == 0 || length > pieces::kLongestSearched) return "an added token is empty or too long";
     if (r.id() >= t->pieces) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";
     const bool normalized = (r.flags() & pieces::kNormalized) != 0;
@@ -234,6 +253,7 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
     if (!first) {
       const pieces::AddedRow before = pieces::added_row(*t, i - 1);
       const std::uint32_t other = before.length();
+      work(1 + length);
       const int order = std::memcmp(t->text + before.offset(), text, other < length ? other : length);
       if (order > 0 || (order == 0 && other >= length)) return "the added tokens are not in order";
     }

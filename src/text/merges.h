@@ -33,7 +33,9 @@ struct Word {
       low = load_u32(first);
       high = load_u32(first + 4);
     }
+    work();
     while (low < high) {
+      work();
       const std::uint32_t middle = low + (high - low) / 2;
       const unsigned char* const row = merges() + std::size_t{middle} * 12;
       const std::uint32_t l = load_u32(row), r = load_u32(row + 4);
@@ -55,7 +57,10 @@ struct Word {
     return rank[b] < rank[a] || (rank[b] == rank[a] && b < a) ? b : a;
   }
   std::uint32_t player(std::uint32_t i) const noexcept { return i < n ? winner[i] : i - n; }
-  void play(std::uint32_t match) noexcept { winner[match] = better(player(2 * match), player(2 * match + 1)); }
+  void play(std::uint32_t match) noexcept {
+    work();
+    winner[match] = better(player(2 * match), player(2 * match + 1));
+  }
   void replay(std::uint32_t place) noexcept {
     for (std::uint32_t match = (n + place) / 2; match >= 1; match /= 2) play(match);
   }
@@ -65,6 +70,7 @@ struct Word {
   }
 
   void add(std::uint32_t symbol) noexcept {
+    work();
     id[n] = symbol;
     length[n++] = 1;
   }
@@ -87,6 +93,7 @@ struct Word {
   void merge_few() noexcept {
     for (;;) {
       std::uint32_t left = 0;
+      work(n);
       for (std::uint32_t at = 1; at < n; ++at) left = rank[at] < rank[left] ? at : left;
       if (rank[left] == kNoToken) return;
       merge(left, left + length[left]);

@@ -17,6 +17,7 @@ struct Output {
   std::uint64_t size;
 
   bool put(const unsigned char* bytes, std::size_t n) noexcept {
+    work(1 + n);
     if (capacity - size < n) return false;
     std::memcpy(text + size, bytes, n);
     size += n;
@@ -132,8 +133,10 @@ struct Mark {
 Mark mark_at(const Tokenizer& t, const unsigned char* text, std::size_t n) noexcept {
   if (n >= 3 && std::memcmp(text, kSpaceSymbol, 3) == 0) return {3, false};
   std::size_t spaces = 0;
-  while (spaces < n && text[spaces] == ' ') ++spaces;
-  if (spaces > 1 && (t.flags & kMergeSpaces) != 0) return {spaces, false};
+  const std::size_t most = (t.flags & kMergeSpaces) != 0 ? n : 1;  // none is looked at again and again
+  while (spaces < most && text[spaces] == ' ') ++spaces;
+  work(1 + spaces);
+  if (spaces > 1) return {spaces, false};
   const bool split = (t.flags & kSplitAtSpace) != 0;
   if (spaces > 0 && !split) return {1, false};
   const Char c = char_at(text, n);

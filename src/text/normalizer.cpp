@@ -17,6 +17,7 @@ std::uint32_t label(std::uint32_t unit) noexcept { return unit & 0x800000FFu; }
 
 // The longest rule that applies here; else one character as it is; else U+FFFD for one invalid byte.
 Rule next_chunk(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
+  work();
   if (const std::size_t user = pieces::match_user_defined(t, text, bytes)) return {text, user, user};
   Rule rule;
   if (match_rule(t, &rule, text, bytes, false)) return rule;
@@ -35,6 +36,7 @@ struct Output {
   bool escape;
 
   void put(const unsigned char* bytes, std::size_t n) noexcept {
+    work(1 + n);
     if (capacity - size < n) {
       full = true;
       return;
@@ -64,6 +66,7 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::s
   out->text = nullptr;
   std::uint32_t base = children(0, unit_at(t.trie, 0));
   for (std::size_t i = 0; i < bytes && i < t.longest_rule; ++i) {
+    work();
     const std::uint32_t node = base ^ text[i];
     const std::uint32_t unit = unit_at(t.trie, node);
     if (label(unit) != text[i] || text[i] == 0) break;  // no key has a zero byte
@@ -78,11 +81,13 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::s
   const std::size_t most = t.expansion * out->consumed;  // a second bound, or gcc makes a call to strlen of the loop
   out->bytes = 0;
   while (out->bytes < most && out->text[out->bytes] != 0) ++out->bytes;
+  work(out->bytes);
   return true;
 }
 
 const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, std::size_t bytes) noexcept {
   std::uint32_t node = 0, unit = unit_at(t.trie, 0);
+  work(1 + bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
     node = children(node, unit) ^ key[i];
     unit = unit_at(t.trie, node);
@@ -135,6 +140,7 @@ std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t ca
 }
 
 bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint32_t string_bytes) noexcept {
+  work(units);
   for (std::uint32_t i = 0; i < units; ++i) {
     const std::uint32_t unit = unit_at(trie, i);
     if (is_value(unit)) {

@@ -7,6 +7,7 @@ namespace pieces {
 bool PrefixWalk::step(unsigned char byte) noexcept {
   // The pieces that end here come first in the range; of the others the byte at `depth` ascends.
   const auto byte_at = [this](std::uint32_t rank) noexcept -> int {
+    work();
     const Row r = row(t, sorted_id(t, rank));
     return r.length() == depth ? -1 : t.text[std::size_t{r.offset()} + depth];
   };
@@ -55,8 +56,9 @@ std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text, std::si
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
     const Row r = row(t, sorted_id(t, middle));
-    const std::size_t length = r.length();
-    const int order = std::memcmp(t.text + r.offset(), text, length < bytes ? length : bytes);
+    const std::size_t length = r.length(), both = length < bytes ? length : bytes;
+    work(1 + both);
+    const int order = std::memcmp(t.text + r.offset(), text, both);
     if (order < 0 || (order == 0 && length < bytes))
       low = middle + 1;
     else
@@ -70,6 +72,7 @@ std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t by
   for (std::uint32_t rank = lower_bound(t, text, bytes); rank < t.pieces; ++rank) {
     const std::uint32_t id = sorted_id(t, rank);
     const Row r = row(t, id);
+    work(1 + bytes);
     if (r.length() != bytes || std::memcmp(t.text + r.offset(), text, bytes) != 0) break;
     if (reserved(r.type()) == among_reserved) return id;
   }

@@ -39,6 +39,7 @@ std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uin
   if (is(t, TokenizerModel::metaspace)) return normalize_precompiled(t, out, capacity, text, bytes);
   if (is(t, TokenizerModel::char_bpe)) return normalize_spaces(t, out, capacity, text, bytes);
   if (is(t, TokenizerModel::byte_bpe) && (t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
+  work(bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
 }
@@ -152,6 +153,7 @@ struct TextSink {
   bool drop_first_space;
 
   void put(const unsigned char* text, std::size_t bytes) noexcept {
+    work(1 + bytes);
     if (drop_first_space && state.past_start == 0 && bytes > 0) {
       state.past_start = 1;
       if (text[0] == ' ') {

@@ -21,6 +21,7 @@ void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length, c
   for (std::uint32_t start = 0; start < n;) {
     const Score so_far = best[slot];
     const std::uint32_t rest = n - start, one = char_bytes(start);
+    work();
     const auto offer = [&](std::uint32_t bytes, Score of) noexcept {
       const Score candidate = of + so_far;
       const std::size_t to = slot + bytes < slots ? slot + bytes : slot + bytes - slots;

@@ -10,6 +10,7 @@ bool is_space(unsigned char c) noexcept { return c == ' ' || (c >= '\t' && c <= 
 }  // namespace
 
 EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t bytes) noexcept {
+  work(bytes);
   for (std::size_t at = 0; at < bytes;) {
     if (is_space(text[at])) {
       ++at;

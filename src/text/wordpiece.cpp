@@ -42,6 +42,7 @@ std::uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, std::uint64
       }
     }
     const std::size_t spaces = (of & kPadded) != 0 ? 2 : 0;
+    work(1 + length);
     if (capacity - size < length + spaces) return kNormalizedTooLong;
     if (spaces != 0) out[size++] = ' ';
     std::memcpy(out + size, from, length);
@@ -99,6 +100,7 @@ void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text
   std::size_t begin = 0;
   std::uint32_t chars = 0;
   for (std::size_t at = 0; at < n;) {
+    work();
     const Char c = char_at(text + at, n - at);
     const std::uint32_t of = classes(t, c.code);
     if ((of & (kSpace | kPunctuation)) != 0) {

@@ -21,6 +21,7 @@ struct Reader {
 
   // The classes of the character at `at`, whose bytes go to `*bytes`.
   std::uint32_t at(std::size_t at, std::uint32_t* bytes) const noexcept {
+    work();
     const Char c = char_at(text + at, n - at);
     *bytes = c.bytes;
     return classes(t, c.code);
@@ -260,6 +261,7 @@ std::size_t Words::end_of_stretch(std::uint32_t step, std::size_t at, std::size_
   }
   const bool bytewise = step == kByteDigits || step == kByteDigit;
   for (std::size_t begin = at; begin < limit;) {
+    work();
     std::size_t skip = begin;
     const std::size_t end = match(r, begin, step, &skip);
     if (end > begin) return begin > at ? begin : end;

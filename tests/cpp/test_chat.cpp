@@ -1,6 +1,7 @@
 // Chat programs in C++: the size that is asked for to the byte, nothing beyond the capacity, no allocation, the limits of the scratch, and programs
 // that are damaged: cut short, with every bit flipped, and wrong in ways that a person would make. tests/python/test_chat.py has what they say.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <string>
@@ -8,43 +9,11 @@
 
 #include "heap_counter.h"
 #include "support.h"
-#include "text/chat.h"
-#include "text/chat_code.h"
+#include "test_chat.h"
 
-using namespace phasor;
-using chat::Op;
+using namespace chat_tests;
 
 namespace {
-
-constexpr uint32_t word(Op op, uint32_t argument = 0) { return static_cast<uint32_t>(op) | argument << 8; }
-constexpr uint32_t label(uint32_t depth, uint32_t level) { return word(Op::label, depth | level << 8); }
-
-struct Program {
-  std::vector<uint32_t> code;
-  std::vector<std::string> strings;
-  uint32_t slots = 0, stack = 8, flags = 0;
-
-  std::vector<unsigned char> section() const {
-    std::vector<unsigned char> out;
-    std::string text;
-    const auto put = [&out](uint32_t v) {
-      for (int i = 0; i < 4; ++i) out.push_back(static_cast<unsigned char>(v >> (8 * i)));
-    };
-    for (const std::string& s : strings) text += s;
-    const uint32_t header[8] = {1, flags, static_cast<uint32_t>(code.size()), static_cast<uint32_t>(strings.size()), static_cast<uint32_t>(text.size()), slots, stack, 0};
-    for (const uint32_t v : header) put(v);
-    for (const uint32_t v : code) put(v);
-    uint32_t at = 0;
-    for (const std::string& s : strings) {
-      put(at);
-      put(static_cast<uint32_t>(s.size()));
-      at += static_cast<uint32_t>(s.size());
-    }
-    out.insert(out.end(), text.begin(), text.end());
-    while (out.size() % 4 != 0) out.push_back(0);
-    return out;
-  }
-};
 
 // <role>content</role> of each message: a variable holds a text that is put together.
 Program talker() {
@@ -58,16 +27,6 @@ Program talker() {
             word(Op::prompt), word(Op::jump_false, 23), word(Op::text, 3), label(0, 0), word(Op::end)};           // 20
   return p;
 }
-
-struct Talk {
-  std::vector<std::pair<std::string, std::string>> messages;
-  ChatMessages view() const {
-    return {this, static_cast<uint32_t>(messages.size()), [](const void* t, uint32_t i) {
-              const auto& m = static_cast<const Talk*>(t)->messages[i];
-              return ChatMessage{m.first.data(), m.first.size(), m.second.data(), m.second.size()};
-            }};
-  }
-};
 
 bool opens(const std::vector<unsigned char>& section, const char** why = nullptr) {
   ChatProgram p{};
@@ -249,6 +208,34 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code = {word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::mod), word(Op::emit), word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::div), word(Op::emit), word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::ok);
   CHECK(out == "2-3");  // −7 % 3 and −7 // 3 as Python has them
+}
+
+TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
+  // A content of more characters than that, which is nowhere: pages of zeros that nobody writes.
+  const std::size_t bytes = (std::size_t{1} << 31) + 1;
+  if (sizeof(void*) < 8) {
+    MESSAGE("skipped: 2 GB of addresses are too much here");
+    return;
+  }
+  void* const zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(zeros != MAP_FAILED);
+  ChatMessage message{"user", 4, static_cast<const char*>(zeros), bytes};
+  const ChatMessages messages{&message, 1, [](const void* m, uint32_t) { return *static_cast<const ChatMessage*>(m); }};
+  Program p;
+  p.code = {word(Op::line, 6), word(Op::messages), word(Op::integer, 0), word(Op::element), word(Op::content), word(Op::length), word(Op::emit), word(Op::end)};
+  for (const std::size_t less : {std::size_t{0}, std::size_t{1}}) {
+    message.content_bytes = bytes - less;
+    const std::vector<unsigned char> section = p.section();
+    ChatProgram program{};
+    const char* why = nullptr;
+    REQUIRE(chat_open(&program, section.data(), section.size(), &why));
+    char out[32];
+    const ChatResult r = chat_render(program, out, sizeof out, messages, false, nullptr, 0);
+    CHECK(r.status == (less == 0 ? ChatStatus::failed : ChatStatus::ok));
+    CHECK(r.line == (less == 0 ? 6 : 0));
+    CHECK((less == 0 ? std::string(r.text, r.text_bytes) : std::string(out, r.need)) == (less == 0 ? "a number beyond 2147483648" : "2147483648"));
+  }
+  munmap(zeros, bytes);
 }
 
 // ------------------------------------------------------------------ through the C interface, with a golden model

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -115,6 +116,107 @@ inline std::vector<Case> golden_cases(const char* name) {
 
 inline void put_u32(Bytes* to, std::size_t at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) (*to)[at + i] = static_cast<unsigned char>(value >> (8 * i));
+}
+
+struct Piece {
+  std::string text;
+  PieceType type;
+  std::uint32_t marks;  // SentencePiece and word lists: the bits of the score
+};
+
+struct Added {
+  std::string text;
+  std::uint32_t id, flags;
+};
+
+struct Parts {
+  TokenizerModel model;
+  std::uint32_t flags;
+  std::vector<Piece> pieces;
+  std::uint32_t unknown;
+  std::string surface, prefix;
+  std::uint32_t expansion, word_chars;
+  std::vector<std::uint32_t> runs;
+  Bytes model_data;
+  std::uint32_t merges;
+  std::vector<Added> added;  // in the section's order
+  std::uint32_t rule = 1, lowest = 0;  // of the pre-tokenizer; SentencePiece's lowest score, its bits
+};
+
+inline void append_u32(Bytes* to, std::uint32_t value) {
+  to->resize(to->size() + 4);
+  put_u32(to, to->size() - 4, value);
+}
+
+// A section put together here, so that the reader is checked against the page, not against one writer.
+inline Bytes build(const Parts& p) {
+  const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
+  std::string all;
+  Bytes section(text);
+  Ids sorted;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Piece& piece = p.pieces[i];
+    put_u32(&section, table + 16 * i, static_cast<std::uint32_t>(all.size()));
+    put_u32(&section, table + 16 * i + 4, static_cast<std::uint32_t>(piece.text.size()));
+    put_u32(&section, table + 16 * i + 8, piece.marks);
+    put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(piece.type));
+    all += piece.text;
+    if (piece.text.size() > longest) longest = piece.text.size();
+    sorted.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) { return p.pieces[a].text < p.pieces[b].text; });
+  for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
+  const std::size_t surface = all.size();
+  all += p.surface + p.prefix;
+  Bytes added;
+  std::uint32_t starts[16] = {};
+  for (const Added& a : p.added) {
+    append_u32(&added, static_cast<std::uint32_t>(all.size()));
+    append_u32(&added, static_cast<std::uint32_t>(a.text.size()));
+    append_u32(&added, a.id);
+    append_u32(&added, a.flags);
+    const unsigned char first = static_cast<unsigned char>(a.text[0]);
+    starts[(a.flags & 8) + (first >> 5)] |= 1u << (first & 31);
+    all += a.text;
+  }
+  const auto u32 = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
+  put_u32(&section, 0, static_cast<std::uint32_t>(p.model));
+  put_u32(&section, 4, p.flags);
+  put_u32(&section, 8, u32(count));
+  put_u32(&section, 12, p.unknown);
+  put_u32(&section, 20, u32(longest));
+  put_u32(&section, 32, u32(table));
+  put_u32(&section, 40, u32(order));
+  put_u32(&section, 48, u32(text));
+  put_u32(&section, 56, u32(all.size()));
+  put_u32(&section, 80, u32(surface));
+  put_u32(&section, 84, u32(p.surface.size()));
+  put_u32(&section, 88, p.expansion);
+  const bool packaged = p.model >= TokenizerModel::wordpiece;
+  put_u32(&section, 16, packaged ? 0 : p.lowest);
+  put_u32(&section, 96, packaged ? p.rule : 0);
+  put_u32(&section, 100, u32(p.runs.size()));
+  put_u32(&section, 104, p.merges);
+  put_u32(&section, 108, u32(p.added.size()));
+  put_u32(&section, 112, p.word_chars);
+  put_u32(&section, 116, u32(p.prefix.size()));
+  section.insert(section.end(), all.begin(), all.end());
+  section.resize((section.size() + 3) / 4 * 4);
+  for (const std::uint32_t run : p.runs) append_u32(&section, run);
+  section.insert(section.end(), p.model_data.begin(), p.model_data.end());
+  for (std::size_t i = 0; i < 16 && !added.empty(); ++i) append_u32(&section, starts[i]);
+  section.insert(section.end(), added.begin(), added.end());
+  return section;
+}
+
+inline std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes << 21; }
+
+inline void append_f64(Bytes* to, double value) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  append_u32(to, static_cast<std::uint32_t>(bits));
+  append_u32(to, static_cast<std::uint32_t>(bits >> 32));
 }
 
 // Every way in which a section may be used after it was opened.

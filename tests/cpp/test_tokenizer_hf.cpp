@@ -9,99 +9,7 @@ namespace {
 
 constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace", "composed", "characters"};
 
-struct Piece {
-  std::string text;
-  PieceType type;
-  std::uint32_t marks;
-};
-
-struct Added {
-  std::string text;
-  std::uint32_t id, flags;
-};
-
-struct Parts {
-  TokenizerModel model;
-  std::uint32_t flags;
-  std::vector<Piece> pieces;
-  std::uint32_t unknown;
-  std::string surface, prefix;
-  std::uint32_t expansion, word_chars;
-  std::vector<std::uint32_t> runs;
-  Bytes model_data;
-  std::uint32_t merges;
-  std::vector<Added> added;  // in the section's order
-};
-
-void append_u32(Bytes* to, std::uint32_t value) {
-  to->resize(to->size() + 4);
-  put_u32(to, to->size() - 4, value);
-}
-
-// A section put together here, so that the reader is checked against the page, not against one writer.
-Bytes build(const Parts& p) {
-  const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
-  std::string all;
-  Bytes section(text);
-  Ids sorted;
-  std::size_t longest = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Piece& piece = p.pieces[i];
-    put_u32(&section, table + 16 * i, static_cast<std::uint32_t>(all.size()));
-    put_u32(&section, table + 16 * i + 4, static_cast<std::uint32_t>(piece.text.size()));
-    put_u32(&section, table + 16 * i + 8, piece.marks);
-    put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(piece.type));
-    all += piece.text;
-    if (piece.text.size() > longest) longest = piece.text.size();
-    std::size_t place = 0;  // insertion sort: std::string compares bytes as unsigned
-    while (place < sorted.size() && p.pieces[sorted[place]].text <= piece.text) ++place;
-    sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(place), static_cast<std::uint32_t>(i));
-  }
-  for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
-  const std::size_t surface = all.size();
-  all += p.surface + p.prefix;
-  Bytes added;
-  std::uint32_t starts[16] = {};
-  for (const Added& a : p.added) {
-    append_u32(&added, static_cast<std::uint32_t>(all.size()));
-    append_u32(&added, static_cast<std::uint32_t>(a.text.size()));
-    append_u32(&added, a.id);
-    append_u32(&added, a.flags);
-    const unsigned char first = static_cast<unsigned char>(a.text[0]);
-    starts[(a.flags & 8) + (first >> 5)] |= 1u << (first & 31);
-    all += a.text;
-  }
-  const auto u32 = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
-  put_u32(&section, 0, static_cast<std::uint32_t>(p.model));
-  put_u32(&section, 4, p.flags);
-  put_u32(&section, 8, u32(count));
-  put_u32(&section, 12, p.unknown);
-  put_u32(&section, 20, u32(longest));
-  put_u32(&section, 32, u32(table));
-  put_u32(&section, 40, u32(order));
-  put_u32(&section, 48, u32(text));
-  put_u32(&section, 56, u32(all.size()));
-  put_u32(&section, 80, u32(surface));
-  put_u32(&section, 84, u32(p.surface.size()));
-  put_u32(&section, 88, p.expansion);
-  put_u32(&section, 96, 1);
-  put_u32(&section, 100, u32(p.runs.size()));
-  put_u32(&section, 104, p.merges);
-  put_u32(&section, 108, u32(p.added.size()));
-  put_u32(&section, 112, p.word_chars);
-  put_u32(&section, 116, u32(p.prefix.size()));
-  section.insert(section.end(), all.begin(), all.end());
-  section.resize((section.size() + 3) / 4 * 4);
-  for (const std::uint32_t run : p.runs) append_u32(&section, run);
-  section.insert(section.end(), p.model_data.begin(), p.model_data.end());
-  for (std::size_t i = 0; i < 16 && !added.empty(); ++i) append_u32(&section, starts[i]);
-  section.insert(section.end(), added.begin(), added.end());
-  return section;
-}
-
 constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;
-
-std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes << 21; }
 
 // White space, controls, signs and letters of ASCII; a few Chinese characters; Hangul syllables.
 std::vector<std::uint32_t> runs() {
@@ -132,13 +40,6 @@ Parts small_byte_bpe() {
            {" a", PieceType::normal, 1}, {"\xF0\x9F", PieceType::normal, 1}, {"<u>", PieceType::unknown, 1}, {"<m>", PieceType::control, 0},
            {"\x98\x80", PieceType::normal, 1}, {" a", PieceType::user_defined, 0}},
           12, "", "", 1, 0, runs(), data, 6, {{"<m>", 13, 2 | 4}}};
-}
-
-void append_f64(Bytes* to, double value) {
-  std::uint64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  append_u32(to, static_cast<std::uint32_t>(bits));
-  append_u32(to, static_cast<std::uint32_t>(bits >> 32));
 }
 
 // ▁ and a prefix before each word; <m> is looked for in the normalised text and takes the white space before it.

@@ -198,10 +198,10 @@ def test_letters_beyond_ascii_are_refused_and_not_changed(render):
 
 
 def test_a_template_that_keeps_growing_ends(render):
-    """Texts that double: refused for want of room, with the line."""
+    """Texts that double: ended at the budget of steps, with the line."""
     source = "{% set ns = namespace(t='0123456789') %}\n{% for m in messages %}{% set ns.t = ns.t + ns.t %}{% endfor %}{{ ns.t }}"
     messages = [{"role": "user", "content": ""}] * 64
-    assert render(compile_template(source, {}), [(messages, True)]) == [(chat.NO_ROOM, 2, "")]
+    assert render(compile_template(source, {}), [(messages, True)]) == [(chat.FAILED, 2, "more than 256 steps for each byte of the program and of the messages")]
 
 
 def test_what_no_variable_holds_is_given_back(render):
