@@ -14,7 +14,8 @@ int main(int count, char** words) {
   }
   const generator::Bytes bytes = generator::generate_model(seed);
   std::FILE* const file = std::fopen(words[2], "wb");
-  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const bool written =
+      file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   if ((file != nullptr && std::fclose(file) != 0) || !written) {
     std::fprintf(stderr, "generate_driver: %s cannot be written\n", words[2]);
     return 1;

@@ -54,7 +54,8 @@ class Coverage {
   }
   void print() const {
     for (const auto& value : seen_)
-      std::printf("%8llu  %s\n", static_cast<unsigned long long>(value.second), value.first.c_str());
+      std::printf("%8llu  %s\n", static_cast<unsigned long long>(value.second),
+                  value.first.c_str());
   }
 
  private:
@@ -67,12 +68,14 @@ constexpr uint32_t kFewest = 16;  // values of a field that are looked at one by
 constexpr uint32_t kBuilt = 0xFFFFFFFFu;
 
 std::string axis_of(const Field& f) {
-  static const char* const scopes[] = {"model", "side", "", "stack", "", "kind", "output", "generation"};
+  static const char* const scopes[] = {"model", "side", "",       "stack",
+                                       "",      "kind", "output", "generation"};
   return std::string(scopes[f.scope]) + "." + f.name;
 }
 bool few_values(const Field& f) { return f.type == kMetaU32 && f.high - f.low < kFewest; }
 bool may_be(const Field& f, uint32_t value) {
-  if (axis_of(f) == "side.tokenizer" && (value == 1 || value == 2)) return false;  // no sections of these
+  if (axis_of(f) == "side.tokenizer" && (value == 1 || value == 2))
+    return false;  // no sections of these
   return f.built == kBuilt || (f.built >> value & 1) != 0;
 }
 
@@ -80,7 +83,8 @@ bool may_be(const Field& f, uint32_t value) {
 std::string value_of(const Field& f, const Meta& m) {
   if (few_values(f)) return std::to_string(load_u32(m.value));
   if (f.type == kMetaU32) return load_u32(m.value) == f.low ? "the least" : "more";
-  if (f.type == kMetaF32) return load_f32(m.value) == 0 ? "0" : load_f32(m.value) < 0 ? "negative" : "positive";
+  if (f.type == kMetaF32)
+    return load_f32(m.value) == 0 ? "0" : load_f32(m.value) < 0 ? "negative" : "positive";
   return m.bytes == 0 ? "empty" : "not empty";
 }
 
@@ -129,7 +133,9 @@ void see_metadata(Coverage* c, const Model& m) {
 
 bool is_stack(uint32_t stack) { return stack == kStackEncoder || stack == kStackDecoder; }
 std::string tensor_axis(uint32_t stack, uint32_t role) {
-  return std::string(is_stack(stack) ? "layer " : stack == kStackOutput || stack == kStackKinds ? "" : "input ") +
+  return std::string(is_stack(stack)                                 ? "layer "
+                     : stack == kStackOutput || stack == kStackKinds ? ""
+                                                                     : "input ") +
          tensor_name(stack << 24 | role);
 }
 
@@ -152,7 +158,8 @@ void see_tensors(Coverage* c, const Model& m) {
     c->see(axis, true);
     if (e.layout != Layout::panel16 && !embedding) continue;
     matrices.insert(e.type);
-    for (const Type type : types()) c->expect(axis + (rows ? ", rows" : ", panels"), type_name(type));
+    for (const Type type : types())
+      c->expect(axis + (rows ? ", rows" : ", panels"), type_name(type));
     c->see(axis + (rows ? ", rows" : ", panels"), std::string(type_name(e.type)));
   }
   c->see("types of matrices mixed", matrices.size() > 1);
@@ -191,11 +198,13 @@ const TokenizerAxis kTokenizers[] = {
      pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex, true},
     {TokenizerModel::metaspace, "Metaspace",
      pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
-         pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix, true},
+         pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix,
+     true},
     {TokenizerModel::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
-         pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace | pieces::kCutAtEach |
-         pieces::kMergeIndex, false},
+         pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
+         pieces::kCutAtEach | pieces::kMergeIndex,
+     false},
 };
 
 void see_tokenizer(Coverage* c, const Tokenizer& t) {
@@ -207,9 +216,11 @@ void see_tokenizer(Coverage* c, const Tokenizer& t) {
     if (axis.map) c->see(name + " with a map", t.trie != nullptr);
     c->see(name + " without an unknown", t.unknown == kNoToken);
     for (uint32_t id = 0; id < t.pieces; ++id)
-      c->see(name + " pieces of type", std::to_string(static_cast<uint32_t>(pieces::row(t, id).type())));
+      c->see(name + " pieces of type",
+             std::to_string(static_cast<uint32_t>(pieces::row(t, id).type())));
   }
-  for (uint32_t i = 0; i < t.added_count; ++i) see_flags(c, "added token", pieces::added_row(t, i).flags(), 15);
+  for (uint32_t i = 0; i < t.added_count; ++i)
+    see_flags(c, "added token", pieces::added_row(t, i).flags(), 15);
   if (t.model != TokenizerModel::byte_bpe) return;
   c->see("pre-tokenizer's step", std::to_string(t.rule));
   for (const unsigned char step : t.more_steps)
@@ -245,74 +256,108 @@ template <class Has>
 bool any_layer(const Model& m, Has has) {
   for (uint32_t stack = 0; stack < 2; ++stack)
     for (uint32_t i = 0; i < m.layer_count[stack]; ++i)
-      if (has(m.layer(stack, i), m.kind(m.layer(stack, i)), m.descriptor.stacks[stack])) return true;
+      if (has(m.layer(stack, i), m.kind(m.layer(stack, i)), m.descriptor.stacks[stack]))
+        return true;
   return false;
 }
 template <class Has>
 bool any_kind(const Model& m, Has has) {
-  return any_layer(m, [&](const Layer&, const KindDescriptor& k, const StackDescriptor& s) { return has(k, s); });
+  return any_layer(m, [&](const Layer&, const KindDescriptor& k, const StackDescriptor& s) {
+    return has(k, s);
+  });
 }
 
 const Shape kShapes[] = {
-    {"width 1 beside heads of 512", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) { return s.width == 1 && k.head_width == 512; });
+    {"width 1 beside heads of 512",
+     [](const Model& m) {
+       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) {
+         return s.width == 1 && k.head_width == 512;
+       });
      }},
-    {"width 1 beside 512 heads", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) { return s.width == 1 && k.heads == 512; });
+    {"width 1 beside 512 heads",
+     [](const Model& m) {
+       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) {
+         return s.width == 1 && k.heads == 512;
+       });
      }},
-    {"pooled, heads narrower than the width", [](const Model& m) {
+    {"pooled, heads narrower than the width",
+     [](const Model& m) {
        return m.descriptor.output.output == kOutputPooled && m.descriptor.output.head_width == 0 &&
-              !any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) { return lanes(q_width(k)) >= lanes(s.width); });
+              !any_kind(m, [](const KindDescriptor& k, const StackDescriptor& s) {
+                return lanes(q_width(k)) >= lanes(s.width);
+              });
      }},
-    {"fewer heads of keys and values", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) { return k.kv_heads < k.heads; });
+    {"fewer heads of keys and values",
+     [](const Model& m) {
+       return any_kind(
+           m, [](const KindDescriptor& k, const StackDescriptor&) { return k.kv_heads < k.heads; });
      }},
-    {"a head's width that is no multiple of 16", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) { return k.head_width % 16 != 0; });
+    {"a head's width that is no multiple of 16",
+     [](const Model& m) {
+       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) {
+         return k.head_width % 16 != 0;
+       });
      }},
-    {"one value between feed-forward's layers", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) { return k.hidden == 1; });
+    {"one value between feed-forward's layers",
+     [](const Model& m) {
+       return any_kind(
+           m, [](const KindDescriptor& k, const StackDescriptor&) { return k.hidden == 1; });
      }},
-    {"cross-attention of another width", [](const Model& m) {
+    {"cross-attention of another width",
+     [](const Model& m) {
        return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) {
          return k.cross != 0 && k.cross_head_width != k.head_width;
        });
      }},
-    {"layers that share weights", [](const Model& m) {
-       return any_layer(m, [](const Layer& l, const KindDescriptor&, const StackDescriptor& s) {
-         return l.set + 1 < s.layers.count / 2;
-       }) && m.layer_count[0] + m.layer_count[1] > 1;
+    {"layers that share weights",
+     [](const Model& m) {
+       return any_layer(m,
+                        [](const Layer& l, const KindDescriptor&, const StackDescriptor& s) {
+                          return l.set + 1 < s.layers.count / 2;
+                        }) &&
+              m.layer_count[0] + m.layer_count[1] > 1;
      }},
-    {"a window of 1", [](const Model& m) {
-       return any_kind(m, [](const KindDescriptor& k, const StackDescriptor&) { return k.window == 1; });
+    {"a window of 1",
+     [](const Model& m) {
+       return any_kind(
+           m, [](const KindDescriptor& k, const StackDescriptor&) { return k.window == 1; });
      }},
-    {"windows and whole layers", [](const Model& m) { return m.ring.values != 0 && m.cache.values != 0; }},
-    {"one token of vocabulary", [](const Model& m) {
+    {"windows and whole layers",
+     [](const Model& m) { return m.ring.values != 0 && m.cache.values != 0; }},
+    {"one token of vocabulary",
+     [](const Model& m) {
        return m.descriptor.sides[0].vocabulary == 1 || m.descriptor.sides[1].vocabulary == 1;
      }},
-    {"one position", [](const Model& m) {
-       return longest_sequence(m, 0) == 1 || longest_sequence(m, 1) == 1;
-     }},
-    {"a kind without layers", [](const Model& m) {
+    {"one position",
+     [](const Model& m) { return longest_sequence(m, 0) == 1 || longest_sequence(m, 1) == 1; }},
+    {"a kind without layers",
+     [](const Model& m) {
        for (uint32_t i = 0; i < m.descriptor.kinds; ++i)
          if (m.tables(i).stacks == 0) return true;
        return false;
      }},
-    {"one embedding for both sides", [](const Model& m) { return m.descriptor.sides[1].embedding_shared != 0; }},
-    {"an output tied to the own embedding", [](const Model& m) {
-       return m.descriptor.output.tied == (m.descriptor.stack == kEncoder ? kTiedSource : kTiedTarget);
+    {"one embedding for both sides",
+     [](const Model& m) { return m.descriptor.sides[1].embedding_shared != 0; }},
+    {"an output tied to the own embedding",
+     [](const Model& m) {
+       return m.descriptor.output.tied ==
+              (m.descriptor.stack == kEncoder ? kTiedSource : kTiedTarget);
      }},
-    {"an output tied to the other side's", [](const Model& m) {
+    {"an output tied to the other side's",
+     [](const Model& m) {
        return m.descriptor.stack == kEncoderDecoder && m.descriptor.output.tied == kTiedSource;
      }},
-    {"one tokenizer for both sides", [](const Model& m) {
+    {"one tokenizer for both sides",
+     [](const Model& m) {
        const SideDescriptor* const s = m.descriptor.sides;
        return s[0].tokenizer != 0 && s[0].tokenizer == s[1].tokenizer;
      }},
-    {"a head behind a decoder", [](const Model& m) {
+    {"a head behind a decoder",
+     [](const Model& m) {
        return m.descriptor.stack != kEncoder && m.descriptor.output.head_width != 0;
      }},
-    {"a section that nobody knows", [](const Model& m) {
+    {"a section that nobody knows",
+     [](const Model& m) {
        const uint32_t last = load_u32(m.data.pointer + 20) - 2;  // before DATA
        const uint32_t kind = load_u32(m.data.pointer + 64 + 32 * last);
        return kind > kSectionChat && kind < kSectionData;
@@ -344,7 +389,8 @@ void expect_all(Coverage* c) {
   for (uint32_t op = 0; kHasChat && op < static_cast<uint32_t>(chat::Op::number_of); ++op)
     c->expect("chat operation", std::to_string(op));
   for (const char* type : {"0", "1", "2"})
-    if (type[0] == '0' || (type[0] == '1' ? kHasCacheF16 : kHasCacheQ8)) c->expect("cache type", type);
+    if (type[0] == '0' || (type[0] == '1' ? kHasCacheF16 : kHasCacheQ8))
+      c->expect("cache type", type);
 }
 
 }  // namespace
@@ -372,7 +418,8 @@ TEST_CASE("generated: every model opens and holds in every way") {
   }
   CHECK(broken == 0);
   CHECK(finite * 100 >= count * 90);  // what is not finite is tried less
-  MESSAGE(count << " models, " << finite << " of them finite, " << coverage.size() << " values of axes");
+  MESSAGE(count << " models, " << finite << " of them finite, " << coverage.size()
+                << " values of axes");
   if (number_of("GENERATED_COUNTS", 0) != 0) coverage.print();
   if (count < kAllValues) return;
   for (const std::string& value : coverage.missing()) FAIL_CHECK("never generated: " << value);
@@ -382,7 +429,8 @@ TEST_CASE("generated: any bytes lead to a model that opens") {
   Choices random(1);
   for (uint32_t i = 0; i < 300; ++i) {
     Bytes input(i < 3 ? i : random.below(400));
-    for (unsigned char& byte : input) byte = static_cast<unsigned char>(random.below(random.chance(50) ? 256 : 4));
+    for (unsigned char& byte : input)
+      byte = static_cast<unsigned char>(random.below(random.chance(50) ? 256 : 4));
     Choices choices(input.data(), input.size());
     const Bytes bytes = generate_model(&choices);
     const Block file(bytes.data(), bytes.size());

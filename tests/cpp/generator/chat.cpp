@@ -22,7 +22,8 @@ class Program {
     Bytes out;
     std::string text;
     for (const std::string& s : strings_) text += s;
-    const std::size_t header[] = {1, c_->below(2), code_.size(), strings_.size(), text.size(), kSlots, deepest_, 0};
+    const std::size_t header[] = {1,           c_->below(2), code_.size(), strings_.size(),
+                                  text.size(), kSlots,       deepest_,     0};
     for (const std::size_t value : header) put_u32(&out, value);
     for (const uint32_t word : code_) put_u32(&out, word);
     std::size_t at = 0;
@@ -39,8 +40,8 @@ class Program {
  private:
   static constexpr uint32_t kTexts = 6, kSlots = 3;
   static const std::vector<std::string>& words() {
-    static const std::vector<std::string> all = {
-        "", "user", "system", "<|", "|>\n", " ", "\xC3\xA9", "a", "assistant", "no"};
+    static const std::vector<std::string> all = {"",  "user",     "system", "<|",        "|>\n",
+                                                 " ", "\xC3\xA9", "a",      "assistant", "no"};
     return all;
   }
 
@@ -72,7 +73,8 @@ class Program {
       case 1: return text(2), op(c_->chance(80) ? Op::emit : Op::emit_string, 0, -1);
       case 2: return text(2), op(Op::store, c_->below(kSlots), -1);
       case 3: return text(1), op(Op::pop, 0, -1);
-      case 4: case 5: return choice(nested);
+      case 4:
+      case 5: return choice(nested);
       case 6: return loop(nested);
       default: return refusal();
     }
@@ -106,8 +108,10 @@ class Program {
     }
     op(Op::next, static_cast<uint32_t>(begin), 0);
     --level_;
-    if (left != 0) land({empty, left});
-    else land({empty});
+    if (left != 0)
+      land({empty, left});
+    else
+      land({empty});
   }
 
   // The template refuses what it does not like.
@@ -125,7 +129,8 @@ class Program {
     number(0);
     op(Op::none, 0, 1);
     op(c_->chance(50) ? Op::none : Op::integer, 0, 1);
-    if ((code_.back() & 0xFF) == static_cast<uint32_t>(Op::integer)) code_.back() |= c_->of({1u, 2u, 0xFFFFFFu}) << 8;
+    if ((code_.back() & 0xFF) == static_cast<uint32_t>(Op::integer))
+      code_.back() |= c_->of({1u, 2u, 0xFFFFFFu}) << 8;
     op(Op::slice, 0, -3);
   }
 
@@ -158,9 +163,7 @@ class Program {
       case 2: return two_texts(nested), op(c_->of({Op::eq, Op::ne, Op::lt, Op::ge, Op::in}), 0, -1);
       case 3: return two_texts(nested), op(c_->of({Op::starts, Op::ends}), 0, -1);
       case 4: return truth(nested - 1), op(Op::not_, 0, 0);
-      case 5:
-        op(Op::load, c_->below(kSlots), 1);
-        return op(Op::test, c_->below(256), 0);
+      case 5: op(Op::load, c_->below(kSlots), 1); return op(Op::test, c_->below(256), 0);
       case 6: {
         truth(nested - 1);
         const std::size_t enough = jump(c_->of({Op::and_, Op::or_}), -1);

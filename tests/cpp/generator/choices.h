@@ -1,5 +1,5 @@
-// Where a generator's decisions come from: a number, or the bytes of a fuzzer's input. Bytes that are
-// missing are 0, which chooses the plainest thing there is, so every input ends in a model.
+// Where a generator's decisions come from: a number, or the bytes of a fuzzer's input. Bytes that
+// are missing are 0, which chooses the plainest thing there is, so every input ends in a model.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -15,8 +15,8 @@ class Sizes {
  public:
   explicit Sizes(Choices* c) : c_(c) {
     static const std::vector<std::string> axes = {
-        "width", "embedding_width", "heads", "head_width", "hidden", "vocabulary",
-        "max_positions", "max_distance", "classes", "output head_width"};
+        "width",      "embedding_width", "heads",        "head_width", "hidden",
+        "vocabulary", "max_positions",   "max_distance", "classes",    "output head_width"};
     if (c->chance(30)) large_ = c->of(axes);
   }
   bool is_large(const char* axis) const { return large_ == axis; }
@@ -42,16 +42,20 @@ struct Preset {
   std::vector<std::pair<const char*, uint32_t>> settings;
 };
 const Preset kPresets[] = {
-    {"Transformer 2017", {{"norm", 1}, {"norm_place", 2}, {"activation", 1}, {"attention_biases", 15}}},
+    {"Transformer 2017",
+     {{"norm", 1}, {"norm_place", 2}, {"activation", 1}, {"attention_biases", 15}}},
     {"GPT-2, OPT", {{"norm", 1}, {"norm_place", 1}, {"activation", 3}, {"attention_biases", 15}}},
-    {"Llama, Qwen", {{"norm", 2}, {"norm_place", 1}, {"position", 5}, {"activation", 4}, {"gated", 1}}},
+    {"Llama, Qwen",
+     {{"norm", 2}, {"norm_place", 1}, {"position", 5}, {"activation", 4}, {"gated", 1}}},
     {"Gemma", {{"norm", 2}, {"norm_place", 3}, {"position", 5}, {"qk_norm", 2}, {"gated", 1}}},
-    {"OLMo 2", {{"norm", 2}, {"norm_place", 4}, {"position", 5}, {"qk_norm", 2}, {"qk_norm_over", 2}}},
+    {"OLMo 2",
+     {{"norm", 2}, {"norm_place", 4}, {"position", 5}, {"qk_norm", 2}, {"qk_norm_over", 2}}},
     {"GPT-J", {{"norm", 1}, {"norm_place", 1}, {"parallel", 1}, {"position", 4}}},
     {"GPT-NeoX", {{"norm", 1}, {"norm_place", 1}, {"parallel", 2}, {"position", 5}}},
     {"T5", {{"norm", 2}, {"norm_place", 1}, {"position", 6}, {"activation", 3}, {"gated", 1}}},
     {"BLOOM", {{"norm", 1}, {"norm_place", 1}, {"position", 7}, {"activation", 3}}},
-    {"ModernBERT", {{"norm", 1}, {"norm_place", 1}, {"attention_norm", 0}, {"norm_biases", 0}, {"gated", 1}}},
+    {"ModernBERT",
+     {{"norm", 1}, {"norm_place", 1}, {"attention_norm", 0}, {"norm_biases", 0}, {"gated", 1}}},
     {"Shaw 2018", {{"norm", 1}, {"norm_place", 2}, {"position", 3}}},
 };
 
@@ -82,7 +86,8 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
   const bool keys = position == kRelativeKey || position == kRelativeKeyQuery ||
                     position == kClippedRelative || position == kThreeWay;
   if (keys || position == kT5Bias)
-    k->set("max_distance", sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));
+    k->set("max_distance",
+           sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));
   if (keys) k->leave_out({"score"});
   if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over"});
   if (encoder && k->number("window") % 2 == 0) k->leave_out({"window"});
@@ -145,7 +150,8 @@ Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers
   s.fill(c);
   const uint32_t position = s.number("position"), embedding = s.number("embedding_width", width);
   if (embedding == width) s.leave_out({"projection_bias", "projection_place"});
-  if (position == kPositionInterleaved || position == kPositionHalves) {  // pairs of sine and cosine
+  if (position == kPositionInterleaved ||
+      position == kPositionHalves) {  // pairs of sine and cosine
     s.set("width", even(width));
     if (s.has("embedding_width")) s.set("embedding_width", even(embedding));
     if (even(embedding) == even(width)) s.leave_out({"projection_bias", "projection_place"});
@@ -162,7 +168,8 @@ Numbers some_ids(Choices* c, uint32_t vocabulary) {
   return ids;
 }
 
-Group choose_side(Choices* c, uint32_t which, uint32_t vocabulary, uint32_t tokenizer, uint32_t segments) {
+Group choose_side(Choices* c, uint32_t which, uint32_t vocabulary, uint32_t tokenizer,
+                  uint32_t segments) {
   Group s(which == 0 ? kScopeSource : kScopeTarget);
   s.set("vocabulary", vocabulary);
   s.leave_out({"tokenizer", "embedding_shared", "pair_segment"});
@@ -182,12 +189,15 @@ Group choose_side(Choices* c, uint32_t which, uint32_t vocabulary, uint32_t toke
 
 constexpr char kRecordEnd = 0x1E, kUnitEnd = 0x1F;  // of lists in one string
 
-std::string choose_records(Choices* c, bool pairs) {
+// `count` records, or now and then any text that has such signs; the second half of a pair is a
+// text.
+std::string choose_records(Choices* c, uint32_t count, bool pairs) {
+  const bool any = c->chance(10);
   std::string all;
-  for (uint32_t i = c->below(5); i > 0; --i) {
+  for (uint32_t i = any ? c->below(5) : count; i > 0; --i) {
     all += any_text(c);
-    if (pairs && c->chance(80)) all += kUnitEnd + any_text(c);
-    if (i > 1 || c->chance(70)) all += kRecordEnd;
+    if (pairs && (!any || c->chance(70))) all += kUnitEnd + any_text(c);
+    if (!any || c->chance(70)) all += kRecordEnd;
   }
   return all;
 }
@@ -196,15 +206,20 @@ Group choose_output(Choices* c, const Sizes& sizes, bool encoder) {
   Group o(kScopeOutput);
   o.leave_out({"tied", "classes", "head_width", "labels", "prompts"});
   if (c->chance(35)) o.set("head_width", sizes.of("output head_width"));
-  if (c->chance(30)) o.set_text("labels", choose_records(c, false));
-  if (c->chance(30)) o.set_text("prompts", choose_records(c, true));
+  if (c->chance(30)) o.set_text("prompts", choose_records(c, c->below(4), true));
   if (!encoder) {
     o.set("output", kOutputLogits);
     o.leave_out({"pooling", "normalise", "head_norm"});
   }
   o.fill(c);
   const uint32_t output = o.number("output");
-  if (output == kOutputClasses) o.set("classes", sizes.of("classes"));
+  const uint32_t classes = output == kOutputClasses ? sizes.of("classes") : 0;
+  if (classes != 0) o.set("classes", classes);
+  if (classes != 0 ? c->chance(50) : c->chance(2))
+    o.set_text("labels", choose_records(c, classes, false));
+  // What means nothing to this output is seldom said.
+  if (classes == 0 && !c->chance(5)) o.leave_out({"scores"});
+  if (output != kOutputLogits && classes == 0 && !c->chance(10)) o.leave_out({"bias"});
   if (output == kOutputPooled && o.number("pooling") == kPoolNone)
     o.set("pooling", c->of({1u, 2u, 3u}));
   if (output != kOutputPooled && output != kOutputClasses) o.leave_out({"pooling"});
@@ -216,8 +231,10 @@ Group choose_output(Choices* c, const Sizes& sizes, bool encoder) {
 
 Group choose_generation(Choices* c, uint32_t vocabulary) {
   Group g(kScopeGeneration);
-  if (c->chance(50)) g.set_ids("suppressed", some_ids(c, vocabulary));
-  else g.leave_out({"suppressed"});
+  if (c->chance(50))
+    g.set_ids("suppressed", some_ids(c, vocabulary));
+  else
+    g.leave_out({"suppressed"});
   g.fill(c);
   return g;
 }
@@ -266,16 +283,19 @@ Draft draft_model(Choices* c) {
     if (!again) d.tokenizers[named[i] - kSectionSourceTokenizer] = any_tokenizer(c);
   }
   for (uint32_t i = 0; i < 2; ++i) {
-    const uint32_t pieces = named[i] == 0 ? 0 : d.tokenizers[named[i] - kSectionSourceTokenizer].pieces;
+    const uint32_t pieces =
+        named[i] == 0 ? 0 : d.tokenizers[named[i] - kSectionSourceTokenizer].pieces;
     vocabularies[i] = choose_vocabulary(c, sizes, pieces);
-    if (i == 1 && has[0] && vocabularies[0] >= pieces && c->chance(50)) vocabularies[1] = vocabularies[0];
+    if (i == 1 && has[0] && vocabularies[0] >= pieces && c->chance(50))
+      vocabularies[1] = vocabularies[0];
   }
 
   std::vector<Group> kinds;
   std::vector<Group> sides, stacks;
   for (uint32_t i = 0; i < 2; ++i) {
     const bool cross = i == 1 && has[0];
-    const uint32_t first = static_cast<uint32_t>(kinds.size()), used = has[i] ? c->of({1u, 1u, 2u}) : 0;
+    const uint32_t first = static_cast<uint32_t>(kinds.size()),
+                   used = has[i] ? c->of({1u, 1u, 2u}) : 0;
     const uint32_t spare = has[i] && c->chance(5) ? 1 : 0;  // a kind that no layer is of
     for (uint32_t k = 0; k < used + spare; ++k)
       kinds.push_back(choose_kind(c, sizes, first + k, i == 0, cross));
@@ -289,7 +309,8 @@ Draft draft_model(Choices* c) {
     const uint32_t width = stacks[0].number("embedding_width", stacks[0].number("width"));
     if (c->chance(30) && width % 2 == 0) {  // so that the embeddings can be one
       stacks[1].set("embedding_width", width);
-      if (width == stacks[1].number("width")) stacks[1].leave_out({"projection_bias", "projection_place"});
+      if (width == stacks[1].number("width"))
+        stacks[1].leave_out({"projection_bias", "projection_place"});
     }
   }
   Group output = choose_output(c, sizes, d.stack == kEncoder);

@@ -29,12 +29,9 @@ struct Numbers {
 };
 const Numbers kNumbers[] = {
     {"rotary_width", {0}},  // follows the position
-    {"max_distance", {0}},
-    {"window", {0, 1, 3, 5, 7, 15, 17, 19, 33}},
-    {"top_k", {0, 1, 2, 5, 1000}},
-    {"no_repeat_ngram", {0, 1, 2, 3}},
-    {"min_new", {0, 1, 3}},
-    {"max_new", {0, 1, 4, 100}},
+    {"max_distance", {0}},         {"window", {0, 1, 3, 5, 7, 15, 17, 19, 33}},
+    {"top_k", {0, 1, 2, 5, 1000}}, {"no_repeat_ngram", {0, 1, 2, 3}},
+    {"min_new", {0, 1, 3}},        {"max_new", {0, 1, 4, 100}},
 };
 
 struct Reals {
@@ -74,7 +71,8 @@ constexpr uint32_t kAllBuilt = 0xFFFFFFFFu;
 
 std::string any_text(Choices* c) {
   static const std::vector<std::string> parts = {
-      "a", "Model ", "1.0", " \t", "\n", "\xC3\xA9", "\xE4\xB8\xAD\xE6\x96\x87", "\"\\", "\xF0\x9F\x98\x80", "\x01"};
+      "a",    "Model ",           "1.0", " \t", "\n", "\xC3\xA9", "\xE4\xB8\xAD\xE6\x96\x87",
+      "\"\\", "\xF0\x9F\x98\x80", "\x01"};
   std::string text;
   for (uint32_t i = c->below(6); i > 0; --i) text += c->of(parts);
   return text;
@@ -117,7 +115,8 @@ void Group::fill(Choices* c) {
   const Field* const fields = phasor::descriptor_fields(&count);
   for (uint32_t i = 0; i < count; ++i) {
     const Field& f = fields[i];
-    if (f.scope != scope_of_fields(scope_) || values_.count(&f) != 0 || left_out_.count(&f) != 0) continue;
+    if (f.scope != scope_of_fields(scope_) || values_.count(&f) != 0 || left_out_.count(&f) != 0)
+      continue;
     if (f.needed != 0 || c->chance(45)) values_[&f] = any(f, c);
   }
 }

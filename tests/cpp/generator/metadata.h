@@ -1,5 +1,5 @@
-// The metadata that a generator puts together: a value for each key, by the names of the engine's own
-// table of fields, in the bytes of docs/format.md.
+// The metadata that a generator puts together: a value for each key, by the names of the engine's
+// own table of fields, in the bytes of docs/format.md.
 #pragma once
 #include <map>
 

@@ -36,14 +36,16 @@ void put_ids(Choices* c, Bytes* out, uint32_t count, uint32_t below) {
 }
 
 // Vectors whose numbers mean nothing: 0, a range of 1 and a tolerance that holds any.
-Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d, const std::vector<KindDescriptor>& kinds) {
+Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d,
+                  const std::vector<KindDescriptor>& kinds) {
   constexpr float kAnything = 1e9f;
   const uint32_t samples = c->of({16u, 1u, 3u}), width = output_width(d);
   const std::string author = "generated";
   Bytes out;
   const uint32_t count = c->between(1, 2);
-  for (const std::size_t value : {std::size_t{count}, std::size_t{0}, author.size(), std::size_t{bits_of(kAnything)},
-                                  std::size_t{samples}, std::size_t{0}})
+  for (const std::size_t value :
+       {std::size_t{count}, std::size_t{0}, author.size(), std::size_t{bits_of(kAnything)},
+        std::size_t{samples}, std::size_t{0}})
     put_u32(&out, value);
   put_text(&out, author);
   pad(&out, 4);
@@ -55,7 +57,8 @@ Bytes any_vectors(Choices* c, const File& meta, const Descriptor& d, const std::
     for (const uint32_t n : counts) put_u32(&out, n);
     for (const uint32_t n : counts) put_u32(&out, n == 0 ? 0 : c->below(n));
     put_u64(&out, 0);
-    for (uint32_t which = 0; which < 2; ++which) put_ids(c, &out, counts[which], d.sides[which].vocabulary);
+    for (uint32_t which = 0; which < 2; ++which)
+      put_ids(c, &out, counts[which], d.sides[which].vocabulary);
     put_ids(c, &out, samples, width);
     const uint32_t rows = counts[1] != 0 ? counts[1] : output_rows(d, counts[0]);
     for (uint32_t row = 0; row < rows; ++row) {
@@ -126,7 +129,8 @@ Bytes write_file(Choices* c, const Bytes& meta, std::vector<NamedSection> sectio
     out.insert(out.end(), tensor.bytes.begin(), tensor.bytes.end());
   }
   placed.push_back({kSectionData, data_at, out.size() - data_at});
-  std::copy(directory.begin(), directory.end(), out.begin() + static_cast<std::ptrdiff_t>(directory_at));
+  std::copy(directory.begin(), directory.end(),
+            out.begin() + static_cast<std::ptrdiff_t>(directory_at));
 
   Bytes table;
   for (const Placed& p : placed) {
@@ -139,7 +143,8 @@ Bytes write_file(Choices* c, const Bytes& meta, std::vector<NamedSection> sectio
     put_u32(&table, 0);
   }
   Bytes header = {0x89, 'P', 'H', 'A', 'S', 'O', 'R', 0x0A};
-  for (const std::size_t value : {std::size_t{kFormatVersion}, std::size_t{0x01020304}, kAlign, count})
+  for (const std::size_t value :
+       {std::size_t{kFormatVersion}, std::size_t{0x01020304}, kAlign, count})
     put_u32(&header, value);
   put_u64(&header, out.size());
   put_u64(&header, head);

@@ -16,7 +16,8 @@ class Weights {
   uint64_t bits() { return splitmix64(&state_); }
   // −1 … 1
   float unit() {
-    return static_cast<float>(static_cast<int64_t>(bits() >> 40) - (1 << 23)) / static_cast<float>(1 << 23);
+    return static_cast<float>(static_cast<int64_t>(bits() >> 40) - (1 << 23)) /
+           static_cast<float>(1 << 23);
   }
 
  private:
@@ -78,8 +79,10 @@ void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
     const uint32_t first = group * static_cast<uint32_t>(kGroup);
     for (uint32_t k = first; bits != 0 && k < cols && k < first + kGroup; ++k) {
       const uint64_t r = w->bits();
-      if (type == Type::q8) *value(k) = static_cast<unsigned char>(r % 50 == 0 ? 0x80 : r >> 8);
-      else *value(k) |= static_cast<unsigned char>((r & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
+      if (type == Type::q8)
+        *value(k) = static_cast<unsigned char>(r % 50 == 0 ? 0x80 : r >> 8);
+      else
+        *value(k) |= static_cast<unsigned char>((r & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
     }
   }
 }
@@ -89,10 +92,11 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
   const uint64_t plane = scale_plane_bytes(groups_of(cols) * kLanes);
   each_row(parts, [&](uint32_t panel, uint32_t lane) {
     unsigned char* const p = out->data() + panel * panel_size;
-    any_row(w, type, cols, [=](uint32_t group) { return p + 2 * (group * kLanes + lane); },
-            [=](uint32_t k) {
-              return p + plane + (type == Type::q8 ? panel_index_q8(lane, k) : panel_index_q4(lane, k));
-            });
+    any_row(
+        w, type, cols, [=](uint32_t group) { return p + 2 * (group * kLanes + lane); },
+        [=](uint32_t k) {
+          return p + plane + (type == Type::q8 ? panel_index_q8(lane, k) : panel_index_q4(lane, k));
+        });
   });
 }
 
@@ -100,12 +104,14 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
   const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(rows * groups);
   for (uint32_t row = 0; row < rows; ++row) {
     unsigned char* const p = out->data();
-    any_row(w, type, cols, [=](uint32_t group) { return p + 2 * (row * groups + group); },
-            [=](uint32_t k) {
-              const uint64_t group = row * groups + k / kGroup;
-              return p + plane + (type == Type::q8 ? group * kGroup + k % kGroup
-                                                   : group * (kGroup / 2) + k % (kGroup / 2));
-            });
+    any_row(
+        w, type, cols, [=](uint32_t group) { return p + 2 * (row * groups + group); },
+        [=](uint32_t k) {
+          const uint64_t group = row * groups + k / kGroup;
+          return p + plane +
+                 (type == Type::q8 ? group * kGroup + k % kGroup
+                                   : group * (kGroup / 2) + k % (kGroup / 2));
+        });
   }
 }
 
@@ -167,11 +173,13 @@ class Writer {
     Bytes& out = add(role, type, layout, rows, cols, panels);
     Entry& entry = out_->back().entry;
     out.resize(size_as(type, entry));
-    if (c_->chance(2)) return;  // all weights zero
+    if (c_->chance(2)) return;        // all weights zero
     constexpr uint64_t kMany = 4096;  // values that a quantiser takes long for
     if (quantised_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
-      if (panels != 0) any_panels(&weights_, type, cols, parts, &out);
-      else any_rows(&weights_, type, cols, rows, &out);
+      if (panels != 0)
+        any_panels(&weights_, type, cols, parts, &out);
+      else
+        any_rows(&weights_, type, cols, rows, &out);
       return;
     }
     Entry given = entry;
@@ -180,23 +188,28 @@ class Writer {
     uint32_t row = 0;
     each_row(parts, [&](uint32_t panel, uint32_t lane) {
       for (uint32_t k = 0; k < cols; ++k) {
-        const uint64_t place = panels == 0 ? uint64_t(row) * cols + k
-                                           : panel * uint64_t(cols) * kLanes + panel_index_f32(lane, k);
+        const uint64_t place = panels == 0
+                                   ? uint64_t(row) * cols + k
+                                   : panel * uint64_t(cols) * kLanes + panel_index_f32(lane, k);
         phasor::store_u32(floats.data() + 4 * place, bits_of(spread * weights_.unit()));
       }
       ++row;
     });
     StoredError error;
-    if (type == Type::f32) out = floats;
-    else if (!convert_matrix(out.data(), type, floats.data(), given, nullptr, &error)) std::abort();
+    if (type == Type::f32)
+      out = floats;
+    else if (!convert_matrix(out.data(), type, floats.data(), given, nullptr, &error))
+      std::abort();
   }
 
  private:
   static std::size_t size_as(Type type, const Entry& e) {
-    return static_cast<std::size_t>(e.layout == Layout::panel16 ? panel_bytes(type, e.cols) * e.panels
-                                                                : rows_bytes(type, e.rows, e.cols));
+    return static_cast<std::size_t>(e.layout == Layout::panel16
+                                        ? panel_bytes(type, e.cols) * e.panels
+                                        : rows_bytes(type, e.rows, e.cols));
   }
-  Bytes& add(uint32_t role, Type type, Layout layout, uint32_t rows, uint32_t cols, uint32_t panels) {
+  Bytes& add(uint32_t role, Type type, Layout layout, uint32_t rows, uint32_t cols,
+             uint32_t panels) {
     out_->push_back({{base_ | role, type, layout, 0, 0, rows, cols, panels, 0}, {}});
     return out_->back().bytes;
   }

@@ -15,7 +15,7 @@ using namespace phasor;
 struct Piece {
   std::string text;
   PieceType type = PieceType::normal;
-  uint32_t marks = 0;   // or the bits of a score
+  uint32_t marks = 0;  // or the bits of a score
 };
 
 struct Added {
@@ -42,7 +42,8 @@ struct Section {
 };
 
 bool text_before(const Added& a, const Added& b) {
-  const bool late_a = (a.flags & pieces::kNormalized) != 0, late_b = (b.flags & pieces::kNormalized) != 0;
+  const bool late_a = (a.flags & pieces::kNormalized) != 0,
+             late_b = (b.flags & pieces::kNormalized) != 0;
   return late_a != late_b ? late_b : a.text < b.text;
 }
 
@@ -71,7 +72,8 @@ Bytes written(Section s) {
   Bytes rows;
   uint32_t starts[16] = {};
   for (const Added& a : s.added) {
-    for (const std::size_t value : {text.size(), a.text.size(), std::size_t{a.id}, std::size_t{a.flags}})
+    for (const std::size_t value :
+         {text.size(), a.text.size(), std::size_t{a.id}, std::size_t{a.flags}})
       put_u32(&rows, value);
     const unsigned char first = static_cast<unsigned char>(a.text[0]);
     starts[(a.flags & pieces::kNormalized) + first / 32] |= 1u << first % 32;
@@ -82,23 +84,29 @@ Bytes written(Section s) {
   for (std::size_t i = 0; i < 16 && !s.added.empty(); ++i) put_u32(&more, starts[i]);
   more.insert(more.end(), rows.begin(), rows.end());
 
-  const std::size_t table_at = 128, order_at = table_at + table.size(), text_at = order_at + order.size();
+  const std::size_t table_at = 128, order_at = table_at + table.size(),
+                    text_at = order_at + order.size();
   const std::size_t text_bytes = text.size();
   pad(&text, 4);
   const bool has_trie = !s.trie.units.empty();
   const std::size_t trie_at = text_at + text.size(), strings_at = trie_at + s.trie.units.size();
   Bytes out;
-  const std::size_t header[] = {
-      static_cast<std::size_t>(s.model), s.flags, count, s.unknown, bits_of(s.lowest_score), longest,
-      s.trie.units.size(), s.trie.strings.size()};
+  const std::size_t header[] = {static_cast<std::size_t>(s.model),
+                                s.flags,
+                                count,
+                                s.unknown,
+                                bits_of(s.lowest_score),
+                                longest,
+                                s.trie.units.size(),
+                                s.trie.strings.size()};
   for (const std::size_t value : header) put_u32(&out, value);
-  for (const std::size_t at : {table_at, order_at, text_at, text_bytes,
-                               has_trie ? trie_at : 0, has_trie ? strings_at : 0})
+  for (const std::size_t at :
+       {table_at, order_at, text_at, text_bytes, has_trie ? trie_at : 0, has_trie ? strings_at : 0})
     put_u64(&out, at);
   const bool packaged = s.packaged();
   const std::size_t tail[] = {
-      surface, s.surface.size(), s.expansion, s.trie.longest, packaged ? s.steps[0] : 0, s.runs.size(),
-      s.merges, s.added.size(), s.word_chars, s.prefix.size()};
+      surface,       s.surface.size(), s.expansion,    s.trie.longest, packaged ? s.steps[0] : 0,
+      s.runs.size(), s.merges,         s.added.size(), s.word_chars,   s.prefix.size()};
   for (const std::size_t value : tail) put_u32(&out, value);
   for (std::size_t i = 1; i < 9; ++i)
     out.push_back(static_cast<unsigned char>(i < s.steps.size() ? s.steps[i] : 0));
@@ -114,9 +122,20 @@ Bytes written(Section s) {
 const std::string kSpaceMark = "\xE2\x96\x81";  // ▁
 
 const std::vector<std::string>& letters() {
-  static const std::vector<std::string> all = {
-      "a", "b", "c", "e", "A", "1", "2", ".", "'", kSpaceMark, "\xC3\xA9", "\xE4\xB8\xAD",
-      "\xEA\xB0\x80", "\xF0\x9F\x98\x80"};
+  static const std::vector<std::string> all = {"a",
+                                               "b",
+                                               "c",
+                                               "e",
+                                               "A",
+                                               "1",
+                                               "2",
+                                               ".",
+                                               "'",
+                                               kSpaceMark,
+                                               "\xC3\xA9",
+                                               "\xE4\xB8\xAD",
+                                               "\xEA\xB0\x80",
+                                               "\xF0\x9F\x98\x80"};
   return all;
 }
 
@@ -128,12 +147,28 @@ std::string any_word(Choices* c, uint32_t most) {
 
 // What a normaliser may say; SentencePiece's, BERT's, and those of Unicode's canonical composition.
 std::map<std::string, std::string> any_rules(Choices* c, bool canonical) {
-  static const std::vector<std::pair<std::string, std::string>> plain = {
-      {"A", "a"}, {"\xC3\xA9", "e"}, {"\t", " "}, {"  ", " "}, {"2", ""}, {"\xEF\xBC\xA1", "A"},
-      {"\xC2\xBD", "1\xE2\x81\x84" "2"}, {"ab", "b a"}, {"a\xCC\x81", "\xC3\xA1"}};
+  static const std::vector<std::pair<std::string, std::string>> plain = {{"A", "a"},
+                                                                         {"\xC3\xA9", "e"},
+                                                                         {"\t", " "},
+                                                                         {"  ", " "},
+                                                                         {"2", ""},
+                                                                         {"\xEF\xBC\xA1", "A"},
+                                                                         {"\xC2\xBD",
+                                                                          "1\xE2\x81\x84"
+                                                                          "2"},
+                                                                         {"ab", "b a"},
+                                                                         {"a\xCC\x81", "\xC3\xA1"}};
   static const std::vector<std::pair<std::string, std::string>> composed = {
-      {"\xC3\xA9", "\x01" "e\xCC\x81"}, {"\xCC\x81", "\xE7"}, {"e\xCC\x81", "\xC3\xA9"},
-      {"\xCC\xA3", "\xDD"}, {"\xC3\xA1", "\x01" "a\xCC\x81"}, {"a\xCC\x81", "\xC3\xA1"}};
+      {"\xC3\xA9",
+       "\x01"
+       "e\xCC\x81"},
+      {"\xCC\x81", "\xE7"},
+      {"e\xCC\x81", "\xC3\xA9"},
+      {"\xCC\xA3", "\xDD"},
+      {"\xC3\xA1",
+       "\x01"
+       "a\xCC\x81"},
+      {"a\xCC\x81", "\xC3\xA1"}};
   std::map<std::string, std::string> rules;
   for (const auto& rule : canonical ? composed : plain)
     if (c->chance(50)) rules.insert(rule);
@@ -144,7 +179,8 @@ std::map<std::string, std::string> any_rules(Choices* c, bool canonical) {
 uint32_t expansion_of(const std::map<std::string, std::string>& rules, uint32_t least) {
   uint32_t most = least;
   for (const auto& rule : rules) {
-    const std::size_t spaces = static_cast<std::size_t>(std::count(rule.second.begin(), rule.second.end(), ' '));
+    const std::size_t spaces =
+        static_cast<std::size_t>(std::count(rule.second.begin(), rule.second.end(), ' '));
     const std::size_t bytes = rule.second.size() + 2 * spaces, key = rule.first.size();
     most = std::max(most, static_cast<uint32_t>((bytes + key - 1) / key));
   }
@@ -208,13 +244,16 @@ Section sentencepiece(Choices* c, TokenizerModel model) {
     texts.add(byte_piece(i), PieceType::byte, 0);
   const bool unigram = model == TokenizerModel::unigram;
   texts.add(c->of(letters()), PieceType::normal, bits_of(-1));
-  for (uint32_t i = c->below(24); i > 0; --i)
-    texts.add(any_word(c, 3), PieceType::normal, bits_of(unigram ? any_score(c) : -float(i)));
+  for (uint32_t i = c->below(24); i > 0; --i) {
+    const float score = unigram ? any_score(c) : -float(i);
+    texts.add(any_word(c, 3), PieceType::normal, bits_of(score));
+  }
   if (unigram && c->chance(20)) s.pieces.push_back({"<unk>", PieceType::normal, bits_of(-2)});
   for (const Piece& piece : s.pieces) {
     float score;
     std::memcpy(&score, &piece.marks, sizeof score);
-    if (unigram && piece.type == PieceType::normal) s.lowest_score = std::min(s.lowest_score, score);
+    if (unigram && piece.type == PieceType::normal)
+      s.lowest_score = std::min(s.lowest_score, score);
   }
   s.surface = c->of<std::string>({"", " \xE2\x81\x87 ", "?"});
   set_rules(c, &s, 3);
@@ -227,9 +266,11 @@ Section word_list(Choices* c, TokenizerModel model) {
   if (c->chance(70)) s.unknown = c->below(count);
   for (uint32_t id = 0; id < count; ++id) {
     const bool control = id != s.unknown && c->chance(20);
-    s.pieces.push_back({any_word(c, 2), id == s.unknown ? PieceType::unknown
-                                        : control       ? PieceType::control
-                                                        : PieceType::normal, 0});
+    s.pieces.push_back({any_word(c, 2),
+                        id == s.unknown ? PieceType::unknown
+                        : control       ? PieceType::control
+                                        : PieceType::normal,
+                        0});
   }
   s.surface = c->of<std::string>({"", "?"});
   return s;
@@ -241,15 +282,25 @@ Section word_list(Choices* c, TokenizerModel model) {
 std::vector<uint32_t> any_runs(Choices* c) {
   using namespace pieces;
   const auto run = [](uint32_t first, uint32_t classes) { return first | classes << kCodeBits; };
-  const std::vector<uint32_t> usual = {
-      run(0, kRemoved), run(' ', kSpace), run('!', kPunctuation), run('0', kNumber | kWord),
-      run(':', kPunctuation), run('A', kLetter | kWord), run('[', kPunctuation),
-      run('a', kLetter | kWord), run('{', kPunctuation), run(0x7F, 0), run(0xC0, kLetter | kWord),
-      run(0x300, 0), run(0x4E00, kLetter | kPadded | kWord), run(0xAC00, kHangul | kLetter | kWord),
-      run(0xD7A4, 0)};
+  const std::vector<uint32_t> usual = {run(0, kRemoved),
+                                       run(' ', kSpace),
+                                       run('!', kPunctuation),
+                                       run('0', kNumber | kWord),
+                                       run(':', kPunctuation),
+                                       run('A', kLetter | kWord),
+                                       run('[', kPunctuation),
+                                       run('a', kLetter | kWord),
+                                       run('{', kPunctuation),
+                                       run(0x7F, 0),
+                                       run(0xC0, kLetter | kWord),
+                                       run(0x300, 0),
+                                       run(0x4E00, kLetter | kPadded | kWord),
+                                       run(0xAC00, kHangul | kLetter | kWord),
+                                       run(0xD7A4, 0)};
   if (!c->chance(40)) return usual;
   std::vector<uint32_t> runs = {run(0, c->below(1u << 11))};
-  for (const uint32_t first : {9u, 10u, 32u, 33u, 48u, 58u, 65u, 97u, 127u, 0xE9u, 0x300u, 0x4E2Du, 0x1F600u})
+  for (const uint32_t first :
+       {9u, 10u, 32u, 33u, 48u, 58u, 65u, 97u, 127u, 0xE9u, 0x300u, 0x4E2Du, 0x1F600u})
     if (c->chance(60)) runs.push_back(run(first, c->below(1u << 11)));
   return runs;
 }
@@ -259,7 +310,8 @@ void any_added(Choices* c, Section* s) {
   for (uint32_t i = c->of({0u, 0u, 1u, 3u}); i > 0; --i) {
     const uint32_t id = c->below(static_cast<uint32_t>(s->pieces.size())), flags = c->below(16);
     const std::string text = c->chance(50) ? s->pieces[id].text : any_word(c, 3);
-    if (seen.insert({text, (flags & pieces::kNormalized) != 0}).second) s->added.push_back({text, id, flags});
+    if (seen.insert({text, (flags & pieces::kNormalized) != 0}).second)
+      s->added.push_back({text, id, flags});
   }
 }
 
@@ -282,7 +334,8 @@ Section wordpiece(Choices* c, TokenizerModel model) {
   for (uint32_t i = c->between(1, 20); i > 0; --i) {
     const bool go_on = c->chance(40);
     const uint32_t joined = pieces::kJoined | prefix << 8;
-    texts.add((go_on ? s.prefix : "") + any_word(c, 3), PieceType::normal, pieces::kOfModel | (go_on ? joined : 0));
+    texts.add((go_on ? s.prefix : "") + any_word(c, 3), PieceType::normal,
+              pieces::kOfModel | (go_on ? joined : 0));
   }
   s.surface = c->of<std::string>({"", "[UNK]"});
   s.word_chars = c->of({100u, 0u, 1u, 6u});
@@ -302,7 +355,8 @@ std::vector<Merge> any_merges(Choices* c, Section* s, Texts* texts, uint32_t fir
   std::set<std::pair<uint32_t, uint32_t>> seen;
   const auto pick = [&] {
     const uint32_t last = static_cast<uint32_t>(s->pieces.size()) - 1;
-    return c->chance(50) ? last - c->below(std::min(last - first + 1, 8u)) : c->between(first, last);
+    return c->chance(50) ? last - c->below(std::min(last - first + 1, 8u))
+                         : c->between(first, last);
   };
   for (uint32_t i = c->below(20); i > 0; --i) {
     const uint32_t left = pick(), right = pick();
@@ -315,7 +369,8 @@ std::vector<Merge> any_merges(Choices* c, Section* s, Texts* texts, uint32_t fir
 }
 
 // The model's part of both kinds of BPE: ids of bytes, merges by (left, right), results, the index.
-void write_merges(Section* s, const std::vector<uint32_t>& bytes, const std::vector<Merge>& merges) {
+void write_merges(Section* s, const std::vector<uint32_t>& bytes,
+                  const std::vector<Merge>& merges) {
   Bytes* const out = &s->model_data;
   for (const uint32_t id : bytes) put_u32(out, id);
   std::vector<std::pair<std::pair<uint32_t, uint32_t>, std::size_t>> rows;
@@ -323,7 +378,8 @@ void write_merges(Section* s, const std::vector<uint32_t>& bytes, const std::vec
     rows.push_back({{merges[rank].left, merges[rank].right}, rank});
   std::sort(rows.begin(), rows.end());
   for (const auto& row : rows)
-    for (const std::size_t value : {std::size_t{row.first.first}, std::size_t{row.first.second}, row.second})
+    for (const std::size_t value :
+         {std::size_t{row.first.first}, std::size_t{row.first.second}, row.second})
       put_u32(out, value);
   for (const Merge& merge : merges) put_u32(out, merge.result);
   s->merges = static_cast<uint32_t>(merges.size());
@@ -342,7 +398,8 @@ uint32_t any_step(Choices* c) {
 Section byte_bpe(Choices* c, TokenizerModel model) {
   Section s(model);
   Texts texts(&s);
-  s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex);
+  s.flags = any_flags(
+      c, pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex);
   for (uint32_t i = c->of({1u, 1u, 2u, 9u}); i > 0; --i) s.steps.push_back(any_step(c));
   std::vector<uint32_t> bytes(256, kNoToken);
   const bool all = c->chance(70);
@@ -358,13 +415,16 @@ Section byte_bpe(Choices* c, TokenizerModel model) {
     texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   }
   special_pieces(c, &texts);
-  if (c->chance(20)) s.pieces.push_back({"a", PieceType::normal, pieces::kWholeWord});  // as another
+  if (c->chance(20))
+    s.pieces.push_back({"a", PieceType::normal, pieces::kWholeWord});  // as another
   write_merges(&s, bytes, merges);
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
-  if ((s.flags & pieces::kCompose) != 0 || c->chance(10)) set_rules(c, &s, 1, true);
-  else s.expansion = 1;
+  if ((s.flags & pieces::kCompose) != 0 || c->chance(10))
+    set_rules(c, &s, 1, true);
+  else
+    s.expansion = 1;
   return s;
 }
 
@@ -378,8 +438,10 @@ Section metaspace(Choices* c, TokenizerModel model) {
   s.unknown = 0;
   texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   special_pieces(c, &texts);
-  for (uint32_t i = c->between(1, 20); i > 0; --i) texts.add(any_word(c, 3), PieceType::normal, pieces::kOfModel);
-  for (std::size_t i = 0; i <= s.pieces.size(); ++i) put_f64(&s.model_data, -double(c->below(4000)) / 256);
+  for (uint32_t i = c->between(1, 20); i > 0; --i)
+    texts.add(any_word(c, 3), PieceType::normal, pieces::kOfModel);
+  for (std::size_t i = 0; i <= s.pieces.size(); ++i)
+    put_f64(&s.model_data, -double(c->below(4000)) / 256);
   s.surface = c->of<std::string>({"", "<unk>"});
   s.runs = any_runs(c);
   any_added(c, &s);
@@ -443,8 +505,9 @@ TokenizerSection any_tokenizer(Choices* c) {
 
 std::string any_input(Choices* c, uint32_t parts) {
   static const std::vector<std::string> odd = {
-      " ", "  ", "\t", "\n", "\xFF", "\xE6\x88", std::string(1, '\0'), "<m>", "<unk>", "##", "\xCC\x81",
-      "\xEF\xBC\xA1", "\xC2\xBD", "<0x41>", "I'll", "aaaa"};
+      " ",    "  ",    "\t", "\n",       "\xFF",         "\xE6\x88", std::string(1, '\0'),
+      "<m>",  "<unk>", "##", "\xCC\x81", "\xEF\xBC\xA1", "\xC2\xBD", "<0x41>",
+      "I'll", "aaaa"};
   std::string text;
   for (uint32_t i = 0; i < parts; ++i) text += c->chance(35) ? c->of(odd) : c->of(letters());
   return text;

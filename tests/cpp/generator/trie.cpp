@@ -35,7 +35,8 @@ Trie build_trie(const std::map<std::string, std::string>& rules) {
     trie.longest = std::max(trie.longest, static_cast<uint32_t>(rule.first.size()));
   }
 
-  // A node's children lie at its base xor their byte; its value at the base. The first base that fits.
+  // A node's children lie at its base xor their byte; its value at the base. The first base that
+  // fits.
   std::vector<uint32_t> units(kBlock, 0);
   std::vector<bool> taken(kBlock, false);
   std::set<uint32_t> bases;

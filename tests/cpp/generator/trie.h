@@ -1,4 +1,5 @@
-// The normaliser's map: a Darts double array (Aoe 1989) of keys and the offsets of their replacements.
+// The normaliser's map: a Darts double array (Aoe 1989) of keys and the offsets of their
+// replacements.
 #pragma once
 #include <map>
 
@@ -7,8 +8,8 @@
 namespace generator {
 
 struct Trie {
-  Bytes units, strings;     // both empty where there is no rule
-  uint32_t longest = 0;     // bytes of the longest key
+  Bytes units, strings;  // both empty where there is no rule
+  uint32_t longest = 0;  // bytes of the longest key
 };
 
 // Keys are not empty and have no zero byte.

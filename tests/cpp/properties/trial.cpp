@@ -27,7 +27,8 @@ bool done(phasor_status status, const phasor_error& error, const char* what, Bit
 phasor_item item_of(uint32_t sequence, const Sequences::Tokens& t, uint32_t first, uint32_t count,
                     uint32_t logits) {
   const uint32_t* const segments = t.segments.empty() ? nullptr : t.segments.data() + first;
-  return {sizeof(phasor_item), sequence, count, logits, t.ids.data() + first, nullptr, segments, nullptr};
+  return {sizeof(phasor_item),  sequence, count,    logits,
+          t.ids.data() + first, nullptr,  segments, nullptr};
 }
 
 // Hidden states, output rows and vectors of an encoded sequence.
@@ -37,7 +38,8 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
   const float* const hidden = phasor_hidden(r.session(), sequence, &rows, &stride);
   need(hidden != nullptr, "an encoded sequence has no hidden states");
   const phasor::Descriptor& d = o.inside().descriptor;
-  for (uint32_t i = 0; i < rows; ++i) add(bits, hidden + std::size_t{i} * stride, d.stacks[0].width);
+  for (uint32_t i = 0; i < rows; ++i)
+    add(bits, hidden + std::size_t{i} * stride, d.stacks[0].width);
   if (!o.encoder()) return;
   const uint32_t output = d.output.output, width = r.width();
   const uint32_t count = phasor::output_rows(d, rows);
@@ -49,12 +51,15 @@ void add_encoded(const Running& r, const Opened& o, uint32_t sequence, const Way
       for (uint32_t i = 0; i < n; ++i) add(bits, phasor_logits(r.session(), i), width);
     }
   const uint32_t most = output == PHASOR_OUTPUT_POOLED ? width : d.stacks[0].width;
-  const uint32_t first = d.output.pooling != phasor::kPoolNone ? PHASOR_POOL_MODEL : PHASOR_POOL_MEAN;
+  const uint32_t first =
+      d.output.pooling != phasor::kPoolNone ? PHASOR_POOL_MODEL : PHASOR_POOL_MEAN;
   for (uint32_t how = first; how <= PHASOR_POOL_LAST; ++how) {
     const Block vector(most * sizeof(float));
     float* const values = reinterpret_cast<float*>(vector.data());
-    const uint32_t normalise = how == PHASOR_POOL_LAST ? PHASOR_NORMALISE_YES : PHASOR_NORMALISE_MODEL;
-    const phasor_status status = phasor_embedding(r.session(), sequence, how, normalise, values, most, &error);
+    const uint32_t normalise =
+        how == PHASOR_POOL_LAST ? PHASOR_NORMALISE_YES : PHASOR_NORMALISE_MODEL;
+    const phasor_status status =
+        phasor_embedding(r.session(), sequence, how, normalise, values, most, &error);
     if (!done(status, error, "embedding", bits)) return;
     add(bits, values, most);
   }
@@ -71,7 +76,8 @@ void step_together(const Running& r, const Sequences& in, uint32_t step, std::ve
         items.push_back(item_of(i, in.targets[i], first, count, PHASOR_LOGITS_ALL));
       }
     if (items.empty()) return;
-    const phasor_status status = phasor_step(r.session(), items.data(), static_cast<uint32_t>(items.size()), &error);
+    const phasor_status status =
+        phasor_step(r.session(), items.data(), static_cast<uint32_t>(items.size()), &error);
     if (!done(status, error, "step", &rows->front())) return;
     uint32_t row = 0;
     for (const phasor_item& item : items)
@@ -101,7 +107,8 @@ Opened::Opened(const Block& file, const char* isa) {
       phasor_model_open(&model_, less.data(), size - 1, file.data(), file.size(), &options, &error);
   need(status == PHASOR_NO_MEMORY, "a model opens in a byte less than its size");
   memory_ = std::make_unique<Block>(size);
-  status = phasor_model_open(&model_, memory_->data(), size, file.data(), file.size(), &options, &error);
+  status =
+      phasor_model_open(&model_, memory_->data(), size, file.data(), file.size(), &options, &error);
   need(status, error, "model_open");
 }
 
@@ -111,7 +118,8 @@ void Opened::check() const {
 }
 
 bool Bits::numbers() const {
-  return std::all_of(values.begin(), values.end(), [](uint32_t bits) { return phasor::is_finite_f32(bits); });
+  return std::all_of(values.begin(), values.end(),
+                     [](uint32_t bits) { return phasor::is_finite_f32(bits); });
 }
 
 Running::Running(const Opened& o, const phasor_limits& wanted, cli::Pool* pool)
@@ -128,7 +136,8 @@ Running::Running(const Opened& o, const phasor_limits& wanted, cli::Pool* pool)
        "a session opens in a byte less than its size");
   arena_ = std::make_unique<Block>(size);
   std::memset(arena_->data(), 0xAB, size);  // nothing may rest on what was there before
-  status = phasor_session_open(&session_, arena_->data(), size, o.model(), &limits, threads, &error);
+  status =
+      phasor_session_open(&session_, arena_->data(), size, o.model(), &limits, threads, &error);
   need(status, error, "session_open");
 }
 
@@ -142,7 +151,8 @@ Sequences any_sequences(Choices* c, const Opened& o, uint32_t most) {
     const uint32_t segments = d.stacks[which].segments;
     for (uint32_t i = 0; i < count; ++i) t.ids.push_back(c->below(d.sides[which].vocabulary));
     if (segments != 0 || c->chance(20))
-      for (uint32_t i = 0; i < count; ++i) t.segments.push_back(segments != 0 ? c->below(segments) : 0);
+      for (uint32_t i = 0; i < count; ++i)
+        t.segments.push_back(segments != 0 ? c->below(segments) : 0);
     return t;
   };
   for (uint32_t i = c->of({1u, 2u, 2u, 3u}); i > 0; --i) {
@@ -167,7 +177,8 @@ phasor_limits limits_for(const phasor_limits& all, const Sequences& in, const Wa
   return l;
 }
 
-bool encode_source(const Running& r, const Opened& o, uint32_t sequence, const Sequences::Tokens& source) {
+bool encode_source(const Running& r, const Opened& o, uint32_t sequence,
+                   const Sequences::Tokens& source) {
   if (!o.sourced()) return true;
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_item item = item_of(sequence, source, 0, source.count(), PHASOR_LOGITS_NONE);
@@ -188,7 +199,8 @@ void step_target(const Running& r, uint32_t sequence, const Sequences::Tokens& t
   }
 }
 
-Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const Way& way, cli::Pool* pool) {
+Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const Way& way,
+         cli::Pool* pool) {
   const Running r(o, limits_for(all, in, way), pool);
   const uint32_t count = static_cast<uint32_t>(std::max(in.sources.size(), in.targets.size()));
   std::vector<Bits> bits(count);

@@ -1,5 +1,5 @@
-// A generated model, open, in exactly the bytes that it asks for; sessions of it; and all that comes out
-// of one forward pass, as bits to compare.
+// A generated model, open, in exactly the bytes that it asks for; sessions of it; and all that
+// comes out of one forward pass, as bits to compare.
 #pragma once
 #include <memory>
 #include <stdexcept>
@@ -73,7 +73,9 @@ phasor_limits limits_for(const phasor_limits& all, const Sequences& in, const Wa
 struct Bits {
   std::vector<uint32_t> values;
   bool finite = true;  // what the calls say
-  bool operator==(const Bits& other) const { return finite == other.finite && values == other.values; }
+  bool operator==(const Bits& other) const {
+    return finite == other.finite && values == other.values;
+  }
   bool numbers() const;  // none is infinite or NaN
 };
 Bits run(const Opened& opened, const phasor_limits& all, const Sequences& in, const Way& way,
