@@ -247,7 +247,7 @@ void check_type(const Trial& t, const char* type, const char* ends) {
   if (can.same)
     need(bits == run(t.opened, limits, in, way, t.pool),
          "other bits in the type that the file had");
-  if (t.plain.finite && bits.finite && bits.numbers() && t.choices->chance(20))
+  if (t.plain.sound() && bits.sound() && t.choices->chance(20))
     check_vectors(t, made);
 }
 
@@ -311,7 +311,7 @@ void check_sequences(const Trial& t) {
     Bits again;
     step_target(r, 0, target, back, step, &again);
     const std::size_t kept = again.values.size();
-    need(again.finite && kept >= whole.values.size() &&
+    need(again.sound() && kept >= whole.values.size() &&
              std::equal(whole.values.begin(), whole.values.end(),
                         again.values.end() - static_cast<std::ptrdiff_t>(whole.values.size())),
          "other bits after truncate");
@@ -549,8 +549,8 @@ Outcome check_properties(Choices* c, const Bytes& bytes, cli::Pool* pool) {
   t.longest = std::max(most_tokens(t.in.sources), most_tokens(t.in.targets));
   t.plain = run(opened, t.limits, t.in, t.whole(), pool);
   check_ways(&t);
-  const bool finite = t.plain.finite && t.plain.numbers();
-  need(finite || !t.plain.finite || has_no_epsilon(opened),
+  const bool finite = t.plain.sound();
+  need(finite || t.plain.told || has_no_epsilon(opened),
        "an output is not a number, and the call says ok");
   if (finite) {
     check_vectors(t, file);

@@ -19,7 +19,7 @@ void add(Bits* bits, const float* values, uint32_t count) {
 
 // Whether the call gave its result; values that are not finite are a result too.
 bool done(phasor_status status, const phasor_error& error, const char* what, Bits* bits) {
-  if (status == PHASOR_NOT_FINITE) return bits->finite = false;
+  if (status == PHASOR_NOT_FINITE) return !(bits->told = true);
   need(status, error, what);
   return true;
 }
@@ -117,9 +117,8 @@ void Opened::check() const {
   need(phasor_model_check(model_, &error), error, "model_check");
 }
 
-bool Bits::numbers() const {
-  return std::all_of(values.begin(), values.end(),
-                     [](uint32_t bits) { return phasor::is_finite_f32(bits); });
+bool Bits::sound() const {
+  return !told && std::all_of(values.begin(), values.end(), phasor::is_finite_f32);
 }
 
 Running::Running(const Opened& o, const phasor_limits& wanted, cli::Pool* pool)
@@ -191,7 +190,7 @@ bool encode_source(const Running& r, const Opened& o, uint32_t sequence,
 void step_target(const Running& r, uint32_t sequence, const Sequences::Tokens& t, uint32_t first,
                  uint32_t step, Bits* bits) {
   phasor_error error = PHASOR_ERROR_INIT;
-  for (uint32_t count; first < t.count() && bits->finite; first += count) {
+  for (uint32_t count; first < t.count() && !bits->told; first += count) {
     count = std::min(step, t.count() - first);
     const phasor_item item = item_of(sequence, t, first, count, PHASOR_LOGITS_ALL);
     if (!done(phasor_step(r.session(), &item, 1, &error), error, "step", bits)) return;
@@ -210,23 +209,22 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
     for (uint32_t i = 0; i < count; ++i)
       items.push_back(item_of(i, in.sources[i], 0, in.sources[i].count(), PHASOR_LOGITS_NONE));
     const phasor_status status = phasor_encode(r.session(), items.data(), count, &error);
-    const bool finite = done(status, error, "encode", &bits[0]);
-    for (uint32_t i = 0; i < count && finite; ++i) add_encoded(r, o, i, way, &bits[i]);
+    const bool encoded = done(status, error, "encode", &bits[0]);
+    for (uint32_t i = 0; i < count && encoded; ++i) add_encoded(r, o, i, way, &bits[i]);
   } else {
     for (uint32_t i = 0; i < count; ++i) {
-      if (!in.sources.empty()) bits[i].finite = encode_source(r, o, i, in.sources[i]);
-      if (bits[i].finite && !in.sources.empty()) add_encoded(r, o, i, way, &bits[i]);
-      if (!in.targets.empty() && bits[i].finite && !way.together)
+      if (!in.sources.empty()) bits[i].told = !encode_source(r, o, i, in.sources[i]);
+      if (!bits[i].told && !in.sources.empty()) add_encoded(r, o, i, way, &bits[i]);
+      if (!in.targets.empty() && !bits[i].told && !way.together)
         step_target(r, i, in.targets[i], 0, way.step, &bits[i]);
     }
     if (!in.targets.empty() && way.together) step_together(r, in, way.step, &bits);
   }
   Bits result;
   for (const Bits& one : bits) {
-    result.finite = result.finite && one.finite;
+    result.told = result.told || one.told;
     result.values.insert(result.values.end(), one.values.begin(), one.values.end());
   }
-  if (!result.finite) result.values.clear();  // how far it came depends on the way
   return result;
 }
 

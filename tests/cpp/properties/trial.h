@@ -72,11 +72,12 @@ phasor_limits limits_for(const phasor_limits& all, const Sequences& in, const Wa
 // The bits of every output row, in the order of sequences and positions.
 struct Bits {
   std::vector<uint32_t> values;
-  bool finite = true;  // what the calls say
+  bool told = false;    // a call said that a value is not finite
+  bool sound() const;   // nobody said so, and no value is infinite or NaN
+  // How far it came before a value was not finite depends on the way.
   bool operator==(const Bits& other) const {
-    return finite == other.finite && values == other.values;
+    return sound() == other.sound() && (!sound() || values == other.values);
   }
-  bool numbers() const;  // none is infinite or NaN
 };
 Bits run(const Opened& opened, const phasor_limits& all, const Sequences& in, const Way& way,
          cli::Pool* pool);
