@@ -147,6 +147,7 @@ Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers
   s.leave_out({"cross_width", "embedding_width", "max_positions", "segments"});
   if (c->chance(35)) s.set("embedding_width", sizes.of("embedding_width"));
   if (c->chance(35)) s.set("segments", c->of({0u, 1u, 2u, 3u, 5u}));
+  if (c->chance(90)) s.choose(c, {"embedding_norm_eps", "final_norm_eps"});
   s.fill(c);
   const uint32_t position = s.number("position"), embedding = s.number("embedding_width", width);
   if (embedding == width) s.leave_out({"projection_bias", "projection_place"});
@@ -211,6 +212,7 @@ Group choose_output(Choices* c, const Sizes& sizes, bool encoder) {
     o.set("output", kOutputLogits);
     o.leave_out({"pooling", "normalise", "head_norm"});
   }
+  if (c->chance(80)) o.choose(c, {"head_norm_eps"});
   o.fill(c);
   const uint32_t output = o.number("output");
   const uint32_t classes = output == kOutputClasses ? sizes.of("classes") : 0;

@@ -49,6 +49,11 @@ class Group {
     return found == values_.end() ? otherwise : found->second.number;
   }
 
+  // Any value for these, where nothing has set one.
+  void choose(Choices* choices, std::initializer_list<const char*> names) {
+    for (const char* name : names)
+      if (!has(name)) values_[&field(name)] = any(field(name), choices);
+  }
   // A value for every key that is still open, from the field's own choices or from the candidates.
   void fill(Choices* choices);
 

@@ -552,13 +552,9 @@ Outcome check_properties(Choices* c, const Bytes& bytes, cli::Pool* pool) {
   const bool finite = t.plain.sound();
   need(finite || t.plain.told || has_no_epsilon(opened),
        "an output is not a number, and the call says ok");
-  if (finite) {
-    check_vectors(t, file);
-    if (!opened.encoder()) {
-      check_sequences(t);
-      check_generation(t);
-    }
-  }
+  if (finite) check_vectors(t, file);
+  if (finite && !opened.encoder()) check_sequences(t);
+  if (finite && !opened.encoder() && !has_no_epsilon(opened)) check_generation(t);  // any token
   check_types(t);
   check_texts(t);
   return {finite, t.limits.cache_type, t.limits.outputs, t.limits.beams, t.sequences()};
