@@ -22,7 +22,7 @@ struct Trial {
   Bits plain;
   uint32_t longest = 0;
 
-  Way whole() const { return {longest, 1, longest, true, PHASOR_TABLES_WHOLE}; }
+  Way whole() const { return {longest, 1, longest, true, PHASOR_TABLES_WHOLE, false}; }
   uint32_t sequences() const { return limits.sequences; }
 };
 
@@ -111,10 +111,10 @@ const std::vector<const char*>& levels() {
 void check_ways(Trial* t) {
   Choices* const c = t->choices;
   const Way ways[] = {
-      {1, 1, 1, false, PHASOR_TABLES_ROWS},
-      {3, 3, 3, true, PHASOR_TABLES_WHOLE},
+      {1, 1, 1, false, PHASOR_TABLES_ROWS, false},
+      {3, 3, 3, true, PHASOR_TABLES_WHOLE, false},
       {c->between(2, 20), c->of({1u, 2u, 3u}), c->between(1, t->longest), c->chance(50),
-       c->below(2)},
+       c->below(2), c->chance(50)},
   };
   for (const Way& way : ways) {
     const std::string what = "other bits in chunks of " + std::to_string(way.chunk) +
@@ -212,6 +212,8 @@ Sequences beginning(const Sequences& in) {
     to->push_back(from[0]);
     to->back().ids.resize(std::min(from[0].ids.size(), std::size_t{3}));
     to->back().segments.resize(std::min(from[0].segments.size(), to->back().ids.size()));
+    to->back().embeddings.resize(from[0].embeddings.size() / from[0].ids.size() *
+                                 to->back().ids.size());
   };
   cut(in.sources, &out.sources);
   cut(in.targets, &out.targets);
@@ -240,15 +242,14 @@ void check_type(const Trial& t, const char* type, const char* ends) {
   const Opened o(made);
   o.check();
   Sequences in = beginning(t.in);
-  const Way way = {3, 1, 3, true, PHASOR_TABLES_WHOLE};
+  const Way way = {3, 1, 3, true, PHASOR_TABLES_WHOLE, false};
   phasor_limits limits = t.limits;
   limits.sequences = 1;
   const Bits bits = run(o, limits, in, way, t.pool);
   if (can.same)
     need(bits == run(t.opened, limits, in, way, t.pool),
          "other bits in the type that the file had");
-  if (t.plain.sound() && bits.sound() && t.choices->chance(20))
-    check_vectors(t, made);
+  if (t.plain.sound() && bits.sound() && t.choices->chance(20)) check_vectors(t, made);
 }
 
 void check_types(const Trial& t) {
@@ -265,18 +266,55 @@ void check_types(const Trial& t) {
 
 // ---- sequences
 
+struct Stop {
+  uint32_t layer, stopped;
+};
+
+// A step that a callback stops leaves its sequence as it was, or empty where a window has let go.
+// Sequence 1, which has all tokens, becomes that of 0 before it has its second half.
+void check_stop(Choices* c, const Trial& t, const Running& r, const Sequences::Tokens& target,
+                uint32_t half) {
+  phasor_error error = PHASOR_ERROR_INIT;
+  const uint32_t whole = phasor_sequence_length(r.session(), 1);
+  if (phasor_sequence_truncate(r.session(), 1, half) != PHASOR_OK) return;
+  Stop stop = {c->below(t.opened.inside().layer_count[1]), 0};
+  phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &stop};
+  callbacks.progress = [](void* user, uint32_t, uint32_t layer, uint32_t) {
+    Stop* const s = static_cast<Stop*>(user);
+    return layer == s->layer ? static_cast<int>(++s->stopped) : 0;
+  };
+  need(phasor_session_callbacks(r.session(), &callbacks) == PHASOR_OK, "callbacks");
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.sequence = 1;
+  item.count = whole - half;
+  item.ids = target.ids.data() + half;
+  const phasor_status status = phasor_step(r.session(), &item, 1, &error);
+  need(phasor_session_callbacks(r.session(), nullptr) == PHASOR_OK, "callbacks");
+  need(status == PHASOR_STOPPED && stop.stopped != 0, "a step goes on though a callback stops it");
+  const uint32_t left = phasor_sequence_length(r.session(), 1);
+  need(left == half || (left == 0 && t.opened.inside().window != 0),
+       "a stopped step leaves another length");
+  if (left == 0) return;
+  Bits again, first;
+  step_target(r, 1, target, half, whole - half, &again);
+  need(phasor_sequence_truncate(r.session(), 0, half) == PHASOR_OK, "truncate");
+  step_target(r, 0, target, half, whole - half, &first);
+  need(again == first, "other bits after a stopped step");
+}
+
 void check_sequences(const Trial& t) {
   const Sequences::Tokens& target = t.in.targets[0];
   if (target.count() < 2) return;
   Choices* const c = t.choices;
   const uint32_t half = c->between(1, target.count() - 1), step = c->between(1, target.count());
-  const Way way = {c->of({1u, 3u, 5u, t.longest}), c->of({1u, 3u}), target.count(), false,
-                   c->below(2)};
+  const Way way = {
+      c->of({1u, 3u, 5u, t.longest}), c->of({1u, 3u}), target.count(), false, c->below(2), false};
   phasor_limits limits = limits_for(t.limits, t.in, way);
   limits.sequences = std::max(limits.sequences, 2u);
   const auto first_half = [&](const Running& r, uint32_t sequence) {
     Bits bits;
     Sequences::Tokens begun = target;
+    begun.embeddings.resize(target.embeddings.size() / target.ids.size() * half);
     begun.ids.resize(half);
     if (!t.in.sources.empty()) (void)encode_source(r, t.opened, sequence, t.in.sources[0]);
     step_target(r, sequence, begun, 0, step, &bits);
@@ -303,6 +341,8 @@ void check_sequences(const Trial& t) {
        "a state in a byte less than its size");
   need(phasor_state_save(r.session(), 0, state.data(), size) == PHASOR_OK, "state_save");
   need(rest(r, 0, half) == whole, "other bits beside a fork");
+
+  check_stop(c, t, r, target, half);
 
   // What is cut off can be said again, where the layers' windows still have what it would see.
   const uint32_t back = c->between(0, half);
@@ -365,6 +405,7 @@ void check_greedy(const Running& r, const Trial& t, const Ids& made) {
   Sequences::Tokens all = t.in.targets[0];
   all.ids.resize(std::min(all.count(), 3u));
   all.segments.clear();
+  all.embeddings.clear();
   const uint32_t prompt = all.count();
   need(phasor_sequence_clear(r.session(), 0) == PHASOR_OK, "clear");
   if (!t.in.sources.empty()) need(encode_source(r, t.opened, 0, t.in.sources[0]), "encode");

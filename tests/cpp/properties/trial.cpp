@@ -26,9 +26,29 @@ bool done(phasor_status status, const phasor_error& error, const char* what, Bit
 
 phasor_item item_of(uint32_t sequence, const Sequences::Tokens& t, uint32_t first, uint32_t count,
                     uint32_t logits) {
-  const uint32_t* const segments = t.segments.empty() ? nullptr : t.segments.data() + first;
-  return {sizeof(phasor_item),  sequence, count,    logits,
-          t.ids.data() + first, nullptr,  segments, nullptr};
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.sequence = sequence;
+  item.count = count;
+  item.logits = logits;
+  if (!t.segments.empty()) item.segments = t.segments.data() + first;
+  if (t.embeddings.empty())
+    item.ids = t.ids.data() + first;
+  else
+    item.embeddings = t.embeddings.data() + t.embeddings.size() / t.ids.size() * first;
+  return item;
+}
+
+// Reads all of a view. The weights of attention add up to one, or are all zero.
+void look(void* user, const phasor_view* v) {
+  const bool attention =
+      v->what == PHASOR_SEE_SELF_ATTENTION || v->what == PHASOR_SEE_CROSS_ATTENTION;
+  for (uint32_t h = 0; h < (attention ? v->heads : 1); ++h)
+    for (uint32_t r = 0; r < v->rows; ++r) {
+      const float* const row = v->data + h * v->head_stride + r * v->stride;
+      double sum = 0;
+      for (uint32_t i = 0; i < v->cols; ++i) sum += static_cast<double>(row[i]);
+      if (attention && sum != 0 && (sum < 0.999 || sum > 1.001)) *static_cast<bool*>(user) = true;
+    }
 }
 
 // Hidden states, output rows and vectors of an encoded sequence.
@@ -152,6 +172,9 @@ Sequences any_sequences(Choices* c, const Opened& o, uint32_t most) {
     if (segments != 0 || c->chance(20))
       for (uint32_t i = 0; i < count; ++i)
         t.segments.push_back(segments != 0 ? c->below(segments) : 0);
+    const uint32_t values = c->chance(15) ? count * d.stacks[which].embedding_width : 0;
+    for (uint32_t i = 0; i < values; ++i)
+      t.embeddings.push_back(static_cast<float>(c->below(2001)) / 1000 - 1);
     return t;
   };
   for (uint32_t i = c->of({1u, 2u, 2u, 3u}); i > 0; --i) {
@@ -204,6 +227,10 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
   const uint32_t count = static_cast<uint32_t>(std::max(in.sources.size(), in.targets.size()));
   std::vector<Bits> bits(count);
   phasor_error error = PHASOR_ERROR_INIT;
+  bool odd = false;
+  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), look, nullptr, &odd};
+  if (phasor::kHasViews && way.watched)
+    need(phasor_session_callbacks(r.session(), &callbacks) == PHASOR_OK, "callbacks");
   if (o.encoder() && way.together) {
     std::vector<phasor_item> items;
     for (uint32_t i = 0; i < count; ++i)
@@ -220,6 +247,7 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
     }
     if (!in.targets.empty() && way.together) step_together(r, in, way.step, &bits);
   }
+  need(!odd, "weights of attention do not add up to one");
   Bits result;
   for (const Bits& one : bits) {
     result.told = result.told || one.told;

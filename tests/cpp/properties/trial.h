@@ -48,10 +48,12 @@ class Running {
   phasor_session* session_ = nullptr;
 };
 
-// What goes in: for each sequence the ids and the segments of both sides.
+// What goes in: for each sequence the ids and the segments of both sides. Embeddings, where there
+// are some, go in place of the ids.
 struct Sequences {
   struct Tokens {
     Ids ids, segments;
+    std::vector<float> embeddings;
     uint32_t count() const { return static_cast<uint32_t>(ids.size()); }
   };
   std::vector<Tokens> sources, targets;
@@ -64,6 +66,7 @@ struct Way {
   uint32_t step;    // tokens, or rows of output, of one call
   bool together;    // all sequences in one call
   uint32_t tables;  // PHASOR_TABLES_…
+  bool watched;     // a callback reads everything that it is shown
 };
 
 // Limits for a way, from those that are the same for all.
@@ -72,8 +75,8 @@ phasor_limits limits_for(const phasor_limits& all, const Sequences& in, const Wa
 // The bits of every output row, in the order of sequences and positions.
 struct Bits {
   std::vector<uint32_t> values;
-  bool told = false;    // a call said that a value is not finite
-  bool sound() const;   // nobody said so, and no value is infinite or NaN
+  bool told = false;   // a call said that a value is not finite
+  bool sound() const;  // nobody said so, and no value is infinite or NaN
   // How far it came before a value was not finite depends on the way.
   bool operator==(const Bits& other) const {
     return sound() == other.sound() && (!sound() || values == other.values);
