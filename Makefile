@@ -233,11 +233,17 @@ CLI_SRC   := $(wildcard src/cli/*.cpp)
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
+# Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
+GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
+ifneq ($(filter %/test_generated.cpp,$(TEST_SRC)),)
+  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp)
+endif
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.cpp=$(CLI_OUT)/obj/%.o)
 TEST_OBJ := $(TEST_SRC:%.cpp=$(OBJ)/%.o)
 TOOL_OBJ := $(TOOL_SRC:%.cpp=$(OBJ)/%.o)
+GENERATOR_OBJ := $(GENERATOR_SRC:%.cpp=$(OBJ)/%.o)
 C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 
 LIBRARY := $(OUT)/libphasor.a
@@ -269,16 +275,17 @@ $(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
 
 # Bounds of time: the core but its kernels once more, with counters in it (src/work.h), and tests that double the input.
 $(BOUND_TESTS): $(BOUND_OBJ) $(LIBRARY)
-	$(CXX) $(LINK) -o $@ $(BOUND_OBJ) $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $(BOUND_OBJ) $(LIBRARY) $(LDFLAGS)
 $(OUT)/bounds/src/%.o: src/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_CORE) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CORE) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OUT)/bounds/tests/%.o: tests/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
-	$(CXX) $(CXX_TEST) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_TEST) -DPHASOR_COUNT_WORK $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 
 $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
-	$(call short,LINK)$(CXX) $(LINK) -o $@ $< $(POOL_OBJ) $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDFLAGS)
+$(OUT)/generate_driver: $(GENERATOR_OBJ)
 
 # The C example is linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
@@ -324,7 +331,7 @@ $(OUT)/library.list: FORCE
 	$(call write_if_changed,$(CORE_OBJ))
 FORCE:
 
--include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(GENERATOR_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
 VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
@@ -378,6 +385,7 @@ help:
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
+#: make test-generated  COUNT=10000 models that nobody wrote, in every way that they can be used; with config=sanitize under sanitizers
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers

@@ -12,21 +12,6 @@ constexpr uint32_t kNorms = bits(kHasLayerNorm, 2) | bits(kHasRmsNorm, 4);
 constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2), kOutputs = 2 | bits(kHasOutputs, 28);
 constexpr uint32_t kKindPositions = 1 | bits(kHasRelative, 0x10E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
 
-constexpr uint32_t kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4, kScopeKind = 5, kScopeOutput = 6, kScopeGeneration = 7;
-constexpr uint32_t kLastScope = kScopeGeneration;
-
-// One key. `built` has a bit for each built value of a choice; for numbers it is kAll, or kZero where only 0 is built.
-// `choices` names the values from `low` on, separated by '|'.
-struct Field {
-  uint8_t scope, field, type;
-  uint8_t needed;
-  uint16_t place;        // of the value in its struct
-  uint32_t low, high;    // of a u32, or the number of values of an array
-  uint32_t built;
-  const char* name;
-  const char* choices;
-};
-
 #define SIDE(m) static_cast<uint16_t>(offsetof(SideDescriptor, m))
 #define STACK(m) static_cast<uint16_t>(offsetof(StackDescriptor, m))
 #define KIND(m) static_cast<uint16_t>(offsetof(KindDescriptor, m))
@@ -498,6 +483,11 @@ bool next_record(const File& file, const Array& list, uint64_t* at, Record* out)
   *out = {text, bytes};
   *at += bytes + uint64_t{1};
   return true;
+}
+
+const Field* descriptor_fields(uint32_t* count) noexcept {
+  *count = kFieldCount;
+  return kFields;
 }
 
 void describe_meta(const Meta& m, Line* name, Line* value) noexcept {

@@ -80,6 +80,27 @@ struct Descriptor {
   GenerationDescriptor generation;
 };
 
+enum Scope : uint32_t {
+  kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4,
+  kScopeKind = 5, kScopeOutput = 6, kScopeGeneration = 7, kLastScope = kScopeGeneration
+};
+
+// One key. `built` has a bit for each built value of a choice; for numbers it has all bits, or bit 0
+// where only 0 is built. `choices` names the values from `low` on, separated by '|'.
+struct Field {
+  uint8_t scope, field, type;
+  uint8_t needed;
+  uint16_t place;        // of the value in its struct
+  uint32_t low, high;    // of a u32, or the number of values of an array
+  uint32_t built;
+  const char* name;
+  const char* choices;
+};
+
+// The table of all keys; scopes 2 and 4 have the fields of 1 and 3. The tests' generator of models
+// makes its metadata from it.
+const Field* descriptor_fields(uint32_t* count) noexcept;
+
 // Reads the metadata into *out and, when it is not NULL, `kinds` (out->kinds of them: call twice). Checks every value by itself
 // and the values against each other.
 [[nodiscard]] phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File& file,

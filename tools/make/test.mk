@@ -41,6 +41,13 @@ endef
 test-c: $(PROGRAMS_C)
 	@bash tests/examples.sh $(OUT)
 
+# Generated models, COUNT of them from number FIRST on: `make test-generated COUNT=10000 config=sanitize`.
+.PHONY: test-generated
+COUNT ?= 10000
+FIRST ?= 0
+test-generated: $(TESTS)
+	GENERATED=$(COUNT) GENERATED_FIRST=$(FIRST) $(RUNNER) $(TESTS) --test-case='generated*'
+
 # What of the program has threads of its own, under the thread sanitizer.
 .PHONY: test-threads
 THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp

@@ -1,0 +1,11 @@
+// Chat programs: statements and expressions that agree in type, in the operations of
+// docs/format.md.
+#pragma once
+#include "bytes.h"
+#include "choices.h"
+
+namespace generator {
+
+Bytes any_chat(Choices* choices);
+
+}  // namespace generator

@@ -1,0 +1,342 @@
+#include "tensors.h"
+
+#include <cmath>
+
+#include "quantize/tensor.h"
+
+namespace generator {
+namespace {
+
+using namespace phasor;
+
+// Weights as a trained model may have them, and others that are as valid.
+class Weights {
+ public:
+  explicit Weights(uint64_t seed) : state_(seed) {}
+  uint64_t bits() { return splitmix64(&state_); }
+  // −1 … 1
+  float unit() {
+    return static_cast<float>(static_cast<int64_t>(bits() >> 40) - (1 << 23)) /
+           static_cast<float>(1 << 23);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// The parts of a fused matrix, in rows; one entry for any other.
+struct Parts {
+  uint32_t rows[3];
+  uint32_t total() const { return rows[0] + rows[1] + rows[2]; }
+  uint32_t panels() const {
+    return static_cast<uint32_t>(panels_of(rows[0]) + panels_of(rows[1]) + panels_of(rows[2]));
+  }
+  uint32_t count() const { return (rows[0] != 0) + (rows[1] != 0) + (rows[2] != 0); }
+};
+
+constexpr uint32_t kPanel = kLanes;
+
+// Calls visit(panel, lane) for each row of the matrix.
+template <class Visit>
+void each_row(const Parts& parts, Visit visit) {
+  uint32_t panel = 0;
+  for (const uint32_t rows : parts.rows) {
+    for (uint32_t row = 0; row < rows; ++row) visit(panel + row / kPanel, row % kPanel);
+    panel += static_cast<uint32_t>(panels_of(rows));
+  }
+}
+
+std::vector<Type> built_types() {
+  std::vector<Type> types = {Type::f32};
+  if (kHasF16) types.push_back(Type::f16);
+  if (kHasBf16) types.push_back(Type::bf16);
+  if (kHasQ8) types.push_back(Type::q8);
+  if (kHasQ4) types.push_back(Type::q4);
+  return types;
+}
+
+// A finite f16: a scale of quantised values, in steps of two; now and then the smallest, or none.
+uint16_t any_scale(Weights* w, bool negative) {
+  const uint64_t r = w->bits();
+  if (r % 64 == 0) return 0;
+  if (r % 64 == 1) return static_cast<uint16_t>(1 + (r >> 8) % 1023);  // subnormal
+  const uint16_t sign = negative && (r >> 32 & 1) != 0 ? 0x8000 : 0;
+  return static_cast<uint16_t>(sign | (0x1400 + (r >> 8) % 0x1000));  // 2^-10 … 2^-6
+}
+
+void store_u16(unsigned char* p, uint16_t value) {
+  p[0] = static_cast<unsigned char>(value);
+  p[1] = static_cast<unsigned char>(value >> 8);
+}
+
+// Quantised values that no quantiser gives, −128 and scales of any sign among them. `plane` has the
+// scales; value(k) and scale(group) say where those of a row lie.
+template <class Value, class ScaleAt>
+void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
+  for (uint32_t group = 0; group < groups_of(cols); ++group) {
+    const uint16_t bits = any_scale(w, type == Type::q4);
+    store_u16(scale(group), bits);
+    const uint32_t first = group * static_cast<uint32_t>(kGroup);
+    for (uint32_t k = first; bits != 0 && k < cols && k < first + kGroup; ++k) {
+      const uint64_t r = w->bits();
+      if (type == Type::q8)
+        *value(k) = static_cast<unsigned char>(r % 50 == 0 ? 0x80 : r >> 8);
+      else
+        *value(k) |= static_cast<unsigned char>((r & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
+    }
+  }
+}
+
+void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes* out) {
+  const uint64_t panel_size = panel_bytes(type, cols);
+  const uint64_t plane = scale_plane_bytes(groups_of(cols) * kLanes);
+  each_row(parts, [&](uint32_t panel, uint32_t lane) {
+    unsigned char* const p = out->data() + panel * panel_size;
+    any_row(
+        w, type, cols, [=](uint32_t group) { return p + 2 * (group * kLanes + lane); },
+        [=](uint32_t k) {
+          return p + plane + (type == Type::q8 ? panel_index_q8(lane, k) : panel_index_q4(lane, k));
+        });
+  });
+}
+
+void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
+  const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(rows * groups);
+  for (uint32_t row = 0; row < rows; ++row) {
+    unsigned char* const p = out->data();
+    any_row(
+        w, type, cols, [=](uint32_t group) { return p + 2 * (row * groups + group); },
+        [=](uint32_t k) {
+          const uint64_t group = row * groups + k / kGroup;
+          return p + plane +
+                 (type == Type::q8 ? group * kGroup + k % kGroup
+                                   : group * (kGroup / 2) + k % (kGroup / 2));
+        });
+  }
+}
+
+// Writes tensors in the order in which they are asked for.
+class Writer {
+ public:
+  Writer(Choices* c, std::vector<WrittenTensor>* out) : c_(c), weights_(c->seed()), out_(out) {
+    mixed_ = c->chance(40);
+    type_ = c->of(types_);
+    raw_ = c->chance(25);
+  }
+
+  void at(uint32_t stack, uint32_t set) { base_ = stack << 24 | set << 8; }
+
+  // An f32 vector of values around `middle`.
+  void vector(uint32_t role, uint32_t n, float middle, float spread) {
+    Bytes& bytes = add(role, Type::f32, Layout::vector, n, 1, 0);
+    for (uint32_t i = 0; i < n; ++i) put_f32(&bytes, middle + spread * weights_.unit());
+  }
+  // Powers of two: the scales of a layer's inputs.
+  void scales(uint32_t role, uint32_t n) {
+    Bytes& bytes = add(role, Type::f32, Layout::vector, n, 1, 0);
+    for (uint32_t i = 0; i < n; ++i)
+      put_f32(&bytes, std::ldexp(1.0f, static_cast<int>(weights_.bits() % 5) - 2));
+  }
+  // Frequencies of sines, as the papers have them or any others; f64.
+  void frequencies(uint32_t role, uint32_t n) {
+    Bytes& bytes = add(role, Type::f64, Layout::vector, n, 1, 0);
+    const double base = c_->of({10000.0, 500000.0, 10.0, 1.0});
+    for (uint32_t i = 0; i < n; ++i) put_f64(&bytes, std::pow(base, -double(i) / n));
+  }
+  void table(uint32_t role, uint32_t rows, uint32_t cols, float spread) {
+    Bytes& bytes = add(role, Type::f32, Layout::rows, rows, cols, 0);
+    for (uint64_t i = 0; i < uint64_t(rows) * cols; ++i) put_f32(&bytes, spread * weights_.unit());
+  }
+  void norm(uint32_t role, uint32_t n, bool bias) {
+    vector(role, n, 1, 0.25f);
+    if (bias) vector(role + 1, n, 0, 0.1f);
+  }
+  // bias: a bit for each part that has one.
+  void linear(uint32_t role, const Parts& parts, uint32_t cols, uint32_t bias) {
+    matrix(role, Layout::panel16, parts, cols, 1 / std::sqrt(float(cols)));
+    if (bias == 0) return;
+    const uint32_t n = parts.count() > 1 ? parts.panels() * uint32_t{kLanes} : parts.total();
+    Bytes& bytes = add(role + 1, Type::f32, Layout::vector, n, 1, 0);
+    bytes.resize(n * sizeof(float));
+    uint32_t part = 0, row = 0;
+    each_row(parts, [&](uint32_t panel, uint32_t lane) {
+      while (row == parts.rows[part]) ++part, row = 0;
+      ++row;
+      if ((bias >> part & 1) == 0) return;
+      const uint32_t bits = bits_of(0.2f * weights_.unit());
+      phasor::store_u32(bytes.data() + 4 * (panel * kLanes + lane), bits);
+    });
+  }
+  void matrix(uint32_t role, Layout layout, const Parts& parts, uint32_t cols, float spread) {
+    const Type type = mixed_ ? c_->of(types_) : type_;
+    const uint32_t panels = layout == Layout::panel16 ? parts.panels() : 0, rows = parts.total();
+    Bytes& out = add(role, type, layout, rows, cols, panels);
+    Entry& entry = out_->back().entry;
+    out.resize(size_as(type, entry));
+    if (c_->chance(2)) return;        // all weights zero
+    constexpr uint64_t kMany = 4096;  // values that a quantiser takes long for
+    if (quantised_type(type) && (raw_ || uint64_t(rows) * cols > kMany)) {
+      if (panels != 0)
+        any_panels(&weights_, type, cols, parts, &out);
+      else
+        any_rows(&weights_, type, cols, rows, &out);
+      return;
+    }
+    Entry given = entry;
+    given.type = Type::f32;
+    Bytes floats(size_as(Type::f32, entry));
+    uint32_t row = 0;
+    each_row(parts, [&](uint32_t panel, uint32_t lane) {
+      for (uint32_t k = 0; k < cols; ++k) {
+        const uint64_t place = panels == 0
+                                   ? uint64_t(row) * cols + k
+                                   : panel * uint64_t(cols) * kLanes + panel_index_f32(lane, k);
+        phasor::store_u32(floats.data() + 4 * place, bits_of(spread * weights_.unit()));
+      }
+      ++row;
+    });
+    StoredError error;
+    if (type == Type::f32)
+      out = floats;
+    else if (!convert_matrix(out.data(), type, floats.data(), given, nullptr, &error))
+      std::abort();
+  }
+
+ private:
+  static std::size_t size_as(Type type, const Entry& e) {
+    return static_cast<std::size_t>(e.layout == Layout::panel16
+                                        ? panel_bytes(type, e.cols) * e.panels
+                                        : rows_bytes(type, e.rows, e.cols));
+  }
+  Bytes& add(uint32_t role, Type type, Layout layout, uint32_t rows, uint32_t cols,
+             uint32_t panels) {
+    out_->push_back({{base_ | role, type, layout, 0, 0, rows, cols, panels, 0}, {}});
+    return out_->back().bytes;
+  }
+
+  Choices* c_;
+  Weights weights_;
+  std::vector<WrittenTensor>* out_;
+  const std::vector<Type> types_ = built_types();
+  bool mixed_, raw_;
+  Type type_;
+  uint32_t base_ = 0;
+};
+
+void write_kind(Writer* w, const KindDescriptor& k, uint32_t index) {
+  w->at(kStackKinds, index);
+  if (k.rotary_width != 0) w->frequencies(kRoleRotary, k.rotary_width / 2);
+  if (k.position == kT5Bias) w->table(kRoleT5Bias, k.heads, 2 * reach(k) + 1, 1);
+  if (k.position == kAlibi) w->vector(kRoleSlopes, k.heads, 0.3f, 0.25f);
+}
+
+bool sinusoidal(uint32_t position) {
+  return position == kPositionInterleaved || position == kPositionHalves;
+}
+
+void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embedding) {
+  const StackDescriptor& s = d.stacks[which];
+  const uint32_t width = input_width(s);
+  w->at(which == 0 ? kStackSource : kStackTarget, 0);
+  if (d.sides[which].embedding_shared == 0)
+    w->matrix(kRoleEmbedding, embedding, {{d.sides[which].vocabulary, 0, 0}}, s.embedding_width, 1);
+  if (s.position == kPositionLearned) w->table(kRolePositions, s.max_positions, width, 0.5f);
+  if (s.segments != 0) w->table(kRoleSegments, s.segments, width, 0.5f);
+  if (s.embedding_norm != kNormNone)
+    w->norm(kRoleEmbeddingNorm, width, s.embedding_norm == kNormLayer);
+  if (s.embedding_width != s.width)
+    w->linear(kRoleProjection, {{s.width, 0, 0}}, s.embedding_width, s.projection_bias);
+  if (sinusoidal(s.position)) w->frequencies(kRoleInvFreq, width / 2);
+}
+
+void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
+  const uint32_t q = q_width(k), kv = kv_width(k), biases = k.attention_biases;
+  w->linear(kRoleQkv, {{q, kv, kv}}, width, biases & (kBiasQ | kBiasK | kBiasV));
+  if ((k.input_scales & kScaleQkv) != 0) w->scales(kRoleQkvScale, width);
+  const uint32_t distances = 2 * reach(k) + 1;
+  if (relative_keys(k)) w->table(kRoleRelativeKeys, k.head_width, distances, 0.5f);
+  if (k.position == kClippedRelative) w->table(kRoleRelativeValues, distances, k.head_width, 0.5f);
+  if (k.qk_norm != kNormNone) {
+    const bool shared = k.qk_norm_over == kOverHead;
+    w->norm(kRoleQNorm, shared ? k.head_width : q, k.qk_norm == kNormLayer);
+    w->norm(kRoleKNorm, shared ? k.head_width : kv, k.qk_norm == kNormLayer);
+  }
+  if (k.score == kScoreAdditive) w->vector(kRoleScore, q, 0, 1);
+  w->linear(kRoleAttentionOut, {{width, 0, 0}}, q, (biases & kBiasOut) != 0);
+}
+
+void write_cross(Writer* w, const KindDescriptor& k, uint32_t width, uint32_t memory) {
+  const uint32_t q = cross_q_width(k), kv = cross_kv_width(k), biases = k.cross_biases;
+  w->linear(kRoleCrossQ, {{q, 0, 0}}, width, biases & kBiasQ);
+  w->linear(kRoleCrossKv, {{kv, kv, 0}}, memory, biases >> 1 & 3);
+  if (k.cross_score == kScoreAdditive) w->vector(kRoleCrossScore, q, 0, 1);
+  w->linear(kRoleCrossOut, {{width, 0, 0}}, q, (biases & kBiasOut) != 0);
+}
+
+void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
+  const bool before = k.norm_place == kNormBefore || k.norm_place == kNormBoth;
+  const bool after = k.norm_place != kNormBefore, biases = k.norm_biases != 0;
+  if (before && k.attention_norm != 0) w->norm(kRoleAttentionBefore, s.width, biases);
+  write_attention(w, k, s.width);
+  if (after) w->norm(kRoleAttentionAfter, s.width, biases);
+  if (k.cross != 0) {
+    if (before) w->norm(kRoleCrossBefore, s.width, biases);
+    write_cross(w, k, s.width, s.cross_width);
+    if (after) w->norm(kRoleCrossAfter, s.width, biases);
+  }
+  if (before && k.parallel != kSharedInput) w->norm(kRoleFfnBefore, s.width, biases);
+  const Parts in{{k.hidden, k.gated != 0 ? k.hidden : 0, 0}};
+  w->linear(kRoleFfnIn, in, s.width, (k.ffn_biases & kBiasIn) != 0 ? 3 : 0);
+  if ((k.input_scales & kScaleFfn) != 0) w->scales(kRoleFfnScale, s.width);
+  w->linear(kRoleFfnOut, {{s.width, 0, 0}}, k.hidden, (k.ffn_biases & kBiasFfnOut) != 0);
+  if (after) w->norm(kRoleFfnAfter, s.width, biases);
+}
+
+void write_output(Writer* w, const Descriptor& d) {
+  const OutputDescriptor& o = d.output;
+  const uint32_t inputs = output_inputs(d), rows = output_width(d);
+  const uint32_t width = d.stacks[d.stack == kEncoder ? 0 : 1].width;
+  const float spread = 1 / std::sqrt(float(inputs));
+  w->at(kStackOutput, 0);
+  if (o.output == kOutputLogits && o.tied == kTiedOwn)
+    w->matrix(kRoleOutput, Layout::panel16, {{rows, 0, 0}}, inputs, spread);
+  if (o.output == kOutputLogits && o.bias != 0) w->vector(kRoleOutput + 1, rows, 0, 0.5f);
+  if (o.head_width != 0) w->linear(kRoleHead, {{o.head_width, 0, 0}}, width, o.head_bias);
+  if (o.head_norm != kNormNone) w->norm(kRoleHeadNorm, inputs, o.head_norm == kNormLayer);
+  if (o.output == kOutputClasses) w->linear(kRoleClassifier, {{rows, 0, 0}}, inputs, o.bias);
+}
+
+// The side whose embedding is the output's matrix, or −1.
+int tied_side(const Descriptor& d) {
+  if (d.output.output != kOutputLogits || d.output.tied == kTiedOwn) return -1;
+  return d.output.tied == kTiedSource || d.sides[1].embedding_shared != 0 ? 0 : 1;
+}
+
+}  // namespace
+
+std::vector<WrittenTensor> write_tensors(Choices* c, const File& meta, const Descriptor& d,
+                                         const std::vector<KindDescriptor>& kinds) {
+  std::vector<WrittenTensor> out;
+  Writer w(c, &out);
+  for (uint32_t i = 0; i < d.kinds; ++i) write_kind(&w, kinds[i], i);
+  for (uint32_t which = 0; which < 2; ++which) {
+    const StackDescriptor& s = d.stacks[which];
+    if (s.present == 0) continue;
+    const bool tied = tied_side(d) == static_cast<int>(which);
+    write_input(&w, d, which, tied || c->chance(50) ? Layout::panel16 : Layout::rows);
+    const uint32_t stack = which == 0 ? kStackEncoder : kStackDecoder;
+    for (uint32_t i = 0, sets = 0; i < s.layers.count; i += 2) {
+      const uint32_t set = array_at(meta, s.layers, i + 1);
+      if (set < sets) continue;
+      sets = set + 1;
+      w.at(stack, set);
+      write_set(&w, kinds[array_at(meta, s.layers, i)], s);
+    }
+    w.at(stack, kFinalSet);
+    if (s.final_norm != kNormNone) w.norm(kRoleFinalNorm, s.width, s.final_norm == kNormLayer);
+  }
+  write_output(&w, d);
+  return out;
+}
+
+}  // namespace generator

@@ -1,0 +1,18 @@
+// The normaliser's map: a Darts double array (Aoe 1989) of keys and the offsets of their
+// replacements.
+#pragma once
+#include <map>
+
+#include "bytes.h"
+
+namespace generator {
+
+struct Trie {
+  Bytes units, strings;  // both empty where there is no rule
+  uint32_t longest = 0;  // bytes of the longest key
+};
+
+// Keys are not empty and have no zero byte.
+Trie build_trie(const std::map<std::string, std::string>& rules);
+
+}  // namespace generator
