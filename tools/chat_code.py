@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 from phasor_layout import PhasorError
 
@@ -24,8 +24,20 @@ _EFFECTS = {"EMIT": (1, 0), "EMIT_STRING": (1, 0), "STORE": (1, 0), "POP": (1, 0
             **{n: (2, 1) for n in ("ELEMENT", "ADD", "SUB", "MUL", "DIV", "MOD", "CONCAT", "EQ", "NE", "LT", "LE", "GT", "GE", "IN", "STARTS", "ENDS")}}
 
 
+def one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:300])
+
+
 class Refused(PhasorError):
-    """The template needs something that a chat program does not have."""
+    """The template needs something that a chat program does not have: one line."""
+
+    def __init__(self, what: str, line: int | None = None) -> None:
+        text = what if line is None else f"chat template, line {line}: {what} is not supported"
+        super().__init__(one_line(text))
+
+
+class Excess(Refused):
+    """The template is too much: for its size, or for what follows from it."""
 
 
 class Label:
@@ -35,7 +47,8 @@ class Label:
 class Assembler:
     """Code as the compiler leaves it, (operation, argument) with labels; section() gives its bytes."""
 
-    def __init__(self, code: list) -> None:
+    def __init__(self, code: list, spend: Callable[[int], None]) -> None:
+        self.spend = spend
         live = None
         while True:  # a variable that nothing reads is not kept, nor what only it reads
             flat = self.reached(list(self.flat(code, live)))
@@ -43,10 +56,13 @@ class Assembler:
             if loads == live:
                 break
             live = loads
-        for op, arg in flat:
-            if op == "REFUSE":
-                line = min(a[0] for o, a in flat if o == "REFUSE")
-                raise Refused("chat template, line %d: %s is not supported" % min((a for o, a in flat if o == "REFUSE"), key=lambda a: a[0]))
+        self.end = Label()
+        if flat[-1][0] != "END":  # a template that always raises: a program has an end, reached or not
+            flat += [("LABEL", self.end), ("END", 0)]
+        refusals = [arg for op, arg in flat if op == "REFUSE"]
+        if refusals:
+            line, what = min(refusals, key=lambda refusal: refusal[0])
+            raise Refused(what, line)
         self.code = self.tidy(flat)
 
     def flat(self, code: Iterable, live: set | None) -> Iterable[tuple]:
@@ -65,6 +81,7 @@ class Assembler:
     def reached(self, code: list) -> list:
         """Without what cannot be reached, jumps to the next place, and places that nothing jumps to."""
         while True:
+            self.spend(len(code) >> 2)
             out, wanted, here, back = [], set(), True, {arg for op, arg in code if op == "NEXT"}
             for op, arg in code:
                 if op == "LABEL" and (arg in wanted or (arg in back and here)):
@@ -82,8 +99,10 @@ class Assembler:
                 if op == "LABEL" and arg not in targets:
                     continue
                 if op == "JUMP":
-                    follows = out[i + 1:]
-                    if arg in {a for o, a in follows[:next((k for k, (o, _) in enumerate(follows) if o not in ("LABEL", "LINE")), len(follows))] if o == "LABEL"}:
+                    behind = i + 1
+                    while behind < len(out) and out[behind][0] in ("LABEL", "LINE") and out[behind][1] is not arg:
+                        behind += 1
+                    if behind < len(out) and out[behind] == ("LABEL", arg):
                         continue
                 kept.append((op, arg))
             if kept == code:
@@ -102,21 +121,22 @@ class Assembler:
                 if not arg:
                     continue
                 if out and out[-1][0] == "TEXT":
-                    out[-1] = ("TEXT", out[-1][1] + arg)
+                    out[-1][1].append(arg)
                     continue
+                arg = [arg]
             elif op == "LABEL":
                 written = 0
             elif op not in ("END", "JUMP", "BREAK", "NEXT") and line != written:
                 out.append(("LINE", line))
                 written = line
             out.append((op, arg))
-        return out
+        return [(op, "".join(arg) if op == "TEXT" else arg) for op, arg in out]
 
     def section(self, flags: int) -> bytes:
         strings: dict[bytes, int] = {}
         slots: dict[Any, int] = {}
         places = {arg: i for i, (op, arg) in enumerate(self.code) if op == "LABEL"}
-        depths: dict[Label, int] = {}
+        depths: dict[Label, tuple[int, int]] = {self.end: (0, 0)}
         words, depth, level, deepest = [], 0, 0, 0
         for op, arg in self.code:
             if op in ("TEXT", "STRING"):
@@ -142,9 +162,10 @@ class Assembler:
                                   ("variables", len(slots), MAX_SLOTS), ("values at once", deepest, MAX_STACK)):
             if found > most:
                 raise Refused(f"chat template: {found} {what}, a program has at most {most}")
-        out = struct.pack("<8I", 1, flags, len(words), len(strings), len(text), len(slots), deepest, 0) + struct.pack(f"<{len(words)}I", *words)
-        at = 0
+        places_of_text, at = [], 0
         for string in strings:
-            out += struct.pack("<II", at, len(string))
+            places_of_text += [at, len(string)]
             at += len(string)
-        return out + text + bytes(-len(text) % 4)
+        head = struct.pack("<8I", 1, flags, len(words), len(strings), len(text), len(slots), deepest, 0)
+        numbers = words + places_of_text
+        return head + struct.pack(f"<{len(numbers)}I", *numbers) + text + bytes(-len(text) % 4)

@@ -5,30 +5,23 @@ from __future__ import annotations
 
 import datetime
 import inspect
-import json
-import operator
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from chat_code import MAX_LOOPS, Assembler, Label, Refused
-from phasor_layout import PhasorError
-
-try:
-    import jinja2
-    import jinja2.ext
-    from jinja2 import nodes
-except ImportError:  # said where it is needed
-    jinja2 = None
+import chat_values as V
+from chat_code import MAX_LOOPS, Assembler, Excess, Label, Refused
+from chat_syntax import assigned, nodes
 
 ROLES = ("system", "user", "assistant")
 
-# Kinds of values, as the bits of TEST.
-_BITS = {"undefined": 1, "none": 2, "bool": 4 | 8, "int": 16, "str": 32, "list": 64, "message": 128}
-_ANY = frozenset(_BITS)
-_TESTS = {"defined": 254, "undefined": 1, "none": 2, "boolean": 12, "false": 4, "true": 8, "integer": 16, "number": 28, "string": 32, "mapping": 128,
-          "iterable": 1 | 32 | 64 | 128, "sequence": 1 | 32 | 64 | 128, "callable": 0, "float": 0}
+MAX_WORK = 40_000  # steps of the compiler
+MAX_LEVELS = 100  # expressions, blocks and macros in one another
+MAX_UNROLLED = 64  # rounds of a loop over a list
+
+_ANY = frozenset(V.BITS)
 _STRIPS = {"strip": 3, "lstrip": 1, "rstrip": 2}
 _CASES = {"upper": 0, "lower": 1, "capitalize": 2, "title": 4}  # 3 is the filter title
-_METHODS = {*_STRIPS, *_CASES, "startswith", "endswith", "split", "replace"}
+_ARGUMENTS = {**dict.fromkeys(_STRIPS, (0, 1)), **dict.fromkeys(_CASES, (0,)), "startswith": (1,), "endswith": (1,), "replace": (2,),
+              "split": (2,), "get": (1, 2)}  # of methods: how many
 
 
 class _Unknown:
@@ -113,51 +106,47 @@ _UNDEFINED, _OTHER = _types("undefined"), _types("other")
 _NUMBERS = _types("int", "bool")
 
 
-def _environment() -> Any:
-    """jinja2 set up as transformers sets it up. Nothing of a template runs in it; filters do, on values that the template has written out."""
-    if jinja2 is None:
-        raise PhasorError("chat template: needs the Python package jinja2 (pip install jinja2), or --chat none")
-
-    class Generation(jinja2.ext.Extension):
-        tags = {"generation"}
-
-        def parse(self, parser):
-            line = next(parser.stream).lineno
-            return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True)).set_lineno(line)
-
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = lambda x, ensure_ascii=False, indent=None, separators=None, sort_keys=False: json.dumps(
-        x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-    return environment
+def constant(*values: Val) -> bool:
+    return all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in values)
 
 
-def _assigned(body: Iterable) -> set[str]:
-    """Names that statements set in their own scope: not those of loops inside."""
-    found: set[str] = set()
-    for node in body:
-        if isinstance(node, nodes.Assign):
-            found |= {n.name for n in ([node.target] if isinstance(node.target, nodes.Name) else node.target.find_all(nodes.Name))}
-        elif isinstance(node, nodes.AssignBlock) and isinstance(node.target, nodes.Name):
-            found.add(node.target.name)
-        elif isinstance(node, nodes.Macro):
-            found.add(node.name)
-        elif isinstance(node, nodes.If):
-            found |= _assigned(node.body) | _assigned(node.elif_) | _assigned(node.else_)
-    return found
+def _leaves(loop: Any) -> bool:
+    return any(True for _ in loop.find_all((nodes.Break, nodes.Continue)))
+
+
+def _uses_caller(macro: Any) -> bool:
+    return any(name.name in ("caller", "varargs", "kwargs") for name in macro.find_all(nodes.Name))
+
+
+class Work:
+    """What the compiler may still do for a template."""
+
+    def __init__(self) -> None:
+        self.left = MAX_WORK
+
+    def spend(self, steps: int, line: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise Excess(f"a template that takes more than {MAX_WORK:,} steps to compile", line)
 
 
 class Compiler:
-    def __init__(self, template: str, variables: dict[str, Any], date: datetime.date | None, any_role: bool) -> None:
-        self.environment = _environment()
-        self.any_role, self.date = any_role, date
-        try:
-            self.tree = self.environment.parse(template)
-        except jinja2.TemplateSyntaxError as error:
-            raise Refused(f"chat template, line {error.lineno}: {error.message}") from error
-        self.variables = {name: self.known(value) for name, value in {"tools": None, "documents": None, **variables}.items()}
+    def __init__(self, tree: Any, variables: dict[str, Any], date: datetime.date | None, any_role: bool, work: Work) -> None:
+        self.tree, self.any_role, self.date, self.work = tree, any_role, date, work
+        self.line = self.depth = 0
+        self.variables = {}
+        for name, value in {"tools": None, "documents": None, **variables}.items():
+            try:
+                self.spend(V.cost(value))
+            except V.Unsupported as error:
+                raise Refused(f"chat template: the variable {name}: {error} is not supported") from error
+            self.variables[name] = self.known(value)
         self.variables["messages"] = Val((("MESSAGES", 0),), _LIST)
         self.variables["add_generation_prompt"] = Val((("PROMPT", 0),), _BOOL)
-        self.names = {name: {r.attr for r in self.tree.find_all(nodes.NSRef) if r.name == name} for name in {r.name for r in self.tree.find_all(nodes.NSRef)}}
+        self.names: dict[str, set[str]] = {}  # of each namespace the attributes that are set
+        for node in self.tree.find_all(nodes.NSRef):
+            self.names.setdefault(node.name, set()).add(node.attr)
+        self.facts: dict[tuple, Any] = {}
         self.code: list = []
         self.state: dict | None = {}  # None: this place is not reached
         self.scopes: list = [0]
@@ -165,15 +154,24 @@ class Compiler:
         self.level = 0
         self.temporaries = 0
         self.running: list = []  # macros that are being written out
-        self.line = 0
+
+    def spend(self, steps: int) -> None:
+        self.work.spend(steps, self.line)
+
+    def fact(self, find: Callable[[Any], Any], node: Any) -> Any:
+        """What holds of a node is found once."""
+        key = (find, id(node))
+        if key not in self.facts:
+            self.facts[key] = find(node)
+        return self.facts[key]
 
     # ---- Values
 
-    def undefined(self, name: str = "") -> Any:
-        return self.environment.undefined(name=name or None)
+    def undefined(self, name: str = "") -> Val:
+        return self.known(V.Undefined(name))
 
     def known(self, value: Any) -> Val:
-        if isinstance(value, jinja2.Undefined):
+        if isinstance(value, V.Undefined):
             return Val((("UNDEFINED", 0),), _UNDEFINED, value)
         if value is None:
             return Val((("NONE", 0),), _types("none"), None)
@@ -182,12 +180,14 @@ class Compiler:
         if isinstance(value, int):
             return Val((("INT", value) if -(1 << 23) <= value < 1 << 23 else self.refusal(f"the number {value}"),), _INT, value)
         if isinstance(value, str):
-            return Val((("STRING", str(value)),), _STR, value)
-        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value", float: "a number with a point", Split: "split() without an index"}
+            return Val((("STRING", value),), _STR, value)
+        if isinstance(value, Method):
+            return Val((self.refusal(f".{value.name}"),), _OTHER, value)
+        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value", Split: "split() without an index"}
         return Val((self.refusal(what.get(type(value), f"{type(value).__name__} as a value")),), _OTHER, value)
 
     def refusal(self, what: str) -> tuple:
-        return ("REFUSE", (getattr(self, "line", 0), what))
+        return ("REFUSE", (self.line, what))
 
     def refuse(self, what: str) -> Val:
         return Val((self.refusal(what),), _ANY, pure=False)
@@ -200,15 +200,17 @@ class Compiler:
     def failure(self, text: str) -> Val:
         return Val((("STRING", text), ("RAISE", 0)), _UNDEFINED, pure=False)
 
-    def fold(self, compute: Callable[[], Any]) -> Val:
+    def fold(self, function: Callable, *values: Any, **named: Any) -> Val:
         """A value that is computed here; what would fail when the template runs fails when the program does."""
         try:
-            value = compute()
-        except Exception as error:  # whatever a filter raises
-            return self.failure(str(error) or type(error).__name__)
-        if callable(value) and not isinstance(value, jinja2.Undefined):
-            return self.known(_Bound(value))
-        return self.known(list(value) if hasattr(value, "__next__") else value)
+            self.spend(sum(V.cost(value) for value in (*values, *named.values())))
+            value = function(*values, **named)
+            self.spend(V.cost(value))
+        except V.Failure as error:
+            return self.failure(str(error))
+        except V.Unsupported as error:
+            return self.refuse(str(error))
+        return self.known(value)
 
     def again(self, value: Val) -> tuple[tuple, Val]:
         """A value that is used more than once: (code that comes first, the value)."""
@@ -226,15 +228,16 @@ class Compiler:
                 return self.state[scope, name]
         if name in self.variables:
             return self.variables[name]
-        if name in ("raise_exception", "namespace", "range") or (name == "strftime_now" and self.date):
+        if name in V.FUNCTIONS and (name != "strftime_now" or self.date):
             return self.known(Function(name))
-        return self.known(self.undefined(name))
+        return self.refuse(name) if name in V.ABSENT else self.undefined(name)
 
     def store(self, key: tuple, value: Val) -> None:
         if isinstance(value.const, Split):  # its parts are kept as they are now
             value = value._replace(const=Split(*(self.kept(part) for part in value.const)))
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
+        self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.
         code = value.code if value.known and value.pure and value.types != _OTHER else (("LOAD", key),)
@@ -252,34 +255,44 @@ class Compiler:
     def join(self, a: dict | None, b: dict | None) -> dict | None:
         if a is None or b is None:
             return b if a is None else a
+        self.spend(len(a))
         return {key: self.joined(key, a.get(key), b.get(key)) for key in {**a, **b}}
 
     def joined(self, key: tuple, a: Val | None, b: Val | None) -> Val:
-        a, b = (self.known(self.undefined()) if v is None else v for v in (a, b))
-        if a.known and b.known and type(a.const) is type(b.const):
-            same = a.const is b.const or a.types == _UNDEFINED
-            try:
-                same = same or bool(a.const == b.const)
-            except Exception:
-                pass
-            if same:
-                return a
+        if a is b:
+            return a
+        a, b = (self.undefined() if v is None else v for v in (a, b))
+        if a.known and b.known and type(a.const) is type(b.const) and self.alike(a.const, b.const):
+            return a
         if a.code == b.code and a.code != (("LOAD", key),) and not a.known and not b.known:
             return a
         truth = a.truth if a.truth == b.truth else None
         return Val((("LOAD", key),), (a.types | b.types) - _OTHER if (a.types | b.types) - _OTHER else _ANY, truth_=truth, role=a.role and b.role)
 
+    def alike(self, a: Any, b: Any) -> bool:
+        if isinstance(a, Macro):
+            return a.node is b.node and a.scopes == b.scopes
+        return bool(a == b)
+
     # ---- Expressions
+
+    def enter_level(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_LEVELS:
+            raise Excess(f"a template of more than {MAX_LEVELS} expressions, blocks and macros in one another", self.line)
 
     def eval(self, node: Any) -> Val:
         self.line = node.lineno
-        method = getattr(self, "x_" + type(node).__name__, None)
-        value = method(node) if method else self.refuse(type(node).__name__.lower())
+        self.enter_level()
+        method = EXPRESSIONS.get(type(node).__name__)
+        value = method(self, node) if method else self.refuse(type(node).__name__.lower())
+        self.depth -= 1
         self.line = node.lineno
+        self.spend(1 + (len(value.code) >> 5))
         return value
 
     def x_Const(self, node):
-        return self.known(node.value)
+        return self.fold(lambda: node.value)
 
     def x_Name(self, node):
         return self.lookup(node.name)
@@ -287,17 +300,17 @@ class Compiler:
     def x_List(self, node):
         values = tuple(self.eval(item) for item in node.items)
         if all(v.known and v.pure for v in values):
-            return self.known([v.const for v in values])
+            return self.fold(lambda *parts: list(parts), *(v.const for v in values))
         return Val((self.refusal("a list as a value"),), _OTHER, Items(values))
 
     def x_Tuple(self, node):
         value = self.x_List(node)
-        return value if isinstance(value.const, Items) else self.known(tuple(value.const))
+        return value if type(value.const) is not list else self.known(tuple(value.const))
 
     def x_Dict(self, node):
         pairs = [(self.eval(pair.key), self.eval(pair.value)) for pair in node.items]
         if all(v.known and v.pure for pair in pairs for v in pair):
-            return self.fold(lambda: {k.const: v.const for k, v in pairs})
+            return self.fold(V.table, *((k.const, v.const) for k, v in pairs))
         return self.refuse("a table as a value")
 
     def x_Getattr(self, node):
@@ -317,7 +330,7 @@ class Compiler:
 
     def slice(self, base: Val, bounds: list[Val]) -> Val:
         if base.known and base.pure and all(b.known for b in bounds) and not isinstance(base.const, (Items, Split)):
-            return self.fold(lambda: base.const[slice(*(b.const for b in bounds))])
+            return self.fold(V.cut, base.const, *(b.const for b in bounds))
         if "list" not in base.types:
             return self.refuse("a slice of text")
         pure = base.types == _LIST and base.pure and all(b.pure and b.types <= {"none", "int", "bool"} for b in bounds) and not bounds[2].types & {"bool"} and (
@@ -333,9 +346,9 @@ class Compiler:
             return self.refuse("an index here")
         if isinstance(base.const, Items) and index.known and isinstance(index.const, int):
             values = base.const.values
-            return values[index.const] if -len(values) <= index.const < len(values) else self.known(self.undefined())
+            return values[index.const] if -len(values) <= index.const < len(values) else self.undefined()
         if base.known and base.pure and index.known:
-            return self.fold(lambda: self.environment.getitem(base.const, index.const))
+            return self.fold(V.element, base.const, index.const)
         if "list" not in base.types:
             return self.refuse("an index into text" if "str" in base.types else "a field that is not known")
         pure = base.types == _LIST and index.types <= _NUMBERS and base.pure and index.pure
@@ -345,8 +358,10 @@ class Compiler:
         const = base.const
         if refused := self.refused(base):
             return refused
+        if name.startswith("_"):
+            return self.refuse(f".{name}")
         if isinstance(const, Namespace):
-            return self.state.get(("namespace", const.key, name), self.known(self.undefined(name)))
+            return self.state.get(("namespace", const.key, name), self.undefined(name))
         if isinstance(const, Loop):
             return self.loop_attribute(const.level, name)
         if isinstance(const, StaticLoop):
@@ -358,26 +373,33 @@ class Compiler:
         if base.types == _UNDEFINED and base.known:
             return Val(base.code + (("FIELD", 0),), _UNDEFINED, const, False)
         if base.known and base.pure:
-            if isinstance(const, str) and not item and name in _METHODS:
-                return self.known(Method(base, name))
-            return self.fold(lambda: (self.environment.getitem if item else self.environment.getattr)(const, name))
+            return self.known_attribute(base, name, item)
         if base.types <= {"message", "undefined"}:
-            return self.message_field(base, name, item)
-        if not item and hasattr(str, name):
+            if name in V.NAMES[dict]:
+                return self.known(Method(base, name)) if not item else self.refuse(f".{name}")
+            return self.message_field(base, name)
+        if not item and name in V.NAMES[str]:
             return self.known(Method(base, name))
-        if base.types == _STR and not hasattr(str, name):
-            return self.known(self.undefined(name)) if base.pure else Val(base.code + (("POP", 0), ("UNDEFINED", 0)), _UNDEFINED, self.undefined(name), False)
+        if base.types == _STR and name not in V.NAMES[str]:
+            return self.undefined(name) if base.pure else Val(base.code + (("POP", 0), ("UNDEFINED", 0)), _UNDEFINED, V.Undefined(name), False)
         if "message" in base.types and name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=False)
         return self.refuse(f".{name} of a value that may be " + " or ".join(sorted(base.types)))
 
-    def message_field(self, base: Val, name: str, item: bool) -> Val:
+    def known_attribute(self, base: Val, name: str, item: bool) -> Val:
+        """Of a known value: a dict's own keys, a method of the table, or nothing."""
+        const, names = base.const, V.NAMES[type(base.const)]
+        if isinstance(const, dict) and name in const and (item or name not in names):
+            return self.fold(V.element, const, name)
+        if name not in names:
+            return self.undefined(name)
+        return self.known(Method(base, name)) if not item else self.refuse(f".{name}")
+
+    def message_field(self, base: Val, name: str) -> Val:
         sure = base.types == _MESSAGE and base.pure
-        if not item and hasattr(dict, name):
-            return self.known(Method(base, name))
         if name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=sure, role=name == "role")
-        return self.known(self.undefined(name)) if sure else Val(base.code + (("FIELD", 0),), _UNDEFINED, self.undefined(name), False)
+        return self.undefined(name) if sure else Val(base.code + (("FIELD", 0),), _UNDEFINED, V.Undefined(name), False)
 
     def loop_attribute(self, level: int, name: str) -> Val:
         index, count, one = ("INDEX", level), ("COUNT", level), ("INT", 1)
@@ -393,35 +415,35 @@ class Compiler:
             return Val((("ITEM", level | (0 if name == "previtem" else 2) << 8),), _types("message", "undefined"))
         return self.refuse(f"loop.{name}")
 
-    def binary(self, node: Any, what: str, code: str, compute: Callable) -> Val:
+    def binary(self, node: Any, what: str, code: str) -> Val:
         a, b = self.eval(node.left), self.eval(node.right)
         self.line = node.lineno
-        if a.known and b.known and a.pure and b.pure and not any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
-            return self.fold(lambda: compute(a.const, b.const))
-        if not code or a.types <= {"str", "list", "message", "other"} or b.types <= {"str", "list", "message", "other"}:
+        return self.arithmetic(a, b, what, code)
+
+    def arithmetic(self, a: Val, b: Val, what: str, code: str) -> Val:
+        if constant(a, b):
+            return self.fold(V.operate, what, a.const, b.const)
+        if a.types <= {"str", "list", "message", "other"} or b.types <= {"str", "list", "message", "other"}:
             return self.refuse(f"{what} of something else than whole numbers")
         pure = a.pure and b.pure and a.types <= _NUMBERS and b.types <= _NUMBERS and b.known and b.const != 0
         return Val(a.code + b.code + ((code, 0),), _INT, pure=pure)
 
     def x_Sub(self, node):
-        return self.binary(node, "-", "SUB", operator.sub)
+        return self.binary(node, "-", "SUB")
 
     def x_Mul(self, node):
-        return self.binary(node, "*", "MUL", operator.mul)
+        return self.binary(node, "*", "MUL")
 
     def x_Mod(self, node):
-        return self.binary(node, "%", "MOD", operator.mod)
+        return self.binary(node, "%", "MOD")
 
     def x_FloorDiv(self, node):
-        return self.binary(node, "//", "DIV", operator.floordiv)
-
-    def x_Div(self, node):
-        return self.binary(node, "/", "", operator.truediv)
+        return self.binary(node, "//", "DIV")
 
     def x_Neg(self, node):
         value = self.eval(node.node)
-        if value.known and value.pure:
-            return self.fold(lambda: -value.const)
+        if constant(value):
+            return self.fold(V.negative, value.const)
         return Val(value.code + (("NEG", 0),), _INT, pure=value.pure and value.types <= _NUMBERS)
 
     def x_Add(self, node):
@@ -430,7 +452,7 @@ class Compiler:
         if a.known and b.known and a.pure and b.pure:
             if any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
                 return self.refuse("a sum of lists")
-            return self.fold(lambda: a.const + b.const)
+            return self.fold(V.operate, "+", a.const, b.const)
         code = a.code + b.code + (("ADD", 0),)
         if _STR in (a.types, b.types):
             return Val(code, _STR, pure=a.types == b.types and a.pure and b.pure, shape=("cat", ((a, True), (b, True))))
@@ -444,7 +466,7 @@ class Compiler:
         values = [self.eval(n) for n in node.nodes]
         self.line = node.lineno
         if all(v.known and v.pure and v.types != _OTHER for v in values):
-            return self.fold(lambda: "".join(str(v.const) for v in values))
+            return self.fold(V.joined, *(v.const for v in values))
         code = values[0].code + sum((v.code + (("CONCAT", 0),) for v in values[1:]), ())
         pure = all(v.pure and not v.types & {"list", "message", "other"} for v in values)
         return Val(code, _STR, pure=pure, shape=("cat", tuple((v, False) for v in values)))
@@ -491,10 +513,10 @@ class Compiler:
         test = self.eval(node.test)
         chosen = {True: node.expr1, False: node.expr2}
         if test.truth is not None:
-            value = self.eval(chosen[test.truth]) if chosen[test.truth] is not None else self.known(self.undefined())
+            value = self.eval(chosen[test.truth]) if chosen[test.truth] is not None else self.undefined()
             return value if test.pure else value._replace(code=test.code + (("POP", 0),) + value.code, pure=False, shape=None)
         yes = self.eval(node.expr1)
-        no = self.eval(node.expr2) if node.expr2 is not None else self.known(self.undefined())
+        no = self.eval(node.expr2) if node.expr2 is not None else self.undefined()
         return self.choice(test, yes, no)
 
     def choice(self, test: Val, yes: Val, no: Val) -> Val:
@@ -518,12 +540,11 @@ class Compiler:
         if op in ("in", "notin"):
             value = self.contains(a, b)
             return value if op == "in" else self.negated(value)
-        compute = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge}[op]
         code = {"eq": "EQ", "ne": "NE", "lt": "LT", "lteq": "LE", "gt": "GT", "gteq": "GE"}[op]
         if any(isinstance(v.const, (*_OBJECTS, Items)) for v in (a, b)):
             return self.refuse("a comparison of lists")
         if a.known and b.known and a.pure and b.pure:
-            return self.fold(lambda: compute(a.const, b.const))
+            return self.fold(V.operate, op, a.const, b.const)
         both = a.code + b.code + ((code, 0),)
         pure = a.pure and b.pure
         if op in ("eq", "ne"):
@@ -540,14 +561,14 @@ class Compiler:
         if b.known and type(b.const) in (list, tuple, dict, Items):
             values = b.const.values if isinstance(b.const, Items) else [self.known(v) for v in b.const]
             if a.known and a.pure and a.types != _OTHER and not isinstance(b.const, Items):
-                return self.fold(lambda: a.const in b.const)
+                return self.fold(V.contains, a.const, b.const)
             first, a = self.again(a)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.compare("eq", a, value), True)
             return result._replace(code=first + result.code)
         if a.known and b.known and a.pure and b.pure and _OTHER not in (a.types, b.types):
-            return self.fold(lambda: a.const in b.const)
+            return self.fold(V.contains, a.const, b.const)
         if b.types == _MESSAGE and a.known and isinstance(a.const, str):
             return self.known(a.const in ("role", "content")) if b.pure else Val(a.code + b.code + (("IN", 0),), _BOOL, a.const in ("role", "content"), False)
         if b.types <= {"list"}:
@@ -561,28 +582,25 @@ class Compiler:
         self.line = node.lineno
         if node.kwargs or node.dyn_args or node.dyn_kwargs:
             return self.refuse(f"the test {node.name} with these arguments")
-        same = {"equalto": "eq", "==": "eq", "eq": "eq", "ne": "ne", "!=": "ne", "lt": "lt", "lessthan": "lt", "<": "lt", "le": "lteq", "<=": "lteq", "gt": "gt",
-                "greaterthan": "gt", ">": "gt", "ge": "gteq", ">=": "gteq", "in": "in"}
-        if node.name in same and len(arguments) == 1:
-            return self.compare(same[node.name], value, arguments[0])
+        if node.name in V.COMPARISONS and len(arguments) == 1:
+            return self.compare(V.COMPARISONS[node.name], value, arguments[0])
         if isinstance(value.const, (*_OBJECTS, Items)):
             table = {"defined": True, "undefined": False, "none": False, "string": False, "true": False, "false": False, "boolean": False, "integer": False,
                      "number": False, "mapping": False}
             if isinstance(value.const, (Split, Items)):
                 table.update(iterable=True, sequence=True)
             return self.known(table[node.name]) if node.name in table and not isinstance(value.const, Method) else self.refuse(f"the test {node.name} here")
-        if value.known and value.pure and all(a.known and a.pure for a in arguments) and node.name in self.environment.tests:
-            return self.fold(lambda: self.environment.call_test(node.name, value.const, [a.const for a in arguments]))
-        if node.name in ("odd", "even", "divisibleby"):
-            by = arguments[0] if arguments else self.known(2)
-            rest = Val(value.code + by.code + (("MOD", 0),), _INT, pure=False)
-            return self.compare("eq", rest, self.known(int(node.name == "odd")))
-        if node.name not in _TESTS or arguments:
-            return self.refuse(f"the test {node.name}")
-        return self.kind_is(value, _TESTS[node.name])
+        if node.name in V.DIVISIONS and len(arguments) == int(node.name == "divisibleby"):
+            rest = self.arithmetic(value, arguments[0] if arguments else self.known(2), "%", "MOD")
+            return self.compare("eq", rest._replace(pure=rest.known), self.known(V.DIVISIONS[node.name]))
+        if node.name not in V.TESTS or arguments:
+            return self.refuse(f"the test {node.name}" + (" with these arguments" if node.name in V.TESTS else ""))
+        return self.kind_is(value, V.TESTS[node.name])
 
     def kind_is(self, value: Val, mask: int) -> Val:
-        bits = sum(_BITS[t] for t in value.types)
+        if constant(value):
+            return self.known(V.bits(value.const) & mask != 0)
+        bits = sum(V.BITS[t] for t in value.types)
         code = value.code + (("TEST", mask),)
         if bits & mask == 0 or bits & ~mask == 0:
             truth = bits & mask != 0
@@ -604,11 +622,8 @@ class Compiler:
         target = function.const
         if refused := self.refused(function, *arguments, *keywords.values()):
             return refused
-        constant = all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in [*arguments, *keywords.values()])
         if isinstance(target, Function):
-            return self.call_function(target.name, arguments, keywords, constant)
-        if isinstance(target, _Bound) and constant:
-            return self.fold(lambda: target.function(*(v.const for v in arguments), **{k: v.const for k, v in keywords.items()}))
+            return self.call_function(target.name, arguments, keywords)
         if isinstance(target, Method):
             if target.base.types <= {"message", "undefined"}:
                 return self.call_get(target, arguments, keywords)
@@ -650,60 +665,62 @@ class Compiler:
         self.line = call.lineno
         if call.dyn_args or call.dyn_kwargs or len(given) > len(names) or set(values) - set(names) or len(values) < len(given) + len(call.kwargs):
             return self.unsupported(f"{node.name}() with these arguments")
-        if node in self.running or any(n.name in ("caller", "varargs", "kwargs") for n in node.find_all(nodes.Name)):
+        if node in self.running or self.fact(_uses_caller, node):
             return self.unsupported(f"the macro {node.name}, which calls itself" if node in self.running else f"caller, varargs and kwargs in the macro {node.name}")
         scopes, self.scopes, loops, self.loops = self.scopes, list(macro.scopes), self.loops, []
         self.running.append(node)
         scope = ("macro", id(call))
-        self.enter(scope, _assigned(node.body) - set(names))
+        self.enter(scope, self.fact(assigned, node) - set(names))
         for i, name in enumerate(names):
             default = i - len(names) + len(node.defaults)
-            value = values[name] if name in values else self.eval(node.defaults[default]) if default >= 0 else self.known(self.undefined(name))
+            value = values[name] if name in values else self.eval(node.defaults[default]) if default >= 0 else self.undefined(name)
             self.store((scope, name), value)
         self.run(node.body)
         self.leave(scope)
         self.running.pop()
         self.scopes, self.loops = scopes, loops
 
-    def call_function(self, name: str, arguments: list[Val], keywords: dict, constant: bool) -> Val:
+    def call_function(self, name: str, arguments: list[Val], keywords: dict) -> Val:
         if name == "raise_exception" and len(arguments) == 1 and not keywords:
             text = self.string(arguments[0])
             return Val(text.code + (("RAISE", 0),), _UNDEFINED, pure=False)
-        if name == "strftime_now" and constant and len(arguments) == 1:
-            return self.fold(lambda: datetime.datetime.combine(self.date, datetime.time()).strftime(arguments[0].const))
-        if name == "range" and constant and not keywords:
-            return self.fold(lambda: list(range(*(v.const for v in arguments))[:1000]))
+        if name == "strftime_now" and constant(*arguments) and len(arguments) == 1 and not keywords:
+            return self.fold(lambda form: V.written_day(self.date, form), arguments[0].const)
+        if name == "range" and constant(*arguments) and not keywords:
+            return self.fold(V.numbers, *(v.const for v in arguments))
         return self.refuse(f"{name}() here")
 
     def call_get(self, target: Method, arguments: list[Val], keywords: dict) -> Val:
         if target.name != "get" or keywords or not 1 <= len(arguments) <= 2 or not (arguments[0].known and isinstance(arguments[0].const, str)):
             return self.refuse(f".{target.name}() of a message")
-        value = self.message_field(target.base, arguments[0].const, True)
+        value = self.message_field(target.base, arguments[0].const)
         if value.types != _UNDEFINED:
             return value
         default = arguments[1] if len(arguments) == 2 else self.known(None)
         return default if value.pure else default._replace(code=value.code + (("POP", 0),) + default.code, pure=False)
 
     def call_method(self, base: Val, name: str, arguments: list[Val], keywords: dict) -> Val:
-        if base.known and base.pure and all(v.known and v.pure for v in [*arguments, *keywords.values()]):
-            if name == "split":
-                return self.fold(lambda: base.const.split(*(v.const for v in arguments), **{k: v.const for k, v in keywords.items()}))
-            return self.fold(lambda: getattr(base.const, name)(*(v.const for v in arguments), **{k: v.const for k, v in keywords.items()}))
-        sure = base.types == _STR and base.pure
-        if name in _STRIPS and not keywords and len(arguments) <= 1:
-            return self.strip(base, _STRIPS[name], arguments)
-        if name in ("startswith", "endswith") and len(arguments) == 1 and not keywords:
-            return self.edge(base, "STARTS" if name == "startswith" else "ENDS", arguments[0])
         if name == "split" and len(arguments) <= 2 and set(keywords) <= {"sep", "maxsplit"}:
             separator = keywords.get("sep", arguments[0] if arguments else self.known(None))
             most = keywords.get("maxsplit", arguments[1] if len(arguments) == 2 else self.known(-1))
-            return Val((self.refusal("split() without an index"),), _OTHER, Split(base, separator, most))
-        if name == "replace" and len(arguments) == 2 and not keywords:
+            arguments, keywords = [separator, most], {}
+        if constant(base, *arguments) and not keywords and len(arguments) in _ARGUMENTS.get(name, ()):
+            return self.fold(V.method, name, base.const, *(v.const for v in arguments))
+        if name not in _ARGUMENTS or name == "get":
+            return self.refuse(f".{name}()")
+        if keywords or len(arguments) not in _ARGUMENTS[name]:
+            return self.refuse(f".{name}() with these arguments")
+        sure = base.types == _STR and base.pure
+        if name in _STRIPS:
+            return self.strip(base, _STRIPS[name], arguments)
+        if name in ("startswith", "endswith"):
+            return self.edge(base, "STARTS" if name == "startswith" else "ENDS", arguments[0])
+        if name == "split":
+            return Val((self.refusal("split() without an index"),), _OTHER, Split(base, *arguments))
+        if name == "replace":
             pure = sure and all(v.types == _STR and v.pure for v in arguments)
             return Val(base.code + arguments[0].code + arguments[1].code + (("REPLACE", 0),), _STR, pure=pure)
-        if name in _CASES and not arguments and not keywords:
-            return Val(base.code + (("CASE", _CASES[name]),), _STR, pure=False)
-        return self.refuse(f".{name}()" + (" with these arguments" if name in _METHODS else ""))
+        return Val(base.code + (("CASE", _CASES[name]),), _STR, pure=False)
 
     def strip(self, base: Val, sides: int, arguments: Sequence[Val]) -> Val:
         chars = arguments[0] if arguments and not (arguments[0].known and arguments[0].const is None) else None
@@ -746,24 +763,24 @@ class Compiler:
             return refused
         if node.dyn_args or node.dyn_kwargs:
             return self.refuse(f"the filter {node.name} with * or **")
-        if all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in everything) and node.name in self.environment.filters:
-            return self.fold(lambda: self.environment.call_filter(node.name, value.const, [v.const for v in arguments], {k: v.const for k, v in keywords.items()},
-                                                                  self.environment.from_string("").new_context(), nodes.EvalContext(self.environment)))
-        method = getattr(self, "f_" + node.name, None)
+        filters = V.FILTERS if constant(*everything) and node.name in V.FILTERS else FILTERS
+        first = () if filters is V.FILTERS else (self,)
+        method = filters.get(node.name)
+        if method is None:
+            return self.refuse(f"the filter {node.name}" + (" here" if node.name in V.FILTERS or node.name == "safe" else ""))
         try:
-            inspect.signature(method).bind(value, *arguments, **keywords)
-        except TypeError:  # no such filter, or other arguments
-            return self.refuse(f"the filter {node.name}" + (" with these arguments" if method else ""))
-        result = method(value, *arguments, **keywords)
+            inspect.signature(method).bind(*first, value, *arguments, **keywords)
+        except TypeError:
+            return self.refuse(f"the filter {node.name} with these arguments")
+        if not first:
+            return self.fold(method, value.const, *(v.const for v in arguments), **{k: v.const for k, v in keywords.items()})
+        result = method(self, value, *arguments, **keywords)
         return result if result is not None else self.refuse(f"the filter {node.name} here")
 
     def f_trim(self, value, chars=None):
         return self.strip(self.string(value), 3, [chars] if chars else [])
 
     def f_string(self, value):
-        return self.string(value)
-
-    def f_safe(self, value):
         return self.string(value)
 
     def f_list(self, value):
@@ -813,13 +830,13 @@ class Compiler:
         if value.types == _UNDEFINED:
             return default_value if value.pure else default_value._replace(code=value.code + (("POP", 0),) + default_value.code, pure=False, shape=None)
         first, value = self.again(value)
-        result = self.choice(self.kind_is(value, _TESTS["defined"]), value._replace(types=value.types - _UNDEFINED), default_value)
+        result = self.choice(self.kind_is(value, V.TESTS["defined"]), value._replace(types=value.types - _UNDEFINED), default_value)
         return result._replace(code=first + result.code, shape=None if first else result.shape)
 
     f_d = f_default
 
-    def f_replace(self, value, old=None, new=None):
-        return self.call_method(self.string(value), "replace", [old, new], {}) if old is not None and new is not None else None
+    def f_replace(self, value, old, new):
+        return self.call_method(self.string(value), "replace", [old, new], {})
 
     def f_tojson(self, value, **options):
         """Of a single value the options for indents and separators change nothing."""
@@ -838,13 +855,16 @@ class Compiler:
             if self.state is None:
                 return
             self.line = node.lineno
+            self.enter_level()
+            self.spend(1)
             self.code.append(("LINE", node.lineno))
-            method = getattr(self, "s_" + type(node).__name__, None)
+            method = STATEMENTS.get(type(node).__name__)
             if method:
-                method(node)
+                method(self, node)
             else:
                 self.unsupported({"AssignBlock": "a set block", "CallBlock": "a call block", "FilterBlock": "a filter block", "ExprStmt": "do"}.get(
                     type(node).__name__, type(node).__name__.lower()))
+            self.depth -= 1
 
     def unsupported(self, what: str) -> None:
         self.code += [self.refusal(what), ("POP", 0)]
@@ -858,9 +878,12 @@ class Compiler:
     def s_Output(self, node):
         for part in node.nodes:
             if isinstance(part, nodes.TemplateData):
+                self.spend(1 + (len(part.data) >> 6))
                 self.code.append(("TEXT", part.data))
                 continue
             self.code.append(("LINE", part.lineno))
+            while isinstance(part, nodes.Filter) and part.name == "safe" and part.node and not part.args and not part.kwargs:
+                part = part.node  # it counts for what is done with the text here, and nothing is
             if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name) and isinstance(self.lookup(part.node.name).const, Macro):
                 self.write_macro(self.lookup(part.node.name).const, part)
                 if self.state is None:
@@ -875,7 +898,9 @@ class Compiler:
     def written(self, value: Val, strict: bool) -> list:
         """Code that puts a value into the output; strict: it must be a text."""
         if value.known and value.types != _OTHER and not (strict and value.types != _STR):
-            text = [("TEXT", str(value.const))] if str(value.const) else []
+            text = V.text(value.const)
+            self.spend(1 + (len(text) >> 6))
+            text = [("TEXT", text)] if text else []
             return text if value.pure else [*value.code, ("POP", 0), *text]
         if value.shape and value.shape[0] == "cat":
             return [i for part, s in value.shape[1] for i in self.written(part, s)]
@@ -905,7 +930,7 @@ class Compiler:
         given = {k.key: self.eval(k.value) for k in call.kwargs}
         space = Namespace(id(call))
         for attr in [*given, *sorted(self.names.get(name, set()) - set(given))]:
-            self.store(("namespace", space.key, attr), given.get(attr, self.known(self.undefined(attr))))
+            self.store(("namespace", space.key, attr), given.get(attr, self.undefined(attr)))
         self.store((self.scopes[-1], name), self.known(space))
 
     def s_If(self, node):
@@ -936,6 +961,7 @@ class Compiler:
 
     def enter(self, scope: Any, names: Iterable[str]) -> None:
         """Names that are set inside begin with what they are outside."""
+        self.spend(len(self.state))
         outer = {name: self.lookup(name) for name in sorted(names)}
         self.scopes.append(scope)
         for name, value in outer.items():
@@ -947,7 +973,7 @@ class Compiler:
             self.state = {k: v for k, v in self.state.items() if k[0] != scope}
 
     def s_Scope(self, node):
-        self.enter(id(node), _assigned(node.body))
+        self.enter(id(node), self.fact(assigned, node))
         self.run(node.body)
         self.leave(id(node))
 
@@ -955,7 +981,7 @@ class Compiler:
         if not all(isinstance(t, nodes.Name) for t in node.targets):
             return self.unsupported("with of several names")
         values = [self.eval(v) for v in node.values]
-        self.enter(id(node), _assigned(node.body))
+        self.enter(id(node), self.fact(assigned, node))
         for target, value in zip(node.targets, values):
             self.store((id(node), target.name), value)
         self.run(node.body)
@@ -967,7 +993,7 @@ class Compiler:
     def s_AssignBlock(self, node):
         if not isinstance(node.target, nodes.Name) or node.filter is not None:
             return self.unsupported("a set block of this kind")
-        if _assigned(node.body):
+        if self.fact(assigned, node):
             return self.unsupported("a set block that sets others")
         value = self.captured(lambda: self.run(node.body))
         self.store((self.scopes[-1], node.target.name), value)
@@ -989,7 +1015,7 @@ class Compiler:
             return self.unsupported(f"a loop over {what}")
         if node.test is not None:
             return self.unsupported("a loop with a condition")
-        if node.else_ and any(node.find_all((nodes.Break, nodes.Continue))):  # jinja2 takes `else` there too when no round came to its end
+        if node.else_ and self.fact(_leaves, node):  # jinja2 takes `else` there too when no round came to its end
             return self.unsupported("else of a loop with break or continue")
         if self.level >= MAX_LOOPS:
             return self.unsupported(f"more than {MAX_LOOPS} loops over messages in one another")
@@ -998,7 +1024,7 @@ class Compiler:
     def message_loop(self, node: Any, items: Val) -> None:
         start, following, empty, end = Label(), Label(), Label(), Label()
         scope, level = id(node), self.level
-        names = _assigned(node.body) - {node.target.name, "loop"}
+        names = self.fact(assigned, node) - {node.target.name, "loop"}
         entry = dict(self.state)
         for _ in range(64):  # until what is known at the start of a round holds for every round
             self.state = dict(entry)
@@ -1040,7 +1066,7 @@ class Compiler:
         return known and a.types == b.types and a.role == b.role and a.truth == b.truth and a.code == b.code
 
     def unrolled(self, node: Any, values: Sequence[Val]) -> None:
-        if node.test is not None or len(values) > 64 or any(node.find_all((nodes.Break, nodes.Continue))):
+        if node.test is not None or len(values) > MAX_UNROLLED or self.fact(_leaves, node):
             return self.unsupported("this loop over a list")
         if not values:
             return self.run(node.else_)
@@ -1048,7 +1074,7 @@ class Compiler:
             if self.state is None:
                 return
             scope = (id(node), i)
-            self.enter(scope, _assigned(node.body) - {node.target.name, "loop"})
+            self.enter(scope, self.fact(assigned, node) - {node.target.name, "loop"})
             self.state[scope, node.target.name] = value
             self.state[scope, "loop"] = self.known(StaticLoop(i, tuple(values)))
             self.run(node.body)
@@ -1071,15 +1097,15 @@ class Compiler:
     # ---- The whole
 
     def compile(self) -> bytes:
-        for name in sorted(_assigned(self.tree.body)):
+        for name in sorted(assigned(self.tree)):
             value = self.lookup(name)
             self.store((0, name), value)
         self.run(self.tree.body)
         self.code.append(("END", 0))
-        return Assembler(self.code).section(0 if self.any_role else 1)
+        return Assembler(self.code, self.spend).section(0 if self.any_role else 1)
 
 
-class _Bound(NamedTuple):
-    """A method of a value that is known."""
-
-    function: Callable
+# What there is of expressions, statements and filters of values that are not known, by jinja2's names.
+EXPRESSIONS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("x_")}
+STATEMENTS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("s_")}
+FILTERS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("f_")}

@@ -13,8 +13,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chat_code import Refused
-from chat_compiler import Compiler
+import chat_syntax
+from chat_code import Excess, Refused, one_line
+from chat_compiler import Compiler, Work
 from phasor_layout import PhasorError
 
 
@@ -22,9 +23,15 @@ def compile_template(template: str, variables: dict[str, Any], date: datetime.da
     """The section of a template. `variables` has the special tokens (bos_token, …) and what else the template may read; with a date strftime_now is
     that day, without one it is not defined. Refused, with the line, where the template needs what a program does not have."""
     try:
-        return Compiler(template, variables, date, True).compile()
-    except Refused:
-        return Compiler(template, variables, date, False).compile()
+        tree, work = chat_syntax.parse(template), Work()
+        try:
+            return Compiler(tree, variables, date, True, work).compile()
+        except Excess:
+            raise
+        except Refused:
+            return Compiler(tree, variables, date, False, work).compile()
+    except RecursionError as error:
+        raise Excess("chat template: nested too deeply") from error
 
 
 # ---- Where templates are ---------------------------------------------------------------------------------------------
@@ -32,48 +39,83 @@ def compile_template(template: str, variables: dict[str, Any], date: datetime.da
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def _read(path: Path) -> Any:
+def _text(path: Path) -> str:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise PhasorError(f"{path}: cannot be read: {error}") from error
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON file's table; of none, an empty one."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise PhasorError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise PhasorError(f"{path}: expected a table, got {type(found).__name__}")
+    return found
+
+
+def _token(path: Path, name: str, value: Any) -> str:
+    """A special token: a text, or a table with its text as content."""
+    value = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(value, str):
+        raise PhasorError(f"{path}: {name}: expected a text, or a table with a text as content")
+    return value
+
+
 def special_tokens(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, the special tokens as templates see them) of a Hugging Face directory."""
-    config = _read(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    tokens = dict(_read(folder / "special_tokens_map.json")) if (folder / "special_tokens_map.json").is_file() else {}
-    tokens.update({k: v for k, v in config.items() if k in (*_TOKENS, "additional_special_tokens") and (v is not None or k not in tokens)})
-    variables = {k: v["content"] if isinstance(v, dict) else v for k, v in tokens.items() if k in _TOKENS and v}
-    if tokens.get("additional_special_tokens"):
-        variables["additional_special_tokens"] = [v["content"] if isinstance(v, dict) else v for v in tokens["additional_special_tokens"]]
+    config, tokens = _read(folder / "tokenizer_config.json"), _read(folder / "special_tokens_map.json")
+    of = dict.fromkeys(tokens, folder / "special_tokens_map.json")
+    for name in (*_TOKENS, "additional_special_tokens"):
+        if name in config and (config[name] is not None or name not in tokens):
+            tokens[name], of[name] = config[name], folder / "tokenizer_config.json"
+    variables: dict[str, Any] = {k: _token(of[k], k, v) for k, v in tokens.items() if k in _TOKENS and v}
+    more = tokens.get("additional_special_tokens")
+    if more:
+        name = "additional_special_tokens"
+        if not isinstance(more, list):
+            raise PhasorError(f"{of[name]}: {name}: expected a list")
+        variables[name] = [_token(of[name], name, value) for value in more]
     return config, variables
 
 
 def find_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """A Hugging Face directory's template and special tokens, as transformers reads them; None when it has no template."""
     config, variables = special_tokens(folder)
-    template = config.get("chat_template")
+    template, path = config.get("chat_template"), folder / "tokenizer_config.json"
     if (folder / "chat_template.jinja").is_file():
-        template = (folder / "chat_template.jinja").read_text(encoding="utf-8")
-    elif (folder / "chat_template.json").is_file() and template is None:
-        template = _read(folder / "chat_template.json").get("chat_template")
+        template = _text(folder / "chat_template.jinja")
+    elif template is None:
+        path = folder / "chat_template.json"
+        template = _read(path).get("chat_template")
     if isinstance(template, list):
-        named = {t.get("name"): t.get("template") for t in template}
+        if not all(isinstance(t, dict) and isinstance(t.get("name"), str) for t in template):
+            raise PhasorError(f"{path}: chat_template: expected a text, or a list of tables with a name and a template")
+        named = {t["name"]: t.get("template") for t in template}
         if "default" not in named:
-            raise PhasorError(f"{folder}: the chat templates are {', '.join(map(str, named))}; there is none called default")
+            raise PhasorError(f"{folder}: the chat templates are {one_line(', '.join(named))}; there is none called default")
         template = named["default"]
+    if template is not None and not isinstance(template, str):
+        raise PhasorError(f"{path}: chat_template: expected a text, got {type(template).__name__}")
     return None if template is None else (template, variables)
 
 
 def find_gguf(metadata: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The template of a GGUF's metadata, or None, and its special tokens."""
-    tokens, variables = metadata.get("tokenizer.ggml.tokens") or [], {}
+    tokens, variables = metadata.get("tokenizer.ggml.tokens"), {}
     for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("sep", "seperator"), ("pad", "padding"), ("cls", "cls"), ("mask", "mask")):
         place = metadata.get(f"tokenizer.ggml.{key}_token_id")
-        if isinstance(place, int) and 0 <= place < len(tokens):
+        if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens) and isinstance(tokens[place], str):
             variables[name + "_token"] = tokens[place]
-    return metadata.get("tokenizer.chat_template"), variables
+    template = metadata.get("tokenizer.chat_template")
+    if template is not None and not isinstance(template, str):
+        raise Refused(f"tokenizer.chat_template: expected a text, got {type(template).__name__}")
+    return template, variables
 
 
 def section_of(source: Path, metadata: dict[str, Any] | None = None, file: Path | None = None, date: str | None = None,
@@ -87,10 +129,7 @@ def section_of(source: Path, metadata: dict[str, Any] | None = None, file: Path 
     else:
         template, variables = None, {}
     if file is not None:
-        try:
-            template = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PhasorError(f"{file}: cannot be read: {error}") from error
+        template = _text(file)
     if template is None:
         return None
     try:
