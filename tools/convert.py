@@ -149,13 +149,17 @@ def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, by
 
 
 def chat_sections(model: Model, source: Path, chat: Path | None, date: str | None) -> dict[int, bytes]:
-    """The chat program of a decoder: of the template given, or of the source's directory; `none` is none."""
+    """The chat program of a decoder: of the template given, or of the source's own; `none` is none. One of the source's own that is not in the
+    subset is left out with a line."""
     if chat == _NONE or model.descriptor["model"]["stack"] != D.DECODER:
         return {}
     try:
         section = chat_template.section_of(source, getattr(model.checkpoint, "metadata", None), chat, date, model.notes)
     except chat_template.Refused as error:
-        raise PhasorError(f"{chat or source}: {error} (--chat none converts without)") from error
+        if chat is not None:
+            raise PhasorError(f"{chat}: {error} (--chat none converts without)") from error
+        note(f"{source}: {error}: the model is converted without a chat program")
+        return {}
     return {CHAT: section} if section else {}
 
 

@@ -246,9 +246,14 @@ def test_templates_and_tokens_of_a_directory(tmp_path):
 def test_conversion(tmp_path, capsys):
     import convert
     source = chat_model.write(tmp_path / "source", "line\n{{ messages | map('x') }}")
-    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
-    assert capsys.readouterr().err == f"convert: {source}: chat template, line 2: the filter map is not supported (--chat none converts without)\n"
-    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet", "--chat", "none"]) == 0
+    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
+    line = "chat template, line 2: the filter map is not supported"
+    assert capsys.readouterr().err == f"convert: {source}: {line}: the model is converted without a chat program\n"
+    assert convert.main([str(source), "-o", str(tmp_path / "k.phasor"), "--quiet", "--chat", "none"]) == 0
+    assert capsys.readouterr().err == "" and (tmp_path / "k.phasor").read_bytes() == (tmp_path / "m.phasor").read_bytes()
+    (tmp_path / "u.jinja").write_text("line\n{{ messages | map('x') }}")
+    assert convert.main([str(source), "-o", str(tmp_path / "l.phasor"), "--quiet", "--chat", str(tmp_path / "u.jinja")]) == 1
+    assert capsys.readouterr().err == f"convert: {tmp_path / 'u.jinja'}: {line} (--chat none converts without)\n" and not (tmp_path / "l.phasor").exists()
     (tmp_path / "t.jinja").write_text(CHATML)
     assert convert.main([str(source), "-o", str(tmp_path / "n.phasor"), "--quiet", "--chat", str(tmp_path / "t.jinja")]) == 0
     from phasor_file import CHAT, PhasorFile
