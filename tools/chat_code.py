@@ -57,7 +57,7 @@ class Assembler:
                 break
             live = loads
         self.end = Label()
-        if flat[-1][0] != "END":  # a template that always raises: a program has an end, reached or not
+        if flat[-1][0] != "END":  # it always raises: a program has an end, reached or not
             flat += [("LABEL", self.end), ("END", 0)]
         refusals = [arg for op, arg in flat if op == "REFUSE"]
         if refusals:
@@ -100,7 +100,8 @@ class Assembler:
                     continue
                 if op == "JUMP":
                     behind = i + 1
-                    while behind < len(out) and out[behind][0] in ("LABEL", "LINE") and out[behind][1] is not arg:
+                    while behind < len(out) and out[behind][0] in ("LABEL", "LINE") and (
+                            out[behind][1] is not arg):
                         behind += 1
                     if behind < len(out) and out[behind] == ("LABEL", arg):
                         continue
@@ -166,6 +167,6 @@ class Assembler:
         for string in strings:
             places_of_text += [at, len(string)]
             at += len(string)
-        head = struct.pack("<8I", 1, flags, len(words), len(strings), len(text), len(slots), deepest, 0)
-        numbers = words + places_of_text
-        return head + struct.pack(f"<{len(numbers)}I", *numbers) + text + bytes(-len(text) % 4)
+        numbers = [1, flags, len(words), len(strings), len(text), len(slots), deepest, 0,
+                   *words, *places_of_text]
+        return struct.pack(f"<{len(numbers)}I", *numbers) + text + bytes(-len(text) % 4)

@@ -20,8 +20,8 @@ MAX_UNROLLED = 64  # rounds of a loop over a list
 _ANY = frozenset(V.BITS)
 _STRIPS = {"strip": 3, "lstrip": 1, "rstrip": 2}
 _CASES = {"upper": 0, "lower": 1, "capitalize": 2, "title": 4}  # 3 is the filter title
-_ARGUMENTS = {**dict.fromkeys(_STRIPS, (0, 1)), **dict.fromkeys(_CASES, (0,)), "startswith": (1,), "endswith": (1,), "replace": (2,),
-              "split": (2,), "get": (1, 2)}  # of methods: how many
+_ARGUMENTS = {**dict.fromkeys(_STRIPS, (0, 1)), **dict.fromkeys(_CASES, (0,)), "startswith": (1,),
+              "endswith": (1,), "replace": (2,), "split": (2,), "get": (1, 2)}  # how many
 
 
 class _Unknown:
@@ -64,7 +64,14 @@ class Split(NamedTuple):
     most: "Val"
 
 
-_OBJECTS = (Function, Macro, Namespace, Loop, StaticLoop, Method, Split)  # what only the compiler knows
+class Reversed(NamedTuple):
+    """What the filter reverse makes of a list: gone through once, without a length or indexes."""
+
+    items: "Val"
+
+
+# What only the compiler knows.
+_OBJECTS = (Function, Reversed, Macro, Namespace, Loop, StaticLoop, Method, Split)
 
 
 class Items(NamedTuple):
@@ -110,6 +117,11 @@ def constant(*values: Val) -> bool:
     return all(v.known and v.pure and not isinstance(v.const, (*_OBJECTS, Items)) for v in values)
 
 
+def failing(*values: Val) -> Val | None:
+    """The one that certainly fails: then so does all that it is in."""
+    return next((v for v in values if v.code[-1] == ("RAISE", 0)), None)
+
+
 def _leaves(loop: Any) -> bool:
     return any(True for _ in loop.find_all((nodes.Break, nodes.Continue)))
 
@@ -131,7 +143,8 @@ class Work:
 
 
 class Compiler:
-    def __init__(self, tree: Any, variables: dict[str, Any], date: datetime.date | None, any_role: bool, work: Work) -> None:
+    def __init__(self, tree: Any, variables: dict[str, Any], date: datetime.date | None,
+                 any_role: bool, work: Work) -> None:
         self.tree, self.any_role, self.date, self.work = tree, any_role, date, work
         self.line = self.depth = 0
         self.variables = {}
@@ -139,7 +152,8 @@ class Compiler:
             try:
                 self.spend(V.cost(value))
             except V.Unsupported as error:
-                raise Refused(f"chat template: the variable {name}: {error} is not supported") from error
+                what = f"chat template: the variable {name}: {error} is not supported"
+                raise Refused(what) from error
             self.variables[name] = self.known(value)
         self.variables["messages"] = Val((("MESSAGES", 0),), _LIST)
         self.variables["add_generation_prompt"] = Val((("PROMPT", 0),), _BOOL)
@@ -181,10 +195,12 @@ class Compiler:
             return Val((("INT", value) if -(1 << 23) <= value < 1 << 23 else self.refusal(f"the number {value}"),), _INT, value)
         if isinstance(value, str):
             return Val((("STRING", value),), _STR, value)
-        if isinstance(value, Method):
-            return Val((self.refusal(f".{value.name}"),), _OTHER, value)
-        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value", Split: "split() without an index"}
-        return Val((self.refusal(what.get(type(value), f"{type(value).__name__} as a value")),), _OTHER, value)
+        what = {list: "a list as a value", tuple: "a list as a value", dict: "a table as a value",
+                Split: "split() without an index"}.get(type(value))
+        if what is None:
+            kind = type(value).__name__
+            what = f".{value.name}" if isinstance(value, Method) else f"{kind} as a value"
+        return Val((self.refusal(what),), _OTHER, value)
 
     def refusal(self, what: str) -> tuple:
         return ("REFUSE", (self.line, what))
@@ -237,6 +253,8 @@ class Compiler:
             value = value._replace(const=Split(*(self.kept(part) for part in value.const)))
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
+        if isinstance(value.const, Reversed):
+            value = self.refuse("the filter reverse in a variable, without the filter list,")
         self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.
@@ -279,7 +297,8 @@ class Compiler:
     def enter_level(self) -> None:
         self.depth += 1
         if self.depth > MAX_LEVELS:
-            raise Excess(f"a template of more than {MAX_LEVELS} expressions, blocks and macros in one another", self.line)
+            what = "expressions, blocks and macros in one another"
+            raise Excess(f"a template of more than {MAX_LEVELS} {what}", self.line)
 
     def eval(self, node: Any) -> Val:
         self.line = node.lineno
@@ -301,11 +320,11 @@ class Compiler:
         values = tuple(self.eval(item) for item in node.items)
         if all(v.known and v.pure for v in values):
             return self.fold(lambda *parts: list(parts), *(v.const for v in values))
-        return Val((self.refusal("a list as a value"),), _OTHER, Items(values))
+        return failing(*values) or Val((self.refusal("a list as a value"),), _OTHER, Items(values))
 
     def x_Tuple(self, node):
         value = self.x_List(node)
-        return value if type(value.const) is not list else self.known(tuple(value.const))
+        return self.known(tuple(value.const)) if type(value.const) is list and value.pure else value
 
     def x_Dict(self, node):
         pairs = [(self.eval(pair.key), self.eval(pair.value)) for pair in node.items]
@@ -329,7 +348,7 @@ class Compiler:
         return self.element(base, index)
 
     def slice(self, base: Val, bounds: list[Val]) -> Val:
-        if base.known and base.pure and all(b.known for b in bounds) and not isinstance(base.const, (Items, Split)):
+        if constant(base, *bounds):
             return self.fold(V.cut, base.const, *(b.const for b in bounds))
         if "list" not in base.types:
             return self.refuse("a slice of text")
@@ -346,7 +365,8 @@ class Compiler:
             return self.refuse("an index here")
         if isinstance(base.const, Items) and index.known and isinstance(index.const, int):
             values = base.const.values
-            return values[index.const] if -len(values) <= index.const < len(values) else self.undefined()
+            inside = -len(values) <= index.const < len(values)
+            return values[index.const] if inside else self.undefined()
         if base.known and base.pure and index.known:
             return self.fold(V.element, base.const, index.const)
         if "list" not in base.types:
@@ -381,7 +401,9 @@ class Compiler:
         if not item and name in V.NAMES[str]:
             return self.known(Method(base, name))
         if base.types == _STR and name not in V.NAMES[str]:
-            return self.undefined(name) if base.pure else Val(base.code + (("POP", 0), ("UNDEFINED", 0)), _UNDEFINED, V.Undefined(name), False)
+            code = base.code + (("POP", 0), ("UNDEFINED", 0))
+            absent = V.Undefined(name)
+            return self.known(absent) if base.pure else Val(code, _UNDEFINED, absent, False)
         if "message" in base.types and name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=False)
         return self.refuse(f".{name} of a value that may be " + " or ".join(sorted(base.types)))
@@ -399,7 +421,8 @@ class Compiler:
         sure = base.types == _MESSAGE and base.pure
         if name in ("role", "content"):
             return Val(base.code + ((name.upper(), 0),), _STR, pure=sure, role=name == "role")
-        return self.undefined(name) if sure else Val(base.code + (("FIELD", 0),), _UNDEFINED, V.Undefined(name), False)
+        code = base.code + (("FIELD", 0),)
+        return self.undefined(name) if sure else Val(code, _UNDEFINED, V.Undefined(name), False)
 
     def loop_attribute(self, level: int, name: str) -> Val:
         index, count, one = ("INDEX", level), ("COUNT", level), ("INT", 1)
@@ -423,7 +446,7 @@ class Compiler:
     def arithmetic(self, a: Val, b: Val, what: str, code: str) -> Val:
         if constant(a, b):
             return self.fold(V.operate, what, a.const, b.const)
-        if a.types <= {"str", "list", "message", "other"} or b.types <= {"str", "list", "message", "other"}:
+        if any(v.types <= {"str", "list", "message", "other"} for v in (a, b)):
             return self.refuse(f"{what} of something else than whole numbers")
         pure = a.pure and b.pure and a.types <= _NUMBERS and b.types <= _NUMBERS and b.known and b.const != 0
         return Val(a.code + b.code + ((code, 0),), _INT, pure=pure)
@@ -513,7 +536,8 @@ class Compiler:
         test = self.eval(node.test)
         chosen = {True: node.expr1, False: node.expr2}
         if test.truth is not None:
-            value = self.eval(chosen[test.truth]) if chosen[test.truth] is not None else self.undefined()
+            known = chosen[test.truth]
+            value = self.eval(known) if known is not None else self.undefined()
             return value if test.pure else value._replace(code=test.code + (("POP", 0),) + value.code, pure=False, shape=None)
         yes = self.eval(node.expr1)
         no = self.eval(node.expr2) if node.expr2 is not None else self.undefined()
@@ -562,11 +586,11 @@ class Compiler:
             values = b.const.values if isinstance(b.const, Items) else [self.known(v) for v in b.const]
             if a.known and a.pure and a.types != _OTHER and not isinstance(b.const, Items):
                 return self.fold(V.contains, a.const, b.const)
-            first, a = self.again(a)
+            pure, (first, a) = a.pure, self.again(a)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.compare("eq", a, value), True)
-            return result._replace(code=first + result.code)
+            return result._replace(code=first + result.code, pure=pure and result.pure)
         if a.known and b.known and a.pure and b.pure and _OTHER not in (a.types, b.types):
             return self.fold(V.contains, a.const, b.const)
         if b.types == _MESSAGE and a.known and isinstance(a.const, str):
@@ -589,12 +613,17 @@ class Compiler:
                      "number": False, "mapping": False}
             if isinstance(value.const, (Split, Items)):
                 table.update(iterable=True, sequence=True)
+                parts = value.const.values if isinstance(value.const, Items) else value.const
+                if not all(part.pure for part in parts):  # what fails is not left out
+                    return self.refuse(f"the test {node.name} here")
             return self.known(table[node.name]) if node.name in table and not isinstance(value.const, Method) else self.refuse(f"the test {node.name} here")
         if node.name in V.DIVISIONS and len(arguments) == int(node.name == "divisibleby"):
             rest = self.arithmetic(value, arguments[0] if arguments else self.known(2), "%", "MOD")
-            return self.compare("eq", rest._replace(pure=rest.known), self.known(V.DIVISIONS[node.name]))
+            remainder = self.known(V.DIVISIONS[node.name])
+            return self.compare("eq", rest._replace(pure=rest.known), remainder)
         if node.name not in V.TESTS or arguments:
-            return self.refuse(f"the test {node.name}" + (" with these arguments" if node.name in V.TESTS else ""))
+            how = " with these arguments" if node.name in V.TESTS else ""
+            return self.refuse(f"the test {node.name}{how}")
         return self.kind_is(value, V.TESTS[node.name])
 
     def kind_is(self, value: Val, mask: int) -> Val:
@@ -673,7 +702,9 @@ class Compiler:
         self.enter(scope, self.fact(assigned, node) - set(names))
         for i, name in enumerate(names):
             default = i - len(names) + len(node.defaults)
-            value = values[name] if name in values else self.eval(node.defaults[default]) if default >= 0 else self.undefined(name)
+            value = values.get(name)
+            if value is None:
+                value = self.eval(node.defaults[default]) if default >= 0 else self.undefined(name)
             self.store((scope, name), value)
         self.run(node.body)
         self.leave(scope)
@@ -704,12 +735,14 @@ class Compiler:
             separator = keywords.get("sep", arguments[0] if arguments else self.known(None))
             most = keywords.get("maxsplit", arguments[1] if len(arguments) == 2 else self.known(-1))
             arguments, keywords = [separator, most], {}
-        if constant(base, *arguments) and not keywords and len(arguments) in _ARGUMENTS.get(name, ()):
-            return self.fold(V.method, name, base.const, *(v.const for v in arguments))
-        if name not in _ARGUMENTS or name == "get":
+        if name not in _ARGUMENTS or name == "get" and type(base.const) is not dict:
             return self.refuse(f".{name}()")
         if keywords or len(arguments) not in _ARGUMENTS[name]:
             return self.refuse(f".{name}() with these arguments")
+        if constant(base, *arguments):
+            return self.fold(V.method, name, base.const, *(v.const for v in arguments))
+        if name == "get":
+            return self.refuse(".get() with these arguments")
         sure = base.types == _STR and base.pure
         if name in _STRIPS:
             return self.strip(base, _STRIPS[name], arguments)
@@ -730,11 +763,11 @@ class Compiler:
     def edge(self, base: Val, code: str, ends: Val) -> Val:
         if ends.known and type(ends.const) in (tuple, Items):
             values = ends.const.values if isinstance(ends.const, Items) else [self.known(v) for v in ends.const]
-            first, base = self.again(base)
+            pure, (first, base) = base.pure, self.again(base)
             result = self.known(False)
             for value in values:
                 result = self.lazy(result, self.edge(base, code, value), True)
-            return result._replace(code=first + result.code)
+            return result._replace(code=first + result.code, pure=pure and result.pure)
         return Val(base.code + ends.code + ((code, 0),), _BOOL, pure=base.types == ends.types == _STR and base.pure and ends.pure)
 
     def split(self, split: Split, index: Val | None) -> Val:
@@ -759,7 +792,7 @@ class Compiler:
         keywords = {k.key: self.eval(k.value) for k in node.kwargs}
         self.line = node.lineno
         everything = [value, *arguments, *keywords.values()]
-        if refused := self.refused(*everything):
+        if refused := self.refused(*everything) or failing(*everything):
             return refused
         if node.dyn_args or node.dyn_kwargs:
             return self.refuse(f"the filter {node.name} with * or **")
@@ -767,13 +800,15 @@ class Compiler:
         first = () if filters is V.FILTERS else (self,)
         method = filters.get(node.name)
         if method is None:
-            return self.refuse(f"the filter {node.name}" + (" here" if node.name in V.FILTERS or node.name == "safe" else ""))
+            how = " here" if node.name in V.FILTERS or node.name == "safe" else ""
+            return self.refuse(f"the filter {node.name}{how}")
         try:
             inspect.signature(method).bind(*first, value, *arguments, **keywords)
         except TypeError:
             return self.refuse(f"the filter {node.name} with these arguments")
         if not first:
-            return self.fold(method, value.const, *(v.const for v in arguments), **{k: v.const for k, v in keywords.items()})
+            named = {name: v.const for name, v in keywords.items()}
+            return self.fold(method, value.const, *(v.const for v in arguments), **named)
         result = method(self, value, *arguments, **keywords)
         return result if result is not None else self.refuse(f"the filter {node.name} here")
 
@@ -784,10 +819,18 @@ class Compiler:
         return self.string(value)
 
     def f_list(self, value):
+        if isinstance(value.const, Reversed):
+            return value.const.items
         return value if value.types == _LIST else None
 
     def f_reverse(self, value):
-        return self.slice(value, [self.known(None), self.known(None), self.known(-1)]) if value.types == _LIST else None
+        known = type(value.const) if constant(value) else None
+        if value.types != _LIST and known not in (str, list, tuple):
+            return None
+        items = self.slice(value, [self.known(None), self.known(None), self.known(-1)])
+        if known is str:
+            return items
+        return Val((self.refusal("the filter reverse here"),), _OTHER, Reversed(items))
 
     def f_length(self, value):
         if isinstance(value.const, Split):
@@ -814,6 +857,9 @@ class Compiler:
         return self.case(value, 3)
 
     def f_first(self, value):
+        value = value.const.items if isinstance(value.const, Reversed) else value
+        if constant(value):
+            return self.fold(V.FILTERS["first"], value.const)
         return self.element(value, self.known(0)) if isinstance(value.const, Split) or value.types <= {"list"} else None
 
     def f_last(self, value):
@@ -829,9 +875,11 @@ class Compiler:
             return value
         if value.types == _UNDEFINED:
             return default_value if value.pure else default_value._replace(code=value.code + (("POP", 0),) + default_value.code, pure=False, shape=None)
-        first, value = self.again(value)
-        result = self.choice(self.kind_is(value, V.TESTS["defined"]), value._replace(types=value.types - _UNDEFINED), default_value)
-        return result._replace(code=first + result.code, shape=None if first else result.shape)
+        pure, (first, value) = value.pure, self.again(value)
+        defined = value._replace(types=value.types - _UNDEFINED)
+        result = self.choice(self.kind_is(value, V.TESTS["defined"]), defined, default_value)
+        shape = None if first else result.shape
+        return result._replace(code=first + result.code, shape=shape, pure=pure and result.pure)
 
     f_d = f_default
 
@@ -882,7 +930,8 @@ class Compiler:
                 self.code.append(("TEXT", part.data))
                 continue
             self.code.append(("LINE", part.lineno))
-            while isinstance(part, nodes.Filter) and part.name == "safe" and part.node and not part.args and not part.kwargs:
+            while isinstance(part, nodes.Filter) and part.name == "safe" and not (
+                    part.args or part.kwargs or part.dyn_args or part.dyn_kwargs):
                 part = part.node  # it counts for what is done with the text here, and nothing is
             if isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name) and isinstance(self.lookup(part.node.name).const, Macro):
                 self.write_macro(self.lookup(part.node.name).const, part)
@@ -1000,6 +1049,8 @@ class Compiler:
 
     def s_For(self, node):
         items = self.eval(node.iter)
+        if isinstance(items.const, Reversed):
+            items = items.const.items
         self.line = node.lineno
         if node.recursive or not isinstance(node.target, nodes.Name):
             return self.unsupported("a recursive loop" if node.recursive else "a loop with several names")
@@ -1015,7 +1066,8 @@ class Compiler:
             return self.unsupported(f"a loop over {what}")
         if node.test is not None:
             return self.unsupported("a loop with a condition")
-        if node.else_ and self.fact(_leaves, node):  # jinja2 takes `else` there too when no round came to its end
+        # jinja2 takes `else` there too when no round came to its end.
+        if node.else_ and self.fact(_leaves, node):
             return self.unsupported("else of a loop with break or continue")
         if self.level >= MAX_LOOPS:
             return self.unsupported(f"more than {MAX_LOOPS} loops over messages in one another")
@@ -1105,7 +1157,7 @@ class Compiler:
         return Assembler(self.code, self.spend).section(0 if self.any_role else 1)
 
 
-# What there is of expressions, statements and filters of values that are not known, by jinja2's names.
+# What there is of expressions, statements and filters, by jinja2's names.
 EXPRESSIONS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("x_")}
 STATEMENTS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("s_")}
 FILTERS = {name[2:]: method for name, method in vars(Compiler).items() if name.startswith("f_")}

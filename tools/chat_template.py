@@ -69,12 +69,16 @@ def _token(path: Path, name: str, value: Any) -> str:
 
 def special_tokens(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, the special tokens as templates see them) of a Hugging Face directory."""
-    config, tokens = _read(folder / "tokenizer_config.json"), _read(folder / "special_tokens_map.json")
+    config = _read(folder / "tokenizer_config.json")
+    tokens = _read(folder / "special_tokens_map.json")
     of = dict.fromkeys(tokens, folder / "special_tokens_map.json")
     for name in (*_TOKENS, "additional_special_tokens"):
         if name in config and (config[name] is not None or name not in tokens):
             tokens[name], of[name] = config[name], folder / "tokenizer_config.json"
-    variables: dict[str, Any] = {k: _token(of[k], k, v) for k, v in tokens.items() if k in _TOKENS and v}
+    variables: dict[str, Any] = {}
+    for name in tokens:
+        if name in _TOKENS and tokens[name]:
+            variables[name] = _token(of[name], name, tokens[name])
     more = tokens.get("additional_special_tokens")
     if more:
         name = "additional_special_tokens"
@@ -95,10 +99,12 @@ def find_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
         template = _read(path).get("chat_template")
     if isinstance(template, list):
         if not all(isinstance(t, dict) and isinstance(t.get("name"), str) for t in template):
-            raise PhasorError(f"{path}: chat_template: expected a text, or a list of tables with a name and a template")
+            raise PhasorError(f"{path}: chat_template: expected a text, or a list of tables with a "
+                              "name and a template")
         named = {t["name"]: t.get("template") for t in template}
         if "default" not in named:
-            raise PhasorError(f"{folder}: the chat templates are {one_line(', '.join(named))}; there is none called default")
+            raise PhasorError(f"{folder}: the chat templates are {one_line(', '.join(named))}; "
+                              "there is none called default")
         template = named["default"]
     if template is not None and not isinstance(template, str):
         raise PhasorError(f"{path}: chat_template: expected a text, got {type(template).__name__}")
@@ -110,8 +116,9 @@ def find_gguf(metadata: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     tokens, variables = metadata.get("tokenizer.ggml.tokens"), {}
     for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("sep", "seperator"), ("pad", "padding"), ("cls", "cls"), ("mask", "mask")):
         place = metadata.get(f"tokenizer.ggml.{key}_token_id")
-        if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens) and isinstance(tokens[place], str):
-            variables[name + "_token"] = tokens[place]
+        if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens):
+            if isinstance(tokens[place], str):
+                variables[name + "_token"] = tokens[place]
     template = metadata.get("tokenizer.chat_template")
     if template is not None and not isinstance(template, str):
         raise Refused(f"tokenizer.chat_template: expected a text, got {type(template).__name__}")

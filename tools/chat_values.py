@@ -1,7 +1,9 @@
-"""The values of a chat template that are known at conversion, and what may be done with them: undefined, none, false
-and true, whole numbers, texts, lists, tuples and dicts of these, and the functions of the tables here. No attribute of
-a value is looked up and nothing is called by a name of the template's; what is not in a table is refused. docs/chat.md
-has the list and the limits."""
+"""The values of a chat template that are known at conversion, and what may be done with them.
+
+Values are undefined, none, false and true, whole numbers, texts, and lists, tuples and dicts of
+these; the functions are those of the tables here. No attribute of a value is looked up and nothing
+is called by a name of the template's: what is not in a table is refused. docs/chat.md has the list
+and the limits."""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import operator
 import re
 from typing import Any, Callable
 
-MAX_TEXT = 1 << 18   # characters of a text
+MAX_TEXT = 1 << 18  # characters of a text
 MAX_PARTS = 1 << 12  # values in a list or dict, and in those that it has
-MAX_INSIDE = 16      # lists and dicts in one another
+MAX_INSIDE = 16  # lists and dicts in one another
 MAX_RANGE = 1000
-MAX_INDENT = 16      # of tojson
+MAX_INDENT = 16  # of tojson
 MAX_NUMBER = (1 << 31) - 1
 
 
@@ -44,9 +46,17 @@ class Unsupported(Exception):
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_KINDS = {Undefined: "undefined", type(None): "none", bool: "bool", int: "int", str: "str", list: "list",
-          tuple: "list", dict: "message"}
-# What jinja2 would find on these by a name: refused, but for the methods below. Other names are not there.
+_KINDS = {
+    Undefined: "undefined",
+    type(None): "none",
+    bool: "bool",
+    int: "int",
+    str: "str",
+    list: "list",
+    tuple: "list",
+    dict: "message",
+}
+# What jinja2 would find on these by a name: refused, but for the methods below.
 NAMES = {kind: frozenset(dir(kind)) for kind in (type(None), bool, int, str, list, tuple, dict)}
 
 
@@ -77,7 +87,11 @@ def cost(value: Any) -> int:
                 raise Unsupported(f"a list of more than {MAX_PARTS:,} values")
             waiting += [(part, depth + 1) for part in inside]
         elif not kind(value):
-            raise Unsupported("a number with a point" if type(value) is float else f"{type(value).__name__} as a value")
+            raise Unsupported(
+                "a number with a point"
+                if type(value) is float
+                else f"{type(value).__name__} as a value"
+            )
         if total > MAX_PARTS + (MAX_TEXT >> 6):
             raise Unsupported(f"a list of more than {MAX_PARTS:,} values")
     return total
@@ -105,10 +119,21 @@ def text(value: Any) -> str:
     return "" if type(value) is Undefined else str(value)
 
 
-# ---- Operators -------------------------------------------------------------------------------------------------------
+# ---- Operators -----------------------------------------------------------------------------------
 
-OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-             "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge}
+OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "lteq": operator.le,
+    "gt": operator.gt,
+    "gteq": operator.ge,
+}
 
 
 def operate(name: str, left: Any, right: Any) -> Any:
@@ -162,7 +187,7 @@ def cut(value: Any, *bounds: Any) -> Any:
     return _try(lambda value, *bounds: value[slice(*bounds)], value, *bounds)
 
 
-# ---- Methods ---------------------------------------------------------------------------------------------------------
+# ---- Methods -------------------------------------------------------------------------------------
 
 
 def _replace(value: str, old: str, new: str) -> str:
@@ -179,9 +204,19 @@ def _get(value: dict, key: Any, default: Any = None) -> Any:
 
 
 METHODS = {
-    str: {"strip": str.strip, "lstrip": str.lstrip, "rstrip": str.rstrip, "startswith": str.startswith,
-          "endswith": str.endswith, "split": str.split, "replace": _replace, "upper": str.upper,
-          "lower": str.lower, "capitalize": str.capitalize, "title": str.title},
+    str: {
+        "strip": str.strip,
+        "lstrip": str.lstrip,
+        "rstrip": str.rstrip,
+        "startswith": str.startswith,
+        "endswith": str.endswith,
+        "split": str.split,
+        "replace": _replace,
+        "upper": str.upper,
+        "lower": str.lower,
+        "capitalize": str.capitalize,
+        "title": str.title,
+    },
     dict: {"get": _get},
 }
 
@@ -193,7 +228,7 @@ def method(name: str, value: Any, *arguments: Any) -> Any:
     return function(value, *arguments) if function is _get else _try(function, value, *arguments)
 
 
-# ---- Filters ---------------------------------------------------------------------------------------------------------
+# ---- Filters -------------------------------------------------------------------------------------
 
 
 def _list(value: Any) -> list:
@@ -220,37 +255,91 @@ def _join(value: Any, d: Any = "") -> str:
     return between.join(parts)
 
 
-def _tojson(value: Any, *, ensure_ascii: Any = False, indent: Any = None, separators: Any = None,
-            sort_keys: Any = False) -> str:
+def _tojson(
+    value: Any,
+    *,
+    ensure_ascii: Any = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: Any = False,
+) -> str:
     """As transformers has it."""
     indents = indent is None or type(indent) in (int, bool) and 0 <= indent <= MAX_INDENT
-    parted = separators is None or type(separators) in (list, tuple) and len(separators) == 2 and all(
-        type(part) is str and len(part) <= MAX_INDENT for part in separators)
+    parted = (
+        separators is None
+        or type(separators) in (list, tuple)
+        and len(separators) == 2
+        and all(type(part) is str and len(part) <= MAX_INDENT for part in separators)
+    )
     if not indents or not parted or type(ensure_ascii) is not bool or type(sort_keys) is not bool:
         raise Unsupported("the filter tojson with these arguments")
-    return _try(lambda *_: json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                                      sort_keys=sort_keys), value)
+    return _try(
+        lambda *_: json.dumps(
+            value,
+            ensure_ascii=ensure_ascii,
+            indent=indent,
+            separators=separators,
+            sort_keys=sort_keys,
+        ),
+        value,
+    )
 
 
 FILTERS = {
     "trim": lambda value, chars=None: _try(str.strip, text(value), chars),
-    "string": text, "list": _list, "length": _length, "count": _length,
+    "string": text,
+    "list": _list,
+    "length": _length,
+    "count": _length,
     "first": lambda value: next(iter(_list(value)), Undefined()),
     "last": lambda value: next(iter(_list(value)[::-1]), Undefined()),
-    "reverse": lambda value: value[::-1] if type(value) is str else _list(value)[::-1],
     "replace": lambda s, old, new: _replace(text(s), text(old), text(new)),
-    "upper": lambda s: text(s).upper(), "lower": lambda s: text(s).lower(),
-    "capitalize": lambda s: text(s).capitalize(), "title": _title, "join": _join, "tojson": _tojson,
+    "upper": lambda s: text(s).upper(),
+    "lower": lambda s: text(s).lower(),
+    "capitalize": lambda s: text(s).capitalize(),
+    "title": _title,
+    "join": _join,
+    "tojson": _tojson,
 }
 
-# ---- Tests and functions ---------------------------------------------------------------------------------------------
+# ---- Tests and functions -------------------------------------------------------------------------
 
-# Kinds of values, as the bits of the operation TEST: the last three are bits of a list, of a message (a dict).
+# Kinds of values, as the bits of the operation TEST. A dict is a message.
 BITS = {"undefined": 1, "none": 2, "bool": 4 | 8, "int": 16, "str": 32, "list": 64, "message": 128}
-TESTS = {"defined": 254, "undefined": 1, "none": 2, "boolean": 12, "false": 4, "true": 8, "integer": 16, "number": 28, "float": 0,
-         "string": 32, "mapping": 128, "iterable": 1 | 32 | 64 | 128, "sequence": 1 | 32 | 64 | 128, "callable": 1}
-COMPARISONS = {"equalto": "eq", "==": "eq", "eq": "eq", "ne": "ne", "!=": "ne", "lt": "lt", "lessthan": "lt", "<": "lt",
-               "le": "lteq", "<=": "lteq", "gt": "gt", "greaterthan": "gt", ">": "gt", "ge": "gteq", ">=": "gteq", "in": "in"}
+TESTS = {
+    "defined": 254,
+    "undefined": 1,
+    "none": 2,
+    "boolean": 12,
+    "false": 4,
+    "true": 8,
+    "integer": 16,
+    "number": 28,
+    "float": 0,
+    "string": 32,
+    "mapping": 128,
+    "iterable": 1 | 32 | 64 | 128,
+    "sequence": 1 | 32 | 64 | 128,
+    "callable": 1,
+}
+COMPARISONS = {
+    "equalto": "eq",
+    "==": "eq",
+    "eq": "eq",
+    "ne": "ne",
+    "!=": "ne",
+    "lt": "lt",
+    "lessthan": "lt",
+    "<": "lt",
+    "le": "lteq",
+    "<=": "lteq",
+    "gt": "gt",
+    "greaterthan": "gt",
+    ">": "gt",
+    "ge": "gteq",
+    ">=": "gteq",
+    "in": "in",
+}
 DIVISIONS = {"odd": 1, "even": 0, "divisibleby": 0}  # what remains
 
 FUNCTIONS = ("raise_exception", "namespace", "range", "strftime_now")

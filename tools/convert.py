@@ -149,8 +149,8 @@ def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, by
 
 
 def chat_sections(model: Model, source: Path, chat: Path | None, date: str | None) -> dict[int, bytes]:
-    """The chat program of a decoder: of the template given, or of the source's own; `none` is none. One of the source's own that is not in the
-    subset is left out with a line."""
+    """The chat program of a decoder: of the template given, or of the source's own; `none` is none.
+    A template of the source's own that is not in the subset is left out with a line."""
     if chat == _NONE or model.descriptor["model"]["stack"] != D.DECODER:
         return {}
     try:

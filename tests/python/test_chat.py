@@ -248,12 +248,17 @@ def test_conversion(tmp_path, capsys):
     source = chat_model.write(tmp_path / "source", "line\n{{ messages | map('x') }}")
     assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
     line = "chat template, line 2: the filter map is not supported"
-    assert capsys.readouterr().err == f"convert: {source}: {line}: the model is converted without a chat program\n"
-    assert convert.main([str(source), "-o", str(tmp_path / "k.phasor"), "--quiet", "--chat", "none"]) == 0
-    assert capsys.readouterr().err == "" and (tmp_path / "k.phasor").read_bytes() == (tmp_path / "m.phasor").read_bytes()
-    (tmp_path / "u.jinja").write_text("line\n{{ messages | map('x') }}")
-    assert convert.main([str(source), "-o", str(tmp_path / "l.phasor"), "--quiet", "--chat", str(tmp_path / "u.jinja")]) == 1
-    assert capsys.readouterr().err == f"convert: {tmp_path / 'u.jinja'}: {line} (--chat none converts without)\n" and not (tmp_path / "l.phasor").exists()
+    without = "the model is converted without a chat program"
+    assert capsys.readouterr().err == f"convert: {source}: {line}: {without}\n"
+    none, file = tmp_path / "none.phasor", tmp_path / "file.phasor"
+    assert convert.main([str(source), "-o", str(none), "--quiet", "--chat", "none"]) == 0
+    assert capsys.readouterr().err == ""
+    assert none.read_bytes() == (tmp_path / "m.phasor").read_bytes()
+    given = tmp_path / "given.jinja"
+    given.write_text("line\n{{ messages | map('x') }}")
+    assert convert.main([str(source), "-o", str(file), "--quiet", "--chat", str(given)]) == 1
+    assert capsys.readouterr().err == f"convert: {given}: {line} (--chat none converts without)\n"
+    assert not file.exists()
     (tmp_path / "t.jinja").write_text(CHATML)
     assert convert.main([str(source), "-o", str(tmp_path / "n.phasor"), "--quiet", "--chat", str(tmp_path / "t.jinja")]) == 0
     from phasor_file import CHAT, PhasorFile
