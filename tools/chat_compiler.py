@@ -65,12 +65,13 @@ class Split(NamedTuple):
 
 
 class Reversed(NamedTuple):
-    """What the filter reverse makes of a list: to be gone through once, without a length or indexes."""
+    """What the filter reverse makes of a list: gone through once, without a length or indexes."""
 
     items: "Val"
 
 
-_OBJECTS = (Function, Reversed, Macro, Namespace, Loop, StaticLoop, Method, Split)  # what only the compiler knows
+# What only the compiler knows.
+_OBJECTS = (Function, Reversed, Macro, Namespace, Loop, StaticLoop, Method, Split)
 
 
 class Items(NamedTuple):

