@@ -71,10 +71,16 @@ class Model:
                 if part.name not in self.checkpoint:
                     out.append(f"missing: {printable(part.name)} ({slot.name})")
                 elif self.checkpoint.shape(part.name) != part.shape:
-                    out.append(f"misshapen: {printable(part.name)} ({slot.name}) has shape {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}")
+                    out.append(
+                        f"misshapen: {printable(part.name)} ({slot.name}) has shape"
+                        f" {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}"
+                    )
         for name in self.checkpoint:
             if name not in used and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.ignore):
-                out.append(f"left over: {printable(name)} {_text(self.checkpoint.shape(name))} has no use in this model")
+                out.append(
+                    f"left over: {printable(name)} {_text(self.checkpoint.shape(name))}"
+                    " has no use in this model"
+                )
         return list(dict.fromkeys(out))
 
     def weights(self, slot: R.Slot) -> np.ndarray:
