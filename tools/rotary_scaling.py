@@ -24,12 +24,11 @@ _KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)
     "longrope": ({"short_factor", "long_factor"}, {"attention_factor", "factor", "original_max_position_embeddings"}),
     "llama3": ({"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}, set()),
 }
-
-
 _TYPE = ("rope_type", "type")
 _ALIASES = {"su": "longrope"}
 _LISTS = {"short_factor", "long_factor"}
-_ANY_FROM_0 = {"mscale", "mscale_all_dim", "beta_fast", "beta_slow"}  # 0 is as if they were not there
+# 0 is as if they were not there.
+_ANY_FROM_0 = {"mscale", "mscale_all_dim", "beta_fast", "beta_slow"}
 
 
 class Rotary(NamedTuple):
@@ -57,7 +56,8 @@ def rotary(width: int, base: float, scaling: dict[str, Any] | None = None, train
     return made
 
 
-def _computed(kind: str, scaling: dict[str, Any], width: int, base: float, trained: int, context: int, extended: int) -> Rotary:
+def _computed(kind: str, scaling: dict[str, Any], width: int, base: float, trained: int,
+              context: int, extended: int) -> Rotary:
     exponents = np.arange(0, width, 2).astype(_F) / _F(width)
     plain = _F(1) / np.power(_F(base), exponents)
     if kind == "default":
@@ -72,7 +72,8 @@ def _computed(kind: str, scaling: dict[str, Any], width: int, base: float, train
     elif kind == "dynamic":
         longest, stretch = max(length, whole), scaling["factor"]
         if width < 4:
-            raise PhasorError(f"rope_scaling: dynamic needs at least 4 rotated values, there are {width}")
+            raise PhasorError(
+                f"rope_scaling: dynamic needs at least 4 rotated values, there are {width}")
         wider = base * ((stretch * longest / whole) - (stretch - 1)) ** (width / (width - 2))
         freq, most = _F(1) / np.power(_F(wider), exponents), length
     elif kind == "yarn":
@@ -91,7 +92,8 @@ def scaling_type(scaling: Mapping[str, Any]) -> str:
     kinds = [_ALIASES.get(name, name) if isinstance(name, str) else name for name in names]
     for kind in kinds:
         if not isinstance(kind, str) or kind not in _KEYS:
-            raise PhasorError(f"rope_scaling: type {shown(kind)}, expected one of {', '.join(_KEYS)}")
+            raise PhasorError(
+                f"rope_scaling: type {shown(kind)}, expected one of {', '.join(_KEYS)}")
     if len(set(names)) > 1:
         raise PhasorError(f"rope_scaling: rope_type and type differ: {sorted(names)}")
     return kinds[0]
@@ -121,7 +123,8 @@ def _check_value(key: str, value: Any) -> None:
     if key == "truncate":
         fine, what = isinstance(value, bool), "true or false"
     elif key in _LISTS:
-        fine = isinstance(value, (list, tuple)) and all(is_number(item) and item > 0 for item in value)
+        fine = isinstance(value, (list, tuple)) \
+            and all(is_number(item) and item > 0 for item in value)
         what = "a list of numbers above 0"
     elif key == "original_max_position_embeddings":
         fine, what = is_whole(value, 1, 1 << 30), "a whole number from 1"

@@ -1,4 +1,4 @@
-"""Values of a file that a stranger wrote: whether they are numbers, and how a message shows them."""
+"""Values of a stranger's file: whether they are numbers, and how a message shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _LARGEST = 1e30   # of a number
 
 def is_number(value: Any) -> bool:
     """A finite number of a size that can be computed with."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value,
+                      (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def is_whole(value: Any, low: int, high: int) -> bool:

@@ -259,8 +259,10 @@ def test_a_recommendation_that_cannot_be(llama, capsys, name, value):
     assert name in llama.refused(capsys)
 
 
-@pytest.mark.parametrize("name", ["top_p", "temperature", "top_k", "do_sample", "suppress_tokens", "eos_token_id", "bos_token_id", "max_new_tokens",
-                                  "num_beams", "a_new_field", "x\n" * 999])
+@pytest.mark.parametrize("name", [
+    "top_p", "temperature", "top_k", "do_sample", "suppress_tokens", "eos_token_id", "bos_token_id",
+    "max_new_tokens", "num_beams", "a_new_field", "x\n" * 999
+])
 def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
     source = llama.write()
     for value in ODD:
@@ -273,8 +275,13 @@ def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
 
 
 @pytest.mark.parametrize("values, noted", [
-    ({"top_h": 0.4, "use_cache": True, "max_length": 50}, "top_h"), ({"stop_strings": ["x"], "watermarking_config": {"a": 1}}, "stop_strings, watermarking_config"),
-    ({"token_healing": False, "stop_strings": [], "transformers_version": "5.23.0", "temperature": None}, None)])
+    ({"top_h": 0.4, "use_cache": True, "max_length": 50}, "top_h"),
+    ({"stop_strings": ["x"], "watermarking_config": {"a": 1}}, "stop_strings, watermarking_config"),
+    ({
+        "token_healing": False, "stop_strings": [], "transformers_version": "5.23.0",
+        "temperature": None
+    }, None)
+])
 def test_a_recommendation_that_is_not_known_is_noted(llama, capsys, values, noted):
     llama.more["generation_config.json"] = values
     assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
@@ -295,50 +302,95 @@ def test_a_share_of_rotated_values_of_newer_configurations(llama, capsys):
         llama.output.unlink()
 
 
-NEOX = {"model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 8, "vocab_size": 9}
+NEOX = {
+    "model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
+    "intermediate_size": 8, "vocab_size": 9
+}
 
 
 @pytest.mark.parametrize("fields, width, theta", [
-    ({}, 4, 10000), ({"rotary_pct": 0.5, "rotary_emb_base": 500}, 8, 500), ({"rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 500}}, 8, 500),
-    ({"rotary_pct": 0.5, "rope_parameters": {"rope_theta": 500}}, 8, 500), ({"rotary_pct": 0.5, "partial_rotary_factor": 0.5, "rope_theta": 10000}, 8, 10000),
-    ({"rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 500}, "partial_rotary_factor": 1, "rope_theta": 500.0}, 16, 500),
+    ({}, 4, 10000),
+    ({"rotary_pct": 0.5, "rotary_emb_base": 500}, 8, 500),
+    ({"rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 500}}, 8, 500),
+    ({"rotary_pct": 0.5, "rope_parameters": {"rope_theta": 500}}, 8, 500),
+    ({"rotary_pct": 0.5, "partial_rotary_factor": 0.5, "rope_theta": 10000}, 8, 10000),
+    ({
+        "rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 500},
+        "partial_rotary_factor": 1, "rope_theta": 500.0
+    }, 16, 500),
 ])
 def test_the_share_of_a_gpt_neox(fields, width, theta):
     family = next(f for f in hugging_face.DECODERS if "gpt_neox" in f.types)
-    made = decoder.Decoder(family, hf_config.Config("config.json", {**NEOX, **fields}, family.defaults))
+    made = decoder.Decoder(family,
+                           hf_config.Config("config.json", {**NEOX, **fields}, family.defaults))
     assert made.kind["rotary_width"] == width
-    want = np.float32(1) / np.power(np.float32(theta), np.arange(0, width, 2).astype(np.float32) / np.float32(width))
+    want = np.float32(1) / np.power(np.float32(theta),
+                                    np.arange(0, width, 2).astype(np.float32) / np.float32(width))
     assert np.array_equal(made.tables[R.ROTARY], want.astype(np.float64))
 
 
 @pytest.mark.parametrize("kind, fields, what", [
-    ("gpt_neox", {"rotary_pct": 0.5, "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 10000}}, "rotary_pct: 0.5, and rope_parameters.partial_rotary_factor is 0.25"),
-    ("gpt_neox", {"partial_rotary_factor": 0.5}, "partial_rotary_factor: 0.5 is not built, expected 0.25"),
+    ("gpt_neox", {
+        "rotary_pct": 0.5, "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 10000}
+    }, "rotary_pct: 0.5, and rope_parameters.partial_rotary_factor is 0.25"),
+    ("gpt_neox", {"partial_rotary_factor": 0.5
+                  }, "partial_rotary_factor: 0.5 is not built, expected 0.25"),
     ("gpt_neox", {"rope_theta": 500}, "rope_theta: 500 is not built, expected 10000"),
-    ("gpt_neox", {"rope_parameters": {"rope_theta": 10000, "rotary_pct": 0.5}}, "rope_parameters: rotary_pct is not a key of default"),
-    ("llama", {"rope_theta": 500, "rope_parameters": {"rope_theta": 10000}}, "rope_theta: 500, and rope_parameters.rope_theta is 10000"),
-    ("llama", {"rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"rope_theta": 10000}}, "rope_scaling: does not say what rope_parameters says"),
-    ("llama", {"rope_parameters": {"full_attention": {"rope_theta": 10000}}}, "rope_parameters: full_attention is not a key of default"),
-    ("llama", {"rope_scaling": {"type": "linear", "factor": 2, "rope_theta": 500}}, "rope_scaling: rope_theta is not a key of linear"),
-    ("gemma3_text", {"rope_parameters": {"rope_theta": 500, "rope_type": "default"}}, "rope_parameters: expected a table with a rope_theta for each of"),
-    ("olmo3", {"rope_parameters": {"full_attention": {"rope_theta": 500}, "sliding_attention": {}}}, "expected a table with a rope_theta for each of"),
-    ("gemma3_text", {"rope_parameters": {"full_attention": {"rope_theta": 500, "new": 1}, "sliding_attention": {"rope_theta": 10000}}},
-     "rope_parameters.full_attention: new is not a key of default"),
-    ("gemma3_text", {"rope_parameters": {"full_attention": {"rope_theta": 500}, "sliding_attention": {"rope_theta": 10000}, "new": 1}},
-     "rope_parameters.new: not known for gemma3_text"),
+    ("gpt_neox", {"rope_parameters": {"rope_theta": 10000, "rotary_pct": 0.5}
+                  }, "rope_parameters: rotary_pct is not a key of default"),
+    ("llama", {"rope_theta": 500, "rope_parameters": {"rope_theta": 10000}
+               }, "rope_theta: 500, and rope_parameters.rope_theta is 10000"),
+    ("llama", {
+        "rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"rope_theta": 10000}
+    }, "rope_scaling: does not say what rope_parameters says"),
+    ("llama", {"rope_parameters": {"full_attention": {"rope_theta": 10000}}
+               }, "rope_parameters: full_attention is not a key of default"),
+    ("llama", {"rope_scaling": {"type": "linear", "factor": 2, "rope_theta": 500}
+               }, "rope_scaling: rope_theta is not a key of linear"),
+    ("gemma3_text", {"rope_parameters": {"rope_theta": 500, "rope_type": "default"}
+                     }, "rope_parameters: expected a table with a rope_theta for each of"),
+    ("olmo3", {"rope_parameters": {"full_attention": {"rope_theta": 500}, "sliding_attention": {}}
+               }, "expected a table with a rope_theta for each of"),
+    ("gemma3_text", {
+        "rope_parameters": {
+            "full_attention": {"rope_theta": 500, "new": 1},
+            "sliding_attention": {"rope_theta": 10000}
+        }
+    }, "rope_parameters.full_attention: new is not a key of default"),
+    ("gemma3_text", {
+        "rope_parameters": {
+            "full_attention": {"rope_theta": 500}, "sliding_attention": {"rope_theta": 10000},
+            "new": 1
+        }
+    }, "rope_parameters.new: not known for gemma3_text"),
     ("cohere", {}, "rope_theta: is missing: 10000.0 before transformers 5, 500000.0 from then on"),
     ("cohere", {"transformers_version": 5}, "transformers_version: 5, expected a version"),
-    ("llama", {"original_max_position_embeddings": 8, "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16}}, "8, and rope_scaling."),
-    ("llama", {"original_max_position_embeddings": 8, "rope_scaling": {"type": "yarn", "factor": 2.0}}, "yarn of transformers before 5 does not read it"),
-    ("llama", {"rope_scaling": {"type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64, "original_max_position_embeddings": 8}},
-     "longrope of transformers before 5 does not read it"),
-    ("llama", {"original_max_position_embeddings": 8, "rope_scaling": {"type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64, "factor": 3.0}},
-     "factor: is not max_position_embeddings / original_max_position_embeddings"),
+    ("llama", {
+        "original_max_position_embeddings": 8,
+        "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16}
+    }, "8, and rope_scaling."),
+    ("llama", {
+        "original_max_position_embeddings": 8, "rope_scaling": {"type": "yarn", "factor": 2.0}
+    }, "yarn of transformers before 5 does not read it"),
+    ("llama", {
+        "rope_scaling": {
+            "type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64,
+            "original_max_position_embeddings": 8
+        }
+    }, "longrope of transformers before 5 does not read it"),
+    ("llama", {
+        "original_max_position_embeddings": 8, "rope_scaling": {
+            "type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64, "factor": 3.0
+        }
+    }, "factor: is not max_position_embeddings / original_max_position_embeddings"),
 ])
 def test_positions_that_are_said_twice_or_nowhere(kind, fields, what):
     family = next(f for f in hugging_face.DECODERS if kind in f.types)
     with pytest.raises(PhasorError) as caught:
-        decoder.Decoder(family, hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults, family.newer))
+        decoder.Decoder(
+            family,
+            hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults,
+                             family.newer))
     assert what in str(caught.value)
 
 
@@ -346,7 +398,10 @@ def test_positions_that_are_said_twice_or_nowhere(kind, fields, what):
 @pytest.mark.parametrize("kind", ["cohere", "olmo3"])
 def test_a_default_that_transformers_changed(kind, version, theta):
     family = next(f for f in hugging_face.DECODERS if kind in f.types)
-    made = decoder.Decoder(family, hf_config.Config("config.json", {"transformers_version": version}, family.defaults, family.newer))
+    made = decoder.Decoder(
+        family,
+        hf_config.Config("config.json", {"transformers_version": version}, family.defaults,
+                         family.newer))
     table = made.tables.get(R.ROTARY)
     table = made.per_layer[0]["tables"][R.ROTARY] if table is None else table
     assert table[1] == pytest.approx(theta ** (-2 / made.kind["head_width"]), rel=1e-6)
@@ -402,29 +457,43 @@ def test_fields_of_published_configurations(kind):
                 describe({name: other})
 
 
-ODD = (None, True, -1, 0, 1, 3, 1.5, float("inf"), float("nan"), 1e300, "x", "\n\x1b[2J", "9" * 9999, [], {}, [1], {"a": 1}, {"\n": 1}, 10 ** 30,
-       10 ** 4000, [None] * 9999, [[["global"], 10 ** 9]], [[["global"] * 9999, 1]] * 999)
-ODD_TABLES = ({"rope_type": "yarn", "factor": 0}, {"rope_type": "longrope", "short_factor": "ab", "long_factor": [0] * 64},
-              {"rope_type": "linear", "factor": None}, {"rope_type": ["a"]}, {"rope_theta": "x"}, {"partial_rotary_factor": 0.5},
-              {"full_attention": 1, "sliding_attention": []}, {"full_attention": {"rope_theta": 9}, "sliding_attention": {"rope_theta": None}},
-              {"full_attention": {"rope_theta": 9}, "sliding_attention": {"rope_theta": 9, "rope_type": "yarn", "factor": 2, "truncate": False}})
-SCALINGS = ({"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0}, {"rope_type": "yarn", "factor": 2.0, "beta_fast": 32, "mscale": 1.0},
-            {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
-            {"rope_type": "longrope", "short_factor": [1.0] * 64, "long_factor": [1.0] * 64})
+ODD = (None, True, -1, 0, 1, 3, 1.5, float("inf"), float("nan"), 1e300, "x", "\n\x1b[2J",
+       "9" * 9999, [], {}, [1], {"a": 1}, {"\n": 1}, 10**30, 10**4000, [None] * 9999,
+       [[["global"], 10**9]], [[["global"] * 9999, 1]] * 999)
+ODD_TABLES = ({"rope_type": "yarn", "factor": 0}, {
+    "rope_type": "longrope", "short_factor": "ab", "long_factor": [0] * 64
+}, {"rope_type": "linear",
+    "factor": None}, {"rope_type": ["a"]}, {"rope_theta": "x"}, {"partial_rotary_factor": 0.5}, {
+        "full_attention": 1, "sliding_attention": []
+    }, {"full_attention": {"rope_theta": 9}, "sliding_attention": {"rope_theta": None}}, {
+        "full_attention": {"rope_theta": 9
+                           },
+        "sliding_attention": {"rope_theta": 9, "rope_type": "yarn", "factor": 2, "truncate": False}
+    })
+SCALINGS = ({"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0},
+            {"rope_type": "yarn", "factor": 2.0, "beta_fast": 32, "mscale": 1.0}, {
+                "rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": 32
+            }, {"rope_type": "longrope", "short_factor": [1.0] * 64, "long_factor": [1.0] * 64})
 
 
 def one_line(family, values):
     """What Config and Decoder make of it: a descriptor, or one short line."""
     try:
-        decoder.Decoder(family, hf_config.Config("config.json", values, family.defaults, family.newer)).descriptor("m")
+        decoder.Decoder(family,
+                        hf_config.Config("config.json", values, family.defaults,
+                                         family.newer)).descriptor("m")
     except PhasorError as error:
         assert str(error).isprintable() and len(str(error)) < 700
 
 
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
 def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
-    for name in {*family.defaults, "rope_scaling", "rope_parameters", "head_dim", "layer_types", "original_max_position_embeddings", "transformers_version",
-                 "a_new_field", "x\n" * 999, "architectures", *family.aliases}:
+    for name in {
+            *family.defaults, "rope_scaling", "rope_parameters", "head_dim", "layer_types",
+            "original_max_position_embeddings", "transformers_version", "a_new_field", "x\n" * 999,
+            "architectures", *family.aliases
+    }:
         for value in ODD + ODD_TABLES:
             one_line(family, {**family.defaults, name: value})
 
@@ -433,10 +502,17 @@ def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
 @pytest.mark.parametrize("scaling", SCALINGS, ids=lambda s: s["rope_type"])
 def test_an_odd_value_inside_of_a_scaling(table, scaling):
     family = next(f for f in hugging_face.DECODERS if "llama" in f.types)
-    for name in {*scaling, "rope_theta", "partial_rotary_factor", "original_max_position_embeddings", "a_new_field"}:
+    for name in {
+            *scaling, "rope_theta", "partial_rotary_factor", "original_max_position_embeddings",
+            "a_new_field"
+    }:
         for value in ODD:
             one_line(family, {**family.defaults, table: {**scaling, name: value}})
-            one_line(family, {**family.defaults, table: {**scaling, name: value}, "original_max_position_embeddings": 16})
+            one_line(
+                family, {
+                    **family.defaults, table: {**scaling, name: value},
+                    "original_max_position_embeddings": 16
+                })
 
 
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])

@@ -186,7 +186,8 @@ def test_prompts(bert):
 @pytest.mark.parametrize("change,message", [
     ({"model_type": "gpt99"}, "model_type: 'gpt99' is not built; there are bert, roberta"),
     ({"model_type": None}, "model_type: is missing"),
-    ({"architectures": ["BertLMHeadModel"]}, "architectures: BertLMHeadModel is not built; there are BertModel, BertForMaskedLM"),
+    ({"architectures": ["BertLMHeadModel"]
+      }, "architectures: BertLMHeadModel is not built; there are BertModel, BertForMaskedLM"),
     ({"architectures": None}, "architectures: None, expected the name of one class"),
     ({"hidden_act": "gelu_10"}, "hidden_act: 'gelu_10' is not built; there are relu, gelu"),
     ({"hidden_act": "quick_gelu"}, "'quick_gelu' is not built"),
@@ -194,12 +195,15 @@ def test_prompts(bert):
     ({"hidden_size": True}, "hidden_size: True, expected a whole number"),
     ({"num_attention_heads": 5}, "num_attention_heads: 5 does not divide the width 12"),
     ({"layer_norm_eps": "small"}, "layer_norm_eps: 'small', expected a number"),
-    ({"position_embedding_type": "alibi"}, "position_embedding_type: 'alibi' is not built; there are absolute"),
-    ({"scale_scores_by": 3}, "scale_scores_by: not known for BertForMaskedLM, and might change what it computes"),
+    ({"position_embedding_type": "alibi"
+      }, "position_embedding_type: 'alibi' is not built; there are absolute"),
+    ({"scale_scores_by": 3
+      }, "scale_scores_by: not known for BertForMaskedLM, and might change what it computes"),
     ({"is_decoder": True}, "is_decoder: True is not built"),
     ({"add_cross_attention": True}, "add_cross_attention: True is not built"),
     ({"pruned_heads": {"0": [1]}}, "pruned_heads: a table is not built"),
-    ({"num_hidden_layers": 10 ** 9}, "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024"),
+    ({"num_hidden_layers": 10**9
+      }, "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024"),
     ({"quantization_config": {"bits": 4}}, "quantization_config: a table is not built"),
     ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not built"),
     ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
@@ -207,7 +211,8 @@ def test_prompts(bert):
     ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2.attention.self.query.weight"),
     ({"num_hidden_layers": 1}, "left over: bert.encoder.layer.1."),
     ({"type_vocab_size": 0}, "left over: bert.embeddings.token_type_embeddings.weight"),
-    ({"position_embedding_type": "relative_key"}, "missing: bert.encoder.layer.0.attention.self.distance_embedding.weight"),
+    ({"position_embedding_type": "relative_key"
+      }, "missing: bert.encoder.layer.0.attention.self.distance_embedding.weight"),
 ])
 def test_faults_of_a_configuration(bert, capsys, change, message):
     bert.config.update(change)
@@ -216,7 +221,8 @@ def test_faults_of_a_configuration(bert, capsys, change, message):
     assert message in text and not bert.output.exists()
 
 
-ODD = (None, True, -1, 0, 1, 1.5, float("nan"), 1e300, "x", "\n\x1b[2J", "9" * 9999, [], ["x"], {}, {"x": 1}, {"\n": {}}, 10 ** 12, 10 ** 4000, [[]])
+ODD = (None, True, -1, 0, 1, 1.5, float("nan"), 1e300, "x", "\n\x1b[2J", "9" * 9999, [], ["x"], {},
+       {"x": 1}, {"\n": {}}, 10**12, 10**4000, [[]])
 
 
 @pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
@@ -224,9 +230,13 @@ def test_odd_values_are_errors_of_ours(bert, family):
     """Every field of every family with values of every kind: a model, or one line; never a crash, and never for long."""
     source, heads, turn = bert.write(), list(family.heads), 0
     small = {name: 4 for name in family.fields.values() if name.startswith("n_")}
-    for name in dict.fromkeys([*family.defaults, *family.fields.values(), "id2label", "num_labels", "problem_type", "sentence_transformers", "architectures",
-                               "pad_token_id", "model_type", "tie_word_embeddings", "embedding_size", "layer_types", "rope_parameters", "a_new_field",
-                               "transformers_version", "x\n" * 999, "quantization_config", "sbert_ce_default_activation_function"]):
+    for name in dict.fromkeys([
+            *family.defaults, *family.fields.values(), "id2label", "num_labels", "problem_type",
+            "sentence_transformers", "architectures", "pad_token_id", "model_type",
+            "tie_word_embeddings", "embedding_size", "layer_types", "rope_parameters",
+            "a_new_field", "transformers_version", "x\n" * 999, "quantization_config",
+            "sbert_ce_default_activation_function"
+    ]):
         for value in ODD:
             turn += 1
             start = {"architectures": [family.classes[0] + heads[turn % len(heads)]], "model_type": family.types[0], "vocab_size": ROWS, **small}
@@ -234,11 +244,18 @@ def test_odd_values_are_errors_of_ours(bert, family):
             try:
                 hugging_face.read(source)
             except hf_config.PhasorError as error:
-                assert str(error).isprintable() and len(str(error)) < 700 + len(str(source)), (name, value)
+                assert str(error).isprintable() and len(
+                    str(error)) < 700 + len(str(source)), (name, value)
 
 
-@pytest.mark.parametrize("text", ["[" * 99999, '{"a":' * 99999, '{"hidden_size": ' + "9" * 9999 + "}", "[]", "null", "\x00", '"' + "x" * 99999, ""])
-@pytest.mark.parametrize("name", ["config.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"])
+@pytest.mark.parametrize("text", [
+    "[" * 99999, '{"a":' * 99999, '{"hidden_size": ' + "9" * 9999 + "}", "[]", "null", "\x00",
+    '"' + "x" * 99999, ""
+])
+@pytest.mark.parametrize("name", [
+    "config.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json",
+    "config_sentence_transformers.json"
+])
 def test_a_file_that_is_not_json_is_one_line(bert, capsys, name, text):
     sentence(bert)
     source = bert.write()
@@ -302,17 +319,28 @@ def test_labels_that_are_not_numbered(bert, capsys):
 
 
 @pytest.mark.parametrize("name,value,message", [
-    ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pooling_mode_max_tokens is not built"),
-    ("1_Pooling/config.json", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "pooling_mode_cls_token and pooling_mode_mean_tokens is not"),
-    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "include_prompt": False}, "include_prompt: False is not built"),
-    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "power": 2}, "power: not known for this file"),
+    ("1_Pooling/config.json", {"pooling_mode_max_tokens": True
+                               }, "pooling_mode_max_tokens is not built"),
+    ("1_Pooling/config.json", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True
+                               }, "pooling_mode_cls_token and pooling_mode_mean_tokens is not"),
+    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "include_prompt": False
+                               }, "include_prompt: False is not built"),
+    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "power": 2
+                               }, "power: not known for this file"),
     ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case: True is not built"),
-    ("config_sentence_transformers.json", {"prompts": {"a": 1}}, "prompts: expected a table of texts"),
-    ("config_sentence_transformers.json", {"prompts": {"a": "b"}, "default_prompt_name": "c"}, "default_prompt_name one of its names"),
-    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"}, {"idx": 1, "path": "1_WK", "type": "x.WKPooling"}], "WKPooling is not built"),
-    ("modules.json", [{"idx": 0, "path": "1_Pooling", "type": "x.Pooling"}, {"idx": 1, "path": "", "type": "x.Transformer"}], "the order is Transformer, Pooling"),
-    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"}], "an encoder and a pooling are needed"),
-    ("modules.json", [{"idx": 0, "path": "../a", "type": "x.Transformer"}], "not a list of modules"),
+    ("config_sentence_transformers.json", {"prompts": {"a": 1}
+                                           }, "prompts: expected a table of texts"),
+    ("config_sentence_transformers.json", {"prompts": {"a": "b"}, "default_prompt_name": "c"
+                                           }, "default_prompt_name one of its names"),
+    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"},
+                      {"idx": 1, "path": "1_WK", "type": "x.WKPooling"}], "WKPooling is not built"),
+    ("modules.json", [{"idx": 0, "path": "1_Pooling", "type": "x.Pooling"}, {
+        "idx": 1, "path": "", "type": "x.Transformer"
+    }], "the order is Transformer, Pooling"),
+    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"}
+                      ], "an encoder and a pooling are needed"),
+    ("modules.json", [{"idx": 0, "path": "../a", "type": "x.Transformer"}
+                      ], "not a list of modules"),
     ("modules.json", {}, "not a list of modules"),
     ("modules.json", 3, "not a list of modules"),
 ])

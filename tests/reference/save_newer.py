@@ -1,9 +1,12 @@
-"""Saves models with the newer transformers, which is first on the path (test_families_versions.py runs this file).
+"""Saves models with the newer transformers, which is first on the path.
 
-    save_newer.py CASES.json       a list of {"model", "config", "weights", "folder", "ids"}: the class and its configuration (null: the one beside the
-                                   weights), a directory to take the weights from (null: they are drawn), where to save, and ids that it is run on
+    save_newer.py CASES.json
 
-What the model gives for the ids goes to FOLDER.npy. Prints the version.
+A list of {"model", "config", "weights", "folder", "ids"}: the class and its configuration (null:
+the one beside the weights), a directory to take the weights from (null: they are drawn), where to
+save, and ids that it is run on. What the model gives for them goes to FOLDER.npy. The version is
+printed.
+test_families_versions.py runs this file.
 """
 
 from __future__ import annotations
@@ -26,19 +29,26 @@ def draw(model: torch.nn.Module) -> None:
     torch.manual_seed(11)
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(torch.randn_like(p) * 0.3 + (1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") else 0.0))
+            p.copy_(
+                torch.randn_like(p) * 0.3 +
+                (1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") else 0.0
+                 ))
 
 
 def make(case: dict[str, Any]) -> torch.nn.Module:
     kind = getattr(transformers, case["model"])
-    how: dict[str, Any] = {"attn_implementation": "sdpa" if "Falcon" in case["model"] else "eager"}  # as test_families_decoders.py has it
+    how: dict[str, Any] = {"attn_implementation": "sdpa" if "Falcon" in case["model"] else "eager"
+                           }  # as test_families_decoders.py has it
     if case["config"] is not None:
         how["config"] = kind.config_class(**copy.deepcopy(case["config"]), **how)
     if case["weights"] is None:
         model = kind(how["config"])
         draw(model)
         return model
-    model, told = kind.from_pretrained(case["weights"], dtype=torch.float32, output_loading_info=True, **how)
+    model, told = kind.from_pretrained(case["weights"],
+                                       dtype=torch.float32,
+                                       output_loading_info=True,
+                                       **how)
     for name in told["missing_keys"]:
         assert name.endswith(NOT_IN_THE_OLDER), f"{case['model']}: no weights for {name}"
         torch.nn.init.normal_(model.get_parameter(name))

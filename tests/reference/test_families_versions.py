@@ -1,8 +1,11 @@
-"""Directories of both versions of transformers: the models of test_families_decoders.py and test_families_encoders.py, saved by the pinned one and by the newer.
+"""Directories of both versions of transformers: the models of test_families_decoders.py and
+test_families_encoders.py, saved by the pinned one and by the newer.
 
-The newer has an environment of its own (tools/requirements-transformers5.txt), so it runs in another process. It makes each model from the same
-configuration and weights, or loads a directory of the older and saves it again. Its config.json has other names. What is converted gives what the newer
-library computes, within 1e-5 of its range, and where both versions read the same from a configuration the two files are the same, byte for byte.
+The newer has an environment of its own (tools/requirements-transformers5.txt), so it runs in
+another process. It makes each model from the same configuration and weights, or loads a directory
+of the older and saves it again. Its config.json has other names. What is converted gives what the
+newer library computes, within 1e-5 of its range, and where both versions read the same from a
+configuration the two files are the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -31,15 +34,23 @@ TOLERANCE = 1e-5
 IDS = np.random.default_rng(7).integers(4, 60, 20).tolist()
 NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
 
-# Saved by the newer version and refused, with what the line says. Of position_embedding_type the newer version kept the field alone.
-REFUSED = {name: "position_embedding_type: transformers 5" for name in (
-    "BertForMaskedLM, relative_key", "BertForSequenceClassification, 1 label, relative_key_query", "RobertaForSequenceClassification, relative_key",
-    "AlbertForSequenceClassification, relative_key")}
+# Saved by the newer version and refused, with what the line says. Of position_embedding_type the
+# newer version kept the field alone.
+REFUSED = {
+    name: "position_embedding_type: transformers 5"
+    for name in ("BertForMaskedLM, relative_key",
+                 "BertForSequenceClassification, 1 label, relative_key_query",
+                 "RobertaForSequenceClassification, relative_key",
+                 "AlbertForSequenceClassification, relative_key")
+}
 # What the newer version cannot make itself.
 NOT_MADE = {"ModernBertForMaskedLM, all biases, one theta": "local_rope_theta has to be a number"}
-# Models that are others with the newer version: a default of rope_theta that changed, a bias that is one of two.
-CHANGED = {"CohereForCausalLM", "CohereForCausalLM, norms of q and k, biases", "Olmo3ForCausalLM", "BertForMaskedLM, own output matrix, ReLU",
-           "RobertaForMaskedLM, own output matrix"}
+# Models that are others with the newer version: a default of rope_theta that changed, a bias that
+# is one of two.
+CHANGED = {
+    "CohereForCausalLM", "CohereForCausalLM, norms of q and k, biases", "Olmo3ForCausalLM",
+    "BertForMaskedLM, own output matrix, ReLU", "RobertaForMaskedLM, own output matrix"
+}
 
 
 class Case(NamedTuple):
@@ -50,36 +61,80 @@ class Case(NamedTuple):
     config: dict
 
 
-OF_BOTH = [Case(c.name, c.model, c.config) for c in decoders.CASES + encoders.CASES
-           if not c.model.startswith("Nomic") and getattr(c, "modules", None) is None and c.name not in NOT_MADE]
-OF_BOTH += [Case("RobertaForMaskedLM, own output matrix", "RobertaForMaskedLM", {**encoders._ROBERTA, "tie_word_embeddings": False})]
-AGAIN = list({c.model: c for c in reversed(OF_BOTH) if c.name not in REFUSED}.values())[::-1]  # the first of each class
+OF_BOTH = [
+    Case(c.name, c.model, c.config)
+    for c in decoders.CASES + encoders.CASES
+    if not c.model.startswith("Nomic") and getattr(c, "modules", None) is None
+    and c.name not in NOT_MADE
+]
+OF_BOTH += [
+    Case("RobertaForMaskedLM, own output matrix", "RobertaForMaskedLM",
+         {**encoders._ROBERTA, "tie_word_embeddings": False})
+]
+AGAIN = list({c.model: c
+              for c in reversed(OF_BOTH)
+              if c.name not in REFUSED}.values())[::-1]  # the first of each class
 
-_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24, "rope_theta": 3000.0}
+_YARN = {
+    "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24, "rope_theta": 3000.0
+}
 _PLAIN, _WINDOW = {"rope_type": "default", "rope_theta": 700.0}, {"sliding_window": 5}
 _NEOX = {name: value for name, value in decoders._NEOX.items() if not name.startswith("rotary")}
 # Configurations that only the newer version writes.
 OF_NEWER = [
-    Case("GPTNeoXForCausalLM, a share and YaRN", "GPTNeoXForCausalLM", {**_NEOX, "rope_parameters": {**_YARN, "partial_rotary_factor": 0.5}}),
-    Case("GPTNeoXForCausalLM, whole heads", "GPTNeoXForCausalLM", {**_NEOX, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 1.0}}),
-    Case("GlmForCausalLM, a quarter", "GlmForCausalLM",
-         {**decoders._LLAMA, "head_dim": 16, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.25}}),
-    Case("PhiForCausalLM, a share", "PhiForCausalLM", {**decoders._PLAIN, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.75}}),
-    Case("StableLmForCausalLM, a share, linear", "StableLmForCausalLM",
-         {**decoders._PLAIN, "rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 50.0, "partial_rotary_factor": 0.5}}),
-    Case("LlamaForCausalLM, LongRoPE", "LlamaForCausalLM",
-         {**decoders._PLAIN, "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [1.5, 2.0, 3.0, 4.0],
-                                                 "original_max_position_embeddings": 32, "rope_theta": 900.0}}),
-    Case("LlamaForCausalLM, dynamic", "LlamaForCausalLM", {**decoders._PLAIN, "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 900.0}}),
-    Case("Gemma3ForCausalLM, YaRN in the layers that see everything", "Gemma3ForCausalLM",
-         {**decoders._LLAMA, **_WINDOW, "rope_parameters": {"full_attention": _YARN, "sliding_attention": _PLAIN}, "layer_types": [
-             "full_attention", "sliding_attention", "full_attention"]}),
-    Case("Olmo3ForCausalLM, a scaling for each type", "Olmo3ForCausalLM",
-         {**decoders._PLAIN, **_WINDOW, "num_hidden_layers": 4, "rope_parameters": {"full_attention": _YARN, "sliding_attention": {
-             "rope_type": "linear", "factor": 2.0, "rope_theta": 90.0}}}),
-    Case("ModernBertForMaskedLM, a window first", "ModernBertForMaskedLM",
-         {**encoders._MODERN, "num_hidden_layers": 3, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-          "rope_parameters": {"full_attention": _PLAIN, "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}}),
+    Case("GPTNeoXForCausalLM, a share and YaRN", "GPTNeoXForCausalLM",
+         {**_NEOX, "rope_parameters": {**_YARN, "partial_rotary_factor": 0.5}}),
+    Case("GPTNeoXForCausalLM, whole heads", "GPTNeoXForCausalLM",
+         {**_NEOX, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 1.0}}),
+    Case("GlmForCausalLM, a quarter", "GlmForCausalLM", {
+        **decoders._LLAMA, "head_dim": 16,
+        "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.25}
+    }),
+    Case("PhiForCausalLM, a share", "PhiForCausalLM",
+         {**decoders._PLAIN, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.75}}),
+    Case(
+        "StableLmForCausalLM, a share, linear", "StableLmForCausalLM", {
+            **decoders._PLAIN, "rope_parameters": {
+                "rope_type": "linear", "factor": 3.0, "rope_theta": 50.0,
+                "partial_rotary_factor": 0.5
+            }
+        }),
+    Case(
+        "LlamaForCausalLM, LongRoPE", "LlamaForCausalLM", {
+            **decoders._PLAIN, "rope_parameters": {
+                "rope_type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [
+                    1.5, 2.0, 3.0, 4.0
+                ], "original_max_position_embeddings": 32, "rope_theta": 900.0
+            }
+        }),
+    Case(
+        "LlamaForCausalLM, dynamic", "LlamaForCausalLM", {
+            **decoders._PLAIN, "rope_parameters": {
+                "rope_type": "dynamic", "factor": 2.0, "rope_theta": 900.0
+            }
+        }),
+    Case(
+        "Gemma3ForCausalLM, YaRN in the layers that see everything", "Gemma3ForCausalLM", {
+            **decoders._LLAMA, **_WINDOW, "rope_parameters": {
+                "full_attention": _YARN, "sliding_attention": _PLAIN
+            }, "layer_types": ["full_attention", "sliding_attention", "full_attention"]
+        }),
+    Case(
+        "Olmo3ForCausalLM, a scaling for each type", "Olmo3ForCausalLM", {
+            **decoders._PLAIN, **_WINDOW, "num_hidden_layers": 4, "rope_parameters": {
+                "full_attention": _YARN,
+                "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0}
+            }
+        }),
+    Case(
+        "ModernBertForMaskedLM, a window first", "ModernBertForMaskedLM", {
+            **encoders._MODERN, "num_hidden_layers": 3, "layer_types": [
+                "sliding_attention", "full_attention", "sliding_attention"
+            ], "rope_parameters": {
+                "full_attention": _PLAIN,
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}
+            }
+        }),
 ]
 
 
@@ -109,7 +164,10 @@ def saved(tmp_path_factory) -> Saved:
     def job(parent: Path, case: Case, config: dict | None, weights: Path | None) -> None:
         folder = Saved.of(parent, case.name)
         folder.mkdir(parents=True)
-        jobs.append({"model": case.model, "config": config, "weights": None if weights is None else str(weights), "folder": str(folder), "ids": IDS})
+        jobs.append({
+            "model": case.model, "config": config,
+            "weights": None if weights is None else str(weights), "folder": str(folder), "ids": IDS
+        })
 
     for case in OF_BOTH:
         older = Saved.of(folders.older, case.name)
@@ -126,7 +184,12 @@ def saved(tmp_path_factory) -> Saved:
         job(folders.only, case, case.config, None)
     (out / "jobs.json").write_text(json.dumps(jobs))
     environment = {**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, Path(__file__).with_name("save_newer.py"), out / "jobs.json"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable,
+         Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
+        env=environment,
+        capture_output=True,
+        text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip().startswith("5."), done.stdout
     return folders
@@ -143,7 +206,9 @@ def difference(path: Path, wanted: np.ndarray) -> float:
     """Of the outputs of the reference, as a share of the range of what is wanted."""
     reference = Reference(PhasorFile(path))
     ids = np.array(IDS)
-    ours = reference.decode(ids).logits if reference.d["model"]["stack"] == D.DECODER else reference.output(reference.encode(ids))
+    ours = reference.decode(
+        ids).logits if reference.d["model"]["stack"] == D.DECODER else reference.output(
+            reference.encode(ids))
     wanted = wanted.reshape(ours.shape)
     return float(np.abs(ours - wanted).max() / max(np.ptp(wanted), np.abs(wanted).max()))
 
@@ -171,8 +236,11 @@ def test_a_model_of_the_newer_version(saved, name):
 
 @names(AGAIN)
 def test_a_model_of_the_older_version_that_the_newer_saved_again(saved, name):
-    both = check(Saved.of(saved.again, name)).read_bytes(), converted(Saved.of(saved.older, name)).read_bytes()
-    assert (both[0] == both[1]) == (name != "Olmo3ForCausalLM")  # whose layers with a window the newer version gives its own default
+    both = check(Saved.of(saved.again, name)).read_bytes(), converted(Saved.of(saved.older,
+                                                                               name)).read_bytes()
+    assert (both[0] == both[1]) == (
+        name
+        != "Olmo3ForCausalLM")  # whose layers with a window the newer version gives its own default
 
 
 @names(OF_NEWER)
@@ -181,13 +249,16 @@ def test_a_configuration_that_only_the_newer_version_writes(saved, name):
 
 
 def test_nothing_of_a_table_is_passed_over(saved):
-    """Every field of a config.json of the newer version, changed one at a time, makes another file or a refusal, or is known to say nothing."""
+    """Fields of rope_parameters, changed one at a time, make another file or a refusal."""
     folder = Saved.of(saved.newer, "GPTNeoXForCausalLM")
     values = json.loads((folder / "config.json").read_text())
     whole = converted(folder).read_bytes()
     try:
-        for name, other in (("partial_rotary_factor", 0.75), ("rope_theta", 4000), ("rope_type", "dynamic"), ("factor", 2.0), ("new", 1)):
-            (folder / "config.json").write_text(json.dumps({**values, "rope_parameters": {**values["rope_parameters"], name: other}}))
+        for name, other in (("partial_rotary_factor", 0.75), ("rope_theta", 4000),
+                            ("rope_type", "dynamic"), ("factor", 2.0), ("new", 1)):
+            (folder / "config.json").write_text(
+                json.dumps(
+                    {**values, "rope_parameters": {**values["rope_parameters"], name: other}}))
             try:
                 assert converted(folder).read_bytes() != whole, name
             except PhasorError as error:

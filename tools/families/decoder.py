@@ -32,9 +32,12 @@ from .names import bias_name
 _SIZES = {"norm_eps": "rms_norm_eps"}
 # Fields that published configurations have beside those of their family, with the values that change nothing; a family that asks for one decides itself.
 _NEUTRAL: dict[str, tuple] = {
-    "attention_bias": (False,), "mlp_bias": (False,), "lm_head_bias": (False,), "use_mrope": (False,), "rope_interleaved": (False,), "interpolate_factor": (1,),
-    "full_attn_mod": (1,), "apply_residual_connection_post_layernorm": (False,), "partial_rotary_factor": (1,), "rotary_pct": (1,),
-    "use_qk_norm": (False,), "use_bidirectional_attention": (False,), "position_embedding_type": ("rope_gptj",), "use_gated_activation": (True,), "use_parallel_block": (True,)}
+    "attention_bias": (False,), "mlp_bias": (False,), "lm_head_bias": (False,),
+    "use_mrope": (False,), "rope_interleaved": (False,), "interpolate_factor": (1,),
+    "full_attn_mod": (1,), "apply_residual_connection_post_layernorm": (False,),
+    "partial_rotary_factor": (1,), "rotary_pct": (1,), "use_qk_norm": (False,),
+    "use_bidirectional_attention": (False,), "position_embedding_type": ("rope_gptj",),
+    "use_gated_activation": (True,), "use_parallel_block": (True,)}
 _HARMLESS = ("is_llama_config", "transformers.js_config", "tokenizer_name", "model_max_length", "max_sequence_length", "layer_switch", "attention_softmax_in_fp32",
              "scale_attention_softmax_in_fp32", "max_window_layers", "cache_implementation")
 
@@ -115,7 +118,8 @@ class Decoder:
         for second, first in self.family.aliases.items():
             value = self.config.get(second)
             if value is not None and first in values and not same(values[first], value):
-                raise self.config.error(second, f"{shown(value)}, and {first} is {shown(values[first])}")
+                raise self.config.error(second,
+                                        f"{shown(value)}, and {first} is {shown(values[first])}")
             if value is not None:
                 values[first] = value
 
@@ -163,16 +167,24 @@ class Decoder:
     def flag(self, name: str) -> int:
         return int(self.config.flag(name))
 
-    def rotation(self, beside: str = "rope_theta", fixed: float = 0, scaled: bool = True, width: int = 0, interleaved: bool = False,
+    def rotation(self,
+                 beside: str = "rope_theta",
+                 fixed: float = 0,
+                 scaled: bool = True,
+                 width: int = 0,
+                 interleaved: bool = False,
                  layer_type: str = "") -> dict[str, Any]:
-        """What a kind with rotary positions has: `width` values of a head (all) turn, by the theta of
-        the configuration's tables or of the field `beside` them (`fixed`: by that of the code, which
-        reads no configuration), with a scaling, which layers that are not `scaled` have only where
-        rope_parameters has a table for their type.
+        """What a kind with rotary positions has: `width` values of a head (all) turn.
+
+        Their theta is that of the configuration's tables or of the field `beside` them (`fixed`:
+        that of the code, which reads no configuration). Layers that are not `scaled` have a scaling
+        only where rope_parameters has a table for their type.
         """
-        c, all_values, turned = self.config, self.kind["head_width"], width or self.kind["head_width"]
+        c, all_values = self.config, self.kind["head_width"]
+        turned = width or all_values
         if turned % 2 or turned > all_values:
-            raise c.error(self.field("num_attention_heads"), f"{turned} of {all_values} values of a head cannot be rotated in pairs")
+            raise c.error(self.field("num_attention_heads"),
+                          f"{turned} of {all_values} values of a head cannot be rotated in pairs")
         if fixed:
             made = rotary(turned, fixed)
         else:
@@ -185,28 +197,33 @@ class Decoder:
             self.stack["max_positions"] = min(self.positions, made.most) or made.most
             self.notes.append(f"rope_scaling: the frequencies depend on the length, and are those of {made.most} positions, the longest that the file takes"
                               " (--rope-context N makes it another)")
-        out = {"position": D.ROTARY_INTERLEAVED if interleaved else D.ROTARY_HALVES, "rotary_width": turned, "tables": {R.ROTARY: made.inv_freq}}
+        out = {"position": D.ROTARY_INTERLEAVED if interleaved else D.ROTARY_HALVES,
+               "rotary_width": turned, "tables": {R.ROTARY: made.inv_freq}}
         return {**out, "rotary_factor": single(made.factor)} if made.factor != 1 else out
 
     def _scaled(self, table: Config, width: int, theta: float, layer_type: str) -> Rotary:
         """The frequencies with the scaling of a table, whose every key counts."""
         c = self.config
-        own = set() if table.prefix.startswith("rope_scaling") else {"rope_theta", "partial_rotary_factor"}
+        newer = table.prefix.startswith("rope_parameters")
+        own = {"rope_theta", "partial_rotary_factor"} if newer else set()
         scaling = {name: value for name, value in table.values.items() if name not in own}
         table.asked.update(scaling)
         try:
             trained = self._trained(table, scaling)
-            if layer_type and table.prefix.startswith("rope_parameters") and scaling_type(scaling) == "yarn":
+            if layer_type and newer and scaling_type(scaling) == "yarn":
                 table.must("truncate", True)  # which transformers looks for where it is not
             return rotary(width, theta, scaling, trained, self.context, self.positions)
         except PhasorError as error:
             if str(error).startswith("rope_scaling"):
-                raise c.error(table.prefix.rstrip("."), str(error).removeprefix("rope_scaling: ")) from error
+                raise c.error(table.prefix.rstrip("."),
+                              str(error).removeprefix("rope_scaling: ")) from error
             raise
 
     def _trained(self, table: Config, scaling: Mapping[str, Any]) -> int:
-        """The positions before the extension, which are inside of a scaling's table or beside it. Which
-        of them counts changed with transformers 5; where that matters, nothing is guessed."""
+        """The positions before the extension, which are inside of a scaling's table or beside it.
+
+        Which of them counts changed with transformers 5; where that matters, nothing is guessed.
+        """
         c, name, kind = self.config, "original_max_position_embeddings", scaling_type(scaling)
         inside, beside = scaling.get(name), c.get(name)
         beside = None if beside is None else c.whole(name)
@@ -215,12 +232,20 @@ class Decoder:
         if None not in (inside, beside) and inside != beside:
             raise c.error(name, f"{beside}, and {table.prefix}{name} is another; leave one of them")
         if (c.version or 0) < NEWER:
-            alone = {"yarn": beside if inside is None else None, "longrope": inside if beside is None else None}.get(kind)
+            alone = {"yarn": beside if inside is None else None,
+                     "longrope": inside if beside is None else None}.get(kind)
             if alone is not None and alone != self.positions:
-                raise c.error(name, f"{kind} of transformers before {NEWER} does not read it where it is; have it in both places")
+                raise c.error(
+                    name,
+                    f"{kind} of transformers before {NEWER} does not read it where it is;"
+                    " have it in both places")
             factor = scaling.get("factor")
-            if kind == "longrope" and scaling.get("attention_factor") is None and None not in (factor, beside) and factor != self.positions / beside:
-                raise c.error(table.prefix + "factor", f"is not max_position_embeddings / {name}, which transformers before {NEWER} takes for it")
+            counts = kind == "longrope" and scaling.get("attention_factor") is None
+            if counts and None not in (factor, beside) and factor != self.positions / beside:
+                raise c.error(
+                    table.prefix + "factor",
+                    f"is not max_position_embeddings / {name}, which transformers before {NEWER}"
+                    " takes for it")
         return beside or self.positions
 
     def rotate(self, **how: Any) -> None:
@@ -230,8 +255,10 @@ class Decoder:
         self.kind.update(made)
 
     def share(self, name: str = "partial_rotary_factor") -> int:
-        """An even number of a head's values: this share of them, cut down to a whole number. `name`: of
-        its field beside rope_parameters."""
+        """An even number of a head's values: this share of them, cut down to a whole number.
+
+        `name`: of its field beside rope_parameters.
+        """
         factor = rope_value(self.config, rope_table(self.config), "partial_rotary_factor", name)
         width = int(self.kind["head_width"] * factor)
         if width < 2 or width % 2 or width > self.kind["head_width"]:

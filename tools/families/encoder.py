@@ -94,7 +94,7 @@ class Encoder:
         self._check_positions()
         self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
         pad = config.get("pad_token_id")
-        if pad is not None and 0 <= config.whole("pad_token_id", -(1 << 24)) < self.side["vocabulary"]:
+        if pad is not None and 0 <= config.whole("pad_token_id", -1) < self.side["vocabulary"]:
             self.side["pad"] = pad
         self.stack: dict[str, Any] = {"width": width, "position": D.LEARNED, "max_positions": self.size("max_position_embeddings"),
                                       "embedding_norm": D.LAYER_NORM, "embedding_norm_eps": eps}
@@ -141,7 +141,9 @@ class Encoder:
         kind = self.config.choice("position_embedding_type", {"absolute": 0, "relative_key": D.RELATIVE_KEY, "relative_key_query": D.RELATIVE_KEY_QUERY})
         if kind:
             if (self.config.version or 0) >= NEWER:
-                raise self.config.error("position_embedding_type", f"transformers {NEWER}, which wrote this, has it and does not compute it")
+                raise self.config.error(
+                    "position_embedding_type",
+                    f"transformers {NEWER}, which wrote this, has it and does not compute it")
             self.stack["position"] = 0
             self.kind.update(position=kind, max_distance=self.stack["max_positions"])
             self.relative_factor = factor
@@ -209,9 +211,11 @@ class Encoder:
     def _add_vocabulary(self) -> None:
         tied = self.config.flag("tie_word_embeddings", absent=True)
         biases = [name for name in self.head.biases if name in self.checkpoint]
-        self.output.update(tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases)))
+        self.output.update(tied=D.TIED_SOURCE if tied else D.TIED_OWN,
+                           bias=int(bool(self.head.biases)))
         if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
-            self.used.update(biases[:-1])  # which transformers 5 has and does not add: the last is the matrix's own
+            # transformers 5 adds the last, which is the matrix's own.
+            self.used.update(biases[:-1])
             self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         for name in biases[1:]:
             self.double(name, biases[0])
@@ -318,7 +322,8 @@ def labels_of(config: Config) -> list[str]:
     table, count = config.get("id2label"), config.get("num_labels")
     if table is None:
         return [f"LABEL_{i}" for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))]
-    if not isinstance(table, dict) or not 1 <= len(table) <= _MOST_LABELS or sorted(table, key=str) != sorted(map(str, range(len(table)))):
+    if not isinstance(table, dict) or not 1 <= len(table) <= _MOST_LABELS \
+            or sorted(table, key=str) != sorted(map(str, range(len(table)))):
         raise config.error("id2label", "its keys are not 0, 1, 2, …")
     labels = [table[str(i)] for i in range(len(table))]
     if not all(isinstance(label, str) for label in labels):
@@ -330,12 +335,17 @@ def labels_of(config: Config) -> list[str]:
 
 def scores_of(config: Config, classes: int) -> int:
     """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes: softmax, a sigmoid each, or nothing."""
+    functions = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
     newer, older = config.table("sentence_transformers"), "sbert_ce_default_activation_function"
+    given = [] if config.get(older) is None else [config.class_name(older, functions)]
     if newer is not None:
         newer.get("version")
-    table, name = (newer, "activation_fn") if newer is not None and newer.get("activation_fn") is not None else (config, older)
-    if table.get(name) is not None:
-        return table.class_name(name, {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID})
+        if newer.get("activation_fn") is not None:
+            given.append(newer.class_name("activation_fn", functions))
+    if len(set(given)) > 1:
+        raise config.error(older, "is not what sentence_transformers.activation_fn says")
+    if given:
+        return given[0]
     problem = config.get("problem_type")
     if problem is None:
         return D.SIGMOID if classes == 1 else D.SOFTMAX

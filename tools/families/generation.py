@@ -25,15 +25,21 @@ _SHARES = ("top_p", "min_p", "typical_p")
 _WITHOUT_PLACE: dict[str, tuple] = {"num_beams": (1,), "bad_words_ids": ([],), "begin_suppress_tokens": ([],), "forced_bos_token_id": (), "forced_eos_token_id": (),
                                     "length_penalty": (1,), "penalty_alpha": (0,), "epsilon_cutoff": (0,), "eta_cutoff": (0,), "sequence_bias": (),
                                     "encoder_repetition_penalty": (1,), "min_length": (0,), "exponential_decay_length_penalty": (), "guidance_scale": (1,)}
-# What says nothing of which token comes next, by the reason why; anything else is noted by its name.
+# What says nothing of which token comes next, by the reason why; anything else is noted by name.
 _HARMLESS_BECAUSE: dict[str, str] = {
     "book-keeping": "_from_model_config transformers_version _commit_hash _name_or_path",
-    "how the same tokens are computed": "use_cache cache_implementation cache_config low_memory compile_config disable_compile return_legacy_cache"
-        " prefill_chunk_size prompt_lookup_num_tokens num_assistant_tokens num_assistant_tokens_schedule assistant_confidence_threshold"
-        " assistant_early_exit assistant_lookbehind target_lookbehind max_matching_ngram_size is_assistant speculation_type"
-        " assistant_ensemble_weight continuous_batching_config max_cache_len",
-    "what is given beside the tokens": "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate num_return_sequences",
-    "for beams alone, of which num_beams speaks": "num_beam_groups diversity_penalty early_stopping renormalize_logits constraints force_words_ids",
+    "how the same tokens are computed": """
+        use_cache cache_implementation cache_config low_memory compile_config disable_compile
+        return_legacy_cache prefill_chunk_size prompt_lookup_num_tokens num_assistant_tokens
+        num_assistant_tokens_schedule assistant_confidence_threshold assistant_early_exit
+        assistant_lookbehind target_lookbehind max_matching_ngram_size is_assistant
+        speculation_type assistant_ensemble_weight continuous_batching_config max_cache_len""",
+    "what is given beside the tokens": """
+        output_attentions output_hidden_states output_scores output_logits
+        return_dict_in_generate num_return_sequences""",
+    "for beams alone, of which num_beams speaks": """
+        num_beam_groups diversity_penalty early_stopping renormalize_logits constraints
+        force_words_ids""",
     "for an encoder with a decoder": "decoder_start_token_id encoder_no_repeat_ngram_size",
     "the whole length, which is the caller's": "max_length max_time",
     "only of values that are no numbers": "remove_invalid_values",
@@ -58,7 +64,8 @@ def _ids(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
         inside = [i for i in given if 0 <= i < vocabulary]
         if len(inside) < len(given):
             outside = [i for i in given if not 0 <= i < vocabulary]
-            notes.append(f"{name}: {shown(outside[0] if len(outside) == 1 else outside)} is not in the vocabulary of {vocabulary}, and left out")
+            which = shown(outside[0] if len(outside) == 1 else outside)
+            notes.append(f"{name}: {which} is not in the vocabulary of {vocabulary}, and left out")
         if len(inside) > _MOST_ENDS:
             raise config.error(name, f"{len(inside)} ids, the format has {_MOST_ENDS}")
         if inside:
@@ -87,14 +94,25 @@ def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any
         if value is None:
             continue
         if not is_number(value) or value < 0 or (name in _SHARES and value > 1):
-            raise config.error(name, f"{shown(value)}, expected a number from 0{' to 1' if name in _SHARES else ''}")
+            raise config.error(
+                name,
+                f"{shown(value)}, expected a number from 0{' to 1' if name in _SHARES else ''}")
         if value and value != 1:
             out[name] = float(np.float32(value))
     suppressed = _list(config, "suppress_tokens")
     if suppressed:
         out["suppressed"] = sorted({i for i in suppressed if 0 <= i < vocabulary})
-    left = [name for name, nothing in _WITHOUT_PLACE.items() if config.get(name) is not None and not any(same(config.get(name), value) for value in nothing)]
-    left += [printable(name) for name in config.unknown(_HARMLESS.union(name for name, _ in _IDS)) if config.values[name] not in (False, [], {})]
+    left = [
+        name for name, nothing in _WITHOUT_PLACE.items()
+        if config.get(name) is not None and not any(
+            same(config.get(name), value) for value in nothing)
+    ]
+    left += [
+        printable(name)
+        for name in config.unknown(_HARMLESS.union(name for name, _ in _IDS))
+        if config.values[name] not in (False, [], {})
+    ]
     if left:
-        notes.append(f"generation_config.json: {', '.join(left[:_MOST_NAMES])}{' and more' if len(left) > _MOST_NAMES else ''}: recommended, and not kept in the file")
+        names = ", ".join(left[:_MOST_NAMES]) + (" and more" if len(left) > _MOST_NAMES else "")
+        notes.append(f"generation_config.json: {names}: recommended, and not kept in the file")
     return out

@@ -24,27 +24,33 @@ ACTIVATIONS = {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu_python": D.GELU_ERF, "g
 # Fields of every configuration that say nothing about the arithmetic of one forward pass, by the
 # reason why. A family has more of its own.
 _HARMLESS_BECAUSE: dict[str, str] = {
-    "book-keeping: where the file comes from and who wrote it":
-        "_name_or_path _commit_hash transformers_version model_type architectures finetuning_task language directionality task_specific_params"
-        " sentence_transformers sbert_ce_default_activation_function",
-    "training: it drops values, draws the first weights or weighs the loss":
-        "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout classifier_dropout_prob initializer_range gradient_checkpointing"
-        " tf_legacy_loss keys_to_ignore_at_inference problem_type",
-    "how the same numbers are computed, and in what they are kept":
-        "_attn_implementation attn_implementation use_flash_attn use_cache chunk_size_feed_forward torchscript use_bfloat16 dtype torch_dtype",
-    "what a forward pass gives beside its result":
-        "output_attentions output_hidden_states output_past output_scores return_dict return_dict_in_generate use_return_dict",
-    "names of classes: the outputs that have classes ask for them":
-        "id2label label2id num_labels _num_labels",
-    "whether two matrices are one: the outputs that have a vocabulary ask for it":
-        "tie_word_embeddings tie_encoder_decoder",
-    "generation: read by generation.py, or a choice of whoever generates":
-        "bos_token_id eos_token_id eos_token_ids pad_token_id bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample"
-        " early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length"
-        " min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences prefix remove_invalid_values repetition_penalty suppress_tokens"
-        " temperature top_k top_p typical_p",
-    "the tokenizer's, which has files of its own":
-        "tokenizer_class sep_token_id cls_token_id mask_token_id unk_token_id",
+    "book-keeping: where the file comes from and who wrote it": """
+        _name_or_path _commit_hash transformers_version model_type architectures finetuning_task
+        language directionality task_specific_params sentence_transformers
+        sbert_ce_default_activation_function""",
+    "training: it drops values, draws the first weights or weighs the loss": """
+        hidden_dropout_prob attention_probs_dropout_prob classifier_dropout
+        classifier_dropout_prob initializer_range gradient_checkpointing tf_legacy_loss
+        keys_to_ignore_at_inference problem_type""",
+    "how the same numbers are computed, and in what they are kept": """
+        _attn_implementation attn_implementation use_flash_attn use_cache
+        chunk_size_feed_forward torchscript use_bfloat16 dtype torch_dtype""",
+    "what a forward pass gives beside its result": """
+        output_attentions output_hidden_states output_past output_scores return_dict
+        return_dict_in_generate use_return_dict""",
+    "names of classes: the outputs that have classes ask for them": """
+        id2label label2id num_labels _num_labels""",
+    "whether two matrices are one: the outputs that have a vocabulary ask for it": """
+        tie_word_embeddings tie_encoder_decoder""",
+    "generation: read by generation.py, or a choice of whoever generates": """
+        bos_token_id eos_token_id eos_token_ids pad_token_id bad_words_ids begin_suppress_tokens
+        decoder_start_token_id diversity_penalty do_sample early_stopping
+        encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id
+        forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size
+        num_beam_groups num_beams num_return_sequences prefix remove_invalid_values
+        repetition_penalty suppress_tokens temperature top_k top_p typical_p""",
+    "the tokenizer's, which has files of its own": """
+        tokenizer_class sep_token_id cls_token_id mask_token_id unk_token_id""",
 }
 HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
 
@@ -73,7 +79,9 @@ def refuse(where: Path, values: Mapping[str, Any]) -> None:
     for what, fields, absent in _REFUSED:
         for name in fields:
             if not any(same(values.get(name), value) for value in absent):
-                raise PhasorError(f"{where}: model_type: {shown(values.get('model_type'))} is {what} ({name}), which is not built")
+                kind = shown(values.get("model_type"))
+                raise PhasorError(
+                    f"{where}: model_type: {kind} is {what} ({name}), which is not built")
 
 
 class Config:
@@ -83,9 +91,14 @@ class Config:
     count. A table inside is a `Config` of its own (`table`).
     """
 
-    def __init__(self, path: Path, values: dict[str, Any], defaults: Mapping[str, Any] | None = None, newer: Mapping[str, Any] | None = None,
+    def __init__(self,
+                 path: Path,
+                 values: dict[str, Any],
+                 defaults: Mapping[str, Any] | None = None,
+                 newer: Mapping[str, Any] | None = None,
                  prefix: str = "") -> None:
-        self.path, self.values, self.defaults, self.changed, self.prefix = path, values, dict(defaults or {}), dict(newer or {}), prefix
+        self.path, self.values, self.prefix = path, values, prefix
+        self.defaults, self.changed = dict(defaults or {}), dict(newer or {})
         self.asked: set[str] = set()
         self.tables: dict[str, Config] = {}
         self.finished = False  # a table that has harmless fields of its own
@@ -103,8 +116,10 @@ class Config:
         if name not in self.changed:
             return older
         if self.version is None:
-            raise self.error(name, f"is missing: {older!r} before transformers {NEWER}, {self.changed[name]!r} from then on,"
-                             " and transformers_version does not say which; add it")
+            raise self.error(
+                name,
+                f"is missing: {older!r} before transformers {NEWER}, {self.changed[name]!r} from"
+                " then on, and transformers_version does not say which; add it")
         return self.changed[name] if self.version >= NEWER else older
 
     @property
@@ -114,11 +129,14 @@ class Config:
         text = self.values.get("transformers_version")
         first = text.split(".")[0] if isinstance(text, str) else ""
         if text is not None and not (first.isascii() and first.isdigit() and len(first) < 4):
-            raise self.error("transformers_version", f"{shown(text)}, expected a version, such as '4.57.6'")
-        return int(first) if first else NEWER if self.values.get("rope_parameters") is not None else None
+            raise self.error("transformers_version",
+                             f"{shown(text)}, expected a version, such as '4.57.6'")
+        if not first and self.values.get("rope_parameters") is not None:
+            return NEWER
+        return int(first) if first else None
 
     def table(self, name: str, defaults: Mapping[str, Any] | None = None) -> Config | None:
-        """The table that a field is; where it is null or left out None, or one with the defaults."""
+        """The table that a field is; where nothing says it, None or one with the defaults."""
         value = self.get(name)
         if value is None and defaults is None:
             return None
@@ -184,9 +202,12 @@ class Config:
         """Refuses the field unless it has one of these values (or is absent and has no default)."""
         value = self.get(name)
         if value is not None and not any(same(value, other) for other in wanted):
-            raise self.error(name, f"{shown(value)} is not built, expected {' or '.join(shown(w) for w in wanted if w is not None) or 'nothing'}")
+            expected = " or ".join(shown(other) for other in wanted if other is not None)
+            raise self.error(name, f"{shown(value)} is not built, expected {expected or 'nothing'}")
 
-    def finish(self, harmless: Iterable[str] = (), neutral: Mapping[str, tuple] | None = None) -> None:
+    def finish(self,
+               harmless: Iterable[str] = (),
+               neutral: Mapping[str, tuple] | None = None) -> None:
         """Refuses what nobody asked for, by name, here and in the tables that were read; a field
         that is null says nothing. neutral: fields with the values that change nothing."""
         for name, wanted in {**NEUTRAL, **(neutral or {})}.items():
@@ -197,14 +218,20 @@ class Config:
 
     def unknown(self, harmless: frozenset[str]) -> list[str]:
         """The fields with a value that nobody asked for and that are not harmless."""
-        return [name for name, value in self.values.items() if value is not None and name not in harmless and name not in self.asked]
+        return [
+            name for name, value in self.values.items()
+            if value is not None and name not in harmless and name not in self.asked
+        ]
 
     def _refuse_others(self, harmless: frozenset[str], whose: str) -> None:
         unknown = self.unknown(harmless)
         if unknown:
             more = len(unknown) - _MOST_NAMES
-            names = ", ".join(printable(self.prefix + name) for name in unknown[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-            raise PhasorError(f"{self.path}: {names}: not known for {whose}, and might change what it computes; if it does not, remove it from the file")
+            names = ", ".join(printable(self.prefix + name) for name in unknown[:_MOST_NAMES])
+            names += f" and {more} more" if more > 0 else ""
+            raise PhasorError(
+                f"{self.path}: {names}: not known for {whose}, and might change what it computes;"
+                " if it does not, remove it from the file")
         for table in self.tables.values():
             if not table.finished:
                 table._refuse_others(frozenset(), whose)
@@ -222,34 +249,42 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 def rope_table(config: Config, layer_type: str = "", scaled: bool = True) -> Config:
-    """What a configuration has beside rope_theta about rotary positions; empty where there is nothing.
+    """What a configuration says of rotary positions in a table; empty where there is none.
 
-    From transformers 5 on rope_parameters is a table with everything, or one for each of the model's
-    types of layers (`layer_type`: which). Before it is rope_scaling, which those layers have that
-    are `scaled`. Both at once must say the same.
+    From transformers 5 on rope_parameters is a table with everything, or one for each of the types
+    of layers that a model has (`layer_type`: which). Before it is rope_scaling, which those layers
+    have that are `scaled`. Both at once must say the same.
     """
     newer, older = config.table("rope_parameters"), config.table("rope_scaling")
     if newer is not None and newer.values and layer_type:
         by_type = {name: newer.table(name) for name in (FULL, SLIDING)}
         if any(table is None or table.get("rope_theta") is None for table in by_type.values()):
-            raise config.error("rope_parameters", f"expected a table with a rope_theta for each of {FULL} and {SLIDING}")
+            raise config.error(
+                "rope_parameters",
+                f"expected a table with a rope_theta for each of {FULL} and {SLIDING}")
         newer = by_type[layer_type]
     if newer is None or not newer.values:
-        return older if older is not None and scaled else Config(config.path, {}, prefix="rope_scaling.")
-    if scaled and older is not None and any(newer.values.get("rope_type" if name == "type" else name) != value for name, value in older.values.items()):
-        raise config.error("rope_scaling", "does not say what rope_parameters says; leave one of them")
+        nothing = Config(config.path, {}, prefix="rope_scaling.")
+        return older if older is not None and scaled else nothing
+    said = {("rope_type" if name == "type" else name): value
+            for name, value in (older.values.items() if scaled and older is not None else ())}
+    if any(newer.values.get(name) != value for name, value in said.items()):
+        raise config.error("rope_scaling",
+                           "does not say what rope_parameters says; leave one of them")
     return newer
 
 
 def rope_value(config: Config, table: Config, name: str, beside: str) -> float:
-    """rope_theta or partial_rotary_factor: of a table of transformers 5, or as the field `beside` of
-    the configuration, or else its default. Both at once must be the same."""
+    """rope_theta or partial_rotary_factor: of a table of transformers 5, or as the field `beside`
+    of the configuration, or else its default. Both at once must be the same."""
     if table.prefix.startswith("rope_scaling") or table.get(name) is None:
         return config.number(beside)
     value, other = table.number(name), config.values.get(beside)
     config.asked.add(beside)
     if other is not None and not same(other, value):
-        raise config.error(beside, f"{shown(other)}, and {table.prefix}{name} is {shown(value)}; leave one of them")
+        raise config.error(
+            beside,
+            f"{shown(other)}, and {table.prefix}{name} is {shown(value)}; leave one of them")
     return value
 
 
@@ -273,7 +308,8 @@ def read_value(path: Path) -> Any:
         if not stat.S_ISREG(found.st_mode):
             raise PhasorError(f"{path}: not a file")
         if found.st_size > _MOST_BYTES:
-            raise PhasorError(f"{path}: {found.st_size} bytes, expected a JSON file of at most {_MOST_BYTES}")
+            raise PhasorError(
+                f"{path}: {found.st_size} bytes, expected a JSON file of at most {_MOST_BYTES}")
         return json.loads(path.read_bytes())
     except OSError as error:
         raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error

@@ -185,7 +185,8 @@ def _gemma3(d: Decoder) -> None:
     pattern = d.config.whole("_sliding_window_pattern" if older is None else "sliding_window_pattern")
     types = d.layer_types(lambda i: SLIDING if (i + 1) % pattern else FULL)
     d.config.get("_sliding_window_pattern")
-    d.each(types, **{SLIDING: {**d.window(), **d.rotation("rope_local_base_freq", scaled=False, layer_type=SLIDING)}, FULL: d.rotation(layer_type=FULL)})
+    local = d.rotation("rope_local_base_freq", scaled=False, layer_type=SLIDING)
+    d.each(types, **{SLIDING: {**d.window(), **local}, FULL: d.rotation(layer_type=FULL)})
 
 
 _GEMMA = {"vocab_size": 256000, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256,
@@ -247,7 +248,8 @@ _OLMO_NAMES = llama_names(attention_norm=None, ffn_norm=None, attention_after="p
 _OLMO = {"vocab_size": 50304}
 OLMO = llama_like(("olmo",), ("OlmoForCausalLM",), _olmo, llama_names(), {**_OLMO, "norm_eps": 1e-5}, norm=D.LAYER_NORM, fields={"norm_eps": "norm_eps"})
 OLMO2 = llama_like(("olmo2",), ("Olmo2ForCausalLM",), _olmo2, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5})
-OLMO3 = llama_like(("olmo3",), ("Olmo3ForCausalLM",), _olmo3, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5, "sliding_window": 4096},
+OLMO3 = llama_like(("olmo3",), ("Olmo3ForCausalLM",), _olmo3, _OLMO_NAMES,
+                   {**_OLMO, "rms_norm_eps": 1e-5, "sliding_window": 4096},
                    newer={"rope_theta": 500000.0})
 
 
@@ -296,7 +298,8 @@ def _cohere2(d: Decoder) -> None:
 _COHERE_NAMES = llama_names(ffn_norm=None)
 _COHERE = {"vocab_size": 256000, "hidden_size": 8192, "num_hidden_layers": 40, "num_attention_heads": 64, "intermediate_size": 22528, "layer_norm_eps": 1e-5,
            "max_position_embeddings": 8192, "logit_scale": 0.0625, "use_qk_norm": False, "tie_word_embeddings": True}
-COHERE = llama_like(("cohere",), ("CohereForCausalLM",), _cohere1, _COHERE_NAMES, _COHERE, norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},
+COHERE = llama_like(("cohere",), ("CohereForCausalLM",), _cohere1, _COHERE_NAMES, _COHERE,
+                    norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},
                     newer={"rope_theta": 500000.0})
 COHERE2 = llama_like(("cohere2",), ("Cohere2ForCausalLM",), _cohere2, _COHERE_NAMES, {**_COHERE, "sliding_window": 4096, "_sliding_window_pattern": 4},
                      norm=D.LAYER_NORM, fields={"norm_eps": "layer_norm_eps"},

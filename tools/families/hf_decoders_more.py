@@ -79,8 +79,10 @@ def _attention_layers(d: Decoder) -> list[str]:
     """attention_types is a list of (kinds, how often)."""
     pairs, kinds = d.config.get("attention_types"), []
     for pair in pairs if isinstance(pairs, list) else [None]:
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list) or not pair[0] or not is_whole(pair[1], 1, d.count):
-            raise d.config.error("attention_types", f"expected pairs of a list of kinds and a number up to {d.count}")
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], list) \
+                or not pair[0] or not is_whole(pair[1], 1, d.count):
+            raise d.config.error("attention_types",
+                                 f"expected pairs of a list of kinds and a number up to {d.count}")
         kinds += pair[0][:d.count] * pair[1]
         if len(kinds) > d.count:
             break
@@ -139,7 +141,8 @@ def _gpt_neox(d: Decoder) -> None:
     d.kind.update(attention_biases=15 * d.flag("attention_bias"), ffn_biases=3, parallel=D.TWO_NORMS * d.flag("use_parallel_residual"))
     d.fused()
     d.rotate(beside="rotary_emb_base", width=d.share("rotary_pct"))
-    c, table = d.config, rope_table(d.config)  # the usual names of the two, which no version reads beside, may not say another thing
+    # The usual names of the two, which no version reads beside, may not say another thing.
+    c, table = d.config, rope_table(d.config)
     for name, older in (("partial_rotary_factor", "rotary_pct"), ("rope_theta", "rotary_emb_base")):
         c.must(name, rope_value(c, table, name, older))
 
@@ -151,7 +154,8 @@ GPT_NEOX = Family(("gpt_neox",), ("GPTNeoXForCausalLM",), "gpt_neox.", named("la
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576, "hidden_act": "gelu",
     "max_position_embeddings": 2048, "rotary_pct": 0.25, "rotary_emb_base": 10000, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
     "attention_bias": True, "tie_word_embeddings": False}, _gpt_neox, {"norm_eps": "layer_norm_eps"}, DROPPED + ("classifier_dropout",),
-    ("layers.*.attention.bias", "layers.*.attention.masked_bias", "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False)
+    ("layers.*.attention.bias", "layers.*.attention.masked_bias",
+     "layers.*.attention.rotary_emb.inv_freq"), norm=D.LAYER_NORM, grouped=False)
 
 
 # ---- OPT (Zhang et al. 2022) --------------------------------------------------------------------------------------------------
@@ -229,7 +233,8 @@ def _mpt(d: Decoder) -> None:
     for name, key in (("clip_qkv", "qkv_clip"), ("softmax_scale", "scale")):
         if inner.get(name) is not None and inner.number(name):
             d.kind[key] = single(inner.number(name))
-    inner.finish((*_MPT_HARMLESS, *(name for name in inner.values if name.startswith("rope_"))))  # which say nothing without rope
+    without_rope = (name for name in inner.values if name.startswith("rope_"))  # they say nothing
+    inner.finish((*_MPT_HARMLESS, *without_rope))
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
     d.bias_free = {"final_norm"}
     d.tables[R.ALIBI] = _mpt_slopes(d.kind["heads"])

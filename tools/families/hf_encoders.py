@@ -211,23 +211,27 @@ _MODERNBERT_BLOCK = {"qkv": "attn.Wqkv", "attention_out": "attn.Wo", "attention_
 
 
 def _modernbert_types(e: Encoder) -> list[str]:
-    """What each layer's attention sees: every so many everything, or layer_types of transformers 5."""
+    """What each layer's attention sees: every so many all, or layer_types of transformers 5."""
     c, every = e.config, e.config.whole("global_attn_every_n_layers")
     types = [SLIDING if i % every else FULL for i in range(e.count)]
     given = c.get("layer_types")
     if given is None or given == types:
         return types
     if (c.version or 0) < NEWER:
-        raise c.error("layer_types", f"not what global_attn_every_n_layers says, which transformers before {NEWER} reads")
-    if not isinstance(given, list) or len(given) != e.count or any(t not in (FULL, SLIDING) for t in given):
+        raise c.error(
+            "layer_types",
+            f"not what global_attn_every_n_layers says, which transformers before {NEWER} reads")
+    if not isinstance(given, list) or len(given) != e.count \
+            or any(t not in (FULL, SLIDING) for t in given):
         raise c.error("layer_types", f"expected {e.count} times {FULL} or {SLIDING}")
     return given
 
 
 def _modernbert_theta(c: Config, layer_type: str, beside: str) -> float:
     table = rope_table(c, layer_type)
-    for name, plain in (("rope_type", "default"), ("type", "default"), ("partial_rotary_factor", 1)):
-        table.must(name, plain)
+    table.must("rope_type", "default")
+    table.must("type", "default")
+    table.must("partial_rotary_factor", 1)
     return c.checked_base(beside, rope_value(c, table, "rope_theta", beside))
 
 
@@ -241,12 +245,17 @@ def _modernbert(e: Encoder) -> None:
     e.stack.update(position=0, final_norm=D.LAYER_NORM, final_norm_eps=eps)
     kind.update(norm_place=D.BEFORE, gated=1, norm_biases=norm_biases, attention_biases=15 * c.flag("attention_bias"),
                 ffn_biases=3 * c.flag("mlp_bias"), position=D.ROTARY_HALVES, rotary_width=width)
-    theta, window = _modernbert_theta(c, FULL, "global_rope_theta"), {"window": 2 * (c.whole("local_attention") // 2) + 1}
+    theta = _modernbert_theta(c, FULL, "global_rope_theta")
+    window = {"window": 2 * (c.whole("local_attention") // 2) + 1}
     one = c.get("local_rope_theta") is None and c.get("rope_parameters") is None
-    thetas = {FULL: theta, SLIDING: theta if one else _modernbert_theta(c, SLIDING, "local_rope_theta")}
+    local = theta if one else _modernbert_theta(c, SLIDING, "local_rope_theta")
+    thetas = {FULL: theta, SLIDING: local}
     order = [(i == 0, name) for i, name in enumerate(_modernbert_types(e))]
     kinds = list(dict.fromkeys(order))
-    e.kinds = [{**kind, **({"attention_norm": 0} if first else {}), **(window if name == SLIDING else {})} for first, name in kinds]
+    e.kinds = [
+        {**kind, **({"attention_norm": 0} if first else {}), **(window if name == SLIDING else {})}
+        for first, name in kinds
+    ]
     e.layers = [(kinds.index(name), i) for i, name in enumerate(order)]
     for i, (_, name) in enumerate(kinds):
         e.values[R.KINDS << 24 | i << 8 | R.ROTARY] = float32_frequencies(width, thetas[name])

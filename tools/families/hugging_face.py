@@ -71,7 +71,10 @@ class Source(NamedTuple):
             values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
             kind = values.get("tokenizer_class")
             if kind is not None and not (isinstance(kind, str) and kind in known):
-                raise PhasorError(f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way; there are {', '.join(sorted(known))}")
+                raise PhasorError(
+                    f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
+                    f" there are {', '.join(sorted(known))}"
+                )
             own = own or kind is not None
         if not own:
             raise PhasorError(f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is read")
@@ -147,7 +150,8 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
 def _read_decoder(path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None) -> Source:
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
-        raise config.error("architectures", f"{shown(names)} is not built; there is {', '.join(family.classes)}")
+        raise config.error("architectures",
+                           f"{shown(names)} is not built; there is {', '.join(family.classes)}")
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
@@ -165,18 +169,25 @@ def _family(where: Path, values: dict[str, Any]) -> Family | decoder.Family:
         if kind in family.types:
             return family
     what = "is missing" if kind is None else f"{shown(kind)} is not built"
-    raise PhasorError(f"{where}: model_type: {what}; there are {', '.join(t for f in FAMILIES + DECODERS for t in f.types)}")
+    known = ", ".join(t for f in FAMILIES + DECODERS for t in f.types)
+    raise PhasorError(f"{where}: model_type: {what}; there are {known}")
 
 
 def _head(config: Config, family: Family) -> Head:
     """What the class of `architectures` does with the hidden states."""
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise config.error("architectures", f"{shown(names)}, expected the name of one class, such as {family.classes[0]}Model")
+        raise config.error(
+            "architectures",
+            f"{shown(names)}, expected the name of one class, such as {family.classes[0]}Model")
     for start in family.classes:
         if names[0].startswith(start) and names[0][len(start):] in family.heads:
             return family.heads[names[0][len(start):]]
-    raise config.error("architectures", f"{printable(names[0])} is not built; there are {', '.join(family.classes[0] + end for end in family.heads)}")
+    raise config.error(
+        "architectures",
+        f"{printable(names[0])} is not built;"
+        f" there are {', '.join(family.classes[0] + end for end in family.heads)}"
+    )
 
 
 def _modern(checkpoint: Checkpoint) -> Checkpoint:

@@ -11,9 +11,9 @@ import phasor_descriptor as D
 import phasor_layout as L
 import phasor_tensors as R
 from checkpoint import Checkpoint
+from errors import printable
 from files import fits
 from phasor_layout import VECTOR, PhasorError
-from values import printable
 
 
 _ENDS = (R.SOURCE, R.TARGET, R.OUTPUT)  # stacks in which role 1 is an embedding or the output's matrix
@@ -71,10 +71,16 @@ class Model:
                 if part.name not in self.checkpoint:
                     out.append(f"missing: {printable(part.name)} ({slot.name})")
                 elif self.checkpoint.shape(part.name) != part.shape:
-                    out.append(f"misshapen: {printable(part.name)} ({slot.name}) has shape {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}")
+                    out.append(
+                        f"misshapen: {printable(part.name)} ({slot.name}) has shape"
+                        f" {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}"
+                    )
         for name in self.checkpoint:
             if name not in used and not any(fits(pattern, name) for pattern in self.ignore):
-                out.append(f"left over: {printable(name)} {_text(self.checkpoint.shape(name))} has no use in this model")
+                out.append(
+                    f"left over: {printable(name)} {_text(self.checkpoint.shape(name))}"
+                    " has no use in this model"
+                )
         return list(dict.fromkeys(out))
 
     def weights(self, slot: R.Slot) -> np.ndarray:

@@ -14,7 +14,8 @@ from .hf_config import Config, read_json, read_value
 
 _POOLINGS = {"pooling_mode_cls_token": D.FIRST, "pooling_mode_mean_tokens": D.MEAN, "pooling_mode_lasttoken": D.LAST}
 _ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
-_PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")  # book-keeping; what is done with two vectors
+# Book-keeping; what is done with two vectors.
+_PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
 _ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
 
 
@@ -32,7 +33,9 @@ def read(path: Path) -> Modules:
     found: dict[str, Path] = {}
     for kind, folder in _modules(where):
         if kind not in _ORDER:
-            raise PhasorError(f"{where}: the module {printable(kind)} is not built; there are {', '.join(_ORDER)}")
+            raise PhasorError(
+                f"{where}: the module {printable(kind)} is not built;"
+                f" there are {', '.join(_ORDER)}")
         if kind in found or any(_ORDER.index(kind) < _ORDER.index(other) for other in found):
             raise PhasorError(f"{where}: the module {kind} is not where it can be; the order is {', '.join(_ORDER)}, each at most once")
         found[kind] = path / folder
@@ -53,9 +56,11 @@ def read(path: Path) -> Modules:
 def _modules(where: Path) -> list[tuple[str, str]]:
     """(class, folder) of each module in order."""
     entries = read_value(where)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) and _is_module(entry) for entry in entries):
+    if not isinstance(entries, list) or not all(
+            isinstance(entry, dict) and _is_module(entry) for entry in entries):
         raise PhasorError(f"{where}: not a list of modules with idx, path and type")
-    return [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in sorted(entries, key=lambda entry: entry["idx"])]
+    return [(entry["type"].rsplit(".", 1)[-1], entry["path"])
+            for entry in sorted(entries, key=lambda entry: entry["idx"])]
 
 
 def _is_module(entry: dict[str, Any]) -> bool:
@@ -63,7 +68,8 @@ def _is_module(entry: dict[str, Any]) -> bool:
     kind, folder = entry.get("type"), entry.get("path")
     if not isinstance(kind, str) or not isinstance(folder, str) or not folder.isprintable():
         return False
-    return is_whole(entry.get("idx"), 0, 1 << 16) and ".." not in Path(folder).parts and not Path(folder).is_absolute()
+    inside = ".." not in Path(folder).parts and not Path(folder).is_absolute()
+    return inside and is_whole(entry.get("idx"), 0, 1 << 16)
 
 
 def _pooling(folder: Path) -> int:
@@ -80,8 +86,11 @@ def _pooling(folder: Path) -> int:
 
 def _dense(folder: Path) -> dict[str, Any]:
     config = Config(folder / "config.json", read_json(folder / "config.json"), {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"})
-    out = {"dense": folder.name + ".linear", "dense_width": config.whole("out_features"), "dense_bias": config.flag("bias"),
-           "activation": config.class_name("activation_function", _ACTIVATIONS)}
+    out = {
+        "dense": folder.name + ".linear", "dense_width": config.whole("out_features"),
+        "dense_bias": config.flag("bias"),
+        "activation": config.class_name("activation_function", _ACTIVATIONS)
+    }
     config.finish(("in_features",))
     return out
 
@@ -109,7 +118,8 @@ def _prompts(path: Path) -> str:
     config.must("model_type", "SentenceTransformer")  # and not a sparse one
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
     config.finish(_PROMPTS_HARMLESS)
-    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()) \
+    if not isinstance(prompts, dict) \
+            or not all(isinstance(text, str) for text in prompts.values()) \
             or (default is not None and not (isinstance(default, str) and default in prompts)):
         raise PhasorError(f"{where}: prompts: expected a table of texts, and default_prompt_name one of its names")
     if any(c in name + text for name, text in prompts.items() for c in (D.UNIT_END, D.RECORD_END)):
