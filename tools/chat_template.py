@@ -9,14 +9,14 @@ user and assistant to be in the subset gets a program that refuses other roles.
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import Any
 
 import chat_syntax
-from chat_code import Excess, Refused, one_line
+from chat_code import Excess, Refused
 from chat_compiler import Compiler, Work
-from phasor_layout import PhasorError
+from errors import PhasorError, printable
+from files import read_json, read_text
 
 
 def compile_template(template: str, variables: dict[str, Any], date: datetime.date | None = None) -> bytes:
@@ -39,24 +39,9 @@ def compile_template(template: str, variables: dict[str, Any], date: datetime.da
 _TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise PhasorError(f"{path}: cannot be read: {error}") from error
-
-
 def _read(path: Path) -> dict[str, Any]:
     """A JSON file's table; of none, an empty one."""
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(_text(path))
-    except (ValueError, RecursionError) as error:
-        raise PhasorError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise PhasorError(f"{path}: expected a table, got {type(found).__name__}")
-    return found
+    return read_json(path) if path.is_file() else {}
 
 
 def _token(path: Path, name: str, value: Any) -> str:
@@ -93,7 +78,7 @@ def find_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
     config, variables = special_tokens(folder)
     template, path = config.get("chat_template"), folder / "tokenizer_config.json"
     if (folder / "chat_template.jinja").is_file():
-        template = _text(folder / "chat_template.jinja")
+        template = read_text(folder / "chat_template.jinja")
     elif template is None:
         path = folder / "chat_template.json"
         template = _read(path).get("chat_template")
@@ -103,7 +88,7 @@ def find_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
                               "name and a template")
         named = {t["name"]: t.get("template") for t in template}
         if "default" not in named:
-            raise PhasorError(f"{folder}: the chat templates are {one_line(', '.join(named))}; "
+            raise PhasorError(f"{folder}: the chat templates are {printable(', '.join(named))}; "
                               "there is none called default")
         template = named["default"]
     if template is not None and not isinstance(template, str):
@@ -136,7 +121,7 @@ def section_of(source: Path, metadata: dict[str, Any] | None = None, file: Path 
     else:
         template, variables = None, {}
     if file is not None:
-        template = _text(file)
+        template = read_text(file)
     if template is None:
         return None
     try:

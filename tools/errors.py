@@ -19,11 +19,15 @@ def printable(text: str, most: int = 100) -> str:
 
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = _repr.maxlong = 80
-_repr.maxlevel = 3
 
 
 def shown(value: Any) -> str:
-    """repr() of a value of a file, whatever it is: bounded in length and in time."""
+    """A value of a file for a line of ours, whatever it is: bounded in length and in time."""
+    if isinstance(value, dict):
+        return "a table" if value else "{}"
+    if isinstance(value, list):
+        plain = len(value) <= 4 and not any(isinstance(item, (list, dict)) for item in value)
+        return f"[{', '.join(map(shown, value))}]" if plain else f"a list of {len(value)}"
     if type(value) is int and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"
     return printable(_repr.repr(value), 200)

@@ -13,7 +13,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from phasor_layout import PhasorError
-from values import is_number, is_whole, printable, shown
+from errors import printable, shown
+from values import is_number, is_whole
 
 _F = np.float32
 _KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)

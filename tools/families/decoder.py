@@ -22,7 +22,7 @@ import phasor_tensors as R
 from checkpoint import Checkpoint
 from phasor_layout import VECTOR, PhasorError
 from rotary_scaling import Rotary, rotary, scaling_type
-from values import shown
+from errors import shown
 
 from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value, same
 from .model import Model, Part

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from values import is_number, is_whole, printable, shown
+from errors import printable, shown
+from files import read_json
+from values import is_number, is_whole
 
-from .hf_config import Config, read_json, same
+from .hf_config import Config, same
 
 _MOST_ENDS = 16
 _MOST_IDS = 1 << 20          # in a list

@@ -8,14 +8,12 @@ is read has a type and a range; a field that does not is one line with the name 
 
 from __future__ import annotations
 
-import json
-import stat
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 import phasor_descriptor as D
-from phasor_layout import PhasorError
-from values import is_number, is_whole, printable, shown
+from errors import PhasorError, printable, shown
+from values import is_number, is_whole
 
 # transformers' names of the activations (activations.py), those that a block or a head can have.
 ACTIVATIONS = {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu_python": D.GELU_ERF, "gelu_new": D.GELU_TANH, "gelu_fast": D.GELU_TANH,
@@ -69,7 +67,6 @@ _REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
     ("linear or recurrent attention", ("attention_hidden_size", "linear_num_value_heads", "lru_width", "rwkv_version"), (None,)),
 )
 
-_MOST_BYTES = 1 << 25    # of a JSON file
 _MOST_NAMES = 8          # names in a message
 NEWER = 5                # the version of transformers that changed the names and some defaults
 
@@ -291,27 +288,3 @@ def rope_value(config: Config, table: Config, name: str, beside: str) -> float:
 def same(value: Any, wanted: Any) -> bool:
     """Whether two values of a JSON file are equal: true is not 1, 8 is 8.0."""
     return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; PhasorError that names the file."""
-    value = read_value(path)
-    if not isinstance(value, dict):
-        raise PhasorError(f"{path}: not a JSON object")
-    return value
-
-
-def read_value(path: Path) -> Any:
-    """What a JSON file holds; PhasorError that names the file."""
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise PhasorError(f"{path}: not a file")
-        if found.st_size > _MOST_BYTES:
-            raise PhasorError(
-                f"{path}: {found.st_size} bytes, expected a JSON file of at most {_MOST_BYTES}")
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise PhasorError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise PhasorError(f"{path}: not a JSON object") from error

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import phasor_descriptor as D
 from checkpoint import Checkpoint, open_checkpoint
 from phasor_layout import PhasorError
-from values import printable, shown
+from errors import printable, shown
+from files import read_json
 
 from . import decoder, generation, lora, sentence
 from .decoder import Decoder
 from .encoder import Encoder, Family, Head
-from .hf_config import Config, read_json, refuse
+from .hf_config import Config, refuse
 from .hf_decoders import LLAMAS
 from .hf_decoders_more import OTHERS
 from .hf_encoders import FAMILIES

@@ -14,9 +14,10 @@ import numpy as np
 
 from checkpoint import Checkpoint, Stored, open_checkpoint
 from errors import printable, shown
+from files import read_json
 from phasor_layout import PhasorError
 
-from .hf_config import Config, read_json
+from .hf_config import Config
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
 _PREFIX = "base_model.model."

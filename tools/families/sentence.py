@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import phasor_descriptor as D
 from checkpoint import Stored, open_checkpoint
 from phasor_layout import PhasorError
-from values import is_whole, printable
+from errors import printable
+from files import read_json, read_value
+from values import is_whole
 
-from .hf_config import Config, read_json, read_value
+from .hf_config import Config
 
 _POOLINGS = {"pooling_mode_cls_token": D.FIRST, "pooling_mode_mean_tokens": D.MEAN, "pooling_mode_lasttoken": D.LAST}
 _ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
