@@ -29,8 +29,8 @@ ADD_DUMMY_PREFIX, REMOVE_EXTRA_WHITESPACES, ESCAPE_WHITESPACES, BYTE_FALLBACK, W
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 NO_ID = 0xFFFFFFFF
 LONGEST_PIECE = 32767
-# What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that are looked for at every character,
-# and pieces of one text that a search passes over.
+# What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that
+# are looked for at every character, and pieces of one text that a search passes over.
 LONGEST_SEARCHED, MOST_ALIKE = 512, 4
 LONGEST_RULE = 1024
 
@@ -323,9 +323,11 @@ def build_proto_section(proto: dict) -> bytes:
 
 def check_alike(texts: Iterable[bytes]) -> None:
     """Refuses more pieces of one text than a search may pass over."""
-    text, count = max(collections.Counter(texts).items(), key=lambda item: item[1], default=(b"", 0))
+    counts = collections.Counter(texts).items()
+    text, count = max(counts, key=lambda item: item[1], default=(b"", 0))
     if count > MOST_ALIKE:
-        raise TokenizerError(f"{count} pieces have the text {text[:40].decode('utf-8', 'backslashreplace')!r}, at most {MOST_ALIKE} may")
+        shown = text[:40].decode("utf-8", "backslashreplace")
+        raise TokenizerError(f"{count} pieces have the text {shown!r}, at most {MOST_ALIKE} may")
 
 
 def build_wordlist_section(pieces: list[str], unknown_id: int | None, control_ids: Iterable[int] = ()) -> bytes:

@@ -274,7 +274,8 @@ class Section:
             if kind == NORMAL and piece in self.byte_pieces:
                 kind = BYTE
             rows.append((text(piece), OF_MODEL * of_model | marks(piece), kind))
-        longest = pt.LONGEST_PIECE if self.model in (MODEL_BYTE_BPE, MODEL_CHAR_BPE) else pt.LONGEST_SEARCHED
+        merged = self.model in (MODEL_BYTE_BPE, MODEL_CHAR_BPE)
+        longest = pt.LONGEST_PIECE if merged else pt.LONGEST_SEARCHED
         for id_, (piece, _, _) in enumerate(rows):
             if not 0 < len(piece) <= longest:
                 raise TokenizerError(f"piece {id_} is empty or longer than {longest} bytes")
@@ -293,7 +294,8 @@ class Section:
         starts = np.zeros(16, dtype="<u4")
         for content, id_, flags in self.added:
             if len(content) > pt.LONGEST_SEARCHED:
-                raise TokenizerError(f"the added token with id {id_} is longer than {pt.LONGEST_SEARCHED} bytes")
+                raise TokenizerError(f"the added token with id {id_} is longer than "
+                                     f"{pt.LONGEST_SEARCHED} bytes")
             added += struct.pack("<IIII", len(text), len(content), id_, flags)
             text += content
             starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(1 << (content[0] & 31))

@@ -109,7 +109,8 @@ const char* record(const Model& m, List list, uint32_t index, size_t* bytes) {
   if (index >= m.records[list]) return nullptr;
   uint64_t at = m.place_of(list, index);
   Record r{};
-  (void)next_record(m.file(), list == kLabels ? m.descriptor.output.labels : m.descriptor.output.prompts, &at, &r);
+  const OutputDescriptor& o = m.descriptor.output;
+  (void)next_record(m.file(), list == kLabels ? o.labels : o.prompts, &at, &r);
   *bytes = r.bytes;
   return r.text;
 }

@@ -253,11 +253,14 @@ uint32_t count_records(uint32_t* marks, List list, const File& file, const Descr
   uint32_t count = 0;
   uint64_t at = 0, before = 0;
   for (; next_of(list, &at, file, d); ++count, before = at)
-    if (marks != nullptr && count % kRecordsToAMark == 0) marks[count / kRecordsToAMark] = static_cast<uint32_t>(before);
+    if (marks != nullptr && count % kRecordsToAMark == 0)
+      marks[count / kRecordsToAMark] = static_cast<uint32_t>(before);
   return count;
 }
 
-uint32_t marks_of(uint32_t records) { return records / kRecordsToAMark + (records % kRecordsToAMark != 0 ? 1 : 0); }
+uint32_t marks_of(uint32_t records) {
+  return records / kRecordsToAMark + (records % kRecordsToAMark != 0 ? 1 : 0);
+}
 
 // Where the parts of the block lie.
 struct Places {
@@ -452,7 +455,8 @@ const char* tensor_name(uint32_t key) noexcept {
 }
 
 uint64_t Model::place_of(List list, uint32_t index) const {
-  const uint32_t* marks = reinterpret_cast<const uint32_t*>(reinterpret_cast<const unsigned char*>(this) + marks_at);
+  const uint32_t* marks =
+      reinterpret_cast<const uint32_t*>(reinterpret_cast<const unsigned char*>(this) + marks_at);
   for (uint32_t i = 0; i < static_cast<uint32_t>(list); ++i) marks += marks_of(records[i]);
   uint64_t at = marks[index / kRecordsToAMark];
   const File f = file();

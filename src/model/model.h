@@ -75,8 +75,8 @@ struct alignas(8) Input {
   Tensor inv_freq;   // (E/2) f64, sinusoidal
 };
 
-// Lists of the file that are walked from their start. The model's block has the place of every 16th record of each, so that any
-// record is at most 15 steps away.
+// Lists of the file that are walked from their start. The model's block has the place of every 16th
+// record of each, so that any record is at most 15 steps away.
 enum List : uint32_t { kLabels, kPrompts, kFields, kLists };
 constexpr uint32_t kRecordsToAMark = 16;
 
@@ -99,7 +99,8 @@ struct alignas(8) Model {
   uint32_t layer_count[2];
   uint32_t window;                  // the widest of the decoder's layers that are in the ring, 0 when none is
   uint64_t tokenizer_at[2];         // bytes from the Model to its Tokenizers
-  uint64_t marks_at;                // bytes from the Model to the marks (u32) of its lists, one list after the other
+  // bytes from the Model to the marks (u32) of its lists, one list after the other
+  uint64_t marks_at;
   uint32_t records[kLists];         // of each list
   uint32_t reserved;
   CacheSize cache;                  // of one page of 16 positions, the decoder layers that see all positions
@@ -111,7 +112,8 @@ struct alignas(8) Model {
   Linear output;                    // the vocabulary's logits, or the classifier
   Linear head;                      // the dense layer before it
   NormTensors head_norm;
-  uint64_t place_of(List list, uint32_t index) const;  // of a record, from the list's start; index < records[list]
+  // of a record, from the list's start; index < records[list]
+  uint64_t place_of(List list, uint32_t index) const;
   File file() const;                // its view, from the section table that open has checked
 
   const unsigned char* at(uint64_t offset) const { return data.pointer + offset; }

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint16_t kFrozen = 0x8000;  // a user-defined symbol, never merged
 constexpr std::uint32_t kNobody = 0xFFFFFFFFu;
 
-// Half the most nodes of the tree that remembers how unused pieces were put together; a power of two.
+// Half the most nodes of the tree that remembers how unused pieces were put together; a power of
+// two.
 std::uint64_t split_slots(const Tokenizer& t, std::uint64_t limit) noexcept {
   std::uint64_t keys = 3 * limit;  // pairs that can be looked at
   if (t.unused < keys) keys = t.unused;
@@ -23,8 +24,9 @@ std::uint64_t split_slots(const Tokenizer& t, std::uint64_t limit) noexcept {
   return slots;
 }
 
-// How an unused piece was last put together: a node of a digital search tree, in which the bits of an id, from the lowest on, lead to
-// its node. So a look takes 24 steps at most, whatever the ids are.
+// How an unused piece was last put together: a node of a digital search tree, in which the bits of
+// an id, from the lowest on, lead to its node. So a look takes 24 steps at most, whatever the ids
+// are.
 struct Split {
   std::uint32_t id;
   std::uint32_t left;      // bytes of the left part
@@ -96,7 +98,8 @@ struct Symbols {
     const std::uint32_t both = left + size(next);
     if (both > t.longest) return;
     pair[at] = find(t, text + at, both, false);
-    if (pair[at] != kNoToken && row(t, pair[at]).type() == PieceType::unused) remember_split(pair[at], left);
+    if (pair[at] != kNoToken && row(t, pair[at]).type() == PieceType::unused)
+      remember_split(pair[at], left);
   }
 };
 
@@ -113,7 +116,8 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std:
                 std::uint64_t limit) noexcept {
   if (n == 0) return;
   Symbols s{t, text, n, nullptr, nullptr, reinterpret_cast<Split*>(scratch), 0, nullptr};
-  s.pair = reinterpret_cast<std::uint32_t*>(scratch + 8 * static_cast<std::size_t>(split_slots(t, limit)));
+  const std::size_t slots = static_cast<std::size_t>(split_slots(t, limit));
+  s.pair = reinterpret_cast<std::uint32_t*>(scratch + 8 * slots);
   s.winner = s.pair + n;
   s.length = reinterpret_cast<std::uint16_t*>(s.winner + n);
 

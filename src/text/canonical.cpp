@@ -1,8 +1,8 @@
 // Unicode's canonical composition NFC (The Unicode Standard, 3.11 and 3.12), from the section's map: a character's entry is a
 // byte, 1 + its combining class, and its full decomposition, if it has one; two characters' entry is what they compose to.
 // Without an entry a character is of class 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only;
-// never allocates, and takes linear time: a decomposition is no longer than the header's expansion says, and marks that are not in
-// order are counted by class, then each is put at its place.
+// never allocates, and takes linear time: a decomposition is no longer than the header's expansion
+// says, and marks that are not in order are counted by class, then each is put at its place.
 #include "chars.h"
 #include "normalizer.h"
 
@@ -34,7 +34,8 @@ struct Decomposed {
   std::size_t at;
   const unsigned char* part;  // what is left of a decomposition, or null; it ends with a zero or at
   const unsigned char* part_end;
-  bool broken;  // a decomposition is longer than the header's expansion says; there is no next character
+  // a decomposition is longer than the header's expansion says; there is no next character
+  bool broken;
 
   bool is(const Decomposed& other) const noexcept { return at == other.at && part == other.part; }
 

@@ -28,8 +28,10 @@ struct Frame {  // a loop over messages
   std::size_t index;
 };
 
-constexpr const char* kTooManySteps = "more than 256 steps for each byte of the program and of the messages";
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 31;  // every number is within ± this, so that no sum or product leaves 64 bits
+constexpr const char* kTooManySteps =
+    "more than 256 steps for each byte of the program and of the messages";
+// every number is within ± this, so that no sum or product leaves 64 bits
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 31;
 
 Value of(bool value) noexcept {
   Value v;
@@ -161,11 +163,12 @@ class Machine {
     return true;
   }
   bool put_number(std::int64_t value, std::uint32_t taken) noexcept {
-    return value > kMostNumber || value < -kMostNumber ? fail("a number beyond 2147483648") : put(of(value), taken);
+    if (value > kMostNumber || value < -kMostNumber) return fail("a number beyond 2147483648");
+    return put(of(value), taken);
   }
   bool put_size(std::size_t n, std::uint32_t taken) noexcept {
     constexpr std::size_t kMost = static_cast<std::size_t>(kMostNumber);
-    return put_number(static_cast<std::int64_t>(n < kMost ? n : std::uint64_t{kMost} + (n > kMost ? 1 : 0)), taken);
+    return put_number(n > kMost ? kMostNumber + 1 : static_cast<std::int64_t>(n), taken);
   }
   Piece string(std::uint32_t i) const noexcept {
     const unsigned char* s = p_.strings + std::size_t{i} * 8;
@@ -335,7 +338,8 @@ bool Machine::of_one(Op op, std::uint32_t arg) noexcept {
     case Op::raise: return is_string(v) ? stop(ChatStatus::raised, piece(v)) : fail("an exception without a text");
     case Op::not_: return put(of(!truth(v)), 1);
     case Op::test: return put(of((bit(v) & arg) != 0), 1);
-    case Op::neg: return is_number(v) ? put_number(-v.number, 1) : fail("the negative of something that is not a number");
+    case Op::neg: return is_number(v) ? put_number(-v.number, 1)
+        : fail("the negative of something that is not a number");
     case Op::role: case Op::content: case Op::field:
       if (v.kind != Kind::message) return fail("a field of a message that is not there");
       return put(op == Op::role ? of(role(v)) : op == Op::content ? of(content(v)) : Value{}, 1);
@@ -451,7 +455,8 @@ bool Machine::equals(const Value& a, const Value& b, bool* result) noexcept {
   if (is_number(a) && is_number(b)) *result = a.number == b.number;
   else if (a.kind != b.kind) *result = false;
   else if (a.kind == Kind::string) return same(piece(a), piece(b), result);
-  else if (a.kind == Kind::message) return same(role(a), role(b), result) && (!*result || same(content(a), content(b), result));
+  else if (a.kind == Kind::message)
+    return same(role(a), role(b), result) && (!*result || same(content(a), content(b), result));
   else if (a.kind == Kind::list) return fail("a comparison of lists");
   else *result = true;
   return true;
@@ -461,7 +466,8 @@ bool Machine::contains(const Value& item, const Value& in) noexcept {
   if (in.kind == Kind::undefined) return put(of(false), 2);
   if (in.kind == Kind::message) return put(of(is_string(item) && (equal(piece(item), piece("role")) || equal(piece(item), piece("content")))), 2);
   if (!is_string(in) || !is_string(item)) return fail("`in` of values that it is not for");
-  return spend(in.bytes) && spend(item.bytes) && put(of(find(piece(in), piece(item), 0) != kNowhere), 2);
+  if (!spend(in.bytes) || !spend(item.bytes)) return false;
+  return put(of(find(piece(in), piece(item), 0) != kNowhere), 2);
 }
 
 bool Machine::slice() noexcept {

@@ -28,7 +28,8 @@ Piece strip_front(Piece text) noexcept {
   return text;
 }
 
-// A text's greatest suffix, by its bytes as they are or (reversed) in the opposite order: where it begins, and its period.
+// A text's greatest suffix, by its bytes as they are or (reversed) in the opposite order: where it
+// begins, and its period.
 struct Suffix {
   std::size_t begin, period;
 };
@@ -98,9 +99,10 @@ int compare(Piece a, Piece b) noexcept {
   return a.bytes == b.bytes ? 0 : a.bytes < b.bytes ? -1 : 1;
 }
 
-// Two-way string matching (Crochemore and Perrin 1991): `what` is cut at a critical place; its right part is compared first, then its
-// left part. Linear time and no memory. What the paper remembers of a part that is equal already is only needed to find them all: where the
-// right part is there, and again a period on, all of it is.
+// Two-way string matching (Crochemore and Perrin 1991): `what` is cut at a critical place; its
+// right part is compared first, then its left part. Linear time and no memory. What the paper
+// remembers of a part that is equal already is only needed to find them all: where the right part
+// is there, and again a period on, all of it is.
 std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
   const std::size_t n = what.bytes;
   if (n > text.bytes || from > text.bytes - n) return kNowhere;
@@ -108,7 +110,8 @@ std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
   const Suffix up = greatest_suffix(what, false), down = greatest_suffix(what, true);
   const Suffix& cut = up.begin > down.begin ? up : down;
   work(cut.begin);
-  const bool periodic = cut.begin + cut.period <= n && std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
+  const bool periodic = cut.begin + cut.period <= n &&
+                        std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
   const std::size_t longer = cut.begin > n - cut.begin ? cut.begin : n - cut.begin;
   const std::size_t period = periodic ? cut.period : longer + 1;
   for (std::size_t at = from; at <= text.bytes - n;) {

@@ -15,7 +15,8 @@ struct Piece {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-// What is left of a program's budget. An operation takes a step, and as many as there are bytes that it may touch.
+// What is left of a program's budget. An operation takes a step, and as many as there are bytes
+// that it may touch.
 struct Budget {
   std::uint64_t left;
   bool over = false;
@@ -32,7 +33,8 @@ bool equal(Piece a, Piece b) noexcept;
 bool starts(Piece text, Piece with) noexcept;
 bool ends(Piece text, Piece with) noexcept;
 int compare(Piece a, Piece b) noexcept;                                  // by code points: −1, 0, 1
-std::size_t find(Piece text, Piece what, std::size_t from) noexcept;     // or kNowhere; linear in both
+// or kNowhere; linear in both
+std::size_t find(Piece text, Piece what, std::size_t from) noexcept;
 std::size_t characters(Piece text) noexcept;
 // chars NULL: white space. Takes what each character costs; stops where the budget ends.
 Piece strip(Piece text, const Piece* chars, std::uint32_t sides, Budget* budget) noexcept;

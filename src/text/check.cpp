@@ -58,10 +58,11 @@ bool is_passed(const Tokenizer& t, std::uint32_t id) noexcept {
   return !is(t, TokenizerModel::byte_bpe) || (row(t, id).marks() & pieces::kWholeWord) == 0;
 }
 
-// Bytes of the longest piece that this model may have. The searches of byte-level BPE, BPE of characters and word lists do not begin
-// anew at every character.
+// Bytes of the longest piece that this model may have. The searches of byte-level BPE, BPE of
+// characters and word lists do not begin anew at every character.
 std::uint32_t longest_allowed(const Tokenizer& t) noexcept {
-  const bool once = is(t, TokenizerModel::words) || is(t, TokenizerModel::byte_bpe) || is(t, TokenizerModel::char_bpe);
+  const bool once = is(t, TokenizerModel::words) || is(t, TokenizerModel::byte_bpe) ||
+                    is(t, TokenizerModel::char_bpe);
   return once ? pieces::kLongestPiece : pieces::kLongestSearched;
 }
 
@@ -78,7 +79,8 @@ const char* check_order(const Tokenizer& t) noexcept {
       if (same && !may_be_same(t, before, id)) return "two pieces are the same";
     }
     alike = (same ? alike : 0) + (is_passed(t, id) ? 1 : 0);
-    if (alike > (is(t, TokenizerModel::unigram) ? 2 : pieces::kMostAlike)) return "too many pieces have the same text";
+    const std::uint32_t most = is(t, TokenizerModel::unigram) ? 2 : pieces::kMostAlike;
+    if (alike > most) return "too many pieces have the same text";
   }
   return nullptr;
 }
@@ -242,7 +244,8 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
     const pieces::AddedRow r = pieces::added_row(*t, i);
     const std::uint32_t length = r.length();
     if (r.offset() > text_bytes || length > text_bytes - r.offset()) return "an added token's text is outside the text";
-    if (length == 0 || length > pieces::kLongestSearched) return "an added token is empty or too long";
+    if (length == 0 ||
+        length > pieces::kLongestSearched) return "an added token is empty or too long";
     if (r.id() >= t->pieces) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";
     const bool normalized = (r.flags() & pieces::kNormalized) != 0;

@@ -133,7 +133,8 @@ struct Mark {
 Mark mark_at(const Tokenizer& t, const unsigned char* text, std::size_t n) noexcept {
   if (n >= 3 && std::memcmp(text, kSpaceSymbol, 3) == 0) return {3, false};
   std::size_t spaces = 0;
-  const std::size_t most = (t.flags & kMergeSpaces) != 0 ? n : 1;  // none is looked at again and again
+  // none is looked at again and again
+  const std::size_t most = (t.flags & kMergeSpaces) != 0 ? n : 1;
   while (spaces < most && text[spaces] == ' ') ++spaces;
   work(1 + spaces);
   if (spaces > 1) return {spaces, false};

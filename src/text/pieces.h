@@ -25,9 +25,11 @@ constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;        
 constexpr std::uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;                // of WordPiece
 constexpr std::uint32_t kBreakBit = 4;  // of Metaspace: five bits, a number of enum Break
 constexpr std::uint32_t kLongestPiece = 32767;  // so that a length fits in 15 bits of the encoders' scratch
-// Of pieces and added tokens that a search begins anew at every character: what bounds the time of a character.
+// Of pieces and added tokens that a search begins anew at every character: what bounds the time of
+// a character.
 constexpr std::uint32_t kLongestSearched = 512;
-constexpr std::uint32_t kMostAlike = 4;         // pieces of one text that a search may have to pass over
+// pieces of one text that a search may have to pass over
+constexpr std::uint32_t kMostAlike = 4;
 constexpr std::uint32_t kLongestRule = 1024;    // bounds the walk through the normaliser's trie
 constexpr unsigned char kSpaceSymbol[3] = {0xE2, 0x96, 0x81};  // ▁ U+2581
 constexpr unsigned char kReplacement[3] = {0xEF, 0xBF, 0xBD};  // U+FFFD

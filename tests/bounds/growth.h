@@ -1,5 +1,6 @@
-// Tests of bounds of time: the work that a call does is counted (src/work.h), its input is doubled, and the work may grow 2.2 times at most.
-// That is less than n log n grows from n = 4,096 on, and far less than n squared.
+// Tests of bounds of time: the work that a call does is counted (src/work.h), its input is doubled,
+// and the work may grow 2.2 times at most. That is less than n log n grows from n = 4,096 on, and
+// far less than n squared.
 #pragma once
 #include <doctest/doctest.h>
 

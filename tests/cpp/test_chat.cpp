@@ -217,12 +217,15 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
     MESSAGE("skipped: 2 GB of addresses are too much here");
     return;
   }
-  void* const zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+      -1, 0);
   REQUIRE(zeros != MAP_FAILED);
   ChatMessage message{"user", 4, static_cast<const char*>(zeros), bytes};
-  const ChatMessages messages{&message, 1, [](const void* m, uint32_t) { return *static_cast<const ChatMessage*>(m); }};
+  const ChatMessages messages{&message, 1, [](const void* m,
+      uint32_t) { return *static_cast<const ChatMessage*>(m); }};
   Program p;
-  p.code = {word(Op::line, 6), word(Op::messages), word(Op::integer, 0), word(Op::element), word(Op::content), word(Op::length), word(Op::emit), word(Op::end)};
+  p.code = {word(Op::line, 6), word(Op::messages), word(Op::integer, 0), word(Op::element),
+      word(Op::content), word(Op::length), word(Op::emit), word(Op::end)};
   for (const std::size_t less : {std::size_t{0}, std::size_t{1}}) {
     message.content_bytes = bytes - less;
     const std::vector<unsigned char> section = p.section();
@@ -233,7 +236,8 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
     const ChatResult r = chat_render(program, out, sizeof out, messages, false, nullptr, 0);
     CHECK(r.status == (less == 0 ? ChatStatus::failed : ChatStatus::ok));
     CHECK(r.line == (less == 0 ? 6 : 0));
-    CHECK((less == 0 ? std::string(r.text, r.text_bytes) : std::string(out, r.need)) == (less == 0 ? "a number beyond 2147483648" : "2147483648"));
+    CHECK((less == 0 ? std::string(r.text, r.text_bytes) : std::string(out, r.need)) == (less == 0
+        ? "a number beyond 2147483648" : "2147483648"));
   }
   munmap(zeros, bytes);
 }

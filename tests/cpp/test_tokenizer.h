@@ -140,7 +140,8 @@ struct Parts {
   Bytes model_data;
   std::uint32_t merges;
   std::vector<Added> added;  // in the section's order
-  std::uint32_t rule = 1, lowest = 0;  // of the pre-tokenizer; SentencePiece's lowest score, its bits
+  // of the pre-tokenizer; SentencePiece's lowest score, its bits
+  std::uint32_t rule = 1, lowest = 0;
 };
 
 inline void append_u32(Bytes* to, std::uint32_t value) {
@@ -148,9 +149,11 @@ inline void append_u32(Bytes* to, std::uint32_t value) {
   put_u32(to, to->size() - 4, value);
 }
 
-// A section put together here, so that the reader is checked against the page, not against one writer.
+// A section put together here, so that the reader is checked against the page, not against one
+// writer.
 inline Bytes build(const Parts& p) {
-  const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
+  const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count,
+      text = order + 4 * count;
   std::string all;
   Bytes section(text);
   Ids sorted;
@@ -165,7 +168,8 @@ inline Bytes build(const Parts& p) {
     if (piece.text.size() > longest) longest = piece.text.size();
     sorted.push_back(static_cast<std::uint32_t>(i));
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) { return p.pieces[a].text < p.pieces[b].text; });
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a,
+      std::uint32_t b) { return p.pieces[a].text < p.pieces[b].text; });
   for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
   const std::size_t surface = all.size();
   all += p.surface + p.prefix;
@@ -210,7 +214,8 @@ inline Bytes build(const Parts& p) {
   return section;
 }
 
-inline std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes << 21; }
+inline std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes <<
+     21; }
 
 inline void append_f64(Bytes* to, double value) {
   std::uint64_t bits;
