@@ -385,7 +385,7 @@ help:
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
-#: make test-generated  COUNT=10000 models that nobody wrote, in every way that they can be used; with config=sanitize under sanitizers
+#: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
