@@ -70,8 +70,9 @@ class Pass {
     const float *g = m_.floats(n.weight) + at, *b = n.bias ? m_.floats(n.bias) + at : nullptr;
     const auto normalise = kHasRmsNorm && (!kHasLayerNorm || kind == kNormRms) ? k_.rms_norm : k_.layer_norm;
     each_row(c, uint64_t(width) * 4, [&](uint32_t r) {
-      if (!is_finite(normalise(y.row(r, width), x.row(r, width), g, b, width, eps)))
-        c.not_finite[r] = 1;
+      const float square = normalise(y.row(r, width), x.row(r, width), g, b, width, eps);
+      // Equal values and no epsilon: a division by zero, which a finite mean square does not show.
+      if (!is_finite(square) || !(square + eps > 0)) c.not_finite[r] = 1;
     });
   }
   void norm(const Rows<float>& y, const Rows<const float>& x, const Chunk& c, const NormTensors& n,
@@ -389,6 +390,7 @@ class Pass {
       memcpy(y.row(0, d.width), c.x.row(r, d.width), d.width * sizeof(float));
       const Chunk one{1, y, c.rows.part(r, 1), 1, {}, 0, c.not_finite.part(r, 1)};
       if (m_.final_norms[1].weight) norm(y, y, one, m_.final_norms[1], d.final_norm, d.final_norm_eps);
+      else test_finite(one, y, d.width);  // no norm sees what the last block gave
       show(one, PHASOR_SEE_FINAL, m_.layer_count[1]);
     }
     if (count == 0) return;
@@ -667,6 +669,7 @@ phasor_status run_encoder(Pass* pass, const Group& g, phasor_error* error) {
       const Chunk c = source_chunk(pass, g, first);
       in = pass->sublayer_input(c, k, l.attention_before, l.qkv_scale);
       pass->encoder_keys_values(c, l, k, &in);
+      note(pass->finite(c, i, error));  // the loop below begins with new flags
     }
     for (uint32_t first = 0; first < g.tokens; first += step) {
       const Chunk c = source_chunk(pass, g, first);
@@ -679,7 +682,10 @@ phasor_status run_encoder(Pass* pass, const Group& g, phasor_error* error) {
   const StackDescriptor& d = m.descriptor.stacks[0];
   for (uint32_t first = 0; first < g.tokens; first += step) {
     const Chunk c = source_chunk(pass, g, first);
-    if (m.final_norms[0].weight) pass->norm(c.x, c.x, c, m.final_norms[0], d.final_norm, d.final_norm_eps);
+    if (m.final_norms[0].weight)
+      pass->norm(c.x, c.x, c, m.final_norms[0], d.final_norm, d.final_norm_eps);
+    else
+      pass->test_finite(c, c.x, d.width);  // no norm sees what the last block gave
     note(pass->finite(c, m.layer_count[0], error));
     pass->show(c, PHASOR_SEE_FINAL, m.layer_count[0]);
   }
