@@ -1,6 +1,7 @@
 """Shared by the Python tests: the tools on the path, and the phasor program."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "tools", ROOT / "tests"):
     sys.path.insert(0, str(folder))
+
+# A shell ignores these for what it runs in the background, and children inherit it.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
