@@ -11,10 +11,17 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "tools", ROOT / "tests"):
     sys.path.insert(0, str(folder))
 
-# A shell ignores these for what it runs in the background, and children inherit it.
-for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, usual)
+
+@pytest.fixture
+def usual_signals():
+    """Signals that a shell or nohup ignores for what it runs, and children inherit, are as usual."""
+    before = {}
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            before[number] = signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,7 @@ class HoldSignals {
   HoldSignals& operator=(const HoldSignals&) = delete;
 
  private:
-  sigset_t before_;
+  [[maybe_unused]] sigset_t before_;  // WebAssembly has no signals
 };
 
 }  // namespace cli

@@ -1,6 +1,7 @@
 // decode: the steps of a session with their arguments checked: items against the model and the limits, ids, positions and counts.
 #pragma once
 #include "../runtime/forward.h"
+#include "../runtime/output.h"
 
 namespace phasor {
 

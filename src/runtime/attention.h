@@ -22,6 +22,10 @@ struct Heads {
   uint32_t cache;                 // the type of keys and values, a PHASOR_CACHE_
 };
 
+// The heads of a layer's self-attention (stack: 0 encoder, 1 decoder) and cross-attention.
+Heads self_heads(const Session& s, const Layer& layer, uint32_t stack) noexcept;
+Heads cross_heads(const Session& s, const Layer& layer) noexcept;
+
 // Where the keys and values of a row's sequence are: a self-attention's in its cache, a cross-attention's with its source.
 struct KeysOf {
   // Page p of the tile's sequence, at this layer's values.

@@ -206,10 +206,11 @@ std::uint64_t Machine::all_steps() const noexcept {
   for (std::uint32_t i = 0; i < messages_.count; ++i) {
     const ChatMessage m = messages_.at(messages_.messages, i);
     work();
-    if (m.role_bytes > kMost || m.content_bytes > kMost - m.role_bytes) return ~std::uint64_t{0};
-    const std::uint64_t more = 1 + std::uint64_t{m.role_bytes} + m.content_bytes;
-    if (more > kMost - bytes) return ~std::uint64_t{0};
-    bytes += more;
+    const std::uint64_t parts[] = {1, m.role_bytes, m.content_bytes};
+    for (const std::uint64_t more : parts) {
+      if (more > kMost - bytes) return ~std::uint64_t{0};
+      bytes += more;
+    }
   }
   return bytes * kStepsToAByte;
 }

@@ -101,6 +101,7 @@ def test_two_processes_with_one_output(tmp_path):
         process.stderr.close()
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal(tmp_path, number):
     (tmp_path / "a").write_bytes(b"old")

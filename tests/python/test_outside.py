@@ -531,6 +531,7 @@ ENDING = [
 ]
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("number", ENDING, ids=lambda n: n.name)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_signal_leaves_no_part(number, threads, tmp_path):
@@ -556,6 +557,7 @@ def test_a_signal_leaves_no_part(number, threads, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["old.npy"] and old.read_bytes() == b"as it was"
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_signals_at_any_time(tmp_path):
     """Also when a part is made and when it is renamed: never a part, never half a file."""
     wanted = (

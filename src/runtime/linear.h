@@ -1,0 +1,34 @@
+// runtime: linear layers. The rows of activations are rounded to int8 where the weights want it,
+// once for all layers that read them (rule 1.3), and panels of outputs go over the threads.
+#pragma once
+#include "pass.h"
+
+namespace phasor {
+
+// The input of linear layers.
+struct LinearInput {
+  Rows<const float> x;  // (count, cols)
+  uint32_t cols, count;
+  bool quantised;  // its int8 rows are there
+};
+
+inline LinearInput input_of(const Rows<const float>& x, uint32_t cols, uint32_t count) {
+  return {x, cols, count, false};
+}
+
+// y = x·Wᵀ + b for panels first … first + panels − 1 of the layer; y begins with the first of them.
+void linear(const Pass& pass, const Rows<float>& y, LinearInput* in, const Linear& layer,
+            uint32_t first, uint32_t panels) noexcept;
+// The whole layer.
+void linear(const Pass& pass, const Rows<float>& y, LinearInput in, const Linear& layer) noexcept;
+
+// For who spreads panels in another way: rounds the input where `type` wants it; computes panels
+// begin … end − 1 on the calling thread, of an input that is rounded; what they cost.
+void quantise(const Pass& pass, LinearInput* in, Type type) noexcept;
+void linear_part(const Pass& pass, const Rows<float>& y, const LinearInput& in,
+                 const Linear& layer, uint32_t begin, uint32_t end) noexcept;
+inline uint64_t linear_cost(const LinearInput& in, uint32_t panels) {
+  return uint64_t(panels) * kLanes * in.cols * in.count;
+}
+
+}  // namespace phasor
