@@ -351,6 +351,6 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
 }  // namespace
 
 extern const Kernels kernels_scalar;
-const Kernels kernels_scalar = PHASOR_KERNEL_TABLE("scalar");
+const Kernels kernels_scalar = PHASOR_KERNEL_TABLE("scalar", );
 
 }  // namespace phasor

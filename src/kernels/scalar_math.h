@@ -19,6 +19,13 @@
 #endif
 
 #define PHASOR_INLINE inline __attribute__((always_inline))
+#define PHASOR_LAMBDA __attribute__((always_inline))  // the same between the parameters and the body of a lambda
+// Before a loop over registers: unrolled, so that an array of registers is in registers. More than any such loop has.
+#if defined(__clang__)
+#define PHASOR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PHASOR_UNROLL _Pragma("GCC unroll 64")
+#endif
 
 namespace phasor {
 namespace {

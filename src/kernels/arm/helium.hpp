@@ -4,8 +4,7 @@
 #pragma once
 #include <arm_mve.h>
 
-#include "scalar_math.h"
-#include "unroll.hpp"
+#include "../scalar_math.h"
 
 namespace phasor {
 namespace {
@@ -86,7 +85,7 @@ struct Lanes {
 // f(the lanes of elements i … i + 3, i, which of them there are) for i = 0, 4, … below n: element i adds to lane i mod 16.
 template <class F>
 PHASOR_INLINE void each_lane(Lanes& sum, size_t n, F f) {
-  each_vector(n, [&](size_t i, auto p) __attribute__((always_inline)) {
+  each_vector(n, [&](size_t i, auto p) PHASOR_LAMBDA {
     float* at = sum.t + i % kLanes;
     store(at, f(load(at), i, p));
   });

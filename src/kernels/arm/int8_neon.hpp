@@ -3,10 +3,9 @@
 #pragma once
 #include <arm_neon.h>
 
-#include "simd.hpp"
+#include "../simd.hpp"
 
 namespace phasor {
-
 namespace {
 
 #if defined(__aarch64__)
@@ -30,12 +29,12 @@ struct Int8Neon {
   };
   static PHASOR_INLINE Sum start(int32_t) {
     Sum s;
-    times<8>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(0); });
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = vdupq_n_s32(0);
     return s;
   }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     Weights w;
-    times<8>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) w.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
     return w;
   }
   static PHASOR_INLINE Values values(const int8_t* p) {
@@ -45,22 +44,22 @@ struct Int8Neon {
     return {{vreinterpret_s8_s32(vdup_n_s32(a)), vreinterpret_s8_s32(vdup_n_s32(b))}};
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, const Values& x) {
-    times<4>(PHASOR_EACH(i) {
-      const int8x16_t a = w.v[i.value], b = w.v[4 + i.value];
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const int8x16_t a = w.v[i], b = w.v[4 + i];
       const int16x8_t low = vmlal_s8(vmull_s8(vget_low_s8(a), x.v[0]), vget_low_s8(b), x.v[1]);
       const int16x8_t high = vmlal_s8(vmull_s8(vget_high_s8(a), x.v[0]), vget_high_s8(b), x.v[1]);
-      s.v[2 * i.value] = vpadalq_s16(s.v[2 * i.value], low);
-      s.v[2 * i.value + 1] = vpadalq_s16(s.v[2 * i.value + 1], high);
-    });
+      s.v[2 * i] = vpadalq_s16(s.v[2 * i], low);
+      s.v[2 * i + 1] = vpadalq_s16(s.v[2 * i + 1], high);
+    }
   }
   static PHASOR_INLINE VNeon to_float(const Sum& s) {
     VNeon r;
-    times<4>(PHASOR_EACH(i) {
-      const int32x4_t a = s.v[2 * i.value], b = s.v[2 * i.value + 1];
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const int32x4_t a = s.v[2 * i], b = s.v[2 * i + 1];
       const int32x4_t sum = vcombine_s32(vpadd_s32(vget_low_s32(a), vget_high_s32(a)),
                                          vpadd_s32(vget_low_s32(b), vget_high_s32(b)));
-      r.v[i.value] = VNeon::B(vcvtq_f32_s32(sum));
-    });
+      r.v[i] = VNeon::B(vcvtq_f32_s32(sum));
+    }
     return r;
   }
 };
@@ -78,22 +77,22 @@ struct Int8Dotprod {
   using Values = int8x8_t;  // a lane for each of the two
   static PHASOR_INLINE Sum start(int32_t) {
     Sum s;
-    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(0); });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(0);
     return s;
   }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     Weights w;
-    times<8>(PHASOR_EACH(i) { w.v[i.value] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i.value)); });
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) w.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
     return w;
   }
   static PHASOR_INLINE Values values(const int8_t* p) { return vld1_s8(p); }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_lane_s32(s.v[i.value], w.v[i.value], x, 0); });
-    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdotq_lane_s32(s.v[i.value], w.v[4 + i.value], x, 1); });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[i], x, 0);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[4 + i], x, 1);
   }
   static PHASOR_INLINE VNeon to_float(const Sum& s) {
     VNeon r;
-    times<4>(PHASOR_EACH(i) { r.v[i.value] = VNeon::B(vcvtq_f32_s32(s.v[i.value])); });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) r.v[i] = VNeon::B(vcvtq_f32_s32(s.v[i]));
     return r;
   }
 };
@@ -105,11 +104,11 @@ struct Int4Neon : Int8Neon {
   using Both = Values;
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
-    times<4>(PHASOR_EACH(i) {
-      const uint8x16_t n = vld1q_u8(p + 16 * i.value);
-      w.v[i.value] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15))), vdupq_n_s8(8));
-      w.v[4 + i.value] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(n, 4)), vdupq_n_s8(8));
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i);
+      w.v[i] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15))), vdupq_n_s8(8));
+      w.v[4 + i] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(n, 4)), vdupq_n_s8(8));
+    }
     return w;
   }
   static PHASOR_INLINE Both both(const int8_t* p) {
@@ -127,16 +126,16 @@ struct Int4Dotprod : Int8Dotprod {
   using Both = Values;
   static PHASOR_INLINE Sum start(int32_t sum) {
     Sum s;
-    times<4>(PHASOR_EACH(i) { s.v[i.value] = vdupq_n_s32(-8 * sum); });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(-8 * sum);
     return s;
   }
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
-    times<4>(PHASOR_EACH(i) {
-      const uint8x16_t n = vld1q_u8(p + 16 * i.value);
-      w.v[i.value] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
-      w.v[4 + i.value] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i);
+      w.v[i] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
+      w.v[4 + i] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+    }
     return w;
   }
   static PHASOR_INLINE Both both(const int8_t* p) {
@@ -154,20 +153,20 @@ struct LevelNeon {
   // The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
   static PHASOR_INLINE VNeon half16(const unsigned char* p) {
     VNeon r;
-    times<4>(PHASOR_EACH(i) {
-      const uint8x8_t bytes = vld1_u8(p + 8 * i.value);
-      r.v[i.value] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x8_t bytes = vld1_u8(p + 8 * i);
+      r.v[i] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
+    }
     return r;
   }
   static PHASOR_INLINE VNeon byte16(const unsigned char* p) {
     VNeon r;
     const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
-    times<2>(PHASOR_EACH(i) {
-      const int16x8_t eight = vmovl_s8(i.value == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes));
-      r.v[2 * i.value] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_low_s16(eight))));
-      r.v[2 * i.value + 1] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_high_s16(eight))));
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const int16x8_t eight = vmovl_s8(i == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes));
+      r.v[2 * i] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_low_s16(eight))));
+      r.v[2 * i + 1] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_high_s16(eight))));
+    }
     return r;
   }
 };

@@ -1,10 +1,10 @@
 // Helium with floating point (Cortex-M55, M85): the kernels that level_scalar.cpp says in plain loops, four lanes at a time.
 // Flags: -mcpu=cortex-m55 -fno-tree-vectorize (the compiler's own vectors would flush subnormals where nobody expects it)
-#include "../only.h"
-#include "functions.hpp"
+#include "../../only.h"
+#include "../functions.hpp"
 #include "helium.hpp"
-#include "kernels.h"
-#include "table.h"
+#include "../kernels.h"
+#include "../table.h"
 
 #if !defined(__ARM_FEATURE_MVE) || (__ARM_FEATURE_MVE & 2) == 0
 #error "phasor: level_helium.cpp needs Helium with floating point: -mcpu=cortex-m55"
@@ -21,29 +21,29 @@ namespace {
 // Weights of one or, where kStep is 2, of two steps of k: load<V>(w, p) gives V vectors of 4 outputs each for either step. f16 is read 8 outputs at a
 // time where N, the vectors of a tile, is even: the even ones are one vector, the odd ones the other, and the sums are stored interleaved.
 struct F32 {
-  static constexpr int kStep = 1;
+  static constexpr size_t kStep = 1;
   static constexpr size_t kBytes = kLanes * 4, kVector = 16;
-  template <int N>
-  static constexpr int kTogether = 1;
-  template <int V>
+  template <size_t N>
+  static constexpr size_t kTogether = 1;
+  template <size_t V>
   static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
     w[0][0] = load(reinterpret_cast<const float*>(p));
   }
-  template <int N>
+  template <size_t N>
   static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
-    times<N>(PHASOR_EACH(i) { a[i.value] = load(y + 4 * i.value); });
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a[i] = load(y + 4 * i);
   }
-  template <int N>
+  template <size_t N>
   static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
-    times<N>(PHASOR_EACH(i) { store(y + 4 * i.value, a[i.value]); });
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) store(y + 4 * i, a[i]);
   }
 };
 struct F16 {
-  static constexpr int kStep = 1;
+  static constexpr size_t kStep = 1;
   static constexpr size_t kBytes = kLanes * 2, kVector = 8;
-  template <int N>
-  static constexpr int kTogether = N % 2 == 0 ? 2 : 1;
-  template <int V>
+  template <size_t N>
+  static constexpr size_t kTogether = N % 2 == 0 ? 2 : 1;
+  template <size_t V>
   static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
     if constexpr (V == 1) {
       w[0][0] = halves(p);
@@ -53,35 +53,35 @@ struct F16 {
       w[0][1] = widened<1>(h);
     }
   }
-  template <int N>
+  template <size_t N>
   static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
     if constexpr (N % 2 != 0) {
       F32::load_sums(a, y);
     } else {
-      times<N / 2>(PHASOR_EACH(i) {
-        const float32x4x2_t both = vld2q_f32(y + 8 * i.value);
-        a[2 * i.value].v = both.val[0];
-        a[2 * i.value + 1].v = both.val[1];
-      });
+      PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
+        const float32x4x2_t both = vld2q_f32(y + 8 * i);
+        a[2 * i].v = both.val[0];
+        a[2 * i + 1].v = both.val[1];
+      }
     }
   }
-  template <int N>
+  template <size_t N>
   static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
     if constexpr (N % 2 != 0) {
       F32::store_sums(y, a);
     } else {
-      times<N / 2>(PHASOR_EACH(i) {
+      PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
         float32x4x2_t both;
-        both.val[0] = a[2 * i.value].v;
-        both.val[1] = a[2 * i.value + 1].v;
-        vst2q_f32(y + 8 * i.value, both);
-      });
+        both.val[0] = a[2 * i].v;
+        both.val[1] = a[2 * i + 1].v;
+        vst2q_f32(y + 8 * i, both);
+      }
     }
   }
 };
 struct Bf16 : F32 {  // two values of k share a lane: the even one has the low half
-  static constexpr int kStep = 2;
-  template <int V>
+  static constexpr size_t kStep = 2;
+  template <size_t V>
   static PHASOR_INLINE void load_weights(v4 (&w)[2][V], const unsigned char* p) {
     const uint16x8_t both = vldrhq_u16(reinterpret_cast<const uint16_t*>(p));
     w[0][0] = as_float(vshllbq_n_u16(both, 16));
@@ -89,32 +89,37 @@ struct Bf16 : F32 {  // two values of k share a lane: the even one has the low h
   }
 };
 
+// Steps k … k + S − 1 of the chains of R rows by N vectors of outputs; w and each row of x at step k.
+template <class W, size_t S, size_t R, size_t N>
+PHASOR_INLINE void multiply(v4 (&acc)[R][N], const float* const (&x)[R], size_t k, const unsigned char* w) {
+  constexpr size_t kVectors = W::template kTogether<N>;
+  float s[R][S];
+  PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+    PHASOR_UNROLL for (size_t j = 0; j < S; ++j) s[r][j] = x[r][k + j];
+  PHASOR_UNROLL for (size_t n = 0; n < N; n += kVectors) {
+    v4 v[W::kStep][kVectors];
+    W::load_weights(v, w + n * W::kVector);
+    PHASOR_UNROLL for (size_t i = 0; i < kVectors; ++i)
+      PHASOR_UNROLL for (size_t j = 0; j < S; ++j)
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) acc[r][n + i] = fma(v[j][i], s[r][j], acc[r][n + i]);
+  }
+}
 // Chains of R rows by N vectors of outputs, begun at +0 or, with `on`, at what y has. A step of k further the weights lie `step` bytes on.
-template <class W, int R, int N>
+template <class W, size_t R, size_t N>
 PHASOR_APART void chains(float* y, size_t ldy, const float* x, size_t ldx, const unsigned char* w, size_t step, size_t cols, bool on) {
   v4 acc[R][N];
-  times<R>(PHASOR_EACH(r) { times<N>(PHASOR_EACH(n) { acc[r.value][n.value] = v4::set(0.0f); }); });
-  if (on) times<R>(PHASOR_EACH(r) { W::load_sums(acc[r.value], y + r.value * ldy); });
-  // S of the kStep values of k whose weights lie at `wk`.
-  const auto multiply = [&](auto steps, const unsigned char* wk, const float* xk) __attribute__((always_inline)) {
-    constexpr int kSteps = decltype(steps)::value, kVectors = W::template kTogether<N>;
-    float s[R][kSteps];
-    times<R>(PHASOR_EACH(r) { times<kSteps>(PHASOR_EACH(j) { s[r.value][j.value] = xk[r.value * ldx + j.value]; }); });
-    times<N / kVectors>(PHASOR_EACH(n) {
-      v4 v[W::kStep][kVectors];
-      W::load_weights(v, wk + n.value * kVectors * W::kVector);
-      times<kVectors>(PHASOR_EACH(i) {
-        constexpr int kAt = decltype(n)::value * kVectors + decltype(i)::value;
-        times<kSteps>(PHASOR_EACH(j) { times<R>(PHASOR_EACH(r) { acc[r.value][kAt] = fma(v[j.value][i.value], s[r.value][j.value], acc[r.value][kAt]); }); });
-      });
-    });
-  };
+  const float* rows[R];
+  PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+    rows[r] = x + r * ldx;
+    PHASOR_UNROLL for (size_t n = 0; n < N; ++n) acc[r][n] = v4::set(0.0f);
+    if (on) W::load_sums(acc[r], y + r * ldy);
+  }
   size_t k = 0;
-  for (; k + 4 <= cols; k += 4, w += 4 / W::kStep * step, x += 4)
-    times<4 / W::kStep>(PHASOR_EACH(j) { multiply(Index<W::kStep>{}, w + j.value * step, x + j.value * W::kStep); });
-  for (; k + W::kStep <= cols; k += W::kStep, w += step, x += W::kStep) multiply(Index<W::kStep>{}, w, x);
-  if (k < cols) multiply(Index<1>{}, w, x);
-  times<R>(PHASOR_EACH(r) { W::store_sums(y + r.value * ldy, acc[r.value]); });
+  for (size_t fours = cols / 4; fours != 0; --fours, k += 4)
+    PHASOR_UNROLL for (size_t j = 0; j < 4; j += W::kStep, w += step) multiply<W, W::kStep>(acc, rows, k + j, w);
+  for (; k + W::kStep <= cols; k += W::kStep, w += step) multiply<W, W::kStep>(acc, rows, k, w);
+  if (k < cols) multiply<W, 1>(acc, rows, k, w);
+  PHASOR_UNROLL for (size_t r = 0; r < R; ++r) W::store_sums(y + r * ldy, acc[r]);
 }
 
 // All rows by one panel: kRows rows by half of it at a time, then row by row.
@@ -129,7 +134,7 @@ PHASOR_INLINE void panel_rows(float* y, size_t ldy, const float* x, size_t ldx, 
 
 // y += x
 void add(float* y, const float* x, size_t n) {
-  each_vector(n, [=](size_t i, auto p) __attribute__((always_inline)) { store(y + i, load(y + i, p) + load(x + i, p), p); });
+  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(y + i, p) + load(x + i, p), p); });
 }
 void add_bias(float* y, size_t ldy, size_t rows, const float* bias, size_t bias_n, size_t at) {
   if (bias == nullptr || at >= bias_n) return;
@@ -217,26 +222,31 @@ struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of 
   static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) { return vsubq_n_s32(sum, 8 * total); }
 };
 
+// Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are x0 and x1.
+template <class Q, int First>
+PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1, const unsigned char* scales, const float* xs, const int32_t* xsum) {
+  int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
+  sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
+  sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
+  sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
+  const v4 scale = {vmulq_n_f32(halves(scales + 2 * First).v, *xs)};
+  acc = fma(v4{vcvtq_f32_s32(Q::less(sum, *xsum))}, scale, acc);
+}
 // One row by one panel.
 template <class Q>
 PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs, const int32_t* xsum, const unsigned char* scales, const unsigned char* w, size_t groups) {
   const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
   v4 acc[4];
-  times<4>(PHASOR_EACH(i) { acc[i.value] = v4::set(0.0f); });
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
   for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
     const uint32x4_t address = vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
     const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-    times<4>(PHASOR_EACH(i) {
-      constexpr int kFirst = 4 * decltype(i)::value;
-      int32x4_t sum = vdupq_n_s32(Q::template dot<kFirst>(address, x0, x1));
-      sum = vsetq_lane_s32(Q::template dot<kFirst + 1>(address, x0, x1), sum, 1);
-      sum = vsetq_lane_s32(Q::template dot<kFirst + 2>(address, x0, x1), sum, 2);
-      sum = vsetq_lane_s32(Q::template dot<kFirst + 3>(address, x0, x1), sum, 3);
-      const v4 scale = {vmulq_n_f32(halves(scales + 8 * i.value).v, xs[g])};
-      acc[i.value] = fma(v4{vcvtq_f32_s32(Q::less(sum, xsum[g]))}, scale, acc[i.value]);
-    });
+    four_chains<Q, 0>(acc[0], address, x0, x1, scales, xs + g, xsum + g);
+    four_chains<Q, 4>(acc[1], address, x0, x1, scales, xs + g, xsum + g);
+    four_chains<Q, 8>(acc[2], address, x0, x1, scales, xs + g, xsum + g);
+    four_chains<Q, 12>(acc[3], address, x0, x1, scales, xs + g, xsum + g);
   }
-  times<4>(PHASOR_EACH(i) { store(y + 4 * i.value, acc[i.value]); });
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
 }
 template <class Q>
 PHASOR_INLINE void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
@@ -354,16 +364,16 @@ void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* in
 
 // y = (x − mean)·r scaled by g and shifted by b, for both norms.
 PHASOR_APART void normed(float* y, const float* x, const float* g, const float* b, size_t n, float mean, float r) {
-  each_vector(n, [=](size_t i, auto p) __attribute__((always_inline)) {
+  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
     const v4 z = (load(x + i, p) - v4::set(mean)) * v4::set(r);
     store(y + i, b != nullptr ? fma(z, load(g + i, p), load(b + i, p)) : z * load(g + i, p), p);
   });
 }
 float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
   Lanes sum, squares;
-  each_lane(sum, n, [=](v4 lane, size_t i, auto p) __attribute__((always_inline)) { return lane + load(x + i, p); });
+  each_lane(sum, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA { return lane + load(x + i, p); });
   const float mean = sum.tree() / float_of_size(n);
-  each_lane(squares, n, [=](v4 lane, size_t i, auto p) __attribute__((always_inline)) {
+  each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
     const v4 d = load(x + i, p) - v4::set(mean);
     return fma(d, d, lane, p);
   });
@@ -374,7 +384,7 @@ float layer_norm(float* y, const float* x, const float* g, const float* b, size_
 // Σx² by lanes and the fixed tree.
 PHASOR_APART float sum_of_squares(const float* x, size_t n) {
   Lanes squares;
-  each_lane(squares, n, [=](v4 lane, size_t i, auto p) __attribute__((always_inline)) {
+  each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
     const v4 xi = load(x + i, p);
     return fma(xi, xi, lane);
   });
@@ -387,7 +397,7 @@ float rms_norm(float* y, const float* x, const float* g, const float* b, size_t 
 }
 
 void rotate_halves(float* x, const float* c, const float* s, size_t half) {
-  each_part(half, [=](size_t i, mve_pred16_t p) __attribute__((always_inline)) {
+  each_part(half, [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA {
     const v4 x0 = load(x + i, p), x1 = load(x + half + i, p), ci = load(c + i, p), si = load(s + i, p);
     store(x + i, fma(x0, ci, negated(x1 * si)), p);
     store(x + half + i, fma(x0, si, x1 * ci), p);
@@ -408,7 +418,7 @@ void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
 // y = f(y), four at a time.
 template <class F>
 PHASOR_INLINE void each(float* y, size_t n, F f) {
-  each_part(n, [=](size_t i, mve_pred16_t p) __attribute__((always_inline)) { store(y + i, f(load(y + i, p)), p); });
+  each_part(n, [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA { store(y + i, f(load(y + i, p)), p); });
 }
 float unit(float* y, const float* x, size_t n) {
   const float square = sum_of_squares(x, n), length = sqrt1(square);
@@ -417,35 +427,35 @@ float unit(float* y, const float* x, size_t n) {
   return square;
 }
 void scale(float* y, const float* x, size_t n, float s) {
-  each_vector(n, [=](size_t i, auto p) __attribute__((always_inline)) { store(y + i, load(x + i, p) * v4::set(s), p); });
+  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(x + i, p) * v4::set(s), p); });
 }
 void mul(float* y, const float* x, size_t n) {
-  each_vector(n, [=](size_t i, auto p) __attribute__((always_inline)) { store(y + i, load(y + i, p) * load(x + i, p), p); });
+  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(y + i, p) * load(x + i, p), p); });
 }
 void clip(float* y, size_t n, float limit) {
-  each(y, n, [=](v4 v) __attribute__((always_inline)) { return clip_of(v, v4::set(limit)); });
+  each(y, n, [=](v4 v) PHASOR_LAMBDA { return clip_of(v, v4::set(limit)); });
 }
 void relu(float* y, size_t n) {
-  each_vector(n, [=](size_t i, auto p) __attribute__((always_inline)) { store(y + i, relu_of(load(y + i, p)), p); });
+  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, relu_of(load(y + i, p)), p); });
 }
 void gelu_erf(float* y, size_t n) {
-  each(y, n, [](v4 v) __attribute__((always_inline)) { return gelu_erf_of(v); });
+  each(y, n, [](v4 v) PHASOR_LAMBDA { return gelu_erf_of(v); });
 }
 void gelu_tanh(float* y, size_t n) {
-  each(y, n, [](v4 v) __attribute__((always_inline)) { return gelu_tanh_of(v); });
+  each(y, n, [](v4 v) PHASOR_LAMBDA { return gelu_tanh_of(v); });
 }
 void silu(float* y, size_t n) {
-  each(y, n, [](v4 v) __attribute__((always_inline)) { return silu_of(v); });
+  each(y, n, [](v4 v) PHASOR_LAMBDA { return silu_of(v); });
 }
 void soft_cap(float* y, size_t n, float cap) {
   const float inv = 1.0f / cap;
-  each(y, n, [=](v4 v) __attribute__((always_inline)) { return v4::set(cap) * tanh_of(v * v4::set(inv)); });
+  each(y, n, [=](v4 v) PHASOR_LAMBDA { return v4::set(cap) * tanh_of(v * v4::set(inv)); });
 }
 void exp_all(float* y, size_t n) {
-  each(y, n, [](v4 v) __attribute__((always_inline)) { return exp_of(v); });
+  each(y, n, [](v4 v) PHASOR_LAMBDA { return exp_of(v); });
 }
 void log_all(float* y, size_t n) {
-  each(y, n, [](v4 v) __attribute__((always_inline)) { return log_of(v); });
+  each(y, n, [](v4 v) PHASOR_LAMBDA { return log_of(v); });
 }
 
 // The largest of all, then the first place that holds it. Where all are below 0 and the largest is subnormal, the vectors see 0, and none is as large.
@@ -470,10 +480,10 @@ size_t argmax(const float* x, size_t n, float* largest) {
 
 uint64_t peak_f32(float* out, uint64_t rounds) {
   v4 acc[4];
-  times<4>(PHASOR_EACH(i) { acc[i.value] = v4::set(static_cast<float>(i.value)); });
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(static_cast<float>(i));
   const v4 w = v4::set(0x1p-20f);
-  for (uint64_t n = 0; n < rounds; ++n) times<4>(PHASOR_EACH(i) { acc[i.value] = fma(w, 0.5f, acc[i.value]); });
-  times<4>(PHASOR_EACH(i) { store(out + 4 * i.value, acc[i.value]); });
+  for (uint64_t n = 0; n < rounds; ++n) PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = fma(w, 0.5f, acc[i]);
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(out + 4 * i, acc[i]);
   return rounds * kLanes;
 }
 uint64_t peak_int8(float* out, uint64_t rounds) {
@@ -483,7 +493,7 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
   int32_t sum[3] = {};  // wraps
   for (uint64_t n = 0; n < rounds; ++n) {
     const int8x16_t x = vldrbq_s8(bytes + (n & 1) * 16 + 48);
-    times<3>(PHASOR_EACH(i) { sum[i.value] = vmladavaq_s8(sum[i.value], w[i.value], x); });
+    PHASOR_UNROLL for (size_t i = 0; i < 3; ++i) sum[i] = vmladavaq_s8(sum[i], w[i], x);
   }
   for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i % 3]);
   return rounds * 3 * kLanes;
@@ -492,6 +502,6 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
 }  // namespace
 
 extern const Kernels kernels_helium;
-const Kernels kernels_helium = PHASOR_KERNEL_TABLE("helium");
+const Kernels kernels_helium = PHASOR_KERNEL_TABLE("helium", );
 
 }  // namespace phasor

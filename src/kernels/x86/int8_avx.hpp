@@ -33,11 +33,11 @@ struct Int8Avx2 {
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     const __m256i ones = _mm256_set1_epi16(1);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i pairs = _mm256_maddubs_epi16(w.size[i.value], _mm256_sign_epi8(x, w.v[i.value]));
-      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
-      keep(s.v[i.value]);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i pairs = _mm256_maddubs_epi16(w.size[i], _mm256_sign_epi8(x, w.v[i]));
+      s.v[i] = _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i]);
+    }
   }
   static PHASOR_INLINE auto to_float(const Sum& s) {
     using V = v16<xsimd::fma3<xsimd::avx2>>;
@@ -60,7 +60,7 @@ struct Int8AvxVnni : Int8Avx2 {
              _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)), flip)}};
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    times<2>(PHASOR_EACH(i) { s.v[i.value] = _mm256_dpbusd_avx_epi32(s.v[i.value], w.v[i.value], x); });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
   }
 };
 #endif
@@ -81,11 +81,11 @@ struct Int4Of256 : Int8 {
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
     const __m256i mask = _mm256_set1_epi8(15);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i.value));
-      w.low[i.value] = _mm256_and_si256(n, mask);
-      w.high[i.value] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i));
+      w.low[i] = _mm256_and_si256(n, mask);
+      w.high[i] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
+    }
     return w;
   }
   static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
@@ -94,20 +94,18 @@ struct Int4Of256 : Int8 {
 struct Int4Avx2 : Int4Of256<Int8Avx2> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
     const __m256i ones = _mm256_set1_epi16(1);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i.value], x.low), _mm256_maddubs_epi16(w.high[i.value], x.high));
-      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
-      keep(s.v[i.value]);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low), _mm256_maddubs_epi16(w.high[i], x.high));
+      s.v[i] = _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i]);
+    }
   }
 };
 
 #if defined(__AVXVNNI__)
 struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
-    times<2>(PHASOR_EACH(i) {
-      s.v[i.value] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i.value], w.low[i.value], x.low), w.high[i.value], x.high);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) s.v[i] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i], w.low[i], x.low), w.high[i], x.high);
   }
 };
 #endif

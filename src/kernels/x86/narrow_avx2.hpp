@@ -1,6 +1,6 @@
 // A group of activations as int8, for the levels that have 256-bit integers.
 #pragma once
-#include "simd.hpp"
+#include "../simd.hpp"
 
 namespace phasor {
 namespace {
