@@ -228,6 +228,8 @@ struct Attention : Linear<L> {
   // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over keys first … end − 1.
   template <size_t R, size_t D, class Value>
   static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const Mix<Value>& mix, size_t at, size_t first, size_t end) {
+    const float* e[R];
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) e[r] = mix.e + r * mix.lde;
     for (size_t t = first; t < end;) {
       const size_t next_page = t / kLanes * kLanes + kLanes, stop = next_page < end ? next_page : end;
       auto v = mix.values(t, at);
@@ -235,7 +237,7 @@ struct Attention : Linear<L> {
       if constexpr (kByLane)
         for (; t + 4 <= stop; t += 4) {
           Four<A> et[R];
-          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) et[r] = Four<A>::load(mix.e + r * mix.lde + t);
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) et[r] = Four<A>::load(e[r] + t);
           PHASOR_UNROLL for (size_t j = 0; j < 4; ++j, v.next())
             PHASOR_UNROLL for (size_t d = 0; d < D; ++d) {
               const V vt = v.load(d);
@@ -246,7 +248,7 @@ struct Attention : Linear<L> {
         V vt[D];
         PHASOR_UNROLL for (size_t d = 0; d < D; ++d) vt[d] = v.load(d);
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const V et = V::set(mix.e[r * mix.lde + t]);
+          const V et = V::set(e[r][t]);
           PHASOR_UNROLL for (size_t d = 0; d < D; ++d) acc[r][d] = fma(et, vt[d], acc[r][d]);
         }
       }
@@ -254,15 +256,15 @@ struct Attention : Linear<L> {
   }
   // The same for one row of several, over keys that it sees and not all others do.
   template <size_t D, class Value>
-  static PHASOR_APART void mix_own(V (&acc)[1][D], const Mix<Value>& mix, size_t at, size_t first, size_t end) {
-    mix_keys(acc, mix, at, first, end);
+  static PHASOR_APART void mix_own(V (&acc)[1][D], const float* e, const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end) {
+    mix_keys(acc, Mix<Value>{e, 0, v_pages, ldv}, at, first, end);
   }
   template <size_t D, class Value>
   static PHASOR_INLINE void mix_one(V (&acc)[D], const Mix<Value>& mix, size_t at, size_t first, size_t end) {
     if (first >= end) return;
     V own[1][D];
     PHASOR_UNROLL for (size_t d = 0; d < D; ++d) own[0][d] = acc[d];
-    mix_own(own, mix, at, first, end);
+    mix_own(own, mix.e, mix.v_pages, mix.ldv, at, first, end);
     PHASOR_UNROLL for (size_t d = 0; d < D; ++d) acc[d] = own[0][d];
   }
   // n of the last block's lanes are written.
@@ -270,13 +272,16 @@ struct Attention : Linear<L> {
   static PHASOR_APART void mix_tile(float* out, size_t ldo, const float* inv, const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t n) {
     V acc[R][D];
     start_chains(acc);
-    // Keys that all rows see are mixed together; those before and after them row by row.
-    const size_t last = keys.first + (R - 1) * keys.skip, shared = last < keys.end ? last : keys.end;
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) mix_one(acc[r], mix.from(r), at, keys.first + r * keys.skip, shared);
-    mix_keys(acc, mix, at, shared, keys.end);
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-      const size_t begin = keys.first + r * keys.skip;
-      mix_one(acc[r], mix.from(r), at, begin > keys.end ? begin : keys.end, keys.end + r * keys.more);
+    if constexpr (R == 1) {
+      mix_keys(acc, mix, at, keys.first, keys.end);
+    } else {  // Keys that all rows see are mixed together; those before and after them row by row.
+      const size_t last = keys.first + (R - 1) * keys.skip, shared = last < keys.end ? last : keys.end;
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) mix_one(acc[r], mix.from(r), at, keys.first + r * keys.skip, shared);
+      mix_keys(acc, mix, at, shared, keys.end);
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+        const size_t begin = keys.first + r * keys.skip;
+        mix_one(acc[r], mix.from(r), at, begin > keys.end ? begin : keys.end, keys.end + r * keys.more);
+      }
     }
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
       PHASOR_UNROLL for (size_t d = 0; d < D; ++d) (acc[r][d] * V::set(inv[r])).store(out + r * ldo + at + d * kLanes, d == D - 1 ? n : kLanes);

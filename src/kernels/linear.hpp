@@ -75,15 +75,15 @@ PHASOR_INLINE void start_chains(V (&acc)[R][P]) {
 
 // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as it is, −0 too.
 template <class V>
-PHASOR_APART V last_bias(const Outputs& out, size_t o) {
+PHASOR_APART V last_bias(const float* bias, size_t bias_n, size_t o) {
   alignas(64) float lanes[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = o + i < out.bias_n ? out.bias[o + i] : -0.0f;
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = o + i < bias_n ? bias[o + i] : -0.0f;
   return V::load(lanes);
 }
 template <class V>
 PHASOR_INLINE V bias_lanes(const Outputs& out, size_t o) {
   if (out.bias == nullptr) return V::set(-0.0f);
-  return o + kLanes <= out.bias_n ? V::load(out.bias + o) : last_bias<V>(out, o);
+  return o + kLanes <= out.bias_n ? V::load(out.bias + o) : last_bias<V>(out.bias, out.bias_n, o);
 }
 
 // acc (R, P) plus the bias. `at`: the first output of the tile.

@@ -75,21 +75,24 @@ struct Quantised {
     }
   };
 
-  // Goes on with the chains by group g of the panels at w, `bytes` apart; scales: 16 of each.
+  // The sums of group g: R rows by P panels, whose groups begin at w.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void one_group(V (&acc)[R][P], const Int8Rows& in, size_t g, const unsigned char* w, size_t bytes, const V (&scales)[P]) {
-    typename Q::Sum sum[R][P];
+  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R], const unsigned char* const (&w)[P], size_t g) {
     const int8_t* x[R];
+    const unsigned char* wg[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-      x[r] = in.q + (r * in.groups + g) * kGroup;
-      const typename Q::Sum start = Q::start(in.sum[r * in.groups + g]);
+      x[r] = rows[r].q + g * kGroup;
+      const typename Q::Sum start = Q::start(rows[r].sum[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[r][p] = start;
     }
-    const unsigned char* wg[P];
-    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w + p * bytes + g * Q::kGroupBytes;
     Q::products(sum, x, wg);
+  }
+  // The chains go on by them; scales: 16 of each panel.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R], size_t g, const V (&scales)[P]) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-      const V sx = V::set(in.scale[r * in.groups + g]);
+      const V sx = V::set(rows[r].scale[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
     }
   }
@@ -100,15 +103,18 @@ struct Quantised {
     constexpr size_t kScales = 64;
     alignas(64) float scales[kScales * kLanes];
     const size_t groups = in.groups, plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    const Int8Rows row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
+      const unsigned char* values[1] = {w + plane};
       V acc[1][1];
       start_chains(acc);
       for (size_t first = 0; first < groups; first += kScales) {
         const size_t end = groups - first < kScales ? groups : first + kScales;
         for (size_t g = first; g < end; ++g) L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
         for (size_t g = first; g < end; ++g) {
-          const V sw[1] = {V::load(scales + (g - first) * kLanes)};
-          one_group<Q>(acc, in, g, w + plane, bytes, sw);
+          typename Q::Sum sum[1][1];
+          sum_group<Q>(sum, row, values, g);
+          add_group<Q>(acc, sum, row, g, {V::load(scales + (g - first) * kLanes)});
         }
       }
       store_tile(out, acc, p * kLanes);
@@ -118,16 +124,25 @@ struct Quantised {
   template <class Q, size_t R, size_t P>
   static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows, const unsigned char* w, size_t at, const Next& next) {
     const size_t groups = in.groups, plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    const unsigned char *scale_plane[P], *values[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+      scale_plane[p] = w + p * bytes;
+      values[p] = w + p * bytes + plane;
+    }
     Ahead ahead(next, rows / R * groups);
     size_t r = 0;
     for (; r + R <= rows; r += R) {
+      Int8Rows tile[R];
+      PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
       V acc[R][P];
       start_chains(acc);
       for (size_t g = 0; g < groups; ++g) {
         if constexpr (T::kStream) ahead.ask();
+        typename Q::Sum sum[R][P];
+        sum_group<Q>(sum, tile, values, g);
         V scales[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) scales[p] = L::half16(w + p * bytes + g * (kLanes * 2));
-        one_group<Q>(acc, in.from(r), g, w + plane, bytes, scales);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
+        add_group<Q>(acc, sum, tile, g, scales);
       }
       store_tile(out.from(r), acc, at);
     }

@@ -227,9 +227,8 @@ struct Four {
   float32x4_t v;
   static PHASOR_INLINE Four load(const float* p) { return {vld1q_f32(p)}; }
   PHASOR_INLINE v16<A> fma(size_t j, v16<A> w, v16<A> c) const {
-    v16<A> r;
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) r.v[i] = typename v16<A>::B(vfmaq_n_f32(c.v[i], w.v[i], v[j]));
-    return r;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) c.v[i] = vfmaq_n_f32(c.v[i], w.v[i], v[j]);
+    return c;
   }
 };
 #else

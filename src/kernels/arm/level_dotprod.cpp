@@ -74,22 +74,22 @@ struct HalfQ4 {
 
 // The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc.
 template <class Q>
-PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in, const unsigned char* w, size_t plane) {
+PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows (&rows)[kRows], const unsigned char* w, size_t plane) {
   float32x4_t y[kRows][2];
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
-  for (size_t g = 0; g < in.groups; ++g) {
+  for (size_t g = 0; g < rows[0].groups; ++g) {
     int32x4_t s[kRows][2];
     const int8_t* x[kRows];
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
-      s[r][0] = s[r][1] = vdupq_n_s32(Q::start(in.sum[r * in.groups + g]));
-      x[r] = in.q + (r * in.groups + g) * kGroup;
+      s[r][0] = s[r][1] = vdupq_n_s32(Q::start(rows[r].sum[g]));
+      x[r] = rows[r].q + g * kGroup;
     }
     Q::products(s, x, w + plane + g * Q::kGroupBytes + half * 32);
     const float16x8_t scales = vreinterpretq_f16_u8(vld1q_u8(w + g * (kLanes * 2) + half * 16));
     const float32x4_t sw[2] = {vcvt_f32_f16(vget_low_f16(scales)), vcvt_high_f32_f16(scales)};
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
-        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], in.scale[r * in.groups + g]));
+        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], rows[r].scale[g]));
   }
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) acc[r][0].v[2 * half + i] = V::B(y[r][i]);
@@ -100,9 +100,11 @@ PHASOR_APART void many_rows(const Outputs& out, const Int8Rows& in, size_t rows,
   const size_t plane = plane_bytes(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
+      Int8Rows tile[kRows];
+      PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) tile[i] = in.from(r + i);
       V acc[kRows][1];
-      half_panel<Q>(acc, 0, in.from(r), w, plane);
-      half_panel<Q>(acc, 1, in.from(r), w, plane);
+      half_panel<Q>(acc, 0, tile, w, plane);
+      half_panel<Q>(acc, 1, tile, w, plane);
       store_tile(out.from(r), acc, p * kLanes);
     }
 }
