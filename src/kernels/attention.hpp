@@ -1,5 +1,6 @@
-// Attention in the vector levels: scores, softmax and the mix of the values (rules 1.6, 1.8 and 1.9). A page holds 16 positions: of keys
-// as a panel of weights, of values row by row. level_scalar.cpp says in plain loops what each function computes.
+// Attention in the vector levels: scores, softmax and the mix of the values (rules 1.6, 1.8 and
+// 1.9). A page holds 16 positions: of keys as a panel of weights, of values row by row.
+// level_scalar.cpp says in plain loops what each function computes.
 #pragma once
 #include <type_traits>
 
@@ -20,52 +21,67 @@ struct Attention : Linear<L> {
   using Base = Linear<L>;
 
   template <class W, class Page>
-  static PHASOR_INLINE void scores_of(const Outputs& out, const Inputs& in, size_t rows, const Page* const* k_pages, size_t pages, size_t width) {
-    // The pages of a layer lie far from each other: while some are computed, those after them are asked for.
+  static PHASOR_INLINE void scores_of(const Outputs& out, const Inputs& in, size_t rows,
+                                      const Page* const* k_pages, size_t pages, size_t width,
+                                      size_t page_bytes) {
+    // The pages of a layer lie far from each other: while some are computed, those after them are
+    // asked for.
     const auto panel = [=](size_t p) PHASOR_LAMBDA {
-      if (T::kStream && p + T::kOneRow < pages) ask(k_pages[p + T::kOneRow], W::page_bytes(width));
+      if (T::kStream && p + T::kOneRow < pages) ask(k_pages[p + T::kOneRow], page_bytes);
       return reinterpret_cast<const unsigned char*>(k_pages[p]);
     };
     if (rows == 1)
       Base::template linear_panels<W, 1, T::kOneRow, false>(out, in, 1, panel, 0, pages, width, 0);
     else
-      Base::template linear_panels<W, T::kRows, T::kPanels, false>(out, in, rows, panel, 0, pages, width, 0);
+      Base::template linear_panels<W, T::kRows, T::kPanels, false>(out, in, rows, panel, 0, pages,
+                                                                   width, 0);
   }
-  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::F32>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width);
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                     const float* const* k_pages, size_t pages, size_t width) {
+    scores_of<typename Base::F32>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
+                                  width * Base::F32::kBytes);
   }
-  static void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::F16>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width);
+  static void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                         const uint16_t* const* k_pages, size_t pages, size_t width) {
+    scores_of<typename Base::F16>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
+                                  width * Base::F16::kBytes);
   }
-  static void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::Keys8>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width);
+  static void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                        const unsigned char* const* k_pages, size_t pages, size_t width) {
+    scores_of<typename Base::Keys8>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
+                                    static_cast<size_t>(cache_q8_bytes(width)));
   }
 
   // R rows by N blocks of 16 distances from place i on, the last with n lanes.
   template <size_t R, size_t N>
-  static PHASOR_INLINE void table_tile(const Outputs& out, const Inputs& q, const float* t, size_t ldt, size_t i, size_t n, size_t width) {
+  static PHASOR_INLINE void table_tile(const Outputs& out, const Inputs& q, const float* t,
+                                       size_t ldt, size_t i, size_t n, size_t width) {
     V acc[R][N];
     start_chains(acc);
     for (size_t d = 0; d < width; ++d) {
       const float* entries = t + d * ldt + i;
       V td[N];
-      PHASOR_UNROLL for (size_t b = 0; b < N; ++b) td[b] = V::load(entries + b * kLanes, b == N - 1 ? n : kLanes);
+      PHASOR_UNROLL for (size_t b = 0; b < N; ++b)
+        td[b] = V::load(entries + b * kLanes, b == N - 1 ? n : kLanes);
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
         const V qd = V::set(q.x[r * q.ldx + d]);
         PHASOR_UNROLL for (size_t b = 0; b < N; ++b) acc[r][b] = fma(qd, td[b], acc[r][b]);
       }
     }
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-      PHASOR_UNROLL for (size_t b = 0; b < N; ++b) acc[r][b].store(out.y + r * out.ldy + i + b * kLanes, b == N - 1 ? n : kLanes);
+      PHASOR_UNROLL for (size_t b = 0; b < N; ++b)
+        acc[r][b].store(out.y + r * out.ldy + i + b * kLanes, b == N - 1 ? n : kLanes);
   }
   template <size_t R>
-  static PHASOR_APART void table_rows(const Outputs& out, const Inputs& q, const float* t, size_t ldt, size_t n, size_t width) {
+  static PHASOR_APART void table_rows(const Outputs& out, const Inputs& q, const float* t,
+                                      size_t ldt, size_t n, size_t width) {
     constexpr size_t kStep = T::kPanels * kLanes;
     size_t i = 0;
     for (; i + kStep <= n; i += kStep) table_tile<R, T::kPanels>(out, q, t, ldt, i, kLanes, width);
-    for (; i < n; i += kLanes) table_tile<R, 1>(out, q, t, ldt, i, n - i < kLanes ? n - i : kLanes, width);
+    for (; i < n; i += kLanes) table_tile<R, 1>(out, q, t, ldt, i, n - i, width);
   }
-  static void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
+  static void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                           const float* t, size_t ldt, size_t n, size_t width) {
     const Outputs out = {y, ldy, nullptr, 0};
     const Inputs in = {q, ldq};
     size_t r = 0;
@@ -88,7 +104,8 @@ struct Attention : Linear<L> {
   }
   // R rows by N whole pages from page `page` on, whose outputs and entries begin at `at`.
   template <size_t R, size_t N>
-  static PHASOR_INLINE void key_table_tile(float* y, size_t ldy, const Inputs& q, const KeyTable& keys, size_t page, size_t at) {
+  static PHASOR_INLINE void key_table_tile(float* y, size_t ldy, const Inputs& q,
+                                           const KeyTable& keys, size_t page, size_t at) {
     V acc[R][N];
     start_chains(acc);
     for (size_t d = 0; d < keys.width; ++d) {
@@ -105,7 +122,8 @@ struct Attention : Linear<L> {
       PHASOR_UNROLL for (size_t b = 0; b < N; ++b) acc[r][b].store(y + r * ldy + at + b * kLanes);
   }
   // Keys low … high − 1 of one page, whose entries lie at t.
-  static PHASOR_INLINE void key_table_part(float* y, const float* q, const float* keys, size_t low, size_t high, const float* t, size_t ldt, size_t width) {
+  static PHASOR_INLINE void key_table_part(float* y, const float* q, const float* keys, size_t low,
+                                           size_t high, const float* t, size_t ldt, size_t width) {
     V acc = V::set(0.0f);
     for (size_t d = 0; d < width; ++d) {
       V key = V::load(keys + d * kLanes);
@@ -117,7 +135,8 @@ struct Attention : Linear<L> {
     for (size_t i = low; i < high; ++i) y[i - low] = lanes[i];
   }
   template <size_t R>
-  static PHASOR_APART void key_table_rows(float* y, size_t ldy, const Inputs& q, const KeyTable& keys, size_t first, size_t end) {
+  static PHASOR_APART void key_table_rows(float* y, size_t ldy, const Inputs& q,
+                                          const KeyTable& keys, size_t first, size_t end) {
     for (size_t j = first; j < end;) {
       const size_t page = j / kLanes, low = j % kLanes, left = end - j, at = j - first;
       if (low == 0 && left >= 2 * kLanes) {
@@ -129,40 +148,55 @@ struct Attention : Linear<L> {
       } else {
         const size_t high = low + left < kLanes ? low + left : kLanes;
         for (size_t r = 0; r < R; ++r)
-          key_table_part(y + r * ldy + at, q.x != nullptr ? q.x + r * q.ldx : nullptr, keys.k_pages[page], low, high, keys.t + at - r * keys.step, keys.ldt, keys.width);
+          key_table_part(y + r * ldy + at, q.x != nullptr ? q.x + r * q.ldx : nullptr,
+                         keys.k_pages[page], low, high, keys.t + at - r * keys.step, keys.ldt,
+                         keys.width);
         j += high - low;
       }
     }
   }
-  static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
+  static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                               const float* const* k_pages, size_t first, size_t end,
                                const float* t, size_t ldt, size_t step, size_t width) {
     const size_t of_q = q != nullptr ? ldq : 0;
     size_t r = 0;
-    for (; r + 4 <= rows; r += 4) key_table_rows<4>(y + r * ldy, ldy, {q + r * of_q, ldq}, {k_pages, t - r * step, ldt, step, width}, first, end);
-    for (; r < rows; ++r) key_table_rows<1>(y + r * ldy, ldy, {q + r * of_q, ldq}, {k_pages, t - r * step, ldt, step, width}, first, end);
+    for (; r + 4 <= rows; r += 4)
+      key_table_rows<4>(y + r * ldy, ldy, {q + r * of_q, ldq},
+                        {k_pages, t - r * step, ldt, step, width}, first, end);
+    for (; r < rows; ++r)
+      key_table_rows<1>(y + r * ldy, ldy, {q + r * of_q, ldq},
+                        {k_pages, t - r * step, ldt, step, width}, first, end);
   }
 
-  static PHASOR_APART void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {
+  static PHASOR_APART void additive_scores(float* s, const float* q, const float* v,
+                                           const float* const* k_pages, size_t pages,
+                                           size_t width) {
     for (size_t p = 0; p < pages; ++p) {
       V acc = V::set(0.0f);
-      for (size_t d = 0; d < width; ++d) acc = fma(V::set(v[d]), tanh_of(V::set(q[d]) + V::load(k_pages[p] + d * kLanes)), acc);
+      for (size_t d = 0; d < width; ++d)
+        acc = fma(V::set(v[d]), tanh_of(V::set(q[d]) + V::load(k_pages[p] + d * kLanes)), acc);
       acc.store(s + p * kLanes);
     }
   }
 
   static void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
-    const V at = V::load(kLaneNumbers), query_at = V::set(float_of_size(query)), factor = V::set(slope), zero = V::set(0.0f);
+    const V at = V::load(kLaneNumbers), query_at = V::set(float_of_size(query)),
+            factor = V::set(slope), zero = V::set(0.0f);
     each<V>(s + first, end - first, [=](V x, size_t i, size_t) PHASOR_LAMBDA {
-      const V distance = abs(query_at - (V::set(float_of_size(first + i)) + at));  // whole numbers below 2^24: exact
+      // whole numbers below 2^24: exact
+      const V distance = abs(query_at - (V::set(float_of_size(first + i)) + at));
       return fma(zero - distance, factor, x);
     });
   }
 
-  // `other` in the lanes of the first and the last block that are not first … end − 1: whole vectors, for the next reads are.
-  static PHASOR_APART void mask_edges(float* s, size_t begin, size_t stop, size_t first, size_t end, float other) {
+  // `other` in the lanes of the first and the last block that are not first … end − 1: whole
+  // vectors, for the next reads are.
+  static PHASOR_APART void mask_edges(float* s, size_t begin, size_t stop, size_t first, size_t end,
+                                      float other) {
     const V lane = V::load(kLaneNumbers), none = V::set(other);
     where_gt(V::set(float_of_size(first - begin)), lane, none, V::load(s + begin)).store(s + begin);
-    where_gt(V::set(float_of_size(end - (stop - kLanes))), lane, V::load(s + stop - kLanes), none).store(s + stop - kLanes);
+    where_gt(V::set(float_of_size(end - (stop - kLanes))), lane, V::load(s + stop - kLanes), none)
+        .store(s + stop - kLanes);
   }
   static float softmax(float* s, size_t first, size_t end) {
     if (first >= end) return 0.0f;
@@ -178,28 +212,36 @@ struct Attention : Linear<L> {
       sum = sum + e;
       e.store(s + i);
     }
-    if (edges) mask_edges(s, begin, stop, first, end, 0.0f);  // they are 0 already unless a key is NaN or all are −inf
+    // they are 0 already unless a key is NaN or all are −inf
+    if (edges) mask_edges(s, begin, stop, first, end, 0.0f);
     return 1.0f / tree(sum);
   }
 
   static constexpr size_t kPagesAhead = 2;
   static PHASOR_INLINE V load_values(const float* p) { return V::load(p); }
-  static PHASOR_INLINE V load_values(const uint16_t* p) { return L::half16(reinterpret_cast<const unsigned char*>(p)); }
-  // The values of a position from place `at` of the width on, block by block; next() goes to the page's next position.
+  static PHASOR_INLINE V load_values(const uint16_t* p) {
+    return L::half16(reinterpret_cast<const unsigned char*>(p));
+  }
+  // The values of a position from place `at` of the width on, block by block; next() goes to the
+  // page's next position.
   template <class Value>
   struct Values {
     const Value* v;
     size_t ld;
-    PHASOR_INLINE Values(const Value* page, size_t slot, size_t ldv, size_t at) : v(page + slot * ldv + at), ld(ldv) {}
+    PHASOR_INLINE Values(const Value* page, size_t slot, size_t ldv, size_t at)
+        : v(page + slot * ldv + at), ld(ldv) {}
     PHASOR_INLINE V load(size_t block) const { return load_values(v + block * kLanes); }
     PHASOR_INLINE void ask_for(size_t blocks) const {
-      for (size_t slot = 0; slot < kLanes; ++slot) ask(v + slot * ld, blocks * kLanes * sizeof(Value));
+      for (size_t slot = 0; slot < kLanes; ++slot)
+        ask(v + slot * ld, blocks * kLanes * sizeof(Value));
     }
     PHASOR_INLINE void next() { v += ld; }
   };
-  struct ValuesQ8 {  // two blocks share a group; `at` is the first of its group, or there is one block only
+  // two blocks share a group; `at` is the first of its group, or there is one block only
+  struct ValuesQ8 {
     const unsigned char *scale, *v;
-    PHASOR_INLINE ValuesQ8(const unsigned char* page, size_t slot, size_t, size_t at) : scale(page + cache_scale_q8(slot, at)), v(page + cache_value_q8(slot, at)) {}
+    PHASOR_INLINE ValuesQ8(const unsigned char* page, size_t slot, size_t, size_t at)
+        : scale(page + cache_scale_q8(slot, at)), v(page + cache_value_q8(slot, at)) {}
     PHASOR_INLINE V load(size_t block) const {
       float s;
       __builtin_memcpy(&s, scale + cache_scale_q8(0, block * kLanes), 4);
@@ -207,7 +249,8 @@ struct Attention : Linear<L> {
     }
     PHASOR_INLINE void ask_for(size_t blocks) const {
       for (size_t block = 0; block < blocks; block += 2)
-        ask(scale + cache_scale_q8(0, block * kLanes), block + 2 <= blocks ? kCacheGroup : kCacheScales + kLanes * kLanes);
+        ask(scale + cache_scale_q8(0, block * kLanes),
+            block + 2 <= blocks ? kCacheGroup : kCacheScales + kLanes * kLanes);
     }
     PHASOR_INLINE void next() {
       scale += 4;
@@ -221,19 +264,26 @@ struct Attention : Linear<L> {
     size_t lde;
     const Value* const* v_pages;
     size_t ldv;
-    using Of = std::conditional_t<std::is_same<Value, unsigned char>::value, ValuesQ8, Values<Value>>;
-    PHASOR_INLINE Of values(size_t t, size_t at) const { return Of(v_pages[t / kLanes], t % kLanes, ldv, at); }
+    using Of =
+        std::conditional_t<std::is_same<Value, unsigned char>::value, ValuesQ8, Values<Value>>;
+    PHASOR_INLINE Of values(size_t t, size_t at) const {
+      return Of(v_pages[t / kLanes], t % kLanes, ldv, at);
+    }
     PHASOR_INLINE Mix from(size_t r) const { return {e + r * lde, lde, v_pages, ldv}; }
   };
-  // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over keys first … end − 1.
+  // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over
+  // keys first … end − 1.
   template <size_t R, size_t D, class Value>
-  static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const Mix<Value>& mix, size_t at, size_t first, size_t end) {
+  static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const Mix<Value>& mix, size_t at, size_t first,
+                                     size_t end) {
     const float* e[R];
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) e[r] = mix.e + r * mix.lde;
     for (size_t t = first; t < end;) {
-      const size_t next_page = t / kLanes * kLanes + kLanes, stop = next_page < end ? next_page : end;
+      const size_t next_page = t / kLanes * kLanes + kLanes,
+                   stop = next_page < end ? next_page : end;
       auto v = mix.values(t, at);
-      if (T::kStream && t / kLanes + kPagesAhead <= (end - 1) / kLanes) mix.values((t / kLanes + kPagesAhead) * kLanes, at).ask_for(D);
+      if (T::kStream && t / kLanes + kPagesAhead <= (end - 1) / kLanes)
+        mix.values((t / kLanes + kPagesAhead) * kLanes, at).ask_for(D);
       if constexpr (kByLane)
         for (; t + 4 <= stop; t += 4) {
           Four<A> et[R];
@@ -256,11 +306,13 @@ struct Attention : Linear<L> {
   }
   // The same for one row of several, over keys that it sees and not all others do.
   template <size_t D, class Value>
-  static PHASOR_APART void mix_own(V (&acc)[1][D], const float* e, const Value* const* v_pages, size_t ldv, size_t at, size_t first, size_t end) {
+  static PHASOR_APART void mix_own(V (&acc)[1][D], const float* e, const Value* const* v_pages,
+                                   size_t ldv, size_t at, size_t first, size_t end) {
     mix_keys(acc, Mix<Value>{e, 0, v_pages, ldv}, at, first, end);
   }
   template <size_t D, class Value>
-  static PHASOR_INLINE void mix_one(V (&acc)[D], const Mix<Value>& mix, size_t at, size_t first, size_t end) {
+  static PHASOR_INLINE void mix_one(V (&acc)[D], const Mix<Value>& mix, size_t at, size_t first,
+                                    size_t end) {
     if (first >= end) return;
     V own[1][D];
     PHASOR_UNROLL for (size_t d = 0; d < D; ++d) own[0][d] = acc[d];
@@ -269,67 +321,90 @@ struct Attention : Linear<L> {
   }
   // n of the last block's lanes are written.
   template <size_t R, size_t D, class Value>
-  static PHASOR_APART void mix_tile(float* out, size_t ldo, const float* inv, const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t n) {
+  static PHASOR_APART void mix_tile(float* out, size_t ldo, const float* inv, const Mix<Value>& mix,
+                                    size_t at, const KeyRange& keys, size_t n) {
     V acc[R][D];
     start_chains(acc);
     if constexpr (R == 1) {
       mix_keys(acc, mix, at, keys.first, keys.end);
     } else {  // Keys that all rows see are mixed together; those before and after them row by row.
-      const size_t last = keys.first + (R - 1) * keys.skip, shared = last < keys.end ? last : keys.end;
-      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) mix_one(acc[r], mix.from(r), at, keys.first + r * keys.skip, shared);
+      const size_t last = keys.first + (R - 1) * keys.skip,
+                   shared = last < keys.end ? last : keys.end;
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+        mix_one(acc[r], mix.from(r), at, keys.first + r * keys.skip, shared);
       mix_keys(acc, mix, at, shared, keys.end);
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
         const size_t begin = keys.first + r * keys.skip;
-        mix_one(acc[r], mix.from(r), at, begin > keys.end ? begin : keys.end, keys.end + r * keys.more);
+        mix_one(acc[r], mix.from(r), at, begin > keys.end ? begin : keys.end,
+                keys.end + r * keys.more);
       }
     }
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-      PHASOR_UNROLL for (size_t d = 0; d < D; ++d) (acc[r][d] * V::set(inv[r])).store(out + r * ldo + at + d * kLanes, d == D - 1 ? n : kLanes);
+      PHASOR_UNROLL for (size_t d = 0; d < D; ++d)
+        (acc[r][d] * V::set(inv[r]))
+            .store(out + r * ldo + at + d * kLanes, d == D - 1 ? n : kLanes);
   }
   template <size_t R, size_t D, class Value>
-  static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* inv, size_t rows, const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t n) {
-    const auto keys_of = [&](size_t r) -> KeyRange { return {keys.first + r * keys.skip, keys.end + r * keys.more, keys.skip, keys.more}; };
+  static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* inv, size_t rows,
+                                    const Mix<Value>& mix, size_t at, const KeyRange& keys,
+                                    size_t n) {
+    const auto keys_of = [&](size_t r) -> KeyRange {
+      return {keys.first + r * keys.skip, keys.end + r * keys.more, keys.skip, keys.more};
+    };
     size_t r = 0;
-    for (; r + R <= rows; r += R) mix_tile<R, D>(out + r * ldo, ldo, inv + r, mix.from(r), at, keys_of(r), n);
+    for (; r + R <= rows; r += R)
+      mix_tile<R, D>(out + r * ldo, ldo, inv + r, mix.from(r), at, keys_of(r), n);
     if constexpr (R > 1)
-      if (r < rows) mix_few<R - 1, D>(out + r * ldo, ldo, inv + r, rows - r, mix.from(r), at, keys_of(r), n);
+      if (r < rows)
+        mix_few<R - 1, D>(out + r * ldo, ldo, inv + r, rows - r, mix.from(r), at, keys_of(r), n);
   }
   // R rows or fewer, in one tile.
   template <size_t R, size_t D, class Value>
-  static PHASOR_INLINE void mix_few(float* out, size_t ldo, const float* inv, size_t rows, const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t n) {
+  static PHASOR_INLINE void mix_few(float* out, size_t ldo, const float* inv, size_t rows,
+                                    const Mix<Value>& mix, size_t at, const KeyRange& keys,
+                                    size_t n) {
     if (rows == R) return mix_tile<R, D>(out, ldo, inv, mix, at, keys, n);
     if constexpr (R > 1) mix_few<R - 1, D>(out, ldo, inv, rows, mix, at, keys, n);
   }
   template <size_t R, size_t D, class Value>
-  static void mix_blocks(float* out, size_t ldo, const float* inv, size_t rows, const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t width) {
+  static void mix_blocks(float* out, size_t ldo, const float* inv, size_t rows,
+                         const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t width) {
     const size_t step = D * kLanes;
     for (; at + step <= mix.ldv; at += step)
-      mix_rows<R, D>(out, ldo, inv, rows, mix, at, keys, at + step <= width ? kLanes : kLanes - (mix.ldv - width));
+      mix_rows<R, D>(out, ldo, inv, rows, mix, at, keys,
+                     at + step <= width ? kLanes : kLanes - (mix.ldv - width));
     if constexpr (D > 1)
       if (at < mix.ldv) mix_blocks<R, D / 2>(out, ldo, inv, rows, mix, at, keys, width);
   }
   template <class Value>
-  static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages,
+  static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde,
+                                   const float* inv, size_t rows, const Value* const* v_pages,
                                    const KeyRange& keys, size_t width) {
     const Mix<Value> mix = {e, lde, v_pages, up_to_lanes(width)};
     if (rows == 1)
       mix_blocks<1, T::kOneRow>(out, ldo, inv, 1, mix, 0, keys, width);
     else
-      mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(out, ldo, inv, rows, mix, 0, keys, width);
+      mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(out, ldo, inv, rows, mix, 0, keys,
+                                                            width);
   }
-  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages, KeyRange keys, size_t width) {
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const float* const* v_pages, KeyRange keys, size_t width) {
     mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
-  static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, KeyRange keys, size_t width) {
+  static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
+                      size_t rows, const uint16_t* const* v_pages, KeyRange keys, size_t width) {
     mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
-  static void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const unsigned char* const* v_pages, KeyRange keys, size_t width) {
+  static void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
+                     size_t rows, const unsigned char* const* v_pages, KeyRange keys,
+                     size_t width) {
     mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
 
-  static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
+  static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step,
+                                     size_t n, size_t width) {
     for (size_t at = 0; at < width; at += kLanes) {
-      const size_t m = width - at < kLanes ? width - at : kLanes;
+      const size_t m = width - at;
       V acc = V::load(out + at, m);
       for (size_t i = 0; i < n; ++i) acc = fma(V::set(e[i]), V::load(t + i * step + at, m), acc);
       acc.store(out + at, m);

@@ -1,5 +1,6 @@
-// What the vector levels do with one row element by element, or with sums over it by lanes: norms, rotary positions, activations,
-// the largest (rules 1.9, 1.11 and 1.12). level_scalar.cpp says in plain loops what each of them computes.
+// What the vector levels do with one row element by element, or with sums over it by lanes: norms,
+// rotary positions, activations, the largest (rules 1.9, 1.11 and 1.12). level_scalar.cpp says in
+// plain loops what each of them computes.
 #pragma once
 #include "functions.hpp"
 #include "simd.hpp"
@@ -20,16 +21,18 @@ struct Elementwise {
   using V = v16<typename L::Arch>;
 
   // y = (x − mean)·r scaled by g and shifted by b, for both norms.
-  static PHASOR_INLINE void normed(float* y, const float* x, const float* g, const float* b, size_t n, V mean, V r, bool centred) {
+  static PHASOR_INLINE void normed(float* y, const float* x, const float* g, const float* b,
+                                   size_t n, V mean, V r, bool centred) {
     for (size_t i = 0; i < n; i += kLanes) {
-      const size_t m = n - i < kLanes ? n - i : kLanes;
+      const size_t m = n - i;
       const V xi = V::load(x + i, m), z = (centred ? xi - mean : xi) * r, gi = V::load(g + i, m);
       (b != nullptr ? fma(z, gi, V::load(b + i, m)) : z * gi).store(y + i, m);
     }
   }
-  static float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  static float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                          float eps) {
     V sum = V::set(0.0f), squares = sum;
-    for (size_t i = 0; i < n; i += kLanes) sum = sum + V::load(x + i, n - i < kLanes ? n - i : kLanes);
+    for (size_t i = 0; i < n; i += kLanes) sum = sum + V::load(x + i, n - i);
     const float mean = tree(sum) / float_of_size(n);
     size_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
@@ -51,12 +54,13 @@ struct Elementwise {
   static PHASOR_INLINE float sum_of_squares(const float* x, size_t n) {
     V squares = V::set(0.0f);
     for (size_t i = 0; i < n; i += kLanes) {
-      const V xi = V::load(x + i, n - i < kLanes ? n - i : kLanes);
+      const V xi = V::load(x + i, n - i);
       squares = fma(xi, xi, squares);
     }
     return tree(squares);
   }
-  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
+  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                        float eps) {
     const float square = sum_of_squares(x, n) / float_of_size(n);
     normed(y, x, g, b, n, V::set(0.0f), V::set(1.0f / sqrt1(square + eps)), false);
     return square;
@@ -65,7 +69,7 @@ struct Elementwise {
     const float square = sum_of_squares(x, n), length = sqrt1(square);
     const V divisor = V::set(length > 1e-12f ? length : 1e-12f);
     for (size_t i = 0; i < n; i += kLanes) {
-      const size_t m = n - i < kLanes ? n - i : kLanes;
+      const size_t m = n - i;
       (V::load(x + i, m) / divisor).store(y + i, m);
     }
     return square;
@@ -74,7 +78,8 @@ struct Elementwise {
   static void rotate_halves(float* x, const float* c, const float* s, size_t half) {
     size_t i = 0;
     for (; i + kLanes <= half; i += kLanes) {
-      const V x0 = V::load(x + i), x1 = V::load(x + half + i), ci = V::load(c + i), si = V::load(s + i);
+      const V x0 = V::load(x + i), x1 = V::load(x + half + i), ci = V::load(c + i),
+              si = V::load(s + i);
       fma(x0, ci, negated(x1 * si)).store(x + i);
       fma(x0, si, x1 * ci).store(x + half + i);
     }
@@ -117,13 +122,14 @@ struct Elementwise {
   static void exp_all(float* y, size_t n) { all<exp_of<V>>(y, n); }
   static void log_all(float* y, size_t n) { all<log_of<V>>(y, n); }
 
-  // The largest of all lanes, then the first place that holds it: two passes without an index in the vectors.
+  // The largest of all lanes, then the first place that holds it: two passes without an index in
+  // the vectors.
   static size_t argmax(const float* x, size_t n, float* largest) {
     const V zero = V::set(0.0f), one = V::set(1.0f);
     V m = V::set(-kInfinity), numbers = one;  // a lane of `numbers` becomes 0 at a NaN
     for (size_t i = 0; i < n; i += kLanes) {
       const size_t rest = n - i;
-      V v = V::load(x + i, rest < kLanes ? rest : kLanes);
+      V v = V::load(x + i, rest);
       numbers = where_gt(V::set(kInfinity), v, numbers, where_gt(v, zero, numbers, zero));
       if (rest >= kLanes) m = larger(m, v);
     }
@@ -136,7 +142,8 @@ struct Elementwise {
         return n;
       }
     for (size_t i = n / kLanes * kLanes; i < n; ++i) best = x[i] > best ? x[i] : best;
-    // Where all are below 0 and the largest is subnormal, a level that flushes sees 0 as the largest, and none is as large.
+    // Where all are below 0 and the largest is subnormal, a level that flushes sees 0 as the
+    // largest, and none is as large.
     size_t at = 0;
     while (at < n && !(x[at] >= best)) ++at;
     if (at == n) {

@@ -1,5 +1,5 @@
-// The linear products of the vector levels with weights in q8 and q4: activations to int8 row by row, exact sums of a group of 32, and
-// one chain over the groups (rules 1.2 to 1.4).
+// The linear products of the vector levels with weights in q8 and q4: activations to int8 row by
+// row, exact sums of a group of 32, and one chain over the groups (rules 1.2 to 1.4).
 #pragma once
 #include "functions.hpp"
 #include "linear.hpp"
@@ -7,13 +7,16 @@
 namespace phasor {
 namespace {
 
-// Rows of activations as quantize_row leaves them: values, and a scale and a sum for each of the groups.
+// Rows of activations as quantize_row leaves them: values, and a scale and a sum for each of the
+// groups.
 struct Int8Rows {
   const int8_t* q;
   const float* scale;
   const int32_t* sum;
   size_t groups;
-  PHASOR_INLINE Int8Rows from(size_t r) const { return {q + r * groups * kGroup, scale + r * groups, sum + r * groups, groups}; }
+  PHASOR_INLINE Int8Rows from(size_t r) const {
+    return {q + r * groups * kGroup, scale + r * groups, sum + r * groups, groups};
+  }
 };
 
 template <class L>
@@ -24,21 +27,22 @@ struct Quantised {
 
   static PHASOR_INLINE Int16<A> rounded(V x) {
     Int16<A> t;
-    PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i) t.v[i] = as_int<A>(x.v[i]) - typename V::I(static_cast<int32_t>(bits_of(kRound)));
+    PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i)
+      t.v[i] = as_int<A>(x.v[i]) - typename V::I(static_cast<int32_t>(bits_of(kRound)));
     return t;
   }
   static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
     for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
       const size_t n = cols - first;
-      const V none = V::set(0.0f);
-      const V a = n >= kLanes ? V::load(x + first) : V::load_part(x + first, n);
+      const V none = V::set(0.0f), a = V::load(x + first, n);
       const V b = n >= kGroup   ? V::load(x + first + kLanes)
                   : n > kLanes ? V::load_part(x + first + kLanes, n - kLanes)
                                : none;
       const float amax = largest_lane(larger(abs(a), abs(b)));
       const bool zero = amax < 0x1p-80f;
       const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
-      *sum++ = L::Int8::narrow(q, rounded((zero ? none : a * inv) + round), rounded((zero ? none : b * inv) + round));
+      *sum++ = L::Int8::narrow(q, rounded((zero ? none : a * inv) + round),
+                               rounded((zero ? none : b * inv) + round));
       *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
     }
   }
@@ -48,7 +52,8 @@ struct Quantised {
     using Int8 = typename L::Int8;
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R], const unsigned char* const (&w)[P]) {
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
       PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += Int8::kSteps * 4) {
         typename Int8::Weights wk[P];
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int8::weights(w[p] + k * kLanes);
@@ -63,7 +68,8 @@ struct Quantised {
     using Int4 = typename L::Int4;
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     template <size_t R, size_t P>
-    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R], const unsigned char* const (&w)[P]) {
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
       PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4) {
         typename Int4::Nibbles wk[P];
         PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int4::nibbles(w[p] + k * kLanes);
@@ -77,7 +83,8 @@ struct Quantised {
 
   // The sums of group g: R rows by P panels, whose groups begin at w.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R], const unsigned char* const (&w)[P], size_t g) {
+  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R],
+                                      const unsigned char* const (&w)[P], size_t g) {
     const int8_t* x[R];
     const unsigned char* wg[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
@@ -90,19 +97,23 @@ struct Quantised {
   }
   // The chains go on by them; scales: 16 of each panel.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R], size_t g, const V (&scales)[P]) {
+  static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P],
+                                      const Int8Rows (&rows)[R], size_t g, const V (&scales)[P]) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
       const V sx = V::set(rows[r].scale[g]);
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+        acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
     }
   }
-  // One row: the weights come from memory, which is fastest when all of it is read in one direction. So one panel after the other,
-  // and of each the scales before the groups.
+  // One row: the weights come from memory, which is fastest when all of it is read in one
+  // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
-  static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in, const unsigned char* w, size_t panels) {
+  static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in,
+                                            const unsigned char* w, size_t panels) {
     constexpr size_t kScales = 64;
     alignas(64) float scales[kScales * kLanes];
-    const size_t groups = in.groups, plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    const size_t groups = in.groups, plane = plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
     const Int8Rows row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
       const unsigned char* values[1] = {w + plane};
@@ -110,7 +121,8 @@ struct Quantised {
       start_chains(acc);
       for (size_t first = 0; first < groups; first += kScales) {
         const size_t end = groups - first < kScales ? groups : first + kScales;
-        for (size_t g = first; g < end; ++g) L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
+        for (size_t g = first; g < end; ++g)
+          L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
         for (size_t g = first; g < end; ++g) {
           typename Q::Sum sum[1][1];
           sum_group<Q>(sum, row, values, g);
@@ -120,10 +132,13 @@ struct Quantised {
       store_tile(out, acc, p * kLanes);
     }
   }
-  // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first output.
+  // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first
+  // output.
   template <class Q, size_t R, size_t P>
-  static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows, const unsigned char* w, size_t at, const Next& next) {
-    const size_t groups = in.groups, plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+  static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+                                          const unsigned char* w, size_t at, const Next& next) {
+    const size_t groups = in.groups, plane = plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
     const unsigned char *scale_plane[P], *values[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
       scale_plane[p] = w + p * bytes;
@@ -141,31 +156,38 @@ struct Quantised {
         typename Q::Sum sum[R][P];
         sum_group<Q>(sum, tile, values, g);
         V scales[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
         add_group<Q>(acc, sum, tile, g, scales);
       }
       store_tile(out.from(r), acc, at);
     }
     if constexpr (R > 1)
-      if (r < rows) few_rows<Q, R - 1, P>(out.from(r), in.from(r), rows - r, w, at, r == 0 ? next : kNothingNext);
+      if (r < rows)
+        few_rows<Q, R - 1, P>(out.from(r), in.from(r), rows - r, w, at,
+                              r == 0 ? next : kNothingNext);
   }
   // R rows or fewer, in one tile.
   template <class Q, size_t R, size_t P>
-  static PHASOR_INLINE void few_rows(const Outputs& out, const Int8Rows& in, size_t rows, const unsigned char* w, size_t at, const Next& next) {
+  static PHASOR_INLINE void few_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+                                     const unsigned char* w, size_t at, const Next& next) {
     if (rows == R) return quantised_rows<Q, R, P>(out, in, R, w, at, next);
     if constexpr (R > 1) few_rows<Q, R - 1, P>(out, in, rows, w, at, next);
   }
   template <class Q, size_t R, size_t P>
-  static void quantised_panels(const Outputs& out, const Int8Rows& in, size_t rows, const unsigned char* w, size_t first, size_t stop) {
+  static void quantised_panels(const Outputs& out, const Int8Rows& in, size_t rows,
+                               const unsigned char* w, size_t first, size_t stop) {
     const size_t bytes = plane_bytes(in.groups) + in.groups * Q::kGroupBytes;
     size_t p = first;
     for (; p + P <= stop; p += P)
-      quantised_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes, {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
+      quantised_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
+                              {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
     if constexpr (P > 1)
       if (p < stop) quantised_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
   }
   template <class Q>
-  static PHASOR_INLINE void linear_quantised(const Outputs& out, const Int8Rows& in, size_t rows, const void* w, size_t panels) {
+  static PHASOR_INLINE void linear_quantised(const Outputs& out, const Int8Rows& in, size_t rows,
+                                             const void* w, size_t panels) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
     if (T::kStream && rows == 1)
       quantised_stream<Q>(out, in, bytes, panels);
@@ -174,12 +196,14 @@ struct Quantised {
     else
       quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }
-  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w,
-                        const float* bias, size_t bias_n, size_t panels, size_t groups) {
+  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
     linear_quantised<Q8>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
   }
-  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w,
-                        const float* bias, size_t bias_n, size_t panels, size_t groups) {
+  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
     linear_quantised<Q4>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
   }
 };

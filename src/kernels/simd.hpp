@@ -1,7 +1,8 @@
-// The one file that wraps xsimd: v16<A>, a virtual vector of 16 floats made of 1, 2 or 4 registers of architecture A, and
-// what xsimd leaves inexact put right: its fma is not fused on AVX-512 (8.1) nor where there is no unit, its division on
-// ARM is an estimate. Works with xsimd 8.1 and newer. Only level_*.cpp include it; all of it is in an anonymous
-// namespace, since those files are compiled for different instruction sets and the linker must not merge their copies.
+// The one file that wraps xsimd: v16<A>, a virtual vector of 16 floats made of 1, 2 or 4 registers
+// of architecture A, and what xsimd leaves inexact put right: its fma is not fused on AVX-512 (8.1)
+// nor where there is no unit, its division on ARM is an estimate. Works with xsimd 8.1 and newer.
+// Only level_*.cpp include it; all of it is in an anonymous namespace, since those files are
+// compiled for different instruction sets and the linker must not merge their copies.
 #pragma once
 #include <xsimd/xsimd.hpp>
 
@@ -12,8 +13,8 @@ namespace phasor {
 namespace {
 
 #if defined(__SSE2__)
-// Keeps a sum of integers in its register from step to step: gcc would otherwise collect all the addends of an unrolled group
-// first, to add them as a tree, and spill them.
+// Keeps a sum of integers in its register from step to step: gcc would otherwise collect all the
+// addends of an unrolled group first, to add them as a tree, and spill them.
 template <class R>
 PHASOR_INLINE void keep(R& sum) {
   __asm__("" : "+v"(sum));
@@ -44,7 +45,7 @@ PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
 #if XSIMD_VERSION_MAJOR >= 11
   return xsimd::bitwise_cast<int32_t>(x);
 #else
-  return xsimd::bitwise_cast<xsimd::batch<int32_t, A>>(x);
+  return xsimd::bitwise_cast<xsimd::batch<int32_t, A> >(x);
 #endif
 }
 template <class A>
@@ -52,7 +53,7 @@ PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x)
 #if XSIMD_VERSION_MAJOR >= 11
   return xsimd::bitwise_cast<float>(x);
 #else
-  return xsimd::bitwise_cast<xsimd::batch<float, A>>(x);
+  return xsimd::bitwise_cast<xsimd::batch<float, A> >(x);
 #endif
 }
 template <int N, class A>
@@ -71,8 +72,10 @@ PHASOR_INLINE __m128d fma_odd(__m128d a, __m128d b, __m128d c) {
   const __m128d p = _mm_mul_pd(a, b), s = _mm_add_pd(p, c), t = _mm_sub_pd(s, p);
   const __m128d e = _mm_add_pd(_mm_sub_pd(p, _mm_sub_pd(s, t)), _mm_sub_pd(c, t));
   const __m128d size = _mm_andnot_pd(_mm_set1_pd(-0.0), e);
-  const __m128i inexact = _mm_srli_epi64(_mm_castpd_si128(_mm_cmpgt_pd(size, _mm_setzero_pd())), 63);
-  const __m128i away = _mm_and_si128(_mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(e, s)), 63), inexact);
+  const __m128i inexact =
+      _mm_srli_epi64(_mm_castpd_si128(_mm_cmpgt_pd(size, _mm_setzero_pd())), 63);
+  const __m128i away =
+      _mm_and_si128(_mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(e, s)), 63), inexact);
   return _mm_castsi128_pd(_mm_or_si128(_mm_sub_epi64(_mm_castpd_si128(s), away), inexact));
 }
 // A function of its own: inlined, the level is four times the code and a twentieth faster.
@@ -85,7 +88,8 @@ __attribute__((noinline)) __m128 fma_sse2(__m128 x, __m128 y, __m128 z) {
 #endif
 
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a, const xsimd::batch<float, A>& b,
+PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a,
+                                           const xsimd::batch<float, A>& b,
                                            const xsimd::batch<float, A>& c) {
 #if defined(__AVX512F__)
   if constexpr (xsimd::batch<float, A>::size == 16)
@@ -102,7 +106,8 @@ PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a, cons
 }
 
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> divided(const xsimd::batch<float, A>& a, const xsimd::batch<float, A>& b) {
+PHASOR_INLINE xsimd::batch<float, A> divided(const xsimd::batch<float, A>& a,
+                                             const xsimd::batch<float, A>& b) {
 #if defined(__aarch64__)
   return xsimd::batch<float, A>(vdivq_f32(a, b));
 #elif defined(__arm__)
@@ -142,7 +147,8 @@ struct v16 {
   // The first n < 16 floats of p, the rest +0; and the way back.
   static PHASOR_INLINE v16 load_part(const float* p, size_t n) {
 #if defined(__AVX512F__)
-    if constexpr (W == 16) return {{B(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p))}};
+    if constexpr (W == 16)
+      return {{B(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p))}};
 #endif
     alignas(64) float t[16] = {};
     for (size_t i = 0; i < n; ++i) t[i] = p[i];
@@ -150,16 +156,19 @@ struct v16 {
   }
   PHASOR_INLINE void store_part(float* p, size_t n) const {
 #if defined(__AVX512F__)
-    if constexpr (W == 16) return _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v[0]);
+    if constexpr (W == 16)
+      return _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v[0]);
 #endif
     alignas(64) float t[16];
     store(t);
     for (size_t i = 0; i < n; ++i) p[i] = t[i];
   }
-  // The same for n ≤ 16, all of them as a rule.
-  static PHASOR_INLINE v16 load(const float* p, size_t n) { return n == 16 ? load(p) : load_part(p, n); }
+  // The same for any n, as a rule 16 and more: all of them.
+  static PHASOR_INLINE v16 load(const float* p, size_t n) {
+    return n >= 16 ? load(p) : load_part(p, n);
+  }
   PHASOR_INLINE void store(float* p, size_t n) const {
-    if (n == 16)
+    if (n >= 16)
       store(p);
     else
       store_part(p, n);
@@ -186,7 +195,8 @@ struct v16 {
     return c;
   }
   friend PHASOR_INLINE v16 where_gt(v16 a, v16 b, v16 yes, v16 no) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) no.v[i] = xsimd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]);
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+      no.v[i] = xsimd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]);
     return no;
   }
   friend PHASOR_INLINE v16 larger(v16 a, v16 b) {  // either, when one is NaN
@@ -194,20 +204,24 @@ struct v16 {
     return a;
   }
   friend PHASOR_INLINE v16 abs(v16 a) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a.v[i] = as_float<A>(as_int<A>(a.v[i]) & I(0x7fffffff));
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+      a.v[i] = as_float<A>(as_int<A>(a.v[i]) & I(0x7fffffff));
     return a;
   }
   friend PHASOR_INLINE v16 negated(v16 a) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a.v[i] = as_float<A>(as_int<A>(a.v[i]) ^ I(INT32_MIN));
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+      a.v[i] = as_float<A>(as_int<A>(a.v[i]) ^ I(INT32_MIN));
     return a;
   }
   friend PHASOR_INLINE v16 copysign(v16 a, v16 s) {
     a = abs(a);
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a.v[i] = as_float<A>(as_int<A>(a.v[i]) | (as_int<A>(s.v[i]) & I(INT32_MIN)));
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+      a.v[i] = as_float<A>(as_int<A>(a.v[i]) | (as_int<A>(s.v[i]) & I(INT32_MIN)));
     return a;
   }
   friend PHASOR_INLINE v16 pow2_of_rounded(v16 t) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) t.v[i] = as_float<A>(left<23>(as_int<A>(t.v[i])) + I(0x3f800000));
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
+      t.v[i] = as_float<A>(left<23>(as_int<A>(t.v[i])) + I(0x3f800000));
     return t;
   }
   friend PHASOR_INLINE void split(v16 x, v16& m, v16& e) {
@@ -219,7 +233,8 @@ struct v16 {
   }
 };
 
-// Four values in one register, each of which an instruction can multiply by: one load for four steps of a chain.
+// Four values in one register, each of which an instruction can multiply by: one load for four
+// steps of a chain.
 #if defined(__aarch64__)
 constexpr bool kByLane = true;
 template <class A>
@@ -237,13 +252,15 @@ template <class A>
 struct Four;
 #endif
 
-// The fixed tree over 16 lanes: t[i] = t[i] + t[i + 8], then + 4, + 2, + 1. Narrowing registers, so the same for all widths.
+// The fixed tree over 16 lanes: t[i] = t[i] + t[i + 8], then + 4, + 2, + 1. Narrowing registers, so
+// the same for all widths.
 template <class A>
 PHASOR_INLINE float tree(v16<A> x) {
   alignas(64) float t[16];
   x.store(t);
 #if defined(__SSE2__)
-  __m128 a = _mm_add_ps(_mm_add_ps(_mm_load_ps(t), _mm_load_ps(t + 8)), _mm_add_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
+  __m128 a = _mm_add_ps(_mm_add_ps(_mm_load_ps(t), _mm_load_ps(t + 8)),
+                        _mm_add_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
   a = _mm_add_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_add_ss(a, _mm_shuffle_ps(a, a, 1)));
 #else
@@ -258,7 +275,8 @@ PHASOR_INLINE float largest_lane(v16<A> x) {
   alignas(64) float t[16];
   x.store(t);
 #if defined(__SSE2__)
-  __m128 a = _mm_max_ps(_mm_max_ps(_mm_load_ps(t), _mm_load_ps(t + 8)), _mm_max_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
+  __m128 a = _mm_max_ps(_mm_max_ps(_mm_load_ps(t), _mm_load_ps(t + 8)),
+                        _mm_max_ps(_mm_load_ps(t + 4), _mm_load_ps(t + 12)));
   a = _mm_max_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps(a, a, 1)));
 #else
@@ -266,6 +284,13 @@ PHASOR_INLINE float largest_lane(v16<A> x) {
     for (int i = 0; i < half; ++i) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
   return t[0];
 #endif
+}
+
+// Four activations as one whole number.
+PHASOR_INLINE int32_t four_bytes(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, 4);
+  return four;
 }
 
 // 16 whole numbers in the registers of v16.

@@ -1,5 +1,6 @@
-// Exact dot products of 16 outputs by 4 activations for NEON. Without dot-product instructions: two steps of k in 16 bits
-// (2·128·127 = 32512 fits), added in pairs to 32 bits; c = 0, 1 and c = 2, 3 stay apart until the group's end. With: SDOT.
+// Exact dot products of 16 outputs by 4 activations for NEON. Without dot-product instructions: two
+// steps of k in 16 bits (2·128·127 = 32512 fits), added in pairs to 32 bits; c = 0, 1 and c = 2, 3
+// stay apart until the group's end. With: SDOT.
 #pragma once
 #include <arm_neon.h>
 
@@ -15,8 +16,16 @@ using ArchNeon = xsimd::neon;
 #endif
 using VNeon = v16<ArchNeon>;
 
+// Four activations, twice.
+PHASOR_INLINE int8x8_t repeated(const int8_t* p) {
+  return vreinterpret_s8_s32(vdup_n_s32(four_bytes(p)));
+}
+
 struct Int8Neon {
-  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a, const Int16<ArchNeon>& b) { return narrow_group(q, a, b); }
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a,
+                                      const Int16<ArchNeon>& b) {
+    return narrow_group(q, a, b);
+  }
   static constexpr int kSteps = 2;
   struct Sum {
     int32x4_t v[8];  // 2i + h: outputs 4i + 2h and 4i + 2h + 1
@@ -37,12 +46,7 @@ struct Int8Neon {
     PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) w.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
     return w;
   }
-  static PHASOR_INLINE Values values(const int8_t* p) {
-    int32_t a, b;
-    __builtin_memcpy(&a, p, 4);
-    __builtin_memcpy(&b, p + 4, 4);
-    return {{vreinterpret_s8_s32(vdup_n_s32(a)), vreinterpret_s8_s32(vdup_n_s32(b))}};
-  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return {{repeated(p), repeated(p + 4)}}; }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, const Values& x) {
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const int8x16_t a = w.v[i], b = w.v[4 + i];
@@ -66,7 +70,10 @@ struct Int8Neon {
 
 #if defined(__ARM_FEATURE_DOTPROD)
 struct Int8Dotprod {
-  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a, const Int16<ArchNeon>& b) { return narrow_group(q, a, b); }
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a,
+                                      const Int16<ArchNeon>& b) {
+    return narrow_group(q, a, b);
+  }
   static constexpr int kSteps = 2;
   struct Sum {
     int32x4_t v[4];
@@ -112,10 +119,7 @@ struct Int4Neon : Int8Neon {
     return w;
   }
   static PHASOR_INLINE Both both(const int8_t* p) {
-    int32_t a, b;
-    __builtin_memcpy(&a, p, 4);
-    __builtin_memcpy(&b, p + kGroup / 2, 4);
-    return {{vreinterpret_s8_s32(vdup_n_s32(a)), vreinterpret_s8_s32(vdup_n_s32(b))}};
+    return {{repeated(p), repeated(p + kGroup / 2)}};
   }
 };
 
@@ -139,10 +143,8 @@ struct Int4Dotprod : Int8Dotprod {
     return w;
   }
   static PHASOR_INLINE Both both(const int8_t* p) {
-    int32_t a, b;
-    __builtin_memcpy(&a, p, 4);
-    __builtin_memcpy(&b, p + kGroup / 2, 4);
-    return vreinterpret_s8_s32(vset_lane_s32(b, vdup_n_s32(a), 1));
+    return vreinterpret_s8_s32(
+        vset_lane_s32(four_bytes(p + kGroup / 2), vdup_n_s32(four_bytes(p)), 1));
   }
 };
 #endif

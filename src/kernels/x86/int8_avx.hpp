@@ -1,6 +1,7 @@
-// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned bytes times sign(x, w), so that the
-// pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
-// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
+// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned
+// bytes times sign(x, w), so that the pairs' sums stay below 2·128·127 = 32512 and never saturate
+// (1.4); the activations are within ±127, so negation is exact. AVX-VNNI: weights xor 0x80 are w +
+// 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
 #pragma once
 #include "narrow_avx2.hpp"
 
@@ -16,21 +17,22 @@ struct Int8Avx2 {
     __m256i v[2], size[2];
   };
   using Values = __m256i;
-  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::fma3<xsimd::avx2>>& a, const Int16<xsimd::fma3<xsimd::avx2>>& b) {
-    const __m256i low = _mm256_packs_epi32(a.v[0], a.v[1]), high = _mm256_packs_epi32(b.v[0], b.v[1]);
-    return store_group(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::fma3<xsimd::avx2>>& a,
+                                      const Int16<xsimd::fma3<xsimd::avx2>>& b) {
+    const __m256i low = _mm256_packs_epi32(a.v[0], a.v[1]),
+                  high = _mm256_packs_epi32(b.v[0], b.v[1]);
+    return store_group(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
+                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   }
-  static PHASOR_INLINE Sum start(int32_t) { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
+  static PHASOR_INLINE Sum start(int32_t) {
+    return {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+  }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
     return {{a, b}, {_mm256_abs_epi8(a), _mm256_abs_epi8(b)}};
   }
-  static PHASOR_INLINE Values values(const int8_t* p) {
-    int32_t four;
-    __builtin_memcpy(&four, p, 4);
-    return _mm256_set1_epi32(four);
-  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return _mm256_set1_epi32(four_bytes(p)); }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     const __m256i ones = _mm256_set1_epi16(1);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
@@ -60,7 +62,8 @@ struct Int8AvxVnni : Int8Avx2 {
              _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)), flip)}};
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
   }
 };
 #endif
@@ -88,14 +91,17 @@ struct Int4Of256 : Int8 {
     }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    return {Int8::values(p), Int8::values(p + kGroup / 2)};
+  }
 };
 
 struct Int4Avx2 : Int4Of256<Int8Avx2> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
     const __m256i ones = _mm256_set1_epi16(1);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low), _mm256_maddubs_epi16(w.high[i], x.high));
+      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low),
+                                             _mm256_maddubs_epi16(w.high[i], x.high));
       s.v[i] = _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, ones));
       keep(s.v[i]);
     }
@@ -105,7 +111,9 @@ struct Int4Avx2 : Int4Of256<Int8Avx2> {
 #if defined(__AVXVNNI__)
 struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
-    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) s.v[i] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i], w.low[i], x.low), w.high[i], x.high);
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i], w.low[i], x.low), w.high[i],
+                                       x.high);
   }
 };
 #endif
@@ -117,8 +125,10 @@ PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
 }
 PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> byte16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;
-  return {{V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))),
-           V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))))}};
+  return {{V::B(_mm256_cvtepi32_ps(
+               _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))),
+           V::B(_mm256_cvtepi32_ps(
+               _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))))}};
 }
 
 }  // namespace

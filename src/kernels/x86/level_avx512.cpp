@@ -1,4 +1,5 @@
-// AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+// AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw
+// -mavx512vl -mfma -mf16c
 #include "../body.hpp"
 #include "int8_avx512.hpp"
 #include "../products.hpp"
