@@ -155,9 +155,14 @@ struct LevelNeon {
   // The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
   static PHASOR_INLINE VNeon half16(const unsigned char* p) {
     VNeon r;
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
-      const uint8x8_t bytes = vld1_u8(p + 8 * i);
-      r.v[i] = VNeon::B(vcvt_f32_f16(vreinterpret_f16_u8(bytes)));
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const float16x8_t eight = vreinterpretq_f16_u8(vld1q_u8(p + 16 * i));
+      r.v[2 * i] = vcvt_f32_f16(vget_low_f16(eight));
+#if defined(__aarch64__)
+      r.v[2 * i + 1] = vcvt_high_f32_f16(eight);
+#else
+      r.v[2 * i + 1] = vcvt_f32_f16(vget_high_f16(eight));
+#endif
     }
     return r;
   }

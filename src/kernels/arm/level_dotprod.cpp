@@ -32,11 +32,12 @@ struct HalfQ8 {
   template <int K>
   static PHASOR_INLINE void step(int32x4_t (&s)[kRows][2], const int8x16_t (&x)[kRows],
                                  const unsigned char* w) {
-    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      const int8x16_t weights = vreinterpretq_s8_u8(vld1q_u8(w + K * 64 + i * 16));
-      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
-        s[r][i] = vdotq_laneq_s32(s[r][i], weights, x[r], K);
-    }
+    int8x16_t weights[2];
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      weights[i] = vreinterpretq_s8_u8(vld1q_u8(w + K * 64 + i * 16));
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+        s[r][i] = vdotq_laneq_s32(s[r][i], weights[i], x[r], K);
   }
   static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* const (&x)[kRows],
                                      const unsigned char* w) {
@@ -110,8 +111,9 @@ PHASOR_APART void many_rows(const Outputs& out, const Int8Rows& in, size_t rows,
   const size_t plane = plane_bytes(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
+      const Int8Rows first = in.from(r);
       Int8Rows tile[kRows];
-      PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) tile[i] = in.from(r + i);
+      PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) tile[i] = first.from(i);
       V acc[kRows][1];
       half_panel<Q>(acc, 0, tile, w, plane);
       half_panel<Q>(acc, 1, tile, w, plane);
