@@ -257,27 +257,33 @@ struct Attention : Linear<L> {
       v += kLanes;
     }
   };
-  // What is mixed: rows of weights e, lde apart, with the pages' values, ldv to a position.
+  // What is mixed, for all rows: weights e with a factor inv each, over the keys of the pages'
+  // values, ldv to a position.
   template <class Value>
   struct Mix {
+    float* out;
+    size_t ldo;
     const float* e;
     size_t lde;
+    const float* inv;
     const Value* const* v_pages;
     size_t ldv;
+    KeyRange keys;
     using Of =
         std::conditional_t<std::is_same<Value, unsigned char>::value, ValuesQ8, Values<Value>>;
     PHASOR_INLINE Of values(size_t t, size_t at) const {
       return Of(v_pages[t / kLanes], t % kLanes, ldv, at);
     }
-    PHASOR_INLINE Mix from(size_t r) const { return {e + r * lde, lde, v_pages, ldv}; }
+    PHASOR_INLINE size_t first(size_t row) const { return keys.first + row * keys.skip; }
+    PHASOR_INLINE size_t end(size_t row) const { return keys.end + row * keys.more; }
   };
-  // Goes on with the chains of R rows by D blocks of 16 of the value's width, from `at` on, over
-  // keys first … end − 1.
+  // Goes on with the chains of R rows from `row` on by D blocks of 16 of the value's width, from
+  // `at` on, over keys first … end − 1.
   template <size_t R, size_t D, class Value>
-  static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const Mix<Value>& mix, size_t at, size_t first,
-                                     size_t end) {
+  static PHASOR_INLINE void mix_keys(V (&acc)[R][D], const Mix<Value>& mix, size_t row, size_t at,
+                                     size_t first, size_t end) {
     const float* e[R];
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) e[r] = mix.e + r * mix.lde;
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) e[r] = mix.e + (row + r) * mix.lde;
     for (size_t t = first; t < end;) {
       const size_t next_page = t / kLanes * kLanes + kLanes,
                    stop = next_page < end ? next_page : end;
@@ -306,86 +312,75 @@ struct Attention : Linear<L> {
   }
   // The same for one row of several, over keys that it sees and not all others do.
   template <size_t D, class Value>
-  static PHASOR_APART void mix_own(V (&acc)[1][D], const float* e, const Value* const* v_pages,
-                                   size_t ldv, size_t at, size_t first, size_t end) {
-    mix_keys(acc, Mix<Value>{e, 0, v_pages, ldv}, at, first, end);
+  static PHASOR_APART void mix_own(V (&acc)[1][D], const Mix<Value>& mix, size_t row, size_t at,
+                                   size_t first, size_t end) {
+    mix_keys(acc, mix, row, at, first, end);
   }
   template <size_t D, class Value>
-  static PHASOR_INLINE void mix_one(V (&acc)[D], const Mix<Value>& mix, size_t at, size_t first,
-                                    size_t end) {
+  static PHASOR_INLINE void mix_one(V (&acc)[D], const Mix<Value>& mix, size_t row, size_t at,
+                                    size_t first, size_t end) {
     if (first >= end) return;
     V own[1][D];
     PHASOR_UNROLL for (size_t d = 0; d < D; ++d) own[0][d] = acc[d];
-    mix_own(own, mix.e, mix.v_pages, mix.ldv, at, first, end);
+    mix_own(own, mix, row, at, first, end);
     PHASOR_UNROLL for (size_t d = 0; d < D; ++d) acc[d] = own[0][d];
   }
   // n of the last block's lanes are written.
   template <size_t R, size_t D, class Value>
-  static PHASOR_APART void mix_tile(float* out, size_t ldo, const float* inv, const Mix<Value>& mix,
-                                    size_t at, const KeyRange& keys, size_t n) {
+  static PHASOR_APART void mix_tile(const Mix<Value>& mix, size_t row, size_t at, size_t n) {
     V acc[R][D];
     start_chains(acc);
     if constexpr (R == 1) {
-      mix_keys(acc, mix, at, keys.first, keys.end);
+      mix_keys(acc, mix, row, at, mix.first(row), mix.end(row));
     } else {  // Keys that all rows see are mixed together; those before and after them row by row.
-      const size_t last = keys.first + (R - 1) * keys.skip,
-                   shared = last < keys.end ? last : keys.end;
+      const size_t last = mix.first(row + R - 1), end = mix.end(row),
+                   shared = last < end ? last : end;
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-        mix_one(acc[r], mix.from(r), at, keys.first + r * keys.skip, shared);
-      mix_keys(acc, mix, at, shared, keys.end);
+        mix_one(acc[r], mix, row + r, at, mix.first(row + r), shared);
+      mix_keys(acc, mix, row, at, shared, end);
       PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-        const size_t begin = keys.first + r * keys.skip;
-        mix_one(acc[r], mix.from(r), at, begin > keys.end ? begin : keys.end,
-                keys.end + r * keys.more);
+        const size_t first = mix.first(row + r);
+        mix_one(acc[r], mix, row + r, at, first > end ? first : end, mix.end(row + r));
       }
     }
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
       PHASOR_UNROLL for (size_t d = 0; d < D; ++d)
-        (acc[r][d] * V::set(inv[r]))
-            .store(out + r * ldo + at + d * kLanes, d == D - 1 ? n : kLanes);
+        (acc[r][d] * V::set(mix.inv[row + r]))
+            .store(mix.out + (row + r) * mix.ldo + at + d * kLanes, d == D - 1 ? n : kLanes);
   }
+  // All rows from `row` on: R rows at a time, the rest in one tile.
   template <size_t R, size_t D, class Value>
-  static PHASOR_APART void mix_rows(float* out, size_t ldo, const float* inv, size_t rows,
-                                    const Mix<Value>& mix, size_t at, const KeyRange& keys,
-                                    size_t n) {
-    const auto keys_of = [&](size_t r) -> KeyRange {
-      return {keys.first + r * keys.skip, keys.end + r * keys.more, keys.skip, keys.more};
-    };
-    size_t r = 0;
-    for (; r + R <= rows; r += R)
-      mix_tile<R, D>(out + r * ldo, ldo, inv + r, mix.from(r), at, keys_of(r), n);
+  static PHASOR_INLINE void mix_rows(const Mix<Value>& mix, size_t row, size_t rows, size_t at,
+                                     size_t n) {
+    for (; row + R <= rows; row += R) mix_tile<R, D>(mix, row, at, n);
     if constexpr (R > 1)
-      if (r < rows)
-        mix_few<R - 1, D>(out + r * ldo, ldo, inv + r, rows - r, mix.from(r), at, keys_of(r), n);
-  }
-  // R rows or fewer, in one tile.
-  template <size_t R, size_t D, class Value>
-  static PHASOR_INLINE void mix_few(float* out, size_t ldo, const float* inv, size_t rows,
-                                    const Mix<Value>& mix, size_t at, const KeyRange& keys,
-                                    size_t n) {
-    if (rows == R) return mix_tile<R, D>(out, ldo, inv, mix, at, keys, n);
-    if constexpr (R > 1) mix_few<R - 1, D>(out, ldo, inv, rows, mix, at, keys, n);
+      if (row < rows) mix_rows<R - 1, D>(mix, row, rows, at, n);
   }
   template <size_t R, size_t D, class Value>
-  static void mix_blocks(float* out, size_t ldo, const float* inv, size_t rows,
-                         const Mix<Value>& mix, size_t at, const KeyRange& keys, size_t width) {
+  static void mix_blocks(const Mix<Value>& mix, size_t rows, size_t at, size_t width) {
     const size_t step = D * kLanes;
     for (; at + step <= mix.ldv; at += step)
-      mix_rows<R, D>(out, ldo, inv, rows, mix, at, keys,
-                     at + step <= width ? kLanes : kLanes - (mix.ldv - width));
+      mix_rows<R, D>(mix, 0, rows, at, at + step <= width ? kLanes : kLanes - (mix.ldv - width));
     if constexpr (D > 1)
-      if (at < mix.ldv) mix_blocks<R, D / 2>(out, ldo, inv, rows, mix, at, keys, width);
+      if (at < mix.ldv) mix_blocks<R, D / 2>(mix, rows, at, width);
   }
   template <class Value>
   static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde,
                                    const float* inv, size_t rows, const Value* const* v_pages,
                                    const KeyRange& keys, size_t width) {
-    const Mix<Value> mix = {e, lde, v_pages, up_to_lanes(width)};
+    Mix<Value> mix;
+    mix.out = out;
+    mix.ldo = ldo;
+    mix.e = e;
+    mix.lde = lde;
+    mix.inv = inv;
+    mix.v_pages = v_pages;
+    mix.ldv = up_to_lanes(width);
+    mix.keys = keys;
     if (rows == 1)
-      mix_blocks<1, T::kOneRow>(out, ldo, inv, 1, mix, 0, keys, width);
+      mix_blocks<1, T::kOneRow>(mix, 1, 0, width);
     else
-      mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(out, ldo, inv, rows, mix, 0, keys,
-                                                            width);
+      mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(mix, rows, 0, width);
   }
   static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
                   const float* const* v_pages, KeyRange keys, size_t width) {

@@ -4,7 +4,7 @@
 //   half16(p)                     16 f16 values to f32
 //   byte16(p)                     16 int8 values to f32
 //   struct Int8                   the exact dot product of 16 outputs by 4 activations (int8_*.hpp)
-//   struct Int4                   the same with nibbles, 16 outputs by 4 and by another 4 activations
+//   struct Int4                   the same with nibbles: 16 outputs by 4 and by another 4 of them
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
 #include "../only.h"

@@ -138,7 +138,7 @@ struct Kernels {
   // value.
   size_t (*argmax)(const float* x, size_t n, float* largest);
 
-  // Element-wise functions of src/kernels/functions.h, for the tests that sweep them and for
+  // Element-wise functions of src/kernels/functions.hpp, for the tests that sweep them and for
   // sampling.
   void (*exp)(float* y, size_t n);
   void (*log)(float* y, size_t n);

@@ -16,8 +16,8 @@
 #error "phasor: -ffast-math breaks the numerics contract (rule 1.13); do not use it"
 #endif
 #if FLT_EVAL_METHOD != 0
-#error \
-    "phasor: float arithmetic must be done in float (FLT_EVAL_METHOD 0); on 32-bit x86 use -msse2 -mfpmath=sse"
+// On 32-bit x86 -msse2 -mfpmath=sse do it.
+#error "phasor: float arithmetic must be done in float (FLT_EVAL_METHOD 0): -msse2 -mfpmath=sse"
 #endif
 
 #define PHASOR_INLINE inline __attribute__((always_inline))

@@ -11,8 +11,8 @@
 #error "phasor: level_helium.cpp needs Helium with floating point: -mcpu=cortex-m55"
 #endif
 #if defined(__clang__)
-#error \
-    "phasor: clang (19) turns comparisons of Helium around, and a NaN is lost: build with gcc, or with -DPHASOR_SCALAR_ONLY"
+// Its comparisons are turned around, and a NaN is lost (clang 19).
+#error "phasor: clang has no level for Helium: build with gcc, or with -DPHASOR_SCALAR_ONLY"
 #endif
 
 namespace phasor {
