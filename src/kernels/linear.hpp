@@ -201,6 +201,9 @@ struct Linear {
       if constexpr (T::kStream && R > 1) ahead.ask();
       V wk[P][W::kStep];
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p) load<W>(wk[p], w[p], k);
+      if constexpr (R > 1)
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j) wk[p][j].hold();
       PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j)
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
           const V xk = V::set(x[r * ldx + k + j]);

@@ -144,6 +144,12 @@ struct v16 {
   PHASOR_INLINE void store(float* p) const {
     PHASOR_UNROLL for (size_t i = 0; i < N; ++i) v[i].store_unaligned(p + i * W);
   }
+  // From here on in registers: gcc would otherwise load it again at each use.
+  PHASOR_INLINE void hold() {
+#if defined(__AVX2__)
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) keep(v[i].data);
+#endif
+  }
   // The first n < 16 floats of p, the rest +0; and the way back.
   static PHASOR_INLINE v16 load_part(const float* p, size_t n) {
 #if defined(__AVX512F__)
