@@ -301,11 +301,16 @@ struct Attention : Linear<L> {
             }
         }
       for (; t < stop; ++t, v.next()) {
-        V vt[D];
-        PHASOR_UNROLL for (size_t d = 0; d < D; ++d) vt[d] = v.load(d);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const V et = V::set(e[r][t]);
-          PHASOR_UNROLL for (size_t d = 0; d < D; ++d) acc[r][d] = fma(et, vt[d], acc[r][d]);
+        // What only one row uses need not be held: block by block.
+        constexpr size_t kHeld = R == 1 ? 1 : D;
+        PHASOR_UNROLL for (size_t b = 0; b < D; b += kHeld) {
+          V vt[kHeld];
+          PHASOR_UNROLL for (size_t d = 0; d < kHeld; ++d) vt[d] = v.load(b + d);
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+            const V et = V::set(e[r][t]);
+            PHASOR_UNROLL for (size_t d = 0; d < kHeld; ++d)
+              acc[r][b + d] = fma(et, vt[d], acc[r][b + d]);
+          }
         }
       }
     }
@@ -343,10 +348,14 @@ struct Attention : Linear<L> {
         mix_one(acc[r], mix, row + r, at, first > end ? first : end, mix.end(row + r));
       }
     }
-    PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+    const float* const inv = mix.inv + row;
+    const size_t ldo = mix.ldo;
+    float* const out = mix.out + row * ldo + at;
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+      const V factor = V::set(inv[r]);
       PHASOR_UNROLL for (size_t d = 0; d < D; ++d)
-        (acc[r][d] * V::set(mix.inv[row + r]))
-            .store(mix.out + (row + r) * mix.ldo + at + d * kLanes, d == D - 1 ? n : kLanes);
+        (acc[r][d] * factor).store(out + r * ldo + d * kLanes, d == D - 1 ? n : kLanes);
+    }
   }
   // All rows from `row` on: R rows at a time, the rest in one tile.
   template <size_t R, size_t D, class Value>
