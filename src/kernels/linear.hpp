@@ -199,16 +199,21 @@ struct Linear {
           __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
       next += P * W::kBytes;
       if constexpr (T::kStream && R > 1) ahead.ask();
-      V wk[P][W::kStep];
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) load<W>(wk[p], w[p], k);
-      if constexpr (R > 1)
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-          PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j) wk[p][j].hold();
-      PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j)
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const V xk = V::set(x[r * ldx + k + j]);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) acc[r][p] = fma(xk, wk[p][j], acc[r][p]);
-        }
+      // What only one row uses need not be held: panel by panel.
+      constexpr size_t kHeld = R == 1 ? 1 : P;
+      PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
+        V wk[kHeld][W::kStep];
+        PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) load<W>(wk[p], w[b + p], k);
+        if constexpr (R > 1)
+          PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+            PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j) wk[p][j].hold();
+        PHASOR_UNROLL for (size_t j = 0; j < W::kStep; ++j)
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+            const V xk = V::set(x[r * ldx + k + j]);
+            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+              acc[r][b + p] = fma(xk, wk[p][j], acc[r][b + p]);
+          }
+      }
     }
     if constexpr (W::kStep > 1)
       if (k < end) {
