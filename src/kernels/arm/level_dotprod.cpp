@@ -39,11 +39,12 @@ struct HalfQ8 {
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
         s[r][i] = vdotq_laneq_s32(s[r][i], weights[i], x[r], K);
   }
-  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* const (&x)[kRows],
+  // Rows of x lie `stride` bytes apart.
+  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* x, size_t stride,
                                      const unsigned char* w) {
     PHASOR_UNROLL for (size_t j = 0; j < 2; ++j) {
       int8x16_t xj[kRows];
-      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) xj[r] = vld1q_s8(x[r] + j * 16);
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) xj[r] = vld1q_s8(x + r * stride + j * 16);
       step<0>(s, xj, w + j * 256);
       step<1>(s, xj, w + j * 256);
       step<2>(s, xj, w + j * 256);
@@ -57,22 +58,23 @@ struct HalfQ4 {
   template <int K>
   static PHASOR_INLINE void step(int32x4_t (&s)[kRows][2], const int8x16_t (&low)[kRows],
                                  const int8x16_t (&high)[kRows], const unsigned char* w) {
+    uint8x16_t both[2];
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) both[i] = vld1q_u8(w + K * 64 + i * 16);
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
-      const uint8x16_t both = vld1q_u8(w + K * 64 + i * 16);
-      const int8x16_t a = vreinterpretq_s8_u8(vandq_u8(both, vdupq_n_u8(15))),
-                      b = vreinterpretq_s8_u8(vshrq_n_u8(both, 4));
+      const int8x16_t a = vreinterpretq_s8_u8(vandq_u8(both[i], vdupq_n_u8(15))),
+                      b = vreinterpretq_s8_u8(vshrq_n_u8(both[i], 4));
       PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
         s[r][i] = vdotq_laneq_s32(s[r][i], a, low[r], K);
         s[r][i] = vdotq_laneq_s32(s[r][i], b, high[r], K);
       }
     }
   }
-  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* const (&x)[kRows],
+  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* x, size_t stride,
                                      const unsigned char* w) {
     int8x16_t low[kRows], high[kRows];
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
-      low[r] = vld1q_s8(x[r]);
-      high[r] = vld1q_s8(x[r] + 16);
+      low[r] = vld1q_s8(x + r * stride);
+      high[r] = vld1q_s8(x + r * stride + 16);
     }
     step<0>(s, low, high, w);
     step<1>(s, low, high, w);
@@ -83,37 +85,36 @@ struct HalfQ4 {
 
 // The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc.
 template <class Q>
-PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows (&rows)[kRows],
+PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
                               const unsigned char* w, size_t plane) {
+  const size_t groups = in.groups;
   float32x4_t y[kRows][2];
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
-  for (size_t g = 0; g < rows[0].groups; ++g) {
+  for (size_t g = 0; g < groups; ++g) {
     int32x4_t s[kRows][2];
-    const int8_t* x[kRows];
-    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
-      s[r][0] = s[r][1] = vdupq_n_s32(Q::start(rows[r].sum[g]));
-      x[r] = rows[r].q + g * kGroup;
-    }
-    Q::products(s, x, w + plane + g * Q::kGroupBytes + half * 32);
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+      s[r][0] = s[r][1] = vdupq_n_s32(Q::start(in.sum[r * groups + g]));
+    Q::products(s, in.q + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes + half * 32);
     const float16x8_t scales = vreinterpretq_f16_u8(vld1q_u8(w + g * (kLanes * 2) + half * 16));
     const float32x4_t sw[2] = {vcvt_f32_f16(vget_low_f16(scales)), vcvt_high_f32_f16(scales)};
-    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
+      const float sx = in.scale[r * groups + g];
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
-        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], rows[r].scale[g]));
+        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], sx));
+    }
   }
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) acc[r][0].v[2 * half + i] = V::B(y[r][i]);
 }
 
+// Outputs and rows by value: what is stored could be theirs otherwise.
 template <class Q>
-PHASOR_APART void many_rows(const Outputs& out, const Int8Rows& in, size_t rows,
-                            const unsigned char* w, size_t panels) {
+PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigned char* w,
+                            size_t panels) {
   const size_t plane = plane_bytes(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
-      const Int8Rows first = in.from(r);
-      Int8Rows tile[kRows];
-      PHASOR_UNROLL for (size_t i = 0; i < kRows; ++i) tile[i] = first.from(i);
+      const Int8Rows tile = in.from(r);
       V acc[kRows][1];
       half_panel<Q>(acc, 0, tile, w, plane);
       half_panel<Q>(acc, 1, tile, w, plane);
