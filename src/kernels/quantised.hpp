@@ -70,14 +70,18 @@ struct Quantised {
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
-      PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4) {
-        typename Int4::Nibbles wk[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int4::nibbles(w[p] + k * kLanes);
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-          const typename Int4::Both xk = Int4::both(x[r] + k);
-          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int4::dot(sum[r][p], wk[p], xk);
+      // What only one row uses need not be held: panel by panel.
+      constexpr size_t kHeld = R == 1 ? 1 : P;
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4)
+        PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
+          typename Int4::Nibbles wk[kHeld];
+          PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+            wk[p] = Int4::nibbles(w[b + p] + k * kLanes);
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+            const typename Int4::Both xk = Int4::both(x[r] + k);
+            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) Int4::dot(sum[r][b + p], wk[p], xk);
+          }
         }
-      }
     }
   };
 
