@@ -40,10 +40,10 @@ struct Quantised {
                                : none;
       const float amax = largest_lane(larger(abs(a), abs(b)));
       const bool zero = amax < 0x1p-80f;
+      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
       const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
       *sum++ = L::Int8::narrow(q, rounded((zero ? none : a * inv) + round),
                                rounded((zero ? none : b * inv) + round));
-      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
     }
   }
 
