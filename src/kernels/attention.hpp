@@ -301,8 +301,7 @@ struct Attention : Linear<L> {
             }
         }
       for (; t < stop; ++t, v.next()) {
-        // What only one row uses need not be held: block by block.
-        constexpr size_t kHeld = R == 1 ? 1 : D;
+        constexpr size_t kHeld = kHeldOf<V, R, D>;
         PHASOR_UNROLL for (size_t b = 0; b < D; b += kHeld) {
           V vt[kHeld];
           PHASOR_UNROLL for (size_t d = 0; d < kHeld; ++d) vt[d] = v.load(b + d);

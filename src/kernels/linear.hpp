@@ -78,6 +78,11 @@ PHASOR_INLINE void start_chains(V (&acc)[R][P]) {
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) acc[r][p] = V::set(0.0f);
 }
 
+// How many of N values are loaded before they are used. All of them: the loads wait together. But
+// of values in four registers that only one row uses, one: more would not fit.
+template <class V, size_t R, size_t N>
+constexpr size_t kHeldOf = R == 1 && V::N == 4 ? 1 : N;
+
 // 16 lanes of the bias from output o on. A lane that has none gets −0, which leaves every value as
 // it is, −0 too.
 template <class V>
@@ -199,8 +204,7 @@ struct Linear {
           __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
       next += P * W::kBytes;
       if constexpr (T::kStream && R > 1) ahead.ask();
-      // What only one row uses need not be held: panel by panel.
-      constexpr size_t kHeld = R == 1 ? 1 : P;
+      constexpr size_t kHeld = kHeldOf<V, R, P>;
       PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
         V wk[kHeld][W::kStep];
         PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) load<W>(wk[p], w[b + p], k);

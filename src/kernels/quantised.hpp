@@ -70,8 +70,7 @@ struct Quantised {
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
                                        const unsigned char* const (&w)[P]) {
-      // What only one row uses need not be held: panel by panel.
-      constexpr size_t kHeld = R == 1 ? 1 : P;
+      constexpr size_t kHeld = kHeldOf<V, R, P>;
       PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4)
         PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
           typename Int4::Nibbles wk[kHeld];
