@@ -13,7 +13,7 @@
 #   XSIMD=DIR  DOCTEST=DIR                 where the headers of xsimd and doctest lie (default /usr/include)
 #
 # A room of the core is a folder of src/: all its *.cpp, and those of src/ itself, go into libphasor.a. The kernels have one file an instruction-set
-# level, level_NAME.cpp; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
+# level, level_NAME.cpp in its family's folder; src/kernels/levels.mk says which levels a processor family has and with what flags each is compiled.
 # Changing a flag or the compiler rebuilds what it touches; headers are tracked.
 
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -226,9 +226,12 @@ TEST_FILES_riscv64 := kernels kernels_hashes functions pool heap_counter
 TEST_FILES_wasm    := kernels kernels_hashes functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 
-ALL_LEVEL_SRC := $(wildcard src/kernels/level_*.cpp)
-LEVEL_SRC := $(filter $(LEVELS:%=src/kernels/level_%.cpp),$(ALL_LEVEL_SRC))
-CORE_SRC  := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) $(LEVEL_SRC)
+# A processor family's levels lie in a folder of their own, the scalar one beside it.
+level_sources  = $(wildcard $(foreach l,$1,src/kernels/level_$l.cpp src/kernels/*/level_$l.cpp))
+ALL_LEVEL_SRC := $(call level_sources,*)
+LEVEL_SRC := $(call level_sources,$(LEVELS))
+PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
+CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
 CLI_SRC   := $(wildcard src/cli/*.cpp)
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
@@ -292,9 +295,10 @@ $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
-$(OBJ)/src/kernels/level_%.o: src/kernels/level_%.cpp $(OUT)/flags | $(HEADERS)/xsimd
+level_of = $(patsubst level_%,%,$(basename $(notdir $1)))
+$(patsubst %.cpp,$(OBJ)/%.o,$(filter-out %/level_scalar.cpp,$(LEVEL_SRC))): $(OBJ)/%.o: %.cpp $(OUT)/flags | $(HEADERS)/xsimd
 	@mkdir -p $(@D)
-	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,$*) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,$(call level_of,$<)) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,scalar) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@

@@ -1,15 +1,17 @@
-// exp, log, tanh, erf and the activations made of them, in f32: templates over a vector type V (v1 or v16), so that
-// every level evaluates the same expression with the same roundings.
-// The coefficients are this project's own minimax fits (Lawson-weighted least squares on Chebyshev nodes, rounded to f32 from
-// the lowest power up, the rest refitted after each rounding). The errors stated are the largest over all floats, in units in
-// the last place of the correctly rounded result; tests/cpp/test_functions.cpp measures them (a sample, or all on request).
+// exp, log, tanh, erf and the activations made of them, in f32: templates over a vector type V (v1
+// or v16), so that every level evaluates the same expression with the same roundings.
+// The coefficients are this project's own minimax fits (Lawson-weighted least squares on Chebyshev
+// nodes, rounded to f32 from the lowest power up, the rest refitted after each rounding). The
+// errors stated are the largest over all floats, in units in the last place of the correctly
+// rounded result; tests/cpp/test_functions.cpp measures them (a sample, or all on request).
 #pragma once
 #include "scalar_math.h"
 
 namespace phasor {
 namespace {
 
-constexpr float kRound = 12582912.0f;            // 1.5·2^23: adding it rounds to an integer, ties to even, below 2^22
+constexpr float kRound =
+    12582912.0f;  // 1.5·2^23: adding it rounds to an integer, ties to even, below 2^22
 constexpr float kLog2e = 0x1.715476p+0f;
 constexpr float kLn2 = 0x1.62e430p-1f, kLn2Low = -0x1.05c610p-29f;  // ln 2 = kLn2 + kLn2Low + 2^-57
 constexpr float kInfinity = __builtin_inff();
@@ -34,14 +36,16 @@ PHASOR_INLINE V exp_not_positive(V x) {
   return where_gt(V::set(-64.0f), x, V::set(0.0f), y);
 }
 
-// e^x within 1.02 ulp; 0 below −64 (1.12), +inf from 88.7229 on. The scale 2^n is applied in two exact steps, since n may be 128.
+// e^x within 1.02 ulp; 0 below −64 (1.12), +inf from 88.7229 on. The scale 2^n is applied in two
+// exact steps, since n may be 128.
 template <class V>
 PHASOR_INLINE V exp_of(V x) {
   const V c = where_gt(x, V::set(89.0f), V::set(89.0f), x);
   const V n = fma(c, V::set(kLog2e), V::set(kRound)) - V::set(kRound);
   V r = fma(n, V::set(-kLn2), c);
   r = fma(n, V::set(-kLn2Low), r);
-  const V t1 = fma(n, V::set(0.5f), V::set(kRound)), t2 = (n - (t1 - V::set(kRound))) + V::set(kRound);
+  const V t1 = fma(n, V::set(0.5f), V::set(kRound)),
+          t2 = (n - (t1 - V::set(kRound))) + V::set(kRound);
   const V y = (exp_core(r) + V::set(1.0f)) * pow2_of_rounded(t1) * pow2_of_rounded(t2);
   return where_gt(V::set(-64.0f), x, V::set(0.0f), y);
 }
@@ -67,17 +71,21 @@ PHASOR_INLINE V log_of(V x) {
   y = fma(V::set(-0.5f), z, y) + f;
   y = fma(e, V::set(kLn2), y);
   y = where_gt(x, V::set(FLT_MAX), x, y);
-  const V bad = where_gt(V::set(0.0f), x, V::set(__builtin_nanf("")), V::set(-kInfinity)) + x * V::set(0.0f);  // NaN stays
+  // NaN stays
+  const V bad =
+      where_gt(V::set(0.0f), x, V::set(__builtin_nanf("")), V::set(-kInfinity)) + x * V::set(0.0f);
   return where_gt(x, V::set(0.0f), y, bad);
 }
 
-// tanh within 2.6 ulp: tanh |x| = t / (t + 2) with t = e^{2|x|} − 1, which does not cancel for small x; 1 from 9.02 on.
+// tanh within 2.6 ulp: tanh |x| = t / (t + 2) with t = e^{2|x|} − 1, which does not cancel for
+// small x; 1 from 9.02 on.
 template <class V>
 PHASOR_INLINE V tanh_of(V x) {
   V a = abs(x);
   a = where_gt(a, V::set(9.25f), V::set(9.25f), a);
   a = a + a;
-  const V t = fma(a, V::set(kLog2e), V::set(kRound)), n = t - V::set(kRound), s = pow2_of_rounded(t);
+  const V t = fma(a, V::set(kLog2e), V::set(kRound)), n = t - V::set(kRound),
+          s = pow2_of_rounded(t);
   V r = fma(n, V::set(-kLn2), a);
   r = fma(n, V::set(-kLn2Low), r);
   // As exp_core, but fitted for a small relative error of e^r − 1 itself (2^-26).
@@ -89,7 +97,8 @@ PHASOR_INLINE V tanh_of(V x) {
   return copysign(m / (m + V::set(2.0f)), x);
 }
 
-// erf within 1.1 ulp: x + x·P(x²) up to 1; above, 1 − exp(−Q(x)) with Q a fit of −ln erfc, exact to 2^-35 of erf; 1 from 4 on.
+// erf within 1.1 ulp: x + x·P(x²) up to 1; above, 1 − exp(−Q(x)) with Q a fit of −ln erfc, exact to
+// 2^-35 of erf; 1 from 4 on.
 template <class V>
 PHASOR_INLINE V erf_of(V x) {
   const V a = abs(x);
@@ -113,15 +122,16 @@ PHASOR_INLINE V erf_of(V x) {
   return where_gt(a, V::set(1.0f), large, small);
 }
 
-// x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12 (1.12), where the exact value is under 2^-100.
+// x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12
+// (1.12), where the exact value is under 2^-100.
 template <class V>
 PHASOR_INLINE V gelu_erf_of(V x) {
   const V y = (V::set(0.5f) * x) * (V::set(1.0f) + erf_of(x * V::set(0x1.6a09e6p-1f)));
   return where_gt(V::set(-12.0f), x, V::set(0.0f), y);
 }
 
-// ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³): the second form does not cancel for negative x.
-// Within 2 ulp for x > 0.
+// ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³): the second form does not cancel
+// for negative x. Within 2 ulp for x > 0.
 template <class V>
 PHASOR_INLINE V gelu_tanh_of(V x) {
   const V minus_2u = x * fma(x * x, V::set(-0x1.2444f2p-4f), V::set(-0x1.988454p+0f));
@@ -141,7 +151,8 @@ PHASOR_INLINE V clip_of(V x, V limit) {
   return where_gt(low, y, low, y);
 }
 
-// max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and clears the other.)
+// max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and
+// clears the other.)
 template <class V>
 PHASOR_INLINE V relu_of(V x) {
   return where_gt(V::set(0.0f), x, V::set(0.0f), x + V::set(0.0f));

@@ -1,5 +1,6 @@
 // Rows of tables to f32, f16 to f32, and sin and cos: plain code, one version for every level.
-// Includes the layout and nothing of the machine; needs double arithmetic (in software on small Cortex-M).
+// Includes the layout and nothing of the machine; needs double arithmetic (in software on small
+// Cortex-M).
 #include "gather.h"
 
 #include "scalar_math.h"
@@ -7,12 +8,16 @@
 namespace phasor {
 namespace {
 
-// π/2 in three parts of 22 bits, so that their products with a 31-bit integer are exact, and the rest (2^-122).
-constexpr double kPio2[4] = {0x1.921fb00000000p+0, 0x1.5110b00000000p-22, 0x1.1846980000000p-44, 0x1.3198a2e037073p-69};
+// π/2 in three parts of 22 bits, so that their products with a 31-bit integer are exact, and the
+// rest (2^-122).
+constexpr double kPio2[4] = {0x1.921fb00000000p+0, 0x1.5110b00000000p-22, 0x1.1846980000000p-44,
+                             0x1.3198a2e037073p-69};
 constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
-constexpr double kRoundDouble = 0x1.8p52;  // adding it rounds to an integer below 2^51, whose low bits it then holds
+// adding it rounds to an integer below 2^51, whose low bits it then holds
+constexpr double kRoundDouble = 0x1.8p52;
 
-// s + the error of a + b (Knuth 1969): hi + lo becomes hi + lo + b, with lo collecting what hi cannot hold.
+// s + the error of a + b (Knuth 1969): hi + lo becomes hi + lo + b, with lo collecting what hi
+// cannot hold.
 PHASOR_INLINE void add_to(double& hi, double& lo, double b) {
   const double s = hi + b, t = s - hi;
   lo += (hi - (s - t)) + (b - t);
@@ -44,7 +49,8 @@ uint16_t narrow_f16(float x) noexcept {
 
 float widen_bf16(uint16_t h) noexcept { return float_of(uint32_t{h} << 16); }
 
-void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept {
+void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
+                size_t row) noexcept {
   const unsigned char* p = static_cast<const unsigned char*>(data);
   const bool panels = layout == Layout::panel16;
   const size_t o = row % kLanes;
@@ -56,7 +62,9 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
   };
   if (!quantised_type(type)) {
     for (size_t k = 0; k < cols; ++k) {
-      const size_t at = !panels ? row * cols + k : type == Type::bf16 ? panel_index_bf16(o, k) : panel_index_f32(o, k);
+      const size_t at = !panels              ? row * cols + k
+                        : type == Type::bf16 ? panel_index_bf16(o, k)
+                                             : panel_index_f32(o, k);
       if (type == Type::f32)
         __builtin_memcpy(y + k, p + at * 4, 4);
       else
@@ -70,20 +78,24 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {
     const size_t g = k / kGroup;
-    if (k % kGroup == 0) scale = widen_f16(half(p + (panels ? g * kLanes + o : row * groups + g) * 2));
+    if (k % kGroup == 0)
+      scale = widen_f16(half(p + (panels ? g * kLanes + o : row * groups + g) * 2));
     int32_t value;
     if (type == Type::q8) {
-      value = static_cast<int8_t>(p[plane + (panels ? panel_index_q8(o, k) : row * groups * kGroup + k)]);
+      value = static_cast<int8_t>(
+          p[plane + (panels ? panel_index_q8(o, k) : row * groups * kGroup + k)]);
     } else {
-      const size_t at = panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + k % (kGroup / 2);
+      const size_t at =
+          panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + k % (kGroup / 2);
       value = (p[plane + at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15) - 8;
     }
     y[k] = scale * static_cast<float>(value);
   }
 }
 
-// Reduction by Cody and Waite (1980) with a second word for what the first cannot hold; then Taylor's series on
-// |r| ≤ π/4, whose first omitted term is below 2^-60. Absolute error under 2^-52 for |x| ≤ 2^31; not a number beyond.
+// Reduction by Cody and Waite (1980) with a second word for what the first cannot hold; then
+// Taylor's series on |r| ≤ π/4, whose first omitted term is below 2^-60. Absolute error under 2^-52
+// for |x| ≤ 2^31; not a number beyond.
 void sin_cos(double x, double* s, double* c) noexcept {
   if (!(x <= 0x1p31 && x >= -0x1p31)) {
     *s = *c = __builtin_nan("");
@@ -96,10 +108,12 @@ void sin_cos(double x, double* s, double* c) noexcept {
   for (double part : kPio2) add_to(hi, lo, -(n * part));
   const double r = hi + lo, rest = (hi - r) + lo;
   const double z = r * r;
-  static const double sin_terms[] = {1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
-                                     1.0 / 362880,          -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
-  static const double cos_terms[] = {-1.0 / 6402373705728000, 1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
-                                     -1.0 / 3628800,          1.0 / 40320,          -1.0 / 720,         1.0 / 24};
+  static const double sin_terms[] = {
+      1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
+      1.0 / 362880,          -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
+  static const double cos_terms[] = {
+      -1.0 / 6402373705728000, 1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600,
+      -1.0 / 3628800,          1.0 / 40320,          -1.0 / 720,         1.0 / 24};
   double sp = 0.0, cp = 0.0;
   for (double term : sin_terms) sp = sp * z + term;
   for (double term : cos_terms) cp = cp * z + term;
@@ -112,7 +126,8 @@ void sin_cos(double x, double* s, double* c) noexcept {
   *c = ((quadrant + 1) & 2u) != 0 ? -b : b;
 }
 
-void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept {
+void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64,
+                uint64_t position) noexcept {
   for (size_t i = 0; i < n; ++i) {
     uint64_t u = 0;  // little-endian, unaligned
     for (size_t b = 8; b-- != 0;) u = u << 8 | inv_freq_f64[8 * i + b];

@@ -4,19 +4,24 @@
 
 namespace phasor {
 
-// y (cols) = row `row` of a matrix in panel16 or rows layout (q8 and q4: scale · value, one multiplication; the others exact).
-// `data` is the tensor's first byte; `rows` its true number of rows (the rows layout of q8 and q4 needs it to find the values).
-void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols, size_t row) noexcept;
+// y (cols) = row `row` of a matrix in panel16 or rows layout (q8 and q4: scale · value, one
+// multiplication; the others exact). `data` is the tensor's first byte; `rows` its true number of
+// rows (the rows layout of q8 and q4 needs it to find the values).
+void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
+                size_t row) noexcept;
 
 float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 float widen_bf16(uint16_t h) noexcept;
 // The nearest f16, ties to even; what is too large becomes an infinity, a NaN stays one (1.8).
 uint16_t narrow_f16(float x) noexcept;
 
-// sin and cos of position·inv_freq, reduced and evaluated in double by the project's own code (1.10), rounded to f32.
-void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64, uint64_t position) noexcept;
+// sin and cos of position·inv_freq, reduced and evaluated in double by the project's own code
+// (1.10), rounded to f32.
+void sincos_row(float* s, float* c, size_t n, const unsigned char* inv_freq_f64,
+                uint64_t position) noexcept;
 
-// sin and cos of x in double, own reduction and series, no C library. |x| ≤ 2^31, else NaN; absolute error below 2^-52.
+// sin and cos of x in double, own reduction and series, no C library. |x| ≤ 2^31, else NaN;
+// absolute error below 2^-52.
 void sin_cos(double x, double* s, double* c) noexcept;
 
 }  // namespace phasor

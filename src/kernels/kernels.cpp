@@ -1,7 +1,8 @@
-// Which levels this build has and this processor runs, the floating-point mode, and the self-check of the arithmetic.
-// Imports nothing: the processor is asked directly (getauxval, on Linux for ARM, is a weak reference).
-// A build with -DPHASOR_SCALAR_ONLY has the scalar level alone, and so has one for a Cortex-M unless its compiler is gcc and has Helium with
-// floating point (level_helium.cpp says why).
+// Which levels this build has and this processor runs, the floating-point mode, and the self-check
+// of the arithmetic. Imports nothing: the processor is asked directly (getauxval, on Linux for ARM,
+// is a weak reference). A build with -DPHASOR_SCALAR_ONLY has the scalar level alone, and so has
+// one for a Cortex-M unless its compiler is gcc and has Helium with floating point
+// (level_helium.cpp says why).
 #include "kernels.h"
 
 #include "../only.h"
@@ -11,17 +12,19 @@
 #include <cpuid.h>
 #elif defined(__aarch64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_AARCH64_LEVELS 1
-#elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'A'
+#elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && \
+    __ARM_ARCH_PROFILE == 'A'
 #define PHASOR_ARM_LEVELS 1
-#elif !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) != 0 && !defined(__clang__)
+#elif !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_FEATURE_MVE) && \
+    (__ARM_FEATURE_MVE & 2) != 0 && !defined(__clang__)
 #define PHASOR_HELIUM_LEVEL 1
 #endif
 
 namespace phasor {
 
 // Which of these exist is decided below and in levels.mk, in the same words.
-extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512vnni, kernels_neon,
-    kernels_dotprod, kernels_helium;
+extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512,
+    kernels_avx512vnni, kernels_neon, kernels_dotprod, kernels_helium;
 
 #if defined(__linux__) && (defined(PHASOR_AARCH64_LEVELS) || defined(PHASOR_ARM_LEVELS))
 extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
@@ -30,7 +33,8 @@ extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
 namespace {
 
 #if defined(PHASOR_X86_LEVELS)
-// What the processor has and the operating system saves (Intel SDM 1, 13.3 and 14.3: OSXSAVE, then XCR0).
+// What the processor has and the operating system saves (Intel SDM 1, 13.3 and 14.3: OSXSAVE, then
+// XCR0).
 struct Features {
   bool avx2, avxvnni, avx512, avx512vnni;
 };
@@ -46,9 +50,11 @@ Features features() {
   if (__get_cpuid_count(7, 0, &sub, &b7, &c7, &d) == 0) return f;
   if (sub >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
   const bool avx = (xcr0 & 6u) == 6u && (leaf1 >> 28 & 1u) != 0;
-  f.avx2 = avx && (b7 >> 5 & 1u) != 0 && (leaf1 >> 12 & 1u) != 0 && (leaf1 >> 29 & 1u) != 0;  // with FMA and F16C
+  // with FMA and F16C
+  f.avx2 = avx && (b7 >> 5 & 1u) != 0 && (leaf1 >> 12 & 1u) != 0 && (leaf1 >> 29 & 1u) != 0;
   f.avxvnni = f.avx2 && (a71 >> 4 & 1u) != 0;
-  const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F, DQ, CD, BW, VL
+  // F, DQ, CD, BW, VL
+  const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
   f.avx512 = f.avx2 && (xcr0 & 0xe6u) == 0xe6u && (b7 & wanted) == wanted;
   f.avx512vnni = f.avx512 && (c7 >> 11 & 1u) != 0;
   return f;
@@ -81,14 +87,18 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
 #if defined(__ARM_FEATURE_DOTPROD)
   if constexpr (level_built("dotprod")) add(true, kernels_dotprod);
 #elif defined(__linux__)
-  if constexpr (level_built("dotprod")) add(getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0, kernels_dotprod);  // AT_HWCAP, HWCAP_ASIMDDP
+  // AT_HWCAP, HWCAP_ASIMDDP
+  if constexpr (level_built("dotprod"))
+    add(getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0, kernels_dotprod);
 #endif
   if constexpr (level_built("neon")) add(true, kernels_neon);
 #elif defined(PHASOR_ARM_LEVELS)
 #if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
   if constexpr (level_built("neon")) add(true, kernels_neon);
 #elif defined(__linux__)
-  if constexpr (level_built("neon")) add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);  // NEON and VFPv4
+  // NEON and VFPv4
+  if constexpr (level_built("neon"))
+    add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);
 #endif
 #elif defined(PHASOR_HELIUM_LEVEL)
   if constexpr (level_built("helium")) add(true, kernels_helium);
@@ -106,7 +116,8 @@ const Kernels* kernels_by_name(const char* name) noexcept {
   return nullptr;
 }
 
-// The mode registers: round to nearest, no flushing, no traps. What else is in them is given back unchanged.
+// The mode registers: round to nearest, no flushing, no traps. What else is in them is given back
+// unchanged.
 uint64_t fp_mode_enter() noexcept {
 #if defined(__SSE2__)
   const uint32_t before = _mm_getcsr();
@@ -115,14 +126,17 @@ uint64_t fp_mode_enter() noexcept {
 #elif defined(__aarch64__)
   uint64_t before;
   __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-  const uint64_t mode = before & ~(0x7c80000ull | 0x9f00ull);  // FZ16, RMode, FZ, DN and AHP; the traps
+  // FZ16, RMode, FZ, DN and AHP; the traps
+  const uint64_t mode = before & ~(0x7c80000ull | 0x9f00ull);
   __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory");
   return before;
 #elif defined(__arm__) && defined(__ARM_FP) && !defined(__SOFTFP__)
   uint32_t before;
   __asm__ volatile("vmrs %0, fpscr" : "=r"(before));
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
-  constexpr uint32_t mode = 0x7c09f00u;  // AHP DN FZ RMode, traps; what is Len elsewhere is LTPSIZE on ARMv8.1-M, and loops need it as it is
+  // AHP DN FZ RMode, traps; what is Len elsewhere is LTPSIZE on ARMv8.1-M, and loops need it as it
+  // is
+  constexpr uint32_t mode = 0x7c09f00u;
 #else
   constexpr uint32_t mode = 0x7c09f00u | 0x370000u;  // and Len, Stride
 #endif
@@ -152,7 +166,8 @@ void fp_mode_leave(uint64_t before) noexcept {
 }
 
 bool arithmetic_is_sound(const Kernels& k) noexcept {
-  // Fused: (1 + 2^-12)² − (1 + 2^-11) is 2^-24 when the product is not rounded, else 0; all 16 outputs of a row.
+  // Fused: (1 + 2^-12)² − (1 + 2^-11) is 2^-24 when the product is not rounded, else 0; all 16
+  // outputs of a row.
   alignas(64) float w[32], y[16], x[2] = {-1.0f, 1.0f + 0x1p-12f};
   for (size_t i = 0; i < 16; ++i) {
     w[i] = 1.0f + 0x1p-11f;
@@ -161,7 +176,8 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   k.linear_f32(y, 16, x, 2, 1, w, nullptr, 0, 1, 2);
   for (float v : y)
     if (v != 0x1p-24f) return false;
-  // The sum 1 + 2^-24 is a tie: to even, whatever the mode was. Then a little more than the tie: up.
+  // The sum 1 + 2^-24 is a tie: to even, whatever the mode was. Then a little more than the tie:
+  // up.
   for (size_t i = 0; i < 16; ++i) {
     y[i] = 1.0f;
     w[i] = i % 2 == 0 ? 0x1p-24f : 0x1.000002p-24f;
@@ -170,7 +186,8 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   for (size_t i = 0; i < 16; ++i)
     if (y[i] != (i % 2 == 0 ? 1.0f : 1.0f + 0x1p-23f)) return false;
 #if defined(PHASOR_ARM_LEVELS)
-  const bool flushes = &k == &kernels_neon;  // ARMv7's NEON always does: the one documented exception
+  // ARMv7's NEON always does: the one documented exception
+  const bool flushes = &k == &kernels_neon;
 #elif defined(PHASOR_HELIUM_LEVEL)
   const bool flushes = &k == &kernels_helium;  // so does Helium
 #else
@@ -180,14 +197,15 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   k.scale(y, w, 16, 0.5f);
   for (float v : y)
     if (!flushes && bits_of(v) != 0x00400000u) return false;
-  // Division and square root: {1, −1, …} scaled by 3 has mean 0 and variance 9; with eps = −6 they give 1/√3. The vectors'
-  // own division is in SiLU.
+  // Division and square root: {1, −1, …} scaled by 3 has mean 0 and variance 9; with eps = −6 they
+  // give 1/√3. The vectors' own division is in SiLU.
   for (size_t i = 0; i < 16; ++i) {
     w[i] = i % 2 == 0 ? 3.0f : -3.0f;
     w[16 + i] = 1.0f;
     y[i] = 1.0f;
   }
-  if (kHasLayerNorm || kHasRmsNorm) (kHasLayerNorm ? k.layer_norm : k.rms_norm)(y, w, w + 16, nullptr, 16, -6.0f);
+  if (kHasLayerNorm || kHasRmsNorm)
+    (kHasLayerNorm ? k.layer_norm : k.rms_norm)(y, w, w + 16, nullptr, 16, -6.0f);
   for (size_t i = 0; i < 16 && (kHasLayerNorm || kHasRmsNorm); ++i)
     if (bits_of(y[i]) != (i % 2 == 0 ? 0x3fddb3d7u : 0xbfddb3d7u)) return false;
   for (size_t i = 0; i < 16; ++i) y[i] = 1.0f;

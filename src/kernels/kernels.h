@@ -1,12 +1,15 @@
-// Kernels: arithmetic on arrays. They know pointers and sizes; no configuration, no globals, no allocation, no failure.
+// Kernels: arithmetic on arrays. They know pointers and sizes; no configuration, no globals, no
+// allocation, no failure.
 //
-// A `Kernels` table is one instruction-set level. Every level gives the same bits: the order of every sum is fixed by
-// the contract's rules (1.1 … 1.16, named beside each entry), never by the width of a vector. `kernels_scalar` is the
-// twin that all others are tested against, and exists in every build.
+// A `Kernels` table is one instruction-set level. Every level gives the same bits: the order of
+// every sum is fixed by the contract's rules (1.1 … 1.16, named beside each entry), never by the
+// width of a vector. `kernels_scalar` is the twin that all others are tested against, and exists in
+// every build.
 //
-// Letters: R rows (tokens), K inputs, N outputs, P panels of 16 outputs, w head width. `ld…` is the distance between rows,
-// in elements. Rows of activations are padded to a multiple of 16 with zeros, so outputs are written in whole panels.
-// Pointers need no alignment beyond their type's, except weights: 64 bytes on a host, 16 on a Cortex-M.
+// Letters: R rows (tokens), K inputs, N outputs, P panels of 16 outputs, w head width. `ld…` is the
+// distance between rows, in elements. Rows of activations are padded to a multiple of 16 with
+// zeros, so outputs are written in whole panels. Pointers need no alignment beyond their type's,
+// except weights: 64 bytes on a host, 16 on a Cortex-M.
 #pragma once
 #include "../layout.h"
 
@@ -20,61 +23,75 @@ struct KeyRange {
 struct Kernels {
   const char* name;  // as `--isa` takes it
 
-  // y (R, ldy ≥ 16·P) = x (R, ldx ≥ K) · Wᵀ, then + bias. One chain per output over k ascending, from +0; bias is its
-  // own addition (1.1). w: P panels [K][16]. bias: may be NULL; bias_n of the 16·P lanes have one, the rest get none.
-  void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
-                     size_t bias_n, size_t panels, size_t cols);
+  // y (R, ldy ≥ 16·P) = x (R, ldx ≥ K) · Wᵀ, then + bias. One chain per output over k ascending,
+  // from +0; bias is its own addition (1.1). w: P panels [K][16]. bias: may be NULL; bias_n of the
+  // 16·P lanes have one, the rest get none.
+  void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w,
+                     const float* bias, size_t bias_n, size_t panels, size_t cols);
 
-  // The same with weights in f16, P panels [K][16], and in bf16, P panels [⌈K/2⌉][16][2]: widened exactly, the sums are f32's (1.5).
-  void (*linear_f16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
-                     size_t panels, size_t cols);
-  void (*linear_bf16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n,
-                      size_t panels, size_t cols);
+  // The same with weights in f16, P panels [K][16], and in bf16, P panels [⌈K/2⌉][16][2]: widened
+  // exactly, the sums are f32's (1.5).
+  void (*linear_f16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                     const float* bias, size_t bias_n, size_t panels, size_t cols);
+  void (*linear_bf16)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                      const float* bias, size_t bias_n, size_t panels, size_t cols);
 
-  // One row of activations to int8 (1.3). q (32·G): values, the tail zero; scale (G); sum (G): Σq of each group. G = ⌈K/32⌉.
+  // One row of activations to int8 (1.3). q (32·G): values, the tail zero; scale (G); sum (G): Σq
+  // of each group. G = ⌈K/32⌉.
   void (*quantize_row)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols);
 
-  // y (R, ldy) = dequantised product, per group acc = fma(float(isum), sx·sw, acc), groups ascending, then + bias (1.2, 1.4).
-  // xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P panels of type q8 (scale plane, then [G][8][16][4]).
-  void (*linear_q8)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
-                    const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups);
+  // y (R, ldy) = dequantised product, per group acc = fma(float(isum), sx·sw, acc), groups
+  // ascending, then + bias (1.2, 1.4). xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P
+  // panels of type q8 (scale plane, then [G][8][16][4]).
+  void (*linear_q8)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                    size_t groups);
 
-  // The same with P panels of type q4 (scale plane, then [G][4][16][4]): isum = Σn·x − 8·Σx, exact (1.2).
-  void (*linear_q4)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows,
-                    const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups);
+  // The same with P panels of type q4 (scale plane, then [G][4][16][4]): isum = Σn·x − 8·Σx, exact
+  // (1.2).
+  void (*linear_q4)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                    size_t groups);
 
-  // s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain over the width ascending (1.6).
-  // k_pages[p]: [w][16] keys of 16 positions.
-  void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages,
-                 size_t pages, size_t width);
+  // s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain over the width ascending
+  // (1.6). k_pages[p]: [w][16] keys of 16 positions.
+  void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                 const float* const* k_pages, size_t pages, size_t width);
 
   // The same with keys in f16, widened exactly (1.5, 1.8).
-  void (*scores_f16)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages,
-                     size_t pages, size_t width);
+  void (*scores_f16)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                     const uint16_t* const* k_pages, size_t pages, size_t width);
 
-  // The same with keys in q8 (cache_key_q8 of layout.h): a key's value is float(q)·scale, rounded once (1.8).
-  void (*scores_q8)(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages,
-                    size_t pages, size_t width);
+  // The same with keys in q8 (cache_key_q8 of layout.h): a key's value is float(q)·scale, rounded
+  // once (1.8).
+  void (*scores_q8)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                    const unsigned char* const* k_pages, size_t pages, size_t width);
 
-  // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest: [w][ldt].
-  // y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No lane beyond n is read or written.
-  void (*table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width);
-  // y (R, ldy): y[r][j − first] for keys first … end−1 is Σ_d key(j)[d]·t[d][j − first − r·step], one chain (t points at row 0's entry of the
-  // first key); with q, of fma(q[r][d]·key(j)[d], t, acc), q·key rounded.
-  void (*key_table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
-                           const float* t, size_t ldt, size_t step, size_t width);
+  // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest:
+  // [w][ldt]. y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No
+  // lane beyond n is read or written.
+  void (*table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                       const float* t, size_t ldt, size_t n, size_t width);
+  // y (R, ldy): y[r][j − first] for keys first … end−1 is Σ_d key(j)[d]·t[d][j − first − r·step],
+  // one chain (t points at row 0's entry of the first key); with q, of fma(q[r][d]·key(j)[d], t,
+  // acc), q·key rounded.
+  void (*key_table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                           const float* const* k_pages, size_t first, size_t end, const float* t,
+                           size_t ldt, size_t step, size_t width);
   // s[j] for whole pages: Σ_d v[d]·tanh(q[d] + key(j)[d]), one chain (Bahdanau et al. 2015).
-  void (*additive_scores)(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width);
+  void (*additive_scores)(float* s, const float* q, const float* v, const float* const* k_pages,
+                          size_t pages, size_t width);
   // s[j] = fma(−|query − j|, slope, s[j]) for keys first … end−1 (Press et al. 2022).
   void (*distance_bias)(float* s, size_t first, size_t end, size_t query, float slope);
 
-  // In place over keys first … end−1 of one row (s starts at a multiple of 16 positions): exact maximum, e = exp(s − max),
-  // Σe by lanes (position mod 16) and the fixed tree; places of the touched blocks that are not keys become +0.
-  // Returns 1/Σe; 0 when there is no key (1.6). s must not hold a NaN: the caller tests (the result is then NaN).
+  // In place over keys first … end−1 of one row (s starts at a multiple of 16 positions): exact
+  // maximum, e = exp(s − max), Σe by lanes (position mod 16) and the fixed tree; places of the
+  // touched blocks that are not keys become +0. Returns 1/Σe; 0 when there is no key (1.6). s must
+  // not hold a NaN: the caller tests (the result is then NaN).
   float (*softmax)(float* s, size_t first, size_t end);
 
-  // out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over row r's keys ascending from +0) · inv[r] (1.6).
-  // v_pages[p]: [16][round_up(w, 16)]. Writes exactly `width` floats a row.
+  // out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over row r's keys ascending from +0)
+  // · inv[r] (1.6). v_pages[p]: [16][round_up(w, 16)]. Writes exactly `width` floats a row.
   void (*mix)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
               const float* const* v_pages, KeyRange keys, size_t width);
 
@@ -87,16 +104,20 @@ struct Kernels {
                  const unsigned char* const* v_pages, KeyRange keys, size_t width);
 
   // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
-  void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n, size_t width);
+  void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n,
+                    size_t width);
 
-  // y (n) = fma((x − mean)·r, g, b) (1.11); b may be NULL ((x − mean)·r·g). Returns the mean square about the mean, for the
-  // test of rule 1.14. y may be x.
-  float (*layer_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
-  // y (n) = (x·r)·g with r = 1/sqrt(tree(x²)/n + eps); b, when there is one, is fused as above. Returns the mean square.
+  // y (n) = fma((x − mean)·r, g, b) (1.11); b may be NULL ((x − mean)·r·g). Returns the mean square
+  // about the mean, for the test of rule 1.14. y may be x.
+  float (*layer_norm)(float* y, const float* x, const float* g, const float* b, size_t n,
+                      float eps);
+  // y (n) = (x·r)·g with r = 1/sqrt(tree(x²)/n + eps); b, when there is one, is fused as above.
+  // Returns the mean square.
   float (*rms_norm)(float* y, const float* x, const float* g, const float* b, size_t n, float eps);
 
-  // Rotary positions (Su et al. 2021, "RoFormer"): pair i of x (2·half) turns by the angle with cosine c[i] and sine s[i]:
-  // y0 = fma(x0, c, −(x1·s)), y1 = fma(x0, s, x1·c) (1.11). Pairs (i, i + half), or (2i, 2i + 1).
+  // Rotary positions (Su et al. 2021, "RoFormer"): pair i of x (2·half) turns by the angle with
+  // cosine c[i] and sine s[i]: y0 = fma(x0, c, −(x1·s)), y1 = fma(x0, s, x1·c) (1.11). Pairs (i, i
+  // + half), or (2i, 2i + 1).
   void (*rotate_halves)(float* x, const float* c, const float* s, size_t half);
   void (*rotate_pairs)(float* x, const float* c, const float* s, size_t half);
 
@@ -107,21 +128,24 @@ struct Kernels {
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s
   void (*mul)(float* y, const float* x, size_t n);             // y *= x
   void (*clip)(float* y, size_t n, float limit);               // to ±limit; NaN stays
-  void (*relu)(float* y, size_t n);                            // max(y, +0): −0 and NaN give +0 and NaN
-  void (*gelu_erf)(float* y, size_t n);                        // x·½(1 + erf(x/√2)); 0 below −12 (1.12)
-  void (*gelu_tanh)(float* y, size_t n);                       // Hendrycks & Gimpel 2016, the tanh form; 0 below −12
-  void (*silu)(float* y, size_t n);                            // x / (1 + exp(−x)); 0 below −64
-  void (*soft_cap)(float* y, size_t n, float cap);             // cap·tanh(y·(1/cap)) (1.9)
+  void (*relu)(float* y, size_t n);       // max(y, +0): −0 and NaN give +0 and NaN
+  void (*gelu_erf)(float* y, size_t n);   // x·½(1 + erf(x/√2)); 0 below −12 (1.12)
+  void (*gelu_tanh)(float* y, size_t n);  // Hendrycks & Gimpel 2016, the tanh form; 0 below −12
+  void (*silu)(float* y, size_t n);       // x / (1 + exp(−x)); 0 below −64
+  void (*soft_cap)(float* y, size_t n, float cap);  // cap·tanh(y·(1/cap)) (1.9)
 
-  // The lowest index of the largest of x (n ≥ 1); n when a NaN is among them. *largest gets the value.
+  // The lowest index of the largest of x (n ≥ 1); n when a NaN is among them. *largest gets the
+  // value.
   size_t (*argmax)(const float* x, size_t n, float* largest);
 
-  // Element-wise functions of src/kernels/functions.h, for the tests that sweep them and for sampling.
+  // Element-wise functions of src/kernels/functions.hpp, for the tests that sweep them and for
+  // sampling.
   void (*exp)(float* y, size_t n);
   void (*log)(float* y, size_t n);
 
-  // What this level's arithmetic does at most: rounds of multiply-adds on operands in registers, as many chains as the registers hold; no
-  // memory beyond the first-level cache. Return the multiply-adds done. out (16) gets something that depends on all of them.
+  // What this level's arithmetic does at most: rounds of multiply-adds on operands in registers, as
+  // many chains as the registers hold; no memory beyond the first-level cache. Return the
+  // multiply-adds done. out (16) gets something that depends on all of them.
   uint64_t (*peak_f32)(float* out, uint64_t rounds);
   uint64_t (*peak_int8)(float* out, uint64_t rounds);
 };
@@ -130,15 +154,17 @@ extern const Kernels kernels_scalar;
 
 // The levels of this build, best first, that this processor runs; at most 8. Returns their number.
 size_t kernels_available(const Kernels* out[8]) noexcept;
-// The level of that name if this build has it and this processor runs it, else NULL; NULL or "auto" asks for the best.
+// The level of that name if this build has it and this processor runs it, else NULL; NULL or "auto"
+// asks for the best.
 const Kernels* kernels_by_name(const char* name) noexcept;
 
-// Sets round-to-nearest without flushing subnormals and gives back what was there (1.13); every call into the kernels
-// lies between the two, on worker threads too.
+// Sets round-to-nearest without flushing subnormals and gives back what was there (1.13); every
+// call into the kernels lies between the two, on worker threads too.
 uint64_t fp_mode_enter() noexcept;
 void fp_mode_leave(uint64_t before) noexcept;
-// False when the arithmetic of this machine, compiler or level breaks the contract: fused multiply-add, division, square root,
-// subnormals, conversion and rounding are compared with known bits. Checked at open.
+// False when the arithmetic of this machine, compiler or level breaks the contract: fused
+// multiply-add, division, square root, subnormals, conversion and rounding are compared with known
+// bits. Checked at open.
 bool arithmetic_is_sound(const Kernels& k) noexcept;
 
 }  // namespace phasor

@@ -1,6 +1,6 @@
-// The scalar level: the kernels as plain loops, in every build, the twin that all other levels are tested against.
-// Read this file to know what a kernel computes; the vector levels (body.hpp) compute the same bits.
-// Flags: none beyond the target's own.
+// The scalar level: the kernels as plain loops, in every build, the twin that all other levels are
+// tested against. Read this file to know what a kernel computes; the vector levels (body.hpp)
+// compute the same bits. Flags: none beyond the target's own.
 #include "../only.h"
 #include "functions.hpp"
 #include "gather.h"
@@ -40,7 +40,9 @@ float quantised_at(const unsigned char* p, size_t scale, size_t value) {
   __builtin_memcpy(&s, p + scale, 4);
   return static_cast<float>(static_cast<int8_t>(p[value])) * s;
 }
-float key_q8(const unsigned char* p, size_t i, size_t k) { return quantised_at(p, cache_scale_q8(i, k), cache_key_q8(i, k)); }
+float key_q8(const unsigned char* p, size_t i, size_t k) {
+  return quantised_at(p, cache_scale_q8(i, k), cache_key_q8(i, k));
+}
 
 // Chains of one row and one panel: 16 outputs, k ascending.
 template <class Weight>
@@ -51,12 +53,14 @@ void chains(float* acc, const float* x, const unsigned char* w, size_t cols, Wei
 }
 
 void store_with_bias(float* y, const float* acc, const float* bias, size_t bias_n, size_t at) {
-  for (size_t i = 0; i < kLanes; ++i) y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
+  for (size_t i = 0; i < kLanes; ++i)
+    y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
 }
 
 template <class Weight>
-void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                   size_t cols, size_t bytes, Weight weight) {
+void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                   const float* bias, size_t bias_n, size_t panels, size_t cols, size_t bytes,
+                   Weight weight) {
   float acc[kLanes];
   for (size_t p = 0; p < panels; ++p)
     for (size_t r = 0; r < rows; ++r) {
@@ -64,15 +68,18 @@ void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows
       store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
     }
 }
-void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w, const float* bias,
-                size_t bias_n, size_t panels, size_t cols) {
+void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w,
+                const float* bias, size_t bias_n, size_t panels, size_t cols) {
   linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 4, weight_f32);
 }
-void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels, size_t cols) {
+void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                const float* bias, size_t bias_n, size_t panels, size_t cols) {
   linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 2, weight_f16);
 }
-void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, (cols + 1) / 2 * kLanes * 4, weight_bf16);
+void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                 const float* bias, size_t bias_n, size_t panels, size_t cols) {
+  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, (cols + 1) / 2 * kLanes * 4,
+                weight_bf16);
 }
 
 void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
@@ -99,13 +106,18 @@ void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t 
 }
 
 // Value (output i, k of a group) of the group's bytes: q8, and q4 as n, which stands for n − 8.
-int32_t value_q8(const unsigned char* g, size_t i, size_t k) { return static_cast<int8_t>(g[panel_index_q8(i, k)]); }
-int32_t value_q4(const unsigned char* g, size_t i, size_t k) { return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15; }
+int32_t value_q8(const unsigned char* g, size_t i, size_t k) {
+  return static_cast<int8_t>(g[panel_index_q8(i, k)]);
+}
+int32_t value_q4(const unsigned char* g, size_t i, size_t k) {
+  return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
+}
 
 // `offset`: what a stored value lies above the one it stands for.
 template <class Value>
-void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                   size_t bias_n, size_t panels, size_t groups, size_t group_bytes, int32_t offset, Value value) {
+void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                   size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                   size_t groups, size_t group_bytes, int32_t offset, Value value) {
   const size_t plane = plane_bytes(groups), bytes = plane + groups * group_bytes;
   for (size_t p = 0; p < panels; ++p) {
     const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
@@ -116,7 +128,8 @@ void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, cons
         int32_t isum[kLanes];
         for (size_t i = 0; i < kLanes; ++i) {
           isum[i] = -offset * xsum[r * groups + g];
-          for (size_t k = 0; k < kGroup; ++k) isum[i] += x[k] * value(panel + plane + g * group_bytes, i, k);
+          for (size_t k = 0; k < kGroup; ++k)
+            isum[i] += x[k] * value(panel + plane + g * group_bytes, i, k);
         }
         for (size_t i = 0; i < kLanes; ++i) {
           uint16_t half;
@@ -129,32 +142,42 @@ void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, cons
   }
 }
 
-void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, size_t bias_n,
-               size_t panels, size_t groups) {
-  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup, 0, value_q8);
+void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+               size_t groups) {
+  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup, 0,
+                value_q8);
 }
-void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, size_t bias_n,
-               size_t panels, size_t groups) {
-  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup / 2, 8, value_q4);
+void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+               size_t groups) {
+  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup / 2, 8,
+                value_q4);
 }
 
 template <class Page, class Weight>
-void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const Page* const* k_pages, size_t pages, size_t width, Weight weight) {
+void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+               const Page* const* k_pages, size_t pages, size_t width, Weight weight) {
   for (size_t p = 0; p < pages; ++p)
-    for (size_t r = 0; r < rows; ++r) chains(s + r * lds + p * kLanes, q + r * ldq, reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight);
+    for (size_t r = 0; r < rows; ++r)
+      chains(s + r * lds + p * kLanes, q + r * ldq,
+             reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight);
 }
-void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t pages,
-            size_t width) {
+void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+            const float* const* k_pages, size_t pages, size_t width) {
   scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f32);
 }
-void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const uint16_t* const* k_pages, size_t pages, size_t width) {
+void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                const uint16_t* const* k_pages, size_t pages, size_t width) {
   scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f16);
 }
-void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows, const unsigned char* const* k_pages, size_t pages, size_t width) {
+void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+               const unsigned char* const* k_pages, size_t pages, size_t width) {
   scores_of(s, lds, q, ldq, rows, k_pages, pages, width, key_q8);
 }
 
-void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t, size_t ldt, size_t n, size_t width) {
+void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t,
+                  size_t ldt, size_t n, size_t width) {
   for (size_t r = 0; r < rows; ++r)
     for (size_t i = 0; i < n; ++i) {
       float acc = 0.0f;
@@ -163,29 +186,34 @@ void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
     }
 }
 
-void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* const* k_pages, size_t first, size_t end,
-                      const float* t, size_t ldt, size_t step, size_t width) {
+void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                      const float* const* k_pages, size_t first, size_t end, const float* t,
+                      size_t ldt, size_t step, size_t width) {
   for (size_t r = 0; r < rows; ++r)
     for (size_t j = first; j < end; ++j) {
       float acc = 0.0f;
       for (size_t d = 0; d < width; ++d) {
         const float key = k_pages[j / kLanes][d * kLanes + j % kLanes];
-        acc = fma1(q != nullptr ? q[r * ldq + d] * key : key, (t + d * ldt - r * step)[j - first], acc);
+        acc = fma1(q != nullptr ? q[r * ldq + d] * key : key, (t + d * ldt - r * step)[j - first],
+                   acc);
       }
       y[r * ldy + j - first] = acc;
     }
 }
 
-void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages, size_t pages, size_t width) {
+void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages,
+                     size_t pages, size_t width) {
   for (size_t j = 0; j < pages * kLanes; ++j) {
     float acc = 0.0f;
-    for (size_t d = 0; d < width; ++d) acc = fma1(v[d], tanh_of(v1{q[d] + k_pages[j / kLanes][d * kLanes + j % kLanes]}).x, acc);
+    for (size_t d = 0; d < width; ++d)
+      acc = fma1(v[d], tanh_of(v1{q[d] + k_pages[j / kLanes][d * kLanes + j % kLanes]}).x, acc);
     s[j] = acc;
   }
 }
 
 void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
-  for (size_t j = first; j < end; ++j) s[j] = fma1(0.0f - float_of_size(j < query ? query - j : j - query), slope, s[j]);
+  for (size_t j = first; j < end; ++j)
+    s[j] = fma1(0.0f - float_of_size(j < query ? query - j : j - query), slope, s[j]);
 }
 
 float softmax(float* s, size_t first, size_t end) {
@@ -201,12 +229,18 @@ float softmax(float* s, size_t first, size_t end) {
 }
 
 // Value d of a position of a page.
-float value_at(const float* page, size_t slot, size_t d, size_t ldv) { return page[slot * ldv + d]; }
-float value_at(const uint16_t* page, size_t slot, size_t d, size_t ldv) { return widen_f16(page[slot * ldv + d]); }
-float value_at(const unsigned char* page, size_t slot, size_t d, size_t) { return quantised_at(page, cache_scale_q8(slot, d), cache_value_q8(slot, d)); }
+float value_at(const float* page, size_t slot, size_t d, size_t ldv) {
+  return page[slot * ldv + d];
+}
+float value_at(const uint16_t* page, size_t slot, size_t d, size_t ldv) {
+  return widen_f16(page[slot * ldv + d]);
+}
+float value_at(const unsigned char* page, size_t slot, size_t d, size_t) {
+  return quantised_at(page, cache_scale_q8(slot, d), cache_value_q8(slot, d));
+}
 template <class Value>
-void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const Value* const* v_pages, KeyRange keys,
-            size_t width) {
+void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+            const Value* const* v_pages, KeyRange keys, size_t width) {
   const size_t ldv = up_to_lanes(width);
   for (size_t r = 0; r < rows; ++r)
     for (size_t d = 0; d < width; ++d) {
@@ -216,17 +250,17 @@ void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv
       out[r * ldo + d] = acc * inv[r];
     }
 }
-void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const float* const* v_pages,
-         KeyRange keys, size_t width) {
+void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+         const float* const* v_pages, KeyRange keys, size_t width) {
   mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
-void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const uint16_t* const* v_pages, KeyRange keys,
-             size_t width) {
+void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+             const uint16_t* const* v_pages, KeyRange keys, size_t width) {
   mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
 
-void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows, const unsigned char* const* v_pages, KeyRange keys,
-            size_t width) {
+void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+            const unsigned char* const* v_pages, KeyRange keys, size_t width) {
   mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
 }
 
@@ -240,7 +274,8 @@ float layer_norm(float* y, const float* x, const float* g, const float* b, size_
   for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + x[i];
   const float mean = tree(lanes) / float_of_size(n);
   for (size_t i = 0; i < kLanes; ++i) lanes[i] = 0.0f;
-  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i] - mean, x[i] - mean, lanes[i % kLanes]);
+  for (size_t i = 0; i < n; ++i)
+    lanes[i % kLanes] = fma1(x[i] - mean, x[i] - mean, lanes[i % kLanes]);
   const float square = tree(lanes) / float_of_size(n);
   const float r = 1.0f / sqrt1(square + eps);
   for (size_t i = 0; i < n; ++i) {
@@ -338,8 +373,10 @@ uint64_t peak_f32(float* out, uint64_t rounds) {
 }
 uint64_t peak_int8(float* out, uint64_t rounds) {
   int8_t w[kLanes][kGroup], x[2][kGroup];
-  for (size_t i = 0; i < kLanes * kGroup; ++i) w[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 37 % 255 - 127);
-  for (size_t i = 0; i < 2 * kGroup; ++i) x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
+  for (size_t i = 0; i < kLanes * kGroup; ++i)
+    w[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 37 % 255 - 127);
+  for (size_t i = 0; i < 2 * kGroup; ++i)
+    x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
   uint32_t sum[kLanes] = {};  // wraps
   for (uint64_t n = 0; n < rounds; ++n)
     for (size_t i = 0; i < kLanes; ++i)
@@ -351,6 +388,6 @@ uint64_t peak_int8(float* out, uint64_t rounds) {
 }  // namespace
 
 extern const Kernels kernels_scalar;
-const Kernels kernels_scalar = PHASOR_KERNEL_TABLE("scalar");
+const Kernels kernels_scalar = PHASOR_KERNEL_TABLE("scalar", );
 
 }  // namespace phasor

@@ -1,12 +1,14 @@
-// The integer products of the levels that have everything else from another level. They are compiled in the level's own file, for its own
-// instructions; the table is in the file of the level that the rest is from.
+// The integer products of the levels that have everything else from another level. They are
+// compiled in the level's own file, for its own instructions; the table is in the file of the level
+// that the rest is from.
 #pragma once
 #include "../only.h"
 #include "kernels.h"
 
 namespace phasor {
 
-using LinearQuantised = void(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias,
+using LinearQuantised = void(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                             const int32_t* xsum, size_t rows, const void* w, const float* bias,
                              size_t bias_n, size_t panels, size_t groups);
 using PeakInt8 = uint64_t(float* out, uint64_t rounds);
 
@@ -39,15 +41,17 @@ constexpr Kernels with_products(Kernels k) {
 }
 
 // Defines them from a level's body.
-#define PHASOR_PRODUCTS(Products, Body)                                                                                                                  \
-  void Products::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, \
-                           size_t bias_n, size_t panels, size_t groups) {                                                                                \
-    Body::linear_q8(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);                                                                        \
-  }                                                                                                                                                      \
-  void Products::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, const void* w, const float* bias, \
-                           size_t bias_n, size_t panels, size_t groups) {                                                                                \
-    Body::linear_q4(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);                                                                        \
-  }                                                                                                                                                      \
+#define PHASOR_PRODUCTS(Products, Body)                                                        \
+  void Products::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias, \
+                           size_t bias_n, size_t panels, size_t groups) {                      \
+    Body::linear_q8(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);              \
+  }                                                                                            \
+  void Products::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
+                           const int32_t* xsum, size_t rows, const void* w, const float* bias, \
+                           size_t bias_n, size_t panels, size_t groups) {                      \
+    Body::linear_q4(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);              \
+  }                                                                                            \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 
 }  // namespace phasor

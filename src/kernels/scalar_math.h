@@ -1,6 +1,7 @@
-// The exact scalar operations of a target: one fused multiply-add, one square root, and float values as their bits.
-// Everything that is inexact or missing on some machine is put right here; simd.hpp does the same for vectors.
-// In an anonymous namespace on purpose: files compiled for different instruction sets include it.
+// The exact scalar operations of a target: one fused multiply-add, one square root, and float
+// values as their bits. Everything that is inexact or missing on some machine is put right here;
+// simd.hpp does the same for vectors. In an anonymous namespace on purpose: files compiled for
+// different instruction sets include it.
 #pragma once
 #include <float.h>
 #include <stddef.h>
@@ -15,10 +16,20 @@
 #error "phasor: -ffast-math breaks the numerics contract (rule 1.13); do not use it"
 #endif
 #if FLT_EVAL_METHOD != 0
-#error "phasor: float arithmetic must be done in float (FLT_EVAL_METHOD 0); on 32-bit x86 use -msse2 -mfpmath=sse"
+// On 32-bit x86 -msse2 -mfpmath=sse do it.
+#error "phasor: float arithmetic must be done in float (FLT_EVAL_METHOD 0): -msse2 -mfpmath=sse"
 #endif
 
 #define PHASOR_INLINE inline __attribute__((always_inline))
+#define PHASOR_LAMBDA \
+  __attribute__((always_inline))  // the same between the parameters and the body of a lambda
+// Before a loop over registers: unrolled, so that an array of registers is in registers. More than
+// any such loop has.
+#if defined(__clang__)
+#define PHASOR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PHASOR_UNROLL _Pragma("GCC unroll 64")
+#endif
 
 namespace phasor {
 namespace {
@@ -34,11 +45,13 @@ PHASOR_INLINE float float_of(uint32_t u) {
   return x;
 }
 
-// x·y + z, rounded once. Without a fused unit: the product is exact in double; the sum is rounded to odd there (its error
-// by Knuth's two-sum decides), and rounding an odd double to float cannot double-round, since 53 ≥ 24 + 2
-// (Boldo & Melquiond 2008, "Emulation of a FMA and correctly rounded sums").
+// x·y + z, rounded once. Without a fused unit: the product is exact in double; the sum is rounded
+// to odd there (its error by Knuth's two-sum decides), and rounding an odd double to float cannot
+// double-round, since 53 ≥ 24 + 2 (Boldo & Melquiond 2008, "Emulation of a FMA and correctly
+// rounded sums").
 PHASOR_INLINE float fma1(float x, float y, float z) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || (defined(__riscv_flen) && __riscv_flen >= 32)
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || \
+    (defined(__riscv_flen) && __riscv_flen >= 32)
   return __builtin_fmaf(x, y, z);
 #else
   const double p = static_cast<double>(x) * static_cast<double>(y), c = z;
@@ -54,7 +67,8 @@ PHASOR_INLINE float fma1(float x, float y, float z) {
 #endif
 }
 
-// Correctly rounded; never a call to the C library. x ≥ 0 or NaN where there is no instruction for it.
+// Correctly rounded; never a call to the C library. x ≥ 0 or NaN where there is no instruction for
+// it.
 PHASOR_INLINE float sqrt1(float x) {
 #if defined(__SSE2__)
   return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
@@ -73,7 +87,8 @@ PHASOR_INLINE float sqrt1(float x) {
 #elif defined(__wasm__)
   return __builtin_sqrtf(x);
 #else
-  // No unit: the root's 24 bits by trial subtraction on integers, then one bit more to round (an exact tie is impossible).
+  // No unit: the root's 24 bits by trial subtraction on integers, then one bit more to round (an
+  // exact tie is impossible).
   uint32_t u = bits_of(x);
   if (u == 0 || u >= 0x7f800000u) return u >> 31 != 0 && u << 1 != 0 ? float_of(0x7fc00000u) : x;
   int32_t e = static_cast<int32_t>(u >> 23) - 127;
@@ -104,9 +119,12 @@ PHASOR_INLINE float float_of_size(size_t n) { return static_cast<float>(n); }
 
 // layout.h's sizes in size_t: they are sizes of things in memory here.
 PHASOR_INLINE size_t up_to_lanes(size_t n) { return static_cast<size_t>(round_up(n, kLanes)); }
-PHASOR_INLINE size_t plane_bytes(size_t groups) { return static_cast<size_t>(scale_plane_bytes(groups * kLanes)); }
+PHASOR_INLINE size_t plane_bytes(size_t groups) {
+  return static_cast<size_t>(scale_plane_bytes(groups * kLanes));
+}
 
-// A vector of one lane with the operations of v16 in simd.hpp, so that functions.hpp is written once.
+// A vector of one lane with the operations of v16 in simd.hpp, so that functions.hpp is written
+// once.
 struct v1 {
   float x;
   static PHASOR_INLINE v1 set(float s) { return {s}; }
@@ -116,7 +134,8 @@ PHASOR_INLINE v1 operator-(v1 a, v1 b) { return {a.x - b.x}; }
 PHASOR_INLINE v1 operator*(v1 a, v1 b) { return {a.x * b.x}; }
 PHASOR_INLINE v1 operator/(v1 a, v1 b) { return {a.x / b.x}; }
 PHASOR_INLINE v1 fma(v1 a, v1 b, v1 c) { return {fma1(a.x, b.x, c.x)}; }
-PHASOR_INLINE v1 where_gt(v1 a, v1 b, v1 yes, v1 no) { return {a.x > b.x ? yes.x : no.x}; }  // no when a or b is NaN
+// no when a or b is NaN
+PHASOR_INLINE v1 where_gt(v1 a, v1 b, v1 yes, v1 no) { return {a.x > b.x ? yes.x : no.x}; }
 PHASOR_INLINE v1 abs(v1 a) { return {float_of(bits_of(a.x) & 0x7fffffffu)}; }
 PHASOR_INLINE v1 copysign(v1 a, v1 s) {
   return {float_of((bits_of(a.x) & 0x7fffffffu) | (bits_of(s.x) & 0x80000000u))};

@@ -57,7 +57,7 @@ BM_PARTS   = $(or $(BM_PARTS_$(BOARD)),all)
 bm_models  = $(if $(filter all,$1),$(BM_MODELS),$(filter $(foreach f,$(BM_PART_$1),$(BM_TINY)-$f.phasor $(BM_TINY)-$f-%.phasor),$(BM_MODELS)))
 BM_LEVEL   = $(BM_LEVEL_$(BOARD))
 BM_LEVEL_FLAGS = $(if $(filter level_$(BM_LEVEL).o,$(@F)),$(LEVEL_FLAGS_$(BM_LEVEL)))
-BM_SRC    := $(filter-out $(filter-out $(patsubst %,src/kernels/level_%.cpp,scalar $(BM_LEVEL)),$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
+BM_SRC    := $(PLAIN_SRC) $(call level_sources,scalar $(BM_LEVEL))
 BM_OBJ    := $(BM_SRC:%.cpp=$(BM_OUT)/obj/%.o) $(BM_OUT)/obj/$(BM_DIR)/startup.o $(BM_OUT)/obj/$(BM_DIR)/memory.o
 BM_VECTORS = $(BM_PARTS:%=vectors-%)
 BM_IMAGES  = $(BM_VECTORS) story $(if $(wildcard $(BM_TRANSLATOR)),translate)

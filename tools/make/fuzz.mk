@@ -13,7 +13,7 @@ fuzz:
 
 FUZZ_FLAGS := -std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
               $(NUMERIC) -Iinclude -Isrc $(WARN) -DPHASOR_SCALAR_ONLY $(RED_ZONES)
-FUZZ_SRC   := $(filter-out $(filter-out src/kernels/level_scalar.cpp,$(ALL_LEVEL_SRC)),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp))) tests/fuzz/open.cpp
+FUZZ_SRC   := $(PLAIN_SRC) $(call level_sources,scalar) tests/fuzz/open.cpp
 FUZZ_OBJ   := $(FUZZ_SRC:%.cpp=$(FUZZ_OUT)/obj/%.o)
 $(FUZZ_OUT)/obj/%.o: %.cpp $(FUZZ_OUT)/flags
 	@mkdir -p $(@D)

@@ -1,6 +1,7 @@
-// Exact dot products of 16 outputs by 4 activations for the 512-bit levels. With VNNI: weights xor 0x80 are w + 128 unsigned,
-// so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as on AVX2, the sign applied under a mask. Nibbles are unsigned
-// as they are: the sum starts at −8·Σx.
+// Exact dot products of 16 outputs by 4 activations for the 512-bit levels. With VNNI: weights xor
+// 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Without: |w| times sign(x, w) as
+// on AVX2, the sign applied under a mask. Nibbles are unsigned as they are: the sum starts at
+// −8·Σx.
 #pragma once
 #include "narrow_avx2.hpp"
 
@@ -17,8 +18,10 @@ struct Int8Avx512 {
     __mmask64 negative;
   };
   using Values = __m512i;
-  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::avx512bw>& a, const Int16<xsimd::avx512bw>& b) {
-    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtsepi32_epi8(a.v[0])), _mm512_cvtsepi32_epi8(b.v[0]), 1);
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::avx512bw>& a,
+                                      const Int16<xsimd::avx512bw>& b) {
+    const __m256i both = _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm512_cvtsepi32_epi8(a.v[0])), _mm512_cvtsepi32_epi8(b.v[0]), 1);
     return store_group(q, both);
   }
   static PHASOR_INLINE Sum start(int32_t) { return _mm512_setzero_si512(); }
@@ -26,14 +29,11 @@ struct Int8Avx512 {
     const __m512i w = _mm512_loadu_si512(p);
     return {_mm512_abs_epi8(w), _mm512_movepi8_mask(w)};
   }
-  static PHASOR_INLINE Values values(const int8_t* p) {
-    int32_t four;
-    __builtin_memcpy(&four, p, 4);
-    return _mm512_set1_epi32(four);
-  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return _mm512_set1_epi32(four_bytes(p)); }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     const __m512i signed_x = _mm512_mask_sub_epi8(x, w.negative, _mm512_setzero_si512(), x);
-    s = _mm512_add_epi32(s, _mm512_madd_epi16(_mm512_maddubs_epi16(w.size, signed_x), _mm512_set1_epi16(1)));
+    s = _mm512_add_epi32(
+        s, _mm512_madd_epi16(_mm512_maddubs_epi16(w.size, signed_x), _mm512_set1_epi16(1)));
     keep(s);
   }
   static PHASOR_INLINE V512 to_float(Sum s) { return {{V512::B(_mm512_cvtepi32_ps(s))}}; }
@@ -64,12 +64,15 @@ struct Int4Of512 : Int8 {
     const __m512i n = _mm512_loadu_si512(p), mask = _mm512_set1_epi8(15);
     return {_mm512_and_si512(n, mask), _mm512_and_si512(_mm512_srli_epi16(n, 4), mask)};
   }
-  static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    return {Int8::values(p), Int8::values(p + kGroup / 2)};
+  }
 };
 
 struct Int4Avx512 : Int4Of512<Int8Avx512> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
-    const __m512i pairs = _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low), _mm512_maddubs_epi16(w.high, x.high));
+    const __m512i pairs =
+        _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low), _mm512_maddubs_epi16(w.high, x.high));
     s = _mm512_add_epi32(s, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
     keep(s);
   }
@@ -87,7 +90,8 @@ PHASOR_INLINE V512 half16_avx512(const unsigned char* p) {
   return {{V512::B(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))}};
 }
 PHASOR_INLINE V512 byte16_avx512(const unsigned char* p) {
-  return {{V512::B(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))))}};
+  return {{V512::B(_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))))}};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned bytes times sign(x, w), so that the
-// pairs' sums stay below 2·128·127 = 32512 and never saturate (1.4); the activations are within ±127, so negation is exact.
-// AVX-VNNI: weights xor 0x80 are w + 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
+// Exact dot products of 16 outputs by 4 activations for the 256-bit levels. AVX2: |w| as unsigned
+// bytes times sign(x, w), so that the pairs' sums stay below 2·128·127 = 32512 and never saturate
+// (1.4); the activations are within ±127, so negation is exact. AVX-VNNI: weights xor 0x80 are w +
+// 128 unsigned, so the sum starts at −128·Σx (1.4). Nibbles are unsigned as they are: −8·Σx.
 #pragma once
 #include "narrow_avx2.hpp"
 
@@ -16,28 +17,29 @@ struct Int8Avx2 {
     __m256i v[2], size[2];
   };
   using Values = __m256i;
-  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::fma3<xsimd::avx2>>& a, const Int16<xsimd::fma3<xsimd::avx2>>& b) {
-    const __m256i low = _mm256_packs_epi32(a.v[0], a.v[1]), high = _mm256_packs_epi32(b.v[0], b.v[1]);
-    return store_group(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<xsimd::fma3<xsimd::avx2>>& a,
+                                      const Int16<xsimd::fma3<xsimd::avx2>>& b) {
+    const __m256i low = _mm256_packs_epi32(a.v[0], a.v[1]),
+                  high = _mm256_packs_epi32(b.v[0], b.v[1]);
+    return store_group(q, _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
+                                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   }
-  static PHASOR_INLINE Sum start(int32_t) { return {{_mm256_setzero_si256(), _mm256_setzero_si256()}}; }
+  static PHASOR_INLINE Sum start(int32_t) {
+    return {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+  }
   static PHASOR_INLINE Weights weights(const unsigned char* p) {
     const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32));
     return {{a, b}, {_mm256_abs_epi8(a), _mm256_abs_epi8(b)}};
   }
-  static PHASOR_INLINE Values values(const int8_t* p) {
-    int32_t four;
-    __builtin_memcpy(&four, p, 4);
-    return _mm256_set1_epi32(four);
-  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return _mm256_set1_epi32(four_bytes(p)); }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     const __m256i ones = _mm256_set1_epi16(1);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i pairs = _mm256_maddubs_epi16(w.size[i.value], _mm256_sign_epi8(x, w.v[i.value]));
-      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
-      keep(s.v[i.value]);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i pairs = _mm256_maddubs_epi16(w.size[i], _mm256_sign_epi8(x, w.v[i]));
+      s.v[i] = _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i]);
+    }
   }
   static PHASOR_INLINE auto to_float(const Sum& s) {
     using V = v16<xsimd::fma3<xsimd::avx2>>;
@@ -60,7 +62,8 @@ struct Int8AvxVnni : Int8Avx2 {
              _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32)), flip)}};
   }
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
-    times<2>(PHASOR_EACH(i) { s.v[i.value] = _mm256_dpbusd_avx_epi32(s.v[i.value], w.v[i.value], x); });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
   }
 };
 #endif
@@ -81,33 +84,36 @@ struct Int4Of256 : Int8 {
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
     const __m256i mask = _mm256_set1_epi8(15);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i.value));
-      w.low[i.value] = _mm256_and_si256(n, mask);
-      w.high[i.value] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i n = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32 * i));
+      w.low[i] = _mm256_and_si256(n, mask);
+      w.high[i] = _mm256_and_si256(_mm256_srli_epi16(n, 4), mask);
+    }
     return w;
   }
-  static PHASOR_INLINE Both both(const int8_t* p) { return {Int8::values(p), Int8::values(p + kGroup / 2)}; }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    return {Int8::values(p), Int8::values(p + kGroup / 2)};
+  }
 };
 
 struct Int4Avx2 : Int4Of256<Int8Avx2> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {  // 4·15·127 fits 16 bits
     const __m256i ones = _mm256_set1_epi16(1);
-    times<2>(PHASOR_EACH(i) {
-      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i.value], x.low), _mm256_maddubs_epi16(w.high[i.value], x.high));
-      s.v[i.value] = _mm256_add_epi32(s.v[i.value], _mm256_madd_epi16(pairs, ones));
-      keep(s.v[i.value]);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low),
+                                             _mm256_maddubs_epi16(w.high[i], x.high));
+      s.v[i] = _mm256_add_epi32(s.v[i], _mm256_madd_epi16(pairs, ones));
+      keep(s.v[i]);
+    }
   }
 };
 
 #if defined(__AVXVNNI__)
 struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
-    times<2>(PHASOR_EACH(i) {
-      s.v[i.value] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i.value], w.low[i.value], x.low), w.high[i.value], x.high);
-    });
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      s.v[i] = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(s.v[i], w.low[i], x.low), w.high[i],
+                                       x.high);
   }
 };
 #endif
@@ -119,8 +125,10 @@ PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> half16_avx(const unsigned char* p) {
 }
 PHASOR_INLINE v16<xsimd::fma3<xsimd::avx2>> byte16_avx(const unsigned char* p) {
   using V = v16<xsimd::fma3<xsimd::avx2>>;
-  return {{V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))),
-           V::B(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))))}};
+  return {{V::B(_mm256_cvtepi32_ps(
+               _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))),
+           V::B(_mm256_cvtepi32_ps(
+               _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))))}};
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // AVX-VNNI: AVX2 with 256-bit integer dot products. Flags: -mavx2 -mfma -mf16c -mavxvnni
-// Only what multiplies integers is compiled here; the rest of the level is AVX2's (level_avx2.cpp has the table).
-#include "body.hpp"
+// Only what multiplies integers is compiled here; the rest of the level is AVX2's
+// (level_avx2.cpp has the table).
+#include "../body.hpp"
 #include "int8_avx.hpp"
-#include "products.hpp"
+#include "../products.hpp"
 
 namespace phasor {
 namespace {

@@ -1,8 +1,9 @@
 // AVX-512 with VNNI. Flags: those of avx512 and -mavx512vnni
-// Only what multiplies integers is compiled here; the rest of the level is AVX-512's (level_avx512.cpp has the table).
-#include "body.hpp"
+// Only what multiplies integers is compiled here; the rest of the level is AVX-512's
+// (level_avx512.cpp has the table).
+#include "../body.hpp"
 #include "int8_avx512.hpp"
-#include "products.hpp"
+#include "../products.hpp"
 
 namespace phasor {
 namespace {

@@ -1,7 +1,7 @@
 // AVX2 with FMA and F16C. Flags: -mavx2 -mfma -mf16c
-#include "body.hpp"
+#include "../body.hpp"
 #include "int8_avx.hpp"
-#include "products.hpp"
+#include "../products.hpp"
 
 namespace phasor {
 namespace {

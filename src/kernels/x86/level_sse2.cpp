@@ -1,5 +1,6 @@
-// SSE2, what every x86-64 has. No fused multiply-add: f32 chains are exact and slow, q8 is the type to use. Flags: -msse2
-#include "body.hpp"
+// SSE2, what every x86-64 has. No fused multiply-add: f32 chains are exact and slow, q8 is the type
+// to use. Flags: -msse2
+#include "../body.hpp"
 #include "int8_sse2.hpp"
 
 namespace phasor {

@@ -1,8 +1,8 @@
 // NEON with a fused multiply-add: AArch64, and ARMv7 with VFPv4.
 // Flags: none on AArch64; -march=armv7-a+neon-vfpv4 -mfp16-format=ieee on ARMv7
-#include "body.hpp"
+#include "../body.hpp"
 #include "int8_neon.hpp"
-#include "products.hpp"
+#include "../products.hpp"
 
 namespace phasor {
 namespace {

@@ -1,7 +1,8 @@
-// AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
-#include "body.hpp"
+// AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw
+// -mavx512vl -mfma -mf16c
+#include "../body.hpp"
 #include "int8_avx512.hpp"
-#include "products.hpp"
+#include "../products.hpp"
 
 namespace phasor {
 namespace {

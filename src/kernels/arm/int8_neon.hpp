@@ -1,0 +1,182 @@
+// Exact dot products of 16 outputs by 4 activations for NEON. Without dot-product instructions: two
+// steps of k in 16 bits (2·128·127 = 32512 fits), added in pairs to 32 bits; c = 0, 1 and c = 2, 3
+// stay apart until the group's end. With: SDOT.
+#pragma once
+#include <arm_neon.h>
+
+#include "../simd.hpp"
+
+namespace phasor {
+namespace {
+
+#if defined(__aarch64__)
+using ArchNeon = xsimd::neon64;
+#else
+using ArchNeon = xsimd::neon;
+#endif
+using VNeon = v16<ArchNeon>;
+
+// Four activations, twice.
+PHASOR_INLINE int8x8_t repeated(const int8_t* p) {
+  return vreinterpret_s8_s32(vdup_n_s32(four_bytes(p)));
+}
+
+struct Int8Neon {
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a,
+                                      const Int16<ArchNeon>& b) {
+    return narrow_group(q, a, b);
+  }
+  static constexpr int kSteps = 2;
+  struct Sum {
+    int32x4_t v[8];  // 2i + h: outputs 4i + 2h and 4i + 2h + 1
+  };
+  struct Weights {
+    int8x16_t v[8];
+  };
+  struct Values {
+    int8x8_t v[2];
+  };
+  static PHASOR_INLINE Sum start(int32_t) {
+    Sum s;
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = vdupq_n_s32(0);
+    return s;
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    Weights w;
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) w.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
+    return w;
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return {{repeated(p), repeated(p + 4)}}; }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, const Values& x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const int8x16_t a = w.v[i], b = w.v[4 + i];
+      const int16x8_t low = vmlal_s8(vmull_s8(vget_low_s8(a), x.v[0]), vget_low_s8(b), x.v[1]);
+      const int16x8_t high = vmlal_s8(vmull_s8(vget_high_s8(a), x.v[0]), vget_high_s8(b), x.v[1]);
+      s.v[2 * i] = vpadalq_s16(s.v[2 * i], low);
+      s.v[2 * i + 1] = vpadalq_s16(s.v[2 * i + 1], high);
+    }
+  }
+  static PHASOR_INLINE VNeon to_float(const Sum& s) {
+    VNeon r;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const int32x4_t a = s.v[2 * i], b = s.v[2 * i + 1];
+      const int32x4_t sum = vcombine_s32(vpadd_s32(vget_low_s32(a), vget_high_s32(a)),
+                                         vpadd_s32(vget_low_s32(b), vget_high_s32(b)));
+      r.v[i] = VNeon::B(vcvtq_f32_s32(sum));
+    }
+    return r;
+  }
+};
+
+#if defined(__ARM_FEATURE_DOTPROD)
+struct Int8Dotprod {
+  static PHASOR_INLINE int32_t narrow(int8_t* q, const Int16<ArchNeon>& a,
+                                      const Int16<ArchNeon>& b) {
+    return narrow_group(q, a, b);
+  }
+  static constexpr int kSteps = 2;
+  struct Sum {
+    int32x4_t v[4];
+  };
+  struct Weights {
+    int8x16_t v[8];  // of one step of k, then of the next
+  };
+  using Values = int8x8_t;  // a lane for each of the two
+  static PHASOR_INLINE Sum start(int32_t) {
+    Sum s;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(0);
+    return s;
+  }
+  static PHASOR_INLINE Weights weights(const unsigned char* p) {
+    Weights w;
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) w.v[i] = vreinterpretq_s8_u8(vld1q_u8(p + 16 * i));
+    return w;
+  }
+  static PHASOR_INLINE Values values(const int8_t* p) { return vld1_s8(p); }
+  static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[i], x, 0);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[4 + i], x, 1);
+  }
+  static PHASOR_INLINE VNeon to_float(const Sum& s) {
+    VNeon r;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) r.v[i] = VNeon::B(vcvtq_f32_s32(s.v[i]));
+    return r;
+  }
+};
+#endif
+
+// Nibbles as n − 8. The two halves of a group are what two steps of k are above.
+struct Int4Neon : Int8Neon {
+  using Nibbles = Weights;
+  using Both = Values;
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i);
+      w.v[i] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15))), vdupq_n_s8(8));
+      w.v[4 + i] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(n, 4)), vdupq_n_s8(8));
+    }
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    return {{repeated(p), repeated(p + kGroup / 2)}};
+  }
+};
+
+#if defined(__ARM_FEATURE_DOTPROD)
+// The low nibbles are one step, the high ones, half a group on, the other.
+struct Int4Dotprod : Int8Dotprod {
+  using Nibbles = Weights;
+  using Both = Values;
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    Sum s;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdupq_n_s32(-8 * sum);
+    return s;
+  }
+  static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
+    Nibbles w;
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const uint8x16_t n = vld1q_u8(p + 16 * i);
+      w.v[i] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
+      w.v[4 + i] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
+    }
+    return w;
+  }
+  static PHASOR_INLINE Both both(const int8_t* p) {
+    return vreinterpret_s8_s32(
+        vset_lane_s32(four_bytes(p + kGroup / 2), vdup_n_s32(four_bytes(p)), 1));
+  }
+};
+#endif
+
+// What the levels of ARM have in common.
+struct LevelNeon {
+  using Arch = ArchNeon;
+  // The conversion instruction keeps f16 subnormals even where ARMv7's NEON flushes f32 ones.
+  static PHASOR_INLINE VNeon half16(const unsigned char* p) {
+    VNeon r;
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const float16x8_t eight = vreinterpretq_f16_u8(vld1q_u8(p + 16 * i));
+      r.v[2 * i] = vcvt_f32_f16(vget_low_f16(eight));
+#if defined(__aarch64__)
+      r.v[2 * i + 1] = vcvt_high_f32_f16(eight);
+#else
+      r.v[2 * i + 1] = vcvt_f32_f16(vget_high_f16(eight));
+#endif
+    }
+    return r;
+  }
+  static PHASOR_INLINE VNeon byte16(const unsigned char* p) {
+    VNeon r;
+    const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const int16x8_t eight = vmovl_s8(i == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes));
+      r.v[2 * i] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_low_s16(eight))));
+      r.v[2 * i + 1] = VNeon::B(vcvtq_f32_s32(vmovl_s16(vget_high_s16(eight))));
+    }
+    return r;
+  }
+};
+
+}  // namespace
+}  // namespace phasor

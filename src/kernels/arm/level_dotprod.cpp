@@ -1,0 +1,151 @@
+// NEON with SDOT (ARMv8.2). Flags: -march=armv8.2-a+dotprod
+// Only what multiplies integers is compiled here; the rest of the level is NEON's (level_neon.cpp
+// has the table).
+#include "../body.hpp"
+#include "int8_neon.hpp"
+#include "../products.hpp"
+
+namespace phasor {
+namespace {
+
+struct Level : LevelNeon {
+  using Int8 = Int8Dotprod;
+  using Int4 = Int4Dotprod;
+  // 32 registers, 4 a panel: an integer and a float accumulator for each.
+  struct Tiles {
+    static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr bool kStream = false;
+  };
+};
+
+using V = VNeon;
+constexpr size_t kRows = 4;
+
+// Many rows: tiles of four rows by half a panel. A weight is read once for four rows, and an
+// integer and a float accumulator for each of the 32 sums are 16 of the 32 registers. SMMLA (i8mm)
+// in the same tile takes 137 instructions a group, this 129: its operands have to be zipped
+// together and its results apart.
+struct HalfQ8 {
+  static constexpr size_t kGroupBytes = kLanes * kGroup;
+  static PHASOR_INLINE int32_t start(int32_t) { return 0; }
+  // Step K of the four that x has: outputs 0 … 3 and 4 … 7 of the half panel that w points into.
+  template <int K>
+  static PHASOR_INLINE void step(int32x4_t (&s)[kRows][2], const int8x16_t (&x)[kRows],
+                                 const unsigned char* w) {
+    int8x16_t weights[2];
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      weights[i] = vreinterpretq_s8_u8(vld1q_u8(w + K * 64 + i * 16));
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+        s[r][i] = vdotq_laneq_s32(s[r][i], weights[i], x[r], K);
+  }
+  // Rows of x lie `stride` bytes apart.
+  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* x, size_t stride,
+                                     const unsigned char* w) {
+    PHASOR_UNROLL for (size_t j = 0; j < 2; ++j) {
+      int8x16_t xj[kRows];
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) xj[r] = vld1q_s8(x + r * stride + j * 16);
+      step<0>(s, xj, w + j * 256);
+      step<1>(s, xj, w + j * 256);
+      step<2>(s, xj, w + j * 256);
+      step<3>(s, xj, w + j * 256);
+    }
+  }
+};
+struct HalfQ4 {
+  static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+  static PHASOR_INLINE int32_t start(int32_t sum) { return -8 * sum; }
+  template <int K>
+  static PHASOR_INLINE void step(int32x4_t (&s)[kRows][2], const int8x16_t (&low)[kRows],
+                                 const int8x16_t (&high)[kRows], const unsigned char* w) {
+    uint8x16_t both[2];
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) both[i] = vld1q_u8(w + K * 64 + i * 16);
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      const int8x16_t a = vreinterpretq_s8_u8(vandq_u8(both[i], vdupq_n_u8(15))),
+                      b = vreinterpretq_s8_u8(vshrq_n_u8(both[i], 4));
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
+        s[r][i] = vdotq_laneq_s32(s[r][i], a, low[r], K);
+        s[r][i] = vdotq_laneq_s32(s[r][i], b, high[r], K);
+      }
+    }
+  }
+  static PHASOR_INLINE void products(int32x4_t (&s)[kRows][2], const int8_t* x, size_t stride,
+                                     const unsigned char* w) {
+    int8x16_t low[kRows], high[kRows];
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
+      low[r] = vld1q_s8(x + r * stride);
+      high[r] = vld1q_s8(x + r * stride + 16);
+    }
+    step<0>(s, low, high, w);
+    step<1>(s, low, high, w);
+    step<2>(s, low, high, w);
+    step<3>(s, low, high, w);
+  }
+};
+
+// The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc.
+template <class Q>
+PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
+                              const unsigned char* w, size_t plane) {
+  const size_t groups = in.groups;
+  float32x4_t y[kRows][2];
+  PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
+  for (size_t g = 0; g < groups; ++g) {
+    int32x4_t s[kRows][2];
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+      s[r][0] = s[r][1] = vdupq_n_s32(Q::start(in.sum[r * groups + g]));
+    Q::products(s, in.q + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes + half * 32);
+    const float16x8_t scales = vreinterpretq_f16_u8(vld1q_u8(w + g * (kLanes * 2) + half * 16));
+    const float32x4_t sw[2] = {vcvt_f32_f16(vget_low_f16(scales)), vcvt_high_f32_f16(scales)};
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
+      const float sx = in.scale[r * groups + g];
+      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], sx));
+    }
+  }
+  PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) acc[r][0].v[2 * half + i] = V::B(y[r][i]);
+}
+
+// Outputs and rows by value: what is stored could be theirs otherwise.
+template <class Q>
+PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigned char* w,
+                            size_t panels) {
+  const size_t plane = plane_bytes(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
+  for (size_t p = 0; p < panels; ++p, w += bytes)
+    for (size_t r = 0; r < rows; r += kRows) {
+      const Int8Rows tile = in.from(r);
+      V acc[kRows][1];
+      half_panel<Q>(acc, 0, tile, w, plane);
+      half_panel<Q>(acc, 1, tile, w, plane);
+      store_tile(out.from(r), acc, p * kLanes);
+    }
+}
+
+// Tiles where there are four rows, what NEON's body does with the rows that are left.
+struct Tiled : Body<Level> {
+  template <class Half, class Q>
+  static PHASOR_INLINE void linear(const Outputs& out, const Int8Rows& in, size_t rows,
+                                   const void* w, size_t panels) {
+    const size_t tiled = rows / kRows * kRows;
+    if (tiled != 0) many_rows<Half>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
+    if (tiled != rows)
+      linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
+  }
+  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
+    linear<HalfQ8, Q8>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+  }
+  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
+    linear<HalfQ4, Q4>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+  }
+};
+
+}  // namespace
+
+PHASOR_PRODUCTS(Dotprod, Tiled)
+
+}  // namespace phasor

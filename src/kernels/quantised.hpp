@@ -1,0 +1,215 @@
+// The linear products of the vector levels with weights in q8 and q4: activations to int8 row by
+// row, exact sums of a group of 32, and one chain over the groups (rules 1.2 to 1.4).
+#pragma once
+#include "functions.hpp"
+#include "linear.hpp"
+
+namespace phasor {
+namespace {
+
+// Rows of activations as quantize_row leaves them: values, and a scale and a sum for each of the
+// groups.
+struct Int8Rows {
+  const int8_t* q;
+  const float* scale;
+  const int32_t* sum;
+  size_t groups;
+  PHASOR_INLINE Int8Rows from(size_t r) const {
+    return {q + r * groups * kGroup, scale + r * groups, sum + r * groups, groups};
+  }
+};
+
+template <class L>
+struct Quantised {
+  using A = typename L::Arch;
+  using V = v16<A>;
+  using T = typename L::Tiles;
+
+  static PHASOR_INLINE Int16<A> rounded(V x) {
+    Int16<A> t;
+    PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i)
+      t.v[i] = as_int<A>(x.v[i]) - typename V::I(static_cast<int32_t>(bits_of(kRound)));
+    return t;
+  }
+  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
+      const size_t n = cols - first;
+      const V none = V::set(0.0f), a = V::load(x + first, n);
+      const V b = n >= kGroup   ? V::load(x + first + kLanes)
+                  : n > kLanes ? V::load_part(x + first + kLanes, n - kLanes)
+                               : none;
+      const float amax = largest_lane(larger(abs(a), abs(b)));
+      const bool zero = amax < 0x1p-80f;
+      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
+      const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
+      *sum++ = L::Int8::narrow(q, rounded((zero ? none : a * inv) + round),
+                               rounded((zero ? none : b * inv) + round));
+    }
+  }
+
+  // One group: R rows of activations by P panels.
+  struct Q8 : L::Int8 {
+    using Int8 = typename L::Int8;
+    static constexpr size_t kGroupBytes = kLanes * kGroup;
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += Int8::kSteps * 4) {
+        typename Int8::Weights wk[P];
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int8::weights(w[p] + k * kLanes);
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+          const typename Int8::Values xk = Int8::values(x[r] + k);
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Int8::dot(sum[r][p], wk[p], xk);
+        }
+      }
+    }
+  };
+  struct Q4 : L::Int4 {
+    using Int4 = typename L::Int4;
+    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+    template <size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      constexpr size_t kHeld = kHeldOf<V, R, P>;
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup / 2; k += 4)
+        PHASOR_UNROLL for (size_t b = 0; b < P; b += kHeld) {
+          typename Int4::Nibbles wk[kHeld];
+          PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p)
+            wk[p] = Int4::nibbles(w[b + p] + k * kLanes);
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+            const typename Int4::Both xk = Int4::both(x[r] + k);
+            PHASOR_UNROLL for (size_t p = 0; p < kHeld; ++p) Int4::dot(sum[r][b + p], wk[p], xk);
+          }
+        }
+    }
+  };
+
+  // The sums of group g: R rows by P panels, whose groups begin at w.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R],
+                                      const unsigned char* const (&w)[P], size_t g) {
+    const int8_t* x[R];
+    const unsigned char* wg[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wg[p] = w[p] + g * Q::kGroupBytes;
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+      x[r] = rows[r].q + g * kGroup;
+      const typename Q::Sum start = Q::start(rows[r].sum[g]);
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[r][p] = start;
+    }
+    Q::products(sum, x, wg);
+  }
+  // The chains go on by them; scales: 16 of each panel.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P],
+                                      const Int8Rows (&rows)[R], size_t g, const V (&scales)[P]) {
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+      const V sx = V::set(rows[r].scale[g]);
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+        acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
+    }
+  }
+  // One row: the weights come from memory, which is fastest when all of it is read in one
+  // direction. So one panel after the other, and of each the scales before the groups.
+  template <class Q>
+  static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in,
+                                            const unsigned char* w, size_t panels) {
+    constexpr size_t kScales = 64;
+    alignas(64) float scales[kScales * kLanes];
+    const size_t groups = in.groups, plane = plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
+    const Int8Rows row[1] = {in};
+    for (size_t p = 0; p < panels; ++p, w += bytes) {
+      const unsigned char* values[1] = {w + plane};
+      V acc[1][1];
+      start_chains(acc);
+      for (size_t first = 0; first < groups; first += kScales) {
+        const size_t end = groups - first < kScales ? groups : first + kScales;
+        for (size_t g = first; g < end; ++g)
+          L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
+        for (size_t g = first; g < end; ++g) {
+          typename Q::Sum sum[1][1];
+          sum_group<Q>(sum, row, values, g);
+          add_group<Q>(acc, sum, row, g, {V::load(scales + (g - first) * kLanes)});
+        }
+      }
+      store_tile(out, acc, p * kLanes);
+    }
+  }
+  // All rows by P panels that begin at w: R rows at a time, the rest in one tile. `at`: the first
+  // output.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+                                          const unsigned char* w, size_t at, const Next& next) {
+    const size_t groups = in.groups, plane = plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
+    const unsigned char *scale_plane[P], *values[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+      scale_plane[p] = w + p * bytes;
+      values[p] = w + p * bytes + plane;
+    }
+    Ahead ahead(next, rows / R * groups);
+    size_t r = 0;
+    for (; r + R <= rows; r += R) {
+      Int8Rows tile[R];
+      PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
+      V acc[R][P];
+      start_chains(acc);
+      for (size_t g = 0; g < groups; ++g) {
+        if constexpr (T::kStream) ahead.ask();
+        typename Q::Sum sum[R][P];
+        sum_group<Q>(sum, tile, values, g);
+        V scales[P];
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
+        add_group<Q>(acc, sum, tile, g, scales);
+      }
+      store_tile(out.from(r), acc, at);
+    }
+    if constexpr (R > 1)
+      if (r < rows)
+        few_rows<Q, R - 1, P>(out.from(r), in.from(r), rows - r, w, at,
+                              r == 0 ? next : kNothingNext);
+  }
+  // R rows or fewer, in one tile.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void few_rows(const Outputs& out, const Int8Rows& in, size_t rows,
+                                     const unsigned char* w, size_t at, const Next& next) {
+    if (rows == R) return quantised_rows<Q, R, P>(out, in, R, w, at, next);
+    if constexpr (R > 1) few_rows<Q, R - 1, P>(out, in, rows, w, at, next);
+  }
+  template <class Q, size_t R, size_t P>
+  static void quantised_panels(const Outputs& out, const Int8Rows& in, size_t rows,
+                               const unsigned char* w, size_t first, size_t stop) {
+    const size_t bytes = plane_bytes(in.groups) + in.groups * Q::kGroupBytes;
+    size_t p = first;
+    for (; p + P <= stop; p += P)
+      quantised_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
+                              {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0});
+    if constexpr (P > 1)
+      if (p < stop) quantised_panels<Q, R, P / 2>(out, in, rows, w, p, stop);
+  }
+  template <class Q>
+  static PHASOR_INLINE void linear_quantised(const Outputs& out, const Int8Rows& in, size_t rows,
+                                             const void* w, size_t panels) {
+    const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    if (T::kStream && rows == 1)
+      quantised_stream<Q>(out, in, bytes, panels);
+    else if (rows == 1)
+      quantised_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
+    else
+      quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
+  }
+  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
+    linear_quantised<Q8>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+  }
+  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups) {
+    linear_quantised<Q4>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+  }
+};
+
+}  // namespace
+}  // namespace phasor
