@@ -498,7 +498,7 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
     (dict(normalizer=dict(type="NFKC")), "normalizer NFKC"), (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
     (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(post_processor=dict(type="New")), "post_processor New"),
     (dict(model=dict(merges=["a b c"])), "is not a pair"), (dict(model=dict(merges=["a \u4E00"])), "is not in the vocabulary"),
-    (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"), (dict(model=dict(type="WordLevel")), "model WordLevel"),
+    (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"), (dict(model=dict(type="WordLevel")), "model 'WordLevel'"),
     (dict(added_tokens=[dict(id=7, content="a")]), "the package would give it"),
     (dict(pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, more=1)), "pre_tokenizer.more"),
 ])
