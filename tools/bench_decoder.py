@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench_common import OURS, ROOT, Results, Worker, engine_versions, resident, serve, take_turns
+from bench_common import OURS, Results, Worker, engine_versions, resident, serve, take_turns
 from bench_models import SHAPES, model
 from entry import front_door
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import phasor_tokenizer as pt
-from errors import named, shown
+from errors import shown
 from files import read_bytes, read_json, read_text
 from phasor_tokenizer import TokenizerError
 from phasor_tokenizer_bpe import build_bpe, build_bpe_section, build_sentencepiece_like  # noqa: F401 (the entries for other sources)

@@ -32,17 +32,18 @@ void feed_forward(const Pass& pass, const Chunk& c, const Layer& l, const KindDe
   residual(pass, c, k, l.ffn_after);
 }
 
-// q lies in `wide`: x += out(attention(q, keys, values)).
-void attend_and_add(const Pass& pass, const Chunk& c, const Heads& heads, const Linear& out,
-                    const KindDescriptor& k, const NormTensors& after) {
-  linear(pass, pass.normed(), input_of(pass.attention(), heads.heads * heads.width, c.count), out);
-  residual(pass, c, k, after);
-}
+// `attention` = softmax(q·keys)·values; q lies in `wide`, keys and values in their pages.
 void attend_pages(const Pass& pass, const Chunk& c, const Heads& heads, const KeysOf& keys,
                   uint32_t layer, uint32_t what) {
   attend(&pass.session, pass.attention(), pass.wide(), c.tiles, c.tile_count, c.rows, heads, keys,
          layer);
   show_attention(pass, c, heads, keys, layer, what);
+}
+// x += out(`attention`).
+void add_attention(const Pass& pass, const Chunk& c, const Heads& heads, const Linear& out,
+                   const KindDescriptor& k, const NormTensors& after) {
+  linear(pass, pass.normed(), input_of(pass.attention(), heads.heads * heads.width, c.count), out);
+  residual(pass, c, k, after);
 }
 
 // Self-attention (section 3.2) and, in a parallel block, the feed-forward of the same x: it is
@@ -51,10 +52,11 @@ void self_attention(const Pass& pass, const Chunk& c, const Layer& l, const Kind
                     const KeysOf& keys, uint32_t layer, LinearInput in) {
   const Heads heads = self_heads(pass.session, l, c.stack);
   attend_pages(pass, c, heads, keys, layer, PHASOR_SEE_SELF_ATTENTION);
-  if (k.parallel == kSharedInput) feed_forward(pass, c, l, k, in);
-  if (k.parallel != kSerial && k.parallel != kSharedInput)
+  if (k.parallel == kSharedInput)
+    feed_forward(pass, c, l, k, in);
+  else if (k.parallel == kTwoNorms)
     feed_forward(pass, c, l, k, sublayer_input(pass, c, k, l.ffn_before, l.ffn_scale));
-  attend_and_add(pass, c, heads, l.attention_out, k, l.attention_after);
+  add_attention(pass, c, heads, l.attention_out, k, l.attention_after);
 }
 
 // Attention of the decoder over the encoder's output (section 3.2.3), whose keys and values are
@@ -64,7 +66,7 @@ void cross_attention(const Pass& pass, const Chunk& c, const Layer& l, const Kin
   const Heads heads = cross_heads(pass.session, l);
   linear(pass, pass.wide(), sublayer_input(pass, c, k, l.cross_before, Tensor{}), l.cross_q);
   attend_pages(pass, c, heads, kSourceKeys, layer, PHASOR_SEE_CROSS_ATTENTION);
-  attend_and_add(pass, c, heads, l.cross_out, k, l.cross_after);
+  add_attention(pass, c, heads, l.cross_out, k, l.cross_after);
 }
 
 // ---- blocks

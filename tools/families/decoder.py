@@ -11,7 +11,6 @@ second (`Decoder.build`) knows the tensors' names. Parts of a model, as a table 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
