@@ -1,8 +1,8 @@
 // The panel layout: sizes and index functions, and nothing else (docs/format.md, "Layouts").
 //
-// The one header that format, kernels, model and the quantiser share. It includes only the two headers of fixed-width
-// types, and holds no data. A matrix W (N outputs, K inputs) is kept in panels of 16 outputs, interleaved so that one
-// vector holds 16 outputs at the same k.
+// The one header that format, kernels, model and the quantiser share. It includes only the two
+// headers of fixed-width types, and holds no data. A matrix W (N outputs, K inputs) is kept in
+// panels of 16 outputs, interleaved so that one vector holds 16 outputs at the same k.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -16,55 +16,79 @@ constexpr size_t kGroup = 32;  // values of k that share a scale in q8 and q4
 enum class Type : uint8_t { f32 = 1, f16 = 2, bf16 = 3, q8 = 4, q4 = 5, f64 = 6 };
 enum class Layout : uint8_t { panel16 = 1, rows = 2, vector = 3 };
 
-constexpr uint64_t round_up(uint64_t n, uint64_t m) { return (n + m - 1) / m * m; }  // no overflow for n < 2^63
+// no overflow for n < 2^63
+constexpr uint64_t round_up(uint64_t n, uint64_t m) { return (n + m - 1) / m * m; }
 constexpr uint64_t groups_of(uint64_t cols) { return (cols + kGroup - 1) / kGroup; }
 constexpr uint64_t panels_of(uint64_t rows) { return (rows + kLanes - 1) / kLanes; }
 
-// Bytes of the plane of f16 scales at the head of a quantised panel (or of `rows` layout: count = rows · groups).
+// Bytes of the plane of f16 scales at the head of a quantised panel (or of `rows` layout: count =
+// rows · groups).
 constexpr uint64_t scale_plane_bytes(uint64_t count) { return round_up(count * 2, 64); }
 
 // Bytes of one panel of 16 rows by `cols`; 0 for a type that has no panels.
 constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
   switch (type) {
-    case Type::f32: return cols * kLanes * 4;
-    case Type::f16: return cols * kLanes * 2;
-    case Type::bf16: return (cols + 1) / 2 * kLanes * 4;
-    case Type::q8: return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup;
-    case Type::q4: return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup / 2;
-    default: return 0;
+    case Type::f32:
+      return cols * kLanes * 4;
+    case Type::f16:
+      return cols * kLanes * 2;
+    case Type::bf16:
+      return (cols + 1) / 2 * kLanes * 4;
+    case Type::q8:
+      return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup;
+    case Type::q4:
+      return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup / 2;
+    default:
+      return 0;
   }
 }
 
 // Bytes of a tensor in `rows` layout; 0 for a type that has none.
 constexpr uint64_t rows_bytes(Type type, uint64_t rows, uint64_t cols) {
   switch (type) {
-    case Type::f32: return rows * cols * 4;
+    case Type::f32:
+      return rows * cols * 4;
     case Type::f16:
-    case Type::bf16: return rows * cols * 2;
-    case Type::q8: return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup;
-    case Type::q4: return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
-    default: return 0;
+    case Type::bf16:
+      return rows * cols * 2;
+    case Type::q8:
+      return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup;
+    case Type::q4:
+      return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
+    default:
+      return 0;
   }
 }
 
-// Element (o, k) of a panel: index in units of the type's elements, after the scale plane for q8 and q4. Two values of q4 share a byte:
-// the one of the group's first half in the low bits, the other, 16 further, in the high ones.
+// Element (o, k) of a panel: index in units of the type's elements, after the scale plane for q8
+// and q4. Two values of q4 share a byte: the one of the group's first half in the low bits, the
+// other, 16 further, in the high ones.
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
-constexpr size_t panel_index_bf16(size_t o, size_t k) { return k / 2 * (kLanes * 2) + o * 2 + k % 2; }
+constexpr size_t panel_index_bf16(size_t o, size_t k) {
+  return k / 2 * (kLanes * 2) + o * 2 + k % 2;
+}
 constexpr size_t panel_index_q4(size_t o, size_t k) {  // of the byte
   return k / kGroup * (kGroup / 2 * kLanes) + k % (kGroup / 2) / 4 * (kLanes * 4) + o * 4 + k % 4;
 }
-// Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of the head's width the positions' f32 scales [16], then
-// keys [32][16], or values [2][16][16], blocks of 16 of the width. The last group has the rows that are left, or the blocks.
+// Keys or values of one head at 16 positions in a cache of q8 (rule 1.8): for each group of 32 of
+// the head's width the positions' f32 scales [16], then keys [32][16], or values [2][16][16],
+// blocks of 16 of the width. The last group has the rows that are left, or the blocks.
 constexpr size_t kCacheScales = kLanes * 4, kCacheGroup = kCacheScales + kGroup * kLanes;  // bytes
-constexpr uint64_t cache_q8_bytes(uint64_t width) { return groups_of(width) * kCacheScales + width * kLanes; }
-constexpr size_t cache_scale_q8(size_t slot, size_t d) { return d / kGroup * kCacheGroup + slot * 4; }
-constexpr size_t cache_key_q8(size_t slot, size_t d) { return d / kGroup * kCacheGroup + kCacheScales + d % kGroup * kLanes + slot; }
+constexpr uint64_t cache_q8_bytes(uint64_t width) {
+  return groups_of(width) * kCacheScales + width * kLanes;
+}
+constexpr size_t cache_scale_q8(size_t slot, size_t d) {
+  return d / kGroup * kCacheGroup + slot * 4;
+}
+constexpr size_t cache_key_q8(size_t slot, size_t d) {
+  return d / kGroup * kCacheGroup + kCacheScales + d % kGroup * kLanes + slot;
+}
 constexpr size_t cache_value_q8(size_t slot, size_t d) {
-  return d / kGroup * kCacheGroup + kCacheScales + d % kGroup / kLanes * (kLanes * kLanes) + slot * kLanes + d % kLanes;
+  return d / kGroup * kCacheGroup + kCacheScales + d % kGroup / kLanes * (kLanes * kLanes) +
+         slot * kLanes + d % kLanes;
 }
 constexpr bool quantised_type(Type type) { return type == Type::q8 || type == Type::q4; }
 

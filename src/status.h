@@ -1,12 +1,13 @@
-// Errors as one line of text, without a C library: every room from format upwards reports through `fail`.
-// Includes the public header for its status codes, and nothing else of the project.
+// Errors as one line of text, without a C library: every room from format upwards reports through
+// `fail`. Includes the public header for its status codes, and nothing else of the project.
 #pragma once
 #include "../include/phasor.h"
 #include "only.h"
 
 namespace phasor {
 
-// Appends text and numbers to a phasor_error's line; what does not fit is cut, the terminator always fits.
+// Appends text and numbers to a phasor_error's line; what does not fit is cut, the terminator
+// always fits.
 class Line {
  public:
   Line(char* out, size_t capacity) : out_(out), capacity_(capacity) { out_[0] = 0; }
@@ -15,7 +16,7 @@ class Line {
   }
   void add(uint64_t value);
   void add(uint32_t value) { add(static_cast<uint64_t>(value)); }
-  void add(float value);                          // six significant digits, as %g prints them
+  void add(float value);  // six significant digits, as %g prints them
   void add_hex(uint64_t value, unsigned digits);
   void put(char c) {
     if (used_ + 1 < capacity_) {
@@ -39,11 +40,14 @@ struct At {
 };
 
 // True when the caller gave an error struct that is large enough to be written.
-inline bool writable(const phasor_error* e) { return e != nullptr && e->struct_size >= sizeof(phasor_error); }
+inline bool writable(const phasor_error* e) {
+  return e != nullptr && e->struct_size >= sizeof(phasor_error);
+}
 
 // Fills *error (when there is one) with a line made of `parts`, and returns `status`.
 template <class... Parts>
-[[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at, [[maybe_unused]] Parts... parts) noexcept {
+[[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at,
+                                 [[maybe_unused]] Parts... parts) noexcept {
   if (writable(error)) {
     error->code = status;
     error->section = at.section;

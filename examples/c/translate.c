@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void* block(size_t bytes) { /* aligned as the library wants it; kept until the program ends */
+static void* block(
+    size_t bytes) { /* aligned as the library wants it; kept until the program ends */
   char* p = malloc(bytes + PHASOR_ALIGN);
   return p == NULL ? NULL : p + PHASOR_ALIGN - (uintptr_t)p % PHASOR_ALIGN;
 }
@@ -12,7 +13,8 @@ static int print_token(void* model, uint32_t id, uint32_t position) {
   static phasor_text state = PHASOR_TEXT_INIT; /* holds back half a character */
   char text[256];
   size_t bytes = 0;
-  if (phasor_id_to_text(model, PHASOR_TARGET, &state, id, text, sizeof text, &bytes) == PHASOR_OK) fwrite(text, 1, bytes, stdout);
+  if (phasor_id_to_text(model, PHASOR_TARGET, &state, id, text, sizeof text, &bytes) == PHASOR_OK)
+    fwrite(text, 1, bytes, stdout);
   return position > 0 && fflush(stdout) != 0; /* not 0 stops */
 }
 
@@ -36,7 +38,8 @@ int main(int argc, char** argv) {
 
   /* Sizes first, then init in the caller's memory. */
   if (phasor_model_size(&need, file, size, &error) || (memory = block(need)) == NULL ||
-      phasor_model_open(&model, memory, need, file, size, NULL, &error) || phasor_limits_for(model, 64, 64, &limits) ||
+      phasor_model_open(&model, memory, need, file, size, NULL, &error) ||
+      phasor_limits_for(model, 64, 64, &limits) ||
       phasor_session_size(&need, model, &limits, &error) || (arena = block(need)) == NULL ||
       phasor_session_open(&session, arena, need, model, &limits, NULL, &error))
     return fprintf(stderr, "%s: %s\n", argv[1], error.text), 1;
@@ -50,7 +53,8 @@ int main(int argc, char** argv) {
   item.ids = ids;
   options.token = print_token;
   options.user = model;
-  if (phasor_encode(session, &item, 1, &error) || phasor_generate(session, 0, NULL, 0, out, 64, &options, &result, &error))
+  if (phasor_encode(session, &item, 1, &error) ||
+      phasor_generate(session, 0, NULL, 0, out, 64, &options, &result, &error))
     return fprintf(stderr, "%s\n", error.text), 1;
   return printf("\n") < 0;
 }

@@ -1,5 +1,6 @@
-/* A translator on a microcontroller: a project of your own needs this file, weights.ld, libphasor's sources and what README.md says.
- * zh_en.h and zh_en.S come from phasor inspect; uart_puts is yours. */
+/* A translator on a microcontroller: a project of your own needs this file, weights.ld, libphasor's
+ * sources and what README.md says. zh_en.h and zh_en.S come from phasor inspect; uart_puts is
+ * yours. */
 #include "zh_en.h"
 
 void uart_puts(const char* text);
@@ -25,14 +26,16 @@ static phasor_status translate(phasor_session* session, const char* line, phasor
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   phasor_generation made = PHASOR_GENERATION_INIT;
   while (line[bytes] != 0) ++bytes;
-  phasor_status status = phasor_text_to_ids(session, PHASOR_SOURCE, 1, ids, ZH_EN_PHASOR_SOURCE, &count, line, bytes, error);
+  phasor_status status = phasor_text_to_ids(session, PHASOR_SOURCE, 1, ids, ZH_EN_PHASOR_SOURCE,
+                                            &count, line, bytes, error);
   if (status != PHASOR_OK) return status;
   source.ids = ids;
   source.count = (uint32_t)count;
   options.text = put_text; /* each character as soon as it is known */
   status = phasor_encode(session, &source, 1, error);
   if (status != PHASOR_OK) return status;
-  return phasor_generate(session, 0, NULL, 0, out, ZH_EN_PHASOR_CONTEXT - 1, &options, &made, error);
+  return phasor_generate(session, 0, NULL, 0, out, ZH_EN_PHASOR_CONTEXT - 1, &options, &made,
+                         error);
 }
 
 int main(void) {
@@ -41,8 +44,10 @@ int main(void) {
   phasor_error error = PHASOR_ERROR_INIT;
   phasor_model* model;
   phasor_session* session;
-  phasor_status status = phasor_model_open(&model, model_block, sizeof model_block, zh_en_phasor, zh_en_phasor_bytes, NULL, &error);
-  if (status == PHASOR_OK) status = phasor_session_open(&session, arena, sizeof arena, model, &limits, NULL, &error);
+  phasor_status status = phasor_model_open(&model, model_block, sizeof model_block, zh_en_phasor,
+                                           zh_en_phasor_bytes, NULL, &error);
+  if (status == PHASOR_OK)
+    status = phasor_session_open(&session, arena, sizeof arena, model, &limits, NULL, &error);
   for (size_t i = 0; status == PHASOR_OK && i < sizeof lines / sizeof lines[0]; ++i) {
     status = translate(session, lines[i], &error);
     uart_puts("\n");

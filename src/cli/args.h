@@ -1,4 +1,5 @@
-// cli: the command line as a struct. One table in args.cpp has every flag, its commands and its help.
+// cli: the command line as a struct. One table in args.cpp has every flag, its commands and its
+// help.
 #pragma once
 #include <stdint.h>
 
@@ -6,7 +7,19 @@
 
 namespace cli {
 
-enum Command : uint32_t { kRun = 1, kTokenize = 2, kInspect = 4, kVerify = 8, kScore = 16, kBench = 32, kEmbed = 64, kFill = 128, kClassify = 256, kChat = 512, kQuantize = 1024 };
+enum Command : uint32_t {
+  kRun = 1,
+  kTokenize = 2,
+  kInspect = 4,
+  kVerify = 8,
+  kScore = 16,
+  kBench = 32,
+  kEmbed = 64,
+  kFill = 128,
+  kClassify = 256,
+  kChat = 512,
+  kQuantize = 1024
+};
 
 struct Ids {
   bool given = false;
@@ -44,7 +57,8 @@ struct Options {
   const char* system = nullptr;
   std::vector<const char*> stop;
   Ids suppress, end;
-  Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty, length_penalty;
+  Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
+      length_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead;
   bool sample = false, greedy = false, print_prompt = false;
   const char* type = nullptr;
@@ -59,17 +73,17 @@ struct Options {
   uint32_t source = 0;   // 0: the default
   uint32_t threads = 1;
   uint32_t reps = 5;
-  uint32_t length = 0; // 0: the default
-  uint32_t chunk = 0;  // 0: the default
+  uint32_t length = 0;  // 0: the default
+  uint32_t chunk = 0;   // 0: the default
   Number text_bytes;
-  uint32_t dim = 0;    // 0: all
-  uint32_t batch = 0;  // 0: the default
-  uint32_t top = 0;    // 0: all, or 5
-  uint32_t stride = 0; // 0: no windows
-  uint32_t cache = 0;  // PHASOR_CACHE_…
-  uint32_t load = 0;   // Load
-  uint32_t beam = 0;   // 0: no search
-  uint32_t n_best = 0; // 0: the best, without its score
+  uint32_t dim = 0;             // 0: all
+  uint32_t batch = 0;           // 0: the default
+  uint32_t top = 0;             // 0: all, or 5
+  uint32_t stride = 0;          // 0: no windows
+  uint32_t cache = 0;           // PHASOR_CACHE_…
+  uint32_t load = 0;            // Load
+  uint32_t beam = 0;            // 0: no search
+  uint32_t n_best = 0;          // 0: the best, without its score
   uint32_t early_stopping = 0;  // PHASOR_EARLY_…
   bool print_ids = false, decode = false, check = false, json = false, quiet = false;
   bool blocks = false, pair = false, truncate = false, normalise = false, no_normalise = false;
@@ -85,7 +99,8 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids);
 // The flags of a command, a line each.
 void print_flags(Command command);
 
-// "phasor: " and a line on standard error; returns 2 (the command line) or 1 (the model or the data).
+// "phasor: " and a line on standard error; returns 2 (the command line) or 1 (the model or the
+// data).
 __attribute__((format(printf, 1, 2))) int usage_error(const char* format, ...);
 __attribute__((format(printf, 1, 2))) int data_error(const char* format, ...);
 

@@ -19,11 +19,13 @@ class Beams {
   Beams(const Engine& engine, const Options& options) : e_(engine), o_(options) {}
   bool wanted() const { return o_.beam != 0; }
   // Searches from a sequence that is empty but for its source. False when *why says what is wrong.
-  bool search(const std::vector<uint32_t>& prompt, const phasor_generate_options& shared, std::string* why);
+  bool search(const std::vector<uint32_t>& prompt, const phasor_generate_options& shared,
+              std::string* why);
   // The best outputs, as many as --n-best.
   const std::vector<Output>& outputs() const { return outputs_; }
   uint32_t steps() const { return result_.steps; }
-  // What goes to standard output, without the last line's end: a line for each output, with its score in front where --n-best is given.
+  // What goes to standard output, without the last line's end: a line for each output, with its
+  // score in front where --n-best is given.
   std::string lines() const;
 
  private:

@@ -81,7 +81,8 @@ bool fit(const Engine& e, const phasor_limits& given, uint64_t ram, uint64_t fla
   f.flash_fits = flash == 0 || e.file.bytes() <= flash;
   phasor_error error = PHASOR_ERROR_INIT;
   if (!needed(e, f.limits, &f.needed, &error)) return e.fail(error);
-  while (ram != 0 && f.needed > ram && f.limits.chunk > 1) {  // fewer tokens at a time: slower prompts, the same bits
+  // fewer tokens at a time: slower prompts, the same bits
+  while (ram != 0 && f.needed > ram && f.limits.chunk > 1) {
     f.limits.chunk = f.limits.chunk / 2;
     if (!needed(e, f.limits, &f.needed, &error)) return e.fail(error);
   }
@@ -99,26 +100,37 @@ std::string fit_text(const Engine& e, const Fit& f) {
   if (f.flash != 0) {
     const uint64_t bytes = e.file.bytes();
     out += "  flash: the file takes " + grouped(bytes) + " of " + grouped(f.flash) + " bytes: ";
-    out += f.flash_fits ? "it fits, and leaves " + grouped(f.flash - bytes) + " for the program\n" : "it does not fit, " + grouped(bytes - f.flash) + " bytes are missing\n";
+    out += f.flash_fits ? "it fits, and leaves " + grouped(f.flash - bytes) + " for the program\n"
+                        : "it does not fit, " + grouped(bytes - f.flash) + " bytes are missing\n";
   }
   if (f.ram == 0) return out;
-  out += "  RAM: the model's block and the arena take " + grouped(f.needed) + " of " + grouped(f.ram) + " bytes with chunks of " + std::to_string(f.limits.chunk) +
+  out += "  RAM: the model's block and the arena take " + grouped(f.needed) + " of " +
+         grouped(f.ram) + " bytes with chunks of " + std::to_string(f.limits.chunk) +
          (f.limits.chunk == 1 ? " token: " : " tokens: ");
   if (f.ram_fits)
-    return out + "they fit, and leave " + grouped(f.ram - f.needed) + " for the stack and your own\n  stack: the library takes at most " + grouped(kStackBytes) +
+    return out + "they fit, and leave " + grouped(f.ram - f.needed) +
+           " for the stack and your own\n  stack: the library takes at most " +
+           grouped(kStackBytes) +
            " bytes on a Cortex-M, your program's functions and callbacks come on top\n";
-  out += "they do not fit, " + grouped(f.needed - f.ram) + " bytes are missing; " + grouped(f.largest_part_bytes) + " are " + f.largest_part + "\n";
+  out += "they do not fit, " + grouped(f.needed - f.ram) + " bytes are missing; " +
+         grouped(f.largest_part_bytes) + " are " + f.largest_part + "\n";
   const char* flag = e.has_target() ? "--context " : "--source ";
-  return out + (f.largest_context != 0 ? "  the most that fits is " + std::string(flag) + std::to_string(f.largest_context) + "\n" : std::string("  not even ") + flag + "1 fits\n");
+  return out + (f.largest_context != 0 ? "  the most that fits is " + std::string(flag) +
+                                             std::to_string(f.largest_context) + "\n"
+                                       : std::string("  not even ") + flag + "1 fits\n");
 }
 
 bool emit_c(const Engine& e) {
   const std::string name = symbol_of(e.path);
   const unsigned char* data = static_cast<const unsigned char*>(e.file.data());
   const size_t bytes = e.file.bytes();
-  std::string out = "/* A Phasor model, to be compiled with your program: const void* and size for phasor_model_open. C11 or C++11. */\n"
-                    "#include <stddef.h>\n#ifdef __cplusplus\nextern \"C\" const unsigned char " + name + "[];\nextern \"C\" const size_t " + name +
-                    "_bytes;\nalignas(64)\n#else\n_Alignas(64)\n#endif\nconst unsigned char " + name + "[" + std::to_string(bytes) + "] = {";
+  std::string out =
+      "/* A Phasor model, to be compiled with your program: const void* and size for "
+      "phasor_model_open. C11 or C++11. */\n"
+      "#include <stddef.h>\n#ifdef __cplusplus\nextern \"C\" const unsigned char " +
+      name + "[];\nextern \"C\" const size_t " + name +
+      "_bytes;\nalignas(64)\n#else\n_Alignas(64)\n#endif\nconst unsigned char " + name + "[" +
+      std::to_string(bytes) + "] = {";
   char number[8];
   for (size_t i = 0; i < bytes; ++i) {
     snprintf(number, sizeof number, "%s%u,", i % 32 == 0 ? "\n" : "", data[i]);
@@ -131,10 +143,14 @@ bool emit_c(const Engine& e) {
 
 bool emit_asm(const Engine& e) {
   const std::string name = symbol_of(e.path);
-  return output("/* A Phasor model where the linker puts read-only data: extern const unsigned char " + name + "[]; extern const size_t " + name + "_bytes; */\n" +
-                "    .section .rodata." + name + ",\"a\"\n    .balign 64\n    .global " + name + "\n" + name + ":\n    .incbin " + quoted(e.path) +
-                "\n.L" + name + "_end:\n    .balign 8\n    .global " + name + "_bytes\n" + name + "_bytes:\n#if __SIZEOF_SIZE_T__ == 8\n    .8byte .L" + name + "_end - " + name +
-                "\n#else\n    .4byte .L" + name + "_end - " + name + "\n#endif\n    .section .note.GNU-stack,\"\",%progbits\n");
+  return output(
+      "/* A Phasor model where the linker puts read-only data: extern const unsigned char " + name +
+      "[]; extern const size_t " + name + "_bytes; */\n" + "    .section .rodata." + name +
+      ",\"a\"\n    .balign 64\n    .global " + name + "\n" + name + ":\n    .incbin " +
+      quoted(e.path) + "\n.L" + name + "_end:\n    .balign 8\n    .global " + name + "_bytes\n" +
+      name + "_bytes:\n#if __SIZEOF_SIZE_T__ == 8\n    .8byte .L" + name + "_end - " + name +
+      "\n#else\n    .4byte .L" + name + "_end - " + name +
+      "\n#endif\n    .section .note.GNU-stack,\"\",%progbits\n");
 }
 
 bool emit_header(const Engine& e, const phasor_limits& limits) {
@@ -145,16 +161,26 @@ bool emit_header(const Engine& e, const phasor_limits& limits) {
   std::string name = symbol;
   for (char& c : name)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  const auto define = [&name](const char* what, const std::string& value) { return "#define " + name + "_" + what + " " + value + "\n"; };
+  const auto define = [&name](const char* what, const std::string& value) {
+    return "#define " + name + "_" + what + " " + value + "\n";
+  };
   const auto number = [](uint64_t value) { return std::to_string(value) + "u"; };
   std::string values = "{ sizeof(phasor_limits)";
-  for (const uint32_t value : {limits.source, limits.target, limits.sequences, limits.chunk, limits.threads, limits.text_bytes, limits.logit_rows,
-                               limits.cache_type, limits.outputs, limits.tables, limits.best_rows, limits.beams})
+  for (const uint32_t value :
+       {limits.source, limits.target, limits.sequences, limits.chunk, limits.threads,
+        limits.text_bytes, limits.logit_rows, limits.cache_type, limits.outputs, limits.tables,
+        limits.best_rows, limits.beams})
     values += ", " + number(value);
-  return output("/* What " + symbol + " needs: phasor_model_size and phasor_session_size with these limits give the same numbers on every machine. */\n#pragma once\n"
-                "#include <phasor.h>\n\nextern const unsigned char " + symbol + "[]; /* --emit c or asm */\nextern const size_t " + symbol + "_bytes;\n\n" +
-                define("MODEL_BYTES", number(e.model_bytes)) + define("ARENA_BYTES", number(arena)) + define("SOURCE", number(limits.source)) +
-                define("CONTEXT", number(limits.target)) + define("TEXT_BYTES", number(limits.text_bytes)) + define("STACK_BYTES", number(kStackBytes)) + define("LIMITS", values + " }"));
+  return output("/* What " + symbol +
+                " needs: phasor_model_size and phasor_session_size with these limits give the same "
+                "numbers on every machine. */\n#pragma once\n"
+                "#include <phasor.h>\n\nextern const unsigned char " +
+                symbol + "[]; /* --emit c or asm */\nextern const size_t " + symbol +
+                "_bytes;\n\n" + define("MODEL_BYTES", number(e.model_bytes)) +
+                define("ARENA_BYTES", number(arena)) + define("SOURCE", number(limits.source)) +
+                define("CONTEXT", number(limits.target)) +
+                define("TEXT_BYTES", number(limits.text_bytes)) +
+                define("STACK_BYTES", number(kStackBytes)) + define("LIMITS", values + " }"));
 }
 
 }  // namespace cli

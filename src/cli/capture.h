@@ -1,5 +1,6 @@
-// cli: --logits, --hidden, --hidden-decoder and --attention. The forward pass of one input and its output is repeated, token
-// by token, with an observer: the same bits as in the generation, however that was cut into steps.
+// cli: --logits, --hidden, --hidden-decoder and --attention. The forward pass of one input and its
+// output is repeated, token by token, with an observer: the same bits as in the generation, however
+// that was cut into steps.
 #pragma once
 #include <vector>
 
@@ -10,23 +11,31 @@ namespace cli {
 
 class Capture {
  public:
-  bool open(const Options& options);  // makes the files, so that one that cannot be written is known before the work
+  // makes the files, so that one that cannot be written is known before the work
+  bool open(const Options& options);
   // What a replay wrote takes its place.
   bool commit() {
     return logits_.commit() && hidden_.commit() && hidden_decoder_.commit() && attention_.commit();
   }
-  bool wanted() const { return logits_.is_open() || hidden_.is_open() || hidden_decoder_.is_open() || attention_.is_open(); }
+  bool wanted() const {
+    return logits_.is_open() || hidden_.is_open() || hidden_decoder_.is_open() ||
+           attention_.is_open();
+  }
   bool wants_attention() const { return attention_.is_open(); }
 
-  // source: ids of the encoder (empty for a decoder). target: what the decoder reads, from its start token or the prompt's first.
-  bool replay(Engine& engine, const std::vector<uint32_t>& source, const std::vector<uint32_t>& target);
+  // source: ids of the encoder (empty for a decoder). target: what the decoder reads, from its
+  // start token or the prompt's first.
+  bool replay(Engine& engine, const std::vector<uint32_t>& source,
+              const std::vector<uint32_t>& target);
   // An encoder's. `output` has the rows for --logits.
-  bool replay_encoder(Engine& engine, const std::vector<uint32_t>& source, const std::vector<uint32_t>& segments, const phasor_output& output);
+  bool replay_encoder(Engine& engine, const std::vector<uint32_t>& source,
+                      const std::vector<uint32_t>& segments, const phasor_output& output);
 
  private:
   struct Stack {
     uint32_t layers = 0, rows = 0, width = 0;
-    std::vector<float> values;  // (layers + 2, rows, width): the embedding, after each block, the stack's output
+    // (layers + 2, rows, width): the embedding, after each block, the stack's output
+    std::vector<float> values;
   };
   static bool prepare(Stack* stack, const phasor_side& side, uint32_t count);
   static void see(void* self, const phasor_view* view);

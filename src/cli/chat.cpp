@@ -1,4 +1,5 @@
-// cli: `phasor chat`. A conversation by the model's own template: each line of standard input is a message, and is answered.
+// cli: `phasor chat`. A conversation by the model's own template: each line of standard input is a
+// message, and is answered.
 #include <string.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ class Chat {
   bool fit(std::vector<uint32_t>* ids, std::string* error);
   bool drop_oldest();
   void note_dropped(uint32_t dropped) const;
-  bool render(const std::vector<Message>& messages, bool prompt, std::string* text, std::string* error);
+  bool render(const std::vector<Message>& messages, bool prompt, std::string* text,
+              std::string* error);
   bool ids_of(const std::string& text, std::vector<uint32_t>* ids, std::string* error);
   bool generate(const std::vector<uint32_t>& ids, std::string* error);
   static int on_token(void* self, uint32_t id, uint32_t position);
@@ -43,7 +45,7 @@ class Chat {
   LineReader reader_;
   std::vector<Message> messages_;
   std::vector<uint32_t> out_, end_;
-  std::string end_text_;         // where the template ends an answer with text, not with a token
+  std::string end_text_;  // where the template ends an answer with text, not with a token
   std::vector<const char*> stop_;
   phasor_generate_options options_ = PHASOR_GENERATE_OPTIONS_INIT;
   phasor_random random_{};
@@ -60,10 +62,14 @@ int Chat::run() {
   if (const int status = check_generation(o_)) return status;
   if (o_.greedy && draws(o_)) return usage_error("--greedy: expected without flags that draw");
   if (!e_.open(o_)) return 1;
-  if (e_.stack != PHASOR_DECODER) return data_error("%s: is not a decoder, expected a language model", e_.path);
-  if (!phasor_chat_available(e_.model)) return data_error("%s: has no chat template, expected a file that was converted with one", e_.path);
+  if (e_.stack != PHASOR_DECODER)
+    return data_error("%s: is not a decoder, expected a language model", e_.path);
+  if (!phasor_chat_available(e_.model))
+    return data_error("%s: has no chat template, expected a file that was converted with one",
+                      e_.path);
   if (!e_.target.has_tokenizer) return data_error("%s: has no tokenizer", e_.path);
-  if (o_.system != nullptr && utf8_end(o_.system, strlen(o_.system)) < strlen(o_.system)) return usage_error("--system: expected UTF-8");
+  if (o_.system != nullptr && utf8_end(o_.system, strlen(o_.system)) < strlen(o_.system))
+    return usage_error("--system: expected UTF-8");
   if (!start() || !find_end() || !prepare_options()) return 1;
   terminal_ = isatty(0) != 0 && isatty(1) != 0;
   reset();
@@ -72,8 +78,10 @@ int Chat::run() {
     if (output_failed() || !e_.file.unchanged() || !reader_.next()) break;
     const std::string line = reader_.line();
     if (line == "/quit") break;
-    if (line == "/reset") reset();
-    else if (line.find_first_not_of(" \t") != std::string::npos) answer(line);
+    if (line == "/reset")
+      reset();
+    else if (line.find_first_not_of(" \t") != std::string::npos)
+      answer(line);
   }
   if (reader_.failed() || output_failed() || !e_.file.unchanged()) return 1;
   if (status_ == 0 && !o_.quiet) print_figures(e_, "answer", answers_, tokens_, total_seconds_);
@@ -82,10 +90,13 @@ int Chat::run() {
 
 bool Chat::start() {
   phasor_limits limits = default_limits(e_, o_);
-  const uint64_t bytes = uint64_t(limits.target) * 16;  // of the whole conversation: far more than its tokens have
-  make_text_room(&limits, static_cast<size_t>(bytes < LineReader::kLongest ? bytes : LineReader::kLongest));
+  // of the whole conversation: far more than its tokens have
+  const uint64_t bytes = uint64_t(limits.target) * 16;
+  make_text_room(&limits,
+                 static_cast<size_t>(bytes < LineReader::kLongest ? bytes : LineReader::kLongest));
   phasor_generate_options recommended = PHASOR_GENERATE_OPTIONS_INIT;
-  if (!o_.greedy && phasor_generation_defaults(e_.model, &recommended) != 0) limits.outputs |= PHASOR_WANT_SAMPLING;
+  if (!o_.greedy && phasor_generation_defaults(e_.model, &recommended) != 0)
+    limits.outputs |= PHASOR_WANT_SAMPLING;
   room_for_generation(o_, &limits);
   return e_.start(limits);
 }
@@ -110,16 +121,20 @@ bool Chat::prepare_options() {
   options_.token = &on_token;
   options_.text = &on_text;
   options_.user = this;
-  out_.resize(options_.max_new != 0 && options_.max_new < e_.limits.target ? options_.max_new : e_.limits.target);
+  out_.resize(options_.max_new != 0 && options_.max_new < e_.limits.target ? options_.max_new
+                                                                           : e_.limits.target);
   return true;
 }
 
-// What the template writes behind an answer: a token of its own ends the answer, as the model's end tokens do; else the text before the next
-// message does, so that the model does not write that message itself.
+// What the template writes behind an answer: a token of its own ends the answer, as the model's end
+// tokens do; else the text before the next message does, so that the model does not write that
+// message itself.
 bool Chat::find_end() {
   const std::string mark = "phasor answers", next = "phasor asks";
   std::string text, error;
-  if (!render({{"user", "a"}, {"assistant", mark}, {"user", next}}, false, &text, &error)) return true;  // it has other rules: then the model's own end
+  // it has other rules: then the model's own end
+  if (!render({{"user", "a"}, {"assistant", mark}, {"user", next}}, false, &text, &error))
+    return true;
   const size_t at = text.rfind(mark), end = text.rfind(next);
   if (at == std::string::npos || end == std::string::npos || end < at) return true;
   const std::string behind = text.substr(at + mark.size(), end - at - mark.size());
@@ -129,7 +144,10 @@ bool Chat::find_end() {
     Detokenizer piece(e_, PHASOR_TARGET);
     const std::string shown = piece.add(id) + piece.end();
     if (shown.find_first_not_of(" \n") != std::string::npos) break;
-    if (!shown.empty() || piece_text(e_, PHASOR_TARGET, id).find_first_not_of(" \n") == std::string::npos || piece_text(e_, PHASOR_TARGET, id) == "\xE2\x96\x81") continue;
+    if (!shown.empty() ||
+        piece_text(e_, PHASOR_TARGET, id).find_first_not_of(" \n") == std::string::npos ||
+        piece_text(e_, PHASOR_TARGET, id) == "\xE2\x96\x81")
+      continue;
     end_.push_back(id);  // a control token
     return true;
   }
@@ -143,26 +161,33 @@ void Chat::reset() {
   if (o_.system != nullptr) messages_.push_back({"system", o_.system});
 }
 
-// The first message that is not the system's, and what follows it up to the next of the user; false when there is only the newest left.
+// The first message that is not the system's, and what follows it up to the next of the user; false
+// when there is only the newest left.
 bool Chat::drop_oldest() {
   const size_t first = o_.system != nullptr ? 1 : 0;
   size_t next = first + 1;
   while (next < messages_.size() && strcmp(messages_[next].role, "user") != 0) ++next;
   if (next >= messages_.size()) return false;
-  messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(first), messages_.begin() + static_cast<std::ptrdiff_t>(next));
+  messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(first),
+                  messages_.begin() + static_cast<std::ptrdiff_t>(next));
   return true;
 }
 
-bool Chat::render(const std::vector<Message>& messages, bool prompt, std::string* text, std::string* why) {
+bool Chat::render(const std::vector<Message>& messages, bool prompt, std::string* text,
+                  std::string* why) {
   std::vector<phasor_chat_message> views;
-  for (const Message& m : messages) views.push_back({sizeof(phasor_chat_message), m.role, strlen(m.role), m.content.data(), m.content.size()});
+  for (const Message& m : messages)
+    views.push_back(
+        {sizeof(phasor_chat_message), m.role, strlen(m.role), m.content.data(), m.content.size()});
   const uint32_t count = static_cast<uint32_t>(views.size());
   phasor_error error = PHASOR_ERROR_INIT;
   size_t bytes = 0;
-  phasor_status status = phasor_chat_to_text(e_.session, prompt, nullptr, 0, &bytes, views.data(), count, &error);
+  phasor_status status =
+      phasor_chat_to_text(e_.session, prompt, nullptr, 0, &bytes, views.data(), count, &error);
   if (status == PHASOR_FULL) {
     text->resize(bytes);
-    status = phasor_chat_to_text(e_.session, prompt, &(*text)[0], bytes, &bytes, views.data(), count, &error);
+    status = phasor_chat_to_text(e_.session, prompt, &(*text)[0], bytes, &bytes, views.data(),
+                                 count, &error);
   }
   if (status != PHASOR_OK) *why = error.text;
   return status == PHASOR_OK;
@@ -173,13 +198,17 @@ bool Chat::ids_of(const std::string& text, std::vector<uint32_t>* ids, std::stri
 }
 
 void Chat::note_dropped(uint32_t dropped) const {
-  fprintf(stderr, "phasor: the context of %u tokens is full: the oldest %s dropped\n", e_.limits.target,
+  fprintf(stderr, "phasor: the context of %u tokens is full: the oldest %s dropped\n",
+          e_.limits.target,
           dropped == 1 ? "exchange is" : (std::to_string(dropped) + " exchanges are").c_str());
 }
 
-// The ids of the conversation, with room for an answer: -n tokens, or a quarter of the context. What is oldest goes until there is.
+// The ids of the conversation, with room for an answer: -n tokens, or a quarter of the context.
+// What is oldest goes until there is.
 bool Chat::fit(std::vector<uint32_t>* ids, std::string* error) {
-  const uint32_t context = e_.limits.target, quarter = context / 4, room = options_.max_new != 0 && options_.max_new < quarter ? options_.max_new : quarter;
+  const uint32_t context = e_.limits.target, quarter = context / 4,
+                 room = options_.max_new != 0 && options_.max_new < quarter ? options_.max_new
+                                                                            : quarter;
   uint32_t dropped = 0;
   for (;;) {
     std::string text;
@@ -195,8 +224,10 @@ bool Chat::fit(std::vector<uint32_t>* ids, std::string* error) {
       if (dropped != 0) note_dropped(dropped);
       return true;
     }
-    *error = long_text ? std::to_string(text.size()) + " bytes" : std::to_string(ids->size()) + " tokens";
-    *error += ", there is room for " + std::to_string(long_text ? e_.limits.text_bytes : context) + " (--context)";
+    *error = long_text ? std::to_string(text.size()) + " bytes"
+                       : std::to_string(ids->size()) + " tokens";
+    *error += ", there is room for " + std::to_string(long_text ? e_.limits.text_bytes : context) +
+              " (--context)";
     return false;
   }
 }
@@ -206,8 +237,10 @@ void Chat::answer(const std::string& line) {
   std::string error;
   std::vector<uint32_t> ids;
   reply_.clear();
-  if (reader_.bytes() != line.size()) error = "a line of " + std::to_string(reader_.bytes()) + " bytes is too long";
-  else if (bad < line.size()) error = "invalid UTF-8 at byte " + std::to_string(bad);
+  if (reader_.bytes() != line.size())
+    error = "a line of " + std::to_string(reader_.bytes()) + " bytes is too long";
+  else if (bad < line.size())
+    error = "invalid UTF-8 at byte " + std::to_string(bad);
   if (!error.empty()) return bad_line(error);
   const std::vector<Message> before = messages_;
   messages_.push_back({"user", line});
@@ -222,14 +255,19 @@ void Chat::answer(const std::string& line) {
   if (o_.json) print_json(ids.size());
   output(o_.json ? "\n" : "\n\n");
   output_flush();
-  if (result_.finish == PHASOR_FINISH_LENGTH && !o_.quiet && !o_.json) fprintf(stderr, "phasor: the answer is cut: %s\n", options_.max_new != 0 && result_.count == options_.max_new ? "-n" : "the context is full");
+  if (result_.finish == PHASOR_FINISH_LENGTH && !o_.quiet && !o_.json)
+    fprintf(
+        stderr, "phasor: the answer is cut: %s\n",
+        options_.max_new != 0 && result_.count == options_.max_new ? "-n" : "the context is full");
 }
 
 bool Chat::generate(const std::vector<uint32_t>& ids, std::string* why) {
   phasor_error error = PHASOR_ERROR_INIT;
   result_ = PHASOR_GENERATION_INIT;
   const double start = now();
-  const phasor_status status = phasor_generate(e_.session, 0, ids.data(), static_cast<uint32_t>(ids.size()), out_.data(), static_cast<uint32_t>(out_.size()), &options_, &result_, &error);
+  const phasor_status status =
+      phasor_generate(e_.session, 0, ids.data(), static_cast<uint32_t>(ids.size()), out_.data(),
+                      static_cast<uint32_t>(out_.size()), &options_, &result_, &error);
   seconds_ = now() - start;
   if (status == PHASOR_OK) return true;
   *why = error.text;
@@ -254,10 +292,28 @@ int Chat::on_text(void* self, const char* text, size_t bytes) {
 void Chat::print_json(size_t input_tokens) {
   static const char* const finish[] = {"empty", "end", "length", "stopped", "stop string"};
   Json json;
-  json.open('{').key("line").number(reader_.number()).key("text").text(reply_.data(), reply_.size()).key("ids").open('[');
+  json.open('{')
+      .key("line")
+      .number(reader_.number())
+      .key("text")
+      .text(reply_.data(), reply_.size())
+      .key("ids")
+      .open('[');
   for (uint32_t i = 0; i < result_.count; ++i) json.number(out_[i]);
-  json.close(']').key("finish").text(finish[result_.finish]).key("input_tokens").number(input_tokens).key("reused").number(result_.reused);
-  json.key("messages").number(messages_.size()).key("tokens").number(result_.count).key("seconds").real(seconds_).close('}');
+  json.close(']')
+      .key("finish")
+      .text(finish[result_.finish])
+      .key("input_tokens")
+      .number(input_tokens)
+      .key("reused")
+      .number(result_.reused);
+  json.key("messages")
+      .number(messages_.size())
+      .key("tokens")
+      .number(result_.count)
+      .key("seconds")
+      .real(seconds_)
+      .close('}');
   output(json.str());
 }
 

@@ -1,4 +1,5 @@
-// cli: the commands. Each takes its options and returns the exit status: 0 done, 1 the model or the data is bad, 2 the command line.
+// cli: the commands. Each takes its options and returns the exit status: 0 done, 1 the model or the
+// data is bad, 2 the command line.
 #pragma once
 #include "args.h"
 

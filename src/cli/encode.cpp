@@ -1,4 +1,5 @@
-// cli: `phasor embed`, `phasor fill` and `phasor classify`. Texts are read in batches, encoded together, and answered in their order.
+// cli: `phasor embed`, `phasor fill` and `phasor classify`. Texts are read in batches, encoded
+// together, and answered in their order.
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@
 namespace cli {
 namespace {
 
-constexpr uint32_t kBatch = 32, kBatchTokens = 256;  // texts that are encoded in one call, tokens that share a product
+// texts that are encoded in one call, tokens that share a product
+constexpr uint32_t kBatch = 32, kBatchTokens = 256;
 
 // One text of a batch.
 struct Text {
@@ -37,7 +39,8 @@ class Encoder {
   int run();
 
  protected:
-  virtual const char* refusal() const = 0;  // what the command says of this model and these flags, or NULL
+  // what the command says of this model and these flags, or NULL
+  virtual const char* refusal() const = 0;
   virtual bool prepare() { return true; }
   virtual bool answer(uint32_t sequence, const Text& text, std::string* error) = 0;
   virtual bool finish() { return true; }  // outputs of its own
@@ -52,8 +55,8 @@ class Encoder {
   const Options& o_;
   Engine e_;
   phasor_output output_{};
-  std::string prompt_;       // put before each text
-  uint64_t number_ = 0;      // lines answered
+  std::string prompt_;   // put before each text
+  uint64_t number_ = 0;  // lines answered
 
  private:
   bool find_prompt();
@@ -66,7 +69,7 @@ class Encoder {
   bool capture(const Text& text);
 
   Capture capture_;
-  bool captured_ = false;    // of the one text
+  bool captured_ = false;  // of the one text
   std::vector<Text> batch_;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
@@ -86,20 +89,26 @@ bool Encoder::find_prompt() {
     size_t name_bytes = 0, text_bytes = 0;
     if (phasor_prompt(e_.model, i, &name, &name_bytes, &text, &text_bytes) != PHASOR_OK) break;
     const std::string found(name, name_bytes);
-    if (o_.prompt == nullptr ? i == 0 : found == o_.prompt) return prompt_.assign(text, text_bytes), true;
+    if (o_.prompt == nullptr ? i == 0 : found == o_.prompt)
+      return prompt_.assign(text, text_bytes), true;
     known += (i == 0 ? "" : ", ") + found;
   }
   if (o_.prompt == nullptr) return true;
-  data_error("%s: --prompt %s: %s%s", e_.path, o_.prompt, known.empty() ? "the file has no prompts" : "expected one of ", known.c_str());
+  data_error("%s: --prompt %s: %s%s", e_.path, o_.prompt,
+             known.empty() ? "the file has no prompts" : "expected one of ", known.c_str());
   return false;
 }
 
 bool Encoder::start() {
   phasor_limits limits = default_limits(e_, o_);
-  if (o_.ids.given && o_.source == 0) limits.source = room_for(limits.source, o_.ids.values.size(), e_.source);
-  limits.sequences = o_.batch != 0 ? o_.batch : o_.ids.given || !o_.texts.empty() || isatty(0) == 0 ? kBatch : 1;
+  if (o_.ids.given && o_.source == 0)
+    limits.source = room_for(limits.source, o_.ids.values.size(), e_.source);
+  limits.sequences = o_.batch != 0                                         ? o_.batch
+                     : o_.ids.given || !o_.texts.empty() || isatty(0) == 0 ? kBatch
+                                                                           : 1;
   if (capture_.wanted()) limits.sequences = 1;
-  if (!o_.texts.empty() && o_.texts.size() < limits.sequences) limits.sequences = static_cast<uint32_t>(o_.texts.size());
+  if (!o_.texts.empty() && o_.texts.size() < limits.sequences)
+    limits.sequences = static_cast<uint32_t>(o_.texts.size());
   const uint64_t all = uint64_t(limits.sequences) * limits.source;
   limits.chunk = static_cast<uint32_t>(all < kBatchTokens ? all : kBatchTokens);
   limits.logit_rows = logit_rows();
@@ -112,11 +121,16 @@ int Encoder::run() {
   if (!e_.open(o_)) return 1;
   output_.struct_size = sizeof output_;
   (void)phasor_model_output(e_.model, &output_);
-  if (e_.stack != PHASOR_ENCODER) return data_error("%s: is %s, expected an encoder", e_.path, e_.stack == PHASOR_DECODER ? "a decoder" : "an encoder-decoder");
+  if (e_.stack != PHASOR_ENCODER)
+    return data_error("%s: is %s, expected an encoder", e_.path,
+                      e_.stack == PHASOR_DECODER ? "a decoder" : "an encoder-decoder");
   if (const char* why = refusal()) return data_error("%s: %s", e_.path, why);
-  if (o_.ids.given && !o_.texts.empty()) return usage_error("--ids: expected either ids or text, not both");
-  if (o_.segments.given && (!o_.ids.given || o_.ids.from_input)) return usage_error("--segments: goes with one list of --ids");
-  if (o_.prompt != nullptr && o_.prompt_text != nullptr) return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
+  if (o_.ids.given && !o_.texts.empty())
+    return usage_error("--ids: expected either ids or text, not both");
+  if (o_.segments.given && (!o_.ids.given || o_.ids.from_input))
+    return usage_error("--segments: goes with one list of --ids");
+  if (o_.prompt != nullptr && o_.prompt_text != nullptr)
+    return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
   if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
   Inputs inputs(o_, false,
                 e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
@@ -141,17 +155,22 @@ void Encoder::read(const Input& input, Text* text) {
     text->ids = input.ids;
     text->segments = o_.segments.values;
     if (o_.segments.given && text->segments.size() != text->ids.size())
-      text->error = std::to_string(text->segments.size()) + " segments for " + std::to_string(text->ids.size()) + " ids";
-  } else if (!(o_.pair ? read_pair(prompt_ + input.text, text) : read_text(prompt_ + input.text, text))) {
+      text->error = std::to_string(text->segments.size()) + " segments for " +
+                    std::to_string(text->ids.size()) + " ids";
+  } else if (!(o_.pair ? read_pair(prompt_ + input.text, text)
+                       : read_text(prompt_ + input.text, text))) {
     return;
   }
   if (text->error.empty() && text->ids.empty()) text->error = "no tokens, expected at least one";
   if (text->ids.size() > e_.limits.source)
-    text->error = std::to_string(text->ids.size()) + " tokens, there is room for " + std::to_string(e_.limits.source) + (input.is_ids ? " (--source)" : " (--source; --truncate cuts)");
+    text->error = std::to_string(text->ids.size()) + " tokens, there is room for " +
+                  std::to_string(e_.limits.source) +
+                  (input.is_ids ? " (--source)" : " (--source; --truncate cuts)");
 }
 
 bool Encoder::read_text(const std::string& input, Text* text) {
-  if (!text_ids(e_, PHASOR_SOURCE, true, input.data(), input.size(), &text->ids, &text->error)) return false;
+  if (!text_ids(e_, PHASOR_SOURCE, true, input.data(), input.size(), &text->ids, &text->error))
+    return false;
   const size_t around = size_t{e_.source.prefix_count} + e_.source.suffix_count;
   shorten(text, text->ids.size() > around ? text->ids.size() - around : 0);
   return true;
@@ -160,32 +179,40 @@ bool Encoder::read_text(const std::string& input, Text* text) {
 // Two texts with a tab between them.
 bool Encoder::read_pair(const std::string& input, Text* text) {
   size_t first = 0;
-  if (!pair_ids(e_, PHASOR_SOURCE, input, &text->ids, &text->segments, &first, &text->error)) return false;
+  if (!pair_ids(e_, PHASOR_SOURCE, input, &text->ids, &text->segments, &first, &text->error))
+    return false;
   shorten(text, first);
   return true;
 }
 
-// --truncate: drops ids from the end of the longer text until all fit (of the second, where both are as long).
+// --truncate: drops ids from the end of the longer text until all fit (of the second, where both
+// are as long).
 void Encoder::shorten(Text* text, size_t first_count) const {
   const size_t room = e_.limits.source, count = text->ids.size();
   if (!o_.truncate || count <= room) return;
-  const size_t prefix = e_.source.prefix_count, suffix = e_.source.suffix_count, second_end = count - suffix;
+  const size_t prefix = e_.source.prefix_count, suffix = e_.source.suffix_count,
+               second_end = count - suffix;
   size_t first = first_count, second = 0, second_begin = second_end;
   if (o_.pair) {  // the ids between the texts are as many as the rest of the template says
     size_t whole = 0;
-    (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &whole, "", 0, "", 0, nullptr);
+    (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &whole, "", 0, "", 0,
+                             nullptr);
     second = count - whole - first;
     second_begin = second_end - second;
   }
   size_t drop_first = 0, drop_second = 0;
   for (size_t left = count - room; left != 0 && first + second != 0; --left) {
-    if (first > second) --first, ++drop_first;
-    else --second, ++drop_second;
+    if (first > second)
+      --first, ++drop_first;
+    else
+      --second, ++drop_second;
   }
   const auto cut = [&](std::vector<uint32_t>* v) {
     if (v->empty()) return;
-    v->erase(v->begin() + static_cast<std::ptrdiff_t>(second_begin + second), v->begin() + static_cast<std::ptrdiff_t>(second_begin + second + drop_second));
-    v->erase(v->begin() + static_cast<std::ptrdiff_t>(prefix + first), v->begin() + static_cast<std::ptrdiff_t>(prefix + first + drop_first));
+    v->erase(v->begin() + static_cast<std::ptrdiff_t>(second_begin + second),
+             v->begin() + static_cast<std::ptrdiff_t>(second_begin + second + drop_second));
+    v->erase(v->begin() + static_cast<std::ptrdiff_t>(prefix + first),
+             v->begin() + static_cast<std::ptrdiff_t>(prefix + first + drop_first));
   };
   cut(&text->ids);
   cut(&text->segments);
@@ -196,16 +223,22 @@ void Encoder::encode() {
   for (uint32_t i = 0; i < batch_.size(); ++i) {
     const Text& t = batch_[i];
     if (t.error.empty())
-      items.push_back({sizeof(phasor_item), i, static_cast<uint32_t>(t.ids.size()), PHASOR_LOGITS_NONE, t.ids.data(), nullptr,
+      items.push_back({sizeof(phasor_item), i, static_cast<uint32_t>(t.ids.size()),
+                       PHASOR_LOGITS_NONE, t.ids.data(), nullptr,
                        t.segments.empty() ? nullptr : t.segments.data(), nullptr});
   }
   phasor_error error = PHASOR_ERROR_INIT;
   const double begin = now();
-  phasor_status status = phasor_encode(e_.session, items.data(), static_cast<uint32_t>(items.size()), &error);
+  phasor_status status =
+      phasor_encode(e_.session, items.data(), static_cast<uint32_t>(items.size()), &error);
   if (status == PHASOR_BAD_INPUT) {  // one of them: find out which
     for (const phasor_item& item : items)
-      if (phasor_encode(e_.session, &item, 1, &error) == PHASOR_BAD_INPUT) batch_[item.sequence].error = error.text;
-    items.erase(std::remove_if(items.begin(), items.end(), [&](const phasor_item& item) { return !batch_[item.sequence].error.empty(); }), items.end());
+      if (phasor_encode(e_.session, &item, 1, &error) == PHASOR_BAD_INPUT)
+        batch_[item.sequence].error = error.text;
+    items.erase(std::remove_if(
+                    items.begin(), items.end(),
+                    [&](const phasor_item& item) { return !batch_[item.sequence].error.empty(); }),
+                items.end());
     status = phasor_encode(e_.session, items.data(), static_cast<uint32_t>(items.size()), &error);
   }
   seconds_ += now() - begin;
@@ -262,9 +295,12 @@ bool Encoder::rows(uint32_t sequence, uint32_t first, uint32_t count, std::strin
 std::vector<Scored> Encoder::best(const std::vector<double>& scores, size_t most) const {
   std::vector<Scored> all;
   for (size_t i = 0; i < scores.size(); ++i) all.push_back({static_cast<uint32_t>(i), scores[i]});
-  const size_t wanted = o_.top != 0 ? o_.top : most, count = wanted < all.size() ? wanted : all.size();
+  const size_t wanted = o_.top != 0 ? o_.top : most,
+               count = wanted < all.size() ? wanted : all.size();
   std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(),
-                    [](const Scored& a, const Scored& b) { return a.score > b.score || (a.score >= b.score && a.index < b.index); });
+                    [](const Scored& a, const Scored& b) {
+                      return a.score > b.score || (a.score >= b.score && a.index < b.index);
+                    });
   all.resize(count);
   return all;
 }
@@ -274,7 +310,8 @@ std::vector<double> softmax(const float* row, uint32_t width) {
   double largest = static_cast<double>(row[0]), sum = 0;
   std::vector<double> p(width);
   for (uint32_t i = 1; i < width; ++i) largest = std::max(largest, static_cast<double>(row[i]));
-  for (uint32_t i = 0; i < width; ++i) sum += p[i] = exponential(static_cast<double>(row[i]) - largest);
+  for (uint32_t i = 0; i < width; ++i)
+    sum += p[i] = exponential(static_cast<double>(row[i]) - largest);
   for (double& v : p) v /= sum;
   return p;
 }
@@ -288,12 +325,15 @@ class Embed final : public Encoder {
  private:
   const char* refusal() const override {
     if (pooling() == UINT32_MAX) return "--pooling: expected mean, first or last";
-    if (pooling() == PHASOR_POOL_MODEL && output_.pooling == 0) return "says nothing of pooling: choose one with --pooling mean, first or last";
-    if (o_.normalise && o_.no_normalise) return "--normalise: expected either --normalise or --no-normalise, not both";
+    if (pooling() == PHASOR_POOL_MODEL && output_.pooling == 0)
+      return "says nothing of pooling: choose one with --pooling mean, first or last";
+    if (o_.normalise && o_.no_normalise)
+      return "--normalise: expected either --normalise or --no-normalise, not both";
     return nullptr;
   }
   uint32_t pooling() const {
-    static const char* const names[] = {"mean", "first", "last"};  // in the order of PHASOR_POOL_MEAN and on
+    // in the order of PHASOR_POOL_MEAN and on
+    static const char* const names[] = {"mean", "first", "last"};
     if (o_.pooling == nullptr) return PHASOR_POOL_MODEL;
     for (uint32_t i = 0; i < 3; ++i)
       if (strcmp(o_.pooling, names[i]) == 0) return PHASOR_POOL_MEAN + i;
@@ -301,14 +341,18 @@ class Embed final : public Encoder {
   }
   bool prepare() override {
     const uint32_t width = output_.output == PHASOR_OUTPUT_POOLED ? output_.width : e_.source.width;
-    if (o_.dim > width) return data_error("%s: --dim %u: the vectors have %u values", e_.path, o_.dim, width), false;
+    if (o_.dim > width)
+      return data_error("%s: --dim %u: the vectors have %u values", e_.path, o_.dim, width), false;
     vector_.resize(o_.dim != 0 ? o_.dim : width);
     return o_.npy == nullptr || npy_.open(o_.npy);
   }
   bool answer(uint32_t sequence, const Text& text, std::string* why) override {
     phasor_error error = PHASOR_ERROR_INIT;
-    const uint32_t normalise = o_.normalise ? PHASOR_NORMALISE_YES : o_.no_normalise ? PHASOR_NORMALISE_NO : PHASOR_NORMALISE_MODEL;
-    if (phasor_embedding(e_.session, sequence, pooling(), normalise, vector_.data(), static_cast<uint32_t>(vector_.size()), &error) != PHASOR_OK)
+    const uint32_t normalise = o_.normalise      ? PHASOR_NORMALISE_YES
+                               : o_.no_normalise ? PHASOR_NORMALISE_NO
+                                                 : PHASOR_NORMALISE_MODEL;
+    if (phasor_embedding(e_.session, sequence, pooling(), normalise, vector_.data(),
+                         static_cast<uint32_t>(vector_.size()), &error) != PHASOR_OK)
       return *why = error.text, false;
     if (!all_finite(vector_.data(), vector_.size()))
       return *why = "a value of the vector is not a number", false;
@@ -318,7 +362,13 @@ class Embed final : public Encoder {
     }
     if (o_.json) {
       Json json;
-      json.open('{').key("line").number(number_).key("tokens").number(text.ids.size()).key("embedding").open('[');
+      json.open('{')
+          .key("line")
+          .number(number_)
+          .key("tokens")
+          .number(text.ids.size())
+          .key("embedding")
+          .open('[');
       for (float v : vector_) json.real(static_cast<double>(v));
       return output(json.close(']').close('}').str() + "\n");
     }
@@ -346,7 +396,8 @@ class Fill final : public Encoder {
 
  private:
   const char* refusal() const override {
-    if (output_.output != PHASOR_OUTPUT_LOGITS) return "is no masked language model: it has no logits";
+    if (output_.output != PHASOR_OUTPUT_LOGITS)
+      return "is no masked language model: it has no logits";
     return e_.source.mask == PHASOR_NONE ? "has no mask token" : nullptr;
   }
   uint32_t logit_rows() const override { return 1; }
@@ -372,7 +423,8 @@ class Fill final : public Encoder {
       }
       json.close(']').close('}');
     }
-    if (masks == 0) return *why = "no mask token (" + piece(e_.source.mask) + ") in the text", false;
+    if (masks == 0)
+      return *why = "no mask token (" + piece(e_.source.mask) + ") in the text", false;
     return output(o_.json ? json.close(']').close('}').str() + "\n" : lines + "\n");
   }
 };
@@ -384,7 +436,10 @@ class Classify final : public Encoder {
   using Encoder::Encoder;
 
  private:
-  const char* refusal() const override { return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes" : nullptr; }
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes"
+                                                   : nullptr;
+  }
   uint32_t logit_rows() const override { return output_.pooling != 0 ? 1 : 16; }
 
   std::vector<double> scores(const float* row) const {
@@ -407,7 +462,12 @@ class Classify final : public Encoder {
       char number[40];
       snprintf(number, sizeof number, "\t%.6f", s.score);
       *line += (line->empty() || line->back() == '\t' ? "" : "\t") + name + number;
-      json->open('{').key("label").text(name.data(), name.size()).key("score").real(s.score).close('}');
+      json->open('{')
+          .key("label")
+          .text(name.data(), name.size())
+          .key("score")
+          .real(s.score)
+          .close('}');
     }
     json->close(']');
   }
@@ -427,7 +487,8 @@ class Classify final : public Encoder {
       if (!rows(sequence, first, n, why)) return false;
       for (uint32_t r = 0; r < n; ++r) {
         const uint32_t id = text.ids[first + r];
-        std::string line = std::to_string(first + r) + "\t" + std::to_string(id) + "\t" + piece(id) + "\t";
+        std::string line =
+            std::to_string(first + r) + "\t" + std::to_string(id) + "\t" + piece(id) + "\t";
         json.open('{').key("place").number(first + r);
         piece(&json, id);
         show(phasor_logits(e_.session, r), &line, &json);

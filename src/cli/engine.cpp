@@ -8,9 +8,11 @@
 namespace cli {
 namespace {
 
-// Tokens that earn a copy of the weights: made on a processor that has nothing else to do, or on one that computes.
+// Tokens that earn a copy of the weights: made on a processor that has nothing else to do, or on
+// one that computes.
 constexpr uint64_t kTokensWithSpare = 16, kTokensWithout = 64;
-constexpr uint32_t kMostByDefault = 2048;  // positions, of a model that allows more: the arena should not surprise
+// positions, of a model that allows more: the arena should not surprise
+constexpr uint32_t kMostByDefault = 2048;
 
 bool no_memory(const char* path, const char* what, size_t bytes) {
   data_error("%s: no memory for the %s of %s bytes", path, what, grouped(bytes).c_str());
@@ -45,7 +47,9 @@ bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const 
   if (!model_block_.allocate(model_bytes)) return no_memory(path, "model's block", model_bytes);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
   open.isa = isa;
-  if (phasor_model_open(&model, model_block_.data(), model_bytes, data, bytes, &open, &error) != PHASOR_OK) return fail(error);
+  if (phasor_model_open(&model, model_block_.data(), model_bytes, data, bytes, &open, &error) !=
+      PHASOR_OK)
+    return fail(error);
   stack = phasor_model_stack(model);
   source.struct_size = target.struct_size = sizeof(phasor_side);
   if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
@@ -59,16 +63,19 @@ bool Engine::start(const phasor_limits& wanted) {
   if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail(error);
   if (!arena_.allocate(arena_bytes)) return no_memory(path, "arena", arena_bytes);
   pool_ = std::make_unique<Pool>();
-  if (!pool_->start(limits.threads)) return data_error("--threads %u: the system gives no more threads", limits.threads), false;
+  if (!pool_->start(limits.threads))
+    return data_error("--threads %u: the system gives no more threads", limits.threads), false;
   const phasor_parallel parallel = pool_->parallel();
-  if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits, limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+  if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits,
+                          limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
     return fail(error);
   return true;
 }
 
 void Engine::count_token() {
   ++tokens_;
-  if (tokens_ == kTokensWithout || (tokens_ == kTokensWithSpare && processors() > limits.threads)) file.much_used();
+  if (tokens_ == kTokensWithout || (tokens_ == kTokensWithSpare && processors() > limits.threads))
+    file.much_used();
 }
 
 phasor_vector vector_at(const Engine& e, uint32_t i) {
@@ -87,7 +94,8 @@ phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
   }
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
-  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0, &limits);
+  (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0,
+                          &limits);
   limits.threads = o.threads;
   return limits;
 }
@@ -98,7 +106,9 @@ bool Engine::is_end(uint32_t id) const {
   return false;
 }
 
-uint32_t Engine::start_id() const { return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start; }
+uint32_t Engine::start_id() const {
+  return target.decoder_start != PHASOR_NONE ? target.decoder_start : target.start;
+}
 
 phasor_limits default_limits(const Engine& e, const Options& o) {
   phasor_limits limits{};
@@ -125,13 +135,17 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
 }
 
 void make_text_room(phasor_limits* limits, size_t bytes) {
-  if (limits->text_bytes != 0 && bytes > limits->text_bytes && bytes <= LineReader::kLongest) limits->text_bytes = static_cast<uint32_t>(bytes);
+  if (limits->text_bytes != 0 && bytes > limits->text_bytes && bytes <= LineReader::kLongest)
+    limits->text_bytes = static_cast<uint32_t>(bytes);
 }
 
-void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens, double seconds) {
-  fprintf(stderr, "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n", grouped(count).c_str(), what, count == 1 ? "" : "s",
-          grouped(tokens).c_str(), seconds, seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(), phasor_model_isa(e.model),
-          e.limits.threads, e.limits.threads == 1 ? "" : "s");
+void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens,
+                   double seconds) {
+  fprintf(stderr,
+          "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n",
+          grouped(count).c_str(), what, count == 1 ? "" : "s", grouped(tokens).c_str(), seconds,
+          seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
+          phasor_model_isa(e.model), e.limits.threads, e.limits.threads == 1 ? "" : "s");
 }
 
 bool all_finite(const float* values, size_t count) {
@@ -146,42 +160,51 @@ std::string piece_text(const Engine& e, uint32_t side, uint32_t id) {
   return text != nullptr ? std::string(text, bytes) : std::string();
 }
 
-bool pair_ids(const Engine& e, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
-              std::string* why) {
+bool pair_ids(const Engine& e, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids,
+              std::vector<uint32_t>* segments, size_t* first, std::string* why) {
   const size_t tab = texts.find('\t'), after = tab + 1;
-  if (tab == std::string::npos || texts.find('\t', after) != std::string::npos) return *why = "expected two texts with one tab between them", false;
+  if (tab == std::string::npos || texts.find('\t', after) != std::string::npos)
+    return *why = "expected two texts with one tab between them", false;
   const char* second = texts.data() + after;
   const size_t bad = utf8_end(second, texts.size() - after);
-  if (bad < texts.size() - after) return *why = "invalid UTF-8 at byte " + std::to_string(after + bad), false;
+  if (bad < texts.size() - after)
+    return *why = "invalid UTF-8 at byte " + std::to_string(after + bad), false;
   if (!text_ids(e, side, false, texts.data(), tab, ids, why)) return false;
   *first = ids->size();
   phasor_error error = PHASOR_ERROR_INIT;
   size_t count = 0;
-  phasor_status status = phasor_pair_to_ids(e.session, side, nullptr, nullptr, 0, &count, texts.data(), tab, second, texts.size() - after, &error);
+  phasor_status status =
+      phasor_pair_to_ids(e.session, side, nullptr, nullptr, 0, &count, texts.data(), tab, second,
+                         texts.size() - after, &error);
   if (status == PHASOR_OK || status == PHASOR_FULL) {
     ids->resize(count);
     segments->resize(count);
-    status = phasor_pair_to_ids(e.session, side, ids->data(), segments->data(), count, &count, texts.data(), tab, second, texts.size() - after, &error);
+    status = phasor_pair_to_ids(e.session, side, ids->data(), segments->data(), count, &count,
+                                texts.data(), tab, second, texts.size() - after, &error);
   }
   if (status != PHASOR_OK) *why = error.text;
   return status == PHASOR_OK;
 }
 
-bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* why) {
+bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* text, size_t bytes,
+              std::vector<uint32_t>* ids, std::string* why) {
   const size_t bad = utf8_end(text, bytes);
   if (bad < bytes) {
     char line[80];
-    snprintf(line, sizeof line, "invalid UTF-8 at byte %zu (0x%02X)", bad, static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
+    snprintf(line, sizeof line, "invalid UTF-8 at byte %zu (0x%02X)", bad,
+             static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
     *why = line;
     return false;
   }
   phasor_error error = PHASOR_ERROR_INIT;
   size_t count = 0;
   ids->resize(e.limits.source + e.limits.target + 16);
-  phasor_status status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count, text, bytes, &error);
+  phasor_status status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(),
+                                            &count, text, bytes, &error);
   if (status == PHASOR_FULL) {  // longer than any use of it here, but the caller says so better
     ids->resize(count);
-    status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count, text, bytes, &error);
+    status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count,
+                                text, bytes, &error);
   }
   ids->resize(status == PHASOR_OK ? count : 0);
   if (status != PHASOR_OK) *why = error.text;
@@ -191,7 +214,8 @@ bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* tex
 const std::string& Detokenizer::add(uint32_t id) {
   size_t bytes = 0;
   out_.resize(out_.capacity());
-  phasor_status status = phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
+  phasor_status status =
+      phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
   if (status == PHASOR_FULL) {
     out_.resize(bytes);
     status = phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
@@ -203,7 +227,8 @@ const std::string& Detokenizer::add(uint32_t id) {
 const std::string& Detokenizer::end() {
   size_t bytes = 0;
   out_.resize(64);
-  if (phasor_text_flush(model_, side_, &state_, &out_[0], out_.size(), &bytes) != PHASOR_OK) bytes = 0;
+  if (phasor_text_flush(model_, side_, &state_, &out_[0], out_.size(), &bytes) != PHASOR_OK)
+    bytes = 0;
   out_.resize(bytes);
   return out_;
 }

@@ -1,5 +1,5 @@
-// cli: what every command begins with: the file, the model in its block, the arena, the threads. Errors are printed here, with the
-// file's name in front.
+// cli: what every command begins with: the file, the model in its block, the arena, the threads.
+// Errors are printed here, with the file's name in front.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,22 +16,27 @@ namespace cli {
 
 class Engine {
  public:
-  bool open(const Options& options);                 // file and model; --check where it is asked for
-  bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);  // a model that is in memory already
-  bool start(const phasor_limits& limits);           // the arena, exactly as large as the library says, and the pool
-  bool fail(const phasor_error& error) const;        // "phasor: FILE: text"; always false
+  // file and model; --check where it is asked for
+  bool open(const Options& options);
+  // a model that is in memory already
+  bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
+  // the arena, exactly as large as the library says, and the pool
+  bool start(const phasor_limits& limits);
+  bool fail(const phasor_error& error) const;  // "phasor: FILE: text"; always false
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
-  bool is_end(uint32_t id) const;                    // of the target side
-  void count_token();                                // one more was made: after some, the weights are worth huge pages
+  bool is_end(uint32_t id) const;  // of the target side
+  // one more was made: after some, the weights are worth huge pages
+  void count_token();
   const void* arena() const { return arena_.data(); }
-  uint32_t start_id() const;                         // what an encoder-decoder's output begins from, or PHASOR_NONE
+  // what an encoder-decoder's output begins from, or PHASOR_NONE
+  uint32_t start_id() const;
 
   const char* path = nullptr;
   phasor_model* model = nullptr;
   phasor_session* session = nullptr;
   uint32_t stack = 0;
-  phasor_side source{}, target{};                    // vocabulary 0: the model has no such side
+  phasor_side source{}, target{};  // vocabulary 0: the model has no such side
   phasor_limits limits{};
   size_t model_bytes = 0, arena_bytes = 0;
   ReadFile file;
@@ -42,10 +47,11 @@ class Engine {
   std::unique_ptr<Pool> pool_;
 };
 
-// Limits for one sequence: --source, --context and --threads where given; by default what the model allows, at most 2048, and
-// 256 where it sets no limit.
+// Limits for one sequence: --source, --context and --threads where given; by default what the model
+// allows, at most 2048, and 256 where it sets no limit.
 phasor_limits default_limits(const Engine& engine, const Options& options);
-// Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that greedy decoding asks for.
+// Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that
+// greedy decoding asks for.
 void greedy_room(phasor_limits* limits, uint32_t rows);
 uint32_t cache_type(const Options& options);  // --cache
 
@@ -59,8 +65,10 @@ uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
 // Room for texts of `bytes`, where the model takes texts at all.
 void make_text_room(phasor_limits* limits, size_t bytes);
 
-// The line of figures on standard error: `count` lines or texts, their tokens, the seconds they took.
-void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens, double seconds);
+// The line of figures on standard error: `count` lines or texts, their tokens, the seconds they
+// took.
+void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens,
+                   double seconds);
 
 // The piece behind an id, or nothing.
 std::string piece_text(const Engine& engine, uint32_t side, uint32_t id);
@@ -69,10 +77,13 @@ std::string piece_text(const Engine& engine, uint32_t side, uint32_t id);
 bool all_finite(const float* values, size_t count);
 
 // Adds ids of a text. `where` stands before an error: "line 3".
-bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text, size_t bytes, std::vector<uint32_t>* ids, std::string* error);
+bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text,
+              size_t bytes, std::vector<uint32_t>* ids, std::string* error);
 
-// The ids and segments of two texts with one tab between them; *first gets how many ids the first text has.
-bool pair_ids(const Engine& engine, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
+// The ids and segments of two texts with one tab between them; *first gets how many ids the first
+// text has.
+bool pair_ids(const Engine& engine, uint32_t side, const std::string& texts,
+              std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
               std::string* error);
 
 // Ids to text, piece by piece.

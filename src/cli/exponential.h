@@ -1,5 +1,6 @@
-// cli: exponential and natural logarithm in double, within a few units of the last place. Not the C library's: a score is then the same text on every
-// machine, and the program needs no library of mathematics.
+// cli: exponential and natural logarithm in double, within a few units of the last place. Not the C
+// library's: a score is then the same text on every machine, and the program needs no library of
+// mathematics.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -17,7 +18,8 @@ inline uint64_t bits_of(double d) {
   return bits;
 }
 
-constexpr double kStepHigh = 0x1.62e42feep-6, kStepLow = 0x1.a39ef35793c76p-38;  // ln 2/32; the first times a whole number below 2^21 is exact
+// ln 2/32; the first times a whole number below 2^21 is exact
+constexpr double kStepHigh = 0x1.62e42feep-6, kStepLow = 0x1.a39ef35793c76p-38;
 // 2^(k/32).
 constexpr double kPowers[32] = {
     0x1.0000000000000p+0, 0x1.059b0d3158574p+0, 0x1.0b5586cf9890fp+0, 0x1.11301d0125b51p+0,
@@ -30,19 +32,22 @@ constexpr double kPowers[32] = {
     0x1.d5818dcfba487p+0, 0x1.dfc97337b9b5fp+0, 0x1.ea4afa2a490dap+0, 0x1.f50765b6e4540p+0,
 };
 
-// e^x = 2^(n/32)·e^r with |r| ≤ ln 2/64. 0 below −708, where the result would be subnormal; +inf above 709.
+// e^x = 2^(n/32)·e^r with |r| ≤ ln 2/64. 0 below −708, where the result would be subnormal; +inf
+// above 709.
 inline double exponential(double x) {
   if (!(x >= -708)) return x != x ? x : 0;
   if (x > 709) return double_of(uint64_t{0x7ff} << 52);
   const double t = x * 0x1.71547652b82fep+5;
   const int64_t n = static_cast<int64_t>(t < 0 ? t - 0.5 : t + 0.5);
   const double k = static_cast<double>(n), r = x - k * kStepHigh - k * kStepLow;
-  const double rest = r + r * r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720)))));
+  const double rest =
+      r + r * r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720)))));
   const double power = kPowers[n & 31];
   return (power + power * rest) * double_of(static_cast<uint64_t>((n >> 5) + 1023) << 52);
 }
 
-// ln x = n·ln 2 + 2·artanh((m − 1)/(m + 1)) with m from √½ to √2, for normal x above 0; NaN for others but +inf and 0.
+// ln x = n·ln 2 + 2·artanh((m − 1)/(m + 1)) with m from √½ to √2, for normal x above 0; NaN for
+// others but +inf and 0.
 inline double logarithm(double x) {
   if (x == 0) return -double_of(uint64_t{0x7ff} << 52);
   if (!(x >= 0x1p-1022)) return double_of(uint64_t{0x7ff8} << 48);

@@ -76,8 +76,8 @@ class Place {
   bool open(const char* path);
   bool write(const void* data, size_t bytes);
   bool write_first(const void* data, size_t bytes);  // over the first bytes of the file
-  bool finish();  // all is written and on the disk
-  bool commit();  // after that: the file takes its place
+  bool finish();                                     // all is written and on the disk
+  bool commit();                                     // after that: the file takes its place
   bool refuse(const char* why) const;
   bool fail() const;  // why is in errno
   bool direct() const { return part_.empty(); }

@@ -30,13 +30,17 @@ bool Inputs::next(Input* input) {
 
 bool Inputs::from_input(Input* input) {
   if (!(whole_ && !options_.ids.given ? reader_.whole() : reader_.next())) return false;
-  input->where = whole_ && !options_.ids.given ? "standard input" : "standard input, line " + std::to_string(reader_.number());
+  input->where = whole_ && !options_.ids.given
+                     ? "standard input"
+                     : "standard input, line " + std::to_string(reader_.number());
   input->text = reader_.line();
   if (options_.ids.given) {
     input->is_ids = true;
-    if (!parse_ids(input->text.c_str(), &input->ids)) input->error = "expected token ids separated by commas, such as 1,2,3";
+    if (!parse_ids(input->text.c_str(), &input->ids))
+      input->error = "expected token ids separated by commas, such as 1,2,3";
   } else if (reader_.bytes() > most_bytes_ || reader_.bytes() != input->text.size()) {
-    input->error = "a text of " + std::to_string(reader_.bytes()) + " bytes, there is room for " + std::to_string(most_bytes_);
+    input->error = "a text of " + std::to_string(reader_.bytes()) + " bytes, there is room for " +
+                   std::to_string(most_bytes_);
   }
   return true;
 }

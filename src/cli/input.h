@@ -1,4 +1,5 @@
-// cli: the inputs of a command, one after the other: --ids, the arguments, or standard input; each with the name that errors use.
+// cli: the inputs of a command, one after the other: --ids, the arguments, or standard input; each
+// with the name that errors use.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 namespace cli {
 
 struct Input {
-  std::string where;          // "--ids", "argument 2", "standard input, line 3"
+  std::string where;  // "--ids", "argument 2", "standard input, line 3"
   bool is_ids = false;
   std::vector<uint32_t> ids;  // is_ids
   std::string text;           // else
@@ -19,7 +20,8 @@ struct Input {
 class Inputs {
  public:
   // whole: standard input is one text. `most_bytes`: longer texts are bad inputs.
-  Inputs(const Options& options, bool whole, size_t most_bytes) : options_(options), whole_(whole), most_bytes_(most_bytes) {}
+  Inputs(const Options& options, bool whole, size_t most_bytes)
+      : options_(options), whole_(whole), most_bytes_(most_bytes) {}
   bool next(Input* input);  // false: no more, or standard input failed
   bool failed() const { return reader_.failed(); }
 

@@ -9,13 +9,13 @@ namespace cli {
 
 class Json {
  public:
-  Json& open(char bracket);             // '{' or '['
-  Json& close(char bracket);            // '}' or ']'
+  Json& open(char bracket);   // '{' or '['
+  Json& close(char bracket);  // '}' or ']'
   Json& key(const char* name);
   Json& text(const char* bytes, size_t count);  // must be UTF-8; anything else becomes U+FFFD
   Json& text(const char* value);
   Json& number(uint64_t value);
-  Json& real(double value);             // null when it is not finite
+  Json& real(double value);  // null when it is not finite
   Json& boolean(bool value);
   const std::string& str() const { return out_; }
 

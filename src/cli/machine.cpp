@@ -41,7 +41,8 @@ uint64_t read_all(const unsigned char* p, size_t bytes) {
   return sum[0][0] ^ sum[0][1];
 }
 
-// work(thread) on each of `threads` threads, all begun together; the seconds until the last is done.
+// work(thread) on each of `threads` threads, all begun together; the seconds until the last is
+// done.
 template <class F>
 double timed(Pool* pool, uint32_t threads, F work) {
   const double start = now();
@@ -62,7 +63,8 @@ uint64_t number_in(const std::string& path) {
 
 size_t beyond_caches() {
   const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const uint64_t free = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  const uint64_t free =
+      pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
   uint64_t wanted = uint64_t(128) << 20;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -106,7 +108,8 @@ double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t thread
   std::vector<uint64_t> done(threads * 8);
   double best = 0;
   for (int i = 0; i < kPasses; ++i) {
-    const double s = timed(&pool, threads, [&](uint32_t t) { done[t * 8] = phasor_model_peak(model, what, rounds); });
+    const double s = timed(
+        &pool, threads, [&](uint32_t t) { done[t * 8] = phasor_model_peak(model, what, rounds); });
     uint64_t all = 0;
     for (uint32_t t = 0; t < threads; ++t) all += done[t * 8];
     best = std::max(best, 2.0 * static_cast<double>(all) / s);
@@ -125,7 +128,8 @@ double fork_and_join(uint32_t threads) {
   if (threads < 2 || processors() < threads || !pool.start(threads)) return 0;
   std::vector<double> seconds;
   const double begun = now();
-  for (int block = 0; block < kBlocks && (block == 0 || now() - begun < kPeakSeconds * 10); ++block) {
+  for (int block = 0; block < kBlocks && (block == 0 || now() - begun < kPeakSeconds * 10);
+       ++block) {
     const double start = now();
     for (int i = 0; i < kJobs; ++i) {
       meeting.wanted += threads;
@@ -151,9 +155,13 @@ Energy::Energy() {
   while (const dirent* entry = readdir(folder)) {
     unsigned package = 0;
     int length = 0;  // "intel-rapl:0", not its parts "intel-rapl:0:0"
-    if (sscanf(entry->d_name, "intel-rapl:%u%n", &package, &length) != 1 || entry->d_name[length] != 0) continue;
+    if (sscanf(entry->d_name, "intel-rapl:%u%n", &package, &length) != 1 ||
+        entry->d_name[length] != 0)
+      continue;
     const std::string zone = root + entry->d_name;
-    if (access((zone + "/energy_uj").c_str(), R_OK) == 0) zones_.push_back({zone + "/energy_uj", number_in(zone + "/energy_uj"), number_in(zone + "/max_energy_range_uj")});
+    if (access((zone + "/energy_uj").c_str(), R_OK) == 0)
+      zones_.push_back({zone + "/energy_uj", number_in(zone + "/energy_uj"),
+                        number_in(zone + "/max_energy_range_uj")});
   }
   closedir(folder);
 }
@@ -168,18 +176,21 @@ double Energy::since_last() {
   return joules;
 }
 
-// What the system says of each mapping is exact; its sum in /proc/self/status may be some pages behind. Those of a file and of a block are theirs alone.
+// What the system says of each mapping is exact; its sum in /proc/self/status may be some pages
+// behind. Those of a file and of a block are theirs alone.
 Memory memory_in_use(const void* file, size_t file_bytes, const void* arena, size_t arena_bytes) {
   Memory m;
   FILE* f = fopen("/proc/self/smaps", "r");
   if (f == nullptr) return m;
-  const unsigned long long at = reinterpret_cast<uintptr_t>(file), arena_at = reinterpret_cast<uintptr_t>(arena);
+  const unsigned long long at = reinterpret_cast<uintptr_t>(file),
+                           arena_at = reinterpret_cast<uintptr_t>(arena);
   unsigned long long low = 0, high = 0, kib = 0;
   bool beyond = true;
   char line[512];
   while (fgets(line, sizeof line, f) != nullptr) {
     if (sscanf(line, "%llx-%llx ", &low, &high) == 2)
-      beyond = (high <= at || low >= at + file_bytes) && (high <= arena_at || low >= arena_at + arena_bytes);
+      beyond = (high <= at || low >= at + file_bytes) &&
+               (high <= arena_at || low >= arena_at + arena_bytes);
     else if (sscanf(line, "Rss: %llu", &kib) == 1) {
       m.now += kib * 1024;
       if (beyond) m.beyond += kib * 1024;
@@ -246,7 +257,8 @@ double forget_pages(const char* path) {
     const size_t bytes = static_cast<size_t>(s.st_size);
     void* p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (p != MAP_FAILED) {
-      std::vector<unsigned char> there((bytes + static_cast<size_t>(page) - 1) / static_cast<size_t>(page));
+      std::vector<unsigned char> there((bytes + static_cast<size_t>(page) - 1) /
+                                       static_cast<size_t>(page));
       if (mincore(p, bytes, there.data()) == 0) {
         size_t n = 0;
         for (unsigned char t : there) n += t & 1u;

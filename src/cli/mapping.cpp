@@ -11,8 +11,9 @@
 namespace cli {
 namespace {
 
-// A page fault of a file's mapping brings in the pages around it, as a rule those of 64 KiB: a touch for each such piece is enough, and a third faster than
-// to ask for all pages (MADV_POPULATE_READ), which looks at every one.
+// A page fault of a file's mapping brings in the pages around it, as a rule those of 64 KiB: a
+// touch for each such piece is enough, and a third faster than to ask for all pages
+// (MADV_POPULATE_READ), which looks at every one.
 constexpr size_t kAhead = size_t{64} << 10;
 
 // Whether the system has the file in memory: it is asked about some pages.
@@ -20,7 +21,9 @@ bool in_cache(unsigned char* data, size_t bytes) {
   constexpr size_t kAsked = 16;
   for (size_t i = 0; i < kAsked; ++i) {
     unsigned char there = 0;
-    if (mincore(data + bytes / kAsked * i / kHugePage * kHugePage, 1, &there) != 0 || (there & 1u) == 0) return false;
+    if (mincore(data + bytes / kAsked * i / kHugePage * kHugePage, 1, &there) != 0 ||
+        (there & 1u) == 0)
+      return false;
   }
   return true;
 }
@@ -35,13 +38,16 @@ Mapping::~Mapping() {
 }
 
 #if defined(__linux__)
-// The place is taken first, with room to begin at a multiple of a huge page, and the file put there.
+// The place is taken first, with room to begin at a multiple of a huge page, and the file put
+// there.
 bool Mapping::map(int fd, size_t bytes) {
   const size_t align = bytes >= kLarge ? kHugePage : 4096;
   if (bytes > SIZE_MAX - align) return errno = ENOMEM, false;
-  void* place = mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* place =
+      mmap(nullptr, bytes + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return false;
-  void* at = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(place) + align - 1) / align * align);
+  void* at =
+      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(place) + align - 1) / align * align);
   void* data = mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
   if (data == MAP_FAILED) {
     const int failed = errno;
@@ -113,8 +119,9 @@ void Mapping::move_to_huge_pages() {
 #endif
 }
 
-// A piece is put in its place while others may read there: the system holds back who touches an address between the old mapping and the new one.
-// Where the piece was copied to stays taken, empty, so that nobody else gets that address before the block ends.
+// A piece is put in its place while others may read there: the system holds back who touches an
+// address between the old mapping and the new one. Where the piece was copied to stays taken,
+// empty, so that nobody else gets that address before the block ends.
 void* Mapping::move(void* self) {
 #if defined(MREMAP_DONTUNMAP) && defined(MADV_HUGEPAGE)
   Mapping* m = static_cast<Mapping*>(self);
@@ -127,7 +134,10 @@ void* Mapping::move(void* self) {
     unsigned char* place = m->data_ + done * kHugePage;
     memcpy(copy, place, kHugePage);
     if (mprotect(copy, kHugePage, PROT_READ) != 0) break;
-    if (mremap(copy, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, place) == MAP_FAILED) break;  // before Linux 5.7
+    // before Linux 5.7
+    if (mremap(copy, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+               place) == MAP_FAILED)
+      break;
   }
   m->moved_.store(done == pieces);
 #else

@@ -1,5 +1,6 @@
-// cli: a file's bytes at an address that stays. They are the system's cache of the file, mapped, so that they are there at once; behind the back of who
-// reads them a thread brings their pages in, and another moves them into huge pages (memory.h).
+// cli: a file's bytes at an address that stays. They are the system's cache of the file, mapped, so
+// that they are there at once; behind the back of who reads them a thread brings their pages in,
+// and another moves them into huge pages (memory.h).
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -27,8 +28,9 @@ class Mapping {
 
   // A thread touches page after page, so that who follows it waits for fewer page faults.
   void read_ahead();
-  // A thread copies piece after piece to huge pages and puts each in the place of the file's pages: the address stays and so do the bytes, only
-  // reading them becomes faster. Nothing happens where the system has no huge pages to give, or no such way to put them there.
+  // A thread copies piece after piece to huge pages and puts each in the place of the file's pages:
+  // the address stays and so do the bytes, only reading them becomes faster. Nothing happens where
+  // the system has no huge pages to give, or no such way to put them there.
   void move_to_huge_pages();
   bool moved() const { return moved_.load(); }
 

@@ -46,22 +46,26 @@ Block::~Block() {
   if (mapping_ != nullptr) munmap(mapping_, mapped_);
 }
 
-// Between two pages that nobody may touch: a block is a mapping of its own, and running over its end is an error at once.
+// Between two pages that nobody may touch: a block is a mapping of its own, and running over its
+// end is an error at once.
 bool Block::allocate(size_t bytes) {
   const long told = sysconf(_SC_PAGESIZE);
-  const size_t page = told > 4096 ? static_cast<size_t>(told) : 4096, align = bytes >= kLarge ? kHugePage : page;
+  const size_t page = told > 4096 ? static_cast<size_t>(told) : 4096,
+               align = bytes >= kLarge ? kHugePage : page;
   if (bytes > SIZE_MAX - align - 2 * page) return false;
   const size_t whole = (bytes + page - 1) / page * page, size = whole + align + page;
   void* p = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return false;
   mapping_ = p;
   mapped_ = size;
-  void* data = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + page + align - 1) / align * align);
+  void* data =
+      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p) + page + align - 1) / align * align);
   if (mprotect(data, whole, PROT_READ | PROT_WRITE) != 0) return false;
   data_ = data;
   bytes_ = whole;
 #if defined(MADV_HUGEPAGE)
-  if (bytes >= kLarge) (void)madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: refused, the pages are small
+  // a wish: refused, the pages are small
+  if (bytes >= kLarge) (void)madvise(data_, bytes, MADV_HUGEPAGE);
 #endif
   return true;
 }

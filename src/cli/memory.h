@@ -1,5 +1,6 @@
-// cli: blocks of memory, in huge pages where they are large and the system grants them: a translation of an address then serves 2 MiB in place of
-// 4 KiB, and reading weights from memory is about a third faster.
+// cli: blocks of memory, in huge pages where they are large and the system grants them: a
+// translation of an address then serves 2 MiB in place of 4 KiB, and reading weights from memory is
+// about a third faster.
 #pragma once
 #include <stddef.h>
 
@@ -26,8 +27,8 @@ class Block {
   size_t mapped_ = 0;
 };
 
-// Whether a file of that size is better read into such a block than mapped: huge pages are to be had for the asking, and half of the memory
-// that is free holds it.
+// Whether a file of that size is better read into such a block than mapped: huge pages are to be
+// had for the asking, and half of the memory that is free holds it.
 bool worth_huge_pages(size_t bytes);
 
 }  // namespace cli

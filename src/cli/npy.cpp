@@ -47,7 +47,10 @@ bool NpyWriter::finish(const std::vector<uint64_t>& shape) {
   std::string tuple;
   for (uint64_t n : shape) tuple += std::to_string(n) + ",";
   char header[kHeader + 1];
-  const int n = snprintf(header, sizeof header, "\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", 0, int(kHeader - 10), 0, tuple.c_str());
+  const int n =
+      snprintf(header, sizeof header,
+               "\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", 0,
+               int(kHeader - 10), 0, tuple.c_str());
   if (n < 0 || size_t(n) >= kHeader) return file_.refuse("a shape of too many dimensions");
   memset(header + n, ' ', kHeader - size_t(n));
   header[kHeader - 1] = '\n';
@@ -59,10 +62,14 @@ bool read_npy(const char* path, std::vector<float>* out) {
   if (!file.open(path, Load::copy, "a NumPy file")) return false;
   const char* p = static_cast<const char*>(file.data());
   const size_t bytes = file.bytes(), start = 10;
-  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) | static_cast<unsigned char>(p[9]) << 8) : 0;
-  if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start) return data_error("%s: not a NumPy file of version 1.0", path), false;
+  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) |
+                                                             static_cast<unsigned char>(p[9]) << 8)
+                                       : 0;
+  if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start)
+    return data_error("%s: not a NumPy file of version 1.0", path), false;
   const std::string text(p + start, header);
-  if (text.find("'descr': '<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos)
+  if (text.find("'descr': '<f4'") == std::string::npos ||
+      text.find("'fortran_order': False") == std::string::npos)
     return data_error("%s: expected an array of little-endian f32, in C's order", path), false;
   size_t values = 0;
   if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||

@@ -22,7 +22,8 @@ class NpyWriter {
   NewFile file_;
 };
 
-// The values of an array of f32 (version 1.0), whatever its shape; false when a line on standard error says what it is instead.
+// The values of an array of f32 (version 1.0), whatever its shape; false when a line on standard
+// error says what it is instead.
 bool read_npy(const char* path, std::vector<float>* out);
 
 }  // namespace cli

@@ -8,7 +8,8 @@
 namespace cli {
 namespace {
 
-// Longer than anything a forward pass does on one thread between two jobs, short enough not to be felt when work ends.
+// Longer than anything a forward pass does on one thread between two jobs, short enough not to be
+// felt when work ends.
 constexpr double kSpinSeconds = 200e-6;
 constexpr uint32_t kPausesBeforeYield = 2000;
 
@@ -33,7 +34,8 @@ Pool::~Pool() {
 }
 
 bool Pool::start(uint32_t threads) {
-  // With fewer cores than threads a spinning worker would only keep the one that has work from running.
+  // With fewer cores than threads a spinning worker would only keep the one that has work from
+  // running.
   spin_ = threads > 1 && processors() >= threads ? kSpinSeconds : 0;
   for (uint32_t i = 1; i < threads; ++i) {
     pthread_t t;
@@ -44,7 +46,10 @@ bool Pool::start(uint32_t threads) {
 }
 
 phasor_parallel Pool::parallel() {
-  return {sizeof(phasor_parallel), [](void* self, phasor_task task, void* context, uint32_t count) { static_cast<Pool*>(self)->run(task, context, count); },
+  return {sizeof(phasor_parallel),
+          [](void* self, phasor_task task, void* context, uint32_t count) {
+            static_cast<Pool*>(self)->run(task, context, count);
+          },
           this};
 }
 
@@ -57,8 +62,9 @@ void Pool::run(phasor_task task, void* context, uint32_t count) {
   context_.store(context, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
   job_.store(uint64_t(++number_) << 32 | count);
-  // A worker counts itself as parked before it looks at the job for the last time, and we store the job before we look at the
-  // count: both in the one order of sequential consistency, so one of the two sees the other.
+  // A worker counts itself as parked before it looks at the job for the last time, and we store the
+  // job before we look at the count: both in the one order of sequential consistency, so one of the
+  // two sees the other.
   if (parked_.load() != 0) {
     pthread_mutex_lock(&mutex_);
     pthread_cond_broadcast(&wake_);
@@ -68,8 +74,10 @@ void Pool::run(phasor_task task, void* context, uint32_t count) {
   }
   const uint32_t patience = spin_ > 0 ? kPausesBeforeYield : 0;
   for (uint32_t i = 0; done_.load(std::memory_order_acquire) != count; ++i) {
-    if (i < patience) pause_cpu();
-    else sched_yield();
+    if (i < patience)
+      pause_cpu();
+    else
+      sched_yield();
   }
 }
 
@@ -78,7 +86,9 @@ bool Pool::take_one() {
   while (left(job) != 0) {
     const phasor_task task = task_.load(std::memory_order_relaxed);
     void* context = context_.load(std::memory_order_relaxed);
-    if (!job_.compare_exchange_weak(job, job - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    if (!job_.compare_exchange_weak(job, job - 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
+      continue;
     task(context, left(job) - 1);
     done_.fetch_add(1, std::memory_order_release);
     return true;

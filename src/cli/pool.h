@@ -1,5 +1,6 @@
-// cli: threads for phasor_parallel. Workers stay; they spin for a bounded time between jobs, so that the pieces of a forward
-// pass, microseconds apart, cost no system call, and then park. The caller takes part. Knows nothing of models.
+// cli: threads for phasor_parallel. Workers stay; they spin for a bounded time between jobs, so
+// that the pieces of a forward pass, microseconds apart, cost no system call, and then park. The
+// caller takes part. Knows nothing of models.
 #pragma once
 #include <pthread.h>
 #include <stdint.h>
@@ -18,19 +19,21 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
   ~Pool();
 
-  bool start(uint32_t threads);  // the caller's included; false when the system gives no more threads
+  // the caller's included; false when the system gives no more threads
+  bool start(uint32_t threads);
   void run(phasor_task task, void* context, uint32_t count);
-  phasor_parallel parallel();    // for phasor_session_open; the pool outlives the session
+  phasor_parallel parallel();  // for phasor_session_open; the pool outlives the session
 
  private:
   static void* worker(void* self);
-  void work();                   // until the pool stops
-  bool take_one();               // one piece of the job at hand; false when there is none left
+  void work();      // until the pool stops
+  bool take_one();  // one piece of the job at hand; false when there is none left
   void park();
 
-  // A job is one word: its number in the high half, the pieces not yet taken in the low one. A piece is taken by a
-  // compare-and-swap on it, so a worker that is late cannot take a piece of a job it has not seen; and while a piece is
-  // not taken the job is not done, so task and context are the job's own whenever the swap succeeds.
+  // A job is one word: its number in the high half, the pieces not yet taken in the low one. A
+  // piece is taken by a compare-and-swap on it, so a worker that is late cannot take a piece of a
+  // job it has not seen; and while a piece is not taken the job is not done, so task and context
+  // are the job's own whenever the swap succeeds.
   std::atomic<uint64_t> job_{0};
   std::atomic<phasor_task> task_{nullptr};
   std::atomic<void*> context_{nullptr};

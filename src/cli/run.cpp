@@ -1,4 +1,5 @@
-// cli: `phasor run`. Generation for each input, greedy unless told otherwise, text streamed as it is decoded.
+// cli: `phasor run`. Generation for each input, greedy unless told otherwise, text streamed as it
+// is decoded.
 #include <string.h>
 
 #include "beams.h"
@@ -49,30 +50,45 @@ class Runner {
   std::vector<uint32_t> prefix_, out_;
   phasor_generate_options options_ = PHASOR_GENERATE_OPTIONS_INIT;
   NewFile state_;
-  std::string line_;             // --json: the text of this line
-  phasor_generation result_ = PHASOR_GENERATION_INIT, all_ = PHASOR_GENERATION_INIT;  // of this line; sums
-  uint64_t seed_ = 0;            // of the first line
+  std::string line_;  // --json: the text of this line
+  // of this line; sums
+  phasor_generation result_ = PHASOR_GENERATION_INIT, all_ = PHASOR_GENERATION_INIT;
+  uint64_t seed_ = 0;  // of the first line
   uint64_t number_ = 0, tokens_ = 0;
-  uint32_t shown_ = 0;           // ids printed on this line
+  uint32_t shown_ = 0;  // ids printed on this line
   double seconds_ = 0, total_seconds_ = 0;
   int status_ = 0;
 };
 
 int Runner::check_options() const {
-  if (o_.ids.given && !o_.texts.empty()) return usage_error("--ids: expected either ids or text, not both");
-  if (o_.prefix != nullptr && o_.prefix_ids.given) return usage_error("--prefix: expected either --prefix or --prefix-ids, not both");
-  if (o_.hidden_decoder != nullptr && e_.stack == PHASOR_DECODER) return usage_error("--hidden-decoder: for an encoder-decoder; this model is a decoder, --hidden has its residuals");
-  if ((o_.save_state != nullptr || o_.load_state != nullptr) && e_.has_source()) return usage_error("--save-state, --load-state: for a decoder; this model is an encoder-decoder");
-  const bool arrays = o_.logits != nullptr || o_.hidden != nullptr || o_.hidden_decoder != nullptr || o_.attention != nullptr;
-  if (arrays && (o_.keep.given || o_.load_state != nullptr)) return usage_error("--keep, --load-state: the arrays of --logits, --hidden and --attention cover one whole context");
-  if (o_.source != 0 && !e_.has_source()) return usage_error("--source: this model is a decoder and has no source");
+  if (o_.ids.given && !o_.texts.empty())
+    return usage_error("--ids: expected either ids or text, not both");
+  if (o_.prefix != nullptr && o_.prefix_ids.given)
+    return usage_error("--prefix: expected either --prefix or --prefix-ids, not both");
+  if (o_.hidden_decoder != nullptr && e_.stack == PHASOR_DECODER)
+    return usage_error(
+        "--hidden-decoder: for an encoder-decoder; this model is a decoder, --hidden has its "
+        "residuals");
+  if ((o_.save_state != nullptr || o_.load_state != nullptr) && e_.has_source())
+    return usage_error(
+        "--save-state, --load-state: for a decoder; this model is an encoder-decoder");
+  const bool arrays = o_.logits != nullptr || o_.hidden != nullptr ||
+                      o_.hidden_decoder != nullptr || o_.attention != nullptr;
+  if (arrays && (o_.keep.given || o_.load_state != nullptr))
+    return usage_error(
+        "--keep, --load-state: the arrays of --logits, --hidden and --attention cover one whole "
+        "context");
+  if (o_.source != 0 && !e_.has_source())
+    return usage_error("--source: this model is a decoder and has no source");
   return 0;
 }
 
 bool Runner::start() {
   phasor_limits limits = default_limits(e_, o_);
-  if (o_.ids.given && e_.has_source() && o_.source == 0) limits.source = room_for(limits.source, o_.ids.values.size(), e_.source);
-  if (o_.ids.given && !e_.has_source() && o_.context == 0) limits.target = room_for(limits.target, o_.ids.values.size() + 1, e_.target);
+  if (o_.ids.given && e_.has_source() && o_.source == 0)
+    limits.source = room_for(limits.source, o_.ids.values.size(), e_.source);
+  if (o_.ids.given && !e_.has_source() && o_.context == 0)
+    limits.target = room_for(limits.target, o_.ids.values.size() + 1, e_.target);
   make_text_room(&limits, longest_argument(o_));
   make_text_room(&limits, o_.prefix != nullptr ? strlen(o_.prefix) : 0);
   for (const char* stop : o_.stop) make_text_room(&limits, strlen(stop));
@@ -84,10 +100,14 @@ bool Runner::start() {
 bool Runner::make_prefix() {
   std::string error;
   prefix_ = o_.prefix_ids.values;
-  if (o_.prefix != nullptr && !text_ids(e_, PHASOR_TARGET, false, o_.prefix, strlen(o_.prefix), &prefix_, &error))
+  if (o_.prefix != nullptr &&
+      !text_ids(e_, PHASOR_TARGET, false, o_.prefix, strlen(o_.prefix), &prefix_, &error))
     return data_error("--prefix: %s", error.c_str()), false;
   for (uint32_t id : prefix_)
-    if (id >= e_.target.vocabulary) return data_error("--prefix-ids: token id %u, the vocabulary has %u", id, e_.target.vocabulary), false;
+    if (id >= e_.target.vocabulary)
+      return data_error("--prefix-ids: token id %u, the vocabulary has %u", id,
+                        e_.target.vocabulary),
+             false;
   return true;
 }
 
@@ -95,11 +115,15 @@ int Runner::run() {
   if (const int status = check_generation(o_)) return status;
   if (const int status = check_beams(o_)) return status;
   if (!e_.open(o_)) return 1;
-  if (e_.stack == PHASOR_ENCODER) return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
+  if (e_.stack == PHASOR_ENCODER)
+    return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
   if (const int status = check_options()) return status;
-  if (!capture_.open(o_) || !start() || !make_prefix() || !generate_options(o_, e_, &options_)) return 1;
+  if (!capture_.open(o_) || !start() || !make_prefix() || !generate_options(o_, e_, &options_))
+    return 1;
   if (o_.save_state != nullptr && !state_.open(o_.save_state)) return 1;
-  out_.resize(options_.max_new != 0 && (options_.max_new < e_.limits.target || o_.keep.given) ? options_.max_new : e_.limits.target);
+  out_.resize(options_.max_new != 0 && (options_.max_new < e_.limits.target || o_.keep.given)
+                  ? options_.max_new
+                  : e_.limits.target);
   if (options_.temperature > 0) {
     seed_ = first_seed(o_);
     if (!o_.quiet) fprintf(stderr, "phasor: seed %llu\n", static_cast<unsigned long long>(seed_));
@@ -134,7 +158,9 @@ void Runner::one(const Input& input) {
     status_ = 1;
     return;
   }
-  const bool nothing = e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input : input.text.find_first_not_of(" \t") == std::string::npos);
+  const bool nothing =
+      e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input
+                                       : input.text.find_first_not_of(" \t") == std::string::npos);
   if (!nothing) {
     if (!generate(ids, &error)) return bad_line(input, error);
   }
@@ -152,7 +178,9 @@ void Runner::one(const Input& input) {
     return;
   }
   if (capture_.wanted() && (nothing || !replay(ids))) {
-    if (nothing) data_error("%s: no text, expected some for --logits, --hidden and --attention", input.where.c_str());
+    if (nothing)
+      data_error("%s: no text, expected some for --logits, --hidden and --attention",
+                 input.where.c_str());
     status_ = 1;
     return;
   }
@@ -163,10 +191,14 @@ void Runner::one(const Input& input) {
 bool Runner::prepare(const Input& input, std::vector<uint32_t>* ids, std::string* error) {
   const uint32_t side = e_.has_source() ? PHASOR_SOURCE : PHASOR_TARGET;
   const uint32_t room = e_.has_source() ? e_.limits.source : e_.limits.target;
-  if (input.is_ids) *ids = input.ids;
-  else if (!text_ids(e_, side, o_.load_state == nullptr, input.text.data(), input.text.size(), ids, error)) return false;
+  if (input.is_ids)
+    *ids = input.ids;
+  else if (!text_ids(e_, side, o_.load_state == nullptr, input.text.data(), input.text.size(), ids,
+                     error))
+    return false;
   if (ids->size() > room && (e_.has_source() || !o_.keep.given)) {
-    *error = std::to_string(ids->size()) + " tokens, there is room for " + std::to_string(room) + (e_.has_source() ? " (--source)" : " (--context)");
+    *error = std::to_string(ids->size()) + " tokens, there is room for " + std::to_string(room) +
+             (e_.has_source() ? " (--source)" : " (--context)");
     return false;
   }
   return true;
@@ -177,7 +209,8 @@ bool Runner::load(std::vector<uint32_t>* ids) {
   ReadFile file;
   phasor_error error = PHASOR_ERROR_INIT;
   if (!file.open(o_.load_state, Load::copy, "a saved state")) return false;
-  if (phasor_state_restore(e_.session, 0, file.data(), file.bytes(), &error) != PHASOR_OK) return data_error("%s: %s", o_.load_state, error.text), false;
+  if (phasor_state_restore(e_.session, 0, file.data(), file.bytes(), &error) != PHASOR_OK)
+    return data_error("%s: %s", o_.load_state, error.text), false;
   const uint32_t* had = phasor_sequence_ids(e_.session, 0);
   ids->insert(ids->begin(), had, had + phasor_sequence_length(e_.session, 0));
   return true;
@@ -186,8 +219,10 @@ bool Runner::load(std::vector<uint32_t>* ids) {
 // The last token has not entered the sequence yet.
 bool Runner::save() {
   phasor_error error = PHASOR_ERROR_INIT;
-  const phasor_item item = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_NONE, &out_[result_.count - 1], nullptr, nullptr, nullptr};
-  if (result_.count != 0 && phasor_step(e_.session, &item, 1, &error) != PHASOR_OK) return data_error("%s: %s (--context)", o_.save_state, error.text), false;
+  const phasor_item item = {sizeof(phasor_item),      0,       1,       PHASOR_LOGITS_NONE,
+                            &out_[result_.count - 1], nullptr, nullptr, nullptr};
+  if (result_.count != 0 && phasor_step(e_.session, &item, 1, &error) != PHASOR_OK)
+    return data_error("%s: %s (--context)", o_.save_state, error.text), false;
   size_t need = 0;
   (void)phasor_state_size(e_.session, 0, &need);
   std::vector<unsigned char> state(need);
@@ -207,8 +242,10 @@ bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {
   options.reuse = o_.load_state != nullptr ? 1 : 0;
   const uint32_t count = static_cast<uint32_t>(ids.size());
   const double start = now();
-  phasor_status status = o_.load_state != nullptr ? PHASOR_OK : phasor_sequence_clear(e_.session, 0);
-  const phasor_item item = {sizeof(phasor_item), 0, count, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
+  phasor_status status =
+      o_.load_state != nullptr ? PHASOR_OK : phasor_sequence_clear(e_.session, 0);
+  const phasor_item item = {sizeof(phasor_item), 0,       count,   PHASOR_LOGITS_NONE,
+                            ids.data(),          nullptr, nullptr, nullptr};
   if (e_.has_source()) status = phasor_encode(e_.session, &item, 1, &error);
   if (status == PHASOR_OK && beams_.wanted()) {
     const bool found = beams_.search(e_.has_source() ? std::vector<uint32_t>() : ids, options, why);
@@ -216,7 +253,8 @@ bool Runner::generate(const std::vector<uint32_t>& ids, std::string* why) {
     return found && take_output();
   }
   if (status == PHASOR_OK)
-    status = phasor_generate(e_.session, 0, e_.has_source() ? nullptr : ids.data(), e_.has_source() ? 0 : count, out_.data(),
+    status = phasor_generate(e_.session, 0, e_.has_source() ? nullptr : ids.data(),
+                             e_.has_source() ? 0 : count, out_.data(),
                              static_cast<uint32_t>(out_.size()), &options, &result_, &error);
   seconds_ = now() - start;
   if (status != PHASOR_OK) *why = error.text;
@@ -261,7 +299,8 @@ int Runner::on_text(void* self, const char* text, size_t bytes) {
 void Runner::figures() const {
   print_figures(e_, "line", number_, tokens_, total_seconds_);
   if (o_.lookahead.given)
-    fprintf(stderr, "phasor: lookahead: %u of %u guesses right, %u steps, %.2f tokens a step\n", all_.accepted, all_.proposed, all_.steps,
+    fprintf(stderr, "phasor: lookahead: %u of %u guesses right, %u steps, %.2f tokens a step\n",
+            all_.accepted, all_.proposed, all_.steps,
             all_.steps != 0 ? static_cast<double>(tokens_) / all_.steps : 0.0);
 }
 
@@ -284,13 +323,30 @@ void Runner::json_line(const Input&, size_t source_tokens) {
   json.key("ids").open('[');
   for (uint32_t i = 0; i < result_.count; ++i) json.number(out_[i]);
   json.close(']').key("finish").text(finish_name(result_.finish));
-  json.key("input_tokens").number(source_tokens).key("tokens").number(result_.count).key("seconds").real(seconds_);
+  json.key("input_tokens")
+      .number(source_tokens)
+      .key("tokens")
+      .number(result_.count)
+      .key("seconds")
+      .real(seconds_);
   json.key("tokens_per_second").real(seconds_ > 0 ? result_.count / seconds_ : 0);
   if (options_.temperature > 0) json.key("seed").number(options_.seed);
-  if (o_.lookahead.given) json.key("steps").number(result_.steps).key("proposed").number(result_.proposed).key("accepted").number(result_.accepted);
+  if (o_.lookahead.given)
+    json.key("steps")
+        .number(result_.steps)
+        .key("proposed")
+        .number(result_.proposed)
+        .key("accepted")
+        .number(result_.accepted);
   if (o_.keep.given) json.key("slides").number(result_.slides);
   if (beams_.wanted()) json_outputs(&json);
-  json.key("arena_bytes").number(e_.arena_bytes).key("isa").text(phasor_model_isa(e_.model)).key("threads").number(e_.limits.threads).close('}');
+  json.key("arena_bytes")
+      .number(e_.arena_bytes)
+      .key("isa")
+      .text(phasor_model_isa(e_.model))
+      .key("threads")
+      .number(e_.limits.threads)
+      .close('}');
   output(json.str());
 }
 

@@ -1,6 +1,8 @@
-// cli: what the program needs of the C++ run-time library, in a page: strings, the functions behind `new` and `delete`, and those by which the headers
-// of libstdc++ report what cannot be done. The linker then leaves the library out: the program needs the C library alone, starts sooner and holds a
-// megabyte less. With another C++ library, and under sanitizers, all this is that library's.
+// cli: what the program needs of the C++ run-time library, in a page: strings, the functions behind
+// `new` and `delete`, and those by which the headers of libstdc++ report what cannot be done. The
+// linker then leaves the library out: the program needs the C library alone, starts sooner and
+// holds a megabyte less. With another C++ library, and under sanitizers, all this is that
+// library's.
 #include <stddef.h>
 
 #include <new>
@@ -31,7 +33,9 @@ namespace {
   _Exit(1);
 }
 
-void* some(void* p) { return p != nullptr ? p : (give_up("the system gives no more memory"), nullptr); }
+void* some(void* p) {
+  return p != nullptr ? p : (give_up("the system gives no more memory"), nullptr);
+}
 
 void* aligned(size_t bytes, std::align_val_t align) {
   const size_t a = static_cast<size_t>(align);

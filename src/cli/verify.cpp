@@ -42,16 +42,32 @@ std::string hex(uint64_t hash) {
 void print_text(uint32_t i, const Outcome& o) {
   char line[400];
   snprintf(line, sizeof line,
-           "vector %u: %u source and %u target tokens: %s; worst logit %.2e of the range at position %u, worst residual %.2e in %s layer %u; hash %s, %s\n", i,
-           o.vector.source_count, o.vector.target_count, phasor_status_name(o.status), static_cast<double>(o.result.worst_logit), o.result.worst_position,
-           static_cast<double>(o.result.worst_residual), o.result.worst_stack == 2 ? "encoder" : "decoder", o.result.worst_layer, hex(o.result.hash).c_str(), hash_note(o));
+           "vector %u: %u source and %u target tokens: %s; worst logit %.2e of the range at "
+           "position %u, worst residual %.2e in %s layer %u; hash %s, %s\n",
+           i, o.vector.source_count, o.vector.target_count, phasor_status_name(o.status),
+           static_cast<double>(o.result.worst_logit), o.result.worst_position,
+           static_cast<double>(o.result.worst_residual),
+           o.result.worst_stack == 2 ? "encoder" : "decoder", o.result.worst_layer,
+           hex(o.result.hash).c_str(), hash_note(o));
   output(line);
 }
 
 void add_json(Json* json, const Outcome& o) {
-  json->open('{').key("hash").text(hex(o.result.hash).c_str()).key("worst_logit").real(static_cast<double>(o.result.worst_logit));
-  json->key("worst_position").number(o.result.worst_position).key("worst_residual").real(static_cast<double>(o.result.worst_residual));
-  json->key("worst_lead").real(static_cast<double>(o.result.worst_lead)).key("argmax_differs").number(o.result.argmax_differs).key("tolerance").real(static_cast<double>(o.vector.tolerance));
+  json->open('{')
+      .key("hash")
+      .text(hex(o.result.hash).c_str())
+      .key("worst_logit")
+      .real(static_cast<double>(o.result.worst_logit));
+  json->key("worst_position")
+      .number(o.result.worst_position)
+      .key("worst_residual")
+      .real(static_cast<double>(o.result.worst_residual));
+  json->key("worst_lead")
+      .real(static_cast<double>(o.result.worst_lead))
+      .key("argmax_differs")
+      .number(o.result.argmax_differs)
+      .key("tolerance")
+      .real(static_cast<double>(o.vector.tolerance));
   json->key("status").text(phasor_status_name(o.status));
   if (!o.error.empty()) json->key("error").text(o.error.c_str());
   json->close('}');
@@ -62,8 +78,21 @@ int checked(const Engine& e, const Options& o) {
   if (phasor_model_check(e.model, &error) == PHASOR_OK) return 0;
   if (o.json) {
     Json json;
-    json.open('{').key("file").text(e.path).key("numerics").number(phasor_numerics()).key("isa").text(phasor_model_isa(e.model));
-    json.key("vectors").open('[').close(']').key("error").text(error.text).key("ok").boolean(false).close('}');
+    json.open('{')
+        .key("file")
+        .text(e.path)
+        .key("numerics")
+        .number(phasor_numerics())
+        .key("isa")
+        .text(phasor_model_isa(e.model));
+    json.key("vectors")
+        .open('[')
+        .close(']')
+        .key("error")
+        .text(error.text)
+        .key("ok")
+        .boolean(false)
+        .close('}');
     output(json.str() + "\n");
   }
   e.fail(error);
@@ -82,20 +111,35 @@ int verify(const Options& o) {
   uint32_t failed = 0;
   std::string first;
   Json json;
-  json.open('{').key("file").text(e.path).key("numerics").number(phasor_numerics()).key("isa").text(phasor_model_isa(e.model)).key("vectors").open('[');
+  json.open('{')
+      .key("file")
+      .text(e.path)
+      .key("numerics")
+      .number(phasor_numerics())
+      .key("isa")
+      .text(phasor_model_isa(e.model))
+      .key("vectors")
+      .open('[');
   for (uint32_t i = 0; i < count; ++i) {
     const Outcome out = replay(e, i);
-    if (out.status != PHASOR_OK && failed++ == 0) first = "test vector " + std::to_string(i) + ": " + out.error;
-    if (o.json) add_json(&json, out);
-    else if (!o.quiet) print_text(i, out);
+    if (out.status != PHASOR_OK && failed++ == 0)
+      first = "test vector " + std::to_string(i) + ": " + out.error;
+    if (o.json)
+      add_json(&json, out);
+    else if (!o.quiet)
+      print_text(i, out);
   }
   json.close(']').key("ok").boolean(failed == 0).close('}');
   if (o.json) output(json.str() + "\n");
   if (!e.file.unchanged()) return 1;
-  if (failed != 0) return data_error("%s: %s (%u of %u test vectors differ, %s)", e.path, first.c_str(), failed, count, phasor_model_isa(e.model));
+  if (failed != 0)
+    return data_error("%s: %s (%u of %u test vectors differ, %s)", e.path, first.c_str(), failed,
+                      count, phasor_model_isa(e.model));
   if (!o.json)
     output(std::string(e.path) + ": ok, structure, checksums and weights" +
-           (count != 0 ? ", " + std::to_string(count) + " test vector" + (count == 1 ? "" : "s") : std::string(", no test vectors")) + ", " + phasor_model_isa(e.model) + "\n");
+           (count != 0 ? ", " + std::to_string(count) + " test vector" + (count == 1 ? "" : "s")
+                       : std::string(", no test vectors")) +
+           ", " + phasor_model_isa(e.model) + "\n");
   return 0;
 }
 

@@ -4,7 +4,8 @@ namespace phasor {
 namespace {
 
 constexpr float kNever = -__builtin_inff();
-constexpr float kSteepest = 4;  // the largest length penalty, either way: the largest count to this power is still an f32
+// the largest length penalty, either way: the largest count to this power is still an f32
+constexpr float kSteepest = 4;
 constexpr uint32_t kBlock = 256;  // logits whose exponentials are on the stack at the same time
 
 // A beam and the token that follows it.
@@ -31,7 +32,8 @@ struct Finished {
   uint32_t row;  // of the ids
 };
 
-// What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished outputs (beams each), and ids (beams, target).
+// What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished
+// outputs (beams each), and ids (beams, target).
 struct Room {
   Span<phasor_item> items;
   Span<Beam> beams;
@@ -41,7 +43,8 @@ struct Room {
 };
 constexpr uint32_t kItemBytes = 64;  // more than a phasor_item has anywhere
 static_assert(sizeof(phasor_item) <= kItemBytes, "the plan is the same on every machine");
-static_assert(kItemBytes + sizeof(Beam) + 2 * sizeof(Candidate) + sizeof(Finished) <= kBeamBytes, "the plan counts what a beam needs");
+static_assert(kItemBytes + sizeof(Beam) + 2 * sizeof(Candidate) + sizeof(Finished) <= kBeamBytes,
+              "the plan counts what a beam needs");
 
 // The next of them, `bytes` for each beam.
 template <class T>
@@ -63,13 +66,16 @@ Room room_of(Session* s) {
   return r;
 }
 
-// Candidates or finished outputs, best first, at most `most`. What comes later stands behind what is as good. False when there is no place.
+// Candidates or finished outputs, best first, at most `most`. What comes later stands behind what
+// is as good. False when there is no place.
 template <class T, class Before>
 bool insert(const Span<T>& list, uint32_t* count, uint32_t most, const T& one, Before earlier) {
   uint32_t at = *count;
   if (at == most && !earlier(one, list[at - 1])) return false;
-  if (at < most) ++*count;
-  else --at;
+  if (at < most)
+    ++*count;
+  else
+    --at;
   for (; at > 0 && earlier(one, list[at - 1]); --at) list[at] = list[at - 1];
   list[at] = one;
   return true;
@@ -77,8 +83,16 @@ bool insert(const Span<T>& list, uint32_t* count, uint32_t most, const T& one, B
 
 class Search {
  public:
-  Search(Session* s, uint32_t sequence, const phasor_beam_options& options, phasor_beam_result* result, phasor_error* error)
-      : s_(s), k_(*s->model->kernels.pointer), sequence_(sequence), o_(options), result_(result), error_(error), n_(options.beams != 0 ? options.beams : s->plan.beams), r_(room_of(s)) {
+  Search(Session* s, uint32_t sequence, const phasor_beam_options& options,
+         phasor_beam_result* result, phasor_error* error)
+      : s_(s),
+        k_(*s->model->kernels.pointer),
+        sequence_(sequence),
+        o_(options),
+        result_(result),
+        error_(error),
+        n_(options.beams != 0 ? options.beams : s->plan.beams),
+        r_(room_of(s)) {
     choice_.min_new = o_.min_new;
     choice_.end = o_.end;
     choice_.end_count = o_.end_count;
@@ -119,7 +133,8 @@ class Search {
   phasor_error* const error_;
   const uint32_t n_;
   const Room r_;
-  phasor_generate_options choice_ = PHASOR_GENERATE_OPTIONS_INIT;  // what says which tokens are ends
+  // what says which tokens are ends
+  phasor_generate_options choice_ = PHASOR_GENERATE_OPTIONS_INIT;
   bool begins_ = false;
   uint32_t start_ = 0;  // positions before the tokens that are searched for
   uint32_t most_ = 0;   // of these tokens
@@ -136,19 +151,28 @@ phasor_status Search::check() const {
   phasor_status status = check_decoder(*s_, sequence_, error_);
   if (status != PHASOR_OK) return status;
   if (n_ == 0 || n_ > p.beams)
-    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.beams, n_}, "options.beams: ", n_, ", limits.beams holds ", p.beams);
-  if (!(o_.length_penalty >= -kSteepest && o_.length_penalty <= kSteepest)) return bad_option(error_, "length_penalty", o_.length_penalty, "-4 to 4");
+    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, p.beams, n_},
+                "options.beams: ", n_, ", limits.beams holds ", p.beams);
+  if (!(o_.length_penalty >= -kSteepest && o_.length_penalty <= kSteepest))
+    return bad_option(error_, "length_penalty", o_.length_penalty, "-4 to 4");
   if (o_.early_stopping > PHASOR_EARLY_NEVER)
-    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, PHASOR_EARLY_NEVER, o_.early_stopping}, "options.early_stopping: ", o_.early_stopping, ", expected 0 to ", uint32_t{PHASOR_EARLY_NEVER});
+    return fail(error_, PHASOR_BAD_INPUT,
+                {PHASOR_NONE, PHASOR_NONE, PHASOR_EARLY_NEVER, o_.early_stopping},
+                "options.early_stopping: ", o_.early_stopping, ", expected 0 to ",
+                uint32_t{PHASOR_EARLY_NEVER});
   if (o_.max_new != 0 && o_.forced_count >= o_.max_new)
-    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, o_.max_new, o_.forced_count}, "options.forced: ", o_.forced_count, " tokens, options.max_new leaves nothing to search for: ", o_.max_new);
+    return fail(error_, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, o_.max_new, o_.forced_count},
+                "options.forced: ", o_.forced_count,
+                " tokens, options.max_new leaves nothing to search for: ", o_.max_new);
   status = check_ids(*s_, "forced", o_.forced, o_.forced_count, error_);
-  if (status == PHASOR_OK) status = check_ids(*s_, "suppressed", o_.suppressed, o_.suppressed_count, error_);
+  if (status == PHASOR_OK)
+    status = check_ids(*s_, "suppressed", o_.suppressed, o_.suppressed_count, error_);
   return status == PHASOR_OK ? check_ids(*s_, "end", o_.end, o_.end_count, error_) : status;
 }
 
 phasor_status Search::feed(const uint32_t* ids, uint32_t count, uint32_t logits) {
-  const phasor_item item{sizeof(phasor_item), sequence_, count, logits, ids, nullptr, nullptr, nullptr};
+  const phasor_item item{
+      sizeof(phasor_item), sequence_, count, logits, ids, nullptr, nullptr, nullptr};
   return checked_step(s_, &item, 1, error_);
 }
 
@@ -172,7 +196,8 @@ phasor_status Search::read_prompt(const uint32_t* ids, uint32_t count) {
 
 // count^length_penalty: whole powers are products, the rest is exp(log(count)·rest).
 float Search::power(uint32_t count) const {
-  const float n = static_cast<float>(count), p = o_.length_penalty < 0 ? -o_.length_penalty : o_.length_penalty;
+  const float n = static_cast<float>(count),
+              p = o_.length_penalty < 0 ? -o_.length_penalty : o_.length_penalty;
   const uint32_t whole = static_cast<uint32_t>(p);
   float rest = n, all = 1;
   for (uint32_t i = 0; i < whole; ++i) all *= n;
@@ -203,7 +228,8 @@ float Search::log_sum(const float* x, float largest) const {
   return sums[0];
 }
 
-// Bans: an end that comes too soon, suppressed tokens, n tokens in a row that the beam has already. They change no other token's probability.
+// Bans: an end that comes too soon, suppressed tokens, n tokens in a row that the beam has already.
+// They change no other token's probability.
 bool Search::forbidden(uint32_t beam, uint32_t id, bool end) const {
   if (end && output() < o_.min_new) return true;
   for (uint32_t i = 0; i < o_.suppressed_count; ++i)
@@ -212,7 +238,8 @@ bool Search::forbidden(uint32_t beam, uint32_t id, bool end) const {
   if (size == 0 || n < size) return false;
   const uint32_t *ids = ids_of(beam), *tail = ids + (n - (size - 1));
   for (uint32_t i = 0; i + size <= n; ++i)
-    if (ids[i + size - 1] == id && memcmp(ids + i, tail, (size - 1) * sizeof(uint32_t)) == 0) return true;
+    if (ids[i + size - 1] == id && memcmp(ids + i, tail, (size - 1) * sizeof(uint32_t)) == 0)
+      return true;
   return false;
 }
 
@@ -220,8 +247,10 @@ bool Search::forbidden(uint32_t beam, uint32_t id, bool end) const {
 void Search::offer(uint32_t beam, uint32_t id, float score) {
   const bool end = ends(*s_, choice_, id);
   if (forbidden(beam, id, end)) return;
-  if (end) (void)insert(r_.ended, &ended_, n_, {score, beam, id}, before);
-  else (void)insert(r_.next, &next_, n_, {score, beam, id}, before);
+  if (end)
+    (void)insert(r_.ended, &ended_, n_, {score, beam, id}, before);
+  else
+    (void)insert(r_.next, &next_, n_, {score, beam, id}, before);
 }
 
 // The callback sees the logits of every beam; true when it stops the search.
@@ -231,7 +260,8 @@ bool Search::asked_to_stop() {
   return false;
 }
 
-// Offers what may follow a beam. A candidate's score never falls as its logit rises, so logits below one that was refused are passed over.
+// Offers what may follow a beam. A candidate's score never falls as its logit rises, so logits
+// below one that was refused are passed over.
 phasor_status Search::extend(uint32_t beam) {
   const float* x = logits(beam);
   const uint32_t n = width();
@@ -252,8 +282,10 @@ phasor_status Search::extend(uint32_t beam) {
     for (uint32_t i = first; better != 0 && i < end; ++i) {
       if (!(x[i] > refused)) continue;
       const float sums = score + ((x[i] - largest) - sum);
-      if (next_ == n_ && !(sums > r_.next[n_ - 1].score)) refused = x[i];
-      else offer(beam, i, sums);
+      if (next_ == n_ && !(sums > r_.next[n_ - 1].score))
+        refused = x[i];
+      else
+        offer(beam, i, sums);
     }
   }
   return PHASOR_OK;
@@ -263,11 +295,15 @@ phasor_status Search::extend(uint32_t beam) {
 void Search::finish(const Candidate& c, bool with_id, uint32_t how) {
   const uint32_t made = made_ + (with_id ? 1 : 0), count = o_.forced_count + made;
   const bool full = s_->hypotheses == n_;
-  const Finished one{c.score / power(made), c.score, count, how, full ? r_.finished[n_ - 1].row : s_->hypotheses};
-  if (!insert(r_.finished, &s_->hypotheses, n_, one, [](const Finished& a, const Finished& b) { return a.score > b.score; })) return;
+  const Finished one{c.score / power(made), c.score, count, how,
+                     full ? r_.finished[n_ - 1].row : s_->hypotheses};
+  if (!insert(r_.finished, &s_->hypotheses, n_, one,
+              [](const Finished& a, const Finished& b) { return a.score > b.score; }))
+    return;
   const uint32_t tokens = output();
   uint32_t* ids = r_.ids.row(one.row, tokens + (with_id ? 1 : 0));
-  if (tokens != 0) memcpy(ids, ids_of(c.beam) + (start_ - o_.forced_count), tokens * sizeof(uint32_t));
+  if (tokens != 0)
+    memcpy(ids, ids_of(c.beam) + (start_ - o_.forced_count), tokens * sizeof(uint32_t));
   if (with_id) ids[tokens] = c.id;
 }
 
@@ -275,27 +311,40 @@ void Search::finish(const Candidate& c, bool with_id, uint32_t how) {
 void Search::finish_some() {
   const bool last = made_ + 1 == most_;
   for (uint32_t i = 0, n = 0, e = 0; i < n_ && (n < next_ || e < ended_); ++i) {
-    if (e < ended_ && (n == next_ || before(r_.ended[e], r_.next[n]))) finish(r_.ended[e++], true, PHASOR_FINISH_END);
-    else if (last) finish(r_.next[n++], true, PHASOR_FINISH_LENGTH);
-    else ++n;
+    if (e < ended_ && (n == next_ || before(r_.ended[e], r_.next[n])))
+      finish(r_.ended[e++], true, PHASOR_FINISH_END);
+    else if (last)
+      finish(r_.next[n++], true, PHASOR_FINISH_LENGTH);
+    else
+      ++n;
   }
 }
 
-// Whether the search is over with the tokens that were chosen last: also when the best beam, at the length that suits it, is no better than the worst output.
+// Whether the search is over with the tokens that were chosen last: also when the best beam, at the
+// length that suits it, is no better than the worst output.
 bool Search::over() const {
   if (made_ + 1 == most_ || next_ == 0) return true;
   if (s_->hypotheses < n_) return false;
   if (o_.early_stopping == PHASOR_EARLY_YES) return true;
-  const uint32_t count = o_.early_stopping == PHASOR_EARLY_NEVER && o_.length_penalty > 0 ? most_ : made_ + 1;
+  const uint32_t count =
+      o_.early_stopping == PHASOR_EARLY_NEVER && o_.length_penalty > 0 ? most_ : made_ + 1;
   return !(r_.next[0].score / power(count) > r_.finished[n_ - 1].score);
 }
 
-// The first child of a beam goes on in its sequence, the others in forks of it, in sequences of beams that have no child or are no beams yet.
+// The first child of a beam goes on in its sequence, the others in forks of it, in sequences of
+// beams that have no child or are no beams yet.
 void Search::move_beams() {
   for (uint32_t i = 0; i < n_; ++i) {
     const bool child = i < next_;
     Beam& parent = r_.beams[child ? r_.next[i].beam : 0];
-    r_.items[i] = {sizeof(phasor_item), child ? parent.slot : PHASOR_NONE, child && parent.taken == 0 ? 1u : 0u, PHASOR_LOGITS_LAST, &r_.next[i].id, nullptr, nullptr, nullptr};
+    r_.items[i] = {sizeof(phasor_item),
+                   child ? parent.slot : PHASOR_NONE,
+                   child && parent.taken == 0 ? 1u : 0u,
+                   PHASOR_LOGITS_LAST,
+                   &r_.next[i].id,
+                   nullptr,
+                   nullptr,
+                   nullptr};
     if (child) parent.taken = 1;
   }
   for (uint32_t i = 0, free = 0; i < n_; ++i) {
@@ -311,7 +360,8 @@ void Search::move_beams() {
 // One step of all beams.
 phasor_status Search::step() {
   move_beams();
-  for (uint32_t i = 0; i < n_; ++i) r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0};
+  for (uint32_t i = 0; i < n_; ++i)
+    r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0};
   live_ = next_;
   ++result_->steps;
   return take_step(s_, r_.items.at(0, live_), live_, error_);
@@ -319,10 +369,13 @@ phasor_status Search::step() {
 
 phasor_status Search::not_finite(uint32_t slot) {
   s_->sequences()[slot].status = PHASOR_NOT_FINITE;
-  return fail(error_, PHASOR_NOT_FINITE, {PHASOR_NONE, s_->model->layer_count[1], 0, 0}, "output: a logit of a beam of sequence ", sequence_, " at position ", length() - 1, " is not a number");
+  return fail(error_, PHASOR_NOT_FINITE, {PHASOR_NONE, s_->model->layer_count[1], 0, 0},
+              "output: a logit of a beam of sequence ", sequence_, " at position ", length() - 1,
+              " is not a number");
 }
 
-// The sequence is as the prompt left it, if need be by the copy of it that the last slot has; the others are free.
+// The sequence is as the prompt left it, if need be by the copy of it that the last slot has; the
+// others are free.
 void Search::leave(phasor_status status) {
   if (lets_go(s_->plan) && !sequence_reaches(*s_, sequence_, start_)) {
     const Sequence had = sequence();
@@ -340,7 +393,8 @@ phasor_status Search::run(const uint32_t* ids, uint32_t count) {
   phasor_status status = read_prompt(ids, count);
   if (status != PHASOR_OK) return status;
   if (lets_go(s_->plan)) sequence_fork(s_, s_->plan.slots - 1, sequence_);
-  for (uint32_t i = 0; i < n_; ++i) r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0};
+  for (uint32_t i = 0; i < n_; ++i)
+    r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0};
   live_ = 1;
   bool stopped = false;
   for (bool done = false; status == PHASOR_OK && !done;) {
@@ -348,7 +402,8 @@ phasor_status Search::run(const uint32_t* ids, uint32_t count) {
     const uint64_t mode = fp_mode_enter();
     next_ = ended_ = 0;
     for (uint32_t i = 0; i < live_ && status == PHASOR_OK && !stopped; ++i) status = extend(i);
-    for (uint32_t i = 0; i < live_ && made_ != 0 && stopped; ++i) finish({r_.beams[i].score, i, 0}, false, PHASOR_FINISH_STOPPED);
+    for (uint32_t i = 0; i < live_ && made_ != 0 && stopped; ++i)
+      finish({r_.beams[i].score, i, 0}, false, PHASOR_FINISH_STOPPED);
     if (status == PHASOR_OK) finish_some();
     done = status != PHASOR_OK || stopped || over();
     fp_mode_leave(mode);
@@ -356,7 +411,9 @@ phasor_status Search::run(const uint32_t* ids, uint32_t count) {
     status = step();
     ++made_;
   }
-  if (status == PHASOR_OK && s_->hypotheses == 0 && !stopped) status = fail(error_, PHASOR_BAD_INPUT, {}, "no token may be chosen: the options or the logits callback forbid all");
+  if (status == PHASOR_OK && s_->hypotheses == 0 && !stopped)
+    status = fail(error_, PHASOR_BAD_INPUT, {},
+                  "no token may be chosen: the options or the logits callback forbid all");
   leave(status);
   result_->count = s_->hypotheses;
   return status;
@@ -364,7 +421,8 @@ phasor_status Search::run(const uint32_t* ids, uint32_t count) {
 
 }  // namespace
 
-phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count, const phasor_beam_options& options, phasor_beam_result* result,
+phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
+                          const phasor_beam_options& options, phasor_beam_result* result,
                           phasor_error* error) noexcept {
   *result = {sizeof(phasor_beam_result), 0, 0};
   Search search(s, sequence, options, result, error);

@@ -1,4 +1,5 @@
-// decode: the steps of a session with their arguments checked: items against the model and the limits, ids, positions and counts.
+// decode: the steps of a session with their arguments checked: items against the model and the
+// limits, ids, positions and counts.
 #pragma once
 #include "../runtime/forward.h"
 #include "../runtime/output.h"
@@ -6,25 +7,32 @@
 namespace phasor {
 
 // Checks the items of a step against the model and the limits, makes room and runs it.
-[[nodiscard]] phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
+                                         phasor_error* error) noexcept;
 // The same of items that need no check.
-[[nodiscard]] phasor_status take_step(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status take_step(Session* s, const phasor_item* items, uint32_t count,
+                                      phasor_error* error) noexcept;
 // The first for the encoder.
-[[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count,
+                                           phasor_error* error) noexcept;
 
 // phasor_encoder_output and phasor_embedding, with their checks. *out gets the vector where it lies
 // in the arena, until the next call; it stays as it was when none was computed.
-[[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first,
+                                           uint32_t count, phasor_error* error) noexcept;
 [[nodiscard]] phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
                                               uint32_t normalise, uint32_t dim, const float** out,
                                               phasor_error* error) noexcept;
 
 // A sequence that steps can go on with: the model has a decoder, the limits hold the sequence.
-[[nodiscard]] phasor_status check_decoder(const Session& s, uint32_t sequence, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status check_decoder(const Session& s, uint32_t sequence,
+                                          phasor_error* error) noexcept;
 // What an encoder-decoder begins with, and an empty prompt is: the start token, in the model.
-[[nodiscard]] phasor_status start_token(const Session& s, const uint32_t** id, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status start_token(const Session& s, const uint32_t** id,
+                                        phasor_error* error) noexcept;
 
 // The lowest id with the largest logit; PHASOR_NOT_FINITE when there is a NaN (rule 1.14).
-[[nodiscard]] phasor_status best_token(const Session& s, uint32_t row, uint32_t* id, float* logit) noexcept;
+[[nodiscard]] phasor_status best_token(const Session& s, uint32_t row, uint32_t* id,
+                                       float* logit) noexcept;
 
 }  // namespace phasor

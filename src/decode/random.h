@@ -31,7 +31,9 @@ inline uint64_t random_next(phasor_random* r) noexcept {
 }
 
 // All zeros is the one state that it never leaves.
-inline bool random_is_seeded(const phasor_random& r) noexcept { return (r.state[0] | r.state[1] | r.state[2] | r.state[3]) != 0; }
+inline bool random_is_seeded(const phasor_random& r) noexcept {
+  return (r.state[0] | r.state[1] | r.state[2] | r.state[3]) != 0;
+}
 
 // The upper half of a·b: a whole number below b when a is any of 64 bits.
 inline uint64_t multiply_high(uint64_t a, uint64_t b) noexcept {

@@ -6,12 +6,15 @@
 namespace phasor {
 
 // As phasor_vector_run says.
-[[nodiscard]] phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* result, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* result,
+                                          phasor_error* error) noexcept;
 
 // Vector `index` of the file; false when there is none.
-bool find_vector(TestVector* out, VectorsHeader* header, const Model& model, uint32_t index) noexcept;
+bool find_vector(TestVector* out, VectorsHeader* header, const Model& model,
+                 uint32_t index) noexcept;
 
-// Walks the whole section: true when there is none or all of it is sound, and its ids fit the vocabularies.
+// Walks the whole section: true when there is none or all of it is sound, and its ids fit the
+// vocabularies.
 bool vectors_are_sound(const Model& model) noexcept;
 
 }  // namespace phasor

@@ -6,7 +6,8 @@ namespace phasor {
 namespace {
 
 constexpr float kNever = -__builtin_inff();  // the score of a token that may not come
-constexpr float kUnit = 0x1p39f;             // weights are whole numbers of 2^-39: 2^24 of them add up within 64 bits
+// weights are whole numbers of 2^-39: 2^24 of them add up within 64 bits
+constexpr float kUnit = 0x1p39f;
 
 uint64_t weight(float e) { return static_cast<uint64_t>(e * kUnit); }
 
@@ -49,10 +50,12 @@ void sift(uint32_t* heap, uint32_t n, uint32_t at, const Order& order) {
 bool finite(float v) { return v - v == 0; }
 
 phasor_status none_left(phasor_error* error) {
-  return fail(error, PHASOR_BAD_INPUT, {}, "no token may be chosen: the options or the logits callback forbid all");
+  return fail(error, PHASOR_BAD_INPUT, {},
+              "no token may be chosen: the options or the logits callback forbid all");
 }
 
-// A row of logits on its way to a token. Scores are logits, then logits less the largest, over the temperature.
+// A row of logits on its way to a token. Scores are logits, then logits less the largest, over the
+// temperature.
 class Choice {
  public:
   Choice(Session* s, uint32_t row, const phasor_generate_options& options, const History& history)
@@ -74,7 +77,8 @@ class Choice {
     for (uint32_t i = 0; i < o_.suppressed_count; ++i) scores_[o_.suppressed[i]] = kNever;
   }
 
-  // The lowest id with the largest score. NOT_FINITE for a NaN or an infinity, BAD_INPUT when no token may come.
+  // The lowest id with the largest score. NOT_FINITE for a NaN or an infinity, BAD_INPUT when no
+  // token may come.
   phasor_status largest(uint32_t* id, float* score, phasor_error* error) const {
     const size_t best = s_.model->kernels->argmax(scores_, n_, score);
     *id = static_cast<uint32_t>(best);
@@ -86,10 +90,12 @@ class Choice {
     for (uint32_t i = 0; i < n_; ++i) scores_[i] = (scores_[i] - top) / o_.temperature;
     weigh();
     if (o_.top_k != 0 && o_.top_k < n_) keep_first({scores_, 0, false}, o_.top_k, UINT64_MAX);
-    if (o_.top_p != 0 && o_.top_p < 1) keep_first({scores_, 0, false}, n_, share_of(total(), o_.top_p));
+    if (o_.top_p != 0 && o_.top_p < 1)
+      keep_first({scores_, 0, false}, n_, share_of(total(), o_.top_p));
     for (uint32_t i = 0; i < n_ && o_.min_p != 0; ++i)
       if (weights_[i] < o_.min_p) forbid(i);
-    if (o_.typical_p != 0 && o_.typical_p < 1) keep_first({scores_, mean_score(), true}, n_, share_of(total(), o_.typical_p));
+    if (o_.typical_p != 0 && o_.typical_p < 1)
+      keep_first({scores_, mean_score(), true}, n_, share_of(total(), o_.typical_p));
   }
 
   // The first id at which the weights so far, in vocabulary order, pass a random share of them all.
@@ -105,7 +111,8 @@ class Choice {
 
   void probabilities(float* out) const {
     const double all = static_cast<double>(total());
-    for (uint32_t i = 0; i < n_; ++i) out[i] = static_cast<float>(static_cast<double>(weight(weights_[i])) / all);
+    for (uint32_t i = 0; i < n_; ++i)
+      out[i] = static_cast<float>(static_cast<double>(weight(weights_[i])) / all);
   }
 
  private:
@@ -130,7 +137,9 @@ class Choice {
     memset(counts, 0, n_ * sizeof(uint32_t));
     for (uint32_t i = 0; i < h_.made_count; ++i) ++counts[h_.made[i]];
     for (uint32_t i = 0; i < n_; ++i)
-      if (counts[i] != 0) scores_[i] = (scores_[i] - static_cast<float>(counts[i]) * o_.frequency_penalty) - o_.presence_penalty;
+      if (counts[i] != 0)
+        scores_[i] = (scores_[i] - static_cast<float>(counts[i]) * o_.frequency_penalty) -
+                     o_.presence_penalty;
   }
 
   // Forbids each token that followed an earlier occurrence of the last size − 1 tokens.
@@ -148,7 +157,8 @@ class Choice {
 
   void no_end() {
     const Array& end = s_.model->descriptor.sides[1].end;
-    for (uint32_t i = 0; i < end.count; ++i) scores_[load_u32(s_.model->at(end.offset + 4u * i))] = kNever;
+    for (uint32_t i = 0; i < end.count; ++i)
+      scores_[load_u32(s_.model->at(end.offset + 4u * i))] = kNever;
     for (uint32_t i = 0; i < o_.end_count; ++i) scores_[o_.end[i]] = kNever;
   }
 
@@ -164,7 +174,8 @@ class Choice {
     return sum;
   }
 
-  // Σ p·score over the tokens that are left: the entropy less the surprise of a score of 0. In vocabulary order, 16 lanes and the tree (1.15).
+  // Σ p·score over the tokens that are left: the entropy less the surprise of a score of 0. In
+  // vocabulary order, 16 lanes and the tree (1.15).
   float mean_score() const {
     double sums[kLanes] = {}, all[kLanes] = {};
     for (uint32_t i = 0; i < n_; ++i) {
@@ -181,8 +192,9 @@ class Choice {
     return static_cast<float>(sums[0] / all[0]);
   }
 
-  // Keeps the first tokens of an order, until there are `most` or their weights come to `enough`; at least one. Ranges of keys are counted first,
-  // so that only the tokens of the ranges that matter are put in order.
+  // Keeps the first tokens of an order, until there are `most` or their weights come to `enough`;
+  // at least one. Ranges of keys are counted first, so that only the tokens of the ranges that
+  // matter are put in order.
   void keep_first(const Order& order, uint32_t most, uint64_t enough) {
     uint32_t counts[kRanges] = {};
     uint64_t sums[kRanges] = {};
@@ -193,12 +205,16 @@ class Choice {
       sums[r] += weight(weights_[i]);
     }
     uint32_t last = 0, left = counts[0];
-    for (uint64_t sum = sums[0]; last + 1 < kRanges && left < most && sum < enough; sum += sums[last]) left += counts[++last];
+    for (uint64_t sum = sums[0]; last + 1 < kRanges && left < most && sum < enough;
+         sum += sums[last])
+      left += counts[++last];
     left = 0;
     for (uint32_t i = 0; i < n_; ++i) {
       if (!(scores_[i] > kNever)) continue;
-      if (range_of(order.key(i)) <= last) ids_[left++] = i;
-      else forbid(i);
+      if (range_of(order.key(i)) <= last)
+        ids_[left++] = i;
+      else
+        forbid(i);
     }
     for (uint32_t i = left / 2; i-- > 0;) sift(ids_, left, i, order);
     uint32_t kept = 0;
@@ -224,41 +240,53 @@ phasor_status bad_option(phasor_error* error, const char* name, float value, con
 
 }  // namespace
 
-phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count, phasor_error* error) noexcept {
+phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count,
+                        phasor_error* error) noexcept {
   const uint32_t vocabulary = s.model->descriptor.sides[1].vocabulary;
   for (uint32_t i = 0; i < count; ++i)
     if (ids[i] >= vocabulary)
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, ids[i]}, "options.", name, ": token id ", ids[i], ", the vocabulary has ", vocabulary);
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, ids[i]},
+                  "options.", name, ": token id ", ids[i], ", the vocabulary has ", vocabulary);
   return PHASOR_OK;
 }
 
 bool takes_largest(const phasor_generate_options& o) noexcept {
-  const bool drawn = o.temperature > 0, penalties = o.repetition_penalty != 0 || o.presence_penalty != 0 || o.frequency_penalty != 0;
-  return !drawn && !penalties && o.no_repeat_ngram == 0 && o.min_new == 0 && o.suppressed_count == 0;
+  const bool drawn = o.temperature > 0, penalties = o.repetition_penalty != 0 ||
+                                                    o.presence_penalty != 0 ||
+                                                    o.frequency_penalty != 0;
+  return !drawn && !penalties && o.no_repeat_ngram == 0 && o.min_new == 0 &&
+         o.suppressed_count == 0;
 }
 
-phasor_status check_choice(const Session& s, const phasor_generate_options& o, phasor_error* error) noexcept {
+phasor_status check_choice(const Session& s, const phasor_generate_options& o,
+                           phasor_error* error) noexcept {
   if (!kHasSampling)
-    return takes_largest(o) ? check_ids(s, "end", o.end, o.end_count, error)
-                            : fail(error, PHASOR_UNSUPPORTED, {}, "options: sampling, penalties and bans are not in this build (PHASOR_ONLY)");
+    return takes_largest(o)
+               ? check_ids(s, "end", o.end, o.end_count, error)
+               : fail(error, PHASOR_UNSUPPORTED, {},
+                      "options: sampling, penalties and bans are not in this build (PHASOR_ONLY)");
   const struct {
     const char* name;
     float value;
-  } shares[] = {{"top_p", o.top_p}, {"min_p", o.min_p}, {"typical_p", o.typical_p}}, positive[] = {{"temperature", o.temperature}, {"repetition_penalty", o.repetition_penalty}},
+  } shares[] = {{"top_p", o.top_p}, {"min_p", o.min_p}, {"typical_p", o.typical_p}},
+    positive[] = {{"temperature", o.temperature}, {"repetition_penalty", o.repetition_penalty}},
     any[] = {{"presence_penalty", o.presence_penalty}, {"frequency_penalty", o.frequency_penalty}};
   for (const auto& f : shares)
     if (!(f.value >= 0 && f.value <= 1)) return bad_option(error, f.name, f.value, "0 to 1");
   for (const auto& f : positive)
-    if (!(f.value >= 0) || !finite(f.value)) return bad_option(error, f.name, f.value, "a number that is not negative");
+    if (!(f.value >= 0) || !finite(f.value))
+      return bad_option(error, f.name, f.value, "a number that is not negative");
   for (const auto& f : any)
     if (!finite(f.value)) return bad_option(error, f.name, f.value, "a finite number");
   phasor_status status = check_ids(s, "suppressed", o.suppressed, o.suppressed_count, error);
   if (status == PHASOR_OK) status = check_ids(s, "end", o.end, o.end_count, error);
   if (status != PHASOR_OK) return status;
   if (o.temperature > 0 && o.random != nullptr && !random_is_seeded(*o.random))
-    return fail(error, PHASOR_BAD_INPUT, {}, "options.random: its state is all zeros, expected one that was seeded");
+    return fail(error, PHASOR_BAD_INPUT, {},
+                "options.random: its state is all zeros, expected one that was seeded");
   if (!takes_largest(o) && (s.plan.outputs & PHASOR_WANT_SAMPLING) == 0)
-    return fail(error, PHASOR_BAD_INPUT, {}, "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
+    return fail(error, PHASOR_BAD_INPUT, {},
+                "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
   return PHASOR_OK;
 }
 
@@ -271,7 +299,8 @@ bool ends(const Session& s, const phasor_generate_options& o, uint32_t id) noexc
   return false;
 }
 
-phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o, const History& history, phasor_random* random, uint32_t* id,
+phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o,
+                     const History& history, phasor_random* random, uint32_t* id,
                      float* probabilities, phasor_error* error) noexcept {
   float top = 0;
   phasor_status status = best_token(*s, row, id, &top);
@@ -290,7 +319,8 @@ phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o,
     fp_mode_leave(mode);
   }
   if (status == PHASOR_OK && probabilities != nullptr && !drawn)
-    for (uint32_t i = 0; i < output_width(s->model->descriptor); ++i) probabilities[i] = i == *id ? 1.0f : 0.0f;
+    for (uint32_t i = 0; i < output_width(s->model->descriptor); ++i)
+      probabilities[i] = i == *id ? 1.0f : 0.0f;
   return status;
 }
 

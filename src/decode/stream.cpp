@@ -14,27 +14,38 @@ uint32_t length_of(const char* s) {
 
 phasor_status TextStream::check(phasor_error* error) const noexcept {
   if (!wanted()) return PHASOR_OK;
-  if (s_.model->tokenizer(1) == nullptr) return fail(error, PHASOR_BAD_INPUT, {}, "options: text and stop strings need a tokenizer, the model has none for its target");
-  if (s_.plan.text_bytes == 0) return fail(error, PHASOR_BAD_INPUT, {}, "options: text and stop strings need limits.text_bytes, which is 0");
+  if (s_.model->tokenizer(1) == nullptr)
+    return fail(
+        error, PHASOR_BAD_INPUT, {},
+        "options: text and stop strings need a tokenizer, the model has none for its target");
+  if (s_.plan.text_bytes == 0)
+    return fail(error, PHASOR_BAD_INPUT, {},
+                "options: text and stop strings need limits.text_bytes, which is 0");
   if (o_.stop_count > kMaxStops)
-    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, kMaxStops, o_.stop_count}, "options.stop_count: ", o_.stop_count, ", expected at most ", kMaxStops);
+    return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, kMaxStops, o_.stop_count},
+                "options.stop_count: ", o_.stop_count, ", expected at most ", kMaxStops);
   for (uint32_t i = 0; i < o_.stop_count; ++i) {
     const uint32_t n = length_of(o_.stop[i]);
     if (n == 0 || n > kMaxStopBytes)
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, kMaxStopBytes, n}, "options.stop: string ", i, n == 0 ? " is empty" : " is too long", ", expected 1 to ", kMaxStopBytes, " bytes");
+      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, kMaxStopBytes, n},
+                  "options.stop: string ", i, n == 0 ? " is empty" : " is too long",
+                  ", expected 1 to ", kMaxStopBytes, " bytes");
   }
   return PHASOR_OK;
 }
 
 void TextStream::goes_on(const uint32_t* ids, uint32_t count) noexcept {
   const Tokenizer* t = s_.model->tokenizer(1);
-  for (uint32_t i = 0; wanted() && i < count; ++i) (void)token_decode(*t, &decoder_, ids[i], piece(), capacity());  // a bad id adds nothing
+  // a bad id adds nothing
+  for (uint32_t i = 0; wanted() && i < count; ++i)
+    (void)token_decode(*t, &decoder_, ids[i], piece(), capacity());
 }
 
 StreamEnd TextStream::add(uint32_t id) noexcept {
   if (!wanted()) return StreamEnd::none;
   const size_t bytes = token_decode(*s_.model->tokenizer(1), &decoder_, id, piece(), capacity());
-  return bytes == kBadToken || bytes > capacity() ? StreamEnd::none : feed(piece(), static_cast<uint32_t>(bytes));
+  return bytes == kBadToken || bytes > capacity() ? StreamEnd::none
+                                                  : feed(piece(), static_cast<uint32_t>(bytes));
 }
 
 StreamEnd TextStream::end() noexcept {
@@ -69,7 +80,8 @@ StreamEnd TextStream::feed(const char* text, uint32_t bytes) noexcept {
     // A whole string wins over a longer one that has only begun.
     for (uint32_t k = 0; k < o_.stop_count; ++k) {
       const uint32_t n = length_of(o_.stop[k]);
-      const bool whole = n <= held_ + 1 && o_.stop[k][n - 1] == text[i] && (n == 1 || memcmp(o_.stop[k], begun_ + (held_ + 1 - n), n - 1) == 0);
+      const bool whole = n <= held_ + 1 && o_.stop[k][n - 1] == text[i] &&
+                         (n == 1 || memcmp(o_.stop[k], begun_ + (held_ + 1 - n), n - 1) == 0);
       if (whole && (string == nullptr || n > length_of(string))) string = o_.stop[k];
     }
     if (string != nullptr) {
@@ -95,7 +107,8 @@ StreamEnd TextStream::feed(const char* text, uint32_t bytes) noexcept {
 
 // The first `count` of the bytes held back and of `text`.
 StreamEnd TextStream::give(const char* text, uint32_t bytes, uint32_t count) noexcept {
-  const uint32_t first = count < held_ ? count : held_, second = count - first < bytes ? count - first : bytes;
+  const uint32_t first = count < held_ ? count : held_,
+                 second = count - first < bytes ? count - first : bytes;
   const char* const held = begun_;
   held_ = 0;
   if (o_.text == nullptr) return StreamEnd::none;

@@ -1,5 +1,6 @@
-// decode: the text of new tokens as it comes, cut where a stop string begins. Text that may yet become a stop string is held back; it is
-// always the beginning of one, so that nothing has to be kept but which and how much.
+// decode: the text of new tokens as it comes, cut where a stop string begins. Text that may yet
+// become a stop string is held back; it is always the beginning of one, so that nothing has to be
+// kept but which and how much.
 #pragma once
 #include "../runtime/session.h"
 

@@ -8,8 +8,8 @@ namespace phasor {
 
 inline uint16_t load_u16(const unsigned char* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
 inline uint32_t load_u32(const unsigned char* p) {
-  return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8 | static_cast<uint32_t>(p[2]) << 16 |
-         static_cast<uint32_t>(p[3]) << 24;
+  return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8 |
+         static_cast<uint32_t>(p[2]) << 16 | static_cast<uint32_t>(p[3]) << 24;
 }
 inline uint64_t load_u64(const unsigned char* p) {
   return static_cast<uint64_t>(load_u32(p)) | static_cast<uint64_t>(load_u32(p + 4)) << 32;

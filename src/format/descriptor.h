@@ -1,5 +1,6 @@
-// format: the metadata as plain structs. One table (descriptor.cpp) says for every key of docs/format.md its type, range,
-// default, name and place, and which values this build has; a value that is known but not built is refused by name.
+// format: the metadata as plain structs. One table (descriptor.cpp) says for every key of
+// docs/format.md its type, range, default, name and place, and which values this build has; a value
+// that is known but not built is refused by name.
 #pragma once
 #include "file.h"
 
@@ -13,20 +14,44 @@ struct Array {
 };
 
 enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
-enum Position : uint32_t { kPositionNone = 0, kPositionLearned = 1, kPositionInterleaved = 2, kPositionHalves = 3 };
+enum Position : uint32_t {
+  kPositionNone = 0,
+  kPositionLearned = 1,
+  kPositionInterleaved = 2,
+  kPositionHalves = 3
+};
 enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
 enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3, kNormSublayer = 4 };
 enum Parallel : uint32_t { kSerial = 0, kSharedInput = 1, kTwoNorms = 2 };
 enum NormOver : uint32_t { kOverHead = 0, kOverOwnHead = 1, kOverAllHeads = 2 };
 enum KindPosition : uint32_t {
-  kRotaryNone = 0, kRelativeKey = 1, kRelativeKeyQuery = 2, kClippedRelative = 3, kRotaryInterleaved = 4, kRotaryHalves = 5, kT5Bias = 6,
-  kAlibi = 7, kThreeWay = 8
+  kRotaryNone = 0,
+  kRelativeKey = 1,
+  kRelativeKeyQuery = 2,
+  kClippedRelative = 3,
+  kRotaryInterleaved = 4,
+  kRotaryHalves = 5,
+  kT5Bias = 6,
+  kAlibi = 7,
+  kThreeWay = 8
 };
 enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
 enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
 enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
-enum Bias : uint32_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasOut = 8, kBiasIn = 1, kBiasFfnOut = 2 };
-enum Output : uint32_t { kOutputLogits = 1, kOutputHidden = 2, kOutputPooled = 3, kOutputClasses = 4 };
+enum Bias : uint32_t {
+  kBiasQ = 1,
+  kBiasK = 2,
+  kBiasV = 4,
+  kBiasOut = 8,
+  kBiasIn = 1,
+  kBiasFfnOut = 2
+};
+enum Output : uint32_t {
+  kOutputLogits = 1,
+  kOutputHidden = 2,
+  kOutputPooled = 3,
+  kOutputClasses = 4
+};
 enum Pooling : uint32_t { kPoolNone = 0, kPoolMean = 1, kPoolFirst = 2, kPoolLast = 3 };
 enum HeadActivation : uint32_t { kHeadNone = 0, kHeadTanh = 5 };  // between them: Activation
 enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
@@ -41,22 +66,26 @@ struct SideDescriptor {
 };
 
 struct StackDescriptor {
-  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm, cross_width, projection_bias, projection_place;
+  uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm,
+      cross_width, projection_bias, projection_place;
   float embedding_scale, embedding_norm_eps, final_norm_eps;
   uint32_t present;
   Array layers;  // pairs (kind, weights)
 };
 
 struct KindDescriptor {
-  uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases, qk_norm, window;
+  uint32_t norm, norm_place, parallel, heads, kv_heads, head_width, score, attention_biases,
+      qk_norm, window;
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
-  uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases, score_order;
+  uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases,
+      score_order;
   uint32_t cross_score, attention_norm, input_scales, qk_norm_over;
   float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor, qkv_clip;
 };
 
 struct OutputDescriptor {
-  uint32_t output, tied, bias, pooling, normalise, classes, head_width, head_activation, head_norm, head_bias, scores;
+  uint32_t output, tied, bias, pooling, normalise, classes, head_width, head_activation, head_norm,
+      head_bias, scores;
   float scale, cap, head_norm_eps;
   Array labels, prompts;  // bytes of text
 };
@@ -73,25 +102,32 @@ constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
 
 struct Descriptor {
   uint32_t stack;
-  uint32_t kinds;  // number of kinds
-  SideDescriptor sides[2];      // source, target
-  StackDescriptor stacks[2];    // encoder, decoder
+  uint32_t kinds;             // number of kinds
+  SideDescriptor sides[2];    // source, target
+  StackDescriptor stacks[2];  // encoder, decoder
   OutputDescriptor output;
   GenerationDescriptor generation;
 };
 
 enum Scope : uint32_t {
-  kScopeModel = 0, kScopeSource = 1, kScopeTarget = 2, kScopeEncoder = 3, kScopeDecoder = 4,
-  kScopeKind = 5, kScopeOutput = 6, kScopeGeneration = 7, kLastScope = kScopeGeneration
+  kScopeModel = 0,
+  kScopeSource = 1,
+  kScopeTarget = 2,
+  kScopeEncoder = 3,
+  kScopeDecoder = 4,
+  kScopeKind = 5,
+  kScopeOutput = 6,
+  kScopeGeneration = 7,
+  kLastScope = kScopeGeneration
 };
 
-// One key. `built` has a bit for each built value of a choice; for numbers it has all bits, or bit 0
-// where only 0 is built. `choices` names the values from `low` on, separated by '|'.
+// One key. `built` has a bit for each built value of a choice; for numbers it has all bits, or bit
+// 0 where only 0 is built. `choices` names the values from `low` on, separated by '|'.
 struct Field {
   uint8_t scope, field, type;
   uint8_t needed;
-  uint16_t place;        // of the value in its struct
-  uint32_t low, high;    // of a u32, or the number of values of an array
+  uint16_t place;      // of the value in its struct
+  uint32_t low, high;  // of a u32, or the number of values of an array
   uint32_t built;
   const char* name;
   const char* choices;
@@ -101,10 +137,10 @@ struct Field {
 // makes its metadata from it.
 const Field* descriptor_fields(uint32_t* count) noexcept;
 
-// Reads the metadata into *out and, when it is not NULL, `kinds` (out->kinds of them: call twice). Checks every value by itself
-// and the values against each other.
-[[nodiscard]] phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File& file,
-                                            phasor_error* error) noexcept;
+// Reads the metadata into *out and, when it is not NULL, `kinds` (out->kinds of them: call twice).
+// Checks every value by itself and the values against each other.
+[[nodiscard]] phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds,
+                                            const File& file, phasor_error* error) noexcept;
 
 // One record of a list that is one string: labels, prompts. The last one's end may be missing.
 struct Record {
@@ -118,18 +154,30 @@ bool next_record(const File& file, const Array& list, uint64_t* at, Record* out)
 // Entry `meta` as text: "decoder.width", "256".
 void describe_meta(const Meta& meta, Line* name, Line* value) noexcept;
 
-// The width of segments, positions and the embedding's norm: the projection comes after them, or before.
-inline uint32_t input_width(const StackDescriptor& s) { return s.projection_place != 0 ? s.width : s.embedding_width; }
+// The width of segments, positions and the embedding's norm: the projection comes after them, or
+// before.
+inline uint32_t input_width(const StackDescriptor& s) {
+  return s.projection_place != 0 ? s.width : s.embedding_width;
+}
 
-// Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is at entry d + reach.
-inline uint32_t reach(const KindDescriptor& k) { return k.position == kClippedRelative || k.position == kT5Bias ? k.max_distance : k.max_distance - 1; }
+// Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is
+// at entry d + reach.
+inline uint32_t reach(const KindDescriptor& k) {
+  return k.position == kClippedRelative || k.position == kT5Bias ? k.max_distance
+                                                                 : k.max_distance - 1;
+}
 inline bool relative_keys(const KindDescriptor& k) {
-  return k.position == kRelativeKey || k.position == kRelativeKeyQuery || k.position == kClippedRelative || k.position == kThreeWay;
+  return k.position == kRelativeKey || k.position == kRelativeKeyQuery ||
+         k.position == kClippedRelative || k.position == kThreeWay;
 }
 // A table that ends: a sequence has at most max_distance positions.
-inline bool bounded(const KindDescriptor& k) { return relative_keys(k) && k.position != kClippedRelative; }
+inline bool bounded(const KindDescriptor& k) {
+  return relative_keys(k) && k.position != kClippedRelative;
+}
 
 // Element i of an array, or of a layers array: (kind, weights) of layer i.
-inline uint32_t array_at(const File& file, const Array& a, uint32_t i) { return load_u32(file.data + a.offset + 4u * i); }
+inline uint32_t array_at(const File& file, const Array& a, uint32_t i) {
+  return load_u32(file.data + a.offset + 4u * i);
+}
 
 }  // namespace phasor

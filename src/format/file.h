@@ -1,5 +1,6 @@
-// format: from bytes to a checked view of a .phasor file (docs/format.md). No I/O, no allocation, no knowledge of
-// kernels or of what a model does; time linear in the head. Every offset, size, count and product is checked before use.
+// format: from bytes to a checked view of a .phasor file (docs/format.md). No I/O, no allocation,
+// no knowledge of kernels or of what a model does; time linear in the head. Every offset, size,
+// count and product is checked before use.
 #pragma once
 #include "../layout.h"
 #include "../status.h"
@@ -45,7 +46,13 @@ struct Meta {
   uint32_t bytes;
   const unsigned char* value;
 };
-enum : uint8_t { kMetaU32 = 1, kMetaF32 = 2, kMetaString = 3, kMetaU32Array = 4, kMetaF32Array = 5 };
+enum : uint8_t {
+  kMetaU32 = 1,
+  kMetaF32 = 2,
+  kMetaString = 3,
+  kMetaU32Array = 4,
+  kMetaF32Array = 5
+};
 
 // One tensor of the directory.
 struct Entry {
@@ -56,10 +63,13 @@ struct Entry {
   uint32_t rows, cols, panels, crc;
 };
 
-// Checks `data` (bytes) and fills *file. The head's checksum is tested first: a damaged head is BAD_CHECKSUM.
-[[nodiscard]] phasor_status open_file(File* file, const void* data, size_t bytes, phasor_error* error) noexcept;
+// Checks `data` (bytes) and fills *file. The head's checksum is tested first: a damaged head is
+// BAD_CHECKSUM.
+[[nodiscard]] phasor_status open_file(File* file, const void* data, size_t bytes,
+                                      phasor_error* error) noexcept;
 
-// The same view of bytes that open_file has checked before: reads the section table and tests nothing again.
+// The same view of bytes that open_file has checked before: reads the section table and tests
+// nothing again.
 File view_file(const void* data, uint64_t bytes) noexcept;
 
 // Walks the metadata, which open_file has checked: *at starts at 0; false at the end.
@@ -68,7 +78,8 @@ bool next_meta(const File& file, uint64_t* at, Meta* out) noexcept;
 uint32_t entry_count(const File& file) noexcept;
 Entry entry_at(const File& file, uint32_t index) noexcept;  // index < entry_count
 
-// Reads everything: section and tensor checksums and zero bytes between sections and tensors (rule 2.9).
+// Reads everything: section and tensor checksums and zero bytes between sections and tensors
+// (rule 2.9).
 [[nodiscard]] phasor_status check_file(const File& file, phasor_error* error) noexcept;
 
 const char* type_name(Type type) noexcept;

@@ -27,11 +27,17 @@ bool read_vectors_header(VectorsHeader* out, const File& file) noexcept {
   Words w{file.data + s.offset, s.bytes, 0, true};
   const unsigned char* p = w.take(6);
   if (p == nullptr) return false;
-  *out = {load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u32(p + 16), load_f32(p + 12), nullptr, 0};
+  *out = {load_u32(p),
+          load_u32(p + 4),
+          load_u32(p + 8),
+          load_u32(p + 16),
+          load_f32(p + 12),
+          nullptr,
+          0};
   out->author = w.take(round_up(out->author_bytes, 4) / 4);
   out->first = w.taken;
-  return w.ok && out->count >= 1 && out->count <= 64 && out->samples >= 1 && out->samples <= 4096 && load_u32(p + 20) == 0 && is_finite_f32(load_u32(p + 12)) &&
-         out->tolerance > 0;
+  return w.ok && out->count >= 1 && out->count <= 64 && out->samples >= 1 && out->samples <= 4096 &&
+         load_u32(p + 20) == 0 && is_finite_f32(load_u32(p + 12)) && out->tolerance > 0;
 }
 
 void store_vectors_header(unsigned char* section, uint32_t numerics, float tolerance) noexcept {
@@ -43,7 +49,8 @@ void store_vectors_header(unsigned char* section, uint32_t numerics, float toler
 
 void store_vector_hash(unsigned char* ids, uint64_t hash) noexcept { store_u64(ids - 8, hash); }
 
-bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const File& file, const VectorShape& shape) noexcept {
+bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const File& file,
+                 const VectorShape& shape) noexcept {
   const Section& s = file.sections[kSectionVectors];
   if (*at > s.bytes) return false;
   work();
@@ -72,8 +79,10 @@ bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const Fi
   }
   *at += w.taken;
   *out = v;
-  const bool positions = (v.source == 0 || v.source_residual < v.source) && (v.target == 0 || v.target_residual < v.target);
-  return w.ok && positions && (v.source != 0) == (shape.layers[0] != 0) && (v.target != 0) == (shape.layers[1] != 0);
+  const bool positions = (v.source == 0 || v.source_residual < v.source) &&
+                         (v.target == 0 || v.target_residual < v.target);
+  return w.ok && positions && (v.source != 0) == (shape.layers[0] != 0) &&
+         (v.target != 0) == (shape.layers[1] != 0);
 }
 
 }  // namespace phasor

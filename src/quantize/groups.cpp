@@ -83,7 +83,8 @@ void refine(Search* s) {
     for (size_t o = 0; o < kLanes; ++o) terms[k][o] = s->best[k][o] * s->best[k][o];
   weigh(terms, s->moments);
   sum_tree(squares, terms);
-  for (size_t o = 0; o < kLanes; ++o) scale[o] = squares[o] > 0.0f ? products[o] / squares[o] : s->best_scale[o];
+  for (size_t o = 0; o < kLanes; ++o)
+    scale[o] = squares[o] > 0.0f ? products[o] / squares[o] : s->best_scale[o];
   attempt(s, scale);
 }
 
@@ -107,7 +108,8 @@ void try_all(Search* s, const float* extreme, const Divisors& d, float sign) {
 
 }  // namespace
 
-bool quantize_block(QuantisedBlock* out, const Block& in, Type type, const float* moments) noexcept {
+bool quantize_block(QuantisedBlock* out, const Block& in, Type type,
+                    const float* moments) noexcept {
   const bool q8 = type == Type::q8;
   const Divisors& divisors = q8 ? kQ8Divisors : kQ4Divisors;
   Search s{in, moments, q8 ? -128.0f : -8.0f, q8 ? 127.0f : 7.0f, {}, {}, {}};

@@ -1,11 +1,13 @@
-// quantize: weights of one type as weights of another, in the caller's memory. It knows the file's view and the panels' layout, and
-// nothing of what a model does. tools/phasor_layout.py makes the same bytes; docs/format.md has the order of every sum.
+// quantize: weights of one type as weights of another, in the caller's memory. It knows the file's
+// view and the panels' layout, and nothing of what a model does. tools/phasor_layout.py makes the
+// same bytes; docs/format.md has the order of every sum.
 #pragma once
 #include "../layout.h"
 
 namespace phasor {
 
-// 16 rows at one group of 32 columns, the columns outermost: x[k][o]. What lies outside the matrix is 0.
+// 16 rows at one group of 32 columns, the columns outermost: x[k][o]. What lies outside the matrix
+// is 0.
 struct Block {
   float x[kGroup][kLanes];
 };
@@ -16,8 +18,8 @@ struct QuantisedBlock {
   uint16_t scales[kLanes];
 };
 
-// Of the scales that are tried for each row the one whose sum of moment·(x − scale·q)² is smallest. moments (32): of the columns' inputs; NULL: all 1.
-// False when a scale does not fit f16.
+// Of the scales that are tried for each row the one whose sum of moment·(x − scale·q)² is smallest.
+// moments (32): of the columns' inputs; NULL: all 1. False when a scale does not fit f16.
 bool quantize_block(QuantisedBlock* out, const Block& in, Type type, const float* moments) noexcept;
 
 }  // namespace phasor

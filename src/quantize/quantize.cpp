@@ -7,20 +7,25 @@ namespace phasor {
 namespace {
 
 constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAlign = 64;
-constexpr uint32_t kStackSource = 1, kStackTarget = 3, kStackOutput = 5, kRoleEmbedding = 1;  // docs/format.md
+// docs/format.md
+constexpr uint32_t kStackSource = 1, kStackTarget = 3, kStackOutput = 5, kRoleEmbedding = 1;
 
 // Embeddings and the output's matrix have one role in their stacks.
 bool is_end(const Entry& e) {
   const uint32_t stack = e.key >> 24;
-  return (e.key & 0xFFu) == kRoleEmbedding && (stack == kStackSource || stack == kStackTarget || stack == kStackOutput);
+  return (e.key & 0xFFu) == kRoleEmbedding &&
+         (stack == kStackSource || stack == kStackTarget || stack == kStackOutput);
 }
 
 // Tables of positions and segments have rows too, and stay f32.
-bool is_matrix(const Entry& e) { return e.layout == Layout::panel16 || (e.layout == Layout::rows && is_end(e)); }
+bool is_matrix(const Entry& e) {
+  return e.layout == Layout::panel16 || (e.layout == Layout::rows && is_end(e));
+}
 
 uint64_t bytes_as(const Entry& e, Type type) {
   if (type == e.type) return e.bytes;
-  return e.layout == Layout::panel16 ? panel_bytes(type, e.cols) * e.panels : rows_bytes(type, e.rows, e.cols);
+  return e.layout == Layout::panel16 ? panel_bytes(type, e.cols) * e.panels
+                                     : rows_bytes(type, e.rows, e.cols);
 }
 
 // The sections behind the head keep their order and their bytes, but for DATA.
@@ -34,7 +39,8 @@ Placed place(const File& file, const WantedTypes& wanted) {
   for (uint32_t i = 0; i < load_u32(file.data + 20); ++i) {
     const unsigned char* e = file.data + kHeaderBytes + i * kSectionBytes;
     const uint32_t kind = load_u32(e);
-    if (kind != kSectionMeta && kind != kSectionDirectory && kind != kSectionData) out.data = round_up(out.data + load_u64(e + 16), kAlign);
+    if (kind != kSectionMeta && kind != kSectionDirectory && kind != kSectionData)
+      out.data = round_up(out.data + load_u64(e + 16), kAlign);
   }
   out.end = out.data;
   for (uint32_t i = 0; i < entry_count(file); ++i) {
@@ -51,7 +57,8 @@ void seal_head(unsigned char* file) {
 
 unsigned char* section_entry(unsigned char* file, uint32_t kind) {
   for (uint32_t i = 0; i < load_u32(file + 20); ++i)
-    if (load_u32(file + kHeaderBytes + i * kSectionBytes) == kind) return file + kHeaderBytes + i * kSectionBytes;
+    if (load_u32(file + kHeaderBytes + i * kSectionBytes) == kind)
+      return file + kHeaderBytes + i * kSectionBytes;
   return nullptr;
 }
 
@@ -84,13 +91,16 @@ void report(TypeReport* r, const Entry& e, uint64_t bytes, const StoredError& er
 
 }  // namespace
 
-Type wanted_type(const Entry& e, const WantedTypes& wanted) noexcept { return !is_matrix(e) ? e.type : is_end(e) ? wanted.ends : wanted.matrices; }
+Type wanted_type(const Entry& e, const WantedTypes& wanted) noexcept {
+  return !is_matrix(e) ? e.type : is_end(e) ? wanted.ends : wanted.matrices;
+}
 
 bool converted_bytes(uint64_t* bytes, const File& file, const WantedTypes& wanted) noexcept {
   // A value takes at most 32 times the bits that it has in the file, so no sum comes near 2^63.
   if (file.bytes >= uint64_t(1) << 56) return false;
   const uint32_t sections = load_u32(file.data + 20);
-  if (load_u32(file.data + kHeaderBytes + (sections - 1) * kSectionBytes) != kSectionData) return false;
+  if (load_u32(file.data + kHeaderBytes + (sections - 1) * kSectionBytes) != kSectionData)
+    return false;
   *bytes = place(file, wanted).end;
   return true;
 }
@@ -104,7 +114,8 @@ uint64_t moments_before(const File& file, uint32_t index) noexcept {
   return columns;
 }
 
-bool convert_file(unsigned char* out, const File& file, const WantedTypes& wanted, const float* moments, TypeReport* reports, uint32_t* index) noexcept {
+bool convert_file(unsigned char* out, const File& file, const WantedTypes& wanted,
+                  const float* moments, TypeReport* reports, uint32_t* index) noexcept {
   const Placed placed = place(file, wanted);
   copy_all_but_data(out, file, placed);
   unsigned char* directory = out + file.sections[kSectionDirectory].offset + 8;
@@ -115,8 +126,10 @@ bool convert_file(unsigned char* out, const File& file, const WantedTypes& wante
     const uint64_t bytes = bytes_as(e, type), begin = round_up(at, kAlign);
     memset(out + at, 0, static_cast<size_t>(begin - at));
     StoredError error;
-    if (type == e.type) memcpy(out + begin, file.data + e.offset, static_cast<size_t>(bytes));
-    else if (!convert_matrix(out + begin, type, file.data + e.offset, e, moments, &error)) return *index = i, false;
+    if (type == e.type)
+      memcpy(out + begin, file.data + e.offset, static_cast<size_t>(bytes));
+    else if (!convert_matrix(out + begin, type, file.data + e.offset, e, moments, &error))
+      return *index = i, false;
     if (moments != nullptr && is_matrix(e)) moments += e.cols;
     directory[4] = static_cast<unsigned char>(type);
     store_u64(directory + 8, begin);
@@ -131,7 +144,8 @@ bool convert_file(unsigned char* out, const File& file, const WantedTypes& wante
 
 void seal(unsigned char* file, uint32_t section) noexcept {
   unsigned char* e = section_entry(file, section);
-  if (e != nullptr) store_u32(e + 24, crc32c(0, file + load_u64(e + 8), static_cast<size_t>(load_u64(e + 16))));
+  if (e != nullptr)
+    store_u32(e + 24, crc32c(0, file + load_u64(e + 8), static_cast<size_t>(load_u64(e + 16))));
   seal_head(file);
 }
 

@@ -18,30 +18,46 @@ struct Rows {
 size_t groups(const Rows& r) { return static_cast<size_t>(groups_of(r.cols)); }
 
 // Where row o's scale of group g lies, in bytes.
-size_t scale_at(const Rows& r, size_t o, size_t g) { return 2 * (r.layout == Layout::panel16 ? g * kLanes + o : (r.first + o) * groups(r) + g); }
+size_t scale_at(const Rows& r, size_t o, size_t g) {
+  return 2 * (r.layout == Layout::panel16 ? g * kLanes + o : (r.first + o) * groups(r) + g);
+}
 
-size_t plane_bytes(const Rows& r) { return static_cast<size_t>(scale_plane_bytes((r.layout == Layout::panel16 ? kLanes : r.rows) * groups(r))); }
+size_t plane_bytes(const Rows& r) {
+  return static_cast<size_t>(
+      scale_plane_bytes((r.layout == Layout::panel16 ? kLanes : r.rows) * groups(r)));
+}
 
 // Where the value of row o and column k lies, in bytes; of q4 its byte.
 size_t value_at(const Rows& r, size_t o, size_t k) {
   const bool panel = r.layout == Layout::panel16;
   const size_t row = r.first + o;
   switch (r.type) {
-    case Type::f32: return 4 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
-    case Type::f16: return 2 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
-    case Type::bf16: return 2 * (panel ? panel_index_bf16(o, k) : row * r.cols + k);
-    case Type::q8: return plane_bytes(r) + (panel ? panel_index_q8(o, k) : row * groups(r) * kGroup + k);
-    default: return plane_bytes(r) + (panel ? panel_index_q4(o, k) : (row * groups(r) + k / kGroup) * (kGroup / 2) + k % (kGroup / 2));
+    case Type::f32:
+      return 4 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
+    case Type::f16:
+      return 2 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
+    case Type::bf16:
+      return 2 * (panel ? panel_index_bf16(o, k) : row * r.cols + k);
+    case Type::q8:
+      return plane_bytes(r) + (panel ? panel_index_q8(o, k) : row * groups(r) * kGroup + k);
+    default:
+      return plane_bytes(r) +
+             (panel ? panel_index_q4(o, k)
+                    : (row * groups(r) + k / kGroup) * (kGroup / 2) + k % (kGroup / 2));
   }
 }
 
 float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
   const unsigned char* p = in + value_at(r, o, k);
   switch (r.type) {
-    case Type::f32: return load_f32(p);
-    case Type::f16: return widen_f16(load_u16(p));
-    case Type::bf16: return widen_bf16(load_u16(p));
-    default: break;
+    case Type::f32:
+      return load_f32(p);
+    case Type::f16:
+      return widen_f16(load_u16(p));
+    case Type::bf16:
+      return widen_bf16(load_u16(p));
+    default:
+      break;
   }
   const float scale = widen_f16(load_u16(in + scale_at(r, o, k / kGroup)));
   if (r.type == Type::q8) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
@@ -65,7 +81,8 @@ void store_u16(unsigned char* p, uint32_t value) {
   p[1] = static_cast<unsigned char>(value >> 8 & 255);
 }
 
-// f32, f16 or bf16; an f32 subnormal becomes 0 (rule 1.12). *stored gets the value as it is read back; false where it is not finite.
+// f32, f16 or bf16; an f32 subnormal becomes 0 (rule 1.12). *stored gets the value as it is read
+// back; false where it is not finite.
 bool store_number(unsigned char* p, Type type, float x, float* stored) {
   uint32_t bits = bits_of_f32(x);
   if ((bits & 0x7F800000u) == 0) bits = 0, x = 0;
@@ -75,9 +92,11 @@ bool store_number(unsigned char* p, Type type, float x, float* stored) {
     store_u16(p + 2, bits >> 16);
     return true;
   }
-  const uint32_t half = type == Type::f16 ? narrow_f16(x) : (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+  const uint32_t half =
+      type == Type::f16 ? narrow_f16(x) : (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
   store_u16(p, half);
-  *stored = type == Type::f16 ? widen_f16(static_cast<uint16_t>(half)) : widen_bf16(static_cast<uint16_t>(half));
+  *stored = type == Type::f16 ? widen_f16(static_cast<uint16_t>(half))
+                              : widen_bf16(static_cast<uint16_t>(half));
   return is_finite_f32(bits_of_f32(*stored));
 }
 
@@ -87,7 +106,8 @@ void note(StoredError* error, float given, float stored) {
   if (size > error->value) error->value = size;
 }
 
-bool store_numbers(unsigned char* out, const Rows& r, size_t g, const Block& b, StoredError* error) {
+bool store_numbers(unsigned char* out, const Rows& r, size_t g, const Block& b,
+                   StoredError* error) {
   bool finite = true;
   for (size_t k = g * kGroup; k < r.cols && k < (g + 1) * kGroup; ++k)
     for (size_t o = 0; o < r.count; ++o) {
@@ -99,7 +119,8 @@ bool store_numbers(unsigned char* out, const Rows& r, size_t g, const Block& b, 
 }
 
 // Padding columns, and all of a group of q4 whose scale is 0, stay zero bytes.
-bool store_quantised(unsigned char* out, const Rows& r, size_t g, const Block& b, const float* moments, StoredError* error) {
+bool store_quantised(unsigned char* out, const Rows& r, size_t g, const Block& b,
+                     const float* moments, StoredError* error) {
   QuantisedBlock q;
   if (!quantize_block(&q, b, r.type, moments)) return false;
   for (size_t o = 0; o < r.count; ++o) store_u16(out + scale_at(r, o, g), q.scales[o]);
@@ -108,14 +129,17 @@ bool store_quantised(unsigned char* out, const Rows& r, size_t g, const Block& b
       const size_t in_group = k % kGroup;
       const int value = static_cast<int>(q.q[in_group][o]);
       unsigned char* p = out + value_at(r, o, k);
-      if (r.type == Type::q8) *p = static_cast<unsigned char>(value & 255);
-      else if ((q.scales[o] & 0x7FFFu) != 0) *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
+      if (r.type == Type::q8)
+        *p = static_cast<unsigned char>(value & 255);
+      else if ((q.scales[o] & 0x7FFFu) != 0)
+        *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
       note(error, b.x[in_group][o], static_cast<float>(value) * widen_f16(q.scales[o]));
     }
   return true;
 }
 
-bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from, const float* moments, StoredError* error) {
+bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
+                  const float* moments, StoredError* error) {
   for (size_t g = 0; g < groups(to); ++g) {
     Block b;
     float padded[kGroup] = {};
@@ -124,7 +148,8 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
       if (!store_numbers(out, to, g, b, error)) return false;
       continue;
     }
-    for (size_t k = g * kGroup; moments != nullptr && k < to.cols && k < (g + 1) * kGroup; ++k) padded[k % kGroup] = moments[k];
+    for (size_t k = g * kGroup; moments != nullptr && k < to.cols && k < (g + 1) * kGroup; ++k)
+      padded[k % kGroup] = moments[k];
     if (!store_quantised(out, to, g, b, moments != nullptr ? padded : nullptr, error)) return false;
   }
   return true;
@@ -136,19 +161,25 @@ bool convertible(Type from, Type to) noexcept {
   return from == to || to == Type::f32 || !quantised_type(from);
 }
 
-bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& e, const float* moments, StoredError* error) noexcept {
+bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& e,
+                    const float* moments, StoredError* error) noexcept {
   if (e.layout == Layout::rows) {
     memset(out, 0, static_cast<size_t>(rows_bytes(type, e.rows, e.cols)));
     for (size_t first = 0; first < e.rows; first += kLanes) {
       const size_t count = e.rows - first < kLanes ? e.rows - first : kLanes;
-      if (!convert_rows(out, {type, e.layout, e.cols, e.rows, first, count}, in, {e.type, e.layout, e.cols, e.rows, first, count}, moments, error)) return false;
+      if (!convert_rows(out, {type, e.layout, e.cols, e.rows, first, count}, in,
+                        {e.type, e.layout, e.cols, e.rows, first, count}, moments, error))
+        return false;
     }
     return true;
   }
-  const size_t from = static_cast<size_t>(panel_bytes(e.type, e.cols)), to = static_cast<size_t>(panel_bytes(type, e.cols));
+  const size_t from = static_cast<size_t>(panel_bytes(e.type, e.cols)),
+               to = static_cast<size_t>(panel_bytes(type, e.cols));
   memset(out, 0, e.panels * to);
   for (size_t p = 0; p < e.panels; ++p)
-    if (!convert_rows(out + p * to, {type, e.layout, e.cols, kLanes, 0, kLanes}, in + p * from, {e.type, e.layout, e.cols, kLanes, 0, kLanes}, moments, error)) return false;
+    if (!convert_rows(out + p * to, {type, e.layout, e.cols, kLanes, 0, kLanes}, in + p * from,
+                      {e.type, e.layout, e.cols, kLanes, 0, kLanes}, moments, error))
+      return false;
   return true;
 }
 

@@ -1,4 +1,5 @@
-// quantize: one matrix of one type as another. In the caller's memory, a block of 16 rows and 32 columns at a time.
+// quantize: one matrix of one type as another. In the caller's memory, a block of 16 rows and 32
+// columns at a time.
 #pragma once
 #include "../format/file.h"
 #include "groups.h"
@@ -11,11 +12,13 @@ struct StoredError {
   float value = 0;    // the largest |given|
 };
 
-// Whether every value of `from` may be stored as `to`: what has lost nothing but its last bits may lose more; what was quantised goes back to f32.
+// Whether every value of `from` may be stored as `to`: what has lost nothing but its last bits may
+// lose more; what was quantised goes back to f32.
 bool convertible(Type from, Type to) noexcept;
 
-// Fills out (the bytes that type and shape ask for) from the tensor at `in`, which `entry` describes. moments (cols) or NULL. False when a value, or
-// a scale, is too large for the type.
-bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& entry, const float* moments, StoredError* error) noexcept;
+// Fills out (the bytes that type and shape ask for) from the tensor at `in`, which `entry`
+// describes. moments (cols) or NULL. False when a value, or a scale, is too large for the type.
+bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& entry,
+                    const float* moments, StoredError* error) noexcept;
 
 }  // namespace phasor

@@ -9,11 +9,11 @@ namespace {
 
 // One query of a tile: a head of a row.
 struct Query {
-  const float* q;      // (width)
-  float* out;          // (width)
-  float* weights;      // a row of kPartAttentionWeights, or NULL
+  const float* q;  // (width)
+  float* out;      // (width)
+  float* weights;  // a row of kPartAttentionWeights, or NULL
   uint32_t head, position;
-  uint32_t first, end; // the keys that it sees
+  uint32_t first, end;  // the keys that it sees
 };
 
 // Pages of one type; the other views are empty.
@@ -28,13 +28,14 @@ struct Work {
   Session* s;
   const Kernels* k;
   const Heads* h;
-  Rows<float> scores;    // (kTile, score_ld) of this worker
-  Rows<float> scratch;   // (kTile, scratch_ld) terms by distance, or sums of values
-  Pages keys, values;    // (most_pages)
+  Rows<float> scores;   // (kTile, score_ld) of this worker
+  Rows<float> scratch;  // (kTile, scratch_ld) terms by distance, or sums of values
+  Pages keys, values;   // (most_pages)
 };
 
 // Σ e·v (rule 1.6).
-void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse, size_t rows, KeyRange keys) {
+void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, const float* inverse,
+         size_t rows, KeyRange keys) {
   if (kHasCacheF16 && w.values.f16)
     w.k->mix_f16(out, ldo, e, lde, inverse, rows, w.values.f16.data(), keys, w.h->width);
   else if (kHasCacheQ8 && w.values.q8)
@@ -43,8 +44,9 @@ void mix(const Work& w, float* out, size_t ldo, const float* e, size_t lde, cons
     w.k->mix(out, ldo, e, lde, inverse, rows, w.values.f32.data(), keys, w.h->width);
 }
 
-// The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry `at`, then `count` entries in a row
-// belong to one key each, then `right` keys share the last of them.
+// The entries of a table of distances for keys first … end−1 of a query: `left` keys share entry
+// `at`, then `count` entries in a row belong to one key each, then `right` keys share the last of
+// them.
 struct Entries {
   uint32_t at, count, left, right;
 };
@@ -56,16 +58,19 @@ Entries entries_of(const Query& q, uint32_t reach) {  // the query's own positio
 }
 
 // scores += terms (entries.count), by distance.
-void add_by_distance(const Work& w, float* scores, const Query& q, const Entries& e, const float* terms) {
+void add_by_distance(const Work& w, float* scores, const Query& q, const Entries& e,
+                     const float* terms) {
   float *left = scores + q.first, *middle = left + e.left, *right = middle + e.count;
   for (uint32_t j = 0; j < e.left; ++j) left[j] = left[j] + terms[0];
   w.k->add(middle, terms, e.count);
   for (uint32_t j = 0; j < e.right; ++j) right[j] = right[j] + terms[e.count - 1];
 }
 
-// ((q·k + q·a) + k·a) for up to kTile queries, whose positions count up by `step` (0 or 1): the terms that come before the scale. The queries
-// share each pass over the table: theirs are its entries from the last query's first to the first query's last.
-void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint32_t step, size_t ldq) {
+// ((q·k + q·a) + k·a) for up to kTile queries, whose positions count up by `step` (0 or 1): the
+// terms that come before the scale. The queries share each pass over the table: theirs are its
+// entries from the last query's first to the first query's last.
+void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint32_t step,
+                       size_t ldq) {
   const Heads& h = *w.h;
   const size_t ldw = w.s->plan.scratch_ld, ldt = 2 * size_t{h.reach} + 1;
   Entries e[kTile];
@@ -107,24 +112,28 @@ void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint
              queries[i].end - queries[i].first);
 }
 
-// Weights of one query: products and relative terms in, weights and 1/Σ out (rule 1.9: scale, biases, cap).
+// Weights of one query: products and relative terms in, weights and 1/Σ out (rule 1.9: scale,
+// biases, cap).
 float weigh(const Work& w, float* scores, const Query& q) {
   const Heads& h = *w.h;
   const uint32_t n = q.end - q.first;
   if (n == 0) return w.k->softmax(scores, q.first, q.end);
   float* s = scores + q.first;
-  float* whole = scores + q.first / kLanes * kLanes;  // blocks of 16: what is no key in them does not matter before softmax
+  // blocks of 16: what is no key in them does not matter before softmax
+  float* whole = scores + q.first / kLanes * kLanes;
   w.k->scale(whole, whole, static_cast<size_t>(scores + lanes(q.end) - whole), h.scale);
   if (kHasT5 && h.bias != nullptr) {
     const Entries e = entries_of(q, h.reach);
     add_by_distance(w, scores, q, e, h.bias + size_t{q.head} * (2 * size_t{h.reach} + 1) + e.at);
   }
-  if (kHasAlibi && h.slopes != nullptr) w.k->distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
+  if (kHasAlibi && h.slopes != nullptr)
+    w.k->distance_bias(scores, q.first, q.end, q.position, h.slopes[q.head]);
   if (h.cap != 0) w.k->soft_cap(s, n, h.cap);
   return w.k->softmax(scores, q.first, q.end);
 }
 
-// out = (Σ e·v + Σ e·b)·inverse (Shaw et al. 2018, equation 3): two chains over the keys, then one addition.
+// out = (Σ e·v + Σ e·b)·inverse (Shaw et al. 2018, equation 3): two chains over the keys, then one
+// addition.
 void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld, float inverse) {
   const Heads& h = *w.h;
   const float one = 1.0f;
@@ -136,7 +145,8 @@ void mix_relative(const Work& w, const Query& q, const float* scores, size_t ld,
   const float* table = h.relative_values + size_t{e.at} * h.width;
   w.k->mix_table(sum, p, table, 0, e.left, h.width);
   w.k->mix_table(sum, p + e.left, table, h.width, e.count, h.width);
-  w.k->mix_table(sum, p + e.left + e.count, table + size_t{e.count - 1} * h.width, 0, e.right, h.width);
+  w.k->mix_table(sum, p + e.left + e.count, table + size_t{e.count - 1} * h.width, 0, e.right,
+                 h.width);
   w.k->add(q.out, sum, h.width);
   w.k->scale(q.out, q.out, h.width, inverse);
 }
@@ -151,8 +161,11 @@ void keep_weights(const Work& w, const Query& q, const float* scores, float inve
 // What the first *n queries see, as many as see the same keys or ones that move along evenly.
 KeyRange seen_by(const Query* q, uint32_t count, uint32_t* n) {
   KeyRange keys{q[0].first, q[0].end, 0, 0};
-  if (count > 1 && q[1].first >= q[0].first && q[1].end >= q[0].end) keys = {q[0].first, q[0].end, q[1].first - q[0].first, q[1].end - q[0].end};
-  for (*n = 1; *n < count && q[*n].first == keys.first + *n * keys.skip && q[*n].end == keys.end + *n * keys.more;) ++*n;
+  if (count > 1 && q[1].first >= q[0].first && q[1].end >= q[0].end)
+    keys = {q[0].first, q[0].end, q[1].first - q[0].first, q[1].end - q[0].end};
+  for (*n = 1; *n < count && q[*n].first == keys.first + *n * keys.skip &&
+               q[*n].end == keys.end + *n * keys.more;)
+    ++*n;
   return keys;
 }
 
@@ -182,7 +195,9 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
     else
       w.k->scores(s, ld, queries[0].q, ldq, count, w.keys.f32.at(page, pages), pages, h.width);
   }
-  if (kHasRelative && h.relative_keys != nullptr) add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0, ldq);
+  if (kHasRelative && h.relative_keys != nullptr)
+    add_relative_keys(w, queries, count, queries[count - 1].position != queries[0].position ? 1 : 0,
+                      ldq);
   float inverse[kTile];
   for (uint32_t i = 0; i < count; ++i) {
     float* row = w.scores.row(i, lanes(queries[i].end));
@@ -192,7 +207,8 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
   if (kHasRelative && h.relative_values != nullptr) {
     for (uint32_t i = 0; i < count; ++i)
       mix_relative(w, queries[i], w.scores.row(i, queries[i].end), ld, inverse[i]);
-  } else {  // a key that a row does not see must not enter its chain, not even as +0: another sign of zero
+  } else {
+    // a key that a row does not see must not enter its chain, not even as +0: another sign of zero
     for (uint32_t i = 0, n; i < count; i += n) {
       const KeyRange keys = seen_by(queries + i, count - i, &n);
       mix(w, queries[i].out, ldo, w.scores.rows(i, n, end), ld, inverse + i, n, keys);
@@ -212,9 +228,13 @@ void see_keys(Query* q, const Heads& h, uint32_t count) {
 
 // Elements of a head's keys and of its values in a page.
 template <class Value>
-size_t page_part(uint32_t rows) { return size_t(rows) * kLanes; }
+size_t page_part(uint32_t rows) {
+  return size_t(rows) * kLanes;
+}
 template <>
-size_t page_part<unsigned char>(uint32_t rows) { return static_cast<size_t>(cache_q8_bytes(rows)); }
+size_t page_part<unsigned char>(uint32_t rows) {
+  return static_cast<size_t>(cache_q8_bytes(rows));
+}
 
 // Where the keys and values of a tile's pages are, for one key/value head.
 template <class Value>
@@ -252,7 +272,8 @@ void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
              : Rows<float>();
   const uint32_t group = h.heads / h.kv_heads;
   uint64_t cost = 0;
-  for (uint32_t t = 0; t < tile_count; ++t) cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
+  for (uint32_t t = 0; t < tile_count; ++t)
+    cost += uint64_t(tiles[t].count) * keys.count(*s, rows[tiles[t].first]) * h.heads * h.width * 2;
   spread(s, tile_count * h.kv_heads, cost, [&](uint32_t first, uint32_t end, uint32_t worker) {
     Pages key_pages{}, value_pages{};
     share_pointers(&key_pages.f32, &value_pages.f32, s, worker, h.cache == PHASOR_CACHE_F32);
@@ -285,13 +306,17 @@ void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
         return one;
       };
       const Query begin = query(0, tile.first), last = query(0, tile.first + tile.count - 1);
-      const uint32_t from = begin.first / static_cast<uint32_t>(kLanes), to = static_cast<uint32_t>(panels_of(last.end));
+      const uint32_t from = begin.first / static_cast<uint32_t>(kLanes),
+                     to = static_cast<uint32_t>(panels_of(last.end));
       if (kHasCacheF16 && h.cache == PHASOR_CACHE_F16)
-        find_pages(w.keys.f16, w.values.f16, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+        find_pages(w.keys.f16, w.values.f16, *s, rows[tile.first], keys, layer, h.width, kv, from,
+                   to);
       else if (kHasCacheQ8 && h.cache == PHASOR_CACHE_Q8)
-        find_pages(w.keys.q8, w.values.q8, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+        find_pages(w.keys.q8, w.values.q8, *s, rows[tile.first], keys, layer, h.width, kv, from,
+                   to);
       else
-        find_pages(w.keys.f32, w.values.f32, *s, rows[tile.first], keys, layer, h.width, kv, from, to);
+        find_pages(w.keys.f32, w.values.f32, *s, rows[tile.first], keys, layer, h.width, kv, from,
+                   to);
       Query queries[kTile];
       if (tile.count == 1) {  // one position: the heads of the group share its keys
         for (uint32_t head = kv * group; head < (kv + 1) * group; head += kTile) {
@@ -311,9 +336,11 @@ void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
 
 namespace {
 
-// Sixteen dimensions of all the positions, then the next: a line of a position is read once, and the lines that it goes to are at hand.
+// Sixteen dimensions of all the positions, then the next: a line of a position is read once, and
+// the lines that it goes to are at hand.
 template <class Value, class Store>
-void store_heads(Value* page, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld, uint32_t kv_heads, uint32_t width, Store store) {
+void store_heads(Value* page, uint32_t slot, uint32_t count, const float* k, const float* v,
+                 uint64_t ld, uint32_t kv_heads, uint32_t width, Store store) {
   for (uint32_t h = 0; h < kv_heads; ++h, page += page_floats(width), k += width, v += width) {
     for (uint32_t from = 0; from < width; from += kLanes) {
       const uint32_t end = width - from < kLanes ? width : from + static_cast<uint32_t>(kLanes);
@@ -326,8 +353,10 @@ void store_heads(Value* page, uint32_t slot, uint32_t count, const float* k, con
   }
 }
 
-// One head's keys, or its values, of a position: int8 by rule 1.3, the groups along d. What is not finite gives a scale that is NaN (1.14).
-void store_q8(const Kernels& kernels, unsigned char* part, size_t (*place)(size_t, size_t), uint32_t slot, const float* x, uint32_t width) {
+// One head's keys, or its values, of a position: int8 by rule 1.3, the groups along d. What is not
+// finite gives a scale that is NaN (1.14).
+void store_q8(const Kernels& kernels, unsigned char* part, size_t (*place)(size_t, size_t),
+              uint32_t slot, const float* x, uint32_t width) {
   for (uint32_t d = 0; d < width; d += kGroup) {
     const uint32_t n = width - d < kGroup ? width - d : static_cast<uint32_t>(kGroup);
     int8_t q[kGroup];
@@ -343,7 +372,8 @@ void store_q8(const Kernels& kernels, unsigned char* part, size_t (*place)(size_
     memcpy(part + cache_scale_q8(slot, d), &scale, sizeof scale);
   }
 }
-void store_heads_q8(const Kernels& kernels, unsigned char* page, uint32_t slot, const float* k, const float* v, uint32_t kv_heads, uint32_t width) {
+void store_heads_q8(const Kernels& kernels, unsigned char* page, uint32_t slot, const float* k,
+                    const float* v, uint32_t kv_heads, uint32_t width) {
   for (uint32_t h = 0; h < kv_heads; ++h, k += width, v += width) {
     store_q8(kernels, page, cache_key_q8, slot, k, width);
     page += cache_q8_bytes(width);
@@ -354,14 +384,18 @@ void store_heads_q8(const Kernels& kernels, unsigned char* page, uint32_t slot, 
 
 }  // namespace
 
-void store_keys_values(const Kernels& kernels, void* page, uint32_t cache, uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld,
+void store_keys_values(const Kernels& kernels, void* page, uint32_t cache, uint32_t slot,
+                       uint32_t count, const float* k, const float* v, uint64_t ld,
                        uint32_t kv_heads, uint32_t width) noexcept {
   if (kHasCacheQ8 && cache == PHASOR_CACHE_Q8)
-    for (uint32_t i = 0; i < count; ++i) store_heads_q8(kernels, static_cast<unsigned char*>(page), slot + i, k + i * ld, v + i * ld, kv_heads, width);
+    for (uint32_t i = 0; i < count; ++i)
+      store_heads_q8(kernels, static_cast<unsigned char*>(page), slot + i, k + i * ld, v + i * ld,
+                     kv_heads, width);
   else if (kHasCacheF16 && cache == PHASOR_CACHE_F16)
     store_heads(static_cast<uint16_t*>(page), slot, count, k, v, ld, kv_heads, width, narrow_f16);
   else
-    store_heads(static_cast<float*>(page), slot, count, k, v, ld, kv_heads, width, [](float x) { return x; });
+    store_heads(static_cast<float*>(page), slot, count, k, v, ld, kv_heads, width,
+                [](float x) { return x; });
 }
 
 }  // namespace phasor

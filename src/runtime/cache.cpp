@@ -82,10 +82,9 @@ void store(const Pass& pass, const Chunk& c, const Rows<const float>& keys, uint
       for (next = r + 1; next < end && shares(c.rows[next]);) ++next;
       const uint32_t many = next - r;
       void* page = page_of(pass.session, row, row.position / kSlots, place);
-      store_keys_values(pass.kernels, page, type, row.position % kSlots, many,
-                        keys.rows(r, many, heads * width),
-                        keys.right(values).rows(r, many, heads * width), keys.stride(), heads,
-                        width);
+      store_keys_values(
+          pass.kernels, page, type, row.position % kSlots, many, keys.rows(r, many, heads * width),
+          keys.right(values).rows(r, many, heads * width), keys.stride(), heads, width);
     }
   });
 }

@@ -10,8 +10,7 @@ namespace phasor {
 namespace {
 
 // embedding · scale, and its projection where that comes first.
-void embed_ids(const Pass& pass, const Chunk& c, const phasor_item* items,
-               const Rows<float>& out) {
+void embed_ids(const Pass& pass, const Chunk& c, const phasor_item* items, const Rows<float>& out) {
   const StackDescriptor& d = pass.stack(c);
   const Input& in = pass.model.inputs[c.stack];
   const Tensor& e = in.embedding;

@@ -25,8 +25,7 @@ void feed_forward(const Pass& pass, const Chunk& c, const Layer& l, const KindDe
   pass.each_row(c, uint64_t(k.hidden) * 4, [&](uint32_t r) {
     float* h = inner.row(r, k.hidden);
     activate(h, k.hidden);
-    if (k.gated != 0)
-      pass.kernels.mul(h, inner.right(lanes(k.hidden)).row(r, k.hidden), k.hidden);
+    if (k.gated != 0) pass.kernels.mul(h, inner.right(lanes(k.hidden)).row(r, k.hidden), k.hidden);
   });
   linear(pass, pass.normed(), input_of(inner, k.hidden, c.count), l.ffn_out);
   residual(pass, c, k, l.ffn_after);
@@ -72,8 +71,8 @@ void cross_attention(const Pass& pass, const Chunk& c, const Layer& l, const Kin
 // ---- blocks
 
 // Keys and values of a chunk of the source.
-void encoder_keys_values(const Pass& pass, const Chunk& c, const Layer& l,
-                         const KindDescriptor& k, LinearInput* in) {
+void encoder_keys_values(const Pass& pass, const Chunk& c, const Layer& l, const KindDescriptor& k,
+                         LinearInput* in) {
   const uint32_t q_panels = static_cast<uint32_t>(panels_of(q_width(k)));
   const Rows<float> keys = pass.wide();
   linear(pass, keys, in, l.qkv, q_panels, l.qkv.weight.panels - q_panels);
@@ -194,8 +193,7 @@ phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t coun
       hidden = 0;
     }
     const Group g = next_group(pass, items + first, count - first, hidden);
-    const phasor_status now =
-        run_encoder(pass, g, outcome.status == PHASOR_OK ? error : nullptr);
+    const phasor_status now = run_encoder(pass, g, outcome.status == PHASOR_OK ? error : nullptr);
     if (now == PHASOR_STOPPED) {
       forget_hidden(pass);
       return now;

@@ -25,8 +25,8 @@ void linear(const Pass& pass, const Rows<float>& y, LinearInput in, const Linear
 // For who spreads panels in another way: rounds the input where `type` wants it; computes panels
 // begin … end − 1 on the calling thread, of an input that is rounded; what they cost.
 void quantise(const Pass& pass, LinearInput* in, Type type) noexcept;
-void linear_part(const Pass& pass, const Rows<float>& y, const LinearInput& in,
-                 const Linear& layer, uint32_t begin, uint32_t end) noexcept;
+void linear_part(const Pass& pass, const Rows<float>& y, const LinearInput& in, const Linear& layer,
+                 uint32_t begin, uint32_t end) noexcept;
 inline uint64_t linear_cost(const LinearInput& in, uint32_t panels) {
   return uint64_t(panels) * kLanes * in.cols * in.count;
 }

@@ -3,7 +3,8 @@
 namespace phasor {
 namespace {
 
-constexpr uint64_t kWorthThreads = 1u << 15;  // multiply-adds below which waking a thread costs more than it gives
+// multiply-adds below which waking a thread costs more than it gives
+constexpr uint64_t kWorthThreads = 1u << 15;
 
 struct Share {
   Piece piece;

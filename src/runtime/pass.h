@@ -7,11 +7,11 @@ namespace phasor {
 
 // Rows (tokens) of one or several sequences that go through a stack together.
 struct Chunk {
-  uint32_t stack;             // 0 encoder, 1 decoder
-  Rows<float> x;              // (count, ld) the residual
-  Span<const Row> rows;       // (count)
+  uint32_t stack;        // 0 encoder, 1 decoder
+  Rows<float> x;         // (count, ld) the residual
+  Span<const Row> rows;  // (count)
   uint32_t count;
-  Span<const Tile> tiles;     // (tile_count)
+  Span<const Tile> tiles;  // (tile_count)
   uint32_t tile_count;
   Span<uint32_t> not_finite;  // (count) set where a value is infinite or a NaN (rule 1.14)
 };

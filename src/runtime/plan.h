@@ -1,43 +1,52 @@
-// runtime: the plan of an arena. One function computes every part's size and place from the model and the limits, before any
-// memory exists; the same function carves the memory. No sizes of pointers or of this machine enter it (rule 3.1).
+// runtime: the plan of an arena. One function computes every part's size and place from the model
+// and the limits, before any memory exists; the same function carves the memory. No sizes of
+// pointers or of this machine enter it (rule 3.1).
 #pragma once
 #include "../model/model.h"
 
 namespace phasor {
 
-constexpr uint32_t kTile = 4;          // query rows that share a pass over keys and values
-constexpr uint32_t kBestLogits = 256;  // logits of a row that are computed at once when only the best token is wanted
-constexpr uint32_t kBeamBytes = 128;   // of a beam: its state, two candidates, a finished output, an item of a step; besides that output's ids
+constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and values
+// logits of a row that are computed at once when only the best token is wanted
+constexpr uint32_t kBestLogits = 256;
+// of a beam: its state, two candidates, a finished output, an item of a step; besides that output's
+// ids
+constexpr uint32_t kBeamBytes = 128;
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {
   kPartSession,
-  kPartSequences,        // (slots) Sequence, then (sequences) Source
-  kPartPageTables,       // (slots, target_pages) u32, then (pages) u32 reference counts
-  kPartRingTables,       // (slots, ring_pages) u32, the page's number + 1 or 0; then (slots · ring_pages) u32 reference counts
+  kPartSequences,   // (slots) Sequence, then (sequences) Source
+  kPartPageTables,  // (slots, target_pages) u32, then (pages) u32 reference counts
+  // (slots, ring_pages) u32, the page's number + 1 or 0; then (slots · ring_pages) u32 reference
+  // counts
+  kPartRingTables,
   kPartIds,              // (slots, target) u32
   kPartSourcePositions,  // (source, D) sinusoids
   kPartTargetPositions,  // (target, D)
-  kPartRotary,           // (kinds, longest) cosines and sines; or (chunk, widest) when rows are computed as needed
-  kPartEncoder,          // (encoder_rows, ld) residual, at the end the output
-  kPartEncoderCache,     // (encoder_pages, kv heads) pages of the layer at hand
-  kPartCrossCache,       // (sequences, source_pages) pages of all decoder layers
-  kPartCache,            // (pages) pages of the decoder layers that see all positions
-  kPartRing,             // (slots · ring_pages) pages of those with a window
-  kPartResidual,         // (chunk, ld)
-  kPartNormed,           // (chunk, ld)
-  kPartWide,             // (chunk, wide_ld) q,k,v; feed-forward
-  kPartAttention,        // (chunk, attention_ld) heads, side by side
-  kPartQuantised,        // (chunk) rows of int8, their scales and sums
-  kPartScores,           // (threads) kTile rows of score_ld, then kTile rows of scratch_ld
-  kPartPointers,         // (threads, 2, most pages) of keys and of values
-  kPartRows,             // (chunk) Row, (chunk) Tile, (chunk) flags
-  kPartAttentionWeights, // (heads, chunk, score_ld), when they are wanted
-  kPartLogits,           // (logit_rows, logit_ld)
-  kPartBest,             // (1 + threads, best_rows) Best: the rows' and each worker's; (threads, best_rows or chunk, kBestLogits) logits
-  kPartText,             // scratch of the tokenizers, or the text of one token
-  kPartSampling,         // (3, V) scores, weights, and an order or counts, when they are wanted
-  kPartBeams,            // what a beam search keeps beside its sequences (decode/beam.h)
+  // (kinds, longest) cosines and sines; or (chunk, widest) when rows are computed as needed
+  kPartRotary,
+  kPartEncoder,           // (encoder_rows, ld) residual, at the end the output
+  kPartEncoderCache,      // (encoder_pages, kv heads) pages of the layer at hand
+  kPartCrossCache,        // (sequences, source_pages) pages of all decoder layers
+  kPartCache,             // (pages) pages of the decoder layers that see all positions
+  kPartRing,              // (slots · ring_pages) pages of those with a window
+  kPartResidual,          // (chunk, ld)
+  kPartNormed,            // (chunk, ld)
+  kPartWide,              // (chunk, wide_ld) q,k,v; feed-forward
+  kPartAttention,         // (chunk, attention_ld) heads, side by side
+  kPartQuantised,         // (chunk) rows of int8, their scales and sums
+  kPartScores,            // (threads) kTile rows of score_ld, then kTile rows of scratch_ld
+  kPartPointers,          // (threads, 2, most pages) of keys and of values
+  kPartRows,              // (chunk) Row, (chunk) Tile, (chunk) flags
+  kPartAttentionWeights,  // (heads, chunk, score_ld), when they are wanted
+  kPartLogits,            // (logit_rows, logit_ld)
+  // (1 + threads, best_rows) Best: the rows' and each worker's; (threads, best_rows or chunk,
+  // kBestLogits) logits
+  kPartBest,
+  kPartText,      // scratch of the tokenizers, or the text of one token
+  kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
+  kPartBeams,     // what a beam search keeps beside its sequences (decode/beam.h)
   kPartCount
 };
 
@@ -47,25 +56,39 @@ struct alignas(8) Plan {
   uint64_t offset[kPartCount],
       bytes[kPartCount];  // bytes: of the values, before they are rounded up to 64
   uint64_t total;
-  uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs, tables, cache_type, beams;
-  uint32_t slots;           // sequences, those that the beams of a search have beside the one that they came from, and where the ring goes on that one as it was
-  uint32_t cache_value;     // bytes of a value of the decoder's cache
-  uint32_t encoder_rows;    // hidden states that are kept: all of a call for an encoder, those of a group for an encoder-decoder
-  uint32_t encoder_pages;   // pages of 16 positions of the sources that are encoded together
+  uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs,
+      tables, cache_type, beams;
+  // sequences, those that the beams of a search have beside the one that they came from, and where
+  // the ring goes on that one as it was
+  uint32_t slots;
+  uint32_t cache_value;  // bytes of a value of the decoder's cache
+  // hidden states that are kept: all of a call for an encoder, those of a group for an
+  // encoder-decoder
+  uint32_t encoder_rows;
+  uint32_t encoder_pages;  // pages of 16 positions of the sources that are encoded together
   uint32_t source_pages, target_pages, pages;
-  uint32_t ring_pages;      // of a sequence: round_up(window + chunk − 1, 16) positions (rule 1.7), at most target_pages; 0 when no decoder layer has a window
-  uint32_t ld;              // floats of a row of residuals: the wider stack's width in whole lanes
+  // of a sequence: round_up(window + chunk − 1, 16) positions (rule 1.7), at most target_pages; 0
+  // when no decoder layer has a window
+  uint32_t ring_pages;
+  uint32_t ld;  // floats of a row of residuals: the wider stack's width in whole lanes
   uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
-  uint32_t groups;          // groups of 32 of the widest linear input, 0 when no matrix is quantised
+  // groups of 32 of the widest linear input, 0 when no matrix is quantised
+  uint32_t groups;
 };
 
 // Whether the ring lets go of positions before the limits end.
-inline bool lets_go(const Plan& p) { return kHasRing && p.ring_pages < p.target_pages && p.ring_pages != 0; }
+inline bool lets_go(const Plan& p) {
+  return kHasRing && p.ring_pages < p.target_pages && p.ring_pages != 0;
+}
 
 // Bytes of keys and values in the decoder's cache.
-inline uint64_t cache_bytes(const Plan& p, const CacheSize& size) { return size.values * p.cache_value + (kHasCacheQ8 && p.cache_type == PHASOR_CACHE_Q8 ? size.scales * sizeof(float) : 0); }
+inline uint64_t cache_bytes(const Plan& p, const CacheSize& size) {
+  return size.values * p.cache_value +
+         (kHasCacheQ8 && p.cache_type == PHASOR_CACHE_Q8 ? size.scales * sizeof(float) : 0);
+}
 
 // Checks the limits against the model and fills *plan.
-[[nodiscard]] phasor_status make_plan(Plan* plan, const Model& model, const phasor_limits& limits, phasor_error* error) noexcept;
+[[nodiscard]] phasor_status make_plan(Plan* plan, const Model& model, const phasor_limits& limits,
+                                      phasor_error* error) noexcept;
 
 }  // namespace phasor

@@ -7,7 +7,8 @@ namespace {
 
 // Positions of a kind's table: the longest sequence of the stacks that use it.
 uint32_t rotary_rows(const Plan& p, const KindTables& t) {
-  const uint32_t source = (t.stacks & 1u) != 0 ? p.source : 0, target = (t.stacks & 2u) != 0 ? p.target : 0;
+  const uint32_t source = (t.stacks & 1u) != 0 ? p.source : 0,
+                 target = (t.stacks & 2u) != 0 ? p.target : 0;
   return source > target ? source : target;
 }
 
@@ -21,7 +22,8 @@ void angles(float* row, const Model& m, uint32_t kind, uint32_t position) {
 
 }  // namespace
 
-void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack, uint32_t position) noexcept {
+void sinusoid_row(float* row, float* scratch, const Model& m, uint32_t stack,
+                  uint32_t position) noexcept {
   const uint32_t half = input_width(m.descriptor.stacks[stack]) / 2;
   float *sine = scratch, *cosine = scratch + half;
   sincos_row(sine, cosine, half, m.at(m.inputs[stack].inv_freq.offset), position);
@@ -40,7 +42,9 @@ uint64_t rotary_floats(const Plan& p, const Model& m, uint32_t kinds) noexcept {
     whole += width * rotary_rows(p, t);
     if (width > widest) widest = width;
   }
-  return p.tables == PHASOR_TABLES_WHOLE ? whole : kinds == m.descriptor.kinds ? widest * p.chunk : 0;
+  return p.tables == PHASOR_TABLES_WHOLE ? whole
+         : kinds == m.descriptor.kinds   ? widest * p.chunk
+                                         : 0;
 }
 
 void fill_rotary(Session* s) noexcept {
@@ -58,7 +62,8 @@ void fill_rotary(Session* s) noexcept {
   }
 }
 
-void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t position, uint32_t place) noexcept {
+void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t position,
+                uint32_t place) noexcept {
   const Model& m = *s->model.pointer;
   const KindDescriptor& k = m.kind(kind);
   const uint32_t half = k.rotary_width / 2;

@@ -31,8 +31,7 @@ Group next_group(const Pass& pass, const phasor_item* items, uint32_t count,
 Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcept;
 
 // As many tokens of the items as a chunk holds, from *next on. Numbers the wanted rows of logits.
-Chunk target_chunk(const Pass& pass, const phasor_item* items, uint32_t count,
-                   Next* next) noexcept;
+Chunk target_chunk(const Pass& pass, const phasor_item* items, uint32_t count, Next* next) noexcept;
 
 // Rows first … first + count − 1 of one sequence, that lie at the start of `normed`.
 Chunk output_chunk(const Pass& pass, uint32_t sequence, uint32_t first, uint32_t count) noexcept;

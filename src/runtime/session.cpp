@@ -10,7 +10,8 @@ uint32_t pages_for(uint32_t length) { return static_cast<uint32_t>(panels_of(len
 // Fills the tables of sinusoids for the requested lengths; a wide row serves as scratch.
 void fill_positions(Session* s, uint32_t stack) {
   const Model& m = *s->model.pointer;
-  const uint32_t width = input_width(m.descriptor.stacks[stack]), length = stack == 0 ? s->plan.source : s->plan.target;
+  const uint32_t width = input_width(m.descriptor.stacks[stack]),
+                 length = stack == 0 ? s->plan.source : s->plan.target;
   if (!m.inputs[stack].inv_freq || s->plan.tables != PHASOR_TABLES_WHOLE) return;
   const Rows<float> table =
       s->rows<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions, length, width);
@@ -20,7 +21,8 @@ void fill_positions(Session* s, uint32_t stack) {
 
 void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
 
-// A page that no sequence uses; its values are whatever was there. A function of its own: inlined three times it is more code on a board.
+// A page that no sequence uses; its values are whatever was there. A function of its own: inlined
+// three times it is more code on a board.
 __attribute__((noinline)) uint32_t free_page(Span<uint32_t> references) {
   uint32_t page = 0;
   while (references[page] != 0) ++page;
@@ -38,7 +40,8 @@ uint32_t new_page(Session* s) {
 
 // Pages of the ring for positions `length` … end − 1: those that there are, unless they are shared.
 void reserve_ring(Session* s, uint32_t sequence, uint32_t length, uint32_t end) {
-  const uint32_t held = s->plan.ring_pages, stop = pages_for(end), begin = length / static_cast<uint32_t>(kLanes);
+  const uint32_t held = s->plan.ring_pages, stop = pages_for(end),
+                 begin = length / static_cast<uint32_t>(kLanes);
   const Span<uint32_t> table = s->ring_table(sequence), references = s->ring_references();
   const size_t bytes = static_cast<size_t>(s->ring_page_bytes());
   for (uint32_t i = stop - begin > held ? stop - held : begin; i < stop; ++i) {
@@ -70,14 +73,15 @@ void release_source(Session* s, uint32_t sequence) {
 
 }  // namespace
 
-phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model, const phasor_limits& limits,
-                           const phasor_parallel* parallel, phasor_error* error) noexcept {
+phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model,
+                           const phasor_limits& limits, const phasor_parallel* parallel,
+                           phasor_error* error) noexcept {
   Plan plan{};
   const phasor_status status = make_plan(&plan, model, limits, error);
   if (status != PHASOR_OK) return status;
   if (bytes < plan.total)
-    return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, plan.total, bytes}, "the arena has ", bytes, " bytes, these limits need ",
-                plan.total);
+    return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, plan.total, bytes},
+                "the arena has ", bytes, " bytes, these limits need ", plan.total);
   clear_zones(memory, bytes);
   Session* s = static_cast<Session*>(memory);
   *s = Session{};
@@ -88,7 +92,8 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   s->progress.set(nullptr);
   s->user.set(nullptr);
   s->plan = plan;
-  for (uint32_t i = 0; i < plan.slots; ++i) s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
+  for (uint32_t i = 0; i < plan.slots; ++i)
+    s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
   for (uint32_t i = 0; i < plan.sequences; ++i) s->sources()[i] = {0, 0};
   constexpr Part kTables[] = {kPartPageTables, kPartRingTables};
   for (const Part p : kTables)
@@ -112,7 +117,8 @@ uint32_t sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexc
   Sequence& q = s->sequences()[sequence];
   if (length >= q.length) return q.length;
   if (!sequence_reaches(*s, sequence, length)) length = 0;
-  for (uint32_t i = pages_for(length); i < pages_for(q.length); ++i) release_page(s, s->page_table(sequence)[i]);
+  for (uint32_t i = pages_for(length); i < pages_for(q.length); ++i)
+    release_page(s, s->page_table(sequence)[i]);
   q.length = length;
   if (kHasRing && length == 0) {
     release_ring(s, sequence);
@@ -150,7 +156,8 @@ void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
   const uint32_t length = s->sequences()[sequence].length;
   const Span<uint32_t> table = s->page_table(sequence);
   const uint32_t have = pages_for(length);
-  if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {  // the last page is shared and will be written
+  // the last page is shared and will be written
+  if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {
     const uint32_t page = free_page(s->page_references());
     const uint64_t bytes = s->cache_page_bytes();
     memcpy(s->cache_page(page).at(0, bytes), s->cache_page(table[have - 1]).at(0, bytes),

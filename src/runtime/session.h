@@ -1,4 +1,5 @@
-// runtime: a session's state, where the arena's parts are, and the operations on sequences. The forward pass is forward.h.
+// runtime: a session's state, where the arena's parts are, and the operations on sequences. The
+// forward pass is forward.h.
 #pragma once
 #include "plan.h"
 #include "view.h"
@@ -25,22 +26,29 @@ struct Best {
   float logit;
 };
 
-// Those of kPartBest: the rows', then each worker's. The logits behind them begin at a multiple of 64 bytes.
-inline uint64_t best_bytes(const Plan& p) { return round_up((uint64_t(p.threads) + 1) * p.best_rows * sizeof(Best), 64); }
+// Those of kPartBest: the rows', then each worker's. The logits behind them begin at a multiple of
+// 64 bytes.
+inline uint64_t best_bytes(const Plan& p) {
+  return round_up((uint64_t(p.threads) + 1) * p.best_rows * sizeof(Best), 64);
+}
 
 // PHASOR_BEST_… in place of PHASOR_LOGITS_…; the rows that an item wants of either.
 inline bool wants_best(uint32_t logits) { return logits >= PHASOR_BEST_LAST; }
-inline bool wants_all(uint32_t logits) { return logits == PHASOR_LOGITS_ALL || logits == PHASOR_BEST_ALL; }
-inline uint32_t wanted_rows(const phasor_item& item) { return item.logits == PHASOR_LOGITS_NONE ? 0 : wants_all(item.logits) ? item.count : 1; }
+inline bool wants_all(uint32_t logits) {
+  return logits == PHASOR_LOGITS_ALL || logits == PHASOR_BEST_ALL;
+}
+inline uint32_t wanted_rows(const phasor_item& item) {
+  return item.logits == PHASOR_LOGITS_NONE ? 0 : wants_all(item.logits) ? item.count : 1;
+}
 
 // One row of a chunk: a token of a sequence.
 struct Row {
   uint32_t sequence, position;
-  uint32_t id;        // PHASOR_NONE: an embedding was given
-  uint32_t logits;    // row of logits + 1; 0 when none are wanted
-  uint64_t embedding; // floats from the item's embeddings
+  uint32_t id;         // PHASOR_NONE: an embedding was given
+  uint32_t logits;     // row of logits + 1; 0 when none are wanted
+  uint64_t embedding;  // floats from the item's embeddings
   uint32_t item;
-  uint32_t page;      // encoder: the sequence's first page in kPartEncoderCache
+  uint32_t page;  // encoder: the sequence's first page in kPartEncoderCache
   uint32_t segment;
   uint32_t reserved;
 };
@@ -65,9 +73,13 @@ struct alignas(64) Session {
 
   // The values of a part; `count` of them from byte `at` on.
   template <class T>
-  Span<T> whole(Part p) { return span<T>(p, 0, plan.bytes[p] / sizeof(T)); }
+  Span<T> whole(Part p) {
+    return span<T>(p, 0, plan.bytes[p] / sizeof(T));
+  }
   template <class T>
-  Span<const T> whole(Part p) const { return span<T>(p, 0, plan.bytes[p] / sizeof(T)); }
+  Span<const T> whole(Part p) const {
+    return span<T>(p, 0, plan.bytes[p] / sizeof(T));
+  }
   template <class T>
   Span<T> span(Part p, uint64_t at, uint64_t count) {
     Extent(1, plan.bytes[p], p).need(0, 1, at, count * sizeof(T));
@@ -131,7 +143,8 @@ struct alignas(64) Session {
   Span<const unsigned char> ring_page(uint32_t page) const {
     return page_of(kPartRing, page, ring_page_bytes());
   }
-  // The pages that hold the keys and values of positions 16·i … 16·i + 15: of the layers in the ring, and of any decoder layer.
+  // The pages that hold the keys and values of positions 16·i … 16·i + 15: of the layers in the
+  // ring, and of any decoder layer.
   Span<unsigned char> ring_page_at(uint32_t sequence, uint32_t i) {
     return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1);
   }
@@ -179,27 +192,31 @@ struct alignas(64) Session {
   }
 };
 
-[[nodiscard]] phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Model& model,
-                                         const phasor_limits& limits, const phasor_parallel* parallel,
+[[nodiscard]] phasor_status session_open(Session** out, void* memory, uint64_t bytes,
+                                         const Model& model, const phasor_limits& limits,
+                                         const phasor_parallel* parallel,
                                          phasor_error* error) noexcept;
 
 // Sequences (rule 3.3). Indices have been checked by the caller.
 void sequence_clear(Session* s, uint32_t sequence) noexcept;
-// Whether a sequence can go back to `length`: always, but where layers with a window have let go of what the next position would see.
+// Whether a sequence can go back to `length`: always, but where layers with a window have let go of
+// what the next position would see.
 bool sequence_reaches(const Session& s, uint32_t sequence, uint32_t length) noexcept;
-// Forgets what comes after `length`, or everything but the source when the sequence does not reach back so far; the length that it has then.
+// Forgets what comes after `length`, or everything but the source when the sequence does not reach
+// back so far; the length that it has then.
 uint32_t sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexcept;
 void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept;
-// Gives the sequence pages of its own for positions length … length + count − 1, which the limits hold. Never fails: there are as
-// many pages as all sequences can need.
+// Gives the sequence pages of its own for positions length … length + count − 1, which the limits
+// hold. Never fails: there are as many pages as all sequences can need.
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept;
 // A free Source for the sequence, in place of the one it has.
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept;
 
 // Rule 3.8: a sequence as one movable block.
 uint64_t state_bytes(const Session& s, uint32_t sequence) noexcept;
-void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcept;  // state_bytes of room
-[[nodiscard]] phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* state, uint64_t bytes,
-                                          phasor_error* error) noexcept;
+// state_bytes of room
+void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcept;
+[[nodiscard]] phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* state,
+                                          uint64_t bytes, phasor_error* error) noexcept;
 
 }  // namespace phasor

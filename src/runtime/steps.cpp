@@ -84,7 +84,7 @@ void clip(const Pass& pass, const Rows<float>& x, uint32_t width, const Chunk& c
 
 ActivationKernel activation(const Pass& pass, uint32_t which) noexcept {
   const Kernels& k = pass.kernels;
-  return which == kRelu      ? k.relu
+  return which == kRelu       ? k.relu
          : which == kGeluErf  ? k.gelu_erf
          : which == kGeluTanh ? k.gelu_tanh
                               : k.silu;

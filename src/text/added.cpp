@@ -1,4 +1,5 @@
-// Finding added tokens, in the way of the tokenizers package. Includes the tokenizer's own headers only; never allocates.
+// Finding added tokens, in the way of the tokenizers package. Includes the tokenizer's own headers
+// only; never allocates.
 #include "added.h"
 
 #include "chars.h"
@@ -6,9 +7,15 @@
 namespace phasor {
 namespace pieces {
 
-AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool normalized) noexcept
-    : t_(t), text_(text), bytes_(bytes), first_(normalized ? t.added_plain : 0), last_(normalized ? t.added_count : t.added_plain),
-      merged_(normalized && (t.flags & (kMergeSpaces | kMergeToSpace)) == kMergeSpaces), starts_(t.added + (normalized ? 32 : 0)) {
+AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_t bytes,
+                       bool normalized) noexcept
+    : t_(t),
+      text_(text),
+      bytes_(bytes),
+      first_(normalized ? t.added_plain : 0),
+      last_(normalized ? t.added_count : t.added_plain),
+      merged_(normalized && (t.flags & (kMergeSpaces | kMergeToSpace)) == kMergeSpaces),
+      starts_(t.added + (normalized ? 32 : 0)) {
   if (first_ == last_) search_ = bytes;
 }
 
@@ -57,7 +64,8 @@ bool AddedSplit::space_at(std::size_t at, std::size_t* bytes) const noexcept {
 }
 
 std::size_t AddedSplit::skip_spaces(std::size_t at) noexcept {
-  if (at >= spaces_begin_ && at < spaces_end_) return spaces_end_;  // or many tokens before one long space would take long
+  // or many tokens before one long space would take long
+  if (at >= spaces_begin_ && at < spaces_end_) return spaces_end_;
   spaces_begin_ = at;
   for (std::size_t bytes = 0; at < bytes_ && space_at(at, &bytes);) at += bytes;
   return spaces_end_ = at;

@@ -1,10 +1,11 @@
-// Byte-pair encoding (Sennrich et al. 2016) as SentencePiece does it: of all neighbours whose concatenation is a piece,
-// merge the pair of the highest score, the leftmost of equals, until there is none. Includes pieces.h only; never allocates.
+// Byte-pair encoding (Sennrich et al. 2016) as SentencePiece does it: of all neighbours whose
+// concatenation is a piece, merge the pair of the highest score, the leftmost of equals, until
+// there is none. Includes pieces.h only; never allocates.
 //
-// Symbols are stretches of the text and are named by their first byte's place. A symbol's length is stored at its first
-// and at its last byte, which is all that finding both neighbours takes. The best pair is the winner of a tournament
-// tree over the places: n − 1 matches at the start, log2 n after each change, so a text of n equal letters is no worse
-// than any other.
+// Symbols are stretches of the text and are named by their first byte's place. A symbol's length is
+// stored at its first and at its last byte, which is all that finding both neighbours takes. The
+// best pair is the winner of a tournament tree over the places: n − 1 matches at the start, log2 n
+// after each change, so a text of n equal letters is no worse than any other.
 #include "pieces.h"
 
 namespace phasor {
@@ -37,16 +38,18 @@ struct Symbols {
   const Tokenizer& t;
   const unsigned char* text;  // (n)
   std::uint32_t n;
-  std::uint32_t* pair;     // (n) the piece that this symbol and the next would make, or kNoToken
-  std::uint32_t* winner;   // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
-  Split* splits;           // (split_count)
+  std::uint32_t* pair;  // (n) the piece that this symbol and the next would make, or kNoToken
+  // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
+  std::uint32_t* winner;
+  Split* splits;  // (split_count)
   std::uint32_t split_count;
-  std::uint16_t* length;   // (n) at the first and the last byte of a symbol, with kFrozen
+  std::uint16_t* length;  // (n) at the first and the last byte of a symbol, with kFrozen
 
   std::uint32_t size(std::uint32_t at) const noexcept { return length[at] & (kFrozen - 1u); }
   bool frozen(std::uint32_t at) const noexcept { return (length[at] & kFrozen) != 0; }
   void set(std::uint32_t at, std::uint32_t bytes, bool frozen) noexcept {
-    length[at] = length[at + bytes - 1] = static_cast<std::uint16_t>(bytes | (frozen ? kFrozen : 0u));
+    length[at] = length[at + bytes - 1] =
+        static_cast<std::uint16_t>(bytes | (frozen ? kFrozen : 0u));
   }
   std::uint32_t before(std::uint32_t at) const noexcept { return at - size(at - 1); }
 
@@ -58,7 +61,9 @@ struct Symbols {
     if (sa != sb) return sa > sb ? a : b;
     return a < b ? a : b;
   }
-  std::uint32_t player(std::uint32_t i) const noexcept { return i < n ? winner[i] : pair[i - n] == kNoToken ? kNobody : i - n; }
+  std::uint32_t player(std::uint32_t i) const noexcept {
+    return i < n ? winner[i] : pair[i - n] == kNoToken ? kNobody : i - n;
+  }
   void play(std::uint32_t match) noexcept {
     work();
     winner[match] = better(player(2 * match), player(2 * match + 1));
@@ -112,8 +117,8 @@ std::uint64_t bpe_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
          + 2 * limit;               // u16 length
 }
 
-void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n, unsigned char* scratch,
-                std::uint64_t limit) noexcept {
+void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n,
+                unsigned char* scratch, std::uint64_t limit) noexcept {
   if (n == 0) return;
   Symbols s{t, text, n, nullptr, nullptr, reinterpret_cast<Split*>(scratch), 0, nullptr};
   const std::size_t slots = static_cast<std::size_t>(split_slots(t, limit));
@@ -155,7 +160,8 @@ void encode_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std:
     const std::uint32_t bytes = s.size(at);
     std::uint32_t id = find(t, text + at, bytes, false);
     if (id != kNoToken && row(t, id).type() == PieceType::unused) {
-      // An unused piece is taken apart again, in the way it was last put together, and so are its parts.
+      // An unused piece is taken apart again, in the way it was last put together, and so are its
+      // parts.
       std::uint32_t* place = nullptr;
       if (const Split* const split = s.find_split(id, &place)) {
         s.set(at, split->left, false);

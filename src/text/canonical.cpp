@@ -1,8 +1,9 @@
-// Unicode's canonical composition NFC (The Unicode Standard, 3.11 and 3.12), from the section's map: a character's entry is a
-// byte, 1 + its combining class, and its full decomposition, if it has one; two characters' entry is what they compose to.
-// Without an entry a character is of class 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only;
-// never allocates, and takes linear time: a decomposition is no longer than the header's expansion
-// says, and marks that are not in order are counted by class, then each is put at its place.
+// Unicode's canonical composition NFC (The Unicode Standard, 3.11 and 3.12), from the section's
+// map: a character's entry is a byte, 1 + its combining class, and its full decomposition, if it
+// has one; two characters' entry is what they compose to. Without an entry a character is of class
+// 0 and itself. Hangul follows its rule. Includes the tokenizer's own headers only; never
+// allocates, and takes linear time: a decomposition is no longer than the header's expansion says,
+// and marks that are not in order are counted by class, then each is put at its place.
 #include "chars.h"
 #include "normalizer.h"
 
@@ -11,14 +12,18 @@ namespace {
 
 using namespace pieces;
 
-constexpr std::uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19, kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
-constexpr std::uint32_t kMostComposed = 32;  // into one character; no chain of real ones is half as long
+constexpr std::uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19,
+                        kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
+// into one character; no chain of real ones is half as long
+constexpr std::uint32_t kMostComposed = 32;
 
 const unsigned char* entry(const Tokenizer& t, const unsigned char* text, const Char& c) noexcept {
   return c.code == kNoChar || c.code < 0x80 ? nullptr : find_rule(t, text, c.bytes);
 }
 
-std::uint32_t order_of(const unsigned char* found) noexcept { return found == nullptr || *found == 0 ? 0 : *found - 1u; }
+std::uint32_t order_of(const unsigned char* found) noexcept {
+  return found == nullptr || *found == 0 ? 0 : *found - 1u;
+}
 
 struct One {
   const unsigned char* text;
@@ -120,12 +125,15 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) noexcept {
 }
 
 // What two characters compose to, written to `to` (8 bytes), its length; or 0.
-std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a, const unsigned char* second, const Char& b) noexcept {
+std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first,
+                        const Char& a, const unsigned char* second, const Char& b) noexcept {
   if (b.code == kNoChar || b.code < 0x80) return 0;
   if (a.code - kLead < kLeads && b.code - kVowel < kVowels) {
-    return static_cast<std::uint32_t>(write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
+    return static_cast<std::uint32_t>(
+        write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
   }
-  if (a.code - kSyllable < kSyllables && (a.code - kSyllable) % kTails == 0 && b.code - kTail - 1 < kTails - 1) {
+  if (a.code - kSyllable < kSyllables && (a.code - kSyllable) % kTails == 0 &&
+      b.code - kTail - 1 < kTails - 1) {
     return static_cast<std::uint32_t>(write_char(to, a.code + (b.code - kTail)));
   }
   std::memcpy(to, first, a.bytes);
@@ -138,16 +146,19 @@ std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned ch
   return bytes;
 }
 
-// Composes in place: each mark that no mark of its class or a higher one keeps from the last character of class 0.
+// Composes in place: each mark that no mark of its class or a higher one keeps from the last
+// character of class 0.
 std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noexcept {
   std::size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
-  std::uint32_t last = 0, composed = 0;          // class of the last mark behind the base, 0 where there is none
+  // class of the last mark behind the base, 0 where there is none
+  std::uint32_t last = 0, composed = 0;
   for (std::size_t from = 0; from < n;) {
     const Char c = char_at(text + from, n - from);
     const std::uint32_t order = order_of(entry(t, text + from, c));
     unsigned char both[8];
     std::uint32_t bytes = 0;
-    if (base_bytes > 0 && c.code >= 0x80 && composed < kMostComposed && (last == 0 || last < order)) {
+    if (base_bytes > 0 && c.code >= 0x80 && composed < kMostComposed &&
+        (last == 0 || last < order)) {
       bytes = composite(t, both, text + base, char_at(text + base, base_bytes), text + from, c);
     }
     from += c.bytes;
@@ -175,13 +186,14 @@ std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noex
 
 }  // namespace
 
-std::uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
-                                  std::size_t bytes) noexcept {
+std::uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                                  const unsigned char* text, std::size_t bytes) noexcept {
   Output output{out, capacity, 0};
   One one{};
   Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false};
   for (Decomposed here = from; from.next(&one); here = from) {
-    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one)) return kNormalizedTooLong;
+    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one))
+      return kNormalizedTooLong;
   }
   if (from.broken) return kNormalizedTooLong;
   return compose(t, out, static_cast<std::size_t>(output.size));

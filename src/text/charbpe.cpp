@@ -1,6 +1,7 @@
-// Byte-pair encoding of characters as the tokenizers package does it for the vocabularies of Llama, Mistral and Gemma: a space is
-// ▁, a character that is no piece becomes the pieces of its bytes or the unknown piece, and merges go over the whole stretch.
-// Includes the tokenizer's own headers only; never allocates.
+// Byte-pair encoding of characters as the tokenizers package does it for the vocabularies of Llama,
+// Mistral and Gemma: a space is ▁, a character that is no piece becomes the pieces of its bytes or
+// the unknown piece, and merges go over the whole stretch. Includes the tokenizer's own headers
+// only; never allocates.
 #include "chars.h"
 #include "merges.h"
 #include "normalizer.h"
@@ -9,7 +10,8 @@ namespace phasor {
 
 using namespace pieces;
 
-std::uint64_t normalize_spaces(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text, std::size_t bytes) noexcept {
+std::uint64_t normalize_spaces(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                               const unsigned char* text, std::size_t bytes) noexcept {
   const bool escape = (t.flags & kEscapeFirst) != 0;
   std::uint64_t size = 0;
   const auto put = [&](const unsigned char* from, std::size_t n) noexcept {
@@ -49,17 +51,20 @@ struct Alphabet {
   std::uint32_t find(const unsigned char* text, std::uint32_t bytes) const noexcept {
     if (text[0] >= kAscii) return look(text, bytes);
     std::uint32_t& known = ascii[text[0]];
-    if (known == kNotAsked) known = text[0] == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
+    if (known == kNotAsked)
+      known = text[0] == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
     return known;
   }
 };
 
 }  // namespace
 
-std::uint64_t char_bpe_scratch(std::uint64_t limit) noexcept { return 4 * kAscii + merges_scratch(limit); }
+std::uint64_t char_bpe_scratch(std::uint64_t limit) noexcept {
+  return 4 * kAscii + merges_scratch(limit);
+}
 
-void encode_char_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch,
-                     std::uint64_t limit) noexcept {
+void encode_char_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n,
+                     unsigned char* scratch, std::uint64_t limit) noexcept {
   const Alphabet alphabet{t, reinterpret_cast<std::uint32_t*>(scratch)};
   for (std::uint32_t i = 0; i < kAscii; ++i) alphabet.ascii[i] = kNotAsked;
   work(kAscii);
@@ -78,7 +83,8 @@ void encode_char_bpe(const Tokenizer& t, IdSink* out, const unsigned char* text,
     if (id != kNoToken) {
       word.add(id);
     } else if ((t.flags & kByteFallback) != 0) {
-      for (std::uint32_t i = 0; i < c.bytes; ++i) word.add(load_u32(t.model_data + std::size_t{text[at + i]} * 4));
+      for (std::uint32_t i = 0; i < c.bytes; ++i)
+        word.add(load_u32(t.model_data + std::size_t{text[at + i]} * 4));
     } else if (t.unknown != kNoToken && !(after_unknown && (t.flags & kFuseUnknown) != 0)) {
       word.add(t.unknown);
     }

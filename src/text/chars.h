@@ -1,5 +1,6 @@
-// Characters and their classes, from the section's runs: what the tokenizers package's rules ask of Unicode.
-// Includes tokenizer.h and pieces.h only. Everything here trusts a section that tokenizer_open has checked.
+// Characters and their classes, from the section's runs: what the tokenizers package's rules ask of
+// Unicode. Includes tokenizer.h and pieces.h only. Everything here trusts a section that
+// tokenizer_open has checked.
 #ifndef PHASOR_TEXT_CHARS_H_
 #define PHASOR_TEXT_CHARS_H_
 
@@ -8,8 +9,9 @@
 namespace phasor {
 namespace pieces {
 
-constexpr std::uint32_t kNoChar = 0xFFFFFFFFu;   // a byte that is not UTF-8
-constexpr std::uint32_t kCodeBits = 21;          // of a run: its first code point; above them its classes
+constexpr std::uint32_t kNoChar = 0xFFFFFFFFu;  // a byte that is not UTF-8
+// of a run: its first code point; above them its classes
+constexpr std::uint32_t kCodeBits = 21;
 
 struct Char {
   std::uint32_t code;  // or kNoChar
@@ -39,7 +41,8 @@ inline Char char_before(const unsigned char* text, std::size_t at) noexcept {
 // The classes of a character; none for kNoChar.
 inline std::uint32_t classes(const Tokenizer& t, std::uint32_t code) noexcept {
   if (code == kNoChar) return 0;
-  std::uint32_t low = code < 0x80 ? 0 : t.ascii_runs - 1, high = code < 0x80 ? t.ascii_runs : t.run_count;
+  std::uint32_t low = code < 0x80 ? 0 : t.ascii_runs - 1,
+                high = code < 0x80 ? t.ascii_runs : t.run_count;
   work();
   while (high - low > 1) {  // the run at `low` begins at or before the character
     work();
@@ -59,7 +62,8 @@ inline std::size_t write_char(unsigned char* to, std::uint32_t code) noexcept {
     return 1;
   }
   const std::size_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  for (std::size_t i = size; --i > 0; code >>= 6) to[i] = static_cast<unsigned char>(0x80 | (code & 0x3F));
+  for (std::size_t i = size; --i > 0; code >>= 6)
+    to[i] = static_cast<unsigned char>(0x80 | (code & 0x3F));
   to[0] = static_cast<unsigned char>((0xF00u >> size & 0xFFu) | code);
   return size;
 }

@@ -1,5 +1,6 @@
-// The machine that runs a chat program: a bounded stack, the program's variables, and loops over messages. Texts are pieces of the section,
-// of the messages, or of the caller's scratch, where what is put together lies; when the scratch is full, what no value holds any more is given back.
+// The machine that runs a chat program: a bounded stack, the program's variables, and loops over
+// messages. Texts are pieces of the section, of the messages, or of the caller's scratch, where
+// what is put together lies; when the scratch is full, what no value holds any more is given back.
 // Includes the chat headers only; trusts a program that chat_open has checked.
 #include "chat.h"
 
@@ -17,10 +18,11 @@ enum class Kind : std::uint8_t { undefined, none, boolean, integer, string, list
 
 struct Value {
   Kind kind = Kind::undefined;
-  std::int64_t number = 0;               // boolean, integer; message: its index; list: the first one's
-  std::int64_t step = 0;                 // list
-  const unsigned char* text = nullptr;   // string
-  std::size_t bytes = 0;                 // string; list: how many messages
+  // boolean, integer; message: its index; list: the first one's
+  std::int64_t number = 0;
+  std::int64_t step = 0;                // list
+  const unsigned char* text = nullptr;  // string
+  std::size_t bytes = 0;                // string; list: how many messages
 };
 
 struct Frame {  // a loop over messages
@@ -62,28 +64,45 @@ Value of(Kind kind) noexcept {
 }
 
 Piece piece(const Value& v) noexcept { return {v.text, v.bytes}; }
-Piece piece(const char* text) noexcept { return {reinterpret_cast<const unsigned char*>(text), std::strlen(text)}; }
-bool is_number(const Value& v) noexcept { return v.kind == Kind::boolean || v.kind == Kind::integer; }
+Piece piece(const char* text) noexcept {
+  return {reinterpret_cast<const unsigned char*>(text), std::strlen(text)};
+}
+bool is_number(const Value& v) noexcept {
+  return v.kind == Kind::boolean || v.kind == Kind::integer;
+}
 bool is_string(const Value& v) noexcept { return v.kind == Kind::string; }
 
 bool truth(const Value& v) noexcept {
   switch (v.kind) {
-    case Kind::boolean: case Kind::integer: return v.number != 0;
-    case Kind::string: case Kind::list: return v.bytes != 0;
-    case Kind::message: return true;
-    default: return false;
+    case Kind::boolean:
+    case Kind::integer:
+      return v.number != 0;
+    case Kind::string:
+    case Kind::list:
+      return v.bytes != 0;
+    case Kind::message:
+      return true;
+    default:
+      return false;
   }
 }
 
 std::uint32_t bit(const Value& v) noexcept {  // of the argument of TEST
   switch (v.kind) {
-    case Kind::undefined: return 1;
-    case Kind::none: return 2;
-    case Kind::boolean: return v.number == 0 ? 4 : 8;
-    case Kind::integer: return 16;
-    case Kind::string: return 32;
-    case Kind::list: return 64;
-    default: return 128;
+    case Kind::undefined:
+      return 1;
+    case Kind::none:
+      return 2;
+    case Kind::boolean:
+      return v.number == 0 ? 4 : 8;
+    case Kind::integer:
+      return 16;
+    case Kind::string:
+      return 32;
+    case Kind::list:
+      return 64;
+    default:
+      return 128;
   }
 }
 
@@ -106,7 +125,8 @@ Value sliced(const Value& list, const Value& start, const Value& stop, std::int6
     const std::int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
     return i < least ? least : i > most ? most : i;
   };
-  const std::int64_t first = bound(start, step < 0 ? n - 1 : 0), end = bound(stop, step < 0 ? -1 : n);
+  const std::int64_t first = bound(start, step < 0 ? n - 1 : 0),
+                     end = bound(stop, step < 0 ? -1 : n);
   const std::int64_t span = step < 0 ? first - end : end - first, stride = step < 0 ? -step : step;
   Value v = of(Kind::list);
   v.bytes = span <= 0 ? 0 : static_cast<std::size_t>((span - 1) / stride + 1);
@@ -117,8 +137,15 @@ Value sliced(const Value& list, const Value& start, const Value& stop, std::int6
 
 class Machine {
  public:
-  Machine(const ChatProgram& p, char* out, std::size_t capacity, const ChatMessages& messages, bool prompt, void* scratch, std::size_t scratch_bytes) noexcept
-      : p_(p), out_(out), capacity_(capacity), messages_(messages), prompt_(prompt), scratch_(static_cast<unsigned char*>(scratch)), room_(scratch_bytes) {}
+  Machine(const ChatProgram& p, char* out, std::size_t capacity, const ChatMessages& messages,
+          bool prompt, void* scratch, std::size_t scratch_bytes) noexcept
+      : p_(p),
+        out_(out),
+        capacity_(capacity),
+        messages_(messages),
+        prompt_(prompt),
+        scratch_(static_cast<unsigned char*>(scratch)),
+        room_(scratch_bytes) {}
   ChatResult run() noexcept;
 
  private:
@@ -174,7 +201,9 @@ class Machine {
     const unsigned char* s = p_.strings + std::size_t{i} * 8;
     return {p_.text + load_u32(s), load_u32(s + 4)};
   }
-  ChatMessage message(const Value& v) const noexcept { return messages_.at(messages_.messages, static_cast<std::uint32_t>(v.number)); }
+  ChatMessage message(const Value& v) const noexcept {
+    return messages_.at(messages_.messages, static_cast<std::uint32_t>(v.number));
+  }
   Piece role(const Value& v) const noexcept {
     const ChatMessage m = message(v);
     return {reinterpret_cast<const unsigned char*>(m.role), m.role_bytes};
@@ -246,10 +275,16 @@ bool Machine::step(std::uint32_t w) noexcept {
   work();
   if (!spend(1)) return false;
   switch (op) {
-    case Op::line: line_ = arg; return true;
-    case Op::label: return true;
-    case Op::text: return write(string(arg));
-    case Op::emit_string: if (!is_string(top())) return fail("a text is put together with something else"); [[fallthrough]];
+    case Op::line:
+      line_ = arg;
+      return true;
+    case Op::label:
+      return true;
+    case Op::text:
+      return write(string(arg));
+    case Op::emit_string:
+      if (!is_string(top())) return fail("a text is put together with something else");
+      [[fallthrough]];
     case Op::emit: {
       unsigned char digits[20];
       Piece text{};
@@ -257,15 +292,52 @@ bool Machine::step(std::uint32_t w) noexcept {
       --depth_;
       return true;
     }
-    case Op::jump: case Op::jump_false: case Op::and_: case Op::or_: case Op::for_: case Op::next: case Op::break_: return control(op, arg);
-    case Op::role: case Op::content: case Op::field: case Op::length: case Op::not_: case Op::neg: case Op::test: case Op::letters: case Op::json: case Op::str:
-    case Op::raise: case Op::store: case Op::pop:
+    case Op::jump:
+    case Op::jump_false:
+    case Op::and_:
+    case Op::or_:
+    case Op::for_:
+    case Op::next:
+    case Op::break_:
+      return control(op, arg);
+    case Op::role:
+    case Op::content:
+    case Op::field:
+    case Op::length:
+    case Op::not_:
+    case Op::neg:
+    case Op::test:
+    case Op::letters:
+    case Op::json:
+    case Op::str:
+    case Op::raise:
+    case Op::store:
+    case Op::pop:
       return of_one(op, arg);
-    case Op::strip: case Op::slice: case Op::split: case Op::replace: return of_more(op, arg);
-    case Op::element: case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::mod: case Op::concat: case Op::eq: case Op::ne: case Op::lt: case Op::le:
-    case Op::gt: case Op::ge: case Op::in: case Op::starts: case Op::ends:
+    case Op::strip:
+    case Op::slice:
+    case Op::split:
+    case Op::replace:
+      return of_more(op, arg);
+    case Op::element:
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::div:
+    case Op::mod:
+    case Op::concat:
+    case Op::eq:
+    case Op::ne:
+    case Op::lt:
+    case Op::le:
+    case Op::gt:
+    case Op::ge:
+    case Op::in:
+    case Op::starts:
+    case Op::ends:
       return of_two(op);
-    default: return leaf(op, w);
+    default:
+      return leaf(op, w);
   }
 }
 
@@ -276,23 +348,34 @@ bool Machine::control(Op op, std::uint32_t to) noexcept {
     case Op::jump_false:
       if (!truth(stack_[--depth_])) at_ = to;
       return true;
-    case Op::and_: case Op::or_:
-      if (truth(top()) == (op == Op::or_)) at_ = to;
-      else --depth_;
+    case Op::and_:
+    case Op::or_:
+      if (truth(top()) == (op == Op::or_))
+        at_ = to;
+      else
+        --depth_;
       return true;
-    case Op::for_: return begin_loop(to);
+    case Op::for_:
+      return begin_loop(to);
     case Op::next:
-      if (++frames_[level_ - 1].index < frames_[level_ - 1].list.bytes) at_ = to;
-      else --level_;
+      if (++frames_[level_ - 1].index < frames_[level_ - 1].list.bytes)
+        at_ = to;
+      else
+        --level_;
       return true;
-    case Op::break_: --level_; [[fallthrough]];
-    default: at_ = to; return true;
+    case Op::break_:
+      --level_;
+      [[fallthrough]];
+    default:
+      at_ = to;
+      return true;
   }
 }
 
 bool Machine::begin_loop(std::uint32_t empty) noexcept {
   const Value list = stack_[--depth_];
-  if (list.kind != Kind::list && list.kind != Kind::undefined) return fail("a loop over something that is not a list of messages");
+  if (list.kind != Kind::list && list.kind != Kind::undefined)
+    return fail("a loop over something that is not a list of messages");
   if (list.kind == Kind::undefined || list.bytes == 0) {
     at_ = empty;
     return true;
@@ -301,20 +384,35 @@ bool Machine::begin_loop(std::uint32_t empty) noexcept {
   return true;
 }
 
-// ------------------------------------------------------------------ operations, by how many values they take
+// ------------------------------------------------------------------ operations, by how many values
+// they take
 
 bool Machine::leaf(Op op, std::uint32_t w) noexcept {
   const std::uint32_t arg = argument_of(w);
   Value v;
   switch (op) {
-    case Op::none: v = of(Kind::none); break;
-    case Op::boolean: v = of(arg != 0); break;
-    case Op::integer: v = of(std::int64_t{signed_argument(w)}); break;
-    case Op::string: v = of(string(arg)); break;
-    case Op::load: v = slots_[arg]; break;
-    case Op::prompt: v = of(prompt_); break;
-    case Op::index: return put_size(frames_[arg].index, 0);
-    case Op::count: return put_size(frames_[arg].list.bytes, 0);
+    case Op::none:
+      v = of(Kind::none);
+      break;
+    case Op::boolean:
+      v = of(arg != 0);
+      break;
+    case Op::integer:
+      v = of(std::int64_t{signed_argument(w)});
+      break;
+    case Op::string:
+      v = of(string(arg));
+      break;
+    case Op::load:
+      v = slots_[arg];
+      break;
+    case Op::prompt:
+      v = of(prompt_);
+      break;
+    case Op::index:
+      return put_size(frames_[arg].index, 0);
+    case Op::count:
+      return put_size(frames_[arg].list.bytes, 0);
     case Op::messages:
       v = of(Kind::list);
       v.step = 1;
@@ -322,11 +420,13 @@ bool Machine::leaf(Op op, std::uint32_t w) noexcept {
       break;
     case Op::item: {
       const Frame& f = frames_[arg & 0xFF];
-      const std::int64_t i = static_cast<std::int64_t>(f.index) + static_cast<std::int64_t>(arg >> 8) - 1;
+      const std::int64_t i =
+          static_cast<std::int64_t>(f.index) + static_cast<std::int64_t>(arg >> 8) - 1;
       if (i >= 0) v = element(f.list, i);
       break;
     }
-    default: break;  // undefined
+    default:
+      break;  // undefined
   }
   return put(v, 0);
 }
@@ -334,22 +434,36 @@ bool Machine::leaf(Op op, std::uint32_t w) noexcept {
 bool Machine::of_one(Op op, std::uint32_t arg) noexcept {
   const Value v = top();
   switch (op) {
-    case Op::store: slots_[arg] = v; --depth_; return true;
-    case Op::pop: --depth_; return true;
-    case Op::raise: return is_string(v) ? stop(ChatStatus::raised, piece(v)) : fail("an exception without a text");
-    case Op::not_: return put(of(!truth(v)), 1);
-    case Op::test: return put(of((bit(v) & arg) != 0), 1);
-    case Op::neg: return is_number(v) ? put_number(-v.number, 1)
-        : fail("the negative of something that is not a number");
-    case Op::role: case Op::content: case Op::field:
+    case Op::store:
+      slots_[arg] = v;
+      --depth_;
+      return true;
+    case Op::pop:
+      --depth_;
+      return true;
+    case Op::raise:
+      return is_string(v) ? stop(ChatStatus::raised, piece(v))
+                          : fail("an exception without a text");
+    case Op::not_:
+      return put(of(!truth(v)), 1);
+    case Op::test:
+      return put(of((bit(v) & arg) != 0), 1);
+    case Op::neg:
+      return is_number(v) ? put_number(-v.number, 1)
+                          : fail("the negative of something that is not a number");
+    case Op::role:
+    case Op::content:
+    case Op::field:
       if (v.kind != Kind::message) return fail("a field of a message that is not there");
       return put(op == Op::role ? of(role(v)) : op == Op::content ? of(content(v)) : Value{}, 1);
     case Op::length:
       if (v.kind == Kind::string) return spend(v.bytes) && put_size(characters(piece(v)), 1);
       if (v.kind == Kind::list) return put_size(v.bytes, 1);
       if (v.kind == Kind::message) return put(of(std::int64_t{2}), 1);
-      return v.kind == Kind::undefined ? put(of(std::int64_t{0}), 1) : fail("the length of something that has none");
-    default: break;
+      return v.kind == Kind::undefined ? put(of(std::int64_t{0}), 1)
+                                       : fail("the length of something that has none");
+    default:
+      break;
   }
   if (op == Op::letters) {
     if (!is_string(v)) return fail("letters of something that is not a text");
@@ -390,26 +504,46 @@ bool Machine::of_two(Op op) noexcept {
     case Op::element:
       if (!is_number(b)) return fail("an index that is not a number");
       if (a.kind == Kind::none) return put(Value{}, 2);
-      return a.kind == Kind::list ? put(element(a, b.number), 2) : fail("an element of something that is not a list of messages");
+      return a.kind == Kind::list ? put(element(a, b.number), 2)
+                                  : fail("an element of something that is not a list of messages");
     case Op::add:
       if (is_string(a) && is_string(b)) return joined(a, b);
       [[fallthrough]];
-    case Op::sub: case Op::mul: case Op::div: case Op::mod: return arithmetic(op, a, b);
-    case Op::concat: return joined(a, b);
-    case Op::eq: case Op::ne: return equals(a, b, &same) && put(of(same == (op == Op::eq)), 2);
-    case Op::in: return contains(a, b);
-    case Op::starts: case Op::ends:
-      if (!is_string(a) || !is_string(b)) return fail("the beginning or end of something that is not a text");
+    case Op::sub:
+    case Op::mul:
+    case Op::div:
+    case Op::mod:
+      return arithmetic(op, a, b);
+    case Op::concat:
+      return joined(a, b);
+    case Op::eq:
+    case Op::ne:
+      return equals(a, b, &same) && put(of(same == (op == Op::eq)), 2);
+    case Op::in:
+      return contains(a, b);
+    case Op::starts:
+    case Op::ends:
+      if (!is_string(a) || !is_string(b))
+        return fail("the beginning or end of something that is not a text");
       if (!spend(b.bytes)) return false;
       return put(of(op == Op::starts ? starts(piece(a), piece(b)) : ends(piece(a), piece(b))), 2);
-    default: break;
+    default:
+      break;
   }
   std::int64_t order = 0;
-  if (is_number(a) && is_number(b)) order = a.number < b.number ? -1 : a.number > b.number;
-  else if (!is_string(a) || !is_string(b)) return fail("an order of values that have none");
-  else if (!spend(a.bytes < b.bytes ? a.bytes : b.bytes)) return false;
-  else order = compare(piece(a), piece(b));
-  return put(of(op == Op::lt ? order < 0 : op == Op::le ? order <= 0 : op == Op::gt ? order > 0 : order >= 0), 2);
+  if (is_number(a) && is_number(b))
+    order = a.number < b.number ? -1 : a.number > b.number;
+  else if (!is_string(a) || !is_string(b))
+    return fail("an order of values that have none");
+  else if (!spend(a.bytes < b.bytes ? a.bytes : b.bytes))
+    return false;
+  else
+    order = compare(piece(a), piece(b));
+  return put(of(op == Op::lt   ? order < 0
+                : op == Op::le ? order <= 0
+                : op == Op::gt ? order > 0
+                               : order >= 0),
+             2);
 }
 
 bool Machine::of_more(Op op, std::uint32_t arg) noexcept {
@@ -418,7 +552,8 @@ bool Machine::of_more(Op op, std::uint32_t arg) noexcept {
   if (op == Op::replace) return replaced();
   const bool given = (arg & kStripChars) != 0;
   const Value text = top(given ? 1 : 0), chars = top();
-  if (!is_string(text) || !is_string(chars)) return fail("the ends of something that is not a text");
+  if (!is_string(text) || !is_string(chars))
+    return fail("the ends of something that is not a text");
   const Piece set = piece(chars), rest = strip(piece(text), given ? &set : nullptr, arg, &budget_);
   return spend(0) && put(of(rest), given ? 2 : 1);
 }
@@ -426,7 +561,9 @@ bool Machine::of_more(Op op, std::uint32_t arg) noexcept {
 bool Machine::arithmetic(Op op, const Value& a, const Value& b) noexcept {
   if (!is_number(a) || !is_number(b)) return fail("arithmetic with something that is not a number");
   if ((op == Op::div || op == Op::mod) && b.number == 0) return fail("a division by zero");
-  std::int64_t r = op == Op::add ? a.number + b.number : op == Op::sub ? a.number - b.number : a.number * b.number;
+  std::int64_t r = op == Op::add   ? a.number + b.number
+                   : op == Op::sub ? a.number - b.number
+                                   : a.number * b.number;
   if (op == Op::div || op == Op::mod) {  // towards minus infinity, as Python does
     std::int64_t quotient = a.number / b.number, rest = a.number % b.number;
     if (rest != 0 && (rest < 0) != (b.number < 0)) {
@@ -453,19 +590,27 @@ bool Machine::joined(const Value& a, const Value& b) noexcept {
 }
 
 bool Machine::equals(const Value& a, const Value& b, bool* result) noexcept {
-  if (is_number(a) && is_number(b)) *result = a.number == b.number;
-  else if (a.kind != b.kind) *result = false;
-  else if (a.kind == Kind::string) return same(piece(a), piece(b), result);
+  if (is_number(a) && is_number(b))
+    *result = a.number == b.number;
+  else if (a.kind != b.kind)
+    *result = false;
+  else if (a.kind == Kind::string)
+    return same(piece(a), piece(b), result);
   else if (a.kind == Kind::message)
     return same(role(a), role(b), result) && (!*result || same(content(a), content(b), result));
-  else if (a.kind == Kind::list) return fail("a comparison of lists");
-  else *result = true;
+  else if (a.kind == Kind::list)
+    return fail("a comparison of lists");
+  else
+    *result = true;
   return true;
 }
 
 bool Machine::contains(const Value& item, const Value& in) noexcept {
   if (in.kind == Kind::undefined) return put(of(false), 2);
-  if (in.kind == Kind::message) return put(of(is_string(item) && (equal(piece(item), piece("role")) || equal(piece(item), piece("content")))), 2);
+  if (in.kind == Kind::message)
+    return put(of(is_string(item) &&
+                  (equal(piece(item), piece("role")) || equal(piece(item), piece("content")))),
+               2);
   if (!is_string(in) || !is_string(item)) return fail("`in` of values that it is not for");
   if (!spend(in.bytes) || !spend(item.bytes)) return false;
   return put(of(find(piece(in), piece(item), 0) != kNowhere), 2);
@@ -474,7 +619,8 @@ bool Machine::contains(const Value& item, const Value& in) noexcept {
 bool Machine::slice() noexcept {
   const Value &list = top(3), &start = top(2), &stop_at = top(1), &by = top();
   for (std::uint32_t i = 0; i < 3; ++i)
-    if (top(i).kind != Kind::none && !is_number(top(i))) return fail("a bound that is not a number");
+    if (top(i).kind != Kind::none && !is_number(top(i)))
+      return fail("a bound that is not a number");
   if (list.kind != Kind::list) return fail("a slice of something that is not a list of messages");
   const std::int64_t step = by.kind == Kind::none ? 1 : by.number;
   if (step == 0) return fail("a slice with step 0");
@@ -483,7 +629,8 @@ bool Machine::slice() noexcept {
 
 bool Machine::part_of_split() noexcept {
   const Value &text = top(3), &by = top(2), &most = top(1), &which = top();
-  if (!is_string(text) || !(is_string(by) || by.kind == Kind::none) || !is_number(most)) return fail("split of values that it is not for");
+  if (!is_string(text) || !(is_string(by) || by.kind == Kind::none) || !is_number(most))
+    return fail("split of values that it is not for");
   if (is_string(by) && by.bytes == 0) return fail("split at an empty text");
   const Piece separator = piece(by);
   const Piece* const at = is_string(by) ? &separator : nullptr;
@@ -502,7 +649,8 @@ bool Machine::part_of_split() noexcept {
 }
 
 bool Machine::replaced() noexcept {
-  if (!is_string(top(2)) || !is_string(top(1)) || !is_string(top())) return fail("replace of something that is not a text");
+  if (!is_string(top(2)) || !is_string(top(1)) || !is_string(top()))
+    return fail("replace of something that is not a text");
   if (top(1).bytes == 0) return fail("replace of an empty text");
   if (!spend(top(2).bytes) || !spend(top(1).bytes)) return false;
   const std::size_t bytes = replaced_bytes(piece(top(2)), piece(top(1)), piece(top()));
@@ -517,12 +665,23 @@ bool Machine::replaced() noexcept {
 
 bool Machine::text_of(const Value& v, unsigned char* digits, Piece* out) noexcept {
   switch (v.kind) {
-    case Kind::undefined: *out = {digits, 0}; return true;
-    case Kind::none: *out = piece("None"); return true;
-    case Kind::boolean: *out = piece(v.number != 0 ? "True" : "False"); return true;
-    case Kind::integer: *out = {digits, write_number(digits, v.number)}; return true;
-    case Kind::string: *out = piece(v); return true;
-    default: return fail("a whole message as text");
+    case Kind::undefined:
+      *out = {digits, 0};
+      return true;
+    case Kind::none:
+      *out = piece("None");
+      return true;
+    case Kind::boolean:
+      *out = piece(v.number != 0 ? "True" : "False");
+      return true;
+    case Kind::integer:
+      *out = {digits, write_number(digits, v.number)};
+      return true;
+    case Kind::string:
+      *out = piece(v);
+      return true;
+    default:
+      return fail("a whole message as text");
   }
 }
 
@@ -558,7 +717,8 @@ void Machine::give_back() noexcept {
   Value* held[kMostStack + kMostSlots];
   std::uint32_t n = 0;
   const auto hold = [&](Value& v) noexcept {
-    if (v.kind != Kind::string || v.bytes == 0 || v.text < scratch_ || v.text >= scratch_ + used_) return;
+    if (v.kind != Kind::string || v.bytes == 0 || v.text < scratch_ || v.text >= scratch_ + used_)
+      return;
     std::uint32_t i = n++;
     for (; i > 0 && held[i - 1]->text > v.text; --i) {
       work();
@@ -588,7 +748,8 @@ void Machine::give_back() noexcept {
 
 }  // namespace
 
-ChatResult chat_render(const ChatProgram& program, char* out, std::size_t capacity, const ChatMessages& messages, bool add_generation_prompt, void* scratch,
+ChatResult chat_render(const ChatProgram& program, char* out, std::size_t capacity,
+                       const ChatMessages& messages, bool add_generation_prompt, void* scratch,
                        std::size_t scratch_bytes) noexcept {
   Machine machine(program, out, capacity, messages, add_generation_prompt, scratch, scratch_bytes);
   return machine.run();

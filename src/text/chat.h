@@ -1,9 +1,10 @@
-// Chat programs: what a chat template became at conversion, run over the messages of a conversation. docs/format.md (CHAT)
-// has the section byte by byte, and every operation.
+// Chat programs: what a chat template became at conversion, run over the messages of a
+// conversation. docs/format.md (CHAT) has the section byte by byte, and every operation.
 //
-// Nothing here allocates, recurses, throws or keeps state: `chat_open` checks a section once, completely and in linear time; after
-// that no jump, index or stack can go wrong, and only loops over messages repeat, at most two in one another.
-// Includes nothing but two freestanding headers. Never does I/O.
+// Nothing here allocates, recurses, throws or keeps state: `chat_open` checks a section once,
+// completely and in linear time; after that no jump, index or stack can go wrong, and only loops
+// over messages repeat, at most two in one another. Includes nothing but two freestanding headers.
+// Never does I/O.
 #ifndef PHASOR_TEXT_CHAT_H_
 #define PHASOR_TEXT_CHAT_H_
 
@@ -19,7 +20,7 @@ struct ChatProgram {
   const unsigned char* text;     // (text_bytes)
   std::uint32_t flags;           // bit 0: the roles are system, user and assistant only
   std::uint32_t instructions, string_count, text_bytes;
-  std::uint32_t slots;           // variables
+  std::uint32_t slots;  // variables
 };
 
 struct ChatMessage {
@@ -36,8 +37,10 @@ struct ChatMessages {
   ChatMessage (*at)(const void* messages, std::uint32_t index);
 };
 
-// Checks a whole section and binds it; else false, with `*why` set to a static text. `section` must outlive `*out`.
-[[nodiscard]] bool chat_open(ChatProgram* out, const unsigned char* section, std::size_t bytes, const char** why) noexcept;
+// Checks a whole section and binds it; else false, with `*why` set to a static text. `section` must
+// outlive `*out`.
+[[nodiscard]] bool chat_open(ChatProgram* out, const unsigned char* section, std::size_t bytes,
+                             const char** why) noexcept;
 
 enum class ChatStatus : std::uint32_t {
   ok = 0,
@@ -48,16 +51,20 @@ enum class ChatStatus : std::uint32_t {
 
 struct ChatResult {
   ChatStatus status;
-  std::uint32_t line;       // of the template, 0 where there is none
-  const char* text;         // raised, failed: why; in the section, the messages, the scratch, or static
+  std::uint32_t line;  // of the template, 0 where there is none
+  // raised, failed: why; in the section, the messages, the scratch, or static
+  const char* text;
   std::size_t text_bytes;
-  std::size_t need;         // ok: bytes of the whole text; the first `capacity` of them were written
+  // ok: bytes of the whole text; the first `capacity` of them were written
+  std::size_t need;
 };
 
-// Renders a conversation. `out` may be null when `capacity` is 0. `scratch` needs no alignment; texts that the template puts together and
-// keeps lie there, and what no variable has any more is given back.
-[[nodiscard]] ChatResult chat_render(const ChatProgram& program, char* out, std::size_t capacity, const ChatMessages& messages,
-                                     bool add_generation_prompt, void* scratch, std::size_t scratch_bytes) noexcept;
+// Renders a conversation. `out` may be null when `capacity` is 0. `scratch` needs no alignment;
+// texts that the template puts together and keeps lie there, and what no variable has any more is
+// given back.
+[[nodiscard]] ChatResult chat_render(const ChatProgram& program, char* out, std::size_t capacity,
+                                     const ChatMessages& messages, bool add_generation_prompt,
+                                     void* scratch, std::size_t scratch_bytes) noexcept;
 
 }  // namespace phasor
 

@@ -10,12 +10,16 @@ namespace {
 // str.isspace: what strip() and split() take.
 bool is_space(std::uint32_t c) noexcept {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-bool has_char(const Piece* chars, Piece one) noexcept { return find(*chars, one, 0) != kNowhere; }  // UTF-8: never in the middle of another one
+// UTF-8: never in the middle of another one
+bool has_char(const Piece* chars, Piece one) noexcept { return find(*chars, one, 0) != kNowhere; }
 
-bool taken(Piece one, std::uint32_t code, const Piece* chars) noexcept { return chars != nullptr ? has_char(chars, one) : is_space(code); }
+bool taken(Piece one, std::uint32_t code, const Piece* chars) noexcept {
+  return chars != nullptr ? has_char(chars, one) : is_space(code);
+}
 
 // White space at the front.
 Piece strip_front(Piece text) noexcept {
@@ -59,23 +63,38 @@ Suffix greatest_suffix(Piece text, bool reversed) noexcept {
   return best;
 }
 
-unsigned char upper(unsigned char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<unsigned char>(c - 32) : c; }
-unsigned char lower(unsigned char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<unsigned char>(c + 32) : c; }
+unsigned char upper(unsigned char c) noexcept {
+  return c >= 'a' && c <= 'z' ? static_cast<unsigned char>(c - 32) : c;
+}
+unsigned char lower(unsigned char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<unsigned char>(c + 32) : c;
+}
 bool is_letter(unsigned char c) noexcept { return upper(c) != lower(c); }
 
 // Where the filter `title` begins a word: after hyphens, brackets and white space.
-bool parts_words(unsigned char c) noexcept { return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c); }
+bool parts_words(unsigned char c) noexcept {
+  return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
+}
 
-// The character that JSON writes after a backslash, 0 for none, 'u' for a control character without a letter.
+// The character that JSON writes after a backslash, 0 for none, 'u' for a control character without
+// a letter.
 unsigned char escape(unsigned char c) noexcept {
   switch (c) {
-    case '"': case '\\': return c;
-    case '\n': return 'n';
-    case '\r': return 'r';
-    case '\t': return 't';
-    case '\f': return 'f';
-    case '\b': return 'b';
-    default: return c < 0x20 ? 'u' : 0;
+    case '"':
+    case '\\':
+      return c;
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    case '\f':
+      return 'f';
+    case '\b':
+      return 'b';
+    default:
+      return c < 0x20 ? 'u' : 0;
   }
 }
 
@@ -87,9 +106,14 @@ bool equal(Piece a, Piece b) noexcept {
   return a.bytes == 0 || std::memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-bool starts(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && equal({text.text, with.bytes}, with); }
+bool starts(Piece text, Piece with) noexcept {
+  return text.bytes >= with.bytes && equal({text.text, with.bytes}, with);
+}
 
-bool ends(Piece text, Piece with) noexcept { return text.bytes >= with.bytes && equal({text.text + (text.bytes - with.bytes), with.bytes}, with); }
+bool ends(Piece text, Piece with) noexcept {
+  return text.bytes >= with.bytes &&
+         equal({text.text + (text.bytes - with.bytes), with.bytes}, with);
+}
 
 int compare(Piece a, Piece b) noexcept {
   const std::size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
@@ -110,8 +134,8 @@ std::size_t find(Piece text, Piece what, std::size_t from) noexcept {
   const Suffix up = greatest_suffix(what, false), down = greatest_suffix(what, true);
   const Suffix& cut = up.begin > down.begin ? up : down;
   work(cut.begin);
-  const bool periodic = cut.begin + cut.period <= n &&
-                        std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
+  const bool periodic =
+      cut.begin + cut.period <= n && std::memcmp(what.text, what.text + cut.period, cut.begin) == 0;
   const std::size_t longer = cut.begin > n - cut.begin ? cut.begin : n - cut.begin;
   const std::size_t period = periodic ? cut.period : longer + 1;
   for (std::size_t at = from; at <= text.bytes - n;) {
@@ -154,7 +178,8 @@ Piece strip(Piece text, const Piece* chars, std::uint32_t sides, Budget* budget)
   return text;
 }
 
-Splitter::Splitter(Piece text, const Piece* separator, std::int64_t most) noexcept : rest_(text), separator_(separator), left_(most) {
+Splitter::Splitter(Piece text, const Piece* separator, std::int64_t most) noexcept
+    : rest_(text), separator_(separator), left_(most) {
   if (separator == nullptr) rest_ = strip_front(text);
 }
 
@@ -218,8 +243,8 @@ void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept {
   work(text.bytes);
   for (std::size_t i = 0; i < text.bytes; ++i) {
     const unsigned char c = text.text[i];
-    const bool first = how == kCapitalize    ? i == 0
-                       : how == kTitleWords  ? i == 0 || parts_words(text.text[i - 1])
+    const bool first = how == kCapitalize     ? i == 0
+                       : how == kTitleWords   ? i == 0 || parts_words(text.text[i - 1])
                        : how == kTitleLetters ? i == 0 || !is_letter(text.text[i - 1])
                                               : how == kUpper;
     out[i] = first ? upper(c) : lower(c);
@@ -261,7 +286,8 @@ void write_json(unsigned char* out, Piece text) noexcept {
 std::size_t write_number(unsigned char* out, std::int64_t value) noexcept {
   unsigned char digits[20];
   std::size_t n = 0, at = 0;
-  std::uint64_t rest = value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  std::uint64_t rest = value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
+                                 : static_cast<std::uint64_t>(value);
   do digits[n++] = static_cast<unsigned char>('0' + rest % 10);
   while ((rest /= 10) != 0);
   if (value < 0) out[at++] = '-';

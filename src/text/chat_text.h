@@ -32,7 +32,7 @@ struct Budget {
 bool equal(Piece a, Piece b) noexcept;
 bool starts(Piece text, Piece with) noexcept;
 bool ends(Piece text, Piece with) noexcept;
-int compare(Piece a, Piece b) noexcept;                                  // by code points: −1, 0, 1
+int compare(Piece a, Piece b) noexcept;  // by code points: −1, 0, 1
 // or kNowhere; linear in both
 std::size_t find(Piece text, Piece what, std::size_t from) noexcept;
 std::size_t characters(Piece text) noexcept;
@@ -52,12 +52,14 @@ class Splitter {
   bool done_ = false;
 };
 
-std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept;  // `old` is not empty; kNowhere: too large
+// `old` is not empty; kNowhere: too large
+std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept;
 void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept;
 bool is_ascii(Piece text) noexcept;
 void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept;  // of ASCII
 std::size_t json_bytes(Piece text) noexcept;
-void write_json(unsigned char* out, Piece text) noexcept;  // as json.dumps(text, ensure_ascii=False)
+// as json.dumps(text, ensure_ascii=False)
+void write_json(unsigned char* out, Piece text) noexcept;
 std::size_t write_number(unsigned char* out, std::int64_t value) noexcept;  // at most 20 bytes
 
 }  // namespace chat

@@ -1,5 +1,5 @@
-// Opening a tokenizer section: everything in it is checked once, in linear time, so that nothing else has to be careful.
-// Includes the tokenizer's own headers only; never allocates.
+// Opening a tokenizer section: everything in it is checked once, in linear time, so that nothing
+// else has to be careful. Includes the tokenizer's own headers only; never allocates.
 #include "added.h"
 #include "chars.h"
 #include "normalizer.h"
@@ -20,14 +20,16 @@ constexpr std::uint32_t kMostPieces = 1u << 24;
 constexpr float kFloatMax = 3.40282346638528859812e+38f;
 
 std::uint64_t load_u64(const unsigned char* p) noexcept {
-  return static_cast<std::uint64_t>(load_u32(p)) | static_cast<std::uint64_t>(load_u32(p + 4)) << 32;
+  return static_cast<std::uint64_t>(load_u32(p)) | static_cast<std::uint64_t>(load_u32(p + 4))
+                                                       << 32;
 }
 
 bool finite(float value) noexcept { return value >= -kFloatMax && value <= kFloatMax; }
 
-// A part of the section: at a multiple of 4, not before `*end`, inside `bytes`; moves `*end` behind it.
-bool part(const unsigned char** out, const unsigned char* section, std::uint64_t bytes, std::uint64_t offset,
-          std::uint64_t size, std::uint64_t* end) noexcept {
+// A part of the section: at a multiple of 4, not before `*end`, inside `bytes`; moves `*end` behind
+// it.
+bool part(const unsigned char** out, const unsigned char* section, std::uint64_t bytes,
+          std::uint64_t offset, std::uint64_t size, std::uint64_t* end) noexcept {
   if (offset % 4 != 0 || offset < *end || offset > bytes || size > bytes - offset) return false;
   *out = section + static_cast<std::size_t>(offset);
   *end = offset + size;
@@ -45,11 +47,12 @@ bool ascends(const Tokenizer& t, std::uint32_t a, std::uint32_t b, bool* same) n
   return order != 0 ? order < 0 : la != lb ? la < lb : a < b;
 }
 
-// Whether two pieces may have the same text: words of a list; of unigram a reserved one and another; of byte-level BPE,
-// whose encoder does not go by text, any.
+// Whether two pieces may have the same text: words of a list; of unigram a reserved one and
+// another; of byte-level BPE, whose encoder does not go by text, any.
 bool may_be_same(const Tokenizer& t, std::uint32_t a, std::uint32_t b) noexcept {
   if (is(t, TokenizerModel::words) || is(t, TokenizerModel::byte_bpe)) return true;
-  return is(t, TokenizerModel::unigram) && pieces::reserved(row(t, a).type()) != pieces::reserved(row(t, b).type());
+  return is(t, TokenizerModel::unigram) &&
+         pieces::reserved(row(t, a).type()) != pieces::reserved(row(t, b).type());
 }
 
 // Whether a search for the text of this piece goes on to the next one of the same text.
@@ -87,7 +90,8 @@ const char* check_order(const Tokenizer& t) noexcept {
 
 // ---- SentencePiece and word lists ----
 
-const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest, float lowest) noexcept {
+const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest,
+                         float lowest) noexcept {
   const bool words = is(*t, TokenizerModel::words);
   std::uint64_t text_end = 0;
   std::uint32_t unknowns = 0;
@@ -112,7 +116,8 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
         if (id != t->unknown) return "a piece of type unknown is not the unknown id";
         ++unknowns;
         break;
-      case PieceType::control: break;
+      case PieceType::control:
+        break;
       case PieceType::user_defined:
         if (words) return "a word list has a user-defined piece";
         if (length > t->longest_user) t->longest_user = length;
@@ -124,15 +129,18 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
         break;
       case PieceType::byte: {
         const int value = pieces::byte_value(text, length);
-        if ((t->flags & pieces::kByteFallback) == 0 || value < 0) return "a byte piece is not allowed or not <0x00> ... <0xFF>";
+        if ((t->flags & pieces::kByteFallback) == 0 || value < 0)
+          return "a byte piece is not allowed or not <0x00> ... <0xFF>";
         byte_pieces[value >> 5] |= 1u << (value & 31);
         break;
       }
-      default: return "a piece has an unknown type";
+      default:
+        return "a piece has an unknown type";
     }
   }
   if (t->longest != longest) return "the length of the longest piece is wrong";
-  if (unknowns != (t->unknown == kNoToken ? 0u : 1u)) return "the unknown id is not a piece of type unknown";
+  if (unknowns != (t->unknown == kNoToken ? 0u : 1u))
+    return "the unknown id is not a piece of type unknown";
   if (!words && t->unknown == kNoToken) return "a SentencePiece model has no unknown piece";
   if (t->flags & pieces::kByteFallback) {
     for (const std::uint32_t bits : byte_pieces) {
@@ -148,7 +156,8 @@ const char* check_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t l
 
 // ---- The models of the tokenizers package ----
 
-const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::uint32_t longest) noexcept {
+const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes,
+                                 std::uint32_t longest) noexcept {
   const bool chars = is(*t, TokenizerModel::char_bpe);
   std::uint64_t text_end = 0;
   std::uint32_t unknowns = 0;
@@ -161,7 +170,10 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
     if (length == 0 || length > longest_allowed(*t)) return "a piece is empty or too long";
     text_end = std::uint64_t{r.offset()} + length;
     if (length > t->longest) t->longest = length;
-    const std::uint32_t known = is(*t, TokenizerModel::byte_bpe) ? pieces::kOfModel | pieces::kWholeWord : chars ? pieces::kOfModel : 0xFF03u;
+    const std::uint32_t known = is(*t, TokenizerModel::byte_bpe)
+                                    ? pieces::kOfModel | pieces::kWholeWord
+                                : chars ? pieces::kOfModel
+                                        : 0xFF03u;
     if ((marks & ~known) != 0 || (marks >> 8) > length) return "a piece has unknown marks";
     switch (r.type()) {
       case PieceType::unknown:
@@ -173,19 +185,24 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
         break;
       case PieceType::normal:
       case PieceType::control:
-      case PieceType::user_defined: break;
+      case PieceType::user_defined:
+        break;
       case PieceType::byte:
         if (!chars) return "a piece has an unknown type";
-        if ((t->flags & pieces::kByteFallback) == 0 || pieces::byte_value(t->text + r.offset(), length) < 0) {
+        if ((t->flags & pieces::kByteFallback) == 0 ||
+            pieces::byte_value(t->text + r.offset(), length) < 0) {
           return "a byte piece is not allowed or not <0x00> ... <0xFF>";
         }
         break;
-      default: return "a piece has an unknown type";
+      default:
+        return "a piece has an unknown type";
     }
   }
   if (t->longest != longest) return "the length of the longest piece is wrong";
-  if (unknowns != (t->unknown == kNoToken ? 0u : 1u)) return "the unknown id is not a piece of type unknown";
-  if (!is(*t, TokenizerModel::byte_bpe) && !chars && t->unknown == kNoToken) return "the model has no unknown piece";
+  if (unknowns != (t->unknown == kNoToken ? 0u : 1u))
+    return "the unknown id is not a piece of type unknown";
+  if (!is(*t, TokenizerModel::byte_bpe) && !chars && t->unknown == kNoToken)
+    return "the model has no unknown piece";
   return check_order(*t);
 }
 
@@ -193,28 +210,35 @@ const char* check_package_pieces(Tokenizer* t, std::uint64_t text_bytes, std::ui
 const char* check_scores(const Tokenizer& t) noexcept {
   for (std::uint32_t id = 0; id <= t.pieces; ++id) {
     const std::uint32_t high = load_u32(t.model_data + std::size_t{id} * 8 + 4);
-    if ((high >> 20 & 0x7FF) > 1023 + 500) return "a piece's score is not finite";  // nor so large that the sum of a text is not
+    // nor so large that the sum of a text is not
+    if ((high >> 20 & 0x7FF) > 1023 + 500) return "a piece's score is not finite";
   }
   return nullptr;
 }
 
-// The ids of single bytes, then the merges: (left, right) strictly ascending, ranks in range, and a result as long as its
-// parts, which bounds the symbols that merging makes.
+// The ids of single bytes, then the merges: (left, right) strictly ascending, ranks in range, and a
+// result as long as its parts, which bounds the symbols that merging makes.
 const char* check_merges(const Tokenizer& t) noexcept {
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     const std::uint32_t id = load_u32(t.model_data + std::size_t{byte} * 4);
     if (id != kNoToken && id >= t.pieces) return "the id of a byte is out of range";
-    if (id == kNoToken && is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kByteFallback) != 0) return "byte fallback without all 256 byte pieces";
+    if (id == kNoToken && is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kByteFallback) != 0)
+      return "byte fallback without all 256 byte pieces";
   }
   const unsigned char* const rows = t.model_data + 1024;
   for (std::uint32_t i = 0; i < t.merge_count; ++i) {
     const unsigned char* const r = rows + std::size_t{i} * 12;
     const std::uint32_t left = load_u32(r), right = load_u32(r + 4), rank = load_u32(r + 8);
-    if (left >= t.pieces || right >= t.pieces || rank >= t.merge_count) return "a merge is out of range";
-    const std::uint32_t result = load_u32(rows + std::size_t{t.merge_count} * 12 + std::size_t{rank} * 4);
+    if (left >= t.pieces || right >= t.pieces || rank >= t.merge_count)
+      return "a merge is out of range";
+    const std::uint32_t result =
+        load_u32(rows + std::size_t{t.merge_count} * 12 + std::size_t{rank} * 4);
     if (result >= t.pieces) return "the result of a merge is out of range";
-    if (row(t, result).length() != row(t, left).length() + row(t, right).length()) return "a merge does not give what it merges";
-    if (i > 0 && (load_u32(r - 12) > left || (load_u32(r - 12) == left && load_u32(r - 8) >= right))) return "the merges are not in order";
+    if (row(t, result).length() != row(t, left).length() + row(t, right).length())
+      return "a merge does not give what it merges";
+    if (i > 0 &&
+        (load_u32(r - 12) > left || (load_u32(r - 12) == left && load_u32(r - 8) >= right)))
+      return "the merges are not in order";
   }
   if ((t.flags & pieces::kMergeIndex) == 0) return nullptr;
   const unsigned char* const index = rows + std::size_t{t.merge_count} * 16;
@@ -237,15 +261,17 @@ const char* check_runs(Tokenizer* t) noexcept {
   return t->run_count == 0 ? "there are no classes of characters" : nullptr;
 }
 
-// The added tokens: the plain ones first, each kind strictly ascending by its text, and the first bytes as they say.
+// The added tokens: the plain ones first, each kind strictly ascending by its text, and the first
+// bytes as they say.
 const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
   std::uint32_t starts[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   for (std::uint32_t i = 0; i < t->added_count; ++i) {
     const pieces::AddedRow r = pieces::added_row(*t, i);
     const std::uint32_t length = r.length();
-    if (r.offset() > text_bytes || length > text_bytes - r.offset()) return "an added token's text is outside the text";
-    if (length == 0 ||
-        length > pieces::kLongestSearched) return "an added token is empty or too long";
+    if (r.offset() > text_bytes || length > text_bytes - r.offset())
+      return "an added token's text is outside the text";
+    if (length == 0 || length > pieces::kLongestSearched)
+      return "an added token is empty or too long";
     if (r.id() >= t->pieces) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";
     const bool normalized = (r.flags() & pieces::kNormalized) != 0;
@@ -257,18 +283,21 @@ const char* check_added(Tokenizer* t, std::uint64_t text_bytes) noexcept {
       const pieces::AddedRow before = pieces::added_row(*t, i - 1);
       const std::uint32_t other = before.length();
       work(1 + length);
-      const int order = std::memcmp(t->text + before.offset(), text, other < length ? other : length);
+      const int order =
+          std::memcmp(t->text + before.offset(), text, other < length ? other : length);
       if (order > 0 || (order == 0 && other >= length)) return "the added tokens are not in order";
     }
     starts[(normalized ? 8 : 0) + (text[0] >> 5)] |= 1u << (text[0] & 31);
   }
   for (std::uint32_t i = 0; i < 16 && t->added_count > 0; ++i) {
-    if (load_u32(t->added + std::size_t{i} * 4) != starts[i]) return "the first bytes of the added tokens are wrong";
+    if (load_u32(t->added + std::size_t{i} * 4) != starts[i])
+      return "the first bytes of the added tokens are wrong";
   }
   return nullptr;
 }
 
-// The rule, and of byte-level BPE the steps behind it: at most eight, each known, and zeros behind the last.
+// The rule, and of byte-level BPE the steps behind it: at most eight, each known, and zeros behind
+// the last.
 bool check_steps(Tokenizer* t, const unsigned char* more) noexcept {
   if (!is(*t, TokenizerModel::byte_bpe)) return t->rule == 1;
   if (t->rule > 255 || !pieces::known_step(t->rule)) return false;
@@ -282,8 +311,8 @@ bool check_steps(Tokenizer* t, const unsigned char* more) noexcept {
 }
 
 // The parts that only these models have; each begins where the one before it ends.
-const char* check_package(Tokenizer* t, const unsigned char* section, std::uint64_t bytes, std::uint64_t text_bytes,
-                          std::uint64_t* end) noexcept {
+const char* check_package(Tokenizer* t, const unsigned char* section, std::uint64_t bytes,
+                          std::uint64_t text_bytes, std::uint64_t* end) noexcept {
   t->rule = load_u32(section + 96);
   t->run_count = load_u32(section + 100);
   t->merge_count = load_u32(section + 104);
@@ -291,12 +320,14 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
   t->word_chars = load_u32(section + 112);
   t->prefix_bytes = load_u32(section + 116);
   if (!check_steps(t, section + 120)) return "unknown rule of the pre-tokenizer";
-  if ((t->flags & pieces::kCompose) != 0 && is(*t, TokenizerModel::byte_bpe) && t->trie == nullptr) return "composition without its map";
+  if ((t->flags & pieces::kCompose) != 0 && is(*t, TokenizerModel::byte_bpe) && t->trie == nullptr)
+    return "composition without its map";
   if (!is(*t, TokenizerModel::wordpiece) && (t->word_chars != 0 || t->prefix_bytes != 0)) {
     return "only WordPiece has a longest word and a prefix";
   }
   const std::uint64_t behind = static_cast<std::uint64_t>(t->surface - t->text) + t->surface_bytes;
-  if (t->prefix_bytes > text_bytes - behind || t->prefix_bytes > 255) return "the prefix of a continuation is outside the text";
+  if (t->prefix_bytes > text_bytes - behind || t->prefix_bytes > 255)
+    return "the prefix of a continuation is outside the text";
   if (load_u32(section + 16) != 0) return "the lowest score is wrong";
   const bool merges = is(*t, TokenizerModel::byte_bpe) || is(*t, TokenizerModel::char_bpe);
   if (!merges && t->merge_count != 0) return "only BPE has merges";
@@ -308,12 +339,16 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
     return "the classes of characters are outside the section";
   }
   const bool scored = is(*t, TokenizerModel::metaspace);
-  const std::uint64_t index = merges && (t->flags & pieces::kMergeIndex) != 0 ? 4 * (std::uint64_t{t->pieces} + 1) : 0;
-  const std::uint64_t own = merges ? 1024 + std::uint64_t{16} * t->merge_count + index : scored ? 8 * (std::uint64_t{t->pieces} + 1) : 0;
+  const std::uint64_t index =
+      merges && (t->flags & pieces::kMergeIndex) != 0 ? 4 * (std::uint64_t{t->pieces} + 1) : 0;
+  const std::uint64_t own = merges   ? 1024 + std::uint64_t{16} * t->merge_count + index
+                            : scored ? 8 * (std::uint64_t{t->pieces} + 1)
+                                     : 0;
   if (t->merge_count > kMostPieces || !next(&t->model_data, own)) {
     return "the model's own part is outside the section";
   }
-  if (t->added_count > kMostPieces || !next(&t->added, t->added_count == 0 ? 0 : 64 + std::uint64_t{16} * t->added_count)) {
+  if (t->added_count > kMostPieces ||
+      !next(&t->added, t->added_count == 0 ? 0 : 64 + std::uint64_t{16} * t->added_count)) {
     return "the added tokens are outside the section";
   }
   if (const char* const wrong = check_runs(t)) return wrong;
@@ -326,15 +361,20 @@ const char* check_package(Tokenizer* t, const unsigned char* section, std::uint6
 std::uint32_t flags_of(TokenizerModel model) noexcept {
   switch (model) {
     case TokenizerModel::unigram:
-    case TokenizerModel::bpe: return 31;
-    case TokenizerModel::byte_bpe: return pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex;
+    case TokenizerModel::bpe:
+      return 31;
+    case TokenizerModel::byte_bpe:
+      return pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex;
     case TokenizerModel::metaspace:
-      return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight | pieces::kMergeSpaces |
-             pieces::kMergeToSpace | pieces::kDropFirstPrefix;
+      return pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace |
+             pieces::kStripRight | pieces::kMergeSpaces | pieces::kMergeToSpace |
+             pieces::kDropFirstPrefix;
     case TokenizerModel::char_bpe:
-      return pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst | pieces::kEscapeFirst | pieces::kCutAtSpaces |
+      return pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown |
+             pieces::kPrefixFirst | pieces::kEscapeFirst | pieces::kCutAtSpaces |
              pieces::kDropFirstSpace | pieces::kCutAtEach | pieces::kMergeIndex;
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -354,24 +394,31 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   const std::uint32_t trie_bytes = load_u32(section + 24), string_bytes = load_u32(section + 28);
   t->expansion = load_u32(section + 88);
   t->longest_rule = load_u32(section + 92);
-  for (std::size_t i = is(*t, TokenizerModel::byte_bpe) ? 128 : package ? 120 : 96; i < kHeaderBytes; ++i) {
+  for (std::size_t i = is(*t, TokenizerModel::byte_bpe) ? 128
+                       : package                        ? 120
+                                                        : 96;
+       i < kHeaderBytes; ++i) {
     if (section[i] != 0) return "a reserved byte of the header is not zero";
   }
 
   std::uint64_t end = kHeaderBytes;
   const std::uint64_t text_bytes = load_u64(section + 56);
-  if (!part(&t->table, section, bytes, load_u64(section + 32), std::uint64_t{16} * t->pieces, &end)) {
+  if (!part(&t->table, section, bytes, load_u64(section + 32), std::uint64_t{16} * t->pieces,
+            &end)) {
     return "the table of pieces is outside the section";
   }
-  if (!part(&t->permutation, section, bytes, load_u64(section + 40), std::uint64_t{4} * t->pieces, &end)) {
+  if (!part(&t->permutation, section, bytes, load_u64(section + 40), std::uint64_t{4} * t->pieces,
+            &end)) {
     return "the sorted permutation is outside the section";
   }
-  if (text_bytes > 0xFFFFFFFFu || !part(&t->text, section, bytes, load_u64(section + 48), text_bytes, &end)) {
+  if (text_bytes > 0xFFFFFFFFu ||
+      !part(&t->text, section, bytes, load_u64(section + 48), text_bytes, &end)) {
     return "the pieces' text is outside the section";
   }
   const std::uint64_t trie_at = load_u64(section + 64), strings_at = load_u64(section + 72);
   if (trie_bytes == 0) {
-    if (trie_at != 0 || strings_at != 0 || string_bytes != 0) return "the normaliser has no trie but other parts";
+    if (trie_at != 0 || strings_at != 0 || string_bytes != 0)
+      return "the normaliser has no trie but other parts";
     t->trie = t->strings = nullptr;
     if (t->longest_rule != 0) return "the normaliser has no trie but rules";
   } else {
@@ -384,17 +431,22 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
     }
     if (t->strings[string_bytes - 1] != 0) return "the normaliser's strings are not terminated";
     t->trie_units = trie_bytes / 4;
-    if (!normalizer_check(t->trie, t->trie_units, string_bytes)) return "the normaliser's trie leads out of itself";
-    if (t->longest_rule > pieces::kLongestRule) return "the normaliser's longest rule is out of range";
+    if (!normalizer_check(t->trie, t->trie_units, string_bytes))
+      return "the normaliser's trie leads out of itself";
+    if (t->longest_rule > pieces::kLongestRule)
+      return "the normaliser's longest rule is out of range";
   }
   // An invalid byte becomes U+FFFD, but not in BPE; a space that is escaped first becomes 3 bytes.
-  const bool same = is(*t, TokenizerModel::byte_bpe) || (is(*t, TokenizerModel::char_bpe) && (t->flags & pieces::kEscapeFirst) == 0);
+  const bool same = is(*t, TokenizerModel::byte_bpe) ||
+                    (is(*t, TokenizerModel::char_bpe) && (t->flags & pieces::kEscapeFirst) == 0);
   const std::uint32_t least = same ? 1 : 3;
-  if (words ? t->expansion != 0 : t->expansion < least || t->expansion > 255) return "the normaliser's expansion is out of range";
+  if (words ? t->expansion != 0 : t->expansion < least || t->expansion > 255)
+    return "the normaliser's expansion is out of range";
 
   const std::uint32_t surface_at = load_u32(section + 80);
   t->surface_bytes = load_u32(section + 84);
-  if (surface_at > text_bytes || t->surface_bytes > text_bytes - surface_at) return "the unknown surface is outside the text";
+  if (surface_at > text_bytes || t->surface_bytes > text_bytes - surface_at)
+    return "the unknown surface is outside the text";
   if (t->surface_bytes > pieces::kLongestPiece) return "the unknown surface is too long";
   t->surface = t->text + surface_at;
   if (package) {
@@ -402,8 +454,10 @@ const char* check(Tokenizer* t, const unsigned char* section, std::size_t sectio
   }
   if (bytes != (end + 3) / 4 * 4) return "the section does not end with its last part";
   if (package) {
-    if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20))) return wrong;
-    if (is(*t, TokenizerModel::byte_bpe) || is(*t, TokenizerModel::char_bpe)) return check_merges(*t);
+    if (const char* const wrong = check_package_pieces(t, text_bytes, load_u32(section + 20)))
+      return wrong;
+    if (is(*t, TokenizerModel::byte_bpe) || is(*t, TokenizerModel::char_bpe))
+      return check_merges(*t);
     return is(*t, TokenizerModel::metaspace) ? check_scores(*t) : nullptr;
   }
   return check_pieces(t, text_bytes, load_u32(section + 20), load_f32(section + 16));
@@ -416,7 +470,8 @@ bool tokenizer_is_built(const unsigned char* section, std::size_t bytes) noexcep
   return model < 1 || model > 7 || is_built(static_cast<TokenizerModel>(model));
 }
 
-bool tokenizer_open(Tokenizer* out, const unsigned char* section, std::size_t bytes, const char** why) noexcept {
+bool tokenizer_open(Tokenizer* out, const unsigned char* section, std::size_t bytes,
+                    const char** why) noexcept {
   Tokenizer t{};
   const char* const wrong = check(&t, section, bytes);
   *why = wrong;

@@ -1,9 +1,10 @@
-// Merging the symbols of a word, neighbours with the earliest merge first, the leftmost of equals, until there is none.
-// Includes pieces.h only; never allocates.
+// Merging the symbols of a word, neighbours with the earliest merge first, the leftmost of equals,
+// until there is none. Includes pieces.h only; never allocates.
 //
-// A word's symbols are named by the place of their first part. Its length in parts is stored at its first and at its last
-// place, which is all that finding both neighbours takes. The earliest merge is the winner of a tournament tree over the
-// places: n − 1 matches at the start, log2 n after each merge, so a word of n equal letters is no worse than any other.
+// A word's symbols are named by the place of their first part. Its length in parts is stored at its
+// first and at its last place, which is all that finding both neighbours takes. The earliest merge
+// is the winner of a tournament tree over the places: n − 1 matches at the start, log2 n after each
+// merge, so a word of n equal letters is no worse than any other.
 #ifndef PHASOR_TEXT_MERGES_H_
 #define PHASOR_TEXT_MERGES_H_
 
@@ -17,9 +18,10 @@ constexpr std::uint32_t kNobody = 0xFFFFFFFFu;
 
 struct Word {
   const Tokenizer& t;
-  std::uint32_t* id;      // (n) of the symbol that begins here
-  std::uint32_t* rank;    // (n) of the merge of this symbol and the next, or kNoToken
-  std::uint32_t* winner;  // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
+  std::uint32_t* id;    // (n) of the symbol that begins here
+  std::uint32_t* rank;  // (n) of the merge of this symbol and the next, or kNoToken
+  // (n) tournament: 1 is the final, i is played between 2i and 2i + 1, n + p is place p
+  std::uint32_t* winner;
   std::uint16_t* length;  // (n) at the first and the last byte of a symbol
   std::uint32_t n;
 
@@ -29,7 +31,8 @@ struct Word {
   std::uint32_t find_merge(std::uint32_t left, std::uint32_t right) const noexcept {
     std::uint32_t low = 0, high = t.merge_count;
     if ((t.flags & kMergeIndex) != 0) {
-      const unsigned char* const first = merges() + std::size_t{t.merge_count} * 16 + std::size_t{left} * 4;
+      const unsigned char* const first =
+          merges() + std::size_t{t.merge_count} * 16 + std::size_t{left} * 4;
       low = load_u32(first);
       high = load_u32(first + 4);
     }

@@ -1,6 +1,7 @@
-// The unigram model as the tokenizers package does it (XLM-RoBERTa and others): SentencePiece's map, cluster by cluster;
-// words that begin with ▁; and of each the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the order
-// of arithmetic and with the ties of the package, in double. Includes the tokenizer's own headers only; never allocates.
+// The unigram model as the tokenizers package does it (XLM-RoBERTa and others): SentencePiece's
+// map, cluster by cluster; words that begin with ▁; and of each the segmentation of the highest
+// total score (Viterbi; Kudo 2018, 3.2), in the order of arithmetic and with the ties of the
+// package, in double. Includes the tokenizer's own headers only; never allocates.
 #include "chars.h"
 #include "clusters.h"
 #include "normalizer.h"
@@ -25,16 +26,22 @@ struct Output {
   }
 };
 
-// A cluster of less than 6 bytes becomes what the shortest rule for its beginning says, as a whole; where there is none, and in a
-// longer one, each character becomes what the rule for it says. So the package does it.
-bool put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, std::size_t bytes) noexcept {
+// A cluster of less than 6 bytes becomes what the shortest rule for its beginning says, as a whole;
+// where there is none, and in a longer one, each character becomes what the rule for it says. So
+// the package does it.
+bool put_cluster(const Tokenizer& t, Output* out, const unsigned char* text,
+                 std::size_t bytes) noexcept {
   Rule rule;
   if (bytes < 6 && match_rule(t, &rule, text, bytes, true)) return out->put(rule.text, rule.bytes);
   for (std::size_t at = 0; at < bytes;) {
     const Char c = char_at(text + at, bytes - at);
-    const bool found = c.code == kNoChar ? match_rule(t, &rule, kReplacement, 3, true) : match_rule(t, &rule, text + at, c.bytes, true);
+    const bool found = c.code == kNoChar ? match_rule(t, &rule, kReplacement, 3, true)
+                                         : match_rule(t, &rule, text + at, c.bytes, true);
     const unsigned char* const as_it_is = c.code == kNoChar ? kReplacement : text + at;
-    if (!out->put(found ? rule.text : as_it_is, found ? rule.bytes : c.code == kNoChar ? sizeof kReplacement : c.bytes)) return false;
+    if (!out->put(found ? rule.text : as_it_is, found               ? rule.bytes
+                                                : c.code == kNoChar ? sizeof kReplacement
+                                                                    : c.bytes))
+      return false;
     at += c.bytes;
   }
   return true;
@@ -42,14 +49,15 @@ bool put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, std
 
 }  // namespace
 
-std::uint64_t normalize_precompiled(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
-                                    std::size_t bytes) noexcept {
+std::uint64_t normalize_precompiled(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                                    const unsigned char* text, std::size_t bytes) noexcept {
   Output output{out, capacity, 0};
   Clusters clusters;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < bytes;) {
     const Char c = char_at(text + at, bytes - at);
-    const Break of = c.code == kNoChar ? Break::control : static_cast<Break>(classes(t, c.code) >> kBreakBit & 31);
+    const Break of = c.code == kNoChar ? Break::control
+                                       : static_cast<Break>(classes(t, c.code) >> kBreakBit & 31);
     if (!clusters.next(c.code, of)) {
       if (!put_cluster(t, &output, text + begin, at - begin)) return kNormalizedTooLong;
       begin = at;
@@ -77,7 +85,9 @@ double load_f64(const unsigned char* p) noexcept {
 }
 
 // The score of a piece; the last one is the unknown's.
-double score(const Tokenizer& t, std::uint32_t id) noexcept { return load_f64(t.model_data + std::size_t{id} * 8); }
+double score(const Tokenizer& t, std::uint32_t id) noexcept {
+  return load_f64(t.model_data + std::size_t{id} * 8);
+}
 
 // The piece of the model that ends where the walk is, or kNoToken.
 std::uint32_t of_model(const PrefixWalk& walk) noexcept {
@@ -94,7 +104,9 @@ struct Words {
 
   // The lengths of the pieces of the best segmentation, each where its piece begins.
   void segment(const unsigned char* text, std::uint32_t n) noexcept {
-    const auto char_size = [=](std::uint32_t at) noexcept { return char_at(text + at, n - at).bytes; };
+    const auto char_size = [=](std::uint32_t at) noexcept {
+      return char_at(text + at, n - at).bytes;
+    };
     const auto score_of = [this](const PrefixWalk& walk, std::uint32_t, double* of) noexcept {
       const std::uint32_t id = of_model(walk);
       if (id != kNoToken) *of = score(t, id);
@@ -147,14 +159,16 @@ Mark mark_at(const Tokenizer& t, const unsigned char* text, std::size_t n) noexc
 }  // namespace
 
 std::uint64_t metaspace_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
-  return 4 + 8 * ring_slots(t)   // f64 best, aligned to 8
-         + 2 * (limit + 1);      // u16 length
+  return 4 + 8 * ring_slots(t)  // f64 best, aligned to 8
+         + 2 * (limit + 1);     // u16 length
 }
 
-void encode_metaspace(const Tokenizer& t, IdSink* out, unsigned char* text, std::size_t n, bool first, unsigned char* scratch) noexcept {
+void encode_metaspace(const Tokenizer& t, IdSink* out, unsigned char* text, std::size_t n,
+                      bool first, unsigned char* scratch) noexcept {
   unsigned char* const aligned = scratch + (8 - reinterpret_cast<std::uintptr_t>(scratch) % 8) % 8;
   Words words{t, out, reinterpret_cast<double*>(aligned), nullptr};
-  words.length = reinterpret_cast<std::uint16_t*>(aligned + 8 * static_cast<std::size_t>(ring_slots(t)));
+  words.length =
+      reinterpret_cast<std::uint16_t*>(aligned + 8 * static_cast<std::size_t>(ring_slots(t)));
   const bool prefix = (t.flags & kAddDummyPrefix) != 0, only_first = (t.flags & kPrefixFirst) != 0;
 
   // A word's ▁ is written over what is behind us already, so nothing has to move.

@@ -1,5 +1,6 @@
-// Text normalisation. The map is a Darts double array (Aoe 1989): a unit has its label in bits 0–7 and 31, "a value
-// hangs here" in bit 8, and the xor distance to its children in bits 10–30, shifted by 8 more when bit 9 is set.
+// Text normalisation. The map is a Darts double array (Aoe 1989): a unit has its label in bits 0–7
+// and 31, "a value hangs here" in bit 8, and the xor distance to its children in bits 10–30,
+// shifted by 8 more when bit 9 is set.
 #include "normalizer.h"
 
 #include "pieces.h"
@@ -9,16 +10,22 @@ namespace {
 
 using pieces::load_u32;
 
-std::uint32_t unit_at(const unsigned char* trie, std::uint32_t i) noexcept { return load_u32(trie + std::size_t{i} * 4); }
-std::uint32_t children(std::uint32_t node, std::uint32_t unit) noexcept { return node ^ ((unit >> 10) << ((unit & 0x200) >> 6)); }
+std::uint32_t unit_at(const unsigned char* trie, std::uint32_t i) noexcept {
+  return load_u32(trie + std::size_t{i} * 4);
+}
+std::uint32_t children(std::uint32_t node, std::uint32_t unit) noexcept {
+  return node ^ ((unit >> 10) << ((unit & 0x200) >> 6));
+}
 bool has_value(std::uint32_t unit) noexcept { return (unit & 0x100) != 0; }
 bool is_value(std::uint32_t unit) noexcept { return (unit & 0x80000000u) != 0; }
 std::uint32_t label(std::uint32_t unit) noexcept { return unit & 0x800000FFu; }
 
-// The longest rule that applies here; else one character as it is; else U+FFFD for one invalid byte.
+// The longest rule that applies here; else one character as it is; else U+FFFD for one invalid
+// byte.
 Rule next_chunk(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
   work();
-  if (const std::size_t user = pieces::match_user_defined(t, text, bytes)) return {text, user, user};
+  if (const std::size_t user = pieces::match_user_defined(t, text, bytes))
+    return {text, user, user};
   Rule rule;
   if (match_rule(t, &rule, text, bytes, false)) return rule;
   bool more = false;
@@ -53,7 +60,8 @@ struct Output {
   bool drop_trailing_space() noexcept {
     const std::size_t n = escape ? 3 : 1;
     if (size < n) return false;
-    if (escape ? std::memcmp(text + size - 3, pieces::kSpaceSymbol, 3) != 0 : text[size - 1] != ' ') return false;
+    if (escape ? std::memcmp(text + size - 3, pieces::kSpaceSymbol, 3) != 0 : text[size - 1] != ' ')
+      return false;
     size -= n;
     return true;
   }
@@ -61,7 +69,8 @@ struct Output {
 
 }  // namespace
 
-bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::size_t bytes, bool shortest) noexcept {
+bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::size_t bytes,
+                bool shortest) noexcept {
   if (t.trie == nullptr) return false;
   out->text = nullptr;
   std::uint32_t base = children(0, unit_at(t.trie, 0));
@@ -78,14 +87,16 @@ bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, std::s
     }
   }
   if (out->text == nullptr) return false;
-  const std::size_t most = t.expansion * out->consumed;  // a second bound, or gcc makes a call to strlen of the loop
+  // a second bound, or gcc makes a call to strlen of the loop
+  const std::size_t most = t.expansion * out->consumed;
   out->bytes = 0;
   while (out->bytes < most && out->text[out->bytes] != 0) ++out->bytes;
   work(out->bytes);
   return true;
 }
 
-const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, std::size_t bytes) noexcept {
+const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key,
+                               std::size_t bytes) noexcept {
   std::uint32_t node = 0, unit = unit_at(t.trie, 0);
   work(1 + bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -93,11 +104,12 @@ const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, std
     unit = unit_at(t.trie, node);
     if (label(unit) != key[i] || key[i] == 0) return nullptr;
   }
-  return has_value(unit) ? t.strings + (unit_at(t.trie, children(node, unit)) & 0x7FFFFFFFu) : nullptr;
+  return has_value(unit) ? t.strings + (unit_at(t.trie, children(node, unit)) & 0x7FFFFFFFu)
+                         : nullptr;
 }
 
-std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
-                        std::size_t bytes) noexcept {
+std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                        const unsigned char* text, std::size_t bytes) noexcept {
   const bool remove_extra = (t.flags & pieces::kRemoveExtraWhitespaces) != 0;
   const bool add_space = (t.flags & pieces::kAddDummyPrefix) != 0;
   const bool suffix = (t.flags & pieces::kWhitespaceSuffix) != 0;
@@ -139,7 +151,8 @@ std::uint64_t normalize(const Tokenizer& t, unsigned char* out, std::uint64_t ca
   return output.full ? kNormalizedTooLong : output.size;
 }
 
-bool normalizer_check(const unsigned char* trie, std::uint32_t units, std::uint32_t string_bytes) noexcept {
+bool normalizer_check(const unsigned char* trie, std::uint32_t units,
+                      std::uint32_t string_bytes) noexcept {
   work(units);
   for (std::uint32_t i = 0; i < units; ++i) {
     const std::uint32_t unit = unit_at(trie, i);

@@ -51,7 +51,8 @@ std::uint32_t PrefixWalk::here() const noexcept {
   return kNoToken;
 }
 
-std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
+std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text,
+                          std::size_t bytes) noexcept {
   std::uint32_t low = 0, high = t.pieces;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -67,7 +68,8 @@ std::uint32_t lower_bound(const Tokenizer& t, const unsigned char* text, std::si
   return low;
 }
 
-std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t bytes, bool among_reserved) noexcept {
+std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t bytes,
+                   bool among_reserved) noexcept {
   if (bytes > t.longest) return kNoToken;
   for (std::uint32_t rank = lower_bound(t, text, bytes); rank < t.pieces; ++rank) {
     const std::uint32_t id = sorted_id(t, rank);
@@ -79,7 +81,8 @@ std::uint32_t find(const Tokenizer& t, const unsigned char* text, std::size_t by
   return kNoToken;
 }
 
-std::size_t match_user_defined(const Tokenizer& t, const unsigned char* text, std::size_t bytes) noexcept {
+std::size_t match_user_defined(const Tokenizer& t, const unsigned char* text,
+                               std::size_t bytes) noexcept {
   if (bytes == 0 || t.longest_user == 0) return 0;
   if ((t.user_first[text[0] >> 5] >> (text[0] & 31) & 1) == 0) return 0;
   std::size_t best = 0;
@@ -133,8 +136,12 @@ void IdSink::unknown(const unsigned char* text, std::size_t bytes) noexcept {
   }
   for (std::size_t i = 0; i < bytes; ++i) {
     const char* digits = "0123456789ABCDEF";
-    const unsigned char name[6] = {'<', '0', 'x', static_cast<unsigned char>(digits[text[i] >> 4]),
-                                   static_cast<unsigned char>(digits[text[i] & 15]), '>'};
+    const unsigned char name[6] = {'<',
+                                   '0',
+                                   'x',
+                                   static_cast<unsigned char>(digits[text[i] >> 4]),
+                                   static_cast<unsigned char>(digits[text[i] & 15]),
+                                   '>'};
     put(find(t, name, sizeof name, true));
   }
   after_unknown = true;

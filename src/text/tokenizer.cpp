@@ -1,5 +1,6 @@
 // Encoding with the model that a section holds, decoding id by id.
-// Includes the tokenizer's own headers only; never allocates, never reads a byte that tokenizer_open has not placed.
+// Includes the tokenizer's own headers only; never allocates, never reads a byte that
+// tokenizer_open has not placed.
 #include "tokenizer.h"
 
 #include "added.h"
@@ -14,8 +15,8 @@ using pieces::row;
 
 namespace {
 
-// Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and the dummy prefix; two, where one is
-// written before a stretch.
+// Normalised bytes of any text of `text_bytes` bytes: each byte at its worst, and the dummy prefix;
+// two, where one is written before a stretch.
 std::uint64_t normalized_limit(const Tokenizer& t, std::uint64_t text_bytes) noexcept {
   return text_bytes * t.expansion + (is(t, TokenizerModel::char_bpe) ? 6 : 3);
 }
@@ -30,31 +31,39 @@ std::uint64_t tables_bytes(const Tokenizer& t, std::uint64_t limit) noexcept {
   return is(t, TokenizerModel::char_bpe) ? pieces::char_bpe_scratch(limit) : 0;
 }
 
-// The bytes of the prefix that every stretch gets, within the room that normalized_limit leaves for it.
+// The bytes of the prefix that every stretch gets, within the room that normalized_limit leaves for
+// it.
 constexpr std::size_t kPrefixRoom = 3;
 
-std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
-                                std::size_t bytes) noexcept {
+std::uint64_t normalize_package(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                                const unsigned char* text, std::size_t bytes) noexcept {
   if (is(t, TokenizerModel::wordpiece)) return normalize_bert(t, out, capacity, text, bytes);
   if (is(t, TokenizerModel::metaspace)) return normalize_precompiled(t, out, capacity, text, bytes);
   if (is(t, TokenizerModel::char_bpe)) return normalize_spaces(t, out, capacity, text, bytes);
-  if (is(t, TokenizerModel::byte_bpe) && (t.flags & pieces::kCompose) != 0) return normalize_canonical(t, out, capacity, text, bytes);
+  if (is(t, TokenizerModel::byte_bpe) && (t.flags & pieces::kCompose) != 0)
+    return normalize_canonical(t, out, capacity, text, bytes);
   work(bytes);
   std::memcpy(out, text, bytes);  // capacity is bytes times an expansion of at least 1
   return bytes;
 }
 
 // One stretch without added tokens; `first` says that it begins the whole text.
-void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes, bool first, unsigned char* tables,
-                    std::uint64_t limit) noexcept {
-  if (is(t, TokenizerModel::wordpiece)) return pieces::encode_wordpiece(t, out, text, bytes, tables);
-  unsigned char before[kPrefixRoom];  // the prefix is written over what lies before the stretch, and taken away again
+void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text, std::size_t bytes,
+                    bool first, unsigned char* tables, std::uint64_t limit) noexcept {
+  if (is(t, TokenizerModel::wordpiece))
+    return pieces::encode_wordpiece(t, out, text, bytes, tables);
+  // the prefix is written over what lies before the stretch, and taken away again
+  unsigned char before[kPrefixRoom];
   std::memcpy(before, text - kPrefixRoom, kPrefixRoom);
   if (is(t, TokenizerModel::metaspace)) {
     pieces::encode_metaspace(t, out, text, bytes, first, tables);
   } else if (is(t, TokenizerModel::char_bpe)) {
-    const bool wanted = (t.flags & pieces::kAddDummyPrefix) != 0 && (t.flags & pieces::kEscapeFirst) == 0 && (first || (t.flags & pieces::kPrefixFirst) == 0);
-    const bool there = text[0] == ' ' || (bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0), prefix = wanted && !there;
+    const bool wanted = (t.flags & pieces::kAddDummyPrefix) != 0 &&
+                        (t.flags & pieces::kEscapeFirst) == 0 &&
+                        (first || (t.flags & pieces::kPrefixFirst) == 0);
+    const bool there = text[0] == ' ' ||
+                       (bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0),
+               prefix = wanted && !there;
     if (prefix) text[-1] = ' ';
     pieces::encode_char_bpe(t, out, prefix ? text - 1 : text, bytes + prefix, tables, limit);
   } else if (is(t, TokenizerModel::byte_bpe)) {
@@ -65,10 +74,11 @@ void encode_stretch(const Tokenizer& t, pieces::IdSink* out, unsigned char* text
   std::memcpy(text - kPrefixRoom, before, kPrefixRoom);
 }
 
-// A text with the tokenizers package's models: cut at added tokens, each stretch normalised, cut again, encoded.
-// False when the header's expansion is not true.
-bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char* text, std::size_t bytes, unsigned char* tables,
-                    unsigned char* normalized, std::uint64_t limit) noexcept {
+// A text with the tokenizers package's models: cut at added tokens, each stretch normalised, cut
+// again, encoded. False when the header's expansion is not true.
+bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char* text,
+                    std::size_t bytes, unsigned char* tables, unsigned char* normalized,
+                    std::uint64_t limit) noexcept {
   unsigned char* const room = normalized + kPrefixRoom;
   pieces::AddedSplit split(t, text, bytes, false);
   for (pieces::AddedSplit::Stretch raw{}; split.next(&raw);) {
@@ -76,14 +86,16 @@ bool encode_package(const Tokenizer& t, pieces::IdSink* out, const unsigned char
       out->put(raw.id);
       continue;
     }
-    const std::uint64_t n = normalize_package(t, room, limit - kPrefixRoom, text + raw.begin, raw.end - raw.begin);
+    const std::uint64_t n =
+        normalize_package(t, room, limit - kPrefixRoom, text + raw.begin, raw.end - raw.begin);
     if (n == kNormalizedTooLong) return false;
     pieces::AddedSplit again(t, room, static_cast<std::size_t>(n), true);
     for (pieces::AddedSplit::Stretch s{}; again.next(&s);) {
       if (s.id != kNoToken)
         out->put(s.id);
       else
-        encode_stretch(t, out, room + s.begin, s.end - s.begin, raw.begin + s.begin == 0, tables, limit);
+        encode_stretch(t, out, room + s.begin, s.end - s.begin, raw.begin + s.begin == 0, tables,
+                       limit);
     }
   }
   return true;
@@ -99,8 +111,9 @@ std::uint64_t tokenizer_scratch_bytes(const Tokenizer& t, std::uint64_t text_byt
   return tables_bytes(t, limit) + limit;
 }
 
-EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_t capacity, const char* text,
-                              std::size_t text_bytes, void* scratch, std::size_t scratch_bytes) noexcept {
+EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_t capacity,
+                              const char* text, std::size_t text_bytes, void* scratch,
+                              std::size_t scratch_bytes) noexcept {
   pieces::IdSink out{t, ids, capacity, 0, false};
   const unsigned char* const bytes = reinterpret_cast<const unsigned char*>(text);
   if (is(t, TokenizerModel::words)) return pieces::encode_words(t, &out, bytes, text_bytes);
@@ -118,7 +131,8 @@ EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_
     return {fits ? EncodeStatus::ok : EncodeStatus::text_too_long, fits ? out.count : 0, 0, 0};
   }
   const std::uint64_t n = normalize(t, normalized, limit, bytes, text_bytes);
-  if (n == kNormalizedTooLong) return {EncodeStatus::text_too_long, 0, 0, 0};  // the header's expansion is not true
+  // the header's expansion is not true
+  if (n == kNormalizedTooLong) return {EncodeStatus::text_too_long, 0, 0, 0};
   if (is(t, TokenizerModel::unigram)) {
     pieces::encode_unigram(t, &out, normalized, static_cast<std::uint32_t>(n), tables, limit);
   } else if (is(t, TokenizerModel::bpe)) {
@@ -131,7 +145,8 @@ EncodeResult tokenizer_encode(const Tokenizer& t, std::uint32_t* ids, std::size_
 
 PieceView tokenizer_piece(const Tokenizer& t, std::uint32_t id) noexcept {
   const pieces::Row r = row(t, id);
-  return {reinterpret_cast<const char*>(t.text + r.offset()), r.length(), pieces::packaged(t) ? 0.0f : r.score(), r.type()};
+  return {reinterpret_cast<const char*>(t.text + r.offset()), r.length(),
+          pieces::packaged(t) ? 0.0f : r.score(), r.type()};
 }
 
 std::uint32_t tokenizer_find(const Tokenizer& t, const char* text, std::size_t bytes) noexcept {
@@ -144,7 +159,8 @@ namespace {
 
 constexpr unsigned char kMaximal = 2;  // of prefix_seen: the text is byte-level BPE's
 
-// Counts what is decoded and writes what fits; the caller takes the new state only when all of it did.
+// Counts what is decoded and writes what fits; the caller takes the new state only when all of it
+// did.
 struct TextSink {
   TokenDecoder state;
   char* out;
@@ -167,8 +183,8 @@ struct TextSink {
     if (bytes > 0) state.any_text = 1;
   }
 
-  // Bytes of an invalid beginning that become one U+FFFD: SentencePiece takes each on its own, the tokenizers package
-  // (as the Unicode standard, 3.9) as many as could have begun a character.
+  // Bytes of an invalid beginning that become one U+FFFD: SentencePiece takes each on its own, the
+  // tokenizers package (as the Unicode standard, 3.9) as many as could have begun a character.
   std::size_t invalid(std::size_t bytes) const noexcept {
     bool more = false;
     if (state.prefix_seen != kMaximal) return 1;
@@ -215,7 +231,8 @@ void decode_word(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexc
 }
 
 void decode_byte(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
-  sink->state.pending[sink->state.pending_bytes++] = static_cast<unsigned char>(pieces::byte_value(t.text + r.offset(), r.length()));
+  sink->state.pending[sink->state.pending_bytes++] =
+      static_cast<unsigned char>(pieces::byte_value(t.text + r.offset(), r.length()));
   sink->settle(false);
 }
 
@@ -245,7 +262,8 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
   const auto at_space = [&text, &bytes]() noexcept {
     return bytes >= 3 && std::memcmp(text, pieces::kSpaceSymbol, 3) == 0;
   };
-  if (sink->state.past_start == 0 && (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
+  if (sink->state.past_start == 0 &&
+      (t.flags & (pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces)) != 0 && at_space()) {
     text += 3;
     bytes -= 3;
     // Where extra white space is removed, the next piece may give up its leading space too.
@@ -254,14 +272,15 @@ void decode_piece(const Tokenizer& t, TextSink* sink, std::uint32_t id) noexcept
   decode_spaces(sink, text, bytes);
 }
 
-// The package's decoder of WordPiece, whose clean-up looks at one token at a time: so the section can say per piece what
-// it does. The first token keeps its prefix.
+// The package's decoder of WordPiece, whose clean-up looks at one token at a time: so the section
+// can say per piece what it does. The first token keeps its prefix.
 void decode_wordpiece(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
   const bool first = sink->state.past_start == 0, unknown = r.type() == PieceType::unknown;
   if (unknown && t.surface_bytes == 0) return;  // it is special
   sink->state.past_start = 1;
-  if (!first && (r.marks() & pieces::kJoined) == 0) sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
+  if (!first && (r.marks() & pieces::kJoined) == 0)
+    sink->put(reinterpret_cast<const unsigned char*>(" "), 1);
   const std::uint32_t skip = first || unknown ? 0 : r.marks() >> 8;
   if (unknown)
     sink->put(t.surface, t.surface_bytes);
@@ -272,7 +291,9 @@ void decode_wordpiece(const Tokenizer& t, TextSink* sink, const pieces::Row& r) 
 // The package's decoder of Metaspace: ▁ is a space, and in the first token nothing.
 void decode_metaspace(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noexcept {
   const bool unknown = r.type() == PieceType::unknown;
-  if (r.type() == PieceType::control || r.type() == PieceType::unused || (unknown && t.surface_bytes == 0)) return;
+  if (r.type() == PieceType::control || r.type() == PieceType::unused ||
+      (unknown && t.surface_bytes == 0))
+    return;
   const unsigned char* const text = unknown ? t.surface : t.text + r.offset();
   const std::size_t bytes = unknown ? t.surface_bytes : r.length();
   const bool drop = sink->state.past_start == 0 && (t.flags & pieces::kDropFirstPrefix) != 0;
@@ -293,7 +314,8 @@ void decode_chars(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noex
   if (r.type() == PieceType::control || r.type() == PieceType::unused) return;
   sink->settle(true);
   const bool unknown = r.type() == PieceType::unknown;
-  decode_spaces(sink, unknown ? t.surface : t.text + r.offset(), unknown ? t.surface_bytes : r.length());
+  decode_spaces(sink, unknown ? t.surface : t.text + r.offset(),
+                unknown ? t.surface_bytes : r.length());
 }
 
 // Byte-level BPE: the bytes of all pieces are one text.
@@ -314,7 +336,8 @@ void decode_bytes(const Tokenizer& t, TextSink* sink, const pieces::Row& r) noex
 std::size_t token_decode(const Tokenizer& t, TokenDecoder* state, std::uint32_t id, char* out,
                          std::size_t capacity) noexcept {
   if (id >= t.pieces) return kBadToken;
-  TextSink sink{sound(*state), out, capacity, 0, is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kDropFirstSpace) != 0};
+  TextSink sink{sound(*state), out, capacity, 0,
+                is(t, TokenizerModel::char_bpe) && (t.flags & pieces::kDropFirstSpace) != 0};
   if (is(t, TokenizerModel::words)) {
     decode_word(t, &sink, row(t, id));
   } else if (is(t, TokenizerModel::wordpiece)) {

@@ -1,4 +1,5 @@
-// text: the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the arithmetic and with the ties of whoever asks. Includes pieces.h only.
+// text: the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the arithmetic
+// and with the ties of whoever asks. Includes pieces.h only.
 #pragma once
 #include "pieces.h"
 
@@ -6,14 +7,19 @@ namespace phasor {
 namespace pieces {
 
 // Scores are needed only as far ahead as a piece can reach, so they lie in a ring.
-inline std::uint64_t ring_slots(const Tokenizer& t) noexcept { return std::uint64_t{t.longest > 4 ? t.longest : 4} + 1; }
+inline std::uint64_t ring_slots(const Tokenizer& t) noexcept {
+  return std::uint64_t{t.longest > 4 ? t.longest : 4} + 1;
+}
 
-// Writes to length (n + 1) the bytes of each piece of the best segmentation of text (n), where the piece begins. best (ring_slots) is scratch.
-// char_bytes(at): of the character at `at`, within the text. score(walk, bytes, &s): whether the walk stands on a piece, and its score. A character that
-// is no piece itself may stand alone, with the score `unknown`. Of equal totals the first one found stays.
+// Writes to length (n + 1) the bytes of each piece of the best segmentation of text (n), where the
+// piece begins. best (ring_slots) is scratch. char_bytes(at): of the character at `at`, within the
+// text. score(walk, bytes, &s): whether the walk stands on a piece, and its score. A character that
+// is no piece itself may stand alone, with the score `unknown`. Of equal totals the first one found
+// stays.
 template <class Score, class CharBytes, class ScoreOf>
-void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length, const unsigned char* text, std::uint32_t n, Score unknown, CharBytes char_bytes,
-                       ScoreOf score) noexcept {
+void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length,
+                       const unsigned char* text, std::uint32_t n, Score unknown,
+                       CharBytes char_bytes, ScoreOf score) noexcept {
   const std::size_t slots = static_cast<std::size_t>(ring_slots(t));
   std::memset(length, 0, 2 * (std::size_t{n} + 1));  // 0: not reached
   best[0] = 0;

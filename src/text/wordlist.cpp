@@ -1,4 +1,5 @@
-// A word list: the text is split at ASCII white space and each word is looked up. Includes pieces.h only.
+// A word list: the text is split at ASCII white space and each word is looked up. Includes pieces.h
+// only.
 #include "pieces.h"
 
 namespace phasor {
@@ -9,7 +10,8 @@ bool is_space(unsigned char c) noexcept { return c == ' ' || (c >= '\t' && c <= 
 
 }  // namespace
 
-EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t bytes) noexcept {
+EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* text,
+                          std::size_t bytes) noexcept {
   work(bytes);
   for (std::size_t at = 0; at < bytes;) {
     if (is_space(text[at])) {
@@ -19,7 +21,8 @@ EncodeResult encode_words(const Tokenizer& t, IdSink* out, const unsigned char* 
     std::size_t end = at + 1;
     while (end < bytes && !is_space(text[end])) ++end;
     const std::uint32_t id = find(t, text + at, end - at, false);
-    if (id == kNoToken && t.unknown == kNoToken) return {EncodeStatus::unknown_word, out->count, at, end - at};
+    if (id == kNoToken && t.unknown == kNoToken)
+      return {EncodeStatus::unknown_word, out->count, at, end - at};
     out->put(id != kNoToken ? id : t.unknown);
     at = end;
   }

@@ -1,6 +1,7 @@
-// WordPiece (Schuster and Nakajima 2012; Devlin et al. 2018) as the tokenizers package does it: BERT's normaliser, a
-// character at a time; words between white space, each sign of punctuation one of its own; then of each word the longest
-// piece, and the longest that goes on from it. Includes the tokenizer's own headers only; never allocates.
+// WordPiece (Schuster and Nakajima 2012; Devlin et al. 2018) as the tokenizers package does it:
+// BERT's normaliser, a character at a time; words between white space, each sign of punctuation one
+// of its own; then of each word the longest piece, and the longest that goes on from it. Includes
+// the tokenizer's own headers only; never allocates.
 #include "chars.h"
 #include "normalizer.h"
 
@@ -20,8 +21,8 @@ std::size_t decompose_hangul(unsigned char* to, std::uint32_t code) noexcept {
 
 }  // namespace
 
-std::uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, std::uint64_t capacity, const unsigned char* text,
-                             std::size_t bytes) noexcept {
+std::uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
+                             const unsigned char* text, std::size_t bytes) noexcept {
   std::uint64_t size = 0;
   for (std::size_t at = 0; at < bytes;) {
     const Char c = char_at(text + at, bytes - at);
@@ -55,8 +56,10 @@ std::uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, std::uint64
 namespace pieces {
 namespace {
 
-// The longest piece that goes on from `walk` with the text; its bytes go to `*length`. kNoToken when there is none.
-std::uint32_t longest_piece(PrefixWalk walk, std::uint32_t* length, const unsigned char* text, std::size_t bytes) noexcept {
+// The longest piece that goes on from `walk` with the text; its bytes go to `*length`. kNoToken
+// when there is none.
+std::uint32_t longest_piece(PrefixWalk walk, std::uint32_t* length, const unsigned char* text,
+                            std::size_t bytes) noexcept {
   std::uint32_t best = kNoToken;
   for (std::uint32_t i = 0; i < bytes && walk.step(text[i]); ++i) {
     const std::uint32_t id = sorted_id(walk.t, walk.first);
@@ -73,12 +76,14 @@ struct Words {
   PrefixWalk start, go_on;  // the pieces that begin a word; those that continue one
   std::uint32_t* ids;       // (word_chars) of one word: it counts only when all of it is known
 
-  void put(IdSink* out, const unsigned char* word, std::size_t bytes, std::uint32_t chars) const noexcept {
+  void put(IdSink* out, const unsigned char* word, std::size_t bytes,
+           std::uint32_t chars) const noexcept {
     std::uint32_t count = 0;
     bool known = chars <= t.word_chars;
     for (std::size_t at = 0; known && at < bytes;) {
       std::uint32_t length = 0;
-      const std::uint32_t id = longest_piece(at == 0 ? start : go_on, &length, word + at, bytes - at);
+      const std::uint32_t id =
+          longest_piece(at == 0 ? start : go_on, &length, word + at, bytes - at);
       known = id != kNoToken && count < chars;  // a damaged piece may be less than a character
       if (known) ids[count++] = id;
       at += length;
@@ -91,12 +96,15 @@ struct Words {
 }  // namespace
 
 std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
-  return 4 * (t.word_chars < limit ? t.word_chars : limit);  // u32 ids of a word: no more than its characters
+  // u32 ids of a word: no more than its characters
+  return 4 * (t.word_chars < limit ? t.word_chars : limit);
 }
 
-void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n, unsigned char* scratch) noexcept {
+void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n,
+                      unsigned char* scratch) noexcept {
   Words words{t, PrefixWalk(t), PrefixWalk(t), reinterpret_cast<std::uint32_t*>(scratch)};
-  for (std::uint32_t i = 0; i < t.prefix_bytes; ++i) words.go_on.step(t.surface[t.surface_bytes + i]);
+  for (std::uint32_t i = 0; i < t.prefix_bytes; ++i)
+    words.go_on.step(t.surface[t.surface_bytes + i]);
   std::size_t begin = 0;
   std::uint32_t chars = 0;
   for (std::size_t at = 0; at < n;) {

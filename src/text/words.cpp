@@ -1,8 +1,9 @@
-// The steps that cut text into words: regular expressions of published tokenizers as code, each alternative in its order,
-// each character looked at a bounded number of times. Includes the tokenizer's own headers only; never allocates.
+// The steps that cut text into words: regular expressions of published tokenizers as code, each
+// alternative in its order, each character looked at a bounded number of times. Includes the
+// tokenizer's own headers only; never allocates.
 //
-// Every function takes the place where the stretch before ended and gives the end of the next: of a match that begins
-// there, or of the text before the next match.
+// Every function takes the place where the stretch before ended and gives the end of the next: of a
+// match that begins there, or of the text before the next match.
 #include "words.h"
 
 #include "chars.h"
@@ -11,7 +12,8 @@ namespace phasor {
 namespace pieces {
 namespace {
 
-constexpr std::uint32_t kUpper = 16, kLower = 32, kMark = 64, kSign = 128;  // classes that kO200k, kQwen35, kDeepseek3 ask for
+// classes that kO200k, kQwen35, kDeepseek3 ask for
+constexpr std::uint32_t kUpper = 16, kLower = 32, kMark = 64, kSign = 128;
 constexpr std::uint32_t kAll = kSpace | kLetter | kNumber;
 
 struct Reader {
@@ -45,16 +47,20 @@ struct Reader {
   }
   // The end of `most` characters at most that have some class of `mask`.
   std::size_t some_of(std::size_t at_, std::uint32_t mask, std::uint32_t most) const noexcept {
-    for (std::uint32_t bytes = 0; most > 0 && at_ < n && (at(at_, &bytes) & mask) != 0; at_ += bytes) --most;
+    for (std::uint32_t bytes = 0; most > 0 && at_ < n && (at(at_, &bytes) & mask) != 0;
+         at_ += bytes)
+      --most;
     return at_;
   }
-  bool line_break(std::size_t at_) const noexcept { return at_ < n && (text[at_] == '\r' || text[at_] == '\n'); }
+  bool line_break(std::size_t at_) const noexcept {
+    return at_ < n && (text[at_] == '\r' || text[at_] == '\n');
+  }
 };
 
 enum class Contractions { none, lower, plain, folded };
 
-// 's 't 're 've 'm 'll 'd: the bytes of the one that begins at `at`, or 0. In either case but for `lower`; with `folded`,
-// U+017F is an s.
+// 's 't 're 've 'm 'll 'd: the bytes of the one that begins at `at`, or 0. In either case but for
+// `lower`; with `folded`, U+017F is an s.
 std::size_t contraction(const Reader& r, std::size_t at, Contractions which) noexcept {
   const std::size_t left = r.n - at;
   if (which == Contractions::none || left < 2 || r.text[at] != '\'') return 0;
@@ -69,8 +75,8 @@ std::size_t contraction(const Reader& r, std::size_t at, Contractions which) noe
   return which == Contractions::folded && a == 0xC5 && b == 0xBF ? 3 : 0;
 }
 
-// \s+(?!\S)|\s+ — white space up to the stretch's end, else all but its last character if there is more than one. The first
-// is not asked: a damaged section may say that it is none.
+// \s+(?!\S)|\s+ — white space up to the stretch's end, else all but its last character if there is
+// more than one. The first is not asked: a damaged section may say that it is none.
 std::size_t white_space(const Reader& r, std::size_t at) noexcept {
   std::uint32_t bytes = 0;
   std::size_t last = at;
@@ -115,21 +121,31 @@ struct Form {
 };
 
 Form form_of(std::uint32_t step) noexcept {
-  constexpr Contractions kNone = Contractions::none, kPlain = Contractions::plain, kFolded = Contractions::folded;
+  constexpr Contractions kNone = Contractions::none, kPlain = Contractions::plain,
+                         kFolded = Contractions::folded;
   switch (step) {
-    case kLlama3: return {kLetter, 3, kFolded, kNone, false, true, false};
-    case kLlama3Plain: return {kLetter, 3, kPlain, kNone, false, true, false};
-    case kQwen2Plain: return {kLetter, 1, kPlain, kNone, false, true, false};
-    case kQwen35: return {kLetter | kMark, 1, kFolded, kNone, false, true, false};
-    case kSeed: return {kLetter, 1, kFolded, kNone, false, false, false};
-    case kO200k: return {kLetter, 3, kNone, kFolded, true, true, true};
-    case kTekken: return {kLetter, 1, kNone, kNone, true, true, true};
-    default: return {kLetter, 1, kFolded, kNone, false, true, false};
+    case kLlama3:
+      return {kLetter, 3, kFolded, kNone, false, true, false};
+    case kLlama3Plain:
+      return {kLetter, 3, kPlain, kNone, false, true, false};
+    case kQwen2Plain:
+      return {kLetter, 1, kPlain, kNone, false, true, false};
+    case kQwen35:
+      return {kLetter | kMark, 1, kFolded, kNone, false, true, false};
+    case kSeed:
+      return {kLetter, 1, kFolded, kNone, false, false, false};
+    case kO200k:
+      return {kLetter, 3, kNone, kFolded, true, true, true};
+    case kTekken:
+      return {kLetter, 1, kNone, kNone, true, true, true};
+    default:
+      return {kLetter, 1, kFolded, kNone, false, true, false};
   }
 }
 
-// U*L+ where U is kUpper and L kLower, which share characters: the end of the match that a search with backtracking finds,
-// or `at`: L+ gets the character behind U*, or U* gives back its last one that is in L too.
+// U*L+ where U is kUpper and L kLower, which share characters: the end of the match that a search
+// with backtracking finds, or `at`: L+ gets the character behind U*, or U* gives back its last one
+// that is in L too.
 std::size_t upper_then_lower(const Reader& r, std::size_t at, std::size_t* upper_end) noexcept {
   std::size_t end = at, behind_both = at;
   for (std::uint32_t bytes = 0; end < r.n; end += bytes) {
@@ -142,8 +158,10 @@ std::size_t upper_then_lower(const Reader& r, std::size_t at, std::size_t* upper
   return lower_end > end ? lower_end : behind_both;
 }
 
-// [^\r\n\p{L}\p{N}]?U*L+|[^\r\n\p{L}\p{N}]?U+L* — the end of the match at `at`, whose first character may be `before` a word.
-std::size_t cased_word(const Reader& r, std::size_t at, bool may_be_before, std::uint32_t bytes) noexcept {
+// [^\r\n\p{L}\p{N}]?U*L+|[^\r\n\p{L}\p{N}]?U+L* — the end of the match at `at`, whose first
+// character may be `before` a word.
+std::size_t cased_word(const Reader& r, std::size_t at, bool may_be_before,
+                       std::uint32_t bytes) noexcept {
   std::size_t upper_behind = at, upper = at;
   if (may_be_before) {
     const std::size_t end = upper_then_lower(r, at + bytes, &upper_behind);
@@ -151,11 +169,13 @@ std::size_t cased_word(const Reader& r, std::size_t at, bool may_be_before, std:
   }
   const std::size_t end = upper_then_lower(r, at, &upper);
   if (end > at) return end;
-  return may_be_before && upper_behind > at + bytes ? upper_behind : upper;  // U+ alone: no L is in it
+  // U+ alone: no L is in it
+  return may_be_before && upper_behind > at + bytes ? upper_behind : upper;
 }
 
 // [^\r\n\p{L}\p{N}]?\p{L}+
-std::size_t plain_word(const Reader& r, std::size_t at, bool may_be_before, std::uint32_t bytes, std::uint32_t letters) noexcept {
+std::size_t plain_word(const Reader& r, std::size_t at, bool may_be_before, std::uint32_t bytes,
+                       std::uint32_t letters) noexcept {
   if (may_be_before) {
     const std::size_t end = r.run_of(at + bytes, letters);
     if (end > at + bytes) return end;
@@ -168,20 +188,25 @@ std::size_t llama(const Reader& r, std::size_t at, const Form& form) noexcept {
   std::uint32_t bytes = 0;
   const std::uint32_t of = r.at(at, &bytes);
   const bool may_be_before = (of & (kLetter | kNumber)) == 0 && !r.line_break(at);
-  const std::size_t word = form.cased ? cased_word(r, at, may_be_before, bytes) : plain_word(r, at, may_be_before, bytes, form.letters);
+  const std::size_t word = form.cased ? cased_word(r, at, may_be_before, bytes)
+                                      : plain_word(r, at, may_be_before, bytes, form.letters);
   if (word > at) return word + contraction(r, word, form.behind);
   if ((of & kNumber) != 0) return r.some_of(at, kNumber, form.digits);
   const std::size_t begin = r.text[at] == ' ' ? at + 1 : at;
   std::size_t end = r.run(begin, kAll | form.letters, 0);
   if (end == begin) return lines_or_white_space(r, at);
-  while (form.breaks && (r.line_break(end) || (form.slashes && end < r.n && r.text[end] == '/'))) ++end;
+  while (form.breaks && (r.line_break(end) || (form.slashes && end < r.n && r.text[end] == '/')))
+    ++end;
   return end;
 }
 
 bool ascii_letter(unsigned char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
-bool ascii_sign(unsigned char c) noexcept { return c > ' ' && c < 0x7F && !ascii_letter(c) && (c < '0' || c > '9'); }
+bool ascii_sign(unsigned char c) noexcept {
+  return c > ' ' && c < 0x7F && !ascii_letter(c) && (c < '0' || c > '9');
+}
 
-// [!-/:-@[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ — or `at`.
+// [!-/:-@[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+// ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ — or `at`.
 std::size_t deepseek3(const Reader& r, std::size_t at) noexcept {
   std::size_t end = at + 1;
   while (ascii_sign(r.text[at]) && end < r.n && ascii_letter(r.text[end])) ++end;
@@ -209,7 +234,8 @@ std::size_t line_end(const Reader& r, std::size_t at, std::size_t* skip) noexcep
 
 // GPT-2's letters for these bytes are numbers: 0 … 9, ², ³, ¹, ¼, ½, ¾.
 bool byte_digit(unsigned char byte) noexcept {
-  return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 || (byte >= 0xBC && byte <= 0xBE);
+  return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 ||
+         (byte >= 0xBC && byte <= 0xBE);
 }
 
 std::size_t byte_digits(const Reader& r, std::size_t at, bool one) noexcept {
@@ -223,9 +249,12 @@ std::size_t class_run(const Reader& r, std::size_t at, std::uint32_t step) noexc
   const std::uint32_t of = 1u << (step & 15);
   const RunForm form = static_cast<RunForm>(step >> 4 & 7);
   switch (form) {
-    case RunForm::any: return r.run_of(at, of);
-    case RunForm::one: return r.some_of(at, of, 1);
-    case RunForm::up_to_three: return r.some_of(at, of, 3);
+    case RunForm::any:
+      return r.run_of(at, of);
+    case RunForm::one:
+      return r.some_of(at, of, 1);
+    case RunForm::up_to_three:
+      return r.some_of(at, of, 3);
     case RunForm::three: {
       const std::size_t two = r.some_of(at, of, 2), end = r.some_of(two, of, 1);
       return end > two ? end : at;
@@ -234,10 +263,14 @@ std::size_t class_run(const Reader& r, std::size_t at, std::uint32_t step) noexc
     case RunForm::after_blank: {
       std::uint32_t bytes = 0;
       const bool space = (r.at(at, &bytes) & kSpace) != 0;
-      const std::size_t begin = (form == RunForm::after_space ? space : r.text[at] == ' ') ? at + bytes : at, end = r.run_of(begin, of);
+      const std::size_t begin = (form == RunForm::after_space ? space : r.text[at] == ' ')
+                                    ? at + bytes
+                                    : at,
+                        end = r.run_of(begin, of);
       return end > begin ? end : r.run_of(at, of);
     }
-    default: return at;
+    default:
+      return at;
   }
 }
 
@@ -251,13 +284,25 @@ std::size_t match(const Reader& r, std::size_t at, std::uint32_t step, std::size
 
 }  // namespace
 
-std::size_t Words::end_of_stretch(std::uint32_t step, std::size_t at, std::size_t limit) const noexcept {
+std::size_t Words::end_of_stretch(std::uint32_t step, std::size_t at,
+                                  std::size_t limit) const noexcept {
   const Reader r{t_, text_, limit};
   switch (step) {
-    case kWhole: return limit;
-    case kGpt2: return gpt2(r, at);
-    case kLlama3: case kQwen2: case kO200k: case kTekken: case kQwen35: case kLlama3Plain: case kQwen2Plain: case kSeed: return llama(r, at, form_of(step));
-    default: break;
+    case kWhole:
+      return limit;
+    case kGpt2:
+      return gpt2(r, at);
+    case kLlama3:
+    case kQwen2:
+    case kO200k:
+    case kTekken:
+    case kQwen35:
+    case kLlama3Plain:
+    case kQwen2Plain:
+    case kSeed:
+      return llama(r, at, form_of(step));
+    default:
+      break;
   }
   const bool bytewise = step == kByteDigits || step == kByteDigit;
   for (std::size_t begin = at; begin < limit;) {
@@ -265,7 +310,8 @@ std::size_t Words::end_of_stretch(std::uint32_t step, std::size_t at, std::size_
     std::size_t skip = begin;
     const std::size_t end = match(r, begin, step, &skip);
     if (end > begin) return begin > at ? begin : end;
-    begin = skip > begin ? skip : begin + (bytewise ? 1 : char_at(text_ + begin, limit - begin).bytes);
+    begin =
+        skip > begin ? skip : begin + (bytewise ? 1 : char_at(text_ + begin, limit - begin).bytes);
   }
   return limit;
 }

@@ -1,5 +1,6 @@
-// Cutting a stretch of text into the words that byte-level BPE merges in: the section's steps, one inside the other.
-// Includes pieces.h only. Never allocates; every step takes time linear in the stretch.
+// Cutting a stretch of text into the words that byte-level BPE merges in: the section's steps, one
+// inside the other. Includes pieces.h only. Never allocates; every step takes time linear in the
+// stretch.
 #ifndef PHASOR_TEXT_WORDS_H_
 #define PHASOR_TEXT_WORDS_H_
 
@@ -8,10 +9,23 @@
 namespace phasor {
 namespace pieces {
 
-// Steps (docs/format.md has the regular expression of each). From kRunStep on: a run of the characters of one class,
-// whose bit is in bits 0 … 3, in the form that bits 4 … 6 say.
+// Steps (docs/format.md has the regular expression of each). From kRunStep on: a run of the
+// characters of one class, whose bit is in bits 0 … 3, in the form that bits 4 … 6 say.
 enum Step : unsigned char {
-  kGpt2 = 1, kWhole, kLlama3, kQwen2, kO200k, kTekken, kDeepseek3, kLineEnd, kQwen35, kByteDigits, kByteDigit, kLlama3Plain, kQwen2Plain, kSeed,
+  kGpt2 = 1,
+  kWhole,
+  kLlama3,
+  kQwen2,
+  kO200k,
+  kTekken,
+  kDeepseek3,
+  kLineEnd,
+  kQwen35,
+  kByteDigits,
+  kByteDigit,
+  kLlama3Plain,
+  kQwen2Plain,
+  kSeed,
   kStepsEnd,
   kRunStep = 0x80
 };
@@ -21,19 +35,23 @@ constexpr std::uint32_t kMostSteps = 9;
 enum class RunForm : std::uint32_t { any, one, up_to_three, three, after_space, after_blank, end };
 
 inline bool known_step(std::uint32_t step) noexcept {
-  if (step >= kRunStep) return (step >> 4 & 7) < static_cast<std::uint32_t>(RunForm::end) && (step & 15) < 32 - 21;
+  if (step >= kRunStep)
+    return (step >> 4 & 7) < static_cast<std::uint32_t>(RunForm::end) && (step & 15) < 32 - 21;
   return step >= kGpt2 && step < kStepsEnd;
 }
 
 class Words {
  public:
-  Words(const Tokenizer& t, const unsigned char* text, std::size_t n) noexcept : t_(t), text_(text), n_(n) {}
+  Words(const Tokenizer& t, const unsigned char* text, std::size_t n) noexcept
+      : t_(t), text_(text), n_(n) {}
 
-  // The end of the next word, which begins where the one before ended; false at the end of the text.
+  // The end of the next word, which begins where the one before ended; false at the end of the
+  // text.
   bool next(std::size_t* end) noexcept {
     if (at_ == n_) return false;
     std::size_t limit = n_;
-    for (std::uint32_t i = 0, step = t_.rule; step != 0; step = i < kMostSteps ? t_.more_steps[i - 1] : 0) {
+    for (std::uint32_t i = 0, step = t_.rule; step != 0;
+         step = i < kMostSteps ? t_.more_steps[i - 1] : 0) {
       if (ends_[i] <= at_) ends_[i] = end_of_stretch(step, at_, limit);
       limit = ends_[i++];
     }

@@ -1,5 +1,5 @@
-// What a test image has in place of an operating system: text out and an exit code, by semihosting (a breakpoint that the emulator or
-// the debug probe answers).
+// What a test image has in place of an operating system: text out and an exit code, by semihosting
+// (a breakpoint that the emulator or the debug probe answers).
 #ifndef PHASOR_TESTS_BOARD_H
 #define PHASOR_TESTS_BOARD_H
 #include <stddef.h>
@@ -9,12 +9,13 @@
 extern "C" {
 #endif
 
-void board_puts(const char* text);            // SYS_WRITE0
-void board_exit(int code);                    // SYS_EXIT_EXTENDED
-size_t board_stack_used(void);                // the deepest so far, in bytes
+void board_puts(const char* text);  // SYS_WRITE0
+void board_exit(int code);          // SYS_EXIT_EXTENDED
+size_t board_stack_used(void);      // the deepest so far, in bytes
 size_t board_stack_size(void);
 
-// The weight files in the image (tests/baremetal/baremetal.mk makes the table); the last entry has no name.
+// The weight files in the image (tests/baremetal/baremetal.mk makes the table); the last entry has
+// no name.
 struct board_file {
   const char* name;
   const unsigned char* bytes;  // aligned to 64

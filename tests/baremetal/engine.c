@@ -1,4 +1,5 @@
-/* What make size links: everything that a program needs to turn a text into a text, and no more. It is measured, not run. */
+/* What make size links: everything that a program needs to turn a text into a text, and no more. It
+ * is measured, not run. */
 #include <phasor.h>
 
 extern const unsigned char model[], input[];
@@ -13,7 +14,8 @@ static int put_text(void* user, const char* text, size_t bytes) {
 
 phasor_status engine(void);
 phasor_status engine(void) {
-  static const phasor_limits limits = {sizeof(phasor_limits), 32, 32, 1, 4, 1, 64, 0, PHASOR_CACHE_F32, 0, PHASOR_TABLES_ROWS, 1, 0};
+  static const phasor_limits limits = {
+      sizeof(phasor_limits), 32, 32, 1, 4, 1, 64, 0, PHASOR_CACHE_F32, 0, PHASOR_TABLES_ROWS, 1, 0};
   phasor_error error = PHASOR_ERROR_INIT;
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   phasor_generation made = PHASOR_GENERATION_INIT;
@@ -25,14 +27,18 @@ phasor_status engine(void) {
   size_t count = 0;
   phasor_status status = phasor_model_open(&m, block, sizeof block, model, 1u << 19, NULL, &error);
   if (status == PHASOR_OK) status = phasor_model_check(m, &error);
-  if (status == PHASOR_OK) status = phasor_session_open(&s, arena, sizeof arena, m, &limits, NULL, &error);
-  if (status == PHASOR_OK) status = phasor_text_to_ids(s, PHASOR_SOURCE, 1, ids, 32, &count, (const char*)input, 32, &error);
+  if (status == PHASOR_OK)
+    status = phasor_session_open(&s, arena, sizeof arena, m, &limits, NULL, &error);
+  if (status == PHASOR_OK)
+    status =
+        phasor_text_to_ids(s, PHASOR_SOURCE, 1, ids, 32, &count, (const char*)input, 32, &error);
   source.count = (uint32_t)count;
   source.ids = ids;
   options.text = put_text;
   options.user = &end;
   if (status == PHASOR_OK) status = phasor_encode(s, &source, 1, &error);
-  if (status == PHASOR_OK) status = phasor_generate(s, 0, NULL, 0, out, 32, &options, &made, &error);
+  if (status == PHASOR_OK)
+    status = phasor_generate(s, 0, NULL, 0, out, 32, &options, &made, &error);
   return status;
 }
 

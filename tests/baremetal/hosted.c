@@ -1,6 +1,6 @@
-// What newlib needs below a test program that has a heap, output and exceptions (hosted.ld): its files are semihosting's, its memory is what lies
-// between the program and the stack. startup.c, compiled to call hosted_main,
-// comes here first.
+// What newlib needs below a test program that has a heap, output and exceptions (hosted.ld): its
+// files are semihosting's, its memory is what lies between the program and the stack. startup.c,
+// compiled to call hosted_main, comes here first.
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// The four functions that a compiler may call by itself, and all that the core asks of a C library. The image links no other.
+// The four functions that a compiler may call by itself, and all that the core asks of a C library.
+// The image links no other.
 #include <stddef.h>
 #include <stdint.h>
 

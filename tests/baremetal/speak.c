@@ -1,7 +1,8 @@
-/* A model in flash says its texts. The build writes model.h (phasor inspect --emit h: limits and the sizes of the two blocks, constants) and
- * inputs.h; this program takes exactly those two blocks and asserts that the library asks for the same. One line a result:
- *   ok WHAT   |   text LINE   |   figure NAME NUMBER   |   refused STATUS: what   |   FAIL what: STATUS: what
- * Exit code: 0, 1 after FAIL, 2 when the file in flash is refused. */
+/* A model in flash says its texts. The build writes model.h (phasor inspect --emit h: limits and
+ * the sizes of the two blocks, constants) and inputs.h; this program takes exactly those two blocks
+ * and asserts that the library asks for the same. One line a result: ok WHAT   |   text LINE   |
+ * figure NAME NUMBER   |   refused STATUS: what   |   FAIL what: STATUS: what Exit code: 0, 1 after
+ * FAIL, 2 when the file in flash is refused. */
 #include "board.h"
 #include "inputs.h"
 #include "model.h"
@@ -48,7 +49,8 @@ static int put_text(void* user, const char* text, size_t bytes) {
   return 0;
 }
 
-static phasor_status answer(phasor_session* session, const phasor_model* model, const char* input, phasor_error* error) {
+static phasor_status answer(phasor_session* session, const phasor_model* model, const char* input,
+                            phasor_error* error) {
   uint32_t ids[SPEAK_IDS], out[SPEAK_NEW];
   size_t count = 0, length = 0;
   const int translator = phasor_model_stack(model) == PHASOR_ENCODER_DECODER;
@@ -59,7 +61,8 @@ static phasor_status answer(phasor_session* session, const phasor_model* model, 
   while (input[length] != 0) ++length;
   phasor_status status = phasor_sequence_clear(session, 0);
   if (status == PHASOR_OK)
-    status = phasor_text_to_ids(session, translator ? PHASOR_SOURCE : PHASOR_TARGET, 1, ids, SPEAK_IDS, &count, input, length, error);
+    status = phasor_text_to_ids(session, translator ? PHASOR_SOURCE : PHASOR_TARGET, 1, ids,
+                                SPEAK_IDS, &count, input, length, error);
   if (status != PHASOR_OK) return status;
   board_puts("text ");
   if (translator) {
@@ -67,9 +70,11 @@ static phasor_status answer(phasor_session* session, const phasor_model* model, 
     source.count = (uint32_t)count;
     source.ids = ids;
     status = phasor_encode(session, &source, 1, error);
-    if (status == PHASOR_OK) status = phasor_generate(session, 0, NULL, 0, out, SPEAK_NEW, &options, &made, error);
+    if (status == PHASOR_OK)
+      status = phasor_generate(session, 0, NULL, 0, out, SPEAK_NEW, &options, &made, error);
   } else {
-    status = phasor_generate(session, 0, ids, (uint32_t)count, out, SPEAK_NEW, &options, &made, error);
+    status =
+        phasor_generate(session, 0, ids, (uint32_t)count, out, SPEAK_NEW, &options, &made, error);
   }
   board_puts("\n");
   return status;
@@ -80,7 +85,8 @@ int main(void) {
   phasor_model* model = NULL;
   phasor_session* session = NULL;
   size_t need = 0;
-  phasor_status status = phasor_model_open(&model, model_block, sizeof model_block, model_phasor, model_phasor_bytes, NULL, &error);
+  phasor_status status = phasor_model_open(&model, model_block, sizeof model_block, model_phasor,
+                                           model_phasor_bytes, NULL, &error);
   if (status == PHASOR_OK) status = phasor_model_check(model, &error);
   if (status == PHASOR_BAD_FILE || status == PHASOR_BAD_CHECKSUM || status == PHASOR_UNSUPPORTED) {
     say("refused ", phasor_status_name(status), ": ");
@@ -89,13 +95,16 @@ int main(void) {
   }
   if (status != PHASOR_OK) return failed("open", status, &error);
   status = phasor_model_size(&need, model_phasor, model_phasor_bytes, &error);
-  if (status != PHASOR_OK || need != sizeof model_block) return failed("the model's block is not what the build says", status, &error);
+  if (status != PHASOR_OK || need != sizeof model_block)
+    return failed("the model's block is not what the build says", status, &error);
   status = phasor_session_size(&need, model, &limits, &error);
-  if (status != PHASOR_OK || need != sizeof arena) return failed("the arena is not what the build says", status, &error);
+  if (status != PHASOR_OK || need != sizeof arena)
+    return failed("the arena is not what the build says", status, &error);
   board_puts("ok the build's sizes are the library's\n");
 
   status = phasor_session_open(&session, arena, sizeof arena - 1, model, &limits, NULL, &error);
-  if (status != PHASOR_NO_MEMORY) return failed("an arena one byte too small was not refused", status, &error);
+  if (status != PHASOR_NO_MEMORY)
+    return failed("an arena one byte too small was not refused", status, &error);
   say("ok one byte less: ", error.text, "\n");
   status = phasor_session_open(&session, arena, sizeof arena, model, &limits, NULL, &error);
   if (status != PHASOR_OK) return failed("session", status, &error);

@@ -15,7 +15,8 @@ __attribute__((naked, noreturn, used)) void Reset_Handler(void) {
 
 __attribute__((used, noreturn)) void reset_in_c(void) {
 #if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
-  *(volatile uint32_t*)0xE000ED88u |= 0xFu << 20;  // CPACR: floating-point unit on, before any instruction of its own
+  // CPACR: floating-point unit on, before any instruction of its own
+  *(volatile uint32_t*)0xE000ED88u |= 0xFu << 20;
   __asm volatile("dsb\n isb" ::: "memory");
 #endif
 #if defined(__ARM_FEATURE_MVE)
@@ -41,7 +42,8 @@ static void fault(void) {
 }
 
 __attribute__((section(".isr_vector"), used)) static const void* const vectors[16] = {
-    _estack, Reset_Handler, fault, fault, fault, fault, fault, fault, 0, 0, 0, fault, fault, 0, fault, fault};
+    _estack, Reset_Handler, fault, fault, fault, fault, fault, fault, 0, 0,
+    0,       fault,         fault, 0,     fault, fault};
 
 static int semihost(int op, const void* argument) {
   register int r0 __asm("r0") = op;

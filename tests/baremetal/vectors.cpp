@@ -1,9 +1,11 @@
-// The same bits without a system: opens every weight file in the image, runs its test vectors in a static arena of the exact size and
-// prints the hashes, which the host compares with tests/golden/hashes.txt. Also, for each file: an arena with one byte less is
-// refused, and so is a file with a damaged head.
+// The same bits without a system: opens every weight file in the image, runs its test vectors in a
+// static arena of the exact size and prints the hashes, which the host compares with
+// tests/golden/hashes.txt. Also, for each file: an arena with one byte less is refused, and so is a
+// file with a damaged head.
 //
 // All of it at every level that this processor runs (a Cortex-M55 has helium and scalar).
-// One line a result:   vector MODEL INDEX HASH level=NAME   |   large MODEL INDEX BYTES   |   ok NAME MODEL LEVEL   |   FAIL MODEL what
+// One line a result:   vector MODEL INDEX HASH level=NAME   |   large MODEL INDEX BYTES   |   ok
+// NAME MODEL LEVEL   |   FAIL MODEL what
 #include <phasor.h>
 
 #include <cstring>
@@ -70,14 +72,18 @@ void run(const board_file& file) {
   size_t model_need = 0;
   phasor_status status = phasor_model_size(&model_need, file.bytes, file.size, &error);
   if (status != PHASOR_OK) return fail(file.name, "model size", status, error);
-  if (model_need > kModelBytes) return fail(file.name, "the image's model block is too small", status, error);
+  if (model_need > kModelBytes)
+    return fail(file.name, "the image's model block is too small", status, error);
 
   phasor_model* model = nullptr;
-  status = phasor_model_open(&model, model_block, model_need - 1, file.bytes, file.size, &options, &error);
-  if (status != PHASOR_NO_MEMORY) return fail(file.name, "a model block one byte too small was not refused", status, error);
+  status = phasor_model_open(&model, model_block, model_need - 1, file.bytes, file.size, &options,
+                             &error);
+  if (status != PHASOR_NO_MEMORY)
+    return fail(file.name, "a model block one byte too small was not refused", status, error);
   ok("model-block-is-exact", file.name);
 
-  // Every 13th byte of the head, and the last of it: reading the head's end from the header (docs/format.md).
+  // Every 13th byte of the head, and the last of it: reading the head's end from the header
+  // (docs/format.md).
   if (file.size <= kCopyBytes) {
     std::memcpy(copy, file.bytes, file.size);
     uint32_t head = 0;
@@ -86,16 +92,20 @@ void run(const board_file& file) {
     for (size_t i = 0; refused && i < head; i += 13) {
       copy[i] ^= 0x10;
       phasor_model* damaged = nullptr;
-      if (phasor_model_open(&damaged, model_block, kModelBytes, copy, file.size, &options, &error) == PHASOR_OK) refused = false;
+      if (phasor_model_open(&damaged, model_block, kModelBytes, copy, file.size, &options,
+                            &error) == PHASOR_OK)
+        refused = false;
       copy[i] ^= 0x10;
     }
     if (!refused) return fail(file.name, "a damaged head was not refused", PHASOR_OK, error);
     ok("damaged-head-is-refused", file.name);
   }
 
-  status = phasor_model_open(&model, model_block, model_need, file.bytes, file.size, &options, &error);
+  status =
+      phasor_model_open(&model, model_block, model_need, file.bytes, file.size, &options, &error);
   if (status != PHASOR_OK) return fail(file.name, "open", status, error);
-  if (phasor_model_isa(model) != level) return fail(file.name, "another level was taken", status, error);
+  if (phasor_model_isa(model) != level)
+    return fail(file.name, "another level was taken", status, error);
 
   for (uint32_t i = 0; i < phasor_vector_count(model); ++i) {
     phasor_vector vector{};
@@ -122,7 +132,8 @@ void run(const board_file& file) {
 
     phasor_session* session = nullptr;
     status = phasor_session_open(&session, arena, need - 1, model, &limits, nullptr, &error);
-    if (status != PHASOR_NO_MEMORY) return fail(file.name, "an arena one byte too small was not refused", status, error);
+    if (status != PHASOR_NO_MEMORY)
+      return fail(file.name, "an arena one byte too small was not refused", status, error);
     const size_t painted = sizeof arena - need < kPainted ? sizeof arena : need + kPainted;
     std::memset(arena, 0xA5, painted);
     status = phasor_session_open(&session, arena, need, model, &limits, nullptr, &error);

@@ -21,7 +21,7 @@ struct Item {
 
 // the last: a scope that nobody knows
 constexpr uint32_t kLabelsKey = 6u << 24 | 16, kPromptsKey = 6u << 24 | 17,
-    kUnknownKey = 200u << 24;
+                   kUnknownKey = 200u << 24;
 
 void put(std::string* to, uint32_t value) {
   for (int i = 0; i < 4; ++i) to->push_back(static_cast<char>(value >> (8 * i) & 255));
@@ -41,8 +41,8 @@ Block with_entries(const Block& file, const std::map<uint32_t, Item>& more) {
   for (uint64_t at = 0; at < meta_bytes;) {
     const unsigned char* e = p + meta + at;
     const uint32_t bytes = load_u32(e + 8);
-    entries.insert({load_u32(e), {e[4], e[5], std::string(reinterpret_cast<const char*>(e + 12),
-        bytes)}});
+    entries.insert(
+        {load_u32(e), {e[4], e[5], std::string(reinterpret_cast<const char*>(e + 12), bytes)}});
     at += 12 + (bytes + 3) / 4 * 4;
   }
   std::string text;
@@ -55,20 +55,22 @@ Block with_entries(const Block& file, const std::map<uint32_t, Item>& more) {
     text += entry.value + std::string((4 - entry.value.size() % 4) % 4, '\0');
   }
   const uint64_t directory = load_u64(section(2) + 8), head = load_u64(p + 32),
-      new_directory = (meta + text.size() + 63) / 64 * 64;
+                 new_directory = (meta + text.size() + 63) / 64 * 64;
   const uint64_t moved = new_directory - directory;
   std::string out(reinterpret_cast<const char*>(p), static_cast<std::size_t>(meta));
   out += text + std::string(static_cast<std::size_t>(new_directory - meta - text.size()), '\0');
   out.append(reinterpret_cast<const char*>(p + directory),
-      static_cast<std::size_t>(file.size() - directory));
+             static_cast<std::size_t>(file.size() - directory));
   Block made(out.data(), out.size());
   unsigned char* q = made.data();
   store_u64(q + 24, out.size());
   store_u64(q + 32, head + moved);
   for (uint32_t i = 0; i < load_u32(q + 20); ++i) {
     unsigned char* const s = q + 64 + 32 * i;
-    if (load_u32(s) == 1) store_u64(s + 16, text.size());
-    else store_u64(s + 8, load_u64(s + 8) + moved);
+    if (load_u32(s) == 1)
+      store_u64(s + 16, text.size());
+    else
+      store_u64(s + 8, load_u64(s + 8) + moved);
   }
   for (uint32_t i = 0; i < load_u32(q + new_directory); ++i) {
     unsigned char* const tensor = q + new_directory + 8 + 48 * i;
@@ -83,7 +85,7 @@ struct Opened {
   explicit Opened(const Block& file) : memory(size(file)) {
     phasor_error error = PHASOR_ERROR_INIT;
     const phasor_status status = phasor_model_open(&model, memory.data(), memory.size(),
-        file.data(), file.size(), nullptr, &error);
+                                                   file.data(), file.size(), nullptr, &error);
     REQUIRE_MESSAGE(status == PHASOR_OK, std::string(error.text));
   }
   static std::size_t size(const Block& file) {
@@ -100,8 +102,9 @@ struct Opened {
 constexpr char kRecordEnd = '\x1E', kUnitEnd = '\x1F';
 constexpr std::size_t kMostString = 4 * 65536;  // bytes
 
-Block with_prompts(const std::string& list) { return with_entries(golden_file("tiny-bert-f32"),
-    {{kPromptsKey, {3, 0, list}}}); }
+Block with_prompts(const std::string& list) {
+  return with_entries(golden_file("tiny-bert-f32"), {{kPromptsKey, {3, 0, list}}});
+}
 
 uint32_t prompts_of(const phasor_model* model) {
   phasor_output out{};
@@ -122,8 +125,10 @@ void read_all_prompts(const phasor_model* model) {
 
 TEST_CASE("bounds: prompts, as many as there is room for, each once") {
   // Nothing but ends; short names; one that is as long as all others.
-  for (const std::string& unit : {std::string(1, kRecordEnd), std::string("q\x1F" "query: \x1E"),
-      std::string(300, 'x') + kRecordEnd}) {
+  for (const std::string& unit : {std::string(1, kRecordEnd),
+                                  std::string("q\x1F"
+                                              "query: \x1E"),
+                                  std::string(300, 'x') + kRecordEnd}) {
     const auto run = [&](std::size_t n) {
       std::string list;
       while (list.size() + unit.size() <= n) list += unit;
@@ -132,11 +137,11 @@ TEST_CASE("bounds: prompts, as many as there is room for, each once") {
       read_all_prompts(m.model);
     };
     CHECK(check_growth("prompts of " + std::to_string(unit.size()) + " bytes", kMostString / 2,
-        run) >= kMostString / 2);
+                       run) >= kMostString / 2);
   }
   const auto run = [&](std::size_t n) {
-    const std::string list = std::string(n / 2, 'x') + kRecordEnd + std::string(n / 2 - 1,
-        kRecordEnd);
+    const std::string list =
+        std::string(n / 2, 'x') + kRecordEnd + std::string(n / 2 - 1, kRecordEnd);
     const Block file = with_prompts(list);
     const Opened m(file);
     read_all_prompts(m.model);
@@ -146,8 +151,8 @@ TEST_CASE("bounds: prompts, as many as there is room for, each once") {
 
 TEST_CASE("bounds: every record is the one that its index says") {
   std::string list;
-  for (uint32_t i = 0; i < 1000; ++i) list += "name " + std::to_string(i) + kUnitEnd +
-      std::string(i % 37, 't') + kRecordEnd;
+  for (uint32_t i = 0; i < 1000; ++i)
+    list += "name " + std::to_string(i) + kUnitEnd + std::string(i % 37, 't') + kRecordEnd;
   for (const bool ended : {true, false}) {  // the last one's end may be missing
     const Block file = with_prompts(ended ? list : list.substr(0, list.size() - 1));
     const Opened m(file);
@@ -178,14 +183,14 @@ TEST_CASE("bounds: labels, each once") {
     const Opened m(file);
     const Model* const model = reinterpret_cast<const Model*>(m.model);
     REQUIRE(model->records[kLabels] == n / 4);
-    for (uint32_t i = 0; i < model->records[kLabels]; ++i) REQUIRE(model->place_of(kLabels,
-        i) == 4 * i);
+    for (uint32_t i = 0; i < model->records[kLabels]; ++i)
+      REQUIRE(model->place_of(kLabels, i) == 4 * i);
     phasor_output out{};
     out.struct_size = sizeof out;
     REQUIRE(phasor_model_output(m.model, &out) == PHASOR_OK);
     std::size_t bytes = 0;
-    for (uint32_t i = 0; i < out.classes; ++i) CHECK(std::string(phasor_label(m.model, i, &bytes),
-        3) == "abc");
+    for (uint32_t i = 0; i < out.classes; ++i)
+      CHECK(std::string(phasor_label(m.model, i, &bytes), 3) == "abc");
     CHECK(phasor_label(m.model, out.classes, &bytes) == nullptr);
   };
   CHECK(check_growth("labels", 8192, run) >= 8192);
@@ -194,8 +199,8 @@ TEST_CASE("bounds: labels, each once") {
 TEST_CASE("bounds: fields of the metadata, each once") {
   const auto run = [](std::size_t n) {
     std::map<uint32_t, Item> more;
-    for (uint32_t i = 0; i < n; ++i) more[kUnknownKey + (i / 4000 << 24) + i % 4000] = {1, 0,
-        std::string(4, '\1')};
+    for (uint32_t i = 0; i < n; ++i)
+      more[kUnknownKey + (i / 4000 << 24) + i % 4000] = {1, 0, std::string(4, '\1')};
     const Block file = with_entries(golden_file("tiny-lm-f32"), more);
     const Opened m(file);
     phasor_field field{};

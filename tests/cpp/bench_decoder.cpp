@@ -1,4 +1,5 @@
-// The engine's side of tools/bench_decoder.py: a decoder that answers requests, a line each, with a JSON object each.
+// The engine's side of tools/bench_decoder.py: a decoder that answers requests, a line each, with a
+// JSON object each.
 //
 //   bench_decoder MODEL [--threads N] [--context N] [--sequences N] [--chunk N] [--cache f16|q8]
 //
@@ -26,30 +27,40 @@ using bench::now;
 
 class Decoder {
  public:
-  Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk, uint32_t cache) : sequences_(sequences) {
+  Decoder(const char* path, uint32_t threads, uint32_t context, uint32_t sequences, uint32_t chunk,
+          uint32_t cache)
+      : sequences_(sequences) {
     const double start = now();
     size_t bytes = 0;
     const void* file = bench::load(path, &bytes);
     if (file == nullptr) die(path, "cannot be read");
     size_t need = 0;
-    if (phasor_model_size(&need, file, bytes, &error_) != PHASOR_OK || phasor_model_open(&model_, block(need), need, file, bytes, nullptr, &error_) != PHASOR_OK)
+    if (phasor_model_size(&need, file, bytes, &error_) != PHASOR_OK ||
+        phasor_model_open(&model_, block(need), need, file, bytes, nullptr, &error_) != PHASOR_OK)
       die(path, error_.text);
     phasor_side side{};
     side.struct_size = sizeof side;
     phasor_limits limits{};
     limits.struct_size = sizeof limits;
-    if (phasor_model_side(model_, PHASOR_TARGET, &side) != PHASOR_OK || phasor_limits_for(model_, 0, context, &limits) != PHASOR_OK) die(path, "is no decoder");
+    if (phasor_model_side(model_, PHASOR_TARGET, &side) != PHASOR_OK ||
+        phasor_limits_for(model_, 0, context, &limits) != PHASOR_OK)
+      die(path, "is no decoder");
     vocabulary_ = side.vocabulary;
     limits.sequences = limits.logit_rows = sequences;
     limits.threads = threads;
     limits.cache_type = cache;
     if (chunk != 0) limits.chunk = chunk;
     if (limits.chunk < sequences) limits.chunk = sequences;
-    if (phasor_session_size(&need, model_, &limits, &error_) != PHASOR_OK) die("arena", error_.text);
+    if (phasor_session_size(&need, model_, &limits, &error_) != PHASOR_OK)
+      die("arena", error_.text);
     if (!pool_.start(threads)) die("threads", "the system gives no more");
     parallel_ = pool_.parallel();
-    if (phasor_session_open(&session_, block(need), need, model_, &limits, threads > 1 ? &parallel_ : nullptr, &error_) != PHASOR_OK) die("session", error_.text);
-    std::printf("{\"isa\": \"%s\", \"file\": %zu, \"arena\": %zu, \"chunk\": %u, \"load_seconds\": %.9g}\n", phasor_model_isa(model_), bytes, need, limits.chunk, now() - start);
+    if (phasor_session_open(&session_, block(need), need, model_, &limits,
+                            threads > 1 ? &parallel_ : nullptr, &error_) != PHASOR_OK)
+      die("session", error_.text);
+    std::printf(
+        "{\"isa\": \"%s\", \"file\": %zu, \"arena\": %zu, \"chunk\": %u, \"load_seconds\": %.9g}\n",
+        phasor_model_isa(model_), bytes, need, limits.chunk, now() - start);
   }
 
   void prefill(uint32_t n) {
@@ -75,7 +86,8 @@ class Decoder {
     const double start = now();
     for (uint32_t i = 0; i < steps; ++i) {
       out.push_back(ids[0]);
-      if (phasor_step(session_, items.data(), sequences, &error_) != PHASOR_OK) die("step", error_.text);
+      if (phasor_step(session_, items.data(), sequences, &error_) != PHASOR_OK)
+        die("step", error_.text);
       for (uint32_t s = 0; s < sequences; ++s) ids[s] = best(s);
     }
     std::printf("{\"seconds\": %.9g, \"ids\": [", now() - start);
@@ -91,7 +103,9 @@ class Decoder {
   }
   void read(uint32_t sequence, uint32_t n, uint32_t logits) {
     std::vector<uint32_t> ids(n);
-    for (uint32_t i = 0; i < n; ++i) ids[i] = static_cast<uint32_t>((uint64_t{i} * 7919 + 17 + uint64_t{sequence} * 101) % vocabulary_);
+    for (uint32_t i = 0; i < n; ++i)
+      ids[i] =
+          static_cast<uint32_t>((uint64_t{i} * 7919 + 17 + uint64_t{sequence} * 101) % vocabulary_);
     phasor_item item = PHASOR_ITEM_INIT;
     item.sequence = sequence;
     item.count = n;
@@ -122,12 +136,20 @@ int main(int argc, char** argv) {
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (flag == "--threads") threads = value;
-    else if (flag == "--context") context = value;
-    else if (flag == "--sequences") sequences = value;
-    else if (flag == "--chunk") chunk = value;
-    else if (flag == "--cache") cache = std::strcmp(argv[i + 1], "q8") == 0 ? PHASOR_CACHE_Q8 : std::strcmp(argv[i + 1], "f16") == 0 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
-    else die(argv[i], "unknown flag");
+    if (flag == "--threads")
+      threads = value;
+    else if (flag == "--context")
+      context = value;
+    else if (flag == "--sequences")
+      sequences = value;
+    else if (flag == "--chunk")
+      chunk = value;
+    else if (flag == "--cache")
+      cache = std::strcmp(argv[i + 1], "q8") == 0    ? PHASOR_CACHE_Q8
+              : std::strcmp(argv[i + 1], "f16") == 0 ? PHASOR_CACHE_F16
+                                                     : PHASOR_CACHE_F32;
+    else
+      die(argv[i], "unknown flag");
   }
   if (argc < 2) die("arguments", "expected MODEL");
   Decoder decoder(argv[1], threads, context, sequences, chunk, cache);
@@ -135,12 +157,17 @@ int main(int argc, char** argv) {
   char line[128];
   while (std::fgets(line, sizeof line, stdin) != nullptr) {
     unsigned a = 0, b = 0;
-    if (std::sscanf(line, "prefill %u", &a) == 1) decoder.prefill(a);
-    else if (std::sscanf(line, "decode %u %u", &a, &b) == 2) decoder.decode(a, b, 1);
-    else if (std::sscanf(line, "batch %u %u", &a, &b) == 2) decoder.decode(a, b, decoder.sequences());
+    if (std::sscanf(line, "prefill %u", &a) == 1)
+      decoder.prefill(a);
+    else if (std::sscanf(line, "decode %u %u", &a, &b) == 2)
+      decoder.decode(a, b, 1);
+    else if (std::sscanf(line, "batch %u %u", &a, &b) == 2)
+      decoder.decode(a, b, decoder.sequences());
     else if (std::strncmp(line, "memory", 6) == 0)
-      std::printf("{\"rss\": %llu, \"peak\": %llu, \"anonymous\": %llu, \"file_pages\": %llu}\n", memory("VmRSS:"), memory("VmHWM:"), memory("RssAnon:"), memory("RssFile:"));
-    else die(line, "unknown request");
+      std::printf("{\"rss\": %llu, \"peak\": %llu, \"anonymous\": %llu, \"file_pages\": %llu}\n",
+                  memory("VmRSS:"), memory("VmHWM:"), memory("RssAnon:"), memory("RssFile:"));
+    else
+      die(line, "unknown request");
     std::fflush(stdout);
   }
 }

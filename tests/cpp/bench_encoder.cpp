@@ -1,9 +1,11 @@
-// The engine's side of tools/bench_encoder.py: times an encoder on batches of equal lengths, pooled vectors included.
+// The engine's side of tools/bench_encoder.py: times an encoder on batches of equal lengths, pooled
+// vectors included.
 //
 //   bench_encoder MODEL --length N --batch B --threads T [--seconds S] [--chunk N]
 //
-// Ids are the same numbers as the peers get (a fixed sequence below the vocabulary). One warm batch, then batches until S seconds have
-// passed, at least five. Prints one JSON object: the median seconds of a batch, bytes of file and arena, memory, and the first vector.
+// Ids are the same numbers as the peers get (a fixed sequence below the vocabulary). One warm
+// batch, then batches until S seconds have passed, at least five. Prints one JSON object: the
+// median seconds of a batch, bytes of file and arena, memory, and the first vector.
 #include <phasor.h>
 
 #include <algorithm>
@@ -31,12 +33,18 @@ int main(int argc, char** argv) {
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const uint32_t value = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (flag == "--length") length = value;
-    else if (flag == "--batch") batch = value;
-    else if (flag == "--threads") threads = value;
-    else if (flag == "--chunk") chunk = value;
-    else if (flag == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
-    else die(argv[i], "unknown flag");
+    if (flag == "--length")
+      length = value;
+    else if (flag == "--batch")
+      batch = value;
+    else if (flag == "--threads")
+      threads = value;
+    else if (flag == "--chunk")
+      chunk = value;
+    else if (flag == "--seconds")
+      seconds = std::strtod(argv[i + 1], nullptr);
+    else
+      die(argv[i], "unknown flag");
   }
   if (argc < 2) die("arguments", "expected MODEL --length N --batch B --threads T");
   const unsigned long long before = memory("VmRSS:");
@@ -54,7 +62,9 @@ int main(int argc, char** argv) {
   side.struct_size = sizeof side;
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
-  if (phasor_model_side(model, PHASOR_SOURCE, &side) != PHASOR_OK || phasor_limits_for(model, length, 0, &limits) != PHASOR_OK) die(argv[1], "is no encoder");
+  if (phasor_model_side(model, PHASOR_SOURCE, &side) != PHASOR_OK ||
+      phasor_limits_for(model, length, 0, &limits) != PHASOR_OK)
+    die(argv[1], "is no encoder");
   limits.sequences = batch;
   limits.threads = threads;
   limits.text_bytes = 0;
@@ -64,10 +74,13 @@ int main(int argc, char** argv) {
   if (!pool.start(threads)) die("threads", "the system gives no more");
   const phasor_parallel parallel = pool.parallel();
   phasor_session* session = nullptr;
-  if (phasor_session_open(&session, block(need), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) die("session", error.text);
+  if (phasor_session_open(&session, block(need), need, model, &limits,
+                          threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+    die("session", error.text);
 
   std::vector<uint32_t> ids(size_t(batch) * length);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint32_t>(uint64_t{i} * 2654435761u % side.vocabulary);
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<uint32_t>(uint64_t{i} * 2654435761u % side.vocabulary);
   std::vector<phasor_item> items;
   for (uint32_t b = 0; b < batch; ++b) {
     phasor_item item = PHASOR_ITEM_INIT;
@@ -82,14 +95,22 @@ int main(int argc, char** argv) {
     const double start = now();
     if (phasor_encode(session, items.data(), batch, &error) != PHASOR_OK) die("encode", error.text);
     for (uint32_t b = 0; b < batch; ++b)
-      if (phasor_embedding(session, b, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(), side.width, &error) != PHASOR_OK) die("embedding", error.text);
-      else if (b == 0) first = y;
+      if (phasor_embedding(session, b, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(), side.width,
+                           &error) != PHASOR_OK)
+        die("embedding", error.text);
+      else if (b == 0)
+        first = y;
     times.push_back(now() - start);
   }
   times.erase(times.begin());  // the warm one
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  std::printf("{\"seconds\": %.9g, \"batches\": %zu, \"file\": %zu, \"arena\": %zu, \"rss_before\": %llu, \"rss_peak\": %llu, \"isa\": \"%s\", \"vector\": [", times[times.size() / 2],
-              times.size(), bytes, need, before, memory("VmHWM:"), phasor_model_isa(model));
-  for (size_t i = 0; i < first.size(); ++i) std::printf("%s%.9g", i == 0 ? "" : ", ", static_cast<double>(first[i]));
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
+  std::printf(
+      "{\"seconds\": %.9g, \"batches\": %zu, \"file\": %zu, \"arena\": %zu, \"rss_before\": %llu, "
+      "\"rss_peak\": %llu, \"isa\": \"%s\", \"vector\": [",
+      times[times.size() / 2], times.size(), bytes, need, before, memory("VmHWM:"),
+      phasor_model_isa(model));
+  for (size_t i = 0; i < first.size(); ++i)
+    std::printf("%s%.9g", i == 0 ? "" : ", ", static_cast<double>(first[i]));
   std::printf("]}\n");
 }

@@ -1,5 +1,5 @@
-// What the benchmarks' drivers share: the clock, errors, and a weight file and blocks of memory as the program has them (src/cli/memory.h), kept until
-// the process ends.
+// What the benchmarks' drivers share: the clock, errors, and a weight file and blocks of memory as
+// the program has them (src/cli/memory.h), kept until the process ends.
 #pragma once
 #include <sys/stat.h>
 
@@ -20,7 +20,9 @@
 
 namespace bench {
 
-inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 [[noreturn]] inline void die(const char* what, const char* why) {
   std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
@@ -31,7 +33,8 @@ inline double now() { return std::chrono::duration<double>(std::chrono::steady_c
 inline unsigned long long memory(const char* field) {
   std::ifstream in("/proc/self/status");
   for (std::string line; std::getline(in, line);)
-    if (line.rfind(field, 0) == 0) return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
+    if (line.rfind(field, 0) == 0)
+      return std::strtoull(line.c_str() + std::strlen(field), nullptr, 10) * 1024;
   return 0;
 }
 
@@ -44,7 +47,7 @@ inline void* block(size_t bytes) {
 // NULL when the file cannot be read.
 inline const void* load(const char* path, size_t* bytes) {
   const int fd = open(path, O_RDONLY);
-  struct stat s {};
+  struct stat s{};
   if (fd < 0 || fstat(fd, &s) != 0) return nullptr;
   *bytes = static_cast<size_t>(s.st_size);
   if (!cli::worth_huge_pages(*bytes)) {

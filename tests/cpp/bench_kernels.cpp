@@ -1,6 +1,8 @@
-// Speed of the kernels, not a test: bench_kernels [--best] [LEVEL…]. Prints the median of several runs of each product (with
+// Speed of the kernels, not a test: bench_kernels [--best] [LEVEL…]. Prints the median of several
+// runs of each product (with
 // --best the fastest, for a machine that others use too), in arithmetic
-// (2·N·K operations a row) and in weights read, for one row (decoding) and several (a prompt), from cache and from memory.
+// (2·N·K operations a row) and in weights read, for one row (decoding) and several (a prompt), from
+// cache and from memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -67,10 +69,13 @@ void products(const Kernels& k, size_t outputs, size_t inputs, bool whole) {
   for (size_t rows : Sizes{1, 2, 3, 4, 6, 8, 16, 64}) {
     if (!whole && rows > 1 && rows < 16) continue;
     const double work = 2.0 * static_cast<double>(rows * outputs * inputs);
-    const double f = seconds([&] { k.linear_f32(y, outputs, x, inputs, rows, w, nullptr, 0, panels, inputs); });
-    const double g = seconds([&] { k.linear_q8(y, outputs, v, s, sum, rows, q, nullptr, 0, panels, groups); });
-    std::printf("    rows %2zu   f32 %7.1f GFLOP/s %6.1f GB/s   q8 %7.1f GOP/s %6.1f GB/s\n", rows, work / f * 1e-9,
-                static_cast<double>(outputs * inputs * 4) / f * 1e-9, work / g * 1e-9, static_cast<double>(q_bytes) / g * 1e-9);
+    const double f =
+        seconds([&] { k.linear_f32(y, outputs, x, inputs, rows, w, nullptr, 0, panels, inputs); });
+    const double g =
+        seconds([&] { k.linear_q8(y, outputs, v, s, sum, rows, q, nullptr, 0, panels, groups); });
+    std::printf("    rows %2zu   f32 %7.1f GFLOP/s %6.1f GB/s   q8 %7.1f GOP/s %6.1f GB/s\n", rows,
+                work / f * 1e-9, static_cast<double>(outputs * inputs * 4) / f * 1e-9,
+                work / g * 1e-9, static_cast<double>(q_bytes) / g * 1e-9);
   }
 }
 
@@ -91,9 +96,13 @@ void attention(const Kernels& k, size_t keys, size_t width) {
     const double b = seconds([&] {
       for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * keys, 0, keys);
     });
-    const double c = seconds([&] { k.mix(out, width, s, keys, inv, rows, page.data(), {0, keys, 0, 0}, width); });
-    std::printf("    %zu keys of %zu, rows %2zu   scores %6.1f GFLOP/s   softmax %5.2f G/s   mix %6.1f GFLOP/s\n", keys, width,
-                rows, work / a * 1e-9, static_cast<double>(rows * keys) / b * 1e-9, work / c * 1e-9);
+    const double c = seconds(
+        [&] { k.mix(out, width, s, keys, inv, rows, page.data(), {0, keys, 0, 0}, width); });
+    std::printf(
+        "    %zu keys of %zu, rows %2zu   scores %6.1f GFLOP/s   softmax %5.2f G/s   mix %6.1f "
+        "GFLOP/s\n",
+        keys, width, rows, work / a * 1e-9, static_cast<double>(rows * keys) / b * 1e-9,
+        work / c * 1e-9);
   }
 }
 
@@ -104,7 +113,9 @@ void one_row(const Kernels& k, size_t n) {
   std::vector<int8_t> q(n);
   std::vector<float> s(n / kGroup);
   std::vector<int32_t> sum(n / kGroup);
-  const auto print = [&](const char* name, double t) { std::printf("  %s %.2f", name, static_cast<double>(n) / t * 1e-9); };
+  const auto print = [&](const char* name, double t) {
+    std::printf("  %s %.2f", name, static_cast<double>(n) / t * 1e-9);
+  };
   std::printf("    G elements/s of %zu:", n);
   print("layer_norm", seconds([&] { k.layer_norm(y, x, g, g, n, 1e-5f); }));
   print("rms_norm", seconds([&] { k.rms_norm(y, x, g, nullptr, n, 1e-5f); }));
@@ -114,9 +125,9 @@ void one_row(const Kernels& k, size_t n) {
   print("argmax", seconds([&] { k.argmax(x, n, &largest); }));
   const auto function = [&](const char* name, void (*f)(float*, size_t)) {
     print(name, seconds([&] {
-      std::memcpy(y, x, n * 4);
-      f(y, n);
-    }));
+            std::memcpy(y, x, n * 4);
+            f(y, n);
+          }));
   };
   function("gelu_erf", k.gelu_erf);
   function("gelu_tanh", k.gelu_tanh);

@@ -1,8 +1,10 @@
-// The engine's side of tools/bench_limits.py: matrix products of the best level's kernels, a request a line, answered with a JSON object each.
+// The engine's side of tools/bench_limits.py: matrix products of the best level's kernels, a
+// request a line, answered with a JSON object each.
 //
 //   bench_linear [--threads N]
 //
-//   linear TYPE ROWS OUTPUTS INPUTS    f32, f16, bf16, q8 or q4: the median seconds of one product, activations in f32 (their rounding included)
+//   linear TYPE ROWS OUTPUTS INPUTS    f32, f16, bf16, q8 or q4: the median seconds of one product,
+//   activations in f32 (their rounding included)
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -19,7 +21,9 @@ using namespace phasor;
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 [[noreturn]] void die(const char* what) {
   std::fprintf(stderr, "bench_linear: %s\n", what);
@@ -38,7 +42,11 @@ Type type_of(const char* name) {
   constexpr struct {
     const char* name;
     Type type;
-  } kTypes[] = {{"f32", Type::f32}, {"f16", Type::f16}, {"bf16", Type::bf16}, {"q8", Type::q8}, {"q4", Type::q4}};
+  } kTypes[] = {{"f32", Type::f32},
+                {"f16", Type::f16},
+                {"bf16", Type::bf16},
+                {"q8", Type::q8},
+                {"q4", Type::q4}};
   for (const auto& t : kTypes)
     if (std::strcmp(t.name, name) == 0) return t.type;
   die("expected f32, f16, bf16, q8 or q4");
@@ -60,36 +68,49 @@ struct Product {
     const unsigned char* at = w + first * static_cast<size_t>(panel_bytes(type, inputs));
     float* out = y + first * kLanes;
     const size_t n = end - first;
-    if (type == Type::f32) k.linear_f32(out, outputs, x, inputs, rows, reinterpret_cast<const float*>(at), nullptr, 0, n, inputs);
+    if (type == Type::f32)
+      k.linear_f32(out, outputs, x, inputs, rows, reinterpret_cast<const float*>(at), nullptr, 0, n,
+                   inputs);
     if (type == Type::f16) k.linear_f16(out, outputs, x, inputs, rows, at, nullptr, 0, n, inputs);
     if (type == Type::bf16) k.linear_bf16(out, outputs, x, inputs, rows, at, nullptr, 0, n, inputs);
-    if (type == Type::q8) k.linear_q8(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
-    if (type == Type::q4) k.linear_q4(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (type == Type::q8)
+      k.linear_q8(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (type == Type::q4)
+      k.linear_q4(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
   }
   void run(cli::Pool& pool) const {
     if (type == Type::q8 || type == Type::q4)
-      for (size_t r = 0; r < rows; ++r) k.quantize_row(q + r * groups() * kGroup, scale + r * groups(), sum + r * groups(), x + r * inputs, inputs);
-    pool.run([](void* self, uint32_t i) {
-      const Product& p = *static_cast<const Product*>(self);
-      const size_t panels = p.outputs / kLanes;
-      const uint64_t mode = fp_mode_enter();
-      p.part(panels * i / p.threads, panels * (i + 1) / p.threads);
-      fp_mode_leave(mode);
-    }, const_cast<Product*>(this), static_cast<uint32_t>(threads));
+      for (size_t r = 0; r < rows; ++r)
+        k.quantize_row(q + r * groups() * kGroup, scale + r * groups(), sum + r * groups(),
+                       x + r * inputs, inputs);
+    pool.run(
+        [](void* self, uint32_t i) {
+          const Product& p = *static_cast<const Product*>(self);
+          const size_t panels = p.outputs / kLanes;
+          const uint64_t mode = fp_mode_enter();
+          p.part(panels * i / p.threads, panels * (i + 1) / p.threads);
+          fp_mode_leave(mode);
+        },
+        const_cast<Product*>(this), static_cast<uint32_t>(threads));
   }
 };
 
 void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* line) {
   char name[16];
   unsigned rows = 0, outputs = 0, inputs = 0;
-  if (std::sscanf(line, "linear %15s %u %u %u", name, &rows, &outputs, &inputs) != 4 || rows == 0 || outputs % kLanes != 0 || outputs == 0 || inputs == 0)
+  if (std::sscanf(line, "linear %15s %u %u %u", name, &rows, &outputs, &inputs) != 4 || rows == 0 ||
+      outputs % kLanes != 0 || outputs == 0 || inputs == 0)
     die("expected linear TYPE ROWS OUTPUTS INPUTS, outputs a multiple of 16");
-  Product p{k, type_of(name), rows, outputs, inputs, threads, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  Product p{k,       type_of(name), rows,    outputs, inputs,  threads,
+            nullptr, nullptr,       nullptr, nullptr, nullptr, nullptr};
   const size_t bytes = outputs / kLanes * static_cast<size_t>(panel_bytes(p.type, inputs));
   p.w = aligned<unsigned char>(bytes);
-  for (size_t i = 0; i < bytes; ++i) p.w[i] = static_cast<unsigned char>(i % 2 == 0 ? i / 2 % 61 : 0x3c);  // ordinary numbers in every type
+  // ordinary numbers in every type
+  for (size_t i = 0; i < bytes; ++i)
+    p.w[i] = static_cast<unsigned char>(i % 2 == 0 ? i / 2 % 61 : 0x3c);
   p.x = aligned<float>(size_t{rows} * inputs);
-  for (size_t i = 0; i < size_t{rows} * inputs; ++i) p.x[i] = static_cast<float>(static_cast<int>(i * 37 % 201) - 100) * 0.01f;
+  for (size_t i = 0; i < size_t{rows} * inputs; ++i)
+    p.x[i] = static_cast<float>(static_cast<int>(i * 37 % 201) - 100) * 0.01f;
   p.y = aligned<float>(size_t{rows} * outputs);
   p.q = aligned<int8_t>(rows * p.groups() * kGroup);
   p.scale = aligned<float>(rows * p.groups());
@@ -104,16 +125,21 @@ void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* lin
     for (int i = 0; i < repeat; ++i) p.run(pool);
     all.push_back((now() - begin) / repeat);
   }
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
+                   all.end());
   std::printf("{\"seconds\": %.9g, \"bytes\": %zu}\n", all[all.size() / 2], bytes);
-  for (void* block : {static_cast<void*>(p.w), static_cast<void*>(p.x), static_cast<void*>(p.y), static_cast<void*>(p.q), static_cast<void*>(p.scale), static_cast<void*>(p.sum)})
+  for (void* block :
+       {static_cast<void*>(p.w), static_cast<void*>(p.x), static_cast<void*>(p.y),
+        static_cast<void*>(p.q), static_cast<void*>(p.scale), static_cast<void*>(p.sum)})
     free(block);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint32_t threads = argc == 3 && std::strcmp(argv[1], "--threads") == 0 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 1;
+  const uint32_t threads = argc == 3 && std::strcmp(argv[1], "--threads") == 0
+                               ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10))
+                               : 1;
   const Kernels& k = *kernels_by_name(nullptr);
   cli::Pool pool;
   if (!pool.start(threads)) die("the system gives no more threads");

@@ -1,7 +1,10 @@
-// What a decoder's step costs beside its matrix products: bench_step MODEL [STEPS]. One thread, everything warm.
+// What a decoder's step costs beside its matrix products: bench_step MODEL [STEPS]. One thread,
+// everything warm.
 //
-// Prints one JSON object: nanoseconds (medians) of a step of one token, and of the same model's linear layers run back to back on one row, on the file's
-// own weights and with the rounding of their inputs where the type has one; and the counter's ticks in a nanosecond where there is one (x86: rdtsc).
+// Prints one JSON object: nanoseconds (medians) of a step of one token, and of the same model's
+// linear layers run back to back on one row, on the file's own weights and with the rounding of
+// their inputs where the type has one; and the counter's ticks in a nanosecond where there is one
+// (x86: rdtsc).
 #include <phasor.h>
 
 #include <sys/mman.h>
@@ -24,7 +27,11 @@ using namespace phasor;
 
 namespace {
 
-double now_ns() { return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 uint64_t ticks() {
 #if defined(__x86_64__)
@@ -59,14 +66,18 @@ std::vector<Layer> layers_of(const phasor_model* model, const unsigned char* fil
   for (uint32_t i = 0; i < phasor_tensor_count(model); ++i) {
     phasor_tensor t{};
     t.struct_size = sizeof t;
-    if (phasor_tensor_get(model, i, &t) != PHASOR_OK || std::strcmp(t.layout, "panel16") != 0) continue;
+    if (phasor_tensor_get(model, i, &t) != PHASOR_OK || std::strcmp(t.layout, "panel16") != 0)
+      continue;
     constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8", "q4"};
     constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8, Type::q4};
     for (size_t k = 0; k < 5; ++k) {
       if (std::strcmp(t.type, kNames[k]) != 0) continue;
-      const Layer layer = {kTypes[k], static_cast<size_t>(t.bytes / panel_bytes(kTypes[k], t.cols)), static_cast<size_t>(t.cols), file + t.offset};
-      if (t.stack == 4) out.push_back(layer);
-      else ends.push_back(layer);
+      const Layer layer = {kTypes[k], static_cast<size_t>(t.bytes / panel_bytes(kTypes[k], t.cols)),
+                           static_cast<size_t>(t.cols), file + t.offset};
+      if (t.stack == 4)
+        out.push_back(layer);
+      else
+        ends.push_back(layer);
     }
   }
   if (ends.empty()) die("model", "has no matrix for the logits");
@@ -85,11 +96,15 @@ void run_layers(const Kernels& k, const std::vector<Layer>& layers, const Buffer
   for (const Layer& l : layers) {
     const size_t groups = (l.cols + kGroup - 1) / kGroup;
     if (l.type == Type::q8 || l.type == Type::q4) k.quantize_row(b.q, b.scale, b.sum, b.x, l.cols);
-    if (l.type == Type::f32) k.linear_f32(b.y, 0, b.x, 0, 1, reinterpret_cast<const float*>(l.w), nullptr, 0, l.panels, l.cols);
+    if (l.type == Type::f32)
+      k.linear_f32(b.y, 0, b.x, 0, 1, reinterpret_cast<const float*>(l.w), nullptr, 0, l.panels,
+                   l.cols);
     if (l.type == Type::f16) k.linear_f16(b.y, 0, b.x, 0, 1, l.w, nullptr, 0, l.panels, l.cols);
     if (l.type == Type::bf16) k.linear_bf16(b.y, 0, b.x, 0, 1, l.w, nullptr, 0, l.panels, l.cols);
-    if (l.type == Type::q8) k.linear_q8(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
-    if (l.type == Type::q4) k.linear_q4(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
+    if (l.type == Type::q8)
+      k.linear_q8(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
+    if (l.type == Type::q4)
+      k.linear_q4(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels, groups);
   }
   fp_mode_leave(mode);
 }
@@ -105,7 +120,7 @@ int main(int argc, char** argv) {
   if (argc < 2) die("arguments", "expected MODEL [STEPS]");
   const uint32_t steps = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 64;
   const int fd = open(argv[1], O_RDONLY);
-  struct stat size {};
+  struct stat size{};
   if (fd < 0 || fstat(fd, &size) != 0) die(argv[1], "cannot be read");
   const size_t bytes = static_cast<size_t>(size.st_size);
   void* file = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
@@ -113,19 +128,26 @@ int main(int argc, char** argv) {
   phasor_error error = PHASOR_ERROR_INIT;
   size_t need = 0;
   phasor_model* model = nullptr;
-  if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK || phasor_model_open(&model, aligned<char>(need), need, file, bytes, nullptr, &error) != PHASOR_OK)
+  if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK ||
+      phasor_model_open(&model, aligned<char>(need), need, file, bytes, nullptr, &error) !=
+          PHASOR_OK)
     die(argv[1], error.text);
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
-  if (phasor_limits_for(model, 0, steps, &limits) != PHASOR_OK || limits.source != 0) die(argv[1], "is no lone decoder");
+  if (phasor_limits_for(model, 0, steps, &limits) != PHASOR_OK || limits.source != 0)
+    die(argv[1], "is no lone decoder");
   phasor_session* session = nullptr;
-  if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK || phasor_session_open(&session, aligned<char>(need), need, model, &limits, nullptr, &error) != PHASOR_OK)
+  if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK ||
+      phasor_session_open(&session, aligned<char>(need), need, model, &limits, nullptr, &error) !=
+          PHASOR_OK)
     die("session", error.text);
 
   const std::vector<Layer> layers = layers_of(model, static_cast<const unsigned char*>(file));
   size_t widest = 0, longest = 0;
-  for (const Layer& l : layers) widest = std::max(widest, l.panels * kLanes), longest = std::max(longest, l.cols + kGroup);
-  Buffers b = {aligned<float>(longest), aligned<float>(widest), aligned<float>(longest), aligned<int8_t>(longest), aligned<int32_t>(longest)};
+  for (const Layer& l : layers)
+    widest = std::max(widest, l.panels * kLanes), longest = std::max(longest, l.cols + kGroup);
+  Buffers b = {aligned<float>(longest), aligned<float>(widest), aligned<float>(longest),
+               aligned<int8_t>(longest), aligned<int32_t>(longest)};
   for (size_t i = 0; i < longest; ++i) b.x[i] = static_cast<float>(i % 7) * 0.1f;
   const Kernels& kernels = *kernels_by_name(phasor_model_isa(model));
 
@@ -149,6 +171,8 @@ int main(int argc, char** argv) {
     linear_ns.push_back((now_ns() - start) / steps);
   }
   const double rate = static_cast<double>(ticks() - tick) / (now_ns() - begin);
-  std::printf("{\"isa\": \"%s\", \"step_ns\": %.6g, \"linear_ns\": %.6g, \"layers\": %zu, \"steps\": %u, \"ticks_per_ns\": %.6g}\n", phasor_model_isa(model), median(step_ns),
-              median(linear_ns), layers.size(), steps, rate);
+  std::printf(
+      "{\"isa\": \"%s\", \"step_ns\": %.6g, \"linear_ns\": %.6g, \"layers\": %zu, \"steps\": %u, "
+      "\"ticks_per_ns\": %.6g}\n",
+      phasor_model_isa(model), median(step_ns), median(linear_ns), layers.size(), steps, rate);
 }

@@ -1,7 +1,10 @@
 // Runs a chat program on many conversations, for tests in other languages.
-//   chat_driver SECTION   in: {u32 add_generation_prompt, u32 count, {u32 bytes, role, u32 bytes, content}…}…
-//                         out: {u32 status, u32 line, u32 bytes, text}…; a section that is refused is a line on standard error
-// Numbers are little-endian. Each conversation is rendered twice: to learn the size, then into exactly that much, and both must agree.
+//   chat_driver SECTION   in: {u32 add_generation_prompt, u32 count, {u32 bytes, role, u32 bytes,
+//   content}…}…
+//                         out: {u32 status, u32 line, u32 bytes, text}…; a section that is refused
+//                         is a line on standard error
+// Numbers are little-endian. Each conversation is rendered twice: to learn the size, then into
+// exactly that much, and both must agree.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,21 +32,26 @@ std::string read_text() {
   return text;
 }
 
-void render(const phasor::ChatProgram& program, bool prompt, const std::vector<std::string>& texts) {
+void render(const phasor::ChatProgram& program, bool prompt,
+            const std::vector<std::string>& texts) {
   std::vector<phasor::ChatMessage> messages;
   std::size_t total = 0;
   for (std::size_t i = 0; i < texts.size(); i += 2) {
-    messages.push_back({texts[i].data(), texts[i].size(), texts[i + 1].data(), texts[i + 1].size()});
+    messages.push_back(
+        {texts[i].data(), texts[i].size(), texts[i + 1].data(), texts[i + 1].size()});
     total += texts[i].size() + texts[i + 1].size();
   }
   std::vector<char> scratch(8 * total + 65536);
-  const phasor::ChatMessages view{messages.data(), static_cast<std::uint32_t>(messages.size()),
-                                  [](const void* m, std::uint32_t i) { return static_cast<const phasor::ChatMessage*>(m)[i]; }};
-  phasor::ChatResult r = phasor::chat_render(program, nullptr, 0, view, prompt, scratch.data(), scratch.size());
+  const phasor::ChatMessages view{
+      messages.data(), static_cast<std::uint32_t>(messages.size()),
+      [](const void* m, std::uint32_t i) { return static_cast<const phasor::ChatMessage*>(m)[i]; }};
+  phasor::ChatResult r =
+      phasor::chat_render(program, nullptr, 0, view, prompt, scratch.data(), scratch.size());
   std::string out = r.text == nullptr ? std::string() : std::string(r.text, r.text_bytes);
   if (r.status == phasor::ChatStatus::ok) {
     out.assign(r.need, 0);
-    r = phasor::chat_render(program, &out[0], out.size(), view, prompt, scratch.data(), scratch.size());
+    r = phasor::chat_render(program, &out[0], out.size(), view, prompt, scratch.data(),
+                            scratch.size());
     if (r.need != out.size()) fail("two runs ask for different sizes");
   }
   write_u32(static_cast<std::uint32_t>(r.status));

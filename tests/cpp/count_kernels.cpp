@@ -1,7 +1,10 @@
-// Runs each kernel once between two marks, for a counter of instructions (tests/cross/instructions.py): count_kernels [LEVEL…]
-//   case NUMBER LEVEL KERNEL WORK        WORK: multiply-adds, or elements where a kernel is no product
-// A mark is the system call getpgid(1000000 + n), which fails and changes nothing: 2·NUMBER before the kernel, 2·NUMBER + 1 after it. On a board
-// without a system it is the hint instruction of number 14, which does nothing; the counter numbers them.
+// Runs each kernel once between two marks, for a counter of instructions
+// (tests/cross/instructions.py): count_kernels [LEVEL…]
+//   case NUMBER LEVEL KERNEL WORK        WORK: multiply-adds, or elements where a kernel is no
+//   product
+// A mark is the system call getpgid(1000000 + n), which fails and changes nothing: 2·NUMBER before
+// the kernel, 2·NUMBER + 1 after it. On a board without a system it is the hint instruction of
+// number 14, which does nothing; the counter numbers them.
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define COUNT_BARE_METAL 1
 #else
@@ -55,8 +58,10 @@ void count(const char* level, const std::string& name, size_t work, F f) {
 void kernels(const Kernels& k) {
   const size_t panels = kOutputs / kLanes, groups = kInputs / kGroup, pages = kKeys / kLanes;
   float* w = aligned<float>(kOutputs * kInputs, 0.01f);
-  unsigned char* q = aligned<unsigned char>(panels * static_cast<size_t>(panel_bytes(Type::q8, kInputs)), 3);
-  float *x = aligned<float>(kRows * kInputs, 0.5f), *y = aligned<float>(kRows * kInputs, 0.0f), *bias = aligned<float>(kOutputs, 1.0f);
+  unsigned char* q =
+      aligned<unsigned char>(panels * static_cast<size_t>(panel_bytes(Type::q8, kInputs)), 3);
+  float *x = aligned<float>(kRows * kInputs, 0.5f), *y = aligned<float>(kRows * kInputs, 0.0f),
+        *bias = aligned<float>(kOutputs, 1.0f);
   int8_t* v = aligned<int8_t>(kRows * kInputs, 5);
   float* scale = aligned<float>(kRows * groups, 0.01f);
   int32_t* sum = aligned<int32_t>(kRows * groups, 160);
@@ -68,11 +73,19 @@ void kernels(const Kernels& k) {
       for (char& c : s) c = c == ' ' ? '_' : c;
       return s;
     };
-    count(k.name, name("linear f32"), work, [&] { k.linear_f32(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
-    count(k.name, name("linear f16"), work, [&] { k.linear_f16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
-    count(k.name, name("linear bf16"), work, [&] { k.linear_bf16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
-    count(k.name, name("linear q8"), work, [&] { k.linear_q8(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups); });
-    count(k.name, name("linear q4"), work, [&] { k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups); });
+    count(k.name, name("linear f32"), work,
+          [&] { k.linear_f32(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
+    count(k.name, name("linear f16"), work,
+          [&] { k.linear_f16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs); });
+    count(k.name, name("linear bf16"), work, [&] {
+      k.linear_bf16(y, kOutputs, x, kInputs, rows, w, bias, kOutputs, panels, kInputs);
+    });
+    count(k.name, name("linear q8"), work, [&] {
+      k.linear_q8(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
+    });
+    count(k.name, name("linear q4"), work, [&] {
+      k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
+    });
   }
   std::vector<const float*> page(pages);
   std::vector<const uint16_t*> half(pages);
@@ -80,18 +93,27 @@ void kernels(const Kernels& k) {
   for (size_t p = 0; p < pages; ++p) {
     page[p] = w + p * kLanes * kWidth;
     half[p] = reinterpret_cast<const uint16_t*>(w) + p * kLanes * kWidth;
-    bytes[p] = reinterpret_cast<const unsigned char*>(w) + p * static_cast<size_t>(cache_q8_bytes(kWidth));
+    bytes[p] =
+        reinterpret_cast<const unsigned char*>(w) + p * static_cast<size_t>(cache_q8_bytes(kWidth));
   }
   float* one = aligned<float>(kRows, 1.0f);
   for (const size_t rows : {size_t{1}, kRows}) {
     const std::string end = rows == 1 ? ",_1_row" : ",_16_rows";
     const size_t work = rows * kKeys * kWidth;
-    count(k.name, "scores_f32" + end, work, [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
-    count(k.name, "scores_f16" + end, work, [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
-    count(k.name, "scores_q8" + end, work, [&] { k.scores_q8(y, kKeys, x, kWidth, rows, bytes.data(), pages, kWidth); });
-    count(k.name, "mix_f32" + end, work, [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth); });
-    count(k.name, "mix_f16" + end, work, [&] { k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth); });
-    count(k.name, "mix_q8" + end, work, [&] { k.mix_q8(y, kWidth, x, kKeys, one, rows, bytes.data(), {0, kKeys, 0, 0}, kWidth); });
+    count(k.name, "scores_f32" + end, work,
+          [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
+    count(k.name, "scores_f16" + end, work,
+          [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
+    count(k.name, "scores_q8" + end, work,
+          [&] { k.scores_q8(y, kKeys, x, kWidth, rows, bytes.data(), pages, kWidth); });
+    count(k.name, "mix_f32" + end, work,
+          [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth); });
+    count(k.name, "mix_f16" + end, work, [&] {
+      k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth);
+    });
+    count(k.name, "mix_q8" + end, work, [&] {
+      k.mix_q8(y, kWidth, x, kKeys, one, rows, bytes.data(), {0, kKeys, 0, 0}, kWidth);
+    });
   }
   for (size_t i = 0; i < kInputs; ++i) x[i] = static_cast<float>(i % 17) * 0.25f - 2.0f;
   const size_t n = kInputs;
@@ -105,7 +127,11 @@ void kernels(const Kernels& k) {
   const struct {
     const char* name;
     void (*f)(float*, size_t);
-  } functions[] = {{"relu", k.relu}, {"gelu_erf", k.gelu_erf}, {"gelu_tanh", k.gelu_tanh}, {"silu", k.silu}, {"exp", k.exp}};
+  } functions[] = {{"relu", k.relu},
+                   {"gelu_erf", k.gelu_erf},
+                   {"gelu_tanh", k.gelu_tanh},
+                   {"silu", k.silu},
+                   {"exp", k.exp}};
   for (const auto& function : functions) {
     fresh();
     count(k.name, function.name, n, [&] { function.f(y, n); });

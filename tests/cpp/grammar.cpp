@@ -1,6 +1,8 @@
-// Output that a grammar allows, through the logits callback: a language model writes a JSON list of booleans and numbers, whatever it was trained on.
+// Output that a grammar allows, through the logits callback: a language model writes a JSON list of
+// booleans and numbers, whatever it was trained on.
 //   grammar models/positions/rotary.phasor "The scores were" 7
-// The automaton reads bytes; a token may come if the automaton takes every byte of its text. So any tokenizer will do.
+// The automaton reads bytes; a token may come if the automaton takes every byte of its text. So any
+// tokenizer will do.
 #include <phasor.hpp>
 
 #include <cmath>
@@ -13,25 +15,36 @@
 
 namespace {
 
-// [ value , value … ] with at most five values; a number has at most six characters, and at most one space stands between things.
+// [ value , value … ] with at most five values; a number has at most six characters, and at most
+// one space stands between things.
 class List {
  public:
   bool take(char c) {
     switch (state_) {
-      case kStart: return c == '[' ? to(kValue) : space(c);
+      case kStart:
+        return c == '[' ? to(kValue) : space(c);
       case kValue:
         word_ = c == 't' ? "rue" : c == 'f' ? "alse" : nullptr;
         length_ = 1;
         if (word_ != nullptr) return to(kWord);
         return c == '-' ? to(kMinus) : c == '0' ? to(kZero) : digit(c) ? to(kWhole) : space(c);
-      case kWord: return c == *word_ && to(*++word_ == 0 ? kAfter : kWord);
-      case kMinus: return longer() && (c == '0' ? to(kZero) : digit(c) && to(kWhole));
-      case kZero: return (c == '.' && length_ < 5 && longer() && to(kPoint)) || after(c);
-      case kWhole: return (digit(c) && longer()) || (c == '.' && length_ < 5 && longer() && to(kPoint)) || after(c);
-      case kPoint: return digit(c) && longer() && to(kPart);
-      case kPart: return (digit(c) && longer()) || after(c);
-      case kAfter: return after(c);
-      default: return false;
+      case kWord:
+        return c == *word_ && to(*++word_ == 0 ? kAfter : kWord);
+      case kMinus:
+        return longer() && (c == '0' ? to(kZero) : digit(c) && to(kWhole));
+      case kZero:
+        return (c == '.' && length_ < 5 && longer() && to(kPoint)) || after(c);
+      case kWhole:
+        return (digit(c) && longer()) || (c == '.' && length_ < 5 && longer() && to(kPoint)) ||
+               after(c);
+      case kPoint:
+        return digit(c) && longer() && to(kPart);
+      case kPart:
+        return (digit(c) && longer()) || after(c);
+      case kAfter:
+        return after(c);
+      default:
+        return false;
     }
   }
   bool done() const { return state_ == kDone; }
@@ -64,7 +77,9 @@ struct Grammar {
   // The bytes that an id adds after the text so far; an id that adds none is none of the grammar's.
   size_t bytes_of(phasor_text* at, uint32_t id, char (&out)[256]) const {
     size_t bytes = 0;
-    return phasor_id_to_text(model, PHASOR_TARGET, at, id, out, sizeof out, &bytes) == PHASOR_OK ? bytes : 0;
+    return phasor_id_to_text(model, PHASOR_TARGET, at, id, out, sizeof out, &bytes) == PHASOR_OK
+               ? bytes
+               : 0;
   }
   bool allows(uint32_t id) const {
     char out[256];
@@ -83,7 +98,8 @@ struct Grammar {
   }
 };
 
-int only_the_grammar(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids, uint32_t count) {
+int only_the_grammar(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids,
+                     uint32_t count) {
   Grammar& g = *static_cast<Grammar*>(user);
   while (g.seen < count) g.read(ids[g.seen]);
   for (uint32_t id = 0; id < vocabulary; ++id)
@@ -91,13 +107,18 @@ int only_the_grammar(void* user, float* logits, uint32_t vocabulary, const uint3
   return 0;
 }
 
-int write(void*, const char* text, size_t bytes) { return std::fwrite(text, 1, bytes, stdout) != bytes; }
+int write(void*, const char* text, size_t bytes) {
+  return std::fwrite(text, 1, bytes, stdout) != bytes;
+}
 
 struct Free {
   void operator()(void* p) const { std::free(p); }
 };
 using Block = std::unique_ptr<void, Free>;
-Block block(size_t bytes) { return Block(std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)); }
+Block block(size_t bytes) {
+  return Block(
+      std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN));
+}
 
 int fail(const char* text) { return std::fprintf(stderr, "grammar: %s\n", text), 1; }
 
@@ -127,7 +148,8 @@ int main(int argc, char** argv) {
   if (!session) return fail(session.error().text);
 
   std::vector<uint32_t> ids(64), out(60);
-  const auto count = session->to_ids(PHASOR_TARGET, phasor::Text(argv[2], std::strlen(argv[2])), ids.data(), ids.size());
+  const auto count = session->to_ids(PHASOR_TARGET, phasor::Text(argv[2], std::strlen(argv[2])),
+                                     ids.data(), ids.size());
   const auto side = model->side(PHASOR_TARGET);
   if (!count) return fail(count.error().text);
   if (!side || side->end_count == 0) return fail("the model has no end token");
@@ -141,7 +163,8 @@ int main(int argc, char** argv) {
   options.logits = only_the_grammar;
   options.text = write;
   options.user = &grammar;
-  const auto made = session->generate({ids.data(), *count}, out.data(), static_cast<uint32_t>(out.size()), options);
+  const auto made = session->generate({ids.data(), *count}, out.data(),
+                                      static_cast<uint32_t>(out.size()), options);
   if (!made) return fail(made.error().text);
   std::printf("\n");
   return made->finish == PHASOR_FINISH_END ? 0 : fail("the list did not end");

@@ -1,13 +1,16 @@
-// Runs the test vectors of weight files in many ways that must not matter and prints the hash of the logits of each:
+// Runs the test vectors of weight files in many ways that must not matter and prints the hash of
+// the logits of each:
 //
-//   hash_driver [--isa NAME] [--threads 1,2,3,7] [--chunk 0,1,7] [--pairs] MODEL…       (--pairs: the first of each, the second of each, …)
-//   vector MODEL INDEX HASH isa=NAME threads=N chunk=N        (chunk 0: the plan's own)
+//   hash_driver [--isa NAME] [--threads 1,2,3,7] [--chunk 0,1,7] [--pairs] MODEL…       (--pairs:
+//   the first of each, the second of each, …) vector MODEL INDEX HASH isa=NAME threads=N chunk=N
+//   (chunk 0: the plan's own)
 //
-// A model of kCaches has rows of the names MODEL+f16 and MODEL+q8 too, with the decoder's cache in these types (its vectors were computed
-// without rounding: only the hash counts).
+// A model of kCaches has rows of the names MODEL+f16 and MODEL+q8 too, with the decoder's cache in
+// these types (its vectors were computed without rounding: only the hash counts).
 //
-// Without --isa: every level that runs here. A second session on the same model runs beside the first with two threads, so that what
-// else is going on is one more thing that must not matter. Exit status 1 when a vector fails. Public interface only.
+// Without --isa: every level that runs here. A second session on the same model runs beside the
+// first with two threads, so that what else is going on is one more thing that must not matter.
+// Exit status 1 when a vector fails. Public interface only.
 #include <phasor.h>
 
 #include <condition_variable>
@@ -21,7 +24,8 @@
 
 namespace {
 
-// The caller's threads of phasor_parallel: `threads` − 1 workers and the caller take indices until none is left.
+// The caller's threads of phasor_parallel: `threads` − 1 workers and the caller take indices until
+// none is left.
 class Pool {
  public:
   explicit Pool(uint32_t threads) {
@@ -79,7 +83,9 @@ class Pool {
 };
 
 struct Aligned {
-  explicit Aligned(size_t bytes) : data(std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)) {}
+  explicit Aligned(size_t bytes)
+      : data(std::aligned_alloc(PHASOR_ALIGN,
+                                (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)) {}
   ~Aligned() { std::free(data); }
   Aligned(const Aligned&) = delete;
   Aligned& operator=(const Aligned&) = delete;
@@ -88,7 +94,8 @@ struct Aligned {
 
 int failures = 0;
 
-void fail(const std::string& model, const char* what, phasor_status status, const phasor_error& error) {
+void fail(const std::string& model, const char* what, phasor_status status,
+          const phasor_error& error) {
   std::printf("FAIL %s %s: %s: %s\n", model.c_str(), what, phasor_status_name(status), error.text);
   ++failures;
 }
@@ -109,8 +116,8 @@ constexpr struct {
 } kTypes[] = {{PHASOR_CACHE_F16, "+f16"}, {PHASOR_CACHE_Q8, "+q8"}};
 
 // The hash of one vector, in an arena of its own; false when it fails.
-bool hash_of(uint64_t* hash, const std::string& name, const phasor_model* model, uint32_t index, uint32_t threads, uint32_t chunk,
-             uint32_t cache = PHASOR_CACHE_F32) {
+bool hash_of(uint64_t* hash, const std::string& name, const phasor_model* model, uint32_t index,
+             uint32_t threads, uint32_t chunk, uint32_t cache = PHASOR_CACHE_F32) {
   phasor_error error = PHASOR_ERROR_INIT;
   phasor_vector vector{};
   vector.struct_size = sizeof vector;
@@ -133,17 +140,20 @@ bool hash_of(uint64_t* hash, const std::string& name, const phasor_model* model,
   parallel.run = Pool::run;
   parallel.user = &pool;
   phasor_session* session = nullptr;
-  status = phasor_session_open(&session, arena.data, need, model, &limits, threads > 1 ? &parallel : nullptr, &error);
+  status = phasor_session_open(&session, arena.data, need, model, &limits,
+                               threads > 1 ? &parallel : nullptr, &error);
   if (status != PHASOR_OK) return fail(name, "session", status, error), false;
   phasor_vector_result result{};
   result.struct_size = sizeof result;
   status = phasor_vector_run(session, index, &result, &error);
   *hash = result.hash;
-  if (status != PHASOR_OK && !(status == PHASOR_MISMATCH && cache != PHASOR_CACHE_F32)) return fail(name, "vector", status, error), false;
+  if (status != PHASOR_OK && !(status == PHASOR_MISMATCH && cache != PHASOR_CACHE_F32))
+    return fail(name, "vector", status, error), false;
   return true;
 }
 
-void run(const char* path, const char* isa, const std::vector<uint32_t>& threads, const std::vector<uint32_t>& chunks) {
+void run(const char* path, const char* isa, const std::vector<uint32_t>& threads,
+         const std::vector<uint32_t>& chunks) {
   const char* slash = std::strrchr(path, '/');
   std::string name = slash != nullptr ? slash + 1 : path;
   if (const size_t dot = name.rfind(".phasor"); dot != std::string::npos) name.resize(dot);
@@ -162,7 +172,8 @@ void run(const char* path, const char* isa, const std::vector<uint32_t>& threads
   std::fclose(f);
   phasor_error error = PHASOR_ERROR_INIT;
   size_t need = 0;
-  phasor_status status = whole ? phasor_model_size(&need, file.data, bytes, &error) : PHASOR_BAD_FILE;
+  phasor_status status =
+      whole ? phasor_model_size(&need, file.data, bytes, &error) : PHASOR_BAD_FILE;
   if (status != PHASOR_OK) return fail(name, "model size", status, error);
   const Aligned memory(need);
   phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
@@ -185,13 +196,15 @@ void run(const char* path, const char* isa, const std::vector<uint32_t>& threads
           fine = hash_of(&hash, name, model, i, t, c);
         }
         if (!fine || !fine_beside) ++failures;
-        std::printf("vector %s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), i, static_cast<unsigned long long>(hash), isa, t, c);
+        std::printf("vector %s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), i,
+                    static_cast<unsigned long long>(hash), isa, t, c);
         bool both = false;
         for (const char* other : kCaches) both = both || name == other;
         for (const auto& cache : kTypes) {
           if (!both) continue;
           if (!hash_of(&hash, name + cache.name, model, i, t, c, cache.type)) ++failures;
-          std::printf("vector %s%s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(), cache.name, i, static_cast<unsigned long long>(hash), isa, t, c);
+          std::printf("vector %s%s %u %016llx isa=%s threads=%u chunk=%u\n", name.c_str(),
+                      cache.name, i, static_cast<unsigned long long>(hash), isa, t, c);
         }
       }
 }
@@ -204,14 +217,22 @@ int main(int argc, char** argv) {
   bool pairs = false;
   std::vector<const char*> paths;
   for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--isa") == 0 && i + 1 < argc) isa = argv[++i];
-    else if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) threads = numbers(argv[++i]);
-    else if (std::strcmp(argv[i], "--chunk") == 0 && i + 1 < argc) chunks = numbers(argv[++i]);
-    else if (std::strcmp(argv[i], "--pairs") == 0) pairs = true;
-    else paths.push_back(argv[i]);
+    if (std::strcmp(argv[i], "--isa") == 0 && i + 1 < argc)
+      isa = argv[++i];
+    else if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+      threads = numbers(argv[++i]);
+    else if (std::strcmp(argv[i], "--chunk") == 0 && i + 1 < argc)
+      chunks = numbers(argv[++i]);
+    else if (std::strcmp(argv[i], "--pairs") == 0)
+      pairs = true;
+    else
+      paths.push_back(argv[i]);
   }
-  if (paths.empty() || threads.empty() || chunks.empty() || (pairs && threads.size() != chunks.size())) {
-    std::fprintf(stderr, "usage: hash_driver [--isa NAME] [--threads N,N] [--chunk N,N] [--pairs] MODEL...\n");
+  if (paths.empty() || threads.empty() || chunks.empty() ||
+      (pairs && threads.size() != chunks.size())) {
+    std::fprintf(
+        stderr,
+        "usage: hash_driver [--isa NAME] [--threads N,N] [--chunk N,N] [--pairs] MODEL...\n");
     return 2;
   }
   std::printf("numerics %u\n", phasor_numerics());
@@ -220,7 +241,8 @@ int main(int argc, char** argv) {
     std::printf("isa %s\n", phasor_isa_name(k));
     for (const char* path : paths) {
       if (!pairs) run(path, phasor_isa_name(k), threads, chunks);
-      for (size_t i = 0; pairs && i < threads.size(); ++i) run(path, phasor_isa_name(k), {threads[i]}, {chunks[i]});
+      for (size_t i = 0; pairs && i < threads.size(); ++i)
+        run(path, phasor_isa_name(k), {threads[i]}, {chunks[i]});
     }
   }
   return failures == 0 ? 0 : 1;

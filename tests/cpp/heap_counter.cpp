@@ -1,5 +1,6 @@
-// The test program's own malloc and friends: they count and pass on to the C library's. A dynamic link replaces the library's
-// symbols; a static one (PHASOR_HEAP_WRAP, with the linker's --wrap) renames the references to them.
+// The test program's own malloc and friends: they count and pass on to the C library's. A dynamic
+// link replaces the library's symbols; a static one (PHASOR_HEAP_WRAP, with the linker's --wrap)
+// renames the references to them.
 #include "heap_counter.h"
 
 #include <atomic>
@@ -7,7 +8,8 @@
 #include <cstdlib>
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(thread_sanitizer)
 #define HEAP_IS_THE_SANITIZERS 1
 #endif
 #endif

@@ -1,12 +1,14 @@
-// Counts the process's heap allocations, on all threads: proof that between open and close there are none.
+// Counts the process's heap allocations, on all threads: proof that between open and close there
+// are none.
 //
 //   HeapCounter heap;              // from here
 //   phasor_step(…);
 //   uint64_t n = heap.allocations();  // read before the next CHECK: doctest allocates
 //   CHECK(n == 0);
 //
-// Counted are malloc, calloc, realloc, aligned_alloc, posix_memalign and memalign, hence operator new. Under a sanitizer, and with
-// a C library whose allocator cannot be replaced, nothing is counted and `active` is false.
+// Counted are malloc, calloc, realloc, aligned_alloc, posix_memalign and memalign, hence operator
+// new. Under a sanitizer, and with a C library whose allocator cannot be replaced, nothing is
+// counted and `active` is false.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Inputs and comparisons for the kernels' tests: pseudo-random values, arrays at any alignment with guarded ends, bit-wise
-// comparison, FNV-1a-64.
+// Inputs and comparisons for the kernels' tests: pseudo-random values, arrays at any alignment with
+// guarded ends, bit-wise comparison, FNV-1a-64.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -29,17 +29,24 @@ struct Random {
     return z ^ (z >> 31);
   }
   size_t below(size_t n) { return static_cast<size_t>(next() % n); }
-  float unit() { return static_cast<float>(static_cast<int32_t>(next() >> 40) - (1 << 23)) * 0x1p-23f; }  // −1 … 1
+  // −1 … 1
+  float unit() {
+    return static_cast<float>(static_cast<int32_t>(next() >> 40) - (1 << 23)) * 0x1p-23f;
+  }
 };
 
 enum class Fill { ordinary, wide, zeros, subnormal };
 inline float value(Random& random, Fill fill) {
   const float u = random.unit();
   switch (fill) {
-    case Fill::wide: return std::ldexp(u, static_cast<int>(random.below(80)) - 40);
-    case Fill::zeros: return random.below(3) == 0 ? u : random.below(2) == 0 ? 0.0f : -0.0f;
-    case Fill::subnormal: return std::ldexp(u, -20 - static_cast<int>(random.below(60)));
-    default: return u;
+    case Fill::wide:
+      return std::ldexp(u, static_cast<int>(random.below(80)) - 40);
+    case Fill::zeros:
+      return random.below(3) == 0 ? u : random.below(2) == 0 ? 0.0f : -0.0f;
+    case Fill::subnormal:
+      return std::ldexp(u, -20 - static_cast<int>(random.below(60)));
+    default:
+      return u;
   }
 }
 
@@ -73,7 +80,8 @@ class Array {
   size_t n_, at_ = 0;
 };
 
-inline Array<float> floats(Random& random, size_t n, Fill fill = Fill::ordinary, size_t offset = 0) {
+inline Array<float> floats(Random& random, size_t n, Fill fill = Fill::ordinary,
+                           size_t offset = 0) {
   Array<float> a(n, offset);
   for (size_t i = 0; i < n; ++i) a[i] = value(random, fill);
   return a;
@@ -115,10 +123,13 @@ struct Fnv {
   }
 };
 
-// Panels of q8, or q4, with all the extremes: −128, ±127 (nibbles 0 and 15), scales that are negative, subnormal and zero.
-inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels, size_t groups, Type type = Type::q8) {
+// Panels of q8, or q4, with all the extremes: −128, ±127 (nibbles 0 and 15), scales that are
+// negative, subnormal and zero.
+inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels, size_t groups,
+                                                   Type type = Type::q8) {
   const size_t values = groups * kLanes * (type == Type::q8 ? kGroup : kGroup / 2);
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + values;
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+               bytes = plane + values;
   std::vector<unsigned char> w(panels * bytes + 64);
   for (size_t p = 0; p < panels; ++p) {
     for (size_t i = 0; i < groups * kLanes; ++i) {
@@ -138,8 +149,10 @@ inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels
   return w;
 }
 
-// Panels of f16 or bf16: of all exponents, subnormal halves and zeros among them, none that is subnormal in f32.
-inline std::vector<unsigned char> half_panels(Random& random, size_t panels, size_t cols, Type type) {
+// Panels of f16 or bf16: of all exponents, subnormal halves and zeros among them, none that is
+// subnormal in f32.
+inline std::vector<unsigned char> half_panels(Random& random, size_t panels, size_t cols,
+                                              Type type) {
   std::vector<unsigned char> w(panels * static_cast<size_t>(panel_bytes(type, cols)) + 64);
   for (size_t i = 0; i < w.size(); i += 2) {
     uint16_t h = static_cast<uint16_t>(random.below(0x10000));
@@ -150,7 +163,8 @@ inline std::vector<unsigned char> half_panels(Random& random, size_t panels, siz
   return w;
 }
 
-// A cache page of q8 with the extremes, and the same in f32: keys [w][16], or values [16][round_up(w, 16)].
+// A cache page of q8 with the extremes, and the same in f32: keys [w][16], or values
+// [16][round_up(w, 16)].
 struct PageOfQ8 {
   std::vector<unsigned char> bytes;
   std::vector<float> wide;
@@ -165,10 +179,13 @@ struct PageOfQ8 {
           std::memcpy(&bytes[cache_scale_q8(slot, d)], &scale, 4);
         }
         const size_t kind = random.below(8);
-        const int32_t q = kind == 0 ? 127 : kind == 1 ? -127 : static_cast<int32_t>(random.below(255)) - 127;
+        const int32_t q = kind == 0   ? 127
+                          : kind == 1 ? -127
+                                      : static_cast<int32_t>(random.below(255)) - 127;
         float scale;
         std::memcpy(&scale, &bytes[cache_scale_q8(slot, d)], 4);
-        bytes[keys ? cache_key_q8(slot, d) : cache_value_q8(slot, d)] = static_cast<unsigned char>(q);
+        bytes[keys ? cache_key_q8(slot, d) : cache_value_q8(slot, d)] =
+            static_cast<unsigned char>(q);
         wide[keys ? d * kLanes + slot : slot * ldv + d] = static_cast<float>(q) * scale;
       }
   }
@@ -178,7 +195,10 @@ struct PageOfQ8 {
 inline float weight_at(const unsigned char* w, Type type, size_t cols, size_t o, size_t k) {
   w += o / kLanes * static_cast<size_t>(panel_bytes(type, cols));
   uint16_t h;
-  std::memcpy(&h, w + 2 * (type == Type::bf16 ? panel_index_bf16(o % kLanes, k) : panel_index_f32(o % kLanes, k)), 2);
+  std::memcpy(&h,
+              w + 2 * (type == Type::bf16 ? panel_index_bf16(o % kLanes, k)
+                                          : panel_index_f32(o % kLanes, k)),
+              2);
   if (type == Type::f16) return widen_f16(h);
   const uint32_t u = uint32_t{h} << 16;
   float f;

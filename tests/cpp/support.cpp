@@ -25,7 +25,8 @@ const char* models_folder() {
 std::vector<std::string> golden_models() {
   std::vector<std::string> names;
   DIR* folder = opendir(models_folder());
-  if (folder == nullptr) give_up(std::string("no folder ") + models_folder() + ": run from the repository's root");
+  if (folder == nullptr)
+    give_up(std::string("no folder ") + models_folder() + ": run from the repository's root");
   while (const dirent* entry = readdir(folder)) {
     const std::string name = entry->d_name;
     const std::size_t dot = name.rfind(".phasor");
@@ -40,7 +41,8 @@ std::vector<std::string> golden_models() {
 std::vector<std::string> decoders() {
   std::vector<std::string> names;
   for (const std::string& name : golden_models())
-    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER) names.push_back(name);
+    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) != PHASOR_ENCODER)
+      names.push_back(name);
   return names;
 }
 
@@ -50,7 +52,8 @@ Block golden_file(const std::string& name) {
   if (f == nullptr) give_up("cannot open " + path);
   std::vector<unsigned char> bytes;
   unsigned char buffer[65536];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, f)) != 0;) bytes.insert(bytes.end(), buffer, buffer + n);
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, f)) != 0;)
+    bytes.insert(bytes.end(), buffer, buffer + n);
   std::fclose(f);
   return Block(bytes.data(), bytes.size());
 }
@@ -84,20 +87,25 @@ Engine::Engine(const Block& file, const char* isa, const phasor_limits* wanted, 
   model_block_ = std::make_unique<Block>(need);
   phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
   options.isa = isa;
-  if (phasor_model_open(&model, model_block_->data(), need, file.data(), file.size(), &options, &error) != PHASOR_OK) give_up(error.text);
+  if (phasor_model_open(&model, model_block_->data(), need, file.data(), file.size(), &options,
+                        &error) != PHASOR_OK)
+    give_up(error.text);
   limits = wanted != nullptr ? *wanted : limits_for_vectors(model);
   limits.threads = threads;
   if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK) give_up(error.text);
   arena_ = std::make_unique<Block>(need);
   std::memset(arena_->data(), 0xAB, need);  // nothing may rest on what was there before
   phasor_parallel parallel{sizeof(phasor_parallel), run_threads, nullptr};
-  if (phasor_session_open(&session, arena_->data(), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK) give_up(error.text);
+  if (phasor_session_open(&session, arena_->data(), need, model, &limits,
+                          threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+    give_up(error.text);
 }
 
 phasor_side target_of(const phasor_model* model) {
   phasor_side side{};
   side.struct_size = sizeof side;
-  if (phasor_model_side(model, PHASOR_TARGET, &side) != PHASOR_OK) give_up("a model without a target");
+  if (phasor_model_side(model, PHASOR_TARGET, &side) != PHASOR_OK)
+    give_up("a model without a target");
   return side;
 }
 
@@ -107,7 +115,8 @@ Ids random_ids(uint64_t seed, uint32_t count, uint32_t vocabulary) {
   phasor_random r;
   phasor_random_seed(&r, seed);
   Ids ids(count);
-  for (uint32_t& id : ids) id = 3 + static_cast<uint32_t>(phasor::random_next(&r) % (vocabulary - 3));
+  for (uint32_t& id : ids)
+    id = 3 + static_cast<uint32_t>(phasor::random_next(&r) % (vocabulary - 3));
   return ids;
 }
 
@@ -115,15 +124,18 @@ void begin(const Engine& e, uint64_t seed) {
   if (phasor_sequence_clear(e.session, 0) != PHASOR_OK) give_up("a sequence cannot be cleared");
   if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
   const Ids ids = random_ids(seed + 99, 11, 40);
-  const phasor_item item{sizeof(phasor_item), 0, 11, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
-  if (phasor_encode(e.session, &item, 1, nullptr) != PHASOR_OK) give_up("a source cannot be encoded");
+  const phasor_item item{sizeof(phasor_item), 0,       11,      PHASOR_LOGITS_NONE,
+                         ids.data(),          nullptr, nullptr, nullptr};
+  if (phasor_encode(e.session, &item, 1, nullptr) != PHASOR_OK)
+    give_up("a source cannot be encoded");
 }
 
 std::vector<unsigned char> state_of(const Engine& e, uint32_t sequence) {
   std::size_t need = 0;
   if (phasor_state_size(e.session, sequence, &need) != PHASOR_OK) give_up("a state has no size");
   std::vector<unsigned char> state(need);
-  if (phasor_state_save(e.session, sequence, state.data(), need) != PHASOR_OK) give_up("a state cannot be saved");
+  if (phasor_state_save(e.session, sequence, state.data(), need) != PHASOR_OK)
+    give_up("a state cannot be saved");
   return state;
 }
 
@@ -138,7 +150,8 @@ uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, cons
 bool lets_go(const phasor_model* model, const phasor_limits& limits) {
   phasor_limits whole = limits;
   whole.chunk = limits.target;
-  return part_bytes(model, limits, "keys and values in windows") < part_bytes(model, whole, "keys and values in windows");
+  return part_bytes(model, limits, "keys and values in windows") <
+         part_bytes(model, whole, "keys and values in windows");
 }
 
 uint64_t fnv1a(uint64_t hash, const void* data, std::size_t bytes) {

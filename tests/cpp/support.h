@@ -1,4 +1,5 @@
-// What the tests of whole models share: weight files in aligned memory, models and sessions in exactly their bytes.
+// What the tests of whole models share: weight files in aligned memory, models and sessions in
+// exactly their bytes.
 #pragma once
 #include <phasor.h>
 
@@ -9,7 +10,8 @@
 #include <string>
 #include <vector>
 
-// Bytes at an address that is a multiple of 64, with nothing behind them that a sanitizer would not see.
+// Bytes at an address that is a multiple of 64, with nothing behind them that a sanitizer would not
+// see.
 class Block {
  public:
   explicit Block(std::size_t bytes) : bytes_(bytes), p_(nullptr) {
@@ -28,7 +30,8 @@ class Block {
   void* p_;
 };
 
-// The small models in tests/golden/models, by name without ".phasor", in order. Aborts when there are none.
+// The small models in tests/golden/models, by name without ".phasor", in order. Aborts when there
+// are none.
 std::vector<std::string> golden_models();
 Block golden_file(const std::string& name);
 
@@ -41,7 +44,8 @@ void run_threads(void* user, phasor_task task, void* context, uint32_t count);
 // An open model and a session, each in exactly the bytes that its size function asks for.
 class Engine {
  public:
-  Engine(const Block& file, const char* isa, const phasor_limits* limits = nullptr, uint32_t threads = 1);
+  Engine(const Block& file, const char* isa, const phasor_limits* limits = nullptr,
+         uint32_t threads = 1);
   phasor_model* model = nullptr;
   phasor_session* session = nullptr;
   phasor_limits limits{};

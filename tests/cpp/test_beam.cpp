@@ -1,5 +1,6 @@
-// Beam search (src/decode/beam.cpp) beside a plain one of the tests' own: every candidate of every beam is put in order, every beam is computed anew from
-// its first token, on a session that knows nothing of beams. Ids are equal and scores to the last bit.
+// Beam search (src/decode/beam.cpp) beside a plain one of the tests' own: every candidate of every
+// beam is put in order, every beam is computed anew from its first token, on a session that knows
+// nothing of beams. Ids are equal and scores to the last bit.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,28 +21,33 @@ struct Output {
   float score = 0, log_probability = 0;
   uint32_t finish = 0;
   bool operator==(const Output& o) const {
-    return ids == o.ids && finish == o.finish && std::memcmp(&score, &o.score, 4) == 0 && std::memcmp(&log_probability, &o.log_probability, 4) == 0;
+    return ids == o.ids && finish == o.finish && std::memcmp(&score, &o.score, 4) == 0 &&
+           std::memcmp(&log_probability, &o.log_probability, 4) == 0;
   }
 };
 
 phasor_limits limits_of(const phasor_model* model, uint32_t beams, uint32_t target = 40) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
-  REQUIRE(phasor_limits_for(model, phasor_model_stack(model) == PHASOR_DECODER ? 0 : 20, target, &limits) == PHASOR_OK);
+  REQUIRE(phasor_limits_for(model, phasor_model_stack(model) == PHASOR_DECODER ? 0 : 20, target,
+                            &limits) == PHASOR_OK);
   limits.chunk = 5;
   limits.beams = beams;
   return limits;
 }
 
 Ids prompt_of(const phasor_model* model, uint64_t seed, uint32_t count) {
-  return phasor_model_stack(model) == PHASOR_DECODER ? random_ids(seed, count, target_of(model).vocabulary) : Ids();
+  return phasor_model_stack(model) == PHASOR_DECODER
+             ? random_ids(seed, count, target_of(model).vocabulary)
+             : Ids();
 }
 
 std::vector<Output> outputs_of(const Engine& e) {
   std::vector<Output> out;
   phasor_hypothesis h{};
   h.struct_size = sizeof h;
-  for (uint32_t i = 0; phasor_hypothesis_get(e.session, i, &h) == PHASOR_OK; ++i) out.push_back({Ids(h.ids, h.ids + h.count), h.score, h.log_probability, h.finish});
+  for (uint32_t i = 0; phasor_hypothesis_get(e.session, i, &h) == PHASOR_OK; ++i)
+    out.push_back({Ids(h.ids, h.ids + h.count), h.score, h.log_probability, h.finish});
   return out;
 }
 
@@ -55,7 +61,8 @@ struct Found {
 Found search(const Engine& e, const Ids& prompt, const Options& o) {
   Found f;
   phasor_error error = PHASOR_ERROR_INIT;
-  f.status = phasor_beam_search(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), &o, &f.result, &error);
+  f.status = phasor_beam_search(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()),
+                                &o, &f.result, &error);
   f.outputs = outputs_of(e);
   f.error = error.text;
   CHECK(f.result.count == f.outputs.size());
@@ -96,13 +103,17 @@ struct Plain {
   Ids ids;  // the prompt too
 };
 
-bool has(const uint32_t* ids, uint32_t count, uint32_t id) { return std::find(ids, ids + count, id) != ids + count; }
+bool has(const uint32_t* ids, uint32_t count, uint32_t id) {
+  return std::find(ids, ids + count, id) != ids + count;
+}
 
 // The logits after `ids`, from the first token on.
-const float* logits_after(const Engine& e, const Plain& beam, const Options& o, uint32_t vocabulary) {
+const float* logits_after(const Engine& e, const Plain& beam, const Options& o,
+                          uint32_t vocabulary) {
   REQUIRE(phasor_sequence_truncate(e.session, 0, 0) == PHASOR_OK);
   const uint32_t count = static_cast<uint32_t>(beam.ids.size());
-  const phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_LAST, beam.ids.data(), nullptr, nullptr, nullptr};
+  const phasor_item item{sizeof(phasor_item), 0,       count,   PHASOR_LOGITS_LAST,
+                         beam.ids.data(),     nullptr, nullptr, nullptr};
   REQUIRE(phasor_step(e.session, &item, 1, nullptr) == PHASOR_OK);
   float* x = phasor_logits(e.session, 0);
   if (o.logits != nullptr) REQUIRE(o.logits(o.user, x, vocabulary, beam.ids.data(), count) == 0);
@@ -119,11 +130,16 @@ bool repeats(const Ids& ids, uint32_t id, uint32_t n) {
 std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Options& o) {
   const phasor_side side = target_of(e.model);
   const uint32_t n = o.beams, v = side.vocabulary;
-  const auto ends = [&](uint32_t id) { return has(side.end, side.end_count, id) || has(o.end, o.end_count, id); };
+  const auto ends = [&](uint32_t id) {
+    return has(side.end, side.end_count, id) || has(o.end, o.end_count, id);
+  };
   Ids start = prompt;
-  if (start.empty()) start.push_back(side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start);
+  if (start.empty())
+    start.push_back(side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start);
   start.insert(start.end(), o.forced, o.forced + o.forced_count);
-  const uint32_t before = static_cast<uint32_t>(start.size()), most = std::min(e.limits.target - before + 1, o.max_new != 0 ? o.max_new - o.forced_count : 1000);
+  const uint32_t before = static_cast<uint32_t>(start.size()),
+                 most = std::min(e.limits.target - before + 1,
+                                 o.max_new != 0 ? o.max_new - o.forced_count : 1000);
   std::vector<Plain> beams = {{0, start}};
   std::vector<Output> out;
   for (uint32_t made = 1;; ++made) {
@@ -135,27 +151,38 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
     for (uint32_t b = 0; b < beams.size(); ++b) {
       const std::vector<float> p = log_softmax(logits_after(e, beams[b], o, v), v);
       for (uint32_t i = 0; i < v; ++i) {
-        const bool forced = made == 1 && prompt.empty() && o.forced_count == 0 && side.forced_first != PHASOR_NONE;
-        const bool banned = has(o.suppressed, o.suppressed_count, i) || (ends(i) && o.forced_count + made <= o.min_new) || repeats(beams[b].ids, i, o.no_repeat_ngram);
-        if (forced ? i == side.forced_first : !banned && std::isfinite(p[i])) all.push_back({beams[b].score + (forced ? 0 : p[i]), b, i});
+        const bool forced =
+            made == 1 && prompt.empty() && o.forced_count == 0 && side.forced_first != PHASOR_NONE;
+        const bool banned = has(o.suppressed, o.suppressed_count, i) ||
+                            (ends(i) && o.forced_count + made <= o.min_new) ||
+                            repeats(beams[b].ids, i, o.no_repeat_ngram);
+        if (forced ? i == side.forced_first : !banned && std::isfinite(p[i]))
+          all.push_back({beams[b].score + (forced ? 0 : p[i]), b, i});
       }
     }
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.score > b.score; });  // they are in the order of beams and ids
+    // they are in the order of beams and ids
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
     std::vector<Plain> next;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const bool end = ends(all[i].id);
       Ids ids = beams[all[i].beam].ids;
       ids.push_back(all[i].id);
       if (i < n && (end || made == most))
-        out.push_back({Ids(ids.begin() + (before - o.forced_count), ids.end()), all[i].score / power(made, o.length_penalty), all[i].score,
+        out.push_back({Ids(ids.begin() + (before - o.forced_count), ids.end()),
+                       all[i].score / power(made, o.length_penalty), all[i].score,
                        uint32_t{end ? PHASOR_FINISH_END : PHASOR_FINISH_LENGTH}});
       if (!end && next.size() < n) next.push_back({all[i].score, ids});
     }
-    std::stable_sort(out.begin(), out.end(), [](const Output& a, const Output& b) { return a.score > b.score; });
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Output& a, const Output& b) { return a.score > b.score; });
     if (out.size() > n) out.resize(n);
     if (made == most || next.empty()) return out;
-    const uint32_t count = o.early_stopping == PHASOR_EARLY_NEVER && o.length_penalty > 0 ? most : made;
-    if (out.size() == n && (o.early_stopping == PHASOR_EARLY_YES || !(next[0].score / power(count, o.length_penalty) > out.back().score))) return out;
+    const uint32_t count =
+        o.early_stopping == PHASOR_EARLY_NEVER && o.length_penalty > 0 ? most : made;
+    if (out.size() == n && (o.early_stopping == PHASOR_EARLY_YES ||
+                            !(next[0].score / power(count, o.length_penalty) > out.back().score)))
+      return out;
     beams = next;
   }
 }
@@ -164,9 +191,11 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
 float log_probability(const Engine& e, const Ids& prompt, const Ids& out) {
   const phasor_side side = target_of(e.model);
   Plain so_far{0, prompt};
-  if (prompt.empty()) so_far.ids.push_back(side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start);
+  if (prompt.empty())
+    so_far.ids.push_back(side.decoder_start != PHASOR_NONE ? side.decoder_start : side.start);
   for (const uint32_t id : out) {
-    so_far.score += log_softmax(logits_after(e, so_far, PHASOR_BEAM_OPTIONS_INIT, side.vocabulary), side.vocabulary)[id];
+    so_far.score += log_softmax(logits_after(e, so_far, PHASOR_BEAM_OPTIONS_INIT, side.vocabulary),
+                                side.vocabulary)[id];
     so_far.ids.push_back(id);
   }
   return so_far.score;
@@ -177,13 +206,17 @@ int scramble(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids
   const uint64_t seed = fnv1a(*static_cast<uint64_t*>(user), ids, count * sizeof(uint32_t));
   phasor_random r;
   phasor_random_seed(&r, seed);
-  for (uint32_t i = 0; i < vocabulary; ++i) logits[i] = static_cast<float>(phasor::random_next(&r) % 64) / 16.0f;  // with many ties
+  // with many ties
+  for (uint32_t i = 0; i < vocabulary; ++i)
+    logits[i] = static_cast<float>(phasor::random_next(&r) % 64) / 16.0f;
   return 0;
 }
 
 uint64_t hash_of(const std::vector<Output>& outputs) {
   uint64_t hash = kFnvStart;
-  for (const Output& o : outputs) hash = fnv1a(fnv1a(hash, o.ids.data(), o.ids.size() * sizeof(uint32_t)), &o.score, sizeof o.score);
+  for (const Output& o : outputs)
+    hash =
+        fnv1a(fnv1a(hash, o.ids.data(), o.ids.size() * sizeof(uint32_t)), &o.score, sizeof o.score);
   return hash;
 }
 
@@ -199,7 +232,9 @@ Options varied(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("contract 1.15: beam search is the plain one, for every model, number of beams, penalty and way to stop") {
+TEST_CASE(
+    "contract 1.15: beam search is the plain one, for every model, number of beams, penalty and "
+    "way to stop") {
   uint32_t ended = 0, outputs = 0;
   for (const std::string& name : decoders()) {
     CAPTURE(name);
@@ -210,7 +245,8 @@ TEST_CASE("contract 1.15: beam search is the plain one, for every model, number 
     const uint32_t v = target_of(e.model).vocabulary;
     for (uint64_t seed = 0; seed < 15; ++seed) {
       CAPTURE(seed);
-      const Ids prompt = prompt_of(e.model, seed, 1 + static_cast<uint32_t>(seed % 20)), forced = random_ids(seed, 3, v), more = random_ids(seed + 5, 8, v);
+      const Ids prompt = prompt_of(e.model, seed, 1 + static_cast<uint32_t>(seed % 20)),
+                forced = random_ids(seed, 3, v), more = random_ids(seed + 5, 8, v);
       Options o = varied(seed);
       uint64_t salt = seed;
       if (seed % 3 == 1) {  // with ends that come: a random model's own hardly ever does
@@ -244,11 +280,16 @@ TEST_CASE("contract 1.15: beam search is the plain one, for every model, number 
   CHECK(ended > 50);
 }
 
-TEST_CASE("promise 2: the same outputs and bits of scores at every level, number of threads, chunking and room; beside other sequences") {
+TEST_CASE(
+    "promise 2: the same outputs and bits of scores at every level, number of threads, chunking "
+    "and room; beside other sequences") {
   constexpr struct {
     const char* name;
     uint64_t hash;
-  } kOnEveryMachine[] = {{"tiny-lm-q8", 2231085898297875097u}, {"tiny-d2l-f32", 11552775579672322813u}, {"tiny-post-sin-q4", 11160452348268447451u}, {"tiny-t5-q8", 7325934221053262059u}};
+  } kOnEveryMachine[] = {{"tiny-lm-q8", 2231085898297875097u},
+                         {"tiny-d2l-f32", 11552775579672322813u},
+                         {"tiny-post-sin-q4", 11160452348268447451u},
+                         {"tiny-t5-q8", 7325934221053262059u}};
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -267,7 +308,8 @@ TEST_CASE("promise 2: the same outputs and bits of scores at every level, number
     REQUIRE(want.size() == 4);
     for (const auto& known : kOnEveryMachine)
       if (name == known.name) CHECK(hash_of(want) == known.hash);
-    for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level) CHECK(run(phasor_isa_name(level), 1) == want);
+    for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
+      CHECK(run(phasor_isa_name(level), 1) == want);
     for (const uint32_t chunk : {1u, 3u, 64u}) {
       limits.chunk = chunk;
       CHECK(run(nullptr, 1) == want);
@@ -288,19 +330,24 @@ TEST_CASE("promise 2: the same outputs and bits of scores at every level, number
   }
 }
 
-TEST_CASE("promise 1: the arena is exact with beams, nothing is allocated while they change places, and the sequence is left as the prompt left it") {
+TEST_CASE(
+    "promise 1: the arena is exact with beams, nothing is allocated while they change places, and "
+    "the sequence is left as the prompt left it") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
     for (const uint32_t target : {1u, 16u, 17u, 40u}) {
-      const phasor_limits limits = limits_of(probe.model, 6, target), none = limits_of(probe.model, 0, target);
+      const phasor_limits limits = limits_of(probe.model, 6, target),
+                          none = limits_of(probe.model, 0, target);
       std::size_t need = 0;
       REQUIRE(phasor_session_size(&need, probe.model, &limits, nullptr) == PHASOR_OK);
       Block arena(need);  // exactly: a sanitizer sees the first byte too many
       phasor_session* session = nullptr;
-      CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr, nullptr) == PHASOR_NO_MEMORY);
-      REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr, nullptr) == PHASOR_OK);
+      CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr,
+                                nullptr) == PHASOR_NO_MEMORY);
+      REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr,
+                                  nullptr) == PHASOR_OK);
       const Engine e(file, nullptr, &limits), plain(file, nullptr, &none);
       const Ids prompt = prompt_of(e.model, 1, 1);
       uint64_t salt = 4;
@@ -312,20 +359,23 @@ TEST_CASE("promise 1: the arena is exact with beams, nothing is allocated while 
       begin(plain, 1);
       phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
       HeapCounter heap;
-      const phasor_status status = phasor_beam_search(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), &o, &result, nullptr);
+      const phasor_status status = phasor_beam_search(
+          e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), &o, &result, nullptr);
       const uint64_t allocations = heap.allocations();
       CHECK(status == PHASOR_OK);
       CHECK(result.steps <= target);
       CHECK(result.count == 6);
       if (HeapCounter::active()) CHECK(allocations == 0);
       const Ids first = prompt.empty() ? Ids{target_of(e.model).decoder_start} : prompt;
-      const phasor_item item{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_NONE, first.data(), nullptr, nullptr, nullptr};
+      const phasor_item item{sizeof(phasor_item), 0,       1,       PHASOR_LOGITS_NONE,
+                             first.data(),        nullptr, nullptr, nullptr};
       REQUIRE(phasor_step(plain.session, &item, 1, nullptr) == PHASOR_OK);
       CHECK(state_of(e) == state_of(plain));
       // Every page is free again: the longest sequences fit, all at the same time.
       for (uint32_t again = 0; again < 3; ++again) {
         begin(e, 1);
-        CHECK(phasor_beam_search(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), &o, &result, nullptr) == PHASOR_OK);
+        CHECK(phasor_beam_search(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()),
+                                 &o, &result, nullptr) == PHASOR_OK);
       }
     }
   }
@@ -347,7 +397,8 @@ TEST_CASE("one beam is greedy decoding; beams find outputs that are at least as 
       greedy.max_new = 20;
       begin(plain, seed);
       begin(e, seed);
-      REQUIRE(phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), out.data(), 20, &greedy, &made, nullptr) == PHASOR_OK);
+      REQUIRE(phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()),
+                              out.data(), 20, &greedy, &made, nullptr) == PHASOR_OK);
       out.resize(made.count);
       Options o = PHASOR_BEAM_OPTIONS_INIT;
       o.beams = 1;
@@ -359,8 +410,11 @@ TEST_CASE("one beam is greedy decoding; beams find outputs that are at least as 
       // Two tokens whose sums round to the same score come in the order of their ids.
       const Ids& best = one.outputs[0].ids;
       const auto differ = std::mismatch(out.begin(), out.end(), best.begin(), best.end());
-      if (best != out) CHECK(log_probability(plain, prompt, Ids(out.begin(), differ.first + 1)) == log_probability(plain, prompt, Ids(best.begin(), differ.second + 1)));
-      else CHECK(one.result.steps == made.steps);
+      if (best != out)
+        CHECK(log_probability(plain, prompt, Ids(out.begin(), differ.first + 1)) ==
+              log_probability(plain, prompt, Ids(best.begin(), differ.second + 1)));
+      else
+        CHECK(one.result.steps == made.steps);
       equal += best == out;
       ++cases;
       o.beams = 30;
@@ -368,11 +422,14 @@ TEST_CASE("one beam is greedy decoding; beams find outputs that are at least as 
       CHECK(search(e, prompt, o).outputs[0].log_probability >= one.outputs[0].log_probability);
     }
   }
-  MESSAGE("one beam: ", equal, " of ", cases, " outputs are the greedy ones, the others part at a tie");
+  MESSAGE("one beam: ", equal, " of ", cases,
+          " outputs are the greedy ones, the others part at a tie");
   CHECK(cases - equal <= cases / 100);
 }
 
-TEST_CASE("a search goes on from an output, stops when it is told to, and says what is wrong with its options") {
+TEST_CASE(
+    "a search goes on from an output, stops when it is told to, and says what is wrong with its "
+    "options") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model, 4);
@@ -389,7 +446,8 @@ TEST_CASE("a search goes on from an output, stops when it is told to, and says w
   h.struct_size = sizeof h;
   REQUIRE(phasor_hypothesis_get(e.session, 0, &h) == PHASOR_OK);
   phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
-  REQUIRE(phasor_beam_search(e.session, 0, h.ids, h.count, &o, &result, nullptr) == PHASOR_OK);  // straight from the arena
+  // straight from the arena
+  REQUIRE(phasor_beam_search(e.session, 0, h.ids, h.count, &o, &result, nullptr) == PHASOR_OK);
   const std::vector<Output> second = outputs_of(e);
   begin(e, 0);
   CHECK(search(e, whole, o).outputs == second);
@@ -398,7 +456,9 @@ TEST_CASE("a search goes on from an output, stops when it is told to, and says w
   uint32_t calls = 0;
   Options stop = o;
   stop.user = &calls;
-  stop.logits = [](void* user, float*, uint32_t, const uint32_t*, uint32_t) { return ++*static_cast<uint32_t*>(user) == 1 + 4 + 4 ? 1 : 0; };
+  stop.logits = [](void* user, float*, uint32_t, const uint32_t*, uint32_t) {
+    return ++*static_cast<uint32_t*>(user) == 1 + 4 + 4 ? 1 : 0;
+  };
   begin(e, 0);
   const Found stopped = search(e, prompt, stop);
   CHECK(stopped.status == PHASOR_OK);
@@ -413,7 +473,9 @@ TEST_CASE("a search goes on from an output, stops when it is told to, and says w
   CHECK(search(e, prompt, two).outputs[0].ids == stopped.outputs[0].ids);
 
   Options nan = o;
-  nan.logits = [](void*, float* logits, uint32_t, const uint32_t*, uint32_t) { return (logits[7] = std::numeric_limits<float>::quiet_NaN()), 0; };
+  nan.logits = [](void*, float* logits, uint32_t, const uint32_t*, uint32_t) {
+    return (logits[7] = std::numeric_limits<float>::quiet_NaN()), 0;
+  };
   begin(e, 0);
   CHECK(search(e, prompt, nan).status == PHASOR_NOT_FINITE);
   CHECK(phasor_sequence_status(e.session, 0) == PHASOR_NOT_FINITE);
@@ -440,12 +502,16 @@ TEST_CASE("a search goes on from an output, stops when it is told to, and says w
   refused([](Options* b) { b->struct_size -= 8; }, "options.struct_size");
   refused([](Options* b) { b->beams = 5; }, "options.beams: 5, limits.beams holds 4");
   refused([](Options* b) { b->length_penalty = 4.5f; }, "options.length_penalty");
-  refused([](Options* b) { b->length_penalty = std::numeric_limits<float>::quiet_NaN(); }, "options.length_penalty");
+  refused([](Options* b) { b->length_penalty = std::numeric_limits<float>::quiet_NaN(); },
+          "options.length_penalty");
   refused([](Options* b) { b->early_stopping = 3; }, "options.early_stopping");
-  refused([](Options* b) { b->forced = kWrong, b->forced_count = 2; }, "options.forced: token id 1000000");
-  refused([](Options* b) { b->suppressed = kWrong, b->suppressed_count = 2; }, "options.suppressed");
+  refused([](Options* b) { b->forced = kWrong, b->forced_count = 2; },
+          "options.forced: token id 1000000");
+  refused([](Options* b) { b->suppressed = kWrong, b->suppressed_count = 2; },
+          "options.suppressed");
   refused([](Options* b) { b->end = kWrong, b->end_count = 2; }, "options.end");
-  refused([](Options* b) { b->forced = kWrong, b->forced_count = 1, b->max_new = 1; }, "options.forced: 1 tokens");
+  refused([](Options* b) { b->forced = kWrong, b->forced_count = 1, b->max_new = 1; },
+          "options.forced: 1 tokens");
   phasor_limits many = limits;
   many.beams = 257;
   std::size_t need = 0;

@@ -1,5 +1,6 @@
-// Chat programs in C++: the size that is asked for to the byte, nothing beyond the capacity, no allocation, the limits of the scratch, and programs
-// that are damaged: cut short, with every bit flipped, and wrong in ways that a person would make. tests/python/test_chat.py has what they say.
+// Chat programs in C++: the size that is asked for to the byte, nothing beyond the capacity, no
+// allocation, the limits of the scratch, and programs that are damaged: cut short, with every bit
+// flipped, and wrong in ways that a person would make. tests/python/test_chat.py has what they say.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
@@ -20,11 +21,19 @@ Program talker() {
   Program p;
   p.strings = {"<", ">", "</", "go on"};
   p.slots = 1;
-  p.code = {word(Op::line, 1), word(Op::messages), word(Op::for_, 19), label(0, 1),                               // 0
-            word(Op::item, 1 << 8), word(Op::role), word(Op::string, 1), word(Op::add), word(Op::store, 0),       // 4: role and '>'
-            word(Op::text, 0), word(Op::load, 0), word(Op::emit), word(Op::item, 1 << 8), word(Op::content), word(Op::emit),  // 9
-            word(Op::text, 2), word(Op::load, 0), word(Op::emit), word(Op::next, 3), label(0, 0),                 // 15
-            word(Op::prompt), word(Op::jump_false, 23), word(Op::text, 3), label(0, 0), word(Op::end)};           // 20
+  // 0
+  p.code = {word(Op::line, 1), word(Op::messages), word(Op::for_, 19), label(0, 1),
+            // 4: role and '>'
+            word(Op::item, 1 << 8), word(Op::role), word(Op::string, 1), word(Op::add),
+            word(Op::store, 0),
+            // 9
+            word(Op::text, 0), word(Op::load, 0), word(Op::emit), word(Op::item, 1 << 8),
+            word(Op::content), word(Op::emit),
+            // 15
+            word(Op::text, 2), word(Op::load, 0), word(Op::emit), word(Op::next, 3), label(0, 0),
+            // 20
+            word(Op::prompt), word(Op::jump_false, 23), word(Op::text, 3), label(0, 0),
+            word(Op::end)};
   return p;
 }
 
@@ -51,8 +60,10 @@ ChatResult run(const Program& p, std::string* out, const Talk& talk = {}, std::s
   INFO(std::string(why != nullptr ? why : ""));
   REQUIRE(ok);
   std::vector<char> scratch(room), text(4096);
-  const ChatResult r = chat_render(program, text.data(), text.size(), talk.view(), false, scratch.data(), scratch.size());
-  *out = r.status == ChatStatus::ok ? std::string(text.data(), r.need) : std::string(r.text, r.text_bytes);
+  const ChatResult r = chat_render(program, text.data(), text.size(), talk.view(), false,
+                                   scratch.data(), scratch.size());
+  *out = r.status == ChatStatus::ok ? std::string(text.data(), r.need)
+                                    : std::string(r.text, r.text_bytes);
   return r;
 }
 
@@ -65,13 +76,15 @@ TEST_CASE("chat: the size is exact, nothing is written beyond the capacity, noth
   REQUIRE(chat_open(&p, section.data(), section.size(), &why));
   const Talk talk{{{"user", "Hello"}, {"assistant", ""}, {"user", "caf\xC3\xA9"}}};
   const std::string expected = "<user>Hello</user><assistant></assistant><user>caf\xC3\xA9</user>";
-  const std::string expected_open = "<user>Hello</user><assistant></assistant><user>caf\xC3\xA9</user>go on";
+  const std::string expected_open =
+      "<user>Hello</user><assistant></assistant><user>caf\xC3\xA9</user>go on";
   for (const bool prompt : {false, true}) {
     const std::string& text = prompt ? expected_open : expected;
     for (std::size_t capacity = 0; capacity <= text.size() + 3; ++capacity) {
       std::vector<char> out(text.size() + 8, '#'), scratch(16);
       HeapCounter heap;
-      const ChatResult r = chat_render(p, capacity != 0 ? out.data() : nullptr, capacity, talk.view(), prompt, scratch.data(), scratch.size());
+      const ChatResult r = chat_render(p, capacity != 0 ? out.data() : nullptr, capacity,
+                                       talk.view(), prompt, scratch.data(), scratch.size());
       const uint64_t allocations = heap.allocations();
       CHECK(allocations == 0);
       CHECK(r.status == ChatStatus::ok);
@@ -89,19 +102,24 @@ TEST_CASE("chat: the scratch holds what is kept and no more is needed") {
   const char* why = nullptr;
   REQUIRE(chat_open(&p, section.data(), section.size(), &why));
   const Talk talk{{{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}}};
-  // "user>" and then "assistant>" beside it, until the variable is written over: 15 bytes; the next round's text beside it, 15 again.
+  // "user>" and then "assistant>" beside it, until the variable is written over: 15 bytes; the next
+  // round's text beside it, 15 again.
   for (std::size_t room = 0; room <= 20; ++room) {
     std::vector<char> out(256), scratch(room);
-    const ChatResult r = chat_render(p, out.data(), out.size(), talk.view(), false, scratch.data(), scratch.size());
+    const ChatResult r =
+        chat_render(p, out.data(), out.size(), talk.view(), false, scratch.data(), scratch.size());
     CHECK(r.status == (room < 15 ? ChatStatus::no_room : ChatStatus::ok));
-    if (r.status == ChatStatus::ok) CHECK(std::string(out.data(), r.need) == "<user>a</user><assistant>b</assistant><user>c</user><assistant>d</assistant>");
+    if (r.status == ChatStatus::ok)
+      CHECK(std::string(out.data(), r.need) ==
+            "<user>a</user><assistant>b</assistant><user>c</user><assistant>d</assistant>");
   }
 }
 
 TEST_CASE("chat: every cut and every flipped bit is refused or runs to its end") {
   const std::vector<unsigned char> section = talker().section();
   CHECK(opens(section));
-  for (std::size_t bytes = 0; bytes < section.size(); ++bytes) CHECK(!opens({section.begin(), section.begin() + static_cast<std::ptrdiff_t>(bytes)}));
+  for (std::size_t bytes = 0; bytes < section.size(); ++bytes)
+    CHECK(!opens({section.begin(), section.begin() + static_cast<std::ptrdiff_t>(bytes)}));
   const Talk talk{{{"system", "x"}, {"user", " y "}, {"tool", "\xFF\xC3"}}};
   unsigned opened = 0;
   for (std::size_t bit = 0; bit < section.size() * 8; ++bit) {
@@ -115,7 +133,8 @@ TEST_CASE("chat: every cut and every flipped bit is refused or runs to its end")
     }
     ++opened;
     std::vector<char> out(64), scratch(64);
-    const ChatResult r = chat_render(p, out.data(), out.size(), talk.view(), true, scratch.data(), scratch.size());
+    const ChatResult r =
+        chat_render(p, out.data(), out.size(), talk.view(), true, scratch.data(), scratch.size());
     CHECK(r.status <= ChatStatus::no_room);
   }
   CHECK(opened > 20);  // other texts, other lines, other values
@@ -138,9 +157,17 @@ TEST_CASE("chat: random programs are refused or run to their end") {
     for (uint32_t i = 0; i < n; ++i) {
       const uint32_t target = random(n + 1);
       switch (random(6)) {
-        case 0: p.code.push_back(label(random(2) != 0 ? depth : random(3), random(2))); break;
-        case 1: p.code.push_back(word(static_cast<Op>(static_cast<uint32_t>(Op::jump) + random(7)), target)); break;
-        default: p.code.push_back(word(static_cast<Op>(random(static_cast<uint32_t>(Op::number_of))), random(3) != 0 ? 0 : random(260))); break;
+        case 0:
+          p.code.push_back(label(random(2) != 0 ? depth : random(3), random(2)));
+          break;
+        case 1:
+          p.code.push_back(
+              word(static_cast<Op>(static_cast<uint32_t>(Op::jump) + random(7)), target));
+          break;
+        default:
+          p.code.push_back(word(static_cast<Op>(random(static_cast<uint32_t>(Op::number_of))),
+                                random(3) != 0 ? 0 : random(260)));
+          break;
       }
     }
     p.code.push_back(word(Op::end));
@@ -150,7 +177,9 @@ TEST_CASE("chat: random programs are refused or run to their end") {
     if (!chat_open(&program, section.data(), section.size(), &why)) continue;
     ++opened;
     std::vector<char> out(64), scratch(64);
-    CHECK(chat_render(program, out.data(), out.size(), talk.view(), true, scratch.data(), scratch.size()).status <= ChatStatus::no_room);
+    CHECK(chat_render(program, out.data(), out.size(), talk.view(), true, scratch.data(),
+                      scratch.size())
+              .status <= ChatStatus::no_room);
   }
   CHECK(opened > 20);
 }
@@ -168,24 +197,38 @@ TEST_CASE("chat: what is wrong with a program is named") {
   CHECK(refusal(with({word(Op::none), word(Op::end)})) == "chat: an end that is not the end");
   CHECK(refusal(with({word(Op::end), word(Op::end)})) == "chat: an end that is not the end");
   CHECK(refusal(with({word(Op::pop), word(Op::end)})) == "chat: an operation has too few values");
-  CHECK(refusal(with({word(Op::string, 1), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
-  CHECK(refusal(with({word(Op::load, 1), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::string, 1), word(Op::pop), word(Op::end)})) ==
+        "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::load, 1), word(Op::pop), word(Op::end)})) ==
+        "chat: the argument of an operation is out of range");
   CHECK(refusal(with({word(Op::number_of), word(Op::end)})) == "chat: an operation is unknown");
-  CHECK(refusal(with({word(Op::index, 0), word(Op::pop), word(Op::end)})) == "chat: the argument of an operation is out of range");
-  CHECK(refusal(with({word(Op::jump, 0), word(Op::end)})) == "chat: the argument of an operation is out of range");
-  CHECK(refusal(with({label(0, 0), word(Op::jump, 0), label(0, 0), word(Op::end)})) == "chat: a jump goes back");
-  CHECK(refusal(with({word(Op::jump, 2), word(Op::none), label(0, 0), word(Op::end)})) == "chat: an operation cannot be reached");
-  CHECK(refusal(with({word(Op::none), label(0, 0), word(Op::end)})) == "chat: a label is not what leads to it");
-  CHECK(refusal(with({word(Op::none), word(Op::jump, 2), label(0, 0), word(Op::end)})) == "chat: a jump to a label for something else");
-  CHECK(refusal(with({word(Op::next, 1), label(0, 0), word(Op::end)})) == "chat: the end of a loop outside of loops");
-  CHECK(refusal(with({label(0, 1), word(Op::next, 0), word(Op::end)})) == "chat: a label is not what leads to it");
-  CHECK(refusal(with({word(Op::messages), word(Op::for_, 6), label(0, 1), label(0, 1), word(Op::next, 3), word(Op::jump, 6), label(0, 0), word(Op::end)})) ==
+  CHECK(refusal(with({word(Op::index, 0), word(Op::pop), word(Op::end)})) ==
+        "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({word(Op::jump, 0), word(Op::end)})) ==
+        "chat: the argument of an operation is out of range");
+  CHECK(refusal(with({label(0, 0), word(Op::jump, 0), label(0, 0), word(Op::end)})) ==
+        "chat: a jump goes back");
+  CHECK(refusal(with({word(Op::jump, 2), word(Op::none), label(0, 0), word(Op::end)})) ==
+        "chat: an operation cannot be reached");
+  CHECK(refusal(with({word(Op::none), label(0, 0), word(Op::end)})) ==
+        "chat: a label is not what leads to it");
+  CHECK(refusal(with({word(Op::none), word(Op::jump, 2), label(0, 0), word(Op::end)})) ==
+        "chat: a jump to a label for something else");
+  CHECK(refusal(with({word(Op::next, 1), label(0, 0), word(Op::end)})) ==
+        "chat: the end of a loop outside of loops");
+  CHECK(refusal(with({label(0, 1), word(Op::next, 0), word(Op::end)})) ==
+        "chat: a label is not what leads to it");
+  CHECK(refusal(with({word(Op::messages), word(Op::for_, 6), label(0, 1), label(0, 1),
+                      word(Op::next, 3), word(Op::jump, 6), label(0, 0), word(Op::end)})) ==
         "chat: a loop does not go back to its start");
-  Program deep = with({word(Op::none), word(Op::none), word(Op::pop), word(Op::pop), word(Op::end)});
+  Program deep =
+      with({word(Op::none), word(Op::none), word(Op::pop), word(Op::pop), word(Op::end)});
   deep.stack = 1;
   CHECK(refusal(deep) == "chat: more values at once than the header says");
-  Program nested = with({word(Op::messages), word(Op::for_, 13), label(0, 1), word(Op::messages), word(Op::for_, 11), label(0, 2), word(Op::messages), word(Op::for_, 9), label(0, 3),
-                         label(0, 2), word(Op::next, 5), label(0, 1), word(Op::next, 2), label(0, 0), word(Op::end)});
+  Program nested = with({word(Op::messages), word(Op::for_, 13), label(0, 1), word(Op::messages),
+                         word(Op::for_, 11), label(0, 2), word(Op::messages), word(Op::for_, 9),
+                         label(0, 3), label(0, 2), word(Op::next, 5), label(0, 1),
+                         word(Op::next, 2), label(0, 0), word(Op::end)});
   CHECK(refusal(nested) == "chat: too many loops in one another");
 }
 
@@ -198,14 +241,26 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code.push_back(word(Op::end));
   ChatResult r = run(p, &out);
   CHECK((r.status == ChatStatus::raised && r.line == 7 && out == "no"));
-  p.code = {word(Op::line, 9), word(Op::messages), word(Op::integer, 0), word(Op::element), word(Op::role), word(Op::emit), word(Op::end)};
+  p.code = {word(Op::line, 9), word(Op::messages), word(Op::integer, 0), word(Op::element),
+            word(Op::role),    word(Op::emit),     word(Op::end)};
   r = run(p, &out);
-  CHECK((r.status == ChatStatus::failed && r.line == 9 && out == "a field of a message that is not there"));
-  p.code = {word(Op::integer, 0x7FFFFF), word(Op::integer, 0x7FFFFF), word(Op::mul), word(Op::emit), word(Op::end)};
+  CHECK((r.status == ChatStatus::failed && r.line == 9 &&
+         out == "a field of a message that is not there"));
+  p.code = {word(Op::integer, 0x7FFFFF), word(Op::integer, 0x7FFFFF), word(Op::mul), word(Op::emit),
+            word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);  // beyond 2^31
-  p.code = {word(Op::integer, 5), word(Op::integer, 0), word(Op::mod), word(Op::emit), word(Op::end)};
+  p.code = {word(Op::integer, 5), word(Op::integer, 0), word(Op::mod), word(Op::emit),
+            word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);
-  p.code = {word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::mod), word(Op::emit), word(Op::integer, 0xFFFFF9), word(Op::integer, 3), word(Op::div), word(Op::emit), word(Op::end)};
+  p.code = {word(Op::integer, 0xFFFFF9),
+            word(Op::integer, 3),
+            word(Op::mod),
+            word(Op::emit),
+            word(Op::integer, 0xFFFFF9),
+            word(Op::integer, 3),
+            word(Op::div),
+            word(Op::emit),
+            word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::ok);
   CHECK(out == "2-3");  // −7 % 3 and −7 // 3 as Python has them
 }
@@ -217,15 +272,15 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
     MESSAGE("skipped: 2 GB of addresses are too much here");
     return;
   }
-  void* const zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-      -1, 0);
+  void* const zeros =
+      mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   REQUIRE(zeros != MAP_FAILED);
   ChatMessage message{"user", 4, static_cast<const char*>(zeros), bytes};
-  const ChatMessages messages{&message, 1, [](const void* m,
-      uint32_t) { return *static_cast<const ChatMessage*>(m); }};
+  const ChatMessages messages{
+      &message, 1, [](const void* m, uint32_t) { return *static_cast<const ChatMessage*>(m); }};
   Program p;
   p.code = {word(Op::line, 6), word(Op::messages), word(Op::integer, 0), word(Op::element),
-      word(Op::content), word(Op::length), word(Op::emit), word(Op::end)};
+            word(Op::content), word(Op::length),   word(Op::emit),       word(Op::end)};
   for (const std::size_t less : {std::size_t{0}, std::size_t{1}}) {
     message.content_bytes = bytes - less;
     const std::vector<unsigned char> section = p.section();
@@ -236,17 +291,20 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
     const ChatResult r = chat_render(program, out, sizeof out, messages, false, nullptr, 0);
     CHECK(r.status == (less == 0 ? ChatStatus::failed : ChatStatus::ok));
     CHECK(r.line == (less == 0 ? 6 : 0));
-    CHECK((less == 0 ? std::string(r.text, r.text_bytes) : std::string(out, r.need)) == (less == 0
-        ? "a number beyond 2147483648" : "2147483648"));
+    CHECK((less == 0 ? std::string(r.text, r.text_bytes) : std::string(out, r.need)) ==
+          (less == 0 ? "a number beyond 2147483648" : "2147483648"));
   }
   munmap(zeros, bytes);
 }
 
-// ------------------------------------------------------------------ through the C interface, with a golden model
+// ------------------------------------------------------------------ through the C interface, with
+// a golden model
 
 namespace {
 
-phasor_chat_message say(const char* role, const char* content) { return {sizeof(phasor_chat_message), role, std::strlen(role), content, std::strlen(content)}; }
+phasor_chat_message say(const char* role, const char* content) {
+  return {sizeof(phasor_chat_message), role, std::strlen(role), content, std::strlen(content)};
+}
 
 }  // namespace
 
@@ -259,18 +317,25 @@ TEST_CASE("chat: a model's conversation through the C interface") {
   limits.text_bytes = 400;
   Engine e(file, nullptr, &limits);
   CHECK(phasor_chat_available(e.model) == 1);
-  const phasor_chat_message talk[] = {say("system", "Be brief."), say("user", "Hello"), say("assistant", "<think>\nhm\n</think>\n\nYes."), say("user", "caf\xC3\xA9")};
+  const phasor_chat_message talk[] = {say("system", "Be brief."), say("user", "Hello"),
+                                      say("assistant", "<think>\nhm\n</think>\n\nYes."),
+                                      say("user", "caf\xC3\xA9")};
   const std::string expected =
-      "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\ncaf\xC3\xA9<|im_end|>\n<|im_start|>assistant\n";
+      "<|im_start|>system\nBe "
+      "brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>"
+      "\n<|im_start|>user\ncaf\xC3\xA9<|im_end|>\n<|im_start|>assistant\n";
   phasor_error error = PHASOR_ERROR_INIT;
   std::vector<char> out(expected.size(), '#');
   std::size_t bytes = 0;
   HeapCounter heap;
-  const phasor_status first = phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, talk, 4, &error);
+  const phasor_status first =
+      phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, talk, 4, &error);
   const std::size_t needed = bytes;
-  const phasor_status short_of_one = phasor_chat_to_text(e.session, 1, out.data(), needed - 1, &bytes, talk, 4, &error);
+  const phasor_status short_of_one =
+      phasor_chat_to_text(e.session, 1, out.data(), needed - 1, &bytes, talk, 4, &error);
   const char last = out.back();
-  const phasor_status fits = phasor_chat_to_text(e.session, 1, out.data(), needed, &bytes, talk, 4, &error);
+  const phasor_status fits =
+      phasor_chat_to_text(e.session, 1, out.data(), needed, &bytes, talk, 4, &error);
   const uint64_t allocations = heap.allocations();
   CHECK(allocations == 0);
   CHECK(first == PHASOR_FULL);
@@ -280,16 +345,19 @@ TEST_CASE("chat: a model's conversation through the C interface") {
   CHECK(fits == PHASOR_OK);
   CHECK(std::string(out.data(), bytes) == expected);
 
-  // No messages: the template reads the first one. A message of another library's size. A model without a program.
+  // No messages: the template reads the first one. A message of another library's size. A model
+  // without a program.
   CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, talk, 0, &error) == PHASOR_BAD_INPUT);
-  CHECK(std::string(error.text) == "chat template, line 12: a field of a message that is not there");
+  CHECK(std::string(error.text) ==
+        "chat template, line 12: a field of a message that is not there");
   phasor_chat_message odd = talk[0];
   odd.struct_size += 8;
   CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, &odd, 1, &error) == PHASOR_BAD_INPUT);
   const Block other = golden_file("tiny-lm-f32");
   Engine plain(other, nullptr);
   CHECK(phasor_chat_available(plain.model) == 0);
-  CHECK(phasor_chat_to_text(plain.session, 1, nullptr, 0, &bytes, talk, 4, &error) == PHASOR_UNSUPPORTED);
+  CHECK(phasor_chat_to_text(plain.session, 1, nullptr, 0, &bytes, talk, 4, &error) ==
+        PHASOR_UNSUPPORTED);
   CHECK(std::string(error.text) == "the file has no chat program");
 }
 
@@ -298,7 +366,8 @@ TEST_CASE("chat: a damaged program is refused when the file is opened") {
   std::size_t at = 0;  // of the section: kind 8 in the section table
   for (std::size_t entry = 64; at == 0; entry += 32)
     if (file.data()[entry] == 8) std::memcpy(&at, file.data() + entry + 8, sizeof(uint32_t));
-  for (const std::size_t place : {std::size_t{0}, std::size_t{4}, std::size_t{28}, std::size_t{40}}) {
+  for (const std::size_t place :
+       {std::size_t{0}, std::size_t{4}, std::size_t{28}, std::size_t{40}}) {
     Block bad(file.data(), file.size());
     bad.data()[at + place] ^= 0x80;
     phasor_error error = PHASOR_ERROR_INIT;
@@ -306,7 +375,8 @@ TEST_CASE("chat: a damaged program is refused when the file is opened") {
     REQUIRE(phasor_model_size(&need, bad.data(), bad.size(), &error) == PHASOR_OK);
     Block memory(need);
     phasor_model* model = nullptr;
-    CHECK(phasor_model_open(&model, memory.data(), need, bad.data(), bad.size(), nullptr, &error) == PHASOR_BAD_FILE);
+    CHECK(phasor_model_open(&model, memory.data(), need, bad.data(), bad.size(), nullptr, &error) ==
+          PHASOR_BAD_FILE);
     CHECK(error.section == 8);
     CHECK(std::strncmp(error.text, "chat: ", 6) == 0);
   }

@@ -12,10 +12,12 @@ namespace chat_tests {
 using namespace phasor;
 using chat::Op;
 
-constexpr uint32_t word(Op op, uint32_t argument =
-    0) { return static_cast<uint32_t>(op) | argument << 8; }
-constexpr uint32_t label(uint32_t depth, uint32_t level) { return word(Op::label,
-    depth | level << 8); }
+constexpr uint32_t word(Op op, uint32_t argument = 0) {
+  return static_cast<uint32_t>(op) | argument << 8;
+}
+constexpr uint32_t label(uint32_t depth, uint32_t level) {
+  return word(Op::label, depth | level << 8);
+}
 
 struct Program {
   std::vector<uint32_t> code;
@@ -29,8 +31,14 @@ struct Program {
       for (int i = 0; i < 4; ++i) out.push_back(static_cast<unsigned char>(v >> (8 * i)));
     };
     for (const std::string& s : strings) text += s;
-    const uint32_t header[8] = {1, flags, static_cast<uint32_t>(code.size()),
-        static_cast<uint32_t>(strings.size()), static_cast<uint32_t>(text.size()), slots, stack, 0};
+    const uint32_t header[8] = {1,
+                                flags,
+                                static_cast<uint32_t>(code.size()),
+                                static_cast<uint32_t>(strings.size()),
+                                static_cast<uint32_t>(text.size()),
+                                slots,
+                                stack,
+                                0};
     for (const uint32_t v : header) put(v);
     for (const uint32_t v : code) put(v);
     uint32_t at = 0;

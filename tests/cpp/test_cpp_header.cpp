@@ -1,4 +1,5 @@
-// The C++ layer says what the C interface says: a small model is opened, run, and refused, through include/phasor.hpp alone.
+// The C++ layer says what the C interface says: a small model is opened, run, and refused, through
+// include/phasor.hpp alone.
 #include <doctest/doctest.h>
 #include <phasor.hpp>
 
@@ -13,7 +14,10 @@
 namespace {
 
 struct Block {
-  explicit Block(size_t bytes) : size(bytes), data(std::aligned_alloc(PHASOR_ALIGN, (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)) {}
+  explicit Block(size_t bytes)
+      : size(bytes),
+        data(std::aligned_alloc(PHASOR_ALIGN,
+                                (bytes + PHASOR_ALIGN - 1) / PHASOR_ALIGN * PHASOR_ALIGN)) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   ~Block() { std::free(data); }
@@ -54,7 +58,8 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   auto session = phasor::Session::open({arena.data, *size}, *model, limits);
   REQUIRE_MESSAGE(session, session.error().text);
   std::array<uint32_t, 16> ids{};
-  const auto count = session->to_ids(PHASOR_SOURCE, std::string("source7 source11"), ids.data(), ids.size());
+  const auto count =
+      session->to_ids(PHASOR_SOURCE, std::string("source7 source11"), ids.data(), ids.size());
   REQUIRE(count);
   CHECK(*count == 3);
   REQUIRE(session->encode({ids.data(), *count}));
@@ -63,10 +68,18 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   REQUIRE(made);
   CHECK(made->count >= 1);
 
-  phasor_item item = {sizeof(phasor_item), 0, static_cast<uint32_t>(*count), 0, ids.data(), nullptr, nullptr, nullptr};
+  phasor_item item = {sizeof(phasor_item),
+                      0,
+                      static_cast<uint32_t>(*count),
+                      0,
+                      ids.data(),
+                      nullptr,
+                      nullptr,
+                      nullptr};
   phasor_generation result = PHASOR_GENERATION_INIT;
   REQUIRE(phasor_encode(session->handle(), &item, 1, nullptr) == PHASOR_OK);
-  REQUIRE(phasor_generate(session->handle(), 0, nullptr, 0, plain.data(), 8, nullptr, &result, nullptr) == PHASOR_OK);
+  REQUIRE(phasor_generate(session->handle(), 0, nullptr, 0, plain.data(), 8, nullptr, &result,
+                          nullptr) == PHASOR_OK);
   CHECK(result.count == made->count);
   CHECK(out == plain);
   CHECK(session->length() == made->count);
@@ -81,7 +94,8 @@ TEST_CASE("phasor.hpp: a translation, and the same through the C interface") {
   phasor::GenerateOptions drawn;
   drawn.temperature = 1;
   drawn.random = &random;
-  CHECK(session->choose(session->ids(), 1, drawn).status() == PHASOR_BAD_INPUT);  // the limits have no room for it
+  // the limits have no room for it
+  CHECK(session->choose(session->ids(), 1, drawn).status() == PHASOR_BAD_INPUT);
 
   phasor::Limits wide = model->limits(20, 30);
   wide.beams = 3;
@@ -119,7 +133,8 @@ TEST_CASE("phasor.hpp: an error has a status and a line") {
   const phasor::File file{bytes->data, bytes->size};
   Block memory(*phasor::Model::size(file));
   CHECK(phasor::Model::open({memory.data, memory.size - 1}, file).status() == PHASOR_NO_MEMORY);
-  CHECK(phasor::Model::open({memory.data, memory.size}, file, "no such level").status() == PHASOR_UNSUPPORTED);
+  CHECK(phasor::Model::open({memory.data, memory.size}, file, "no such level").status() ==
+        PHASOR_UNSUPPORTED);
 }
 
 TEST_CASE("phasor.hpp: a conversation") {
@@ -140,5 +155,6 @@ TEST_CASE("phasor.hpp: a conversation") {
   const auto made = session->chat_text(messages, 1, out.data(), 10);
   CHECK(made.status() == PHASOR_FULL);
   REQUIRE(session->chat_text(messages, 1, out.data(), out.size()));
-  CHECK(std::string(out.data(), *made) == "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(std::string(out.data(), *made) ==
+        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
 }

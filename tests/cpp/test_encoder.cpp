@@ -1,4 +1,5 @@
-// Encoders: short sources that share the products, output rows, vectors, segments, and the positions that are checked.
+// Encoders: short sources that share the products, output rows, vectors, segments, and the
+// positions that are checked.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +31,8 @@ phasor_item item_of(uint32_t sequence, const std::vector<uint32_t>& ids) {
 std::vector<std::string> models_of(uint32_t stack) {
   std::vector<std::string> names;
   for (const std::string& name : golden_models())
-    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) == stack) names.push_back(name);
+    if (phasor_model_stack(Engine(golden_file(name), nullptr).model) == stack)
+      names.push_back(name);
   return names;
 }
 
@@ -53,7 +55,8 @@ phasor_limits batch_limits(const Block& file, uint32_t chunk) {
   const Engine probe(file, nullptr);
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
-  phasor_limits_for(probe.model, 20, phasor_model_stack(probe.model) == PHASOR_ENCODER ? 0 : 8, &limits);
+  phasor_limits_for(probe.model, 20, phasor_model_stack(probe.model) == PHASOR_ENCODER ? 0 : 8,
+                    &limits);
   limits.sequences = static_cast<uint32_t>(kLengths.size());
   limits.chunk = chunk;
   if (limits.logit_rows != 0) limits.logit_rows = 20;
@@ -65,13 +68,16 @@ uint64_t hidden_hash(const Engine& e, uint32_t sequence) {
   const float* h = phasor_hidden(e.session, sequence, &rows, &stride);
   REQUIRE(h != nullptr);
   uint64_t hash = kFnvStart;
-  for (uint32_t r = 0; r < rows; ++r) hash = fnv1a(hash, h + r * stride, source_of(e).width * sizeof(float));
+  for (uint32_t r = 0; r < rows; ++r)
+    hash = fnv1a(hash, h + r * stride, source_of(e).width * sizeof(float));
   return hash;
 }
 
 }  // namespace
 
-TEST_CASE("promise 2: sources of unequal lengths in one call give the bits of each alone, in any chunk and with any threads") {
+TEST_CASE(
+    "promise 2: sources of unequal lengths in one call give the bits of each alone, in any chunk "
+    "and with any threads") {
   for (const std::string& name : models_of(PHASOR_ENCODER)) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -93,7 +99,8 @@ TEST_CASE("promise 2: sources of unequal lengths in one call give the bits of ea
         CAPTURE(chunk);
         const phasor_limits limits = batch_limits(file, chunk);
         const Engine e(file, nullptr, &limits, threads);
-        REQUIRE(phasor_encode(e.session, items.data(), static_cast<uint32_t>(items.size()), &error) == PHASOR_OK);
+        REQUIRE(phasor_encode(e.session, items.data(), static_cast<uint32_t>(items.size()),
+                              &error) == PHASOR_OK);
         for (uint32_t i = 0; i < ids.size(); ++i) CHECK(hidden_hash(e, i) == alone[i]);
         REQUIRE(phasor_encode(e.session, items.data(), 1, &error) == PHASOR_OK);
         uint32_t rows = 0, stride = 0;
@@ -115,7 +122,8 @@ TEST_CASE("promise 2: an encoder-decoder's sources in one call leave what each l
     for (const uint32_t chunk : {4u, 64u}) {
       const phasor_limits limits = batch_limits(file, chunk);
       const Engine together(file, nullptr, &limits), alone(file, nullptr, &limits);
-      REQUIRE(phasor_encode(together.session, items.data(), static_cast<uint32_t>(items.size()), &error) == PHASOR_OK);
+      REQUIRE(phasor_encode(together.session, items.data(), static_cast<uint32_t>(items.size()),
+                            &error) == PHASOR_OK);
       for (uint32_t i = 0; i < items.size(); ++i) {
         REQUIRE(phasor_encode(alone.session, &items[i], 1, &error) == PHASOR_OK);
         phasor_item step = item_of(i, target);
@@ -123,7 +131,8 @@ TEST_CASE("promise 2: an encoder-decoder's sources in one call leave what each l
         REQUIRE(phasor_step(together.session, &step, 1, &error) == PHASOR_OK);
         REQUIRE(phasor_step(alone.session, &step, 1, &error) == PHASOR_OK);
         const phasor_side side = target_of(alone.model);
-        CHECK(std::memcmp(phasor_logits(together.session, 0), phasor_logits(alone.session, 0), side.vocabulary * sizeof(float)) == 0);
+        CHECK(std::memcmp(phasor_logits(together.session, 0), phasor_logits(alone.session, 0),
+                          side.vocabulary * sizeof(float)) == 0);
       }
     }
   }
@@ -142,8 +151,11 @@ TEST_CASE("promise 1: encoding, output rows and vectors allocate nothing") {
     const HeapCounter heap;
     const phasor_status encoded = phasor_encode(e.session, &item, 1, &error);
     phasor_status rows = PHASOR_OK;
-    if (limits.logit_rows != 0) rows = phasor_encoder_output(e.session, 0, 0, o.pooling != 0 ? 1 : 20, &error);
-    const phasor_status pooled = phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(), o.output == PHASOR_OUTPUT_POOLED ? o.width : 1, &error);
+    if (limits.logit_rows != 0)
+      rows = phasor_encoder_output(e.session, 0, 0, o.pooling != 0 ? 1 : 20, &error);
+    const phasor_status pooled =
+        phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, y.data(),
+                         o.output == PHASOR_OUTPUT_POOLED ? o.width : 1, &error);
     const auto allocations = heap.allocations();
     CHECK(allocations == 0);
     CHECK(encoded == PHASOR_OK);
@@ -165,12 +177,17 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
   const float* h = phasor_hidden(e.session, 3, &rows, &stride);
   REQUIRE(rows == 17);
   std::vector<float> mean(width), first(width), last(width), part(7);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width, &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_MODEL, first.data(), width, &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_LAST, PHASOR_NORMALISE_YES, last.data(), width, &error) == PHASOR_OK);
-  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_YES, part.data(), 7, &error) == PHASOR_OK);
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width,
+                           &error) == PHASOR_OK);
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_MODEL, first.data(),
+                           width, &error) == PHASOR_OK);
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_LAST, PHASOR_NORMALISE_YES, last.data(), width,
+                           &error) == PHASOR_OK);
+  REQUIRE(phasor_embedding(e.session, 3, PHASOR_POOL_FIRST, PHASOR_NORMALISE_YES, part.data(), 7,
+                           &error) == PHASOR_OK);
   double last_length = 0, part_length = 0;
-  for (uint32_t d = 0; d < width; ++d) last_length += double(h[16 * stride + d]) * double(h[16 * stride + d]);
+  for (uint32_t d = 0; d < width; ++d)
+    last_length += double(h[16 * stride + d]) * double(h[16 * stride + d]);
   for (uint32_t d = 0; d < 7; ++d) part_length += double(h[d]) * double(h[d]);
   for (uint32_t d = 0; d < width; ++d) {
     double sum = 0;
@@ -180,10 +197,13 @@ TEST_CASE("vectors: mean, first and last position, length one, and their first v
     CHECK(std::fabs(double(last[d]) - double(h[16 * stride + d]) / std::sqrt(last_length)) < 1e-6);
     if (d < 7) CHECK(std::fabs(double(part[d]) - double(h[d]) / std::sqrt(part_length)) < 1e-6);
   }
-  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MODEL, PHASOR_NORMALISE_NO, mean.data(), width, &error) == PHASOR_BAD_INPUT);
+  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MODEL, PHASOR_NORMALISE_NO, mean.data(), width,
+                         &error) == PHASOR_BAD_INPUT);
   CHECK(std::strstr(error.text, "says nothing of pooling") != nullptr);
-  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width + 1, &error) == PHASOR_BAD_INPUT);
-  CHECK(phasor_embedding(e.session, 2, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width, &error) == PHASOR_BAD_INPUT);
+  CHECK(phasor_embedding(e.session, 3, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(),
+                         width + 1, &error) == PHASOR_BAD_INPUT);
+  CHECK(phasor_embedding(e.session, 2, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, mean.data(), width,
+                         &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_encoder_output(e.session, 3, 0, 1, &error) == PHASOR_BAD_INPUT);  // it has no logits
 }
 
@@ -198,7 +218,8 @@ TEST_CASE("output rows: any of them at a time, and none beyond") {
   REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   REQUIRE(phasor_encoder_output(e.session, 0, 0, 20, &error) == PHASOR_OK);
   std::vector<uint64_t> all;
-  for (uint32_t r = 0; r < 20; ++r) all.push_back(fnv1a(kFnvStart, phasor_logits(e.session, r), vocabulary * sizeof(float)));
+  for (uint32_t r = 0; r < 20; ++r)
+    all.push_back(fnv1a(kFnvStart, phasor_logits(e.session, r), vocabulary * sizeof(float)));
   for (uint32_t r = 0; r < 20; ++r) {
     REQUIRE(phasor_encoder_output(e.session, 0, r, 1, &error) == PHASOR_OK);
     CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 0), vocabulary * sizeof(float)) == all[r]);
@@ -243,7 +264,9 @@ TEST_CASE("segments are a second table, and one that the model does not have is 
   CHECK(std::string(error.text) == "segment 2 at place 8, the model has 2");
 }
 
-TEST_CASE("positions are counted: token ids in their place, and a position past the table, are errors that say so") {
+TEST_CASE(
+    "positions are counted: token ids in their place, and a position past the table, are errors "
+    "that say so") {
   const Block file = golden_file("tiny-relative-query-f32");
   const Engine probe(file, nullptr);
   CHECK(source_of(probe).max_positions == 33);
@@ -264,7 +287,9 @@ TEST_CASE("positions are counted: token ids in their place, and a position past 
   CHECK(phasor_encode(probe.session, &item, 1, &error) == PHASOR_OK);
   item.positions = ids.data();
   CHECK(phasor_encode(probe.session, &item, 1, &error) == PHASOR_BAD_INPUT);
-  CHECK(std::string(error.text) == "position 2 at place 0, expected 0: positions count the tokens from 0, they are not token ids");
+  CHECK(std::string(error.text) ==
+        "position 2 at place 0, expected 0: positions count the tokens from 0, they are not token "
+        "ids");
   item.positions = nullptr;
   item.struct_size = sizeof item - sizeof(void*);
   CHECK(phasor_encode(probe.session, &item, 1, &error) == PHASOR_BAD_INPUT);
@@ -276,7 +301,8 @@ TEST_CASE("contract 1.14: a source with a NaN fails alone") {
     const Block file = golden_file(name);
     const phasor_limits limits = batch_limits(file, 64);
     const Engine e(file, nullptr, &limits);
-    std::vector<float> embeddings(size_t(3) * source_of(e).width, 0.25f);  // at least as wide as what the model takes
+    // at least as wide as what the model takes
+    std::vector<float> embeddings(size_t(3) * source_of(e).width, 0.25f);
     embeddings[1] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<uint32_t> ids = ids_of(2, 6);
     phasor_error error = PHASOR_ERROR_INIT;
@@ -290,6 +316,7 @@ TEST_CASE("contract 1.14: a source with a NaN fails alone") {
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
     CHECK(hidden_hash(e, 1) == alone);
     float y = 0;
-    CHECK(phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, &y, 1, &error) == PHASOR_NOT_FINITE);
+    CHECK(phasor_embedding(e.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_NO, &y, 1, &error) ==
+          PHASOR_NOT_FINITE);
   }
 }

@@ -1,5 +1,5 @@
-// Whole models: the test vectors, the exact arena, the same bits in any chunking, at any level and number of threads, and the
-// operations on sequences.
+// Whole models: the test vectors, the exact arena, the same bits in any chunking, at any level and
+// number of threads, and the operations on sequences.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// The hash of what an encoder gives for sequence 0: hidden states, a vector, or output rows, `step` at a time.
+// The hash of what an encoder gives for sequence 0: hidden states, a vector, or output rows, `step`
+// at a time.
 uint64_t output_hash(const Engine& e, uint32_t step) {
   phasor_output o{};
   o.struct_size = sizeof o;
@@ -23,22 +24,29 @@ uint64_t output_hash(const Engine& e, uint32_t step) {
   uint64_t hash = kFnvStart;
   if (o.output == PHASOR_OUTPUT_POOLED) {
     std::vector<float> y(o.width);
-    REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y.data(), o.width, &error) == PHASOR_OK);
+    REQUIRE(phasor_embedding(e.session, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, y.data(),
+                             o.width, &error) == PHASOR_OK);
     return fnv1a(hash, y.data(), o.width * sizeof(float));
   }
   if (o.pooling != 0) rows = 1;
   for (uint32_t done = 0; done < rows;) {
     const uint32_t count = std::min(step, rows - done);
-    if (o.output != PHASOR_OUTPUT_HIDDEN) REQUIRE(phasor_encoder_output(e.session, 0, done, count, &error) == PHASOR_OK);
+    if (o.output != PHASOR_OUTPUT_HIDDEN)
+      REQUIRE(phasor_encoder_output(e.session, 0, done, count, &error) == PHASOR_OK);
     for (uint32_t r = 0; r < count; ++r)
-      hash = fnv1a(hash, o.output == PHASOR_OUTPUT_HIDDEN ? hidden + (done + r) * stride : phasor_logits(e.session, r), o.width * sizeof(float));
+      hash = fnv1a(hash,
+                   o.output == PHASOR_OUTPUT_HIDDEN ? hidden + (done + r) * stride
+                                                    : phasor_logits(e.session, r),
+                   o.width * sizeof(float));
     done += count;
   }
   return hash;
 }
 
-// The output's hash of a vector, fed in chunks of `step` tokens, with `chunk` rows computed together.
-uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_t threads, uint32_t chunk, uint32_t step, uint32_t cache = PHASOR_CACHE_F32) {
+// The output's hash of a vector, fed in chunks of `step` tokens, with `chunk` rows computed
+// together.
+uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_t threads,
+                     uint32_t chunk, uint32_t step, uint32_t cache = PHASOR_CACHE_F32) {
   const Engine probe(file, isa);
   phasor_limits limits = probe.limits;
   limits.chunk = chunk;
@@ -50,7 +58,14 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
   phasor_error error = PHASOR_ERROR_INIT;
   if (v.source_count != 0) {
-    phasor_item item{sizeof(phasor_item), 0, v.source_count, PHASOR_LOGITS_NONE, v.source, nullptr, nullptr, nullptr};
+    phasor_item item{sizeof(phasor_item),
+                     0,
+                     v.source_count,
+                     PHASOR_LOGITS_NONE,
+                     v.source,
+                     nullptr,
+                     nullptr,
+                     nullptr};
     REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
   }
   phasor_side side{};
@@ -59,9 +74,11 @@ uint64_t vector_hash(const Block& file, uint32_t index, const char* isa, uint32_
   uint64_t hash = kFnvStart;
   for (uint32_t done = 0; done < v.target_count;) {
     const uint32_t count = std::min(step, v.target_count - done);
-    phasor_item item{sizeof(phasor_item), 0, count, PHASOR_LOGITS_ALL, v.target + done, nullptr, nullptr, nullptr};
+    phasor_item item{sizeof(phasor_item), 0,       count,   PHASOR_LOGITS_ALL,
+                     v.target + done,     nullptr, nullptr, nullptr};
     REQUIRE(phasor_step(e.session, &item, 1, &error) == PHASOR_OK);
-    for (uint32_t r = 0; r < count; ++r) hash = fnv1a(hash, phasor_logits(e.session, r), side.vocabulary * sizeof(float));
+    for (uint32_t r = 0; r < count; ++r)
+      hash = fnv1a(hash, phasor_logits(e.session, r), side.vocabulary * sizeof(float));
     CHECK(phasor_logits(e.session, count) == nullptr);
     done += count;
   }
@@ -78,14 +95,22 @@ void give_source(const Engine& e, uint32_t sequence, uint32_t length) {
   if (phasor_model_stack(e.model) == PHASOR_DECODER) return;
   std::vector<uint32_t> ids(length);
   for (uint32_t i = 0; i < length; ++i) ids[i] = 3 + (i * 7 + sequence) % 40;
-  phasor_item item{sizeof(phasor_item), sequence, length, PHASOR_LOGITS_NONE, ids.data(), nullptr, nullptr, nullptr};
+  phasor_item item{sizeof(phasor_item), sequence, length,  PHASOR_LOGITS_NONE,
+                   ids.data(),          nullptr,  nullptr, nullptr};
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_encode(e.session, &item, 1, &error) == PHASOR_OK);
 }
 
 // One step; the hash of the last token's logits.
 uint64_t step_hash(const Engine& e, uint32_t sequence, const std::vector<uint32_t>& ids) {
-  phasor_item item{sizeof(phasor_item), sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_LAST, ids.data(), nullptr, nullptr, nullptr};
+  phasor_item item{sizeof(phasor_item),
+                   sequence,
+                   static_cast<uint32_t>(ids.size()),
+                   PHASOR_LOGITS_LAST,
+                   ids.data(),
+                   nullptr,
+                   nullptr,
+                   nullptr};
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_step(e.session, &item, 1, &error);
   CAPTURE(error.text);
@@ -127,7 +152,8 @@ TEST_CASE("promise 4: every model's own test vectors, at every level") {
   }
 }
 
-TEST_CASE("promise 2, contract 1.16: the same bits at every level, number of threads and chunking") {
+TEST_CASE(
+    "promise 2, contract 1.16: the same bits at every level, number of threads and chunking") {
   for (const std::string& name : golden_models()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
@@ -151,7 +177,9 @@ TEST_CASE("promise 2, contract 1.16: the same bits at every level, number of thr
   }
 }
 
-TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model and length; nothing is written outside") {
+TEST_CASE(
+    "promise 1: N bytes of arena work, N - 1 is an error, for every model and length; nothing is "
+    "written outside") {
   for (const std::string& name : golden_models()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
@@ -168,24 +196,34 @@ TEST_CASE("promise 1: N bytes of arena work, N - 1 is an error, for every model 
           if (limits.target != 0) limits.target = length;
           limits.chunk = chunk;
           limits.tables = tables;
-          limits.outputs = length == 17 ? PHASOR_WANT_ATTENTION : length == 16 ? PHASOR_WANT_SAMPLING : 0;
+          limits.outputs = length == 17   ? PHASOR_WANT_ATTENTION
+                           : length == 16 ? PHASOR_WANT_SAMPLING
+                                          : 0;
           std::size_t need = 0;
           phasor_error error = PHASOR_ERROR_INIT;
-          limits.cache_type = length == 15 ? PHASOR_CACHE_F16 : length == 2 || length == 40 ? PHASOR_CACHE_Q8 : PHASOR_CACHE_F32;
-          if (phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_BAD_LIMITS) limits.cache_type = PHASOR_CACHE_F32;
+          limits.cache_type = length == 15                  ? PHASOR_CACHE_F16
+                              : length == 2 || length == 40 ? PHASOR_CACHE_Q8
+                                                            : PHASOR_CACHE_F32;
+          if (phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_BAD_LIMITS)
+            limits.cache_type = PHASOR_CACHE_F32;
           REQUIRE(phasor_session_size(&need, probe.model, &limits, &error) == PHASOR_OK);
           uint64_t parts = 0, bytes = 0;
           const char* part = nullptr;
-          for (uint32_t p = 0; phasor_session_part(probe.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p) parts += bytes;
+          for (uint32_t p = 0;
+               phasor_session_part(probe.model, &limits, p, &part, &bytes) == PHASOR_OK; ++p)
+            parts += bytes;
           CHECK(parts == need);
           Block arena(need);  // exactly: a sanitizer sees the first byte too many
           phasor_session* session = nullptr;
-          CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr, &error) == PHASOR_NO_MEMORY);
+          CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr,
+                                    &error) == PHASOR_NO_MEMORY);
           CHECK(error.expected == need);
           CHECK(error.found == need - 1);
-          REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr, &error) == PHASOR_OK);
+          REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr,
+                                      &error) == PHASOR_OK);
           const std::vector<uint32_t> ids(length, 3);
-          phasor_item item{sizeof(phasor_item), 1, length, PHASOR_LOGITS_LAST, ids.data(), nullptr, nullptr, nullptr};
+          phasor_item item{sizeof(phasor_item), 1,       length,  PHASOR_LOGITS_LAST,
+                           ids.data(),          nullptr, nullptr, nullptr};
           if (limits.source != 0) CHECK(phasor_encode(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target != 0) CHECK(phasor_step(session, &item, 1, &error) == PHASOR_OK);
           if (limits.target == 0) continue;
@@ -203,9 +241,11 @@ TEST_CASE("contract 3.1: a model's block needs exactly its bytes too") {
   Block memory(need);
   phasor_model* model = nullptr;
   phasor_error error = PHASOR_ERROR_INIT;
-  CHECK(phasor_model_open(&model, memory.data(), need - 1, file.data(), file.size(), nullptr, &error) == PHASOR_NO_MEMORY);
+  CHECK(phasor_model_open(&model, memory.data(), need - 1, file.data(), file.size(), nullptr,
+                          &error) == PHASOR_NO_MEMORY);
   CHECK(model == nullptr);
-  CHECK(phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error) == PHASOR_OK);
+  CHECK(phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error) ==
+        PHASOR_OK);
 }
 
 TEST_CASE("promise 1: no allocation between open and close") {
@@ -222,9 +262,12 @@ TEST_CASE("promise 1: no allocation between open and close") {
     phasor_error error = PHASOR_ERROR_INIT;
     HeapCounter heap;
     phasor_status status = PHASOR_OK;
-    phasor_item item{sizeof(phasor_item), 0, 9, PHASOR_LOGITS_NONE, source.data(), nullptr, nullptr, nullptr};
+    phasor_item item{sizeof(phasor_item), 0,       9,       PHASOR_LOGITS_NONE,
+                     source.data(),       nullptr, nullptr, nullptr};
     if (limits.source != 0) status = phasor_encode(e.session, &item, 1, &error);
-    if (status == PHASOR_OK) status = phasor_generate(e.session, 0, prompt.data(), 1, out.data(), 30, nullptr, &result, &error);
+    if (status == PHASOR_OK)
+      status =
+          phasor_generate(e.session, 0, prompt.data(), 1, out.data(), 30, nullptr, &result, &error);
     if (status == PHASOR_OK) status = phasor_sequence_fork(e.session, 1, 0);
     if (status == PHASOR_OK) status = phasor_state_save(e.session, 1, state.data(), state.size());
     if (status == PHASOR_OK) status = phasor_sequence_clear(e.session, 0);
@@ -249,11 +292,21 @@ TEST_CASE("contract 3.3: several sequences in one step give what each gives alon
       expected[q] = step_hash(alone, q, ids[q]);
     }
     phasor_item items[3];
-    for (uint32_t q = 0; q < 3; ++q) items[q] = {sizeof(phasor_item), q, static_cast<uint32_t>(ids[q].size()), PHASOR_LOGITS_LAST, ids[q].data(), nullptr, nullptr, nullptr};
+    for (uint32_t q = 0; q < 3; ++q)
+      items[q] = {sizeof(phasor_item),
+                  q,
+                  static_cast<uint32_t>(ids[q].size()),
+                  PHASOR_LOGITS_LAST,
+                  ids[q].data(),
+                  nullptr,
+                  nullptr,
+                  nullptr};
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_step(together.session, items, 3, &error) == PHASOR_OK);
     const phasor_side side = target_of(together.model);
-    for (uint32_t q = 0; q < 3; ++q) CHECK(fnv1a(kFnvStart, phasor_logits(together.session, q), side.vocabulary * 4) == expected[q]);
+    for (uint32_t q = 0; q < 3; ++q)
+      CHECK(fnv1a(kFnvStart, phasor_logits(together.session, q), side.vocabulary * 4) ==
+            expected[q]);
   }
 }
 
@@ -271,7 +324,8 @@ TEST_CASE("contract 3.3: truncate, fork and clear") {
     step_hash(e, 0, first);
     REQUIRE(phasor_sequence_fork(e.session, 1, 0) == PHASOR_OK);
     CHECK(phasor_sequence_length(e.session, 1) == 19);
-    const uint64_t of_a = step_hash(e, 1, a);  // writes into a page that both had: sequence 0 must not see it
+    // writes into a page that both had: sequence 0 must not see it
+    const uint64_t of_a = step_hash(e, 1, a);
     const uint64_t of_b = step_hash(e, 0, b);
     CHECK(of_a != of_b);
     REQUIRE(phasor_sequence_fork(e.session, 2, 1) == PHASOR_OK);
@@ -290,22 +344,28 @@ TEST_CASE("contract 3.3: truncate, fork and clear") {
     REQUIRE(phasor_sequence_clear(e.session, 1) == PHASOR_OK);
     CHECK(phasor_sequence_length(e.session, 1) == 0);
     if (limits.source != 0) {
-      phasor_item item{sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, b.data(), nullptr, nullptr, nullptr};
+      phasor_item item{
+          sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, b.data(), nullptr, nullptr, nullptr};
       phasor_error error = PHASOR_ERROR_INIT;
       CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);  // its source went too
     }
   }
 }
 
-TEST_CASE("contract 3.8: a saved sequence goes on elsewhere with the same bits, and a wrong one is refused") {
+TEST_CASE(
+    "contract 3.8: a saved sequence goes on elsewhere with the same bits, and a wrong one is "
+    "refused") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
     phasor_limits limits = small_limits(probe.model, 2);
-    limits.cache_type = name.find("-q8") != std::string::npos ? PHASOR_CACHE_F16 : name.find("-f32") != std::string::npos ? PHASOR_CACHE_Q8 : PHASOR_CACHE_F32;
+    limits.cache_type = name.find("-q8") != std::string::npos    ? PHASOR_CACHE_F16
+                        : name.find("-f32") != std::string::npos ? PHASOR_CACHE_Q8
+                                                                 : PHASOR_CACHE_F32;
     std::size_t size = 0;
-    if (phasor_session_size(&size, probe.model, &limits, nullptr) != PHASOR_OK) limits.cache_type = PHASOR_CACHE_F32;
+    if (phasor_session_size(&size, probe.model, &limits, nullptr) != PHASOR_OK)
+      limits.cache_type = PHASOR_CACHE_F32;
     phasor_limits other = limits;
     other.cache_type = limits.cache_type == PHASOR_CACHE_F32 ? PHASOR_CACHE_F16 : PHASOR_CACHE_F32;
     const Engine here(file, nullptr, &limits), there(file, "scalar", &limits);
@@ -326,13 +386,16 @@ TEST_CASE("contract 3.8: a saved sequence goes on elsewhere with the same bits, 
       std::vector<unsigned char> bad = state;
       bad[i] = static_cast<unsigned char>(bad[i] ^ 0x41);
       const bool unused = i >= 44 && i < 64;  // reserved bytes of the header
-      if (!unused) CHECK(phasor_state_restore(there.session, 0, bad.data(), need, &error) == PHASOR_BAD_STATE);
+      if (!unused)
+        CHECK(phasor_state_restore(there.session, 0, bad.data(), need, &error) == PHASOR_BAD_STATE);
     }
-    CHECK(phasor_state_restore(there.session, 0, state.data(), need - 1, &error) == PHASOR_BAD_STATE);
+    CHECK(phasor_state_restore(there.session, 0, state.data(), need - 1, &error) ==
+          PHASOR_BAD_STATE);
     CHECK(phasor_state_restore(there.session, 0, state.data(), 10, &error) == PHASOR_BAD_STATE);
     if (phasor_session_size(&size, probe.model, &other, nullptr) != PHASOR_OK) continue;
     const Engine elsewhere(file, nullptr, &other);
-    CHECK(phasor_state_restore(elsewhere.session, 0, state.data(), need, &error) == PHASOR_BAD_STATE);
+    CHECK(phasor_state_restore(elsewhere.session, 0, state.data(), need, &error) ==
+          PHASOR_BAD_STATE);
     CHECK(std::string(error.text).find("cache type") != std::string::npos);
   }
 }
@@ -347,21 +410,39 @@ std::vector<float> last_logits(const Block& file, uint32_t index, uint32_t cache
   v.struct_size = sizeof v;
   REQUIRE(phasor_vector_get(e.model, index, &v) == PHASOR_OK);
   phasor_error error = PHASOR_ERROR_INIT;
-  const phasor_item source{sizeof(phasor_item), 0, v.source_count, PHASOR_LOGITS_NONE, v.source, nullptr, nullptr, nullptr};
+  const phasor_item source{sizeof(phasor_item),
+                           0,
+                           v.source_count,
+                           PHASOR_LOGITS_NONE,
+                           v.source,
+                           nullptr,
+                           nullptr,
+                           nullptr};
   if (v.source_count != 0) REQUIRE(phasor_encode(e.session, &source, 1, &error) == PHASOR_OK);
-  const phasor_item target{sizeof(phasor_item), 0, v.target_count, PHASOR_LOGITS_LAST, v.target, nullptr, nullptr, nullptr};
+  const phasor_item target{sizeof(phasor_item),
+                           0,
+                           v.target_count,
+                           PHASOR_LOGITS_LAST,
+                           v.target,
+                           nullptr,
+                           nullptr,
+                           nullptr};
   REQUIRE(phasor_step(e.session, &target, 1, &error) == PHASOR_OK);
   const phasor_side side = target_of(e.model);
-  return std::vector<float>(phasor_logits(e.session, 0), phasor_logits(e.session, 0) + side.vocabulary);
+  return std::vector<float>(phasor_logits(e.session, 0),
+                            phasor_logits(e.session, 0) + side.vocabulary);
 }
 
 // Bytes of the decoder's keys and values, cross-attention's too.
 uint64_t cache_of(const Engine& e, const phasor_limits& limits) {
-  return part_bytes(e.model, limits, "decoder keys and values") + part_bytes(e.model, limits, "keys and values in windows") +
+  return part_bytes(e.model, limits, "decoder keys and values") +
+         part_bytes(e.model, limits, "keys and values in windows") +
          part_bytes(e.model, limits, "cross-attention keys and values");
 }
 
-TEST_CASE("contract 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, and are near those in f32") {
+TEST_CASE(
+    "contract 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, "
+    "and are near those in f32") {
   uint32_t refused = 0;
   for (const std::string& name : decoders())
     for (const uint32_t type : {uint32_t{PHASOR_CACHE_F16}, uint32_t{PHASOR_CACHE_Q8}}) {
@@ -374,10 +455,14 @@ TEST_CASE("contract 1.8: keys and values in f16 and q8 give the same bits everyw
       std::size_t less = 0, whole = 0;
       phasor_error error = PHASOR_ERROR_INIT;
       const phasor_status status = phasor_session_size(&less, probe.model, &limits, &error);
-      const bool needs_f32 = name.find("relative-lm") != std::string::npos || name.find("three-way") != std::string::npos || name.find("additive") != std::string::npos;
+      const bool needs_f32 = name.find("relative-lm") != std::string::npos ||
+                             name.find("three-way") != std::string::npos ||
+                             name.find("additive") != std::string::npos;
       CHECK(status == (needs_f32 ? PHASOR_BAD_LIMITS : PHASOR_OK));
       if (needs_f32) {
-        CHECK(std::string(error.text).find(type == PHASOR_CACHE_F16 ? "limits.cache_type: f16" : "limits.cache_type: q8") == 0);
+        CHECK(std::string(error.text)
+                  .find(type == PHASOR_CACHE_F16 ? "limits.cache_type: f16"
+                                                 : "limits.cache_type: q8") == 0);
         ++refused;
         continue;
       }
@@ -385,17 +470,21 @@ TEST_CASE("contract 1.8: keys and values in f16 and q8 give the same bits everyw
       const uint64_t cache = cache_of(probe, limits), all = cache_of(probe, probe.limits);
       CHECK(whole - less == all - cache);
       if (type == PHASOR_CACHE_F16) CHECK(all == 2 * cache);
-      if (type == PHASOR_CACHE_Q8) CHECK((32 * cache >= 9 * all && 2 * cache < all));  // a scale for 32 values at best, a narrow head has one for fewer
+      // a scale for 32 values at best, a narrow head has one for fewer
+      if (type == PHASOR_CACHE_Q8) CHECK((32 * cache >= 9 * all && 2 * cache < all));
       const uint32_t last = phasor_vector_count(probe.model) - 1;  // the longest
       const uint64_t expected = vector_hash(file, last, "scalar", 1, 1, 1, type);
       CHECK(expected != vector_hash(file, last, "scalar", 1, 1, 1));
       for (uint32_t level = 0; phasor_isa_name(level) != nullptr; ++level)
-        for (const uint32_t chunk : {64u, 7u}) CHECK(vector_hash(file, last, phasor_isa_name(level), 1, chunk, chunk, type) == expected);
+        for (const uint32_t chunk : {64u, 7u})
+          CHECK(vector_hash(file, last, phasor_isa_name(level), 1, chunk, chunk, type) == expected);
       CHECK(vector_hash(file, last, nullptr, 3, 64, 64, type) == expected);
-      const std::vector<float> rounded = last_logits(file, last, type), exact = last_logits(file, last, PHASOR_CACHE_F32);
+      const std::vector<float> rounded = last_logits(file, last, type),
+                               exact = last_logits(file, last, PHASOR_CACHE_F32);
       const auto range = std::minmax_element(exact.begin(), exact.end());
       const float near = type == PHASOR_CACHE_F16 ? 0.02f : 0.06f;
-      for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::fabs(rounded[i] - exact[i]) <= near * (*range.second - *range.first));
+      for (std::size_t i = 0; i < exact.size(); ++i)
+        CHECK(std::fabs(rounded[i] - exact[i]) <= near * (*range.second - *range.first));
     }
   CHECK(refused == 12);  // three models in f32 and q8, two types
 }
@@ -412,7 +501,8 @@ TEST_CASE("greedy output is the plain loop's: the whole prefix again at each ste
     phasor_generation result{};
     result.struct_size = sizeof result;
     phasor_error error = PHASOR_ERROR_INIT;
-    REQUIRE(phasor_generate(e.session, 0, prefix.data(), 1, out.data(), 39, nullptr, &result, &error) == PHASOR_OK);
+    REQUIRE(phasor_generate(e.session, 0, prefix.data(), 1, out.data(), 39, nullptr, &result,
+                            &error) == PHASOR_OK);
     for (uint32_t i = 0; i < result.count; ++i) {
       phasor_sequence_clear(plain.session, 0);
       give_source(plain, 0, 12);
@@ -464,7 +554,8 @@ TEST_CASE("contract 3.7: callbacks stop, edit and see") {
   phasor_generation result{};
   result.struct_size = sizeof result;
   phasor_error error = PHASOR_ERROR_INIT;
-  REQUIRE(phasor_generate(e.session, 0, start.data(), 1, out.data(), 20, &options, &result, &error) == PHASOR_OK);
+  REQUIRE(phasor_generate(e.session, 0, start.data(), 1, out.data(), 20, &options, &result,
+                          &error) == PHASOR_OK);
   CHECK(result.finish == PHASOR_FINISH_STOPPED);
   CHECK(result.count == 4);
   CHECK(watch.logits == 4);
@@ -486,21 +577,30 @@ TEST_CASE("contract 3.5: bad input is a status with one line, and changes nothin
   const uint32_t good[3] = {1, 2, 3}, bad[3] = {1, side.vocabulary, 3};
   phasor_error error = PHASOR_ERROR_INIT;
   const auto step = [&](phasor_item item) { return phasor_step(e.session, &item, 1, &error); };
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, bad, nullptr, nullptr, nullptr}) ==
+        PHASOR_BAD_INPUT);
   CHECK(error.found == side.vocabulary);
-  CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr, nullptr, nullptr}) == PHASOR_BAD_INPUT);  // three rows, room for two
-  phasor_item twice[2] = {{sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr}, {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr}};
+  CHECK(step({sizeof(phasor_item), 2, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) ==
+        PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 0, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) ==
+        PHASOR_BAD_INPUT);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, nullptr, nullptr, nullptr, nullptr}) ==
+        PHASOR_BAD_INPUT);
+  // three rows, room for two
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_ALL, good, nullptr, nullptr, nullptr}) ==
+        PHASOR_BAD_INPUT);
+  phasor_item twice[2] = {{sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr},
+                          {sizeof(phasor_item), 1, 1, 0, good, nullptr, nullptr, nullptr}};
   CHECK(phasor_step(e.session, twice, 2, &error) == PHASOR_BAD_INPUT);
   CHECK(phasor_sequence_length(e.session, 0) == 0);
   CHECK(phasor_sequence_length(e.session, 1) == 0);
   CHECK(phasor_logits(e.session, 0) == nullptr);
-  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) == PHASOR_OK);
+  CHECK(step({sizeof(phasor_item), 0, 3, PHASOR_LOGITS_LAST, good, nullptr, nullptr, nullptr}) ==
+        PHASOR_OK);
 }
 
-TEST_CASE("contract 1.14: a value that is not finite fails its sequence only, and names the layer") {
+TEST_CASE(
+    "contract 1.14: a value that is not finite fails its sequence only, and names the layer") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -515,13 +615,17 @@ TEST_CASE("contract 1.14: a value that is not finite fails its sequence only, an
     std::vector<float> embedding(side.width, 0.5f);
     embedding[3] = std::numeric_limits<float>::quiet_NaN();
     const uint32_t id = 4;
-    phasor_item items[2] = {{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data(), nullptr, nullptr}, {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr}};
+    phasor_item items[2] = {
+        {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, nullptr, embedding.data(), nullptr,
+         nullptr},
+        {sizeof(phasor_item), 1, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr}};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, items, 2, &error) == PHASOR_NOT_FINITE);
     CHECK(error.layer == 0);
     CHECK(phasor_sequence_status(e.session, 0) == PHASOR_NOT_FINITE);
     CHECK(phasor_sequence_status(e.session, 1) == PHASOR_OK);
-    CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 1), side.vocabulary * 4) == step_hash(reference, 1, {4}));
+    CHECK(fnv1a(kFnvStart, phasor_logits(e.session, 1), side.vocabulary * 4) ==
+          step_hash(reference, 1, {4}));
     items[0] = {sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &id, nullptr, nullptr, nullptr};
     CHECK(phasor_step(e.session, items, 1, &error) == PHASOR_NOT_FINITE);  // until it is cleared
     phasor_sequence_clear(e.session, 0);
@@ -580,20 +684,25 @@ TEST_CASE("contract 3.1: sessions on one model, each on a thread of its own, do 
     const Engine* e;
     uint64_t* hashes;
   } job{&e, hashes};
-  run_threads(nullptr, [](void* context, uint32_t index) {
-    const Job* j = static_cast<const Job*>(context);
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      std::size_t need = 0;
-      phasor_session_size(&need, j->e->model, &j->e->limits, nullptr);
-      Block arena(need);
-      phasor_session* session = nullptr;
-      phasor_session_open(&session, arena.data(), need, j->e->model, &j->e->limits, nullptr, nullptr);
-      phasor_vector_result result{};
-      result.struct_size = sizeof result;
-      phasor_error error = PHASOR_ERROR_INIT;
-      if (phasor_vector_run(session, 0, &result, &error) == PHASOR_OK) j->hashes[index] = result.hash;
-    }
-  }, &job, 4);
+  run_threads(
+      nullptr,
+      [](void* context, uint32_t index) {
+        const Job* j = static_cast<const Job*>(context);
+        for (int repeat = 0; repeat < 5; ++repeat) {
+          std::size_t need = 0;
+          phasor_session_size(&need, j->e->model, &j->e->limits, nullptr);
+          Block arena(need);
+          phasor_session* session = nullptr;
+          phasor_session_open(&session, arena.data(), need, j->e->model, &j->e->limits, nullptr,
+                              nullptr);
+          phasor_vector_result result{};
+          result.struct_size = sizeof result;
+          phasor_error error = PHASOR_ERROR_INIT;
+          if (phasor_vector_run(session, 0, &result, &error) == PHASOR_OK)
+            j->hashes[index] = result.hash;
+        }
+      },
+      &job, 4);
   for (const uint64_t hash : hashes) CHECK(hash == expected);
 }
 
@@ -614,14 +723,19 @@ void on_view(void* user, const phasor_view* v) {
   for (uint32_t h = 0; h < v->heads; ++h)
     for (uint32_t r = 0; r < v->rows; ++r) {
       double sum = 0;
-      for (uint32_t k = 0; k < v->cols; ++k) sum += static_cast<double>(v->data[h * v->head_stride + r * v->stride + k]);
+      for (uint32_t k = 0; k < v->cols; ++k)
+        sum += static_cast<double>(v->data[h * v->head_stride + r * v->stride + k]);
       s->worst_sum = std::max(s->worst_sum, static_cast<float>(std::abs(sum - 1)));
     }
 }
-int stop_at_layer_one(void*, uint32_t stack, uint32_t layer, uint32_t) { return stack == 4 && layer == 1 ? 1 : 0; }
+int stop_at_layer_one(void*, uint32_t stack, uint32_t layer, uint32_t) {
+  return stack == 4 && layer == 1 ? 1 : 0;
+}
 }  // namespace
 
-TEST_CASE("contract 3.7: an observer sees every block, and attention weights that add up to one; progress can stop a step") {
+TEST_CASE(
+    "contract 3.7: an observer sees every block, and attention weights that add up to one; "
+    "progress can stop a step") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -650,7 +764,8 @@ TEST_CASE("contract 3.7: an observer sees every block, and attention weights tha
     callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     const uint32_t more[20] = {1};
-    phasor_item item{sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr, nullptr, nullptr};
+    phasor_item item{
+        sizeof(phasor_item), 0, 20, PHASOR_LOGITS_LAST, more, nullptr, nullptr, nullptr};
     phasor_error error = PHASOR_ERROR_INIT;
     CHECK(phasor_step(e.session, &item, 1, &error) == PHASOR_STOPPED);
     CHECK(phasor_sequence_length(e.session, 0) == 7);

@@ -1,5 +1,6 @@
-// The file's reader against damaged files: every truncation, every flipped bit of the head with the checksum as it was and made
-// anew, and fields that are wrong in a way that a person would make. Run under sanitizers too.
+// The file's reader against damaged files: every truncation, every flipped bit of the head with the
+// checksum as it was and made anew, and fields that are wrong in a way that a person would make.
+// Run under sanitizers too.
 #include <doctest/doctest.h>
 
 #include "format/bytes.h"
@@ -24,7 +25,8 @@ void reseal(unsigned char* p, std::size_t bytes) {
   store_u32(p + 40, phasor::crc32c(0, p, static_cast<std::size_t>(head)));
 }
 
-// Opens, and when it opens runs everything that reads: a session, the vectors, a check. Whatever comes, no crash.
+// Opens, and when it opens runs everything that reads: a session, the vectors, a check. Whatever
+// comes, no crash.
 phasor_status try_everything(const Block& file, phasor_error* error) {
   std::size_t need = 0;
   phasor_status status = phasor_model_size(&need, file.data(), file.size(), error);
@@ -41,14 +43,18 @@ phasor_status try_everything(const Block& file, phasor_error* error) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
   phasor_limits_for(model, 4, 4, &limits);
-  if (phasor_session_size(&need, model, &limits, error) != PHASOR_OK || need > (64u << 20)) return PHASOR_OK;
+  if (phasor_session_size(&need, model, &limits, error) != PHASOR_OK || need > (64u << 20))
+    return PHASOR_OK;
   Block arena(need);
   phasor_session* session = nullptr;
-  if (phasor_session_open(&session, arena.data(), need, model, &limits, nullptr, error) != PHASOR_OK) return PHASOR_OK;
+  if (phasor_session_open(&session, arena.data(), need, model, &limits, nullptr, error) !=
+      PHASOR_OK)
+    return PHASOR_OK;
   const uint32_t ids[2] = {0, 0};
   phasor_item item{sizeof(phasor_item), 0, 2, PHASOR_LOGITS_LAST, ids, nullptr, nullptr, nullptr};
   phasor_status ignored = PHASOR_OK;
-  if (phasor_model_stack(model) != PHASOR_DECODER) ignored = phasor_encode(session, &item, 1, error);
+  if (phasor_model_stack(model) != PHASOR_DECODER)
+    ignored = phasor_encode(session, &item, 1, error);
   if (phasor_model_stack(model) != PHASOR_ENCODER) ignored = phasor_step(session, &item, 1, error);
   (void)ignored;
   return PHASOR_OK;
@@ -142,7 +148,8 @@ TEST_CASE("promise 3: every flipped bit of the head, resealed, is an error or a 
   }
 }
 
-TEST_CASE("contract 2.9: a flipped bit in any section behind the head is found by the check, and named") {
+TEST_CASE(
+    "contract 2.9: a flipped bit in any section behind the head is found by the check, and named") {
   for (const std::string& name : golden_models()) {
     CAPTURE(name);
     Block file = golden_file(name);
@@ -154,7 +161,8 @@ TEST_CASE("contract 2.9: a flipped bit in any section behind the head is found b
       REQUIRE(phasor_model_size(&need, file.data(), file.size(), &error) == PHASOR_OK);
       Block memory(need);
       phasor_model* model = nullptr;
-      phasor_status status = phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error);
+      phasor_status status =
+          phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error);
       if (status == PHASOR_OK) status = phasor_model_check(model, &error);
       CHECK((status == PHASOR_BAD_CHECKSUM || status == PHASOR_BAD_FILE));
       CHECK(error.text[0] != 0);
@@ -179,7 +187,8 @@ TEST_CASE("contract 2.1, 2.2: what a person would get wrong has its own line") {
     CHECK(text == "format version 2, expected 1");
   }
   SUBCASE("an unknown required key is refused by number, an optional one is skipped") {
-    // The first key (model.stack) is renamed to a field that does not exist: required, so refused by number.
+    // The first key (model.stack) is renamed to a field that does not exist: required, so refused
+    // by number.
     Block file(good.data(), good.size());
     unsigned char* meta = file.data() + phasor::load_u64(file.data() + 64 + 8);
     store_u32(meta, 9);
@@ -196,6 +205,7 @@ TEST_CASE("contract 2.1, 2.2: what a person would get wrong has its own line") {
     std::memcpy(room.data() + 4, good.data(), good.size());
     Block memory(1 << 20);
     phasor_model* model = nullptr;
-    CHECK(phasor_model_open(&model, memory.data(), memory.size(), room.data() + 4, good.size(), nullptr, nullptr) == PHASOR_BAD_INPUT);
+    CHECK(phasor_model_open(&model, memory.data(), memory.size(), room.data() + 4, good.size(),
+                            nullptr, nullptr) == PHASOR_BAD_INPUT);
   }
 }

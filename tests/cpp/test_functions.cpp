@@ -1,6 +1,6 @@
-// exp, log, tanh, erf and what is made of them against the C library's double; sin and cos against its long double.
-// Every 4,001st float in an ordinary run; PHASOR_SWEEP=N takes every N-th, 1 all of them (hours). The bounds below are those
-// that src/kernels/functions.hpp states.
+// exp, log, tanh, erf and what is made of them against the C library's double; sin and cos against
+// its long double. Every 4,001st float in an ordinary run; PHASOR_SWEEP=N takes every N-th, 1 all
+// of them (hours). The bounds below are those that src/kernels/functions.hpp states.
 #include "kernel_data.h"
 #include "kernels/functions.hpp"
 
@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kBlock = 4096;
 
-// The distance of y from `exact`, in units in the last place of the correctly rounded result (of the smallest normal below it).
+// The distance of y from `exact`, in units in the last place of the correctly rounded result (of
+// the smallest normal below it).
 double ulps(float y, double exact) {
   if (y != y && exact != exact) return 0.0;
   if (y != y || exact != exact) return 1e30;
@@ -25,10 +26,12 @@ double ulps(float y, double exact) {
 
 uint64_t sweep_step() {
   const char* wanted = std::getenv("PHASOR_SWEEP");
-  return wanted != nullptr && std::atoi(wanted) > 0 ? static_cast<uint64_t>(std::atoi(wanted)) : 4001;
+  return wanted != nullptr && std::atoi(wanted) > 0 ? static_cast<uint64_t>(std::atoi(wanted))
+                                                    : 4001;
 }
 
-// The largest error over all floats (by steps) that `in` admits; every level must give the scalar level's bits.
+// The largest error over all floats (by steps) that `in` admits; every level must give the scalar
+// level's bits.
 template <class F, class Exact, class In>
 double largest_error(F f, Exact exact, In in, double* absolute = nullptr) {
   const std::vector<const Kernels*> all = levels();
@@ -71,12 +74,16 @@ double largest_error(F f, Exact exact, In in, double* absolute = nullptr) {
 
 TEST_CASE("contract 1.12: exp within 1.02 ulp, 0 below −64, inf where it overflows") {
   const auto exact = [](float x) { return x < -64.0f ? 0.0 : std::exp(static_cast<double>(x)); };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.exp(y, n); }, exact, [](float) { return true; }) < 1.02);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.exp(y, n); }, exact,
+                      [](float) { return true; }) < 1.02);
 }
 
 TEST_CASE("log within 0.9 ulp") {
-  const auto exact = [](float x) { return x == 0.0f ? -HUGE_VAL : x < 0.0f ? std::nan("") : std::log(static_cast<double>(x)); };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.log(y, n); }, exact, [](float) { return true; }) < 0.9);
+  const auto exact = [](float x) {
+    return x == 0.0f ? -HUGE_VAL : x < 0.0f ? std::nan("") : std::log(static_cast<double>(x));
+  };
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.log(y, n); }, exact,
+                      [](float) { return true; }) < 0.9);
 }
 
 TEST_CASE("tanh within 2.6 ulp (by the soft cap at 1)") {
@@ -89,31 +96,43 @@ TEST_CASE("erf within 1.1 ulp") {
   const auto f = [](const Kernels&, float* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] = erf_of(v1{y[i]}).x;
   };
-  CHECK(largest_error(f, [](float x) { return std::erf(static_cast<double>(x)); }, [](float) { return true; }) < 1.1);
+  CHECK(largest_error(
+            f, [](float x) { return std::erf(static_cast<double>(x)); },
+            [](float) { return true; }) < 1.1);
 }
 
 TEST_CASE("contract 1.12: SiLU within 2.5 ulp, 0 below −64") {
-  const auto exact = [](float x) { return x < -64.0f ? 0.0 : x / (1.0 + std::exp(-static_cast<double>(x))); };
+  const auto exact = [](float x) {
+    return x < -64.0f ? 0.0 : x / (1.0 + std::exp(-static_cast<double>(x)));
+  };
   CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.silu(y, n); }, exact,
                       [](float x) { return std::isfinite(x); }) < 2.5);
 }
 
-TEST_CASE("contract 1.12: GELU, absolute error below 2^-20 within ±8, 2 ulp for x > 0, 0 below −12") {
+TEST_CASE(
+    "contract 1.12: GELU, absolute error below 2^-20 within ±8, 2 ulp for x > 0, 0 below −12") {
   const auto normal = [](float x) { return std::fabs(x) < 1e6f; };
-  const auto erf_form = [](float x) { return x < -12.0f ? 0.0 : 0.5 * x * std::erfc(-x / std::sqrt(2.0)); };
+  const auto erf_form = [](float x) {
+    return x < -12.0f ? 0.0 : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  };
   const auto tanh_form = [](float x) {
-    const double u = std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * static_cast<double>(x));
+    const double u =
+        std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * static_cast<double>(x));
     return x < -12.0f ? 0.0 : x / (1.0 + std::exp(-2.0 * u));
   };
   double a = 0.0;
   const auto small = [&](float x) { return normal(x) && std::fabs(x) <= 8.0f; };
-  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form, small, &a);
+  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form, small,
+                &a);
   CHECK(a < 0x1p-20);
-  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form, small, &a);
+  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form, small,
+                &a);
   CHECK(a < 0x1p-20);
   const auto positive = [&](float x) { return normal(x) && x > 0.0f; };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form, positive) < 2.0);
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form, positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form,
+                      positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form,
+                      positive) < 2.0);
 }
 
 TEST_CASE("NaN goes through every function of every level") {
@@ -142,18 +161,23 @@ TEST_CASE("exp for softmax has the bits of exp") {
   }
 }
 
-TEST_CASE("contract 1.1: the fused multiply-add and the square root of the scalar level are exact") {
+TEST_CASE(
+    "contract 1.1: the fused multiply-add and the square root of the scalar level are exact") {
   Random random(11);
   for (int i = 0; i < 300000; ++i) {
-    const float x = float_of(static_cast<uint32_t>(random.next())), y = float_of(static_cast<uint32_t>(random.next()));
-    const float z = i % 2 == 0 ? float_of(static_cast<uint32_t>(random.next())) : -x * y * (1.0f + std::ldexp(random.unit(), -20));
+    const float x = float_of(static_cast<uint32_t>(random.next())),
+                y = float_of(static_cast<uint32_t>(random.next()));
+    const float z = i % 2 == 0 ? float_of(static_cast<uint32_t>(random.next()))
+                               : -x * y * (1.0f + std::ldexp(random.unit(), -20));
     REQUIRE(same(fma1(x, y, z), std::fma(x, y, z)));
     const float a = std::fabs(x);
     REQUIRE(same(sqrt1(a), std::sqrt(a)));
   }
 }
 
-TEST_CASE("contract 1.10: sin and cos within 2^-52 up to 2^31, the f32 row within half an ulp and a little") {
+TEST_CASE(
+    "contract 1.10: sin and cos within 2^-52 up to 2^31, the f32 row within half an ulp and a "
+    "little") {
   Random random(3);
   double worst = 0.0;
   const auto check = [&](double x) {
@@ -163,9 +187,14 @@ TEST_CASE("contract 1.10: sin and cos within 2^-52 up to 2^31, the f32 row withi
     worst = std::fmax(worst, static_cast<double>(std::fabs(s - std::sin(wide))));
     worst = std::fmax(worst, static_cast<double>(std::fabs(c - std::cos(wide))));
   };
-  for (double x : {0.0, 1e-300, 1.5707963267948966, 3.141592653589793, 1e9, 2147483648.0, -2147483648.0, 710.0 / 226}) check(x);
-  for (int i = 0; i < 200000; ++i) check(std::ldexp(static_cast<double>(random.next() >> 11), -53 + static_cast<int>(random.below(42)) - 10));
-  for (int n = 1; n < 100000; ++n) check(n * 1.5707963267948966);  // where the reduction cancels most
+  for (double x : {0.0, 1e-300, 1.5707963267948966, 3.141592653589793, 1e9, 2147483648.0,
+                   -2147483648.0, 710.0 / 226})
+    check(x);
+  for (int i = 0; i < 200000; ++i)
+    check(std::ldexp(static_cast<double>(random.next() >> 11),
+                     -53 + static_cast<int>(random.below(42)) - 10));
+  // where the reduction cancels most
+  for (int n = 1; n < 100000; ++n) check(n * 1.5707963267948966);
   MESSAGE("largest error of sin and cos: 2^" << std::log2(worst));
   if (sizeof(long double) > 8) CHECK(worst < 0x1p-52);
   CHECK(worst < 0x1p-51);

@@ -1,4 +1,5 @@
-// The main loop (src/decode/generate.cpp): sampled output, lookahead, prefix reuse, a context that slides, text and stop strings.
+// The main loop (src/decode/generate.cpp): sampled output, lookahead, prefix reuse, a context that
+// slides, text and stop strings.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,12 +28,15 @@ phasor_limits limits_of(const phasor_model* model, uint32_t target = 40) {
   return limits;
 }
 
-Made generate(const Engine& e, const Ids& prompt, phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT, uint32_t capacity = 39) {
+Made generate(const Engine& e, const Ids& prompt,
+              phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT,
+              uint32_t capacity = 39) {
   Made made;
   made.ids.resize(capacity);
   phasor_error error = PHASOR_ERROR_INIT;
   if (options.user == nullptr) options.user = &made;
-  made.status = phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), made.ids.data(), capacity, &options, &made.figures, &error);
+  made.status = phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()),
+                                made.ids.data(), capacity, &options, &made.figures, &error);
   made.ids.resize(made.figures.count);
   made.error = error.text;
   return made;
@@ -55,7 +59,9 @@ phasor_generate_options sampled() {
 
 }  // namespace
 
-TEST_CASE("promise 1: the arena is exact with sampling, and nothing is allocated while it draws, guesses and matches stop strings") {
+TEST_CASE(
+    "promise 1: the arena is exact with sampling, and nothing is allocated while it draws, guesses "
+    "and matches stop strings") {
   const Block file = golden_file("tiny-d2l-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model), plain = [&] {
@@ -70,8 +76,10 @@ TEST_CASE("promise 1: the arena is exact with sampling, and nothing is allocated
   Block arena(need);
   phasor_session* session = nullptr;
   phasor_error error = PHASOR_ERROR_INIT;
-  CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr, &error) == PHASOR_NO_MEMORY);
-  REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr, &error) == PHASOR_OK);
+  CHECK(phasor_session_open(&session, arena.data(), need - 1, probe.model, &limits, nullptr,
+                            &error) == PHASOR_NO_MEMORY);
+  REQUIRE(phasor_session_open(&session, arena.data(), need, probe.model, &limits, nullptr,
+                              &error) == PHASOR_OK);
 
   const Engine e(file, nullptr, &limits);
   begin(e);
@@ -82,7 +90,9 @@ TEST_CASE("promise 1: the arena is exact with sampling, and nothing is allocated
   o.min_new = 3;
   o.stop = stop;
   o.stop_count = 2;
-  o.text = [](void* user, const char*, std::size_t bytes) { return (*static_cast<uint32_t*>(user) += static_cast<uint32_t>(bytes)), 0; };
+  o.text = [](void* user, const char*, std::size_t bytes) {
+    return (*static_cast<uint32_t*>(user) += static_cast<uint32_t>(bytes)), 0;
+  };
   o.lookahead = 8;
   o.slide = 1;
   o.keep = 2;
@@ -91,7 +101,8 @@ TEST_CASE("promise 1: the arena is exact with sampling, and nothing is allocated
   o.user = &characters;
   phasor_generation figures = PHASOR_GENERATION_INIT;
   HeapCounter heap;
-  const phasor_status status = phasor_generate(e.session, 0, nullptr, 0, out, 100, &o, &figures, &error);
+  const phasor_status status =
+      phasor_generate(e.session, 0, nullptr, 0, out, 100, &o, &figures, &error);
   const uint64_t allocations = heap.allocations();
   CAPTURE(error.text);
   CHECK(status == PHASOR_OK);
@@ -99,7 +110,9 @@ TEST_CASE("promise 1: the arena is exact with sampling, and nothing is allocated
   if (HeapCounter::active()) CHECK(allocations == 0);
 }
 
-TEST_CASE("sampled output is the loop of steps and choices, at every level, number of threads and chunking") {
+TEST_CASE(
+    "sampled output is the loop of steps and choices, at every level, number of threads and "
+    "chunking") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -110,7 +123,10 @@ TEST_CASE("sampled output is the loop of steps and choices, at every level, numb
     begin(e);
     const Made made = generate(e, prompt, sampled(), 25);
     REQUIRE(made.status == PHASOR_OK);
-    if (name == "tiny-lm-q8") CHECK(fnv1a(kFnvStart, made.ids.data(), made.ids.size() * sizeof(uint32_t)) == 14700278098782055823u);  // on every machine
+    // on every machine
+    if (name == "tiny-lm-q8")
+      CHECK(fnv1a(kFnvStart, made.ids.data(), made.ids.size() * sizeof(uint32_t)) ==
+            14700278098782055823u);
 
     phasor_generate_options o = sampled();
     phasor_random random;
@@ -120,10 +136,18 @@ TEST_CASE("sampled output is the loop of steps and choices, at every level, numb
     begin(loop);
     Ids ids = prompt, next = prompt;
     for (uint32_t i = 0; i < made.ids.size(); ++i) {
-      const phasor_item item{sizeof(phasor_item), 0, static_cast<uint32_t>(next.size()), PHASOR_LOGITS_LAST, next.data(), nullptr, nullptr, nullptr};
+      const phasor_item item{sizeof(phasor_item),
+                             0,
+                             static_cast<uint32_t>(next.size()),
+                             PHASOR_LOGITS_LAST,
+                             next.data(),
+                             nullptr,
+                             nullptr,
+                             nullptr};
       REQUIRE(phasor_step(loop.session, &item, 1, nullptr) == PHASOR_OK);
       uint32_t id = 0;
-      REQUIRE(phasor_choose(loop.session, &id, nullptr, 0, ids.data(), static_cast<uint32_t>(ids.size()), i, &o, nullptr) == PHASOR_OK);
+      REQUIRE(phasor_choose(loop.session, &id, nullptr, 0, ids.data(),
+                            static_cast<uint32_t>(ids.size()), i, &o, nullptr) == PHASOR_OK);
       REQUIRE(id == made.ids[i]);
       ids.push_back(id);
       next = {id};
@@ -145,7 +169,9 @@ TEST_CASE("sampled output is the loop of steps and choices, at every level, numb
   }
 }
 
-TEST_CASE("lookahead gives the very tokens and leaves the very state of plain decoding, greedy and sampled, for 50 prompts") {
+TEST_CASE(
+    "lookahead gives the very tokens and leaves the very state of plain decoding, greedy and "
+    "sampled, for 50 prompts") {
   uint64_t proposed = 0, accepted = 0, steps = 0, tokens = 0;
   for (const std::string& name : decoders()) {
     CAPTURE(name);
@@ -155,10 +181,12 @@ TEST_CASE("lookahead gives the very tokens and leaves the very state of plain de
     const Engine plain(file, nullptr, &limits), ahead(file, nullptr, &limits);
     for (uint64_t seed = 0; seed < 50; ++seed) {
       CAPTURE(seed);
-      phasor_generate_options o = seed % 3 == 2 ? sampled() : phasor_generate_options PHASOR_GENERATE_OPTIONS_INIT;
+      phasor_generate_options o =
+          seed % 3 == 2 ? sampled() : phasor_generate_options PHASOR_GENERATE_OPTIONS_INIT;
       o.seed = seed;
       o.max_new = seed % 5 == 0 ? 7 : 0;
-      const Ids prompt = random_ids(seed, 2 + static_cast<uint32_t>(seed % 9), vocabulary_of(probe.model));
+      const Ids prompt =
+          random_ids(seed, 2 + static_cast<uint32_t>(seed % 9), vocabulary_of(probe.model));
       begin(plain, seed);
       begin(ahead, seed);
       const Made want = generate(plain, prompt, o);
@@ -176,12 +204,15 @@ TEST_CASE("lookahead gives the very tokens and leaves the very state of plain de
       tokens += got.figures.count;
     }
   }
-  MESSAGE("lookahead: ", accepted, " of ", proposed, " guesses right, ", static_cast<double>(tokens) / static_cast<double>(steps), " tokens a step");
+  MESSAGE("lookahead: ", accepted, " of ", proposed, " guesses right, ",
+          static_cast<double>(tokens) / static_cast<double>(steps), " tokens a step");
   CHECK(accepted > 0);
   CHECK(accepted < proposed);
 }
 
-TEST_CASE("lookahead: a text that repeats itself needs fewer steps; a callback stops it where it stops plain decoding") {
+TEST_CASE(
+    "lookahead: a text that repeats itself needs fewer steps; a callback stops it where it stops "
+    "plain decoding") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model);
@@ -214,7 +245,9 @@ TEST_CASE("lookahead: a text that repeats itself needs fewer steps; a callback s
     Stop stop{11};
     o.lookahead = n;
     o.user = &stop;
-    o.token = [](void* user, uint32_t, uint32_t) { return --static_cast<Stop*>(user)->left == 0 ? 1 : 0; };
+    o.token = [](void* user, uint32_t, uint32_t) {
+      return --static_cast<Stop*>(user)->left == 0 ? 1 : 0;
+    };
     begin(e);
     const Made made = generate(e, prompt, o);
     CHECK(made.figures.finish == PHASOR_FINISH_STOPPED);
@@ -239,10 +272,12 @@ TEST_CASE("a prompt that reuses what the sequence has gives the bits of a fresh 
     o.reuse = 1;
     const Ids first = random_ids(1, 12, vocabulary), other = random_ids(2, 9, vocabulary);
     for (uint32_t common : {0u, 3u, 12u, 18u, 12u}) {
-      const Ids had(phasor_sequence_ids(e.session, 0), phasor_sequence_ids(e.session, 0) + phasor_sequence_length(e.session, 0));
+      const Ids had(phasor_sequence_ids(e.session, 0),
+                    phasor_sequence_ids(e.session, 0) + phasor_sequence_length(e.session, 0));
       Ids prompt = common <= had.size() ? Ids(had.begin(), had.begin() + common) : first;
       if (common != 12 || had.empty()) prompt.insert(prompt.end(), other.begin(), other.end());
-      const uint32_t same = phasor_sequence_common(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()));
+      const uint32_t same =
+          phasor_sequence_common(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()));
       if (common <= had.size()) CHECK(same >= common);
       const Made made = generate(e, prompt, o, 6);
       begin(fresh);
@@ -251,12 +286,15 @@ TEST_CASE("a prompt that reuses what the sequence has gives the bits of a fresh 
       CHECK(made.ids == want.ids);
       CHECK(state_of(e) == state_of(fresh));
       const std::size_t reused = std::min<std::size_t>(same, prompt.size() - 1);
-      CHECK((made.figures.reused == reused || (made.figures.reused == 0 && lets_go(e.model, limits))));
+      CHECK((made.figures.reused == reused ||
+             (made.figures.reused == 0 && lets_go(e.model, limits))));
     }
   }
 }
 
-TEST_CASE("a full context slides: the first tokens and the newer half of the others, as if computed anew") {
+TEST_CASE(
+    "a full context slides: the first tokens and the newer half of the others, as if computed "
+    "anew") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -266,7 +304,8 @@ TEST_CASE("a full context slides: the first tokens and the newer half of the oth
     phasor_generate_options o = PHASOR_GENERATE_OPTIONS_INIT;
     // Any end token would stop it.
     o.logits = [](void*, float* logits, uint32_t vocabulary, const uint32_t*, uint32_t) {
-      for (uint32_t i = 0; i < 3 && i < vocabulary; ++i) logits[i] = -std::numeric_limits<float>::infinity();
+      for (uint32_t i = 0; i < 3 && i < vocabulary; ++i)
+        logits[i] = -std::numeric_limits<float>::infinity();
       return 0;
     };
     o.slide = 1;
@@ -318,13 +357,16 @@ TEST_CASE("a full context slides: the first tokens and the newer half of the oth
   }
 }
 
-TEST_CASE("contract 3.8: a generation that is saved goes on at another level, the random numbers with it") {
+TEST_CASE(
+    "contract 3.8: a generation that is saved goes on at another level, the random numbers with "
+    "it") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
     const phasor_limits limits = limits_of(probe.model);
-    const Engine whole(file, nullptr, &limits), here(file, nullptr, &limits), there(file, "scalar", &limits);
+    const Engine whole(file, nullptr, &limits), here(file, nullptr, &limits),
+        there(file, "scalar", &limits);
     const Ids prompt = random_ids(3, 5, vocabulary_of(whole.model));
     phasor_random random;
     phasor_generate_options o = sampled();
@@ -338,7 +380,8 @@ TEST_CASE("contract 3.8: a generation that is saved goes on at another level, th
     REQUIRE(made.status == PHASOR_OK);
     if (made.figures.finish == PHASOR_FINISH_LENGTH) {
       const std::vector<unsigned char> state = state_of(here);
-      REQUIRE(phasor_state_restore(there.session, 0, state.data(), state.size(), nullptr) == PHASOR_OK);
+      REQUIRE(phasor_state_restore(there.session, 0, state.data(), state.size(), nullptr) ==
+              PHASOR_OK);
       phasor_random copy = random;
       o.random = &copy;
       const Made rest = generate(there, {made.ids.back()}, o, 12);
@@ -348,8 +391,11 @@ TEST_CASE("contract 3.8: a generation that is saved goes on at another level, th
   }
 }
 
-TEST_CASE("text comes in whole pieces, and a stop string ends it wherever the borders of the tokens lie") {
-  const Block file = golden_file("tiny-d2l-f32");  // words: "target4 … target46" with spaces between
+TEST_CASE(
+    "text comes in whole pieces, and a stop string ends it wherever the borders of the tokens "
+    "lie") {
+  // words: "target4 … target46" with spaces between
+  const Block file = golden_file("tiny-d2l-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model);
   const Engine e(file, nullptr, &limits);
@@ -368,8 +414,9 @@ TEST_CASE("text comes in whole pieces, and a stop string ends it wherever the bo
       {{"5 target6 target1"}, "target", 3},
       {{"t"}, "", 1},
       {{" "}, "target5", 2},
-      {{"17 target18", "17 target17 x"}, "target5 target6 target17 target", 5},  // the second has begun when the first comes
-      {{"6 t", "get6 t"}, "target5 tar", 3},         // both end there: the one that began first
+      // the second has begun when the first comes
+      {{"17 target18", "17 target17 x"}, "target5 target6 target17 target", 5},
+      {{"6 t", "get6 t"}, "target5 tar", 3},  // both end there: the one that began first
       {{"target17 target18 target6 zzz", "8 targ"}, "target5 target6 target17 target17 target1", 6},
   };
   for (const auto& c : cases)
@@ -405,7 +452,9 @@ TEST_CASE("stop strings: random texts and strings beside a plain search") {
   const Engine e(file, nullptr, &limits);
   phasor_random r;
   phasor_random_seed(&r, 17);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(phasor::random_next(&r) % n); };
+  const auto below = [&](std::size_t n) {
+    return static_cast<std::size_t>(phasor::random_next(&r) % n);
+  };
   uint32_t stopped = 0;
   for (int i = 0; i < 400; ++i) {
     Ids forced(1 + below(12));
@@ -465,7 +514,9 @@ TEST_CASE("lookahead changes nothing under any options") {
     const Engine plain(file, nullptr, &limits), ahead(file, nullptr, &limits);
     for (uint64_t seed = 0; seed < 120; ++seed) {
       phasor_generate_options o = PHASOR_GENERATE_OPTIONS_INIT;
-      const Ids forced = random_ids(seed, below(5), side.vocabulary), banned = random_ids(seed + 1, below(5), side.vocabulary), ends = random_ids(seed + 2, below(3), side.vocabulary);
+      const Ids forced = random_ids(seed, below(5), side.vocabulary),
+                banned = random_ids(seed + 1, below(5), side.vocabulary),
+                ends = random_ids(seed + 2, below(3), side.vocabulary);
       const char* stop[] = {"4 target", "target7"};
       o.temperature = maybe(1.5f);
       o.top_k = below(2) * 10;
@@ -494,7 +545,8 @@ TEST_CASE("lookahead changes nothing under any options") {
         o.text = add_text;
       }
       const Ids prompt = random_ids(seed + 3, 1 + below(20), side.vocabulary);
-      if (seed % 4 == 0) begin(plain, seed), begin(ahead, seed);  // else what the last round has left, reused or too much
+      // else what the last round has left, reused or too much
+      if (seed % 4 == 0) begin(plain, seed), begin(ahead, seed);
       const Made want = generate(plain, prompt, o, 60);
       o.lookahead = 1 + below(8);
       const Made got = generate(ahead, prompt, o, 60);
@@ -546,7 +598,8 @@ TEST_CASE("the caller's end tokens, fewest new tokens and suppressed tokens act 
 }
 
 TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and changes nothing") {
-  const Block file = golden_file("tiny-d2l-f32"), words = golden_file("tiny-lm-f32"), encoder = golden_file("tiny-bert-f32");
+  const Block file = golden_file("tiny-d2l-f32"), words = golden_file("tiny-lm-f32"),
+              encoder = golden_file("tiny-bert-f32");
   const Engine probe(file, nullptr);
   phasor_limits limits = limits_of(probe.model);
   const Engine e(file, nullptr, &limits);
@@ -567,13 +620,17 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
     CHECK(made.ids.empty());
   };
   begin(e);
-  refuse(e, "options.temperature: nan", [](auto* o) { o->temperature = std::numeric_limits<float>::quiet_NaN(); });
+  refuse(e, "options.temperature: nan",
+         [](auto* o) { o->temperature = std::numeric_limits<float>::quiet_NaN(); });
   refuse(e, "options.lookahead: 9", [](auto* o) { o->lookahead = 9; });
   refuse(e, "options.keep: 39", [](auto* o) { o->slide = 1, o->keep = 39; });
-  refuse(e, "options.forced: token id 1000000", [&](auto* o) { o->forced = far, o->forced_count = 1; });
+  refuse(e, "options.forced: token id 1000000",
+         [&](auto* o) { o->forced = far, o->forced_count = 1; });
   refuse(e, "options.stop_count: 65", [&](auto* o) { o->stop = stops, o->stop_count = 65; });
-  refuse(e, "options.stop: string 0 is empty", [&](auto* o) { o->stop = empty, o->stop_count = 1; });
-  refuse(e, "options.stop: string 0 is too long", [&](auto* o) { o->stop = large, o->stop_count = 1; });
+  refuse(e, "options.stop: string 0 is empty",
+         [&](auto* o) { o->stop = empty, o->stop_count = 1; });
+  refuse(e, "options.stop: string 0 is too long",
+         [&](auto* o) { o->stop = large, o->stop_count = 1; });
   refuse(e, "options.struct_size: 3", [](auto* o) { o->struct_size = 3; });
   refuse(none, "need a tokenizer", [](auto* o) { o->text = add_text; });
   refuse(none, "PHASOR_WANT_SAMPLING", [](auto* o) { o->min_new = 3; });
@@ -583,11 +640,13 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
   refuse(textless, "limits.text_bytes", [](auto* o) { o->text = add_text; });
   CHECK(phasor_sequence_length(e.session, 0) == 0);
   phasor_generation figures = PHASOR_GENERATION_INIT;
-  CHECK(phasor_generate(e.session, 3, nullptr, 0, nullptr, 0, nullptr, &figures, nullptr) == PHASOR_BAD_INPUT);
+  CHECK(phasor_generate(e.session, 3, nullptr, 0, nullptr, 0, nullptr, &figures, nullptr) ==
+        PHASOR_BAD_INPUT);
 
   // A caller that was compiled when the options ended before the temperature.
   phasor_generate_options old = PHASOR_GENERATE_OPTIONS_INIT;
-  std::memset(reinterpret_cast<char*>(&old) + offsetof(phasor_generate_options, temperature), 0xFF, sizeof old - offsetof(phasor_generate_options, temperature));
+  std::memset(reinterpret_cast<char*>(&old) + offsetof(phasor_generate_options, temperature), 0xFF,
+              sizeof old - offsetof(phasor_generate_options, temperature));
   old.struct_size = offsetof(phasor_generate_options, temperature);
   begin(e);
   const Made want = generate(e, {});
@@ -595,14 +654,19 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
   CHECK(generate(e, {}, old).ids == want.ids);
 }
 
-TEST_CASE("contract 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {
+TEST_CASE(
+    "contract 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model);
   const Engine e(file, nullptr, &limits);
   begin(e);
   uint32_t layers = 0;
-  const phasor_callbacks callbacks{sizeof(phasor_callbacks), nullptr, [](void* user, uint32_t, uint32_t, uint32_t) { return ++*static_cast<uint32_t*>(user) == 5 ? 1 : 0; }, &layers};
+  const phasor_callbacks callbacks{sizeof(phasor_callbacks), nullptr,
+                                   [](void* user, uint32_t, uint32_t, uint32_t) {
+                                     return ++*static_cast<uint32_t*>(user) == 5 ? 1 : 0;
+                                   },
+                                   &layers};
   phasor_session_callbacks(e.session, &callbacks);
   const Made made = generate(e, random_ids(1, 30, 40));  // six chunks
   CHECK(made.status == PHASOR_STOPPED);

@@ -11,7 +11,8 @@ namespace {
 void* volatile escape;
 }  // namespace
 
-TEST_CASE("heap counter: counts malloc, calloc, realloc, aligned and operator new, and nothing else") {
+TEST_CASE(
+    "heap counter: counts malloc, calloc, realloc, aligned and operator new, and nothing else") {
   if (!HeapCounter::active()) return;
   HeapCounter heap;
   const uint64_t none = heap.allocations();

@@ -1,5 +1,6 @@
-// The products and attention kernels: the scalar level against plain code that follows the contract's words with the C
-// library's fma, then every other level against the scalar one, bit for bit, over sizes, strides, offsets and odd values.
+// The products and attention kernels: the scalar level against plain code that follows the
+// contract's words with the C library's fma, then every other level against the scalar one, bit for
+// bit, over sizes, strides, offsets and odd values.
 #include "kernel_data.h"
 
 using namespace kernel_test;
@@ -7,14 +8,15 @@ using namespace kernel_test;
 namespace {
 
 // Rule 1.1 in words, with the C library's exact fma.
-std::vector<float> linear_reference(Array<float>& x, size_t ldx, size_t rows, const float* w, const float* bias,
-                                    size_t bias_n, size_t panels, size_t cols) {
+std::vector<float> linear_reference(Array<float>& x, size_t ldx, size_t rows, const float* w,
+                                    const float* bias, size_t bias_n, size_t panels, size_t cols) {
   std::vector<float> y(rows * panels * kLanes);
   for (size_t r = 0; r < rows; ++r)
     for (size_t o = 0; o < panels * kLanes; ++o) {
       float acc = 0.0f;
       for (size_t k = 0; k < cols; ++k)
-        acc = std::fma(x[r * ldx + k], w[o / kLanes * kLanes * cols + panel_index_f32(o % kLanes, k)], acc);
+        acc = std::fma(x[r * ldx + k],
+                       w[o / kLanes * kLanes * cols + panel_index_f32(o % kLanes, k)], acc);
       y[r * panels * kLanes + o] = bias != nullptr && o < bias_n ? acc + bias[o] : acc;
     }
   return y;
@@ -23,7 +25,8 @@ std::vector<float> linear_reference(Array<float>& x, size_t ldx, size_t rows, co
 void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t offset) {
   Random random(rows * 1000003 + panels * 1009 + cols * 17 + offset);
   const size_t ldx = cols + random.below(5), ldy = panels * kLanes + random.below(3) * 7;
-  Array<float> x = floats(random, rows * ldx + 1, fill, offset), w = floats(random, panels * kLanes * cols, fill);
+  Array<float> x = floats(random, rows * ldx + 1, fill, offset),
+               w = floats(random, panels * kLanes * cols, fill);
   Array<float> bias = floats(random, panels * kLanes, fill, offset);
   const size_t bias_n = random.below(panels * kLanes + 1);
   const float* b = random.below(4) == 0 ? nullptr : bias.get();
@@ -32,10 +35,12 @@ void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t off
     if (fill == Fill::subnormal && flushes(*k)) continue;
     Array<float> y(rows * ldy, offset);
     k->linear_f32(y, ldy, x, ldx, rows, w, b, bias_n, panels, cols);
-    INFO(k->name << " rows " << rows << " panels " << panels << " cols " << cols << " offset " << offset);
+    INFO(k->name << " rows " << rows << " panels " << panels << " cols " << cols << " offset "
+                 << offset);
     REQUIRE(y.intact());
     for (size_t r = 0; r < rows; ++r)
-      REQUIRE(first_difference(y + r * ldy, &wanted[r * panels * kLanes], panels * kLanes) == panels * kLanes);
+      REQUIRE(first_difference(y + r * ldy, &wanted[r * panels * kLanes], panels * kLanes) ==
+              panels * kLanes);
   }
 }
 
@@ -43,8 +48,10 @@ void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t off
 
 TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then the bias") {
   for (size_t rows = 1; rows <= 14; ++rows)
-    for (size_t panels : Sizes{1, 2, 3, 5, 8, 15}) check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
-  for (size_t cols = 0; cols <= 33; ++cols) check_linear(1 + cols % 5, 1 + cols % 6, cols, Fill::wide, cols % 3);
+    for (size_t panels : Sizes{1, 2, 3, 5, 8, 15})
+      check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
+  for (size_t cols = 0; cols <= 33; ++cols)
+    check_linear(1 + cols % 5, 1 + cols % 6, cols, Fill::wide, cols % 3);
   for (size_t cols : Sizes{63, 100, 257, 515}) check_linear(7, 5, cols, Fill::ordinary, 1);
   for (size_t rows : Sizes{1, 2, 6, 13}) {
     check_linear(rows, 5, 41, Fill::zeros, 2);
@@ -58,19 +65,24 @@ TEST_CASE("contract 1.5: linear f16 and bf16 widen exactly and are the same chai
       for (size_t panels : Sizes{1, 2, 5, 9})
         for (size_t cols : Sizes{0, 1, 2, 31, 64, 515}) {
           Random random(rows * 1009 + panels * 31 + cols);
-          const size_t ldx = cols + 3, ldy = panels * kLanes + 5, bias_n = random.below(panels * kLanes + 1);
-          Array<float> x = floats(random, rows * ldx, Fill::ordinary, 1), bias = floats(random, panels * kLanes);
+          const size_t ldx = cols + 3, ldy = panels * kLanes + 5,
+                       bias_n = random.below(panels * kLanes + 1);
+          Array<float> x = floats(random, rows * ldx, Fill::ordinary, 1),
+                       bias = floats(random, panels * kLanes);
           const std::vector<unsigned char> w = half_panels(random, panels, cols, type);
           std::vector<float> wanted(panels * kLanes);
           for (const Kernels* k : levels()) {
             Array<float> y(rows * ldy, 2);
-            (type == Type::f16 ? k->linear_f16 : k->linear_bf16)(y, ldy, x, ldx, rows, w.data(), bias, bias_n, panels, cols);
-            INFO(k->name << (type == Type::f16 ? " f16" : " bf16") << " rows " << rows << " panels " << panels << " cols " << cols);
+            (type == Type::f16 ? k->linear_f16 : k->linear_bf16)(y, ldy, x, ldx, rows, w.data(),
+                                                                 bias, bias_n, panels, cols);
+            INFO(k->name << (type == Type::f16 ? " f16" : " bf16") << " rows " << rows << " panels "
+                         << panels << " cols " << cols);
             REQUIRE(y.intact());
             for (size_t r = 0; r < rows; r += 3) {
               for (size_t o = 0; o < wanted.size(); ++o) {
                 float acc = 0.0f;
-                for (size_t i = 0; i < cols; ++i) acc = std::fma(x[r * ldx + i], weight_at(w.data(), type, cols, o, i), acc);
+                for (size_t i = 0; i < cols; ++i)
+                  acc = std::fma(x[r * ldx + i], weight_at(w.data(), type, cols, o, i), acc);
                 wanted[o] = o < bias_n ? acc + bias[o] : acc;
               }
               REQUIRE(first_difference(y + r * ldy, wanted.data(), wanted.size()) == wanted.size());
@@ -108,7 +120,8 @@ TEST_CASE("contract 1.3: activations to int8") {
         REQUIRE((q.intact() && s.intact() && sum.intact()));
         for (size_t g = 0; g < groups; ++g) {
           float amax = 0.0f;
-          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i) amax = std::fmax(amax, std::fabs(x[i]));
+          for (size_t i = g * kGroup; i < cols && i < (g + 1) * kGroup; ++i)
+            amax = std::fmax(amax, std::fabs(x[i]));
           const bool zero = amax < 0x1p-80f;
           REQUIRE(same(s[g], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
           int32_t total = 0;
@@ -116,7 +129,8 @@ TEST_CASE("contract 1.3: activations to int8") {
             int wanted = 0;
             if (i < cols && !zero) {
               volatile float inv = 127.0f / amax, scaled = x[i] * inv;
-              wanted = static_cast<int>(std::fmax(-127.0f, std::fmin(127.0f, std::nearbyint(scaled))));
+              wanted =
+                  static_cast<int>(std::fmax(-127.0f, std::fmin(127.0f, std::nearbyint(scaled))));
             }
             REQUIRE(q[i] == wanted);
             total += wanted;
@@ -153,13 +167,16 @@ TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and ac
           Random random(rows * 10007 + panels * 101 + groups);
           const std::vector<unsigned char> w = quantised_panels(random, panels, groups, type);
           Array<int8_t> xq(rows * groups * kGroup);
-          Array<float> xs = floats(random, rows * groups), bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+          Array<float> xs = floats(random, rows * groups),
+                       bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           Array<int32_t> xsum(rows * groups);
           for (size_t i = 0; i < rows * groups; ++i) {
             int32_t total = 0;
             for (size_t j = 0; j < kGroup; ++j) {
               const size_t kind = random.below(4);
-              const int v = kind == 0 || i == 0 ? 127 : kind == 1 ? -127 : static_cast<int>(random.below(255)) - 127;
+              const int v = kind == 0 || i == 0 ? 127
+                            : kind == 1         ? -127
+                                                : static_cast<int>(random.below(255)) - 127;
               xq[i * kGroup + j] = static_cast<int8_t>(v);
               total += v;
             }
@@ -167,10 +184,12 @@ TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and ac
           }
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
           const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
-          const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2), bytes = plane + groups * group_bytes;
+          const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2),
+                       bytes = plane + groups * group_bytes;
           for (const Kernels* k : levels()) {
             Array<float> y(rows * ldy, 3);
-            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(y, ldy, xq, xs, xsum, rows, w.data(), bias, bias_n, panels, groups);
+            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(y, ldy, xq, xs, xsum, rows, w.data(),
+                                                             bias, bias_n, panels, groups);
             INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
             REQUIRE(y.intact());
             for (size_t r = 0; r < rows; ++r)
@@ -181,8 +200,12 @@ TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and ac
                   int32_t isum = 0;
                   for (size_t i = 0; i < kGroup; ++i) {
                     const unsigned char* values = panel + plane + g * group_bytes;
-                    const int nibble = values[panel_index_q4(o % kLanes, i)] >> (i < kGroup / 2 ? 0 : 4) & 15;
-                    const int weight = type == Type::q8 ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, i)]) : nibble - 8;
+                    const int nibble =
+                        values[panel_index_q4(o % kLanes, i)] >> (i < kGroup / 2 ? 0 : 4) & 15;
+                    const int weight =
+                        type == Type::q8
+                            ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, i)])
+                            : nibble - 8;
                     isum += xq[(r * groups + g) * kGroup + i] * weight;
                   }
                   uint16_t h;
@@ -196,12 +219,14 @@ TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and ac
         }
 }
 
-TEST_CASE("contract 1.6: scores are one chain over the width, for any head width and order of pages") {
+TEST_CASE(
+    "contract 1.6: scores are one chain over the width, for any head width and order of pages") {
   for (size_t rows : Sizes{1, 2, 3, 5, 6, 7, 12})
     for (size_t pages : Sizes{0, 1, 2, 3, 4, 9})
       for (size_t width : Sizes{1, 8, 33, 64}) {
         Random random(rows * 101 + pages * 11 + width);
-        Array<float> store = floats(random, (pages + 1) * width * kLanes), q = floats(random, rows * (width + 3), Fill::ordinary, 1);
+        Array<float> store = floats(random, (pages + 1) * width * kLanes),
+                     q = floats(random, rows * (width + 3), Fill::ordinary, 1);
         std::vector<const float*> page(pages + 1);
         for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * width * kLanes;
         for (const Kernels* k : levels()) {
@@ -213,14 +238,17 @@ TEST_CASE("contract 1.6: scores are one chain over the width, for any head width
             for (size_t t = 0; t < pages * kLanes; ++t) {
               float acc = 0.0f;
               for (size_t d = 0; d < width; ++d)
-                acc = std::fma(q[r * (width + 3) + d], page[t / kLanes][d * kLanes + t % kLanes], acc);
+                acc = std::fma(q[r * (width + 3) + d], page[t / kLanes][d * kLanes + t % kLanes],
+                               acc);
               REQUIRE(same(s[r * (pages * kLanes + 2) + t], acc));
             }
         }
       }
 }
 
-TEST_CASE("contract 1.6: mix is one chain over a row's own keys per output, and writes the width and no more") {
+TEST_CASE(
+    "contract 1.6: mix is one chain over a row's own keys per output, and writes the width and no "
+    "more") {
   struct Steps {
     size_t skip, more;
   };
@@ -230,9 +258,12 @@ TEST_CASE("contract 1.6: mix is one chain over a row's own keys per output, and 
         for (size_t end : Sizes{0, 1, 15, 16, 17, 40, 64}) {
           if (step.more == 16 && rows > 4) continue;
           Random random(rows * 103 + width * 11 + end + 1000 * step.skip + 2000 * step.more);
-          const size_t first = end == 0 ? 0 : random.below(end), most = end + (rows - 1) * step.more, pages = (most + 15) / 16, lde = most + 1;
+          const size_t first = end == 0 ? 0 : random.below(end),
+                       most = end + (rows - 1) * step.more, pages = (most + 15) / 16,
+                       lde = most + 1;
           const size_t ldv = static_cast<size_t>(round_up(width, kLanes));
-          Array<float> store = floats(random, (pages + 1) * ldv * kLanes), e = floats(random, rows * lde, Fill::ordinary, 1);
+          Array<float> store = floats(random, (pages + 1) * ldv * kLanes),
+                       e = floats(random, rows * lde, Fill::ordinary, 1);
           Array<float> inv = floats(random, rows);
           std::vector<const float*> page(pages + 1);
           for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * ldv * kLanes;
@@ -240,8 +271,10 @@ TEST_CASE("contract 1.6: mix is one chain over a row's own keys per output, and 
           for (const Kernels* k : levels()) {
             Array<float> out((rows - 1) * ldo + width, 1);
             std::vector<float> gap(out.get(), out.get() + out.size());
-            k->mix(out, ldo, e, lde, inv, rows, page.data(), {first, end, step.skip, step.more}, width);
-            INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end << " and on by " << step.skip << ", " << step.more);
+            k->mix(out, ldo, e, lde, inv, rows, page.data(), {first, end, step.skip, step.more},
+                   width);
+            INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to "
+                         << end << " and on by " << step.skip << ", " << step.more);
             REQUIRE(out.intact());
             for (size_t r = 0; r < rows; ++r) {
               for (size_t d = 0; d < width; ++d) {
@@ -250,16 +283,20 @@ TEST_CASE("contract 1.6: mix is one chain over a row's own keys per output, and 
                   acc = std::fma(e[r * lde + t], page[t / kLanes][t % kLanes * ldv + d], acc);
                 REQUIRE(same(out[r * ldo + d], acc * inv[r]));
               }
-              for (size_t i = r * ldo + width; i < (r + 1) * ldo && i < out.size(); ++i) REQUIRE(bits(out[i]) == bits(gap[i]));
+              for (size_t i = r * ldo + width; i < (r + 1) * ldo && i < out.size(); ++i)
+                REQUIRE(bits(out[i]) == bits(gap[i]));
             }
           }
         }
 }
 
-TEST_CASE("contract 1.11: rotary pairs turn as the formula says, and nothing beyond them is written") {
+TEST_CASE(
+    "contract 1.11: rotary pairs turn as the formula says, and nothing beyond them is written") {
   for (size_t half : Sizes{1, 2, 4, 8, 15, 16, 17, 32, 40, 64}) {
     Random random(half);
-    Array<float> x = floats(random, 2 * half, Fill::ordinary, 1), c = floats(random, half, Fill::ordinary, 1), s = floats(random, half, Fill::ordinary, 1);
+    Array<float> x = floats(random, 2 * half, Fill::ordinary, 1),
+                 c = floats(random, half, Fill::ordinary, 1),
+                 s = floats(random, half, Fill::ordinary, 1);
     for (const Kernels* k : levels())
       for (const bool halves : {true, false}) {
         INFO(k->name << " half " << half << (halves ? " halves" : " pairs"));
@@ -276,14 +313,18 @@ TEST_CASE("contract 1.11: rotary pairs turn as the formula says, and nothing bey
   }
 }
 
-TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values in f32") {
+TEST_CASE(
+    "contract 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values "
+    "in f32") {
   for (size_t rows : Sizes{1, 2, 5, 7, 12})
     for (size_t width : Sizes{1, 8, 17, 64, 100}) {
       Random random(rows * 107 + width);
       const size_t pages = 5, end = 71, ldv = static_cast<size_t>(round_up(width, kLanes));
       const std::vector<unsigned char> halves = half_panels(random, pages, ldv, Type::f16);
       const uint16_t* all = reinterpret_cast<const uint16_t*>(halves.data());
-      Array<float> wide(pages * ldv * kLanes), q = floats(random, rows * width, Fill::ordinary, 1), e = floats(random, rows * pages * kLanes), inv = floats(random, rows);
+      Array<float> wide(pages * ldv * kLanes), q = floats(random, rows * width, Fill::ordinary, 1),
+                                               e = floats(random, rows * pages * kLanes),
+                                               inv = floats(random, rows);
       for (size_t i = 0; i < wide.size(); ++i) wide[i] = widen_f16(all[i]);
       std::vector<const float*> page(pages);
       std::vector<const uint16_t*> half(pages);
@@ -293,7 +334,8 @@ TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are th
       }
       Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
       kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, page.data(), pages, width);
-      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), {3, end, 0, 0}, width);
+      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), {3, end, 0, 0},
+                         width);
       for (const Kernels* k : levels()) {
         Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
         k->scores_f16(s, pages * kLanes, q, width, rows, half.data(), pages, width);
@@ -306,7 +348,8 @@ TEST_CASE("contract 1.5 and 1.8: scores and mix of keys and values in f16 are th
     }
 }
 
-TEST_CASE("contract 1.8: scores and mix of keys and values in q8 are those of float(q)·scale in f32") {
+TEST_CASE(
+    "contract 1.8: scores and mix of keys and values in q8 are those of float(q)·scale in f32") {
   for (size_t rows : Sizes{1, 2, 3, 5, 12})
     for (size_t width : Sizes{1, 8, 17, 32, 40, 64, 100, 128}) {
       Random random(rows * 109 + width);
@@ -316,7 +359,8 @@ TEST_CASE("contract 1.8: scores and mix of keys and values in q8 are those of fl
         keys.emplace_back(random, width, true);
         values.emplace_back(random, width, false);
       }
-      Array<float> q = floats(random, rows * width, Fill::ordinary, 1), e = floats(random, rows * pages * kLanes), inv = floats(random, rows);
+      Array<float> q = floats(random, rows * width, Fill::ordinary, 1),
+                   e = floats(random, rows * pages * kLanes), inv = floats(random, rows);
       std::vector<const float*> wide_keys(pages), wide_values(pages);
       std::vector<const unsigned char*> key_pages(pages), value_pages(pages);
       for (size_t p = 0; p < pages; ++p) {
@@ -327,8 +371,10 @@ TEST_CASE("contract 1.8: scores and mix of keys and values in q8 are those of fl
       }
       for (const KeyRange range : {KeyRange{3, end, 0, 0}, KeyRange{5, 40, 1, 1}}) {
         Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
-        kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, wide_keys.data(), pages, width);
-        kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, wide_values.data(), range, width);
+        kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, wide_keys.data(), pages,
+                              width);
+        kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, wide_values.data(), range,
+                           width);
         for (const Kernels* k : levels()) {
           Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
           k->scores_q8(s, pages * kLanes, q, width, rows, key_pages.data(), pages, width);
@@ -342,7 +388,9 @@ TEST_CASE("contract 1.8: scores and mix of keys and values in q8 are those of fl
     }
 }
 
-TEST_CASE("contract 1.8: to f16 and back: every half is itself, the middle goes to even, too much is infinite") {
+TEST_CASE(
+    "contract 1.8: to f16 and back: every half is itself, the middle goes to even, too much is "
+    "infinite") {
   for (uint32_t h = 0; h < 0x10000; ++h) {
     const uint16_t half = static_cast<uint16_t>(h);
     const float x = widen_f16(half);
@@ -352,7 +400,8 @@ TEST_CASE("contract 1.8: to f16 and back: every half is itself, the middle goes 
     }
     REQUIRE(narrow_f16(x) == half);
     if ((h & 0x7fff) >= 0x7bff) continue;
-    const float next = widen_f16(static_cast<uint16_t>(h + 1)), middle = 0.5f * x + 0.5f * next;  // exact, and the next one away from zero
+    // exact, and the next one away from zero
+    const float next = widen_f16(static_cast<uint16_t>(h + 1)), middle = 0.5f * x + 0.5f * next;
     REQUIRE(narrow_f16(middle) == (h % 2 == 0 ? h : h + 1));
     REQUIRE(narrow_f16(std::nextafter(middle, x)) == h);
     REQUIRE(narrow_f16(std::nextafter(middle, next)) == h + 1);
@@ -363,7 +412,9 @@ TEST_CASE("contract 1.8: to f16 and back: every half is itself, the middle goes 
   CHECK(narrow_f16(1e-30f) == 0);
 }
 
-TEST_CASE("contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true division") {
+TEST_CASE(
+    "contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true "
+    "division") {
   for (size_t end = 0; end <= 70; ++end)
     for (size_t first : Sizes{size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {
       Random random(end * 71 + first);
@@ -383,7 +434,8 @@ TEST_CASE("contract 1.6 and 1.7: softmax over a window of keys, lanes by positio
           CHECK(std::fabs(wanted[t] - (s[t] - top < -64 ? 0.0 : std::exp(s[t] - top))) < 4e-6);
         for (size_t t = first / 16 * 16; t < first; ++t) CHECK(bits(wanted[t]) == 0);
         for (size_t t = end; t % 16 != 0; ++t) CHECK(bits(wanted[t]) == 0);
-        for (size_t t = static_cast<size_t>(round_up(end, 16)); t < n; ++t) CHECK(bits(wanted[t]) == bits(s[t]));
+        for (size_t t = static_cast<size_t>(round_up(end, 16)); t < n; ++t)
+          CHECK(bits(wanted[t]) == bits(s[t]));
       } else {
         CHECK(bits(inv) == 0);
       }

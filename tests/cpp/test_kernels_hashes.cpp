@@ -1,6 +1,6 @@
-// FNV-1a-64 of every kernel's output on fixed pseudo-random input, one table for every level and every machine
-// (PHASOR_NUMERICS 1). PHASOR_PRINT_HASHES=1 prints the table's lines. The inputs hold no f32 subnormals, so that ARMv7's
-// NEON, which flushes them, is held to the same table.
+// FNV-1a-64 of every kernel's output on fixed pseudo-random input, one table for every level and
+// every machine (PHASOR_NUMERICS 1). PHASOR_PRINT_HASHES=1 prints the table's lines. The inputs
+// hold no f32 subnormals, so that ARMv7's NEON, which flushes them, is held to the same table.
 #include "kernel_data.h"
 
 #include <cstdio>
@@ -26,10 +26,12 @@ struct Check {
     for (size_t i = 0; i < n; ++i) {
       const uint32_t u = bits(y[i]);  // the bytes of the little-endian value, on any machine
       const unsigned char b[4] = {static_cast<unsigned char>(u), static_cast<unsigned char>(u >> 8),
-                                  static_cast<unsigned char>(u >> 16), static_cast<unsigned char>(u >> 24)};
+                                  static_cast<unsigned char>(u >> 16),
+                                  static_cast<unsigned char>(u >> 24)};
       fnv.add(b, 4);
     }
-    if (print) std::printf("{\"%s\", 0x%016llxull},\n", name, static_cast<unsigned long long>(fnv.h));
+    if (print)
+      std::printf("{\"%s\", 0x%016llxull},\n", name, static_cast<unsigned long long>(fnv.h));
     INFO(k.name << ": " << name);
     bool found = false;
     for (const Row& row : kTable)
@@ -45,7 +47,8 @@ void hash_level(const Kernels& k, bool print) {
   const Check check{k, print};
   Random random(20260101);
   const size_t rows = 7, cols = 203, panels = 9, n = panels * kLanes, groups = 7;
-  Array<float> x = floats(random, rows * cols), w = floats(random, n * cols), bias = floats(random, n), y(rows * n);
+  Array<float> x = floats(random, rows * cols), w = floats(random, n * cols),
+               bias = floats(random, n), y(rows * n);
   k.linear_f32(y, n, x, cols, rows, w, bias, n - 5, panels, cols);
   check("linear_f32", y, rows * n);
   k.linear_f32(y, n, x, cols, 1, w, nullptr, 0, panels, cols);
@@ -55,7 +58,8 @@ void hash_level(const Kernels& k, bool print) {
   Array<float> scale(rows * groups), values(rows * groups * (kGroup + 2));
   Array<int32_t> sum(rows * groups);
   for (size_t r = 0; r < rows; ++r)
-    k.quantize_row(q + r * groups * kGroup, scale + r * groups, sum + r * groups, x + r * cols, cols);
+    k.quantize_row(q + r * groups * kGroup, scale + r * groups, sum + r * groups, x + r * cols,
+                   cols);
   for (size_t i = 0; i < rows * groups; ++i) {
     for (size_t j = 0; j < kGroup; ++j) values[i * kGroup + j] = q[i * kGroup + j];
     values[rows * groups * kGroup + i] = scale[i];
@@ -67,9 +71,11 @@ void hash_level(const Kernels& k, bool print) {
   check("linear_q8", y, rows * n);
   // Weights of −128 and 127 with activations of ±127 throughout (1.4).
   std::vector<unsigned char> extreme = w8;
-  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)), bytes = plane + groups * kLanes * kGroup;
+  const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+               bytes = plane + groups * kLanes * kGroup;
   for (size_t p = 0; p < panels; ++p)
-    for (size_t i = plane; i < bytes; ++i) extreme[p * bytes + i] = random.below(4) == 0 ? 0x7f : 0x80;
+    for (size_t i = plane; i < bytes; ++i)
+      extreme[p * bytes + i] = random.below(4) == 0 ? 0x7f : 0x80;
   for (size_t i = 0; i < rows * groups; ++i) {
     int32_t total = 0;
     for (size_t j = 0; j < kGroup; ++j) {
@@ -129,11 +135,13 @@ void hash_level(const Kernels& k, bool print) {
     std::memcpy(frequency + 8 * i, &f, 8);
   }
   Array<float> table(32 * 8);
-  for (size_t p = 0; p < 8; ++p) sincos_row(table + 32 * p, table + 32 * p + 16, 16, frequency, p * p * p * p * p * 7);
+  for (size_t p = 0; p < 8; ++p)
+    sincos_row(table + 32 * p, table + 32 * p + 16, 16, frequency, p * p * p * p * p * 7);
   check("sincos_row", table, table.size());
 
   // Position terms, after all else so that their numbers do not move the others'.
-  Array<float> distances = floats(random, width * 100), terms(70), rows_of = floats(random, 11 * width);
+  Array<float> distances = floats(random, width * 100), terms(70),
+               rows_of = floats(random, 11 * width);
   k.table_scores(terms, 70, queries, width, 1, distances, 100, 70, width);
   check("table_scores", terms, 70);
   k.key_table_scores(terms, 66, nullptr, width, 1, page, 5, 71, distances, 100, 0, width);

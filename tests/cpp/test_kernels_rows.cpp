@@ -1,4 +1,5 @@
-// The kernels that take one row: norms, activations, sums, argmax; and the look-up of rows of tables.
+// The kernels that take one row: norms, activations, sums, argmax; and the look-up of rows of
+// tables.
 #include "kernel_data.h"
 
 using namespace kernel_test;
@@ -61,7 +62,8 @@ TEST_CASE("contract 1.11: layer norm and RMS norm") {
       std::vector<float> terms(x.get(), x.get() + n), centred(n);
       const float mean = tree_reference(terms) / count;
       for (size_t i = 0; i < n; ++i) centred[i] = x[i] - mean;
-      const float variance = squares_reference(centred) / count, square = squares_reference(terms) / count;
+      const float variance = squares_reference(centred) / count,
+                  square = squares_reference(terms) / count;
       const float r = 1.0f / std::sqrt(variance + eps), q = 1.0f / std::sqrt(square + eps);
       for (const Kernels* k : levels())
         for (bool bias : {true, false}) {
@@ -159,7 +161,9 @@ TEST_CASE("contract 1.15: argmax takes the lowest index of a tie; a NaN is no an
       for (int round = 0; round < 8; ++round) {
         Array<float> x(n, n % 5);
         for (size_t i = 0; i < n; ++i)
-          x[i] = round == 0 ? -HUGE_VALF : static_cast<float>(static_cast<int>(random.below(6))) - (round < 4 ? 9.0f : 2.0f);
+          x[i] = round == 0 ? -HUGE_VALF
+                            : static_cast<float>(static_cast<int>(random.below(6))) -
+                                  (round < 4 ? 9.0f : 2.0f);
         size_t wanted = 0;
         for (size_t i = 1; i < n; ++i)
           if (x[i] > x[wanted]) wanted = i;
@@ -171,7 +175,8 @@ TEST_CASE("contract 1.15: argmax takes the lowest index of a tie; a NaN is no an
         REQUIRE(k->argmax(x, n, &largest) == n);
       }
       Array<float> z(n);
-      for (size_t i = 0; i < n; ++i) z[i] = i % 2 == 0 ? -0.0f : 0.0f;  // equal: the first, with its own sign
+      // equal: the first, with its own sign
+      for (size_t i = 0; i < n; ++i) z[i] = i % 2 == 0 ? -0.0f : 0.0f;
       float largest = 1;
       CHECK(k->argmax(z, n, &largest) == 0);
       CHECK(bits(largest) == 0x80000000u);
@@ -193,9 +198,10 @@ TEST_CASE("argmax of negative subnormals, which some levels flush, is a place of
 TEST_CASE("contract 1.5: f16 widens exactly, all 65,536 of them") {
   for (uint32_t h = 0; h < 65536; ++h) {
     const int exponent = static_cast<int>(h >> 10 & 31), fraction = static_cast<int>(h & 1023);
-    float wanted = exponent == 0    ? std::ldexp(static_cast<float>(fraction), -24)
-                   : exponent == 31 ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
-                                    : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+    float wanted = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                   : exponent == 31
+                       ? (fraction == 0 ? HUGE_VALF : std::nanf(""))
+                       : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
     if (h >= 0x8000) wanted = -wanted;
     REQUIRE(same(widen_f16(static_cast<uint16_t>(h)), wanted));
   }
@@ -226,7 +232,8 @@ TEST_CASE("contract 1.5: every level widens the scales of q8 as widen_f16 does")
 TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
   const size_t rows = 37, cols = 70;
   Random random(5);
-  const size_t panels = static_cast<size_t>(panels_of(rows)), groups = static_cast<size_t>(groups_of(cols));
+  const size_t panels = static_cast<size_t>(panels_of(rows)),
+               groups = static_cast<size_t>(groups_of(cols));
   Array<float> f = floats(random, panels * kLanes * cols);
   const std::vector<unsigned char> q = quantised_panels(random, panels, groups);
   const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
@@ -236,7 +243,8 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
   for (size_t row = 0; row < rows; ++row) {
     Array<float> y(cols, 1);
     gather_row(y, f.get(), Type::f32, Layout::panel16, rows, cols, row);
-    for (size_t k = 0; k < cols; ++k) REQUIRE(same(y[k], f[row / 16 * 16 * cols + k * 16 + row % 16]));
+    for (size_t k = 0; k < cols; ++k)
+      REQUIRE(same(y[k], f[row / 16 * 16 * cols + k * 16 + row % 16]));
     gather_row(y, f.get(), Type::f32, Layout::rows, rows, cols, row);
     for (size_t k = 0; k < cols; ++k) REQUIRE(same(y[k], f[row * cols + k]));
     gather_row(y, h.data(), Type::f16, Layout::rows, rows, cols, row);
@@ -246,17 +254,20 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
     }
     gather_row(y, q.data(), Type::q8, Layout::panel16, rows, cols, row);
     for (size_t k = 0; k < cols; ++k) {
-      const unsigned char* panel = q.data() + row / 16 * static_cast<size_t>(panel_bytes(Type::q8, cols));
+      const unsigned char* panel =
+          q.data() + row / 16 * static_cast<size_t>(panel_bytes(Type::q8, cols));
       const size_t s = (k / 32 * 16 + row % 16) * 2;
       const float scale = widen_f16(static_cast<uint16_t>(panel[s] | panel[s + 1] << 8));
-      const size_t at = static_cast<size_t>(scale_plane_bytes(groups * 16)) + panel_index_q8(row % 16, k);
+      const size_t at =
+          static_cast<size_t>(scale_plane_bytes(groups * 16)) + panel_index_q8(row % 16, k);
       REQUIRE(same(y[k], scale * static_cast<float>(static_cast<int8_t>(panel[at]))));
     }
     gather_row(y, qr.data(), Type::q8, Layout::rows, rows, cols, row);
     for (size_t k = 0; k < cols; ++k) {
       const size_t s = (row * groups + k / 32) * 2;
       const float scale = widen_f16(static_cast<uint16_t>(qr[s] | qr[s + 1] << 8));
-      REQUIRE(same(y[k], scale * static_cast<float>(static_cast<int8_t>(qr[plane + row * groups * 32 + k]))));
+      REQUIRE(same(y[k], scale * static_cast<float>(
+                                     static_cast<int8_t>(qr[plane + row * groups * 32 + k]))));
     }
     REQUIRE(y.intact());
   }
@@ -265,7 +276,8 @@ TEST_CASE("rows of tables: panels and rows, f32, f16 and q8") {
 TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
   const size_t rows = 37, cols = 71;  // an odd width: half a pair of bf16 is padding
   Random random(6);
-  const size_t panels = static_cast<size_t>(panels_of(rows)), groups = static_cast<size_t>(groups_of(cols));
+  const size_t panels = static_cast<size_t>(panels_of(rows)),
+               groups = static_cast<size_t>(groups_of(cols));
   const size_t plane = static_cast<size_t>(scale_plane_bytes(rows * groups));
   const std::vector<unsigned char> q = quantised_panels(random, panels, groups, Type::q4);
   std::vector<unsigned char> qr(plane + rows * groups * kGroup / 2), h(rows * cols * 2);
@@ -277,22 +289,28 @@ TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
     for (Type type : {Type::f16, Type::bf16}) {
       const std::vector<unsigned char> w = half_panels(random, panels, cols, type);
       gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
-      for (size_t k = 0; k < cols; ++k) REQUIRE(same(y[k], weight_at(w.data(), type, cols, row, k)));
+      for (size_t k = 0; k < cols; ++k)
+        REQUIRE(same(y[k], weight_at(w.data(), type, cols, row, k)));
     }
     gather_row(y, h.data(), Type::bf16, Layout::rows, rows, cols, row);
-    for (size_t k = 0; k < cols; ++k) REQUIRE(bits(y[k]) == uint32_t{half(&h[(row * cols + k) * 2])} << 16);
+    for (size_t k = 0; k < cols; ++k)
+      REQUIRE(bits(y[k]) == uint32_t{half(&h[(row * cols + k) * 2])} << 16);
     gather_row(y, q.data(), Type::q4, Layout::panel16, rows, cols, row);
     for (size_t k = 0; k < cols; ++k) {
-      const unsigned char* panel = q.data() + row / 16 * static_cast<size_t>(panel_bytes(Type::q4, cols));
-      const unsigned char byte = panel[static_cast<size_t>(scale_plane_bytes(groups * 16)) + k / 32 * 256 + k % 16 / 4 * 64 + row % 16 * 4 + k % 4];
+      const unsigned char* panel =
+          q.data() + row / 16 * static_cast<size_t>(panel_bytes(Type::q4, cols));
+      const unsigned char byte = panel[static_cast<size_t>(scale_plane_bytes(groups * 16)) +
+                                       k / 32 * 256 + k % 16 / 4 * 64 + row % 16 * 4 + k % 4];
       const int value = (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
-      REQUIRE(same(y[k], widen_f16(half(panel + (k / 32 * 16 + row % 16) * 2)) * static_cast<float>(value)));
+      REQUIRE(same(
+          y[k], widen_f16(half(panel + (k / 32 * 16 + row % 16) * 2)) * static_cast<float>(value)));
     }
     gather_row(y, qr.data(), Type::q4, Layout::rows, rows, cols, row);
     for (size_t k = 0; k < cols; ++k) {
       const unsigned char byte = qr[plane + (row * groups + k / 32) * 16 + k % 16];
       const int value = (k % 32 < 16 ? byte & 15 : byte >> 4) - 8;
-      REQUIRE(same(y[k], widen_f16(half(&qr[(row * groups + k / 32) * 2])) * static_cast<float>(value)));
+      REQUIRE(same(y[k],
+                   widen_f16(half(&qr[(row * groups + k / 32) * 2])) * static_cast<float>(value)));
     }
     REQUIRE(y.intact());
   }
@@ -313,7 +331,8 @@ TEST_CASE("contract 1.13: the floating-point mode is set on entry and given back
   volatile float third = 3.0f;
   third = 1.0f / third;
   fp_mode_leave(saved);
-  const uint32_t restored = static_cast<uint32_t>(__builtin_ia32_stmxcsr()) & ~0x3fu;  // less the sticky flags
+  // less the sticky flags
+  const uint32_t restored = static_cast<uint32_t>(__builtin_ia32_stmxcsr()) & ~0x3fu;
   __builtin_ia32_ldmxcsr(before);
   CHECK(half > 0.0f);
   CHECK(third == 0x1.555556p-2f);

@@ -1,4 +1,5 @@
-// The kernels of position terms: scores by distance, the additive score, ALiBi, values by distance, and a vector of length one.
+// The kernels of position terms: scores by distance, the additive score, ALiBi, values by distance,
+// and a vector of length one.
 #include "kernel_data.h"
 
 using namespace kernel_test;
@@ -10,7 +11,8 @@ struct Pages {
   std::vector<Array<float>> pages;
   std::vector<const float*> pointers;
   Pages(Random& random, size_t count, size_t width) {
-    for (size_t p = 0; p < count; ++p) pages.push_back(floats(random, width * kLanes, Fill::ordinary, p % 3));
+    for (size_t p = 0; p < count; ++p)
+      pages.push_back(floats(random, width * kLanes, Fill::ordinary, p % 3));
     for (Array<float>& page : pages) pointers.push_back(page.get());
   }
   float key(size_t j, size_t d) const { return pointers[j / kLanes][d * kLanes + j % kLanes]; }
@@ -18,13 +20,15 @@ struct Pages {
 
 }  // namespace
 
-TEST_CASE("contract 1.9: q·a is one chain for each distance, and nothing beyond the table is read") {
+TEST_CASE(
+    "contract 1.9: q·a is one chain for each distance, and nothing beyond the table is read") {
   Random random(91);
   for (size_t rows : Sizes{1, 2, 4, 5})
     for (size_t width : Sizes{1, 3, 16, 33})
       for (size_t n : Sizes{1, 2, 15, 16, 17, 31, 64, 79, 130}) {
         const size_t ld = n + 5, ldq = width + 2;
-        Array<float> q = floats(random, rows * ldq), t = floats(random, (width - 1) * ld + n, Fill::ordinary, 1);
+        Array<float> q = floats(random, rows * ldq),
+                     t = floats(random, (width - 1) * ld + n, Fill::ordinary, 1);
         std::vector<float> wanted(rows * n);
         for (size_t r = 0; r < rows; ++r)
           for (size_t i = 0; i < n; ++i) {
@@ -50,20 +54,26 @@ TEST_CASE("contract 1.9: k·a and the three-way product over any range of keys")
       for (size_t first : Sizes{0, 3, 16, 21})
         for (size_t end : Sizes{22, 32, 45, 64, 80})
           for (size_t step : Sizes{0, 1}) {
-            const size_t n = end - first, before = (rows - 1) * step, ld = n + before + 2, ldq = width + 1;
-            Array<float> q = floats(random, rows * ldq), t = floats(random, (width - 1) * ld + before + n);
+            const size_t n = end - first, before = (rows - 1) * step, ld = n + before + 2,
+                         ldq = width + 1;
+            Array<float> q = floats(random, rows * ldq),
+                         t = floats(random, (width - 1) * ld + before + n);
             for (const Kernels* k : levels())
               for (bool product : {false, true}) {
                 Array<float> y(rows * n, 1);
-                k->key_table_scores(y, n, product ? q.get() : nullptr, ldq, rows, pages.pointers.data(), first, end, t + before, ld, step, width);
-                INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to " << end << " step " << step);
+                k->key_table_scores(y, n, product ? q.get() : nullptr, ldq, rows,
+                                    pages.pointers.data(), first, end, t + before, ld, step, width);
+                INFO(k->name << " rows " << rows << " width " << width << " keys " << first
+                             << " to " << end << " step " << step);
                 REQUIRE(y.intact());
                 for (size_t r = 0; r < rows; ++r)
                   for (size_t j = first; j < end; ++j) {
                     float acc = 0;
                     for (size_t d = 0; d < width; ++d) {
-                      volatile float qk = product ? q[r * ldq + d] * pages.key(j, d) : pages.key(j, d);
-                      acc = std::fma(static_cast<float>(qk), t[d * ld + before + (j - first) - r * step], acc);
+                      volatile float qk =
+                          product ? q[r * ldq + d] * pages.key(j, d) : pages.key(j, d);
+                      acc = std::fma(static_cast<float>(qk),
+                                     t[d * ld + before + (j - first) - r * step], acc);
                     }
                     REQUIRE(same(y[r * n + j - first], acc));
                   }
@@ -81,7 +91,8 @@ TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
     kernels_scalar.additive_scores(first, q, v, pages.pointers.data(), 2, width);
     for (size_t j = 0; j < 2 * kLanes; ++j) {
       double sum = 0;
-      for (size_t d = 0; d < width; ++d) sum += double(v[d]) * std::tanh(double(q[d]) + double(pages.key(j, d)));
+      for (size_t d = 0; d < width; ++d)
+        sum += double(v[d]) * std::tanh(double(q[d]) + double(pages.key(j, d)));
       REQUIRE(std::fabs(sum - double(first[j])) < 4e-7 * static_cast<double>(width));
     }
     for (const Kernels* k : levels()) {
@@ -108,7 +119,8 @@ TEST_CASE("contract 1.9: ALiBi is one fused multiply-add of the distance") {
           REQUIRE(s.intact());
           for (size_t j = 0; j < 64; ++j) {
             const float distance = static_cast<float>(j < query ? query - j : j - query);
-            REQUIRE(same(s[j], j >= first && j < end ? std::fma(0.0f - distance, 0.3f, x[j]) : x[j]));
+            REQUIRE(
+                same(s[j], j >= first && j < end ? std::fma(0.0f - distance, 0.3f, x[j]) : x[j]));
           }
         }
       }
@@ -119,7 +131,8 @@ TEST_CASE("contract 1.9: relative values go on with a chain") {
   for (size_t width : Sizes{1, 15, 16, 21, 40})
     for (size_t n : Sizes{0, 1, 9})
       for (bool one_row : {false, true}) {
-        Array<float> e = floats(random, n + 1), t = floats(random, (one_row ? 1 : n + 1) * width), begin = floats(random, width);
+        Array<float> e = floats(random, n + 1), t = floats(random, (one_row ? 1 : n + 1) * width),
+                     begin = floats(random, width);
         for (const Kernels* k : levels()) {
           Array<float> out(width, 1);
           std::memcpy(out.get(), begin.get(), width * 4);
@@ -128,7 +141,8 @@ TEST_CASE("contract 1.9: relative values go on with a chain") {
           REQUIRE(out.intact());
           for (size_t d = 0; d < width; ++d) {
             float acc = begin[d];
-            for (size_t i = 0; i < n; ++i) acc = std::fma(e[i], t[(one_row ? 0 : i * width) + d], acc);
+            for (size_t i = 0; i < n; ++i)
+              acc = std::fma(e[i], t[(one_row ? 0 : i * width) + d], acc);
             REQUIRE(same(out[d], acc));
           }
         }

@@ -1,4 +1,5 @@
-// The program's mapping of a file: the same bytes at the same address before, while and after they move to huge pages.
+// The program's mapping of a file: the same bytes at the same address before, while and after they
+// move to huge pages.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -28,8 +29,10 @@ struct Temporary {
     fd = mkstemp(name);
     unlink(name);
     uint32_t state = 1;
-    for (unsigned char& b : bytes) b = static_cast<unsigned char>((state = state * 1664525 + 1013904223) >> 24);
-    for (size_t at = 0; at < size;) at += static_cast<size_t>(write(fd, bytes.data() + at, size - at));
+    for (unsigned char& b : bytes)
+      b = static_cast<unsigned char>((state = state * 1664525 + 1013904223) >> 24);
+    for (size_t at = 0; at < size;)
+      at += static_cast<size_t>(write(fd, bytes.data() + at, size - at));
   }
   ~Temporary() { close(fd); }
 };
@@ -37,7 +40,8 @@ struct Temporary {
 }  // namespace
 
 TEST_CASE("mapping: files of any size, read ahead or not") {
-  for (const size_t size : {size_t{1}, size_t{4096}, size_t{70000}, cli::kLarge - 1, cli::kLarge, 2 * cli::kLarge + 12345}) {
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{70000}, cli::kLarge - 1, cli::kLarge,
+                            2 * cli::kLarge + 12345}) {
     const Temporary file(size);
     for (const bool ahead : {false, true}) {
       cli::Mapping mapping;
@@ -115,14 +119,17 @@ TEST_CASE("mapping: readers see the same bytes while they move") {
     mapping.read_ahead();
     mapping.move_to_huge_pages();
     mapping.move_to_huge_pages();  // once is enough
-    for (int i = 0; i < 2000 && !mapping.moved(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 2000 && !mapping.moved(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     stop.store(true);
     for (std::thread& t : readers) t.join();
     CHECK(wrong == 0);
     CHECK(mapping.data() == at);
     CHECK(memcmp(at, file.bytes.data(), size) == 0);
-    if (!mapping.moved()) MESSAGE("no huge pages here: the file stayed mapped");
-    else if (round == 0) MESSAGE("moved; ", passes.load(), " passes over it meanwhile");
+    if (!mapping.moved())
+      MESSAGE("no huge pages here: the file stayed mapped");
+    else if (round == 0)
+      MESSAGE("moved; ", passes.load(), " passes over it meanwhile");
   }
 }
 

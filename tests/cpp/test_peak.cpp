@@ -1,4 +1,5 @@
-// The loops by which `phasor bench` measures a machine's arithmetic: they do what they say that they did.
+// The loops by which `phasor bench` measures a machine's arithmetic: they do what they say that
+// they did.
 #include <doctest/doctest.h>
 
 #include <string>

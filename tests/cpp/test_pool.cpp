@@ -1,4 +1,5 @@
-// The program's thread pool: every piece of a job exactly once, whatever the number of threads, and the time it takes to meet.
+// The program's thread pool: every piece of a job exactly once, whatever the number of threads, and
+// the time it takes to meet.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -14,7 +15,9 @@ namespace {
 struct Job {
   std::vector<std::atomic<uint32_t>> times;
   explicit Job(uint32_t count) : times(count) {}
-  static void piece(void* self, uint32_t i) { static_cast<Job*>(self)->times[i].fetch_add(1, std::memory_order_relaxed); }
+  static void piece(void* self, uint32_t i) {
+    static_cast<Job*>(self)->times[i].fetch_add(1, std::memory_order_relaxed);
+  }
   bool each_once() const {
     for (const auto& t : times)
       if (t.load() != 1) return false;
@@ -83,7 +86,8 @@ TEST_CASE("pool: workers that have parked come back") {
   cli::Pool pool;
   REQUIRE(pool.start(4));
   for (int round = 0; round < 20; ++round) {
-    std::this_thread::sleep_for(std::chrono::microseconds(round * 50));  // around the end of the spin
+    // around the end of the spin
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 50));
     Job job(16);
     pool.run(&Job::piece, &job, 16);
     CHECK(job.each_once());
@@ -112,7 +116,10 @@ TEST_CASE("pool: time of a job that needs every thread") {
           },
           &meeting, threads);
     }
-    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kJobs;
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+            .count() /
+        kJobs;
     MESSAGE(threads, " threads on ", cores, " cores: ", us, " us a job");
   }
 }

@@ -1,4 +1,5 @@
-// phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model and type; what they refuse.
+// phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model and
+// type; what they refuse.
 #include <doctest/doctest.h>
 
 #include "support.h"
@@ -13,21 +14,27 @@ phasor_quantize_options options_for(const char* type) {
   return options;
 }
 
-bool is_f32(const std::string& name) { return name.size() > 4 && name.compare(name.size() - 4, 4, "-f32") == 0; }
+bool is_f32(const std::string& name) {
+  return name.size() > 4 && name.compare(name.size() - 4, 4, "-f32") == 0;
+}
 
-Block converted(const Block& file, const phasor_quantize_options& options, phasor_rounding* rounding = nullptr) {
+Block converted(const Block& file, const phasor_quantize_options& options,
+                phasor_rounding* rounding = nullptr) {
   std::size_t need = 0;
   phasor_error error = PHASOR_ERROR_INIT;
-  const phasor_status status = phasor_quantize_size(&need, file.data(), file.size(), &options, &error);
+  const phasor_status status =
+      phasor_quantize_size(&need, file.data(), file.size(), &options, &error);
   CAPTURE(error.text);
   REQUIRE(status == PHASOR_OK);
   Block out(need);
   std::memset(out.data(), 0xAA, need);
-  REQUIRE(phasor_quantize(out.data(), need, rounding, file.data(), file.size(), &options, &error) == PHASOR_OK);
+  REQUIRE(phasor_quantize(out.data(), need, rounding, file.data(), file.size(), &options, &error) ==
+          PHASOR_OK);
   return out;
 }
 
-std::string refusal(const Block& file, const phasor_quantize_options& options, phasor_status expected) {
+std::string refusal(const Block& file, const phasor_quantize_options& options,
+                    phasor_status expected) {
   std::size_t need = 0;
   phasor_error error = PHASOR_ERROR_INIT;
   CHECK(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == expected);
@@ -62,8 +69,10 @@ TEST_CASE("quantize: every golden model in every type opens, is whole, and runs 
         hashes.push_back(result.hash);
         if (result.worst_logit > worst) worst = result.worst_logit;
       }
-      if (std::string(type) == "f32") CHECK((out.size() == file.size() && worst < 1e-4f));
-      else CHECK(worst > 0);
+      if (std::string(type) == "f32")
+        CHECK((out.size() == file.size() && worst < 1e-4f));
+      else
+        CHECK(worst > 0);
       CHECK(phasor_vector_record(e.model, out.data(), hashes.data(), 2, nullptr) == PHASOR_OK);
       const Engine again(out, nullptr);
       phasor_vector v{};
@@ -89,9 +98,12 @@ TEST_CASE("quantize: of an f32 file the type f32 is the same file") {
 
 TEST_CASE("quantize: what is refused, in one line") {
   const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
-  CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) == "type q5: expected f32, f16, bf16, q8 or q4");
-  CHECK(refusal(file, options_for(nullptr), PHASOR_BAD_INPUT) == "type (none): expected f32, f16, bf16, q8 or q4");
-  CHECK(refusal(q8, options_for("q4"), PHASOR_UNSUPPORTED).find("is q8, and what was rounded is not rounded again to q4") != std::string::npos);
+  CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) ==
+        "type q5: expected f32, f16, bf16, q8 or q4");
+  CHECK(refusal(file, options_for(nullptr), PHASOR_BAD_INPUT) ==
+        "type (none): expected f32, f16, bf16, q8 or q4");
+  CHECK(refusal(q8, options_for("q4"), PHASOR_UNSUPPORTED)
+            .find("is q8, and what was rounded is not rounded again to q4") != std::string::npos);
   phasor_quantize_options options = options_for("q8");
   options.output_type = "f64";
   CHECK(refusal(file, options, PHASOR_BAD_INPUT) == "type f64: expected f32, f16, bf16, q8 or q4");
@@ -109,8 +121,11 @@ TEST_CASE("quantize: what is refused, in one line") {
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
   Block out(need);
-  CHECK(phasor_quantize(out.data(), need - 1, nullptr, file.data(), file.size(), &options, &error) == PHASOR_NO_MEMORY);
+  CHECK(phasor_quantize(out.data(), need - 1, nullptr, file.data(), file.size(), &options,
+                        &error) == PHASOR_NO_MEMORY);
   const Engine e(file, nullptr);
   CHECK(phasor_vector_record(e.model, out.data(), nullptr, 1, &error) == PHASOR_BAD_INPUT);
-  for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")}) CHECK(phasor_vector_record(e.model, file.data(), nullptr, tolerance, &error) == PHASOR_BAD_INPUT);
+  for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")})
+    CHECK(phasor_vector_record(e.model, file.data(), nullptr, tolerance, &error) ==
+          PHASOR_BAD_INPUT);
 }

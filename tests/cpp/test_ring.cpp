@@ -1,4 +1,5 @@
-// Layers with a window keep no more than they will see: a ring of round_up(window + chunk − 1, 16) positions for each sequence (contract 1.7).
+// Layers with a window keep no more than they will see: a ring of round_up(window + chunk − 1, 16)
+// positions for each sequence (contract 1.7).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +22,9 @@ std::vector<Windowed> windowed() {
   for (const std::string& name : golden_models()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
-    const uint32_t window = name.find("tiny-olmo2") == 0 ? 7 : name.find("tiny-three-way-lm") == 0 ? 6 : 0;
+    const uint32_t window = name.find("tiny-olmo2") == 0          ? 7
+                            : name.find("tiny-three-way-lm") == 0 ? 6
+                                                                  : 0;
     CHECK((part_bytes(probe.model, probe.limits, kPart) != 0) == (window != 0));
     if (window != 0) found.push_back({name, window});
   }
@@ -40,7 +43,9 @@ phasor_limits limits_of(const phasor_model* model, uint32_t chunk, uint32_t sequ
 }
 
 uint32_t round_up16(uint32_t n) { return (n + 15) / 16 * 16; }
-uint32_t ring_positions(uint32_t window, uint32_t chunk) { return std::min(round_up16(kTarget), round_up16(window + chunk - 1)); }
+uint32_t ring_positions(uint32_t window, uint32_t chunk) {
+  return std::min(round_up16(kTarget), round_up16(window + chunk - 1));
+}
 
 Ids ids_of(uint32_t count, uint32_t salt = 0) {
   Ids ids(count);
@@ -49,7 +54,14 @@ Ids ids_of(uint32_t count, uint32_t salt = 0) {
 }
 
 phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
-  const phasor_item item{sizeof(phasor_item), sequence, static_cast<uint32_t>(ids.size()), PHASOR_LOGITS_ALL, ids.data(), nullptr, nullptr, nullptr};
+  const phasor_item item{sizeof(phasor_item),
+                         sequence,
+                         static_cast<uint32_t>(ids.size()),
+                         PHASOR_LOGITS_ALL,
+                         ids.data(),
+                         nullptr,
+                         nullptr,
+                         nullptr};
   return phasor_step(e.session, &item, 1, nullptr);
 }
 
@@ -57,7 +69,8 @@ phasor_status step(const Engine& e, uint32_t sequence, const Ids& ids) {
 uint64_t step_hash(const Engine& e, uint32_t sequence, const Ids& ids) {
   REQUIRE(step(e, sequence, ids) == PHASOR_OK);
   uint64_t hash = kFnvStart;
-  for (uint32_t r = 0; r < ids.size(); ++r) hash = fnv1a(hash, phasor_logits(e.session, r), vocabulary_of(e.model) * sizeof(float));
+  for (uint32_t r = 0; r < ids.size(); ++r)
+    hash = fnv1a(hash, phasor_logits(e.session, r), vocabulary_of(e.model) * sizeof(float));
   return hash;
 }
 
@@ -68,7 +81,9 @@ Ids joined(Ids a, const Ids& b) {
 
 }  // namespace
 
-TEST_CASE("contract 1.7: the ring has round_up(window + chunk - 1, 16) positions and gives the bits of the whole context") {
+TEST_CASE(
+    "contract 1.7: the ring has round_up(window + chunk - 1, 16) positions and gives the bits of "
+    "the whole context") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
@@ -82,7 +97,8 @@ TEST_CASE("contract 1.7: the ring has round_up(window + chunk - 1, 16) positions
       for (const uint32_t chunk : {1u, 4u, 10u, 11u, 20u}) {
         CAPTURE(chunk);
         const phasor_limits limits = limits_of(probe.model, chunk);
-        CHECK(part_bytes(probe.model, limits, kPart) == position * ring_positions(model.window, chunk));
+        CHECK(part_bytes(probe.model, limits, kPart) ==
+              position * ring_positions(model.window, chunk));
         const Engine e(file, phasor_isa_name(level), &limits);
         CHECK(step_hash(e, 0, ids) == expected);
         REQUIRE(phasor_sequence_clear(e.session, 0) == PHASOR_OK);
@@ -92,13 +108,16 @@ TEST_CASE("contract 1.7: the ring has round_up(window + chunk - 1, 16) positions
   }
 }
 
-TEST_CASE("contract 1.7: a sequence goes back as far as the ring holds what the next position sees, and no further") {
+TEST_CASE(
+    "contract 1.7: a sequence goes back as far as the ring holds what the next position sees, and "
+    "no further") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
     const Engine probe(file, nullptr);
     for (const uint32_t chunk : {1u, 5u, 12u}) {
-      const phasor_limits limits = limits_of(probe.model, chunk, 2), whole = limits_of(probe.model, kTarget);
+      const phasor_limits limits = limits_of(probe.model, chunk, 2),
+                          whole = limits_of(probe.model, kTarget);
       const Engine e(file, nullptr, &limits), fresh(file, nullptr, &whole);
       const Ids ids = ids_of(37), more = ids_of(3, 1);
       REQUIRE(step(e, 0, ids) == PHASOR_OK);
@@ -106,9 +125,12 @@ TEST_CASE("contract 1.7: a sequence goes back as far as the ring holds what the 
       for (uint32_t length = 0; length <= ids.size(); ++length) {
         CAPTURE(length);
         REQUIRE(phasor_sequence_fork(e.session, 1, 0) == PHASOR_OK);
-        const uint32_t kept = static_cast<uint32_t>(ids.size()) - ring_positions(model.window, chunk);  // the first position that the ring has
+        // the first position that the ring has
+        const uint32_t kept =
+            static_cast<uint32_t>(ids.size()) - ring_positions(model.window, chunk);
         const bool reaches = length == 0 || length + 1 >= kept + model.window;
-        CHECK(phasor_sequence_truncate(e.session, 1, length) == (reaches ? PHASOR_OK : PHASOR_BAD_INPUT));
+        CHECK(phasor_sequence_truncate(e.session, 1, length) ==
+              (reaches ? PHASOR_OK : PHASOR_BAD_INPUT));
         CHECK(phasor_sequence_length(e.session, 1) == (reaches ? length : ids.size()));
         if (!reaches) continue;
         ++reached;
@@ -116,7 +138,8 @@ TEST_CASE("contract 1.7: a sequence goes back as far as the ring holds what the 
         REQUIRE(phasor_sequence_clear(fresh.session, 0) == PHASOR_OK);
         if (length != 0) REQUIRE(step(fresh, 0, before) == PHASOR_OK);
         CHECK(state_of(e, 1) == state_of(fresh, 0));
-        CHECK(step_hash(e, 1, more) == step_hash(fresh, 0, more));  // and the sequence that it came from still has its pages
+        // and the sequence that it came from still has its pages
+        CHECK(step_hash(e, 1, more) == step_hash(fresh, 0, more));
         CHECK(state_of(e, 1) == state_of(fresh, 0));
       }
       CHECK(reached == ring_positions(model.window, chunk) - model.window + 3);
@@ -128,16 +151,19 @@ TEST_CASE("contract 1.7: a sequence goes back as far as the ring holds what the 
   }
 }
 
-TEST_CASE("contract 1.7 and 3.8: a state is the same bytes whatever the ring, and goes on in another") {
+TEST_CASE(
+    "contract 1.7 and 3.8: a state is the same bytes whatever the ring, and goes on in another") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
     const Engine probe(file, nullptr);
     for (const uint32_t type : {PHASOR_CACHE_F32, PHASOR_CACHE_F16, PHASOR_CACHE_Q8}) {
-      phasor_limits one = limits_of(probe.model, 1), five = limits_of(probe.model, 5), whole = limits_of(probe.model, kTarget);
+      phasor_limits one = limits_of(probe.model, 1), five = limits_of(probe.model, 5),
+                    whole = limits_of(probe.model, kTarget);
       for (phasor_limits* l : {&one, &five, &whole}) l->cache_type = static_cast<uint32_t>(type);
       std::size_t size = 0;
-      if (phasor_session_size(&size, probe.model, &one, nullptr) != PHASOR_OK) continue;  // scores that need keys in f32
+      // scores that need keys in f32
+      if (phasor_session_size(&size, probe.model, &one, nullptr) != PHASOR_OK) continue;
       const Engine a(file, nullptr, &one), b(file, nullptr, &five), c(file, nullptr, &whole);
       for (uint32_t length = 1; length <= 36; ++length) {
         CAPTURE(length);
@@ -153,7 +179,8 @@ TEST_CASE("contract 1.7 and 3.8: a state is the same bytes whatever the ring, an
           expected = step_hash(*from, 0, more);
         }
         for (const Engine* to : {&a, &b, &c}) {
-          REQUIRE(phasor_state_restore(to->session, 0, state.data(), state.size(), nullptr) == PHASOR_OK);
+          REQUIRE(phasor_state_restore(to->session, 0, state.data(), state.size(), nullptr) ==
+                  PHASOR_OK);
           CHECK(state_of(*to, 0) == state);
           CHECK(step_hash(*to, 0, more) == expected);
         }
@@ -174,7 +201,9 @@ int stop_after(void* user, uint32_t, uint32_t, uint32_t) {
 
 }  // namespace
 
-TEST_CASE("contract 1.7: a step that is stopped leaves the sequence as it was, or empty where the ring has gone on") {
+TEST_CASE(
+    "contract 1.7: a step that is stopped leaves the sequence as it was, or empty where the ring "
+    "has gone on") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
@@ -216,25 +245,30 @@ TEST_CASE("contract 1.7: sequences that were forked go on alone, and every page 
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
     const Engine probe(file, nullptr);
-    const phasor_limits limits = limits_of(probe.model, 3, 4), whole = limits_of(probe.model, kTarget);
+    const phasor_limits limits = limits_of(probe.model, 3, 4),
+                        whole = limits_of(probe.model, kTarget);
     const Engine e(file, nullptr, &limits), fresh(file, nullptr, &whole);
     for (uint32_t round = 0; round < 3; ++round) {
       const Ids common = ids_of(21, round);
       for (uint32_t q = 0; q < 4; ++q) REQUIRE(phasor_sequence_clear(e.session, q) == PHASOR_OK);
       REQUIRE(step(e, 0, common) == PHASOR_OK);
-      for (uint32_t q = 1; q < 4; ++q) REQUIRE(phasor_sequence_fork(e.session, q, q - 1) == PHASOR_OK);
+      for (uint32_t q = 1; q < 4; ++q)
+        REQUIRE(phasor_sequence_fork(e.session, q, q - 1) == PHASOR_OK);
       for (uint32_t q = 0; q < 4; ++q) {
         const Ids own = ids_of(kTarget - 21, 7 + q);
         REQUIRE(phasor_sequence_clear(fresh.session, 0) == PHASOR_OK);
         REQUIRE(step(fresh, 0, common) == PHASOR_OK);
         CHECK(step_hash(e, q, own) == step_hash(fresh, 0, own));
       }
-      for (uint32_t q = 0; q < 4; ++q) CHECK(std::equal(common.begin(), common.end(), phasor_sequence_ids(e.session, q)));
+      for (uint32_t q = 0; q < 4; ++q)
+        CHECK(std::equal(common.begin(), common.end(), phasor_sequence_ids(e.session, q)));
     }
   }
 }
 
-TEST_CASE("contract 1.7: a context that slides, and a prompt that goes on, over a ring give what a fresh sequence gives") {
+TEST_CASE(
+    "contract 1.7: a context that slides, and a prompt that goes on, over a ring give what a fresh "
+    "sequence gives") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
@@ -253,7 +287,8 @@ TEST_CASE("contract 1.7: a context that slides, and a prompt that goes on, over 
         out[i].resize(90);
         phasor_generation made = PHASOR_GENERATION_INIT;
         const Ids prompt = ids_of(9);
-        REQUIRE(phasor_generate(both[i]->session, 0, prompt.data(), 9, out[i].data(), 90, &o, &made, nullptr) == PHASOR_OK);
+        REQUIRE(phasor_generate(both[i]->session, 0, prompt.data(), 9, out[i].data(), 90, &o, &made,
+                                nullptr) == PHASOR_OK);
         out[i].resize(made.count);
       }
       CHECK(out[0] == out[1]);
@@ -267,7 +302,8 @@ TEST_CASE("contract 1.7: a context that slides, and a prompt that goes on, over 
     phasor_generation made = PHASOR_GENERATION_INIT;
     for (uint32_t turn = 0; turn < 3; ++turn) {
       const uint32_t had = phasor_sequence_length(e.session, 0);
-      REQUIRE(phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), out.data(), 6, &o, &made, nullptr) == PHASOR_OK);
+      REQUIRE(phasor_generate(e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()),
+                              out.data(), 6, &o, &made, nullptr) == PHASOR_OK);
       CHECK(made.reused == had);
       prompt = joined(joined(prompt, Ids(out.begin(), out.begin() + made.count)), ids_of(2, turn));
     }

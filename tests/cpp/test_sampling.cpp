@@ -1,5 +1,6 @@
-// The choice of a token (src/decode/sample.cpp, random.h) through phasor_choose: each option against its definition in double, exact cases,
-// the generator against published numbers, the draw's frequencies, and one line for each bad value.
+// The choice of a token (src/decode/sample.cpp, random.h) through phasor_choose: each option
+// against its definition in double, exact cases, the generator against published numbers, the
+// draw's frequencies, and one line for each bad value.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ phasor_generate_options options_at(float temperature) {
 // A session whose row 0 of logits is the test's own.
 class Row {
  public:
-  explicit Row(const char* isa = nullptr, uint32_t outputs = PHASOR_WANT_SAMPLING) : file_(golden_file("tiny-lm-f32")), probe_(file_, isa) {
+  explicit Row(const char* isa = nullptr, uint32_t outputs = PHASOR_WANT_SAMPLING)
+      : file_(golden_file("tiny-lm-f32")), probe_(file_, isa) {
     phasor_limits limits{};
     limits.struct_size = sizeof limits;
     phasor_limits_for(probe_.model, 0, 40, &limits);
@@ -36,20 +38,27 @@ class Row {
     n = side.vocabulary;
     ends.assign(side.end, side.end + side.end_count);
     const uint32_t start = 1;
-    const phasor_item item{sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &start, nullptr, nullptr, nullptr};
+    const phasor_item item{
+        sizeof(phasor_item), 0, 1, PHASOR_LOGITS_LAST, &start, nullptr, nullptr, nullptr};
     REQUIRE(phasor_step(e_->session, &item, 1, nullptr) == PHASOR_OK);
     phasor_random_seed(&random, 1);
   }
 
-  phasor_status status(phasor_generate_options o, const std::vector<float>& logits, const std::vector<uint32_t>& ids = {}, uint32_t made = 0) {
+  phasor_status status(phasor_generate_options o, const std::vector<float>& logits,
+                       const std::vector<uint32_t>& ids = {}, uint32_t made = 0) {
     std::copy(logits.begin(), logits.end(), phasor_logits(e_->session, 0));
     p.assign(n, -1.0f);
     if (o.random == nullptr) o.random = &random;
-    const phasor_status s = phasor_choose(e_->session, &id, p.data(), 0, ids.data(), static_cast<uint32_t>(ids.size()), made, &o, &error);
-    CHECK(std::equal(logits.begin(), logits.end(), phasor_logits(e_->session, 0), [](float a, float b) { return a == b || a != a; }));  // the row is as it was
+    const phasor_status s = phasor_choose(e_->session, &id, p.data(), 0, ids.data(),
+                                          static_cast<uint32_t>(ids.size()), made, &o, &error);
+    // the row is as it was
+    CHECK(std::equal(logits.begin(), logits.end(), phasor_logits(e_->session, 0),
+                     [](float a, float b) { return a == b || a != a; }));
     return s;
   }
-  const std::vector<float>& choose(const phasor_generate_options& o, const std::vector<float>& logits, const std::vector<uint32_t>& ids = {}, uint32_t made = 0) {
+  const std::vector<float>& choose(const phasor_generate_options& o,
+                                   const std::vector<float>& logits,
+                                   const std::vector<uint32_t>& ids = {}, uint32_t made = 0) {
     const phasor_status s = status(o, logits, ids, made);
     CAPTURE(error.text);
     REQUIRE(s == PHASOR_OK);
@@ -66,7 +75,8 @@ class Row {
     phasor_random r;
     phasor_random_seed(&r, seed);
     std::vector<float> logits(n);
-    for (float& v : logits) v = (static_cast<float>(phasor::random_next(&r) >> 40) * 0x1p-24f - 0.5f) * 9;
+    for (float& v : logits)
+      v = (static_cast<float>(phasor::random_next(&r) >> 40) * 0x1p-24f - 0.5f) * 9;
     return logits;
   }
 
@@ -95,10 +105,13 @@ Scores softmax(const Scores& s) {
 std::vector<uint32_t> sorted_by(const Scores& key) {  // largest first, then by id
   std::vector<uint32_t> ids(key.size());
   std::iota(ids.begin(), ids.end(), 0u);
-  std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) { return key[a] > key[b] || (!(key[b] > key[a]) && a < b); });
+  std::sort(ids.begin(), ids.end(), [&](uint32_t a, uint32_t b) {
+    return key[a] > key[b] || (!(key[b] > key[a]) && a < b);
+  });
   return ids;
 }
-void keep(Scores* s, const std::vector<uint32_t>& order, const std::function<bool(std::size_t, double)>& more) {
+void keep(Scores* s, const std::vector<uint32_t>& order,
+          const std::function<bool(std::size_t, double)>& more) {
   const Scores p = softmax(*s);
   double sum = 0;
   std::size_t kept = 0;
@@ -108,8 +121,11 @@ void keep(Scores* s, const std::vector<uint32_t>& order, const std::function<boo
 Scores expected(const std::vector<float>& logits, const phasor_generate_options& o) {
   Scores s(logits.begin(), logits.end());
   for (double& v : s) v /= static_cast<double>(o.temperature);
-  if (o.top_k != 0) keep(&s, sorted_by(s), [&](std::size_t kept, double) { return kept < o.top_k; });
-  if (o.top_p != 0) keep(&s, sorted_by(s), [&](std::size_t, double sum) { return sum < static_cast<double>(o.top_p); });
+  if (o.top_k != 0)
+    keep(&s, sorted_by(s), [&](std::size_t kept, double) { return kept < o.top_k; });
+  if (o.top_p != 0)
+    keep(&s, sorted_by(s),
+         [&](std::size_t, double sum) { return sum < static_cast<double>(o.top_p); });
   if (o.min_p != 0) {
     const Scores p = softmax(s);
     const double top = *std::max_element(p.begin(), p.end());
@@ -121,8 +137,10 @@ Scores expected(const std::vector<float>& logits, const phasor_generate_options&
     double entropy = 0;
     for (const double v : p) entropy -= v > 0 ? v * std::log(v) : 0;
     Scores near(p.size());
-    for (std::size_t i = 0; i < p.size(); ++i) near[i] = p[i] > 0 ? -std::abs(-std::log(p[i]) - entropy) : -HUGE_VAL;
-    keep(&s, sorted_by(near), [&](std::size_t, double sum) { return sum < static_cast<double>(o.typical_p); });
+    for (std::size_t i = 0; i < p.size(); ++i)
+      near[i] = p[i] > 0 ? -std::abs(-std::log(p[i]) - entropy) : -HUGE_VAL;
+    keep(&s, sorted_by(near),
+         [&](std::size_t, double sum) { return sum < static_cast<double>(o.typical_p); });
   }
   return softmax(s);
 }
@@ -161,7 +179,9 @@ TEST_CASE("sampling: each filter alone and all together are their definitions") 
       [](phasor_generate_options* o) { o->min_p = 0.2f; },
       [](phasor_generate_options* o) { o->typical_p = 0.6f; },
       [](phasor_generate_options* o) { o->top_k = 20, o->top_p = 0.9f; },
-      [](phasor_generate_options* o) { o->top_k = 30, o->top_p = 0.95f, o->min_p = 0.02f, o->typical_p = 0.8f; },
+      [](phasor_generate_options* o) {
+        o->top_k = 30, o->top_p = 0.95f, o->min_p = 0.02f, o->typical_p = 0.8f;
+      },
       [](phasor_generate_options* o) { o->top_k = 1; },
       [](phasor_generate_options* o) { o->top_p = 1e-6f; },
       [](phasor_generate_options* o) { o->typical_p = 1e-6f; },
@@ -206,7 +226,8 @@ TEST_CASE("sampling: penalties and bans") {
   const float log2 = 0.69314718f;
   phasor_generate_options o = options_at(1);
   o.repetition_penalty = 2;
-  row.choose(o, row.only({2, -1, 1}), {0, 1, 0, PHASOR_NONE});  // 2/2, −1·2, 1; a token counts once, an embedding not at all
+  // 2/2, −1·2, 1; a token counts once, an embedding not at all
+  row.choose(o, row.only({2, -1, 1}), {0, 1, 0, PHASOR_NONE});
   CHECK(row.p[0] == row.p[2]);
   CHECK(std::abs(row.p[1] / row.p[2] - std::exp(-3.0f)) < 1e-6f);
   o = options_at(1);
@@ -250,7 +271,9 @@ TEST_CASE("sampling: penalties and bans") {
   CHECK(row.id == std::min(row.ends[0], 7u));
 }
 
-TEST_CASE("sampling: a draw takes one number, and the frequencies are the probabilities (chi-square, fixed seed)") {
+TEST_CASE(
+    "sampling: a draw takes one number, and the frequencies are the probabilities (chi-square, "
+    "fixed seed)") {
   Row row;
   phasor_generate_options o = options_at(1.3f);
   o.top_k = 12;
@@ -269,8 +292,10 @@ TEST_CASE("sampling: a draw takes one number, and the frequencies are the probab
   double chi = 0;
   for (uint32_t i = 0; i < row.n; ++i) {
     const double want = kDraws * static_cast<double>(p[i]);
-    if (want > 0) chi += (counts[i] - want) * (counts[i] - want) / want;
-    else CHECK(counts[i] == 0);
+    if (want > 0)
+      chi += (counts[i] - want) * (counts[i] - want) / want;
+    else
+      CHECK(counts[i] == 0);
   }
   CHECK(chi < 31.26);  // 11 degrees of freedom: more in one of a thousand cases
   CHECK(chi > 1.59);   // less in one of a thousand: frequencies that are too good
@@ -293,7 +318,8 @@ TEST_CASE("contract 1.15: every level draws the same tokens from the same logits
     }
     if (level == 0) first = ids, first_p = p;
     // The same on every machine that the tests run on.
-    CHECK(fnv1a(fnv1a(kFnvStart, ids.data(), ids.size() * sizeof(uint32_t)), p.data(), p.size() * sizeof(float)) == 3701027283749366137u);
+    CHECK(fnv1a(fnv1a(kFnvStart, ids.data(), ids.size() * sizeof(uint32_t)), p.data(),
+                p.size() * sizeof(float)) == 3701027283749366137u);
     CHECK(ids == first);
     CHECK(p == first_p);
   }
@@ -317,7 +343,8 @@ TEST_CASE("contract 3.5: a bad option is one line that names it") {
       {"repetition_penalty", [](phasor_generate_options* o) { o->repetition_penalty = -1; }},
       {"presence_penalty", [](phasor_generate_options* o) { o->presence_penalty = kInf; }},
       {"frequency_penalty", [=](phasor_generate_options* o) { o->frequency_penalty = nan; }},
-      {"suppressed", [&](phasor_generate_options* o) { o->suppressed = far, o->suppressed_count = 1; }},
+      {"suppressed",
+       [&](phasor_generate_options* o) { o->suppressed = far, o->suppressed_count = 1; }},
       {"end", [&](phasor_generate_options* o) { o->end = far, o->end_count = 1; }},
       {"struct_size", [](phasor_generate_options* o) { o->struct_size += 8; }},
   };

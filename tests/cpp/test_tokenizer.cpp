@@ -1,5 +1,6 @@
-// Tokenizers: the package's ids on committed goldens, refusal of every damaged section, scratch to the byte, streaming decode.
-// tests/golden/tokenizers/make.py made the sections and the expected ids; tests/reference/test_tokenizer.py compares many more.
+// Tokenizers: the package's ids on committed goldens, refusal of every damaged section, scratch to
+// the byte, streaming decode. tests/golden/tokenizers/make.py made the sections and the expected
+// ids; tests/reference/test_tokenizer.py compares many more.
 #include "test_tokenizer.h"
 
 #include "heap_counter.h"
@@ -14,10 +15,12 @@ struct Piece {
   float score;
 };
 
-// A section without a normaliser's map, put together here so that the reader is checked against the page, not against one writer.
-Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>& pieces, std::uint32_t unknown,
-            const std::string& surface) {
-  const std::size_t count = pieces.size(), table = 128, order = table + 16 * count, text = order + 4 * count;
+// A section without a normaliser's map, put together here so that the reader is checked against the
+// page, not against one writer.
+Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>& pieces,
+            std::uint32_t unknown, const std::string& surface) {
+  const std::size_t count = pieces.size(), table = 128, order = table + 16 * count,
+                    text = order + 4 * count;
   std::string all;
   Bytes section(text);
   Ids ids;
@@ -32,7 +35,9 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
     put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(pieces[i].type));
     all += pieces[i].text;
     if (pieces[i].text.size() > longest) longest = pieces[i].text.size();
-    if (model == TokenizerModel::unigram && pieces[i].type == PieceType::normal && pieces[i].score < lowest) lowest = pieces[i].score;
+    if (model == TokenizerModel::unigram && pieces[i].type == PieceType::normal &&
+        pieces[i].score < lowest)
+      lowest = pieces[i].score;
     std::size_t place = 0;  // insertion sort: std::string compares bytes as unsigned
     while (place < ids.size() && pieces[ids[place]].text <= pieces[i].text) ++place;
     ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(place), static_cast<std::uint32_t>(i));
@@ -61,18 +66,29 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
 
 Bytes word_list(bool with_unknown) {
   return build(TokenizerModel::words, 0,
-               {{"<pad>", PieceType::control, 0}, {"<unk>", with_unknown ? PieceType::unknown : PieceType::control, 0},
-                {"a", PieceType::normal, 0}, {"cat", PieceType::normal, 0}, {"cats", PieceType::normal, 0},
-                {"猫", PieceType::normal, 0}, {"cat", PieceType::normal, 0}},
+               {{"<pad>", PieceType::control, 0},
+                {"<unk>", with_unknown ? PieceType::unknown : PieceType::control, 0},
+                {"a", PieceType::normal, 0},
+                {"cat", PieceType::normal, 0},
+                {"cats", PieceType::normal, 0},
+                {"猫", PieceType::normal, 0},
+                {"cat", PieceType::normal, 0}},
                with_unknown ? 1 : kNoToken, with_unknown ? "<unk>" : "");
 }
 
 Bytes small_bpe() {
   return build(TokenizerModel::bpe, 4,
-               {{"<unk>", PieceType::unknown, 0}, {"<s>", PieceType::control, 0}, {"a", PieceType::normal, -9},
-                {"b", PieceType::normal, -9}, {"c", PieceType::normal, -9}, {"ab", PieceType::unused, -1},
-                {"abc", PieceType::normal, -3}, {"bc", PieceType::normal, -2}, {"aa", PieceType::normal, -4},
-                {"[x]", PieceType::user_defined, 0}, {"x]a", PieceType::normal, -1}},
+               {{"<unk>", PieceType::unknown, 0},
+                {"<s>", PieceType::control, 0},
+                {"a", PieceType::normal, -9},
+                {"b", PieceType::normal, -9},
+                {"c", PieceType::normal, -9},
+                {"ab", PieceType::unused, -1},
+                {"abc", PieceType::normal, -3},
+                {"bc", PieceType::normal, -2},
+                {"aa", PieceType::normal, -4},
+                {"[x]", PieceType::user_defined, 0},
+                {"x]a", PieceType::normal, -1}},
                0, " ? ");
 }
 
@@ -119,7 +135,8 @@ TEST_CASE("tokenizer: the scratch is exact, for every length and model") {
   for (const char* name : {"unigram.bin", "bpe.bin"}) {
     const Bytes section = golden(name);
     const Tokenizer t = open(section);
-    // The worst text for this normaliser: each character grows as much as one can, and the dummy prefix is added.
+    // The worst text for this normaliser: each character grows as much as one can, and the dummy
+    // prefix is added.
     const std::string grows = t.expansion > 3 ? "\xEF\xB7\xBA" : "\xff";
     std::uint64_t before = 0;
     for (std::size_t size = 0; size <= 300; ++size) {
@@ -147,7 +164,8 @@ TEST_CASE("tokenizer: the scratch is exact, for every length and model") {
   }
 }
 
-TEST_CASE("tokenizer: the count does not depend on the capacity, and nothing is written behind it") {
+TEST_CASE(
+    "tokenizer: the count does not depend on the capacity, and nothing is written behind it") {
   const Bytes section = golden("unigram.bin");
   const Tokenizer t = open(section);
   const std::string text = "I have a cat. 我有一只猫。 \xff\xff zqx";
@@ -156,9 +174,11 @@ TEST_CASE("tokenizer: the count does not depend on the capacity, and nothing is 
   const Block scratch(bytes);
   for (std::size_t capacity = 0; capacity <= all.size() + 2; ++capacity) {
     Ids ids(all.size() + 3, 0xABABABABu);
-    const EncodeResult r = tokenizer_encode(t, ids.data(), capacity, text.data(), text.size(), scratch.data, bytes);
+    const EncodeResult r =
+        tokenizer_encode(t, ids.data(), capacity, text.data(), text.size(), scratch.data, bytes);
     CHECK(r.count == all.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
   }
 }
 
@@ -180,9 +200,9 @@ TEST_CASE("tokenizer: a character is held back until it is complete") {
   CHECK(feed(byte(0x88)) == "");
   CHECK(feed(byte(0x91)) == "我");
   CHECK(feed(byte(0xF0)) == "");
-  CHECK(feed(byte('a')) == "\uFFFDa");                     // F0 cannot begin F0 61
+  CHECK(feed(byte('a')) == "\uFFFDa");  // F0 cannot begin F0 61
   CHECK(feed(byte(0xE0)) == "");
-  CHECK(feed(byte(0x80)) == "\uFFFD\uFFFD");               // overlong: each byte on its own
+  CHECK(feed(byte(0x80)) == "\uFFFD\uFFFD");  // overlong: each byte on its own
   CHECK(feed(byte(0xF0)) == "");
   CHECK(feed(byte(0x9F)) == "");
   CHECK(feed(tokenizer_find(t, "a", 1)) == "\uFFFD\uFFFDa");
@@ -224,7 +244,8 @@ TEST_CASE("tokenizer: pieces by id and by text") {
   CHECK(tokenizer_piece(t, tokenizer_find(t, "<sep>", 5)).type == PieceType::user_defined);
   CHECK(tokenizer_find(t, "no such piece", 13) == kNoToken);
   CHECK(tokenizer_find(t, "", 0) == kNoToken);
-  for (std::uint32_t id = 0; id < t.pieces; ++id) CHECK(tokenizer_find(t, tokenizer_piece(t, id).text, tokenizer_piece(t, id).bytes) == id);
+  for (std::uint32_t id = 0; id < t.pieces; ++id)
+    CHECK(tokenizer_find(t, tokenizer_piece(t, id).text, tokenizer_piece(t, id).bytes) == id);
 }
 
 TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
@@ -240,10 +261,12 @@ TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
     HeapCounter heap;
     const char* why = nullptr;
     bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
-    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
+    const EncodeResult r =
+        tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
     ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
     TokenDecoder state{};
-    for (std::size_t i = 0; ok && i < r.count; ++i) ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
+    for (std::size_t i = 0; ok && i < r.count; ++i)
+      ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
     ok = ok && token_decode_end(&state, out.data(), out.size()) == 0;
     const std::uint64_t allocations = heap.allocations();
     CHECK(ok);
@@ -252,9 +275,11 @@ TEST_CASE("tokenizer: nothing is allocated between open and the last token") {
 }
 
 TEST_CASE("tokenizer: every truncation is refused") {
-  for (const Bytes& section : {golden("unigram.bin"), golden("bpe.bin"), word_list(true), small_bpe()}) {
+  for (const Bytes& section :
+       {golden("unigram.bin"), golden("bpe.bin"), word_list(true), small_bpe()}) {
     CHECK(survives(section.data(), section.size()));
-    for (std::size_t bytes = 0; bytes < section.size(); ++bytes) REQUIRE_FALSE(survives(section.data(), bytes));
+    for (std::size_t bytes = 0; bytes < section.size(); ++bytes)
+      REQUIRE_FALSE(survives(section.data(), bytes));
     Bytes longer = section;
     longer.resize(section.size() + 4);
     CHECK_FALSE(survives(longer.data(), longer.size()));
@@ -262,11 +287,13 @@ TEST_CASE("tokenizer: every truncation is refused") {
 }
 
 TEST_CASE("tokenizer: no damaged byte gets further than an error") {
-  // Whole small sections under many values; the goldens, larger, with a stride that meets every field.
+  // Whole small sections under many values; the goldens, larger, with a stride that meets every
+  // field.
   for (Bytes section : {word_list(true), small_bpe()}) {
     for (std::size_t i = 0; i < section.size(); ++i) {
       const unsigned char right = section[i];
-      for (const int wrong : {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
+      for (const int wrong :
+           {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
         section[i] = static_cast<unsigned char>(wrong);
         survives(section.data(), section.size());
       }
@@ -331,7 +358,9 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   const std::size_t trie = mapped[64] | static_cast<std::size_t>(mapped[65]) << 8;
   refuses(mapped, trie, 0x7FFFFC00, "the normaliser's trie leads out of itself");
   refuses(mapped, trie, 0x80000000, "the normaliser's trie leads out of itself");
-  const Bytes symbols = build(TokenizerModel::unigram, 0, {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::user_defined, 0}}, 0, "");
+  const Bytes symbols =
+      build(TokenizerModel::unigram, 0,
+            {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::user_defined, 0}}, 0, "");
   refuses(symbols, 120, 0, "a unigram model has no normal piece");
   refuses(golden("bpe.bin"), 4, 4, "a byte piece is not allowed or not <0x00> ... <0xFF>");
 }
@@ -346,6 +375,7 @@ TEST_CASE("tokenizer: long and hostile lines take linear time") {
     for (const std::uint32_t id : letters) bytes += tokenizer_piece(t, id).bytes;
     CHECK(bytes == 100000 + 3);  // and the dummy prefix
     CHECK(encode(t, std::string(100000, ' ')).size() <= 100001);
-    CHECK(encode(t, std::string(100000, '\xff')).size() == (t.model == TokenizerModel::bpe ? 300001u : 2u));
+    CHECK(encode(t, std::string(100000, '\xff')).size() ==
+          (t.model == TokenizerModel::bpe ? 300001u : 2u));
   }
 }

@@ -1,4 +1,5 @@
-// What the tokenizer's tests share: goldens, blocks of exact size, encode and decode of whole texts, damaged sections.
+// What the tokenizer's tests share: goldens, blocks of exact size, encode and decode of whole
+// texts, damaged sections.
 #ifndef PHASOR_TESTS_TEST_TOKENIZER_H_
 #define PHASOR_TESTS_TEST_TOKENIZER_H_
 
@@ -93,7 +94,8 @@ struct Case {
 
 inline std::string from_hex(const std::string& hex) {
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
 }
 
@@ -101,8 +103,11 @@ inline std::vector<Case> golden_cases(const char* name) {
   const std::string data = read_file(std::string("tests/golden/tokenizers/") + name);
   std::vector<Case> cases;
   for (std::size_t at = 0; at < data.size();) {
-    const std::size_t end = data.find('\n', at), first = data.find('\t', at), second = data.find('\t', first + 1);
-    Case c{from_hex(data.substr(at, first - at)), from_hex(data.substr(second + 1, end - second - 1)), {}};
+    const std::size_t end = data.find('\n', at), first = data.find('\t', at),
+                      second = data.find('\t', first + 1);
+    Case c{from_hex(data.substr(at, first - at)),
+           from_hex(data.substr(second + 1, end - second - 1)),
+           {}};
     for (std::size_t i = first + 1; i < second;) {
       const std::size_t space = data.find(' ', i), stop = space < second ? space : second;
       c.ids.push_back(static_cast<std::uint32_t>(std::stoul(data.substr(i, stop - i))));
@@ -153,7 +158,7 @@ inline void append_u32(Bytes* to, std::uint32_t value) {
 // writer.
 inline Bytes build(const Parts& p) {
   const std::size_t count = p.pieces.size(), table = 128, order = table + 16 * count,
-      text = order + 4 * count;
+                    text = order + 4 * count;
   std::string all;
   Bytes section(text);
   Ids sorted;
@@ -168,8 +173,9 @@ inline Bytes build(const Parts& p) {
     if (piece.text.size() > longest) longest = piece.text.size();
     sorted.push_back(static_cast<std::uint32_t>(i));
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a,
-      std::uint32_t b) { return p.pieces[a].text < p.pieces[b].text; });
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return p.pieces[a].text < p.pieces[b].text;
+  });
   for (std::size_t i = 0; i < count; ++i) put_u32(&section, order + 4 * i, sorted[i]);
   const std::size_t surface = all.size();
   all += p.surface + p.prefix;
@@ -214,8 +220,9 @@ inline Bytes build(const Parts& p) {
   return section;
 }
 
-inline std::uint32_t run(std::uint32_t first, std::uint32_t classes) { return first | classes <<
-     21; }
+inline std::uint32_t run(std::uint32_t first, std::uint32_t classes) {
+  return first | classes << 21;
+}
 
 inline void append_f64(Bytes* to, double value) {
   std::uint64_t bits;
@@ -226,15 +233,23 @@ inline void append_f64(Bytes* to, double value) {
 
 // Every way in which a section may be used after it was opened.
 inline void use(const Tokenizer& t) {
-  static const char* const texts[] = {"", " ", "  a  b ", "\xff\xe6\x88", "aaaaaaaaaaaaaaaa", "I have a cat. 我有一只猫。", "<sep>x [x]abcab\tﷺ", "ｆｕｌｌ é"};
+  static const char* const texts[] = {"",
+                                      " ",
+                                      "  a  b ",
+                                      "\xff\xe6\x88",
+                                      "aaaaaaaaaaaaaaaa",
+                                      "I have a cat. 我有一只猫。",
+                                      "<sep>x [x]abcab\tﷺ",
+                                      "ｆｕｌｌ é"};
   for (const char* text : texts) {
     const std::size_t size = std::strlen(text);
     const std::uint64_t bytes = tokenizer_scratch_bytes(t, size);
     REQUIRE(bytes < (std::uint64_t{1} << 24));
     const Block scratch(static_cast<std::size_t>(bytes)), copy(text, size);
     Ids ids(64);
-    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), static_cast<const char*>(copy.data), size, scratch.data,
-                                            static_cast<std::size_t>(bytes));
+    const EncodeResult r =
+        tokenizer_encode(t, ids.data(), ids.size(), static_cast<const char*>(copy.data), size,
+                         scratch.data, static_cast<std::size_t>(bytes));
     for (std::size_t i = 0; i < r.count && i < ids.size(); ++i) {
       if (r.status == EncodeStatus::ok) REQUIRE(ids[i] < t.pieces);
     }

@@ -1,5 +1,6 @@
-// Tokenizers of Hugging Face's package: its ids on committed goldens, refusal of every damaged section, scratch to the byte.
-// tests/golden/tokenizers/make_hf.py made the sections and the expected ids; tests/reference/test_tokenizer_hf.py compares many more.
+// Tokenizers of Hugging Face's package: its ids on committed goldens, refusal of every damaged
+// section, scratch to the byte. tests/golden/tokenizers/make_hf.py made the sections and the
+// expected ids; tests/reference/test_tokenizer_hf.py compares many more.
 #include "heap_counter.h"
 #include "test_tokenizer.h"
 
@@ -7,71 +8,172 @@ using namespace tokenizer_tests;
 
 namespace {
 
-constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace", "composed", "characters"};
+constexpr const char* kGoldens[] = {"wordpiece", "bytelevel", "metaspace", "composed",
+                                    "characters"};
 
-constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;
+constexpr std::uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8, kPunctuation = 16,
+                        kRemoved = 32, kPadded = 64, kHangul = 128;
 
 // White space, controls, signs and letters of ASCII; a few Chinese characters; Hangul syllables.
 std::vector<std::uint32_t> runs() {
-  return {run(0, kRemoved), run(' ', kSpace), run('!', kPunctuation), run('0', kNumber | kWord), run(':', kPunctuation),
-          run('A', kLetter | kWord), run('[', kPunctuation), run('a', kLetter | kWord), run('{', kPunctuation), run(0x7F, 0),
-          run(0x4E00, kLetter | kPadded | kWord), run(0x4E10, kLetter | kWord), run(0xAC00, kHangul | kLetter | kWord), run(0xD7A4, 0)};
+  return {run(0, kRemoved),
+          run(' ', kSpace),
+          run('!', kPunctuation),
+          run('0', kNumber | kWord),
+          run(':', kPunctuation),
+          run('A', kLetter | kWord),
+          run('[', kPunctuation),
+          run('a', kLetter | kWord),
+          run('{', kPunctuation),
+          run(0x7F, 0),
+          run(0x4E00, kLetter | kPadded | kWord),
+          run(0x4E10, kLetter | kWord),
+          run(0xAC00, kHangul | kLetter | kWord),
+          run(0xD7A4, 0)};
 }
 
 Parts small_wordpiece() {
-  return {TokenizerModel::wordpiece, 0,
-          {{"[U]", PieceType::unknown, 1}, {"[M]", PieceType::control, 1}, {"ab", PieceType::normal, 1}, {"##c", PieceType::normal, 1 | 2 | 2 << 8},
-           {"##cd", PieceType::normal, 1 | 2 | 2 << 8}, {".", PieceType::normal, 1 | 2}, {"abcde", PieceType::user_defined, 0}, {"\u4E01", PieceType::normal, 1},
-           {"\u1100", PieceType::normal, 1}, {"##\u1161", PieceType::normal, 1 | 2 | 2 << 8}, {std::string("\0gap", 4), PieceType::unused, 0}},
-          0, "", "##", 3, 6, runs(), {}, 0, {{"[M]", 1, 2}, {"abcde", 6, 1}, {"z", 2, 4}, {"##", 3, 8}}};
+  return {TokenizerModel::wordpiece,
+          0,
+          {{"[U]", PieceType::unknown, 1},
+           {"[M]", PieceType::control, 1},
+           {"ab", PieceType::normal, 1},
+           {"##c", PieceType::normal, 1 | 2 | 2 << 8},
+           {"##cd", PieceType::normal, 1 | 2 | 2 << 8},
+           {".", PieceType::normal, 1 | 2},
+           {"abcde", PieceType::user_defined, 0},
+           {"\u4E01", PieceType::normal, 1},
+           {"\u1100", PieceType::normal, 1},
+           {"##\u1161", PieceType::normal, 1 | 2 | 2 << 8},
+           {std::string("\0gap", 4), PieceType::unused, 0}},
+          0,
+          "",
+          "##",
+          3,
+          6,
+          runs(),
+          {},
+          0,
+          {{"[M]", 1, 2}, {"abcde", 6, 1}, {"z", 2, 4}, {"##", 3, 8}}};
 }
 
-// Bytes a to e and the space, and e9 unknown; ab, bc, abc from two sides, aa, " a". The earliest merge is bc.
+// Bytes a to e and the space, and e9 unknown; ab, bc, abc from two sides, aa, " a". The earliest
+// merge is bc.
 Parts small_byte_bpe() {
   Bytes data;
-  for (std::uint32_t byte = 0; byte < 256; ++byte) append_u32(&data, byte >= 'a' && byte <= 'e' ? byte - 'a' : byte == ' ' ? 5 : byte == 0xE9 ? 12 : kNoToken);
-  const std::uint32_t rows[][3] = {{0, 0, 3}, {0, 1, 1}, {0, 7, 2}, {1, 2, 0}, {5, 0, 4}, {6, 2, 5}};  // left, right, rank
+  for (std::uint32_t byte = 0; byte < 256; ++byte)
+    append_u32(&data, byte >= 'a' && byte <= 'e' ? byte - 'a'
+                      : byte == ' '              ? 5
+                      : byte == 0xE9             ? 12
+                                                 : kNoToken);
+  // left, right, rank
+  const std::uint32_t rows[][3] = {{0, 0, 3}, {0, 1, 1}, {0, 7, 2},
+                                   {1, 2, 0}, {5, 0, 4}, {6, 2, 5}};
   for (const auto& row : rows)
     for (const std::uint32_t value : row) append_u32(&data, value);
   for (const std::uint32_t result : {7u, 6u, 8u, 9u, 10u, 8u}) append_u32(&data, result);
-  return {TokenizerModel::byte_bpe, 0,
-          {{"a", PieceType::normal, 1}, {"b", PieceType::normal, 1}, {"c", PieceType::normal, 1}, {"d", PieceType::normal, 1}, {"e", PieceType::normal, 1},
-           {" ", PieceType::normal, 1}, {"ab", PieceType::normal, 1}, {"bc", PieceType::normal, 1}, {"abc", PieceType::normal, 1}, {"aa", PieceType::normal, 1},
-           {" a", PieceType::normal, 1}, {"\xF0\x9F", PieceType::normal, 1}, {"<u>", PieceType::unknown, 1}, {"<m>", PieceType::control, 0},
-           {"\x98\x80", PieceType::normal, 1}, {" a", PieceType::user_defined, 0}},
-          12, "", "", 1, 0, runs(), data, 6, {{"<m>", 13, 2 | 4}}};
+  return {TokenizerModel::byte_bpe,
+          0,
+          {{"a", PieceType::normal, 1},
+           {"b", PieceType::normal, 1},
+           {"c", PieceType::normal, 1},
+           {"d", PieceType::normal, 1},
+           {"e", PieceType::normal, 1},
+           {" ", PieceType::normal, 1},
+           {"ab", PieceType::normal, 1},
+           {"bc", PieceType::normal, 1},
+           {"abc", PieceType::normal, 1},
+           {"aa", PieceType::normal, 1},
+           {" a", PieceType::normal, 1},
+           {"\xF0\x9F", PieceType::normal, 1},
+           {"<u>", PieceType::unknown, 1},
+           {"<m>", PieceType::control, 0},
+           {"\x98\x80", PieceType::normal, 1},
+           {" a", PieceType::user_defined, 0}},
+          12,
+          "",
+          "",
+          1,
+          0,
+          runs(),
+          data,
+          6,
+          {{"<m>", 13, 2 | 4}}};
 }
 
-// ▁ and a prefix before each word; <m> is looked for in the normalised text and takes the white space before it.
+// ▁ and a prefix before each word; <m> is looked for in the normalised text and takes the white
+// space before it.
 Parts small_unigram() {
   Bytes data;
-  for (const double score : {0.0, -2.0, -1.0, -1.5, -1.5, -4.0, -0.5, -100.0, 0.0, -12.0}) append_f64(&data, score);
-  return {TokenizerModel::metaspace, 1 | 1024,
-          {{"<u>", PieceType::unknown, 1}, {"\u2581", PieceType::normal, 1}, {"a", PieceType::normal, 1}, {"\u2581a", PieceType::normal, 1}, {"ab", PieceType::normal, 1},
-           {"b", PieceType::normal, 1}, {"<s>", PieceType::control, 1}, {"yz", PieceType::normal, 1}, {"<m>", PieceType::control, 0}},
-          0, "", "", 3, 0, runs(), data, 0, {{"<s>", 6, 0}, {"<m>", 8, 2 | 8}}};
+  for (const double score : {0.0, -2.0, -1.0, -1.5, -1.5, -4.0, -0.5, -100.0, 0.0, -12.0})
+    append_f64(&data, score);
+  return {TokenizerModel::metaspace,
+          1 | 1024,
+          {{"<u>", PieceType::unknown, 1},
+           {"\u2581", PieceType::normal, 1},
+           {"a", PieceType::normal, 1},
+           {"\u2581a", PieceType::normal, 1},
+           {"ab", PieceType::normal, 1},
+           {"b", PieceType::normal, 1},
+           {"<s>", PieceType::control, 1},
+           {"yz", PieceType::normal, 1},
+           {"<m>", PieceType::control, 0}},
+          0,
+          "",
+          "",
+          3,
+          0,
+          runs(),
+          data,
+          0,
+          {{"<s>", 6, 0}, {"<m>", 8, 2 | 8}}};
 }
 
-// The pieces of bytes, then ▁, a, b, ▁a, ab, ▁▁, and an added token; spaces become ▁ first. The merges have their index.
+// The pieces of bytes, then ▁, a, b, ▁a, ab, ▁▁, and an added token; spaces become ▁ first. The
+// merges have their index.
 Parts small_char_bpe() {
-  Parts parts{TokenizerModel::char_bpe, 1 | 8 | 16 | 64 | 128 | 256 | 2048, {{"<u>", PieceType::unknown, 1}}, 0, "<u>", "", 3, 0, runs(), {}, 4, {{"<m>", 263, 0}}};
+  Parts parts{TokenizerModel::char_bpe,
+              1 | 8 | 16 | 64 | 128 | 256 | 2048,
+              {{"<u>", PieceType::unknown, 1}},
+              0,
+              "<u>",
+              "",
+              3,
+              0,
+              runs(),
+              {},
+              4,
+              {{"<m>", 263, 0}}};
   const char* const digits = "0123456789ABCDEF";
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    parts.pieces.push_back({std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">", PieceType::byte, 1});
+    parts.pieces.push_back(
+        {std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">", PieceType::byte, 1});
     append_u32(&parts.model_data, byte + 1);
   }
-  for (const char* text : {"\u2581", "a", "b", "\u2581" "a", "ab", "\u2581\u2581"}) parts.pieces.push_back({text, PieceType::normal, 1});
+  for (const char* text : {"\u2581", "a", "b",
+                           "\u2581"
+                           "a",
+                           "ab", "\u2581\u2581"})
+    parts.pieces.push_back({text, PieceType::normal, 1});
   parts.pieces.push_back({"<m>", PieceType::control, 0});
-  const std::uint32_t rows[][3] = {{257, 257, 2}, {257, 258, 1}, {258, 259, 0}, {260, 259, 3}};  // left, right, rank
+  // left, right, rank
+  const std::uint32_t rows[][3] = {{257, 257, 2}, {257, 258, 1}, {258, 259, 0}, {260, 259, 3}};
   for (const auto& row : rows)
     for (const std::uint32_t value : row) append_u32(&parts.model_data, value);
   for (const std::uint32_t result : {261u, 260u, 262u, 264u}) append_u32(&parts.model_data, result);
-  parts.pieces.push_back({"\u2581" "ab", PieceType::normal, 1});
-  for (std::uint32_t id = 0; id <= parts.pieces.size(); ++id) append_u32(&parts.model_data, id <= 257 ? 0 : id == 258 ? 2 : id <= 260 ? 3 : 4);
+  parts.pieces.push_back(
+      {"\u2581"
+       "ab",
+       PieceType::normal, 1});
+  for (std::uint32_t id = 0; id <= parts.pieces.size(); ++id)
+    append_u32(&parts.model_data, id <= 257 ? 0 : id == 258 ? 2 : id <= 260 ? 3 : 4);
   return parts;
 }
 
-std::vector<Bytes> small_sections() { return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram()), build(small_char_bpe())}; }
+std::vector<Bytes> small_sections() {
+  return {build(small_wordpiece()), build(small_byte_bpe()), build(small_unigram()),
+          build(small_char_bpe())};
+}
 
 }  // namespace
 
@@ -79,22 +181,32 @@ TEST_CASE("tokenizer: the tokenizers package's ids and text on every golden line
   for (const char* name : kGoldens) check_golden_lines(name);
 }
 
-TEST_CASE("tokenizer: WordPiece takes the longest piece, whole words or none of them, and no more characters than it may") {
+TEST_CASE(
+    "tokenizer: WordPiece takes the longest piece, whole words or none of them, and no more "
+    "characters than it may") {
   const Bytes section = build(small_wordpiece());
   const Tokenizer t = open(section);
   CHECK(encode(t, "") == Ids{});
-  CHECK(encode(t, " ab abc a\tbcd\t ") == Ids{2, 2, 3, 2, 4});  // the tab is removed, not white space, in these classes
+  // the tab is removed, not white space, in these classes
+  CHECK(encode(t, " ab abc a\tbcd\t ") == Ids{2, 2, 3, 2, 4});
   CHECK(encode(t, "abcc.abx") == Ids{2, 3, 3, 5, 0});
-  CHECK(encode(t, "abccde ##c") == Ids{0, 3, 0});           // unknown as a whole
+  CHECK(encode(t, "abccde ##c") == Ids{0, 3, 0});  // unknown as a whole
   CHECK(encode(t, "abcccc abccccc") == Ids{2, 3, 3, 3, 3, 0});
   CHECK(encode(t, "ab\u4E01ab") == Ids{2, 7, 2});
   CHECK(encode(t, "\uAC00") == Ids{8, 9});
-  CHECK(encode(t, "\xff" "ab\xe4") == Ids{0});              // not removed in these classes, so part of the word
-  CHECK(decode(t, {1, 2, 3, 10, 5, 7, 4, 6, 0}) == "abc. \u4E01" "cd abcde");
+  // not removed in these classes, so part of the word
+  CHECK(encode(t,
+               "\xff"
+               "ab\xe4") == Ids{0});
+  CHECK(decode(t, {1, 2, 3, 10, 5, 7, 4, 6, 0}) ==
+        "abc. \u4E01"
+        "cd abcde");
   CHECK(decode(t, {3, 3}) == "##cc");
 }
 
-TEST_CASE("tokenizer: added tokens are found before the model sees the text, with the white space that they take") {
+TEST_CASE(
+    "tokenizer: added tokens are found before the model sees the text, with the white space that "
+    "they take") {
   const Bytes section = build(small_wordpiece());
   const Tokenizer t = open(section);
   CHECK(encode(t, "ab  [M] ab[M][M") == Ids{2, 1, 2, 1, 0, 0});
@@ -105,16 +217,23 @@ TEST_CASE("tokenizer: added tokens are found before the model sees the text, wit
   CHECK(encode(t, std::string(50, ' ') + "[M]" + std::string(50, ' ')) == Ids{1});
 }
 
-TEST_CASE("tokenizer: byte-level BPE merges the earliest pair, the leftmost of equals, inside words") {
+TEST_CASE(
+    "tokenizer: byte-level BPE merges the earliest pair, the leftmost of equals, inside words") {
   const Bytes section = build(small_byte_bpe());
   const Tokenizer t = open(section);
-  CHECK(encode(t, "abc") == Ids{8});              // bc, then a with bc
+  CHECK(encode(t, "abc") == Ids{8});  // bc, then a with bc
   CHECK(encode(t, "ab") == Ids{6});
   CHECK(encode(t, "aaa") == Ids{9, 0});
   CHECK(encode(t, "a a  a") == Ids{0, 10, 5, 10});
-  CHECK(encode(t, "a1bc") == Ids{0, 7});          // a byte without an id is left out, but the number is a word between
-  CHECK(encode(t, "ab\xE9" "c") == Ids{6, 12, 2});  // bytes that are not UTF-8 are themselves, of no class
-  CHECK(encode(t, "\xFF" "a\xE9") == Ids{0, 12});
+  // a byte without an id is left out, but the number is a word between
+  CHECK(encode(t, "a1bc") == Ids{0, 7});
+  // bytes that are not UTF-8 are themselves, of no class
+  CHECK(encode(t,
+               "ab\xE9"
+               "c") == Ids{6, 12, 2});
+  CHECK(encode(t,
+               "\xFF"
+               "a\xE9") == Ids{0, 12});
   CHECK(encode(t, "a <m> b") == Ids{0, 13, 1});
   Parts prefixed = small_byte_bpe();
   prefixed.flags = 1;
@@ -129,7 +248,9 @@ TEST_CASE("tokenizer: byte-level BPE merges the earliest pair, the leftmost of e
   CHECK(encode(open(words), std::string(3, '\0')) == Ids{9, 0});
 }
 
-TEST_CASE("tokenizer: the steps of byte-level BPE cut one inside the other; a word that is a piece may stay whole") {
+TEST_CASE(
+    "tokenizer: the steps of byte-level BPE cut one inside the other; a word that is a piece may "
+    "stay whole") {
   Parts parts = small_byte_bpe();
   parts.pieces[8].marks |= 4;  // abc
   parts.flags = 2;
@@ -140,13 +261,15 @@ TEST_CASE("tokenizer: the steps of byte-level BPE cut one inside the other; a wo
     return open(section);
   };
   CHECK(encode(with({2}), "abcbc") == Ids{8, 7});
-  CHECK(encode(with({0x91}), "abcbc a") == Ids{0, 1, 2, 1, 2, 5, 0});   // letters one at a time
-  CHECK(encode(with({0xA1}), "abcbc") == Ids{8, 7});                    // three at most, then two
-  CHECK(encode(with({0xB1}), "abcb abcd") == Ids{8, 1, 5, 8, 3});       // exactly three
-  CHECK(encode(with({0xC1}), "a a  a") == Ids{0, 10, 5, 10});           // white space before them
-  CHECK(encode(with({0xD1, 0x80}), "a a") == Ids{0, 5, 0});             // then white space from the letters
+  CHECK(encode(with({0x91}), "abcbc a") == Ids{0, 1, 2, 1, 2, 5, 0});  // letters one at a time
+  CHECK(encode(with({0xA1}), "abcbc") == Ids{8, 7});                   // three at most, then two
+  CHECK(encode(with({0xB1}), "abcb abcd") == Ids{8, 1, 5, 8, 3});      // exactly three
+  CHECK(encode(with({0xC1}), "a a  a") == Ids{0, 10, 5, 10});          // white space before them
+  // then white space from the letters
+  CHECK(encode(with({0xD1, 0x80}), "a a") == Ids{0, 5, 0});
   CHECK(encode(with({3}), "ab1bc") == Ids{6, 7});
-  CHECK(encode(with({3}), "b'ab") == Ids{1, 6});                        // a sign goes with the word behind it
+  // a sign goes with the word behind it
+  CHECK(encode(with({3}), "b'ab") == Ids{1, 6});
   put_u32(&parts.model_data, 4 * std::size_t{'\''}, 4);
   section = build(parts);
   CHECK(encode(with({3}), "'Sab'ab") == Ids{4, 6, 4, 6});
@@ -160,7 +283,8 @@ TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (C
   const Bytes section = build(small_byte_bpe());
   const Tokenizer t = open(section);
   CHECK(decode(t, {10, 13, 11, 14, 12, 15}) == " a\U0001F600 a");
-  CHECK(decode(t, {11, 0}) == "\uFFFDa");          // as many bytes as could have begun a character are one
+  // as many bytes as could have begun a character are one
+  CHECK(decode(t, {11, 0}) == "\uFFFDa");
   CHECK(decode(t, {14, 11}) == "\uFFFD\uFFFD\uFFFD");
   char out[16];
   TokenDecoder state{};
@@ -172,21 +296,28 @@ TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (C
   CHECK(token_decode_end(&state, out, sizeof out) == 3);
 }
 
-TEST_CASE("tokenizer: unigram with Metaspace takes the best sum, the first of equals, and words that begin with \u2581") {
+TEST_CASE(
+    "tokenizer: unigram with Metaspace takes the best sum, the first of equals, and words that "
+    "begin with \u2581") {
   Parts parts = small_unigram();
   const Bytes section = build(parts);
   const Tokenizer t = open(section);
   CHECK(encode(t, "") == Ids{});
   CHECK(encode(t, "a") == Ids{3});
-  CHECK(encode(t, "ab") == Ids{1, 4});                   // -3.5 against -5.5
+  CHECK(encode(t, "ab") == Ids{1, 4});  // -3.5 against -5.5
   CHECK(encode(t, "a a  ab") == Ids{3, 3, 1, 1, 4});
-  CHECK(encode(t, "xx\xFFx a") == Ids{1, 0, 3});         // neighbours that are unknown are one
-  CHECK(encode(t, "yz") == Ids{1, 7});                   // worse than two unknowns, but those would spell it
-  CHECK(encode(t, "a<s> <m>a <m") == Ids{3, 6, 8, 3, 1, 0});  // a stretch of white space only would be a word, but the mask took it
-  CHECK(encode(t, "\u2581" "a\u2581") == Ids{3, 1});
+  CHECK(encode(t, "xx\xFFx a") == Ids{1, 0, 3});  // neighbours that are unknown are one
+  // worse than two unknowns, but those would spell it
+  CHECK(encode(t, "yz") == Ids{1, 7});
+  // a stretch of white space only would be a word, but the mask took it
+  CHECK(encode(t, "a<s> <m>a <m") == Ids{3, 6, 8, 3, 1, 0});
+  CHECK(encode(t,
+               "\u2581"
+               "a\u2581") == Ids{3, 1});
   CHECK(decode(t, {6, 3, 0, 1, 4, 3}) == "a ab a");
   CHECK(decode(t, {1, 4}) == "ab");
-  parts.flags = 1 | 32 | 64 | 128 | 256;                 // only the text's start; white space splits, goes at the end, two are one
+  // only the text's start; white space splits, goes at the end, two are one
+  parts.flags = 1 | 32 | 64 | 128 | 256;
   const Bytes other = build(parts);
   const Tokenizer o = open(other);
   CHECK(encode(o, "a a  a<s>a ") == Ids{3, 2, 3, 6, 2});
@@ -196,7 +327,8 @@ TEST_CASE("tokenizer: unigram with Metaspace takes the best sum, the first of eq
 TEST_CASE("tokenizer: damaged scores are refused by name") {
   const Parts parts = small_unigram();
   const Bytes good = build(parts);
-  const std::uint32_t scores = static_cast<std::uint32_t>(good.size() - 64 - 32 - parts.model_data.size());
+  const std::uint32_t scores =
+      static_cast<std::uint32_t>(good.size() - 64 - 32 - parts.model_data.size());
   refuses(good, 4, 2, "unknown tokenizer flags");
   refuses(good, 88, 2, "the normaliser's expansion is out of range");
   refuses(good, 96, 2, "unknown rule of the pre-tokenizer");
@@ -205,9 +337,12 @@ TEST_CASE("tokenizer: damaged scores are refused by name") {
   refuses(good, scores + 76, 0xFFF80000, "a piece's score is not finite");
 }
 
-TEST_CASE("tokenizer: the package's models have exact scratch, and write no more ids than there is room for (CONTRACT 3.6)") {
+TEST_CASE(
+    "tokenizer: the package's models have exact scratch, and write no more ids than there is room "
+    "for (CONTRACT 3.6)") {
   std::vector<Bytes> sections = small_sections();
-  for (const char* name : kGoldens) sections.push_back(golden((std::string(name) + ".bin").c_str()));
+  for (const char* name : kGoldens)
+    sections.push_back(golden((std::string(name) + ".bin").c_str()));
   for (const Bytes& section : sections) {
     const Tokenizer t = open(section);
     for (std::size_t size = 0; size <= 120; ++size) {
@@ -220,12 +355,15 @@ TEST_CASE("tokenizer: the package's models have exact scratch, and write no more
       const Block scratch(bytes), less(bytes - 1);
       for (std::size_t capacity = 0; capacity <= all.size() + 1; capacity += capacity < 4 ? 1 : 7) {
         ids.assign(ids.size(), 0xABABABABu);
-        const EncodeResult r = tokenizer_encode(t, ids.data(), capacity, text.data(), size, scratch.data, bytes);
+        const EncodeResult r =
+            tokenizer_encode(t, ids.data(), capacity, text.data(), size, scratch.data, bytes);
         CHECK(r.status == EncodeStatus::ok);
         CHECK(r.count == all.size());
-        for (std::size_t i = 0; i < ids.size(); ++i) CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
+        for (std::size_t i = 0; i < ids.size(); ++i)
+          CHECK(ids[i] == (i < capacity && i < all.size() ? all[i] : 0xABABABABu));
       }
-      const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), size, less.data, bytes - 1);
+      const EncodeResult r =
+          tokenizer_encode(t, ids.data(), ids.size(), text.data(), size, less.data, bytes - 1);
       CHECK(r.status == EncodeStatus::text_too_long);
       CHECK(r.count == 0);
     }
@@ -246,10 +384,12 @@ TEST_CASE("tokenizer: the package's models allocate nothing") {
     HeapCounter heap;
     const char* why = nullptr;
     bool ok = tokenizer_open(&t, section.data(), section.size(), &why);
-    const EncodeResult r = tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
+    const EncodeResult r =
+        tokenizer_encode(t, ids.data(), ids.size(), text.data(), text.size(), scratch.data, bytes);
     ok = ok && r.status == EncodeStatus::ok && r.count <= ids.size();
     TokenDecoder state{};
-    for (std::size_t i = 0; ok && i < r.count; ++i) ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
+    for (std::size_t i = 0; ok && i < r.count; ++i)
+      ok = token_decode(t, &state, ids[i], out.data(), out.size()) <= out.size();
     ok = ok && token_decode_end(&state, out.data(), out.size()) <= out.size();
     const std::uint64_t allocations = heap.allocations();
     CHECK(ok);
@@ -259,10 +399,12 @@ TEST_CASE("tokenizer: the package's models allocate nothing") {
 
 TEST_CASE("tokenizer: every truncation of a section of the package's models is refused") {
   std::vector<Bytes> sections = small_sections();
-  for (const char* name : kGoldens) sections.push_back(golden((std::string(name) + ".bin").c_str()));
+  for (const char* name : kGoldens)
+    sections.push_back(golden((std::string(name) + ".bin").c_str()));
   for (const Bytes& section : sections) {
     CHECK(survives(section.data(), section.size()));
-    for (std::size_t bytes = 0; bytes < section.size(); bytes += bytes < 4096 ? 1 : 61) REQUIRE_FALSE(survives(section.data(), bytes));
+    for (std::size_t bytes = 0; bytes < section.size(); bytes += bytes < 4096 ? 1 : 61)
+      REQUIRE_FALSE(survives(section.data(), bytes));
     REQUIRE_FALSE(survives(section.data(), section.size() - 1));
     Bytes longer = section;
     longer.resize(section.size() + 4);
@@ -274,7 +416,8 @@ TEST_CASE("tokenizer: no damaged byte of the package's models gets further than 
   for (Bytes section : small_sections()) {
     for (std::size_t i = 0; i < section.size(); ++i) {
       const unsigned char right = section[i];
-      for (const int wrong : {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
+      for (const int wrong :
+           {0, 1, 2, 4, 0x7F, 0x80, 0xFE, 0xFF, right ^ 1, right ^ 0x80, right + 1}) {
         section[i] = static_cast<unsigned char>(wrong);
         survives(section.data(), section.size());
       }
@@ -297,8 +440,10 @@ TEST_CASE("tokenizer: no damaged byte of the package's models gets further than 
 TEST_CASE("tokenizer: a damaged section of the package's models is refused by name") {
   const Parts parts = small_wordpiece();
   const Bytes good = build(parts);
-  const std::uint32_t count = static_cast<std::uint32_t>(parts.pieces.size()), table = 128, order = table + 16 * count;
-  const std::uint32_t rows = static_cast<std::uint32_t>(good.size() - 16 * parts.added.size()), starts = rows - 64;
+  const std::uint32_t count = static_cast<std::uint32_t>(parts.pieces.size()), table = 128,
+                      order = table + 16 * count;
+  const std::uint32_t rows = static_cast<std::uint32_t>(good.size() - 16 * parts.added.size()),
+                      starts = rows - 64;
   const std::uint32_t first_run = starts - static_cast<std::uint32_t>(4 * parts.runs.size());
   refuses(good, 4, 1, "unknown tokenizer flags");
   refuses(good, 12, kNoToken, "a piece of type unknown is not the unknown id");
@@ -333,25 +478,28 @@ TEST_CASE("tokenizer: a damaged section of the package's models is refused by na
   refuses(good, rows + 12, 8, "the added tokens are not in order");
 }
 
-TEST_CASE("tokenizer: BPE of characters merges over a stretch, gives the pieces of bytes, and decodes without the first space") {
+TEST_CASE(
+    "tokenizer: BPE of characters merges over a stretch, gives the pieces of bytes, and decodes "
+    "without the first space") {
   Parts parts = small_char_bpe();
   const Bytes section = build(parts);
   const Tokenizer t = open(section);
   CHECK(encode(t, "") == Ids{});
-  CHECK(encode(t, "ab") == Ids{257, 261});               // ab comes before the space and a
+  CHECK(encode(t, "ab") == Ids{257, 261});  // ab comes before the space and a
   CHECK(encode(t, "a b") == Ids{260, 257, 259});
-  CHECK(encode(t, "  a") == Ids{262, 260});              // three spaces with the prefix
+  CHECK(encode(t, "  a") == Ids{262, 260});  // three spaces with the prefix
   CHECK(encode(t, "\u00E9 a\xFF") == Ids{257, 0xC4, 0xAA, 260, 0x100});
   CHECK(encode(t, "a<m> a") == Ids{260, 263, 257, 260});
   CHECK(decode(t, {260, 263, 257, 259}) == "a b");
   CHECK(decode(t, {263, 257, 0x42, 0xC4, 0xAA, 0xC4, 258}) == "A\u00E9\uFFFDa");
-  CHECK(decode(t, {0x21, 258, 0}) == "a<u>");             // a space that is a byte goes too
+  CHECK(decode(t, {0x21, 258, 0}) == "a<u>");  // a space that is a byte goes too
   CHECK(decode(t, {0xC4}) == "\uFFFD");
   char out[16];
   TokenDecoder state{};
   CHECK(token_decode(t, &state, 0xC4, out, sizeof out) == 0);  // never half a character
   CHECK(token_decode(t, &state, 0xAA, out, sizeof out) == 2);
-  parts.flags = 1 | 16 | 32 | 512 | 2048;                // no bytes; only the text's start; words begin at each space; Metaspace behind
+  // no bytes; only the text's start; words begin at each space; Metaspace behind
+  parts.flags = 1 | 16 | 32 | 512 | 2048;
   for (std::size_t i = 1; i <= 256; ++i) parts.pieces[i].type = PieceType::normal;
   parts.expansion = 1;
   const Bytes other = build(parts);
@@ -364,7 +512,8 @@ TEST_CASE("tokenizer: BPE of characters merges over a stretch, gives the pieces 
 TEST_CASE("tokenizer: damaged pieces of bytes and a damaged index are refused by name") {
   const Parts parts = small_char_bpe();
   const Bytes good = build(parts);
-  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()), index = data + 1024 + 4 * 16;
+  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()),
+                      index = data + 1024 + 4 * 16;
   refuses(good, 4, 4, "unknown tokenizer flags");
   refuses(good, 4, 2048, "a byte piece is not allowed or not <0x00> ... <0xFF>");
   refuses(good, 88, 2, "the normaliser's expansion is out of range");
@@ -381,11 +530,13 @@ TEST_CASE("tokenizer: damaged pieces of bytes and a damaged index are refused by
 TEST_CASE("tokenizer: damaged merges are refused by name") {
   const Parts parts = small_byte_bpe();
   const Bytes good = build(parts);
-  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()), rows = data + 1024, results = rows + 72;
+  const std::uint32_t data = static_cast<std::uint32_t>(good.size() - 80 - parts.model_data.size()),
+                      rows = data + 1024, results = rows + 72;
   refuses(good, 4, 8, "unknown tokenizer flags");
   refuses(good, 4, 4, "composition without its map");
   refuses(good, 88, 0, "the normaliser's expansion is out of range");
-  for (const std::uint32_t step : {0u, 15u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u}) refuses(good, 96, step, "unknown rule of the pre-tokenizer");
+  for (const std::uint32_t step : {0u, 15u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u})
+    refuses(good, 96, step, "unknown rule of the pre-tokenizer");
   refuses(good, 120, 15, "unknown rule of the pre-tokenizer");
   refuses(good, 120, 1 << 8, "unknown rule of the pre-tokenizer");  // behind the last one
   refuses(good, 128 + 8, 2, "a piece has unknown marks");
@@ -405,7 +556,8 @@ TEST_CASE("tokenizer: long and hostile lines take linear time in the package's m
   for (const char* name : kGoldens) {
     const Bytes section = golden((std::string(name) + ".bin").c_str());
     const Tokenizer t = open(section);
-    for (const char* unit : {"a", " ", "\xff", ".", "[MASK]", " [MASK] ", "\uAC00", "\u4E01", "e\u0301"}) {
+    for (const char* unit :
+         {"a", " ", "\xff", ".", "[MASK]", " [MASK] ", "\uAC00", "\u4E01", "e\u0301"}) {
       std::string text;
       while (text.size() < 100000) text += unit;
       CHECK(encode(t, text).size() <= 3 * text.size() + 1);

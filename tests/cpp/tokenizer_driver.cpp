@@ -1,8 +1,10 @@
 // Runs the tokenizer on many texts, for tests in other languages.
-//   tokenizer_driver SECTION encode   in: {u32 bytes, text}…    out: {u32 status, u32 count, u32 ids[count]}…
-//   tokenizer_driver SECTION decode   in: {u32 count, u32 ids}… out: {u32 bytes, text}…, streamed id by id
-//   tokenizer_driver SECTION time     in as encode              out: seconds, as text, for each
-// Numbers are little-endian. Every text gets a scratch of exactly the size that is asked for, in a block of its own.
+//   tokenizer_driver SECTION encode   in: {u32 bytes, text}…    out: {u32 status, u32 count, u32
+//   ids[count]}… tokenizer_driver SECTION decode   in: {u32 count, u32 ids}… out: {u32 bytes,
+//   text}…, streamed id by id tokenizer_driver SECTION time     in as encode              out:
+//   seconds, as text, for each
+// Numbers are little-endian. Every text gets a scratch of exactly the size that is asked for, in a
+// block of its own.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -30,18 +32,21 @@ struct Encoded {
 };
 
 Encoded encode(const phasor::Tokenizer& tokenizer, const std::string& text) {
-  const std::size_t scratch_bytes = static_cast<std::size_t>(tokenizer_scratch_bytes(tokenizer, text.size()));
+  const std::size_t scratch_bytes =
+      static_cast<std::size_t>(tokenizer_scratch_bytes(tokenizer, text.size()));
   void* const scratch = std::malloc(scratch_bytes);
   char* const copy = static_cast<char*>(std::malloc(text.size()));  // no terminator behind it
   if (!text.empty()) std::memcpy(copy, text.data(), text.size());
   Encoded out{};
   const auto start = std::chrono::steady_clock::now();
   out.ids.resize(text.size() + 8);
-  out.result = tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(), scratch, scratch_bytes);
+  out.result = tokenizer_encode(tokenizer, out.ids.data(), out.ids.size(), copy, text.size(),
+                                scratch, scratch_bytes);
   const std::size_t count = out.result.count;
   if (count > out.ids.size()) {
     out.ids.resize(count);
-    out.result = tokenizer_encode(tokenizer, out.ids.data(), count, copy, text.size(), scratch, scratch_bytes);
+    out.result = tokenizer_encode(tokenizer, out.ids.data(), count, copy, text.size(), scratch,
+                                  scratch_bytes);
   }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   out.ids.resize(count);
@@ -56,7 +61,8 @@ std::string decode(const phasor::Tokenizer& tokenizer, const std::vector<std::ui
   phasor::TokenDecoder state{};
   for (const std::uint32_t id : ids) {
     const std::size_t bytes = token_decode(tokenizer, &state, id, piece.data(), piece.size());
-    if (bytes > piece.size()) fail(bytes == phasor::kBadToken ? "bad id" : "token_decode_capacity is too small");
+    if (bytes > piece.size())
+      fail(bytes == phasor::kBadToken ? "bad id" : "token_decode_capacity is too small");
     text.append(piece.data(), bytes);
   }
   const std::size_t bytes = token_decode_end(&state, piece.data(), piece.size());

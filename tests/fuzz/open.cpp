@@ -88,7 +88,8 @@ void use(const phasor_model* model) {
   if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK || need > kMostMemory) return;
   Block arena(need);
   phasor_session* session = nullptr;
-  if (phasor_session_open(&session, arena.data, need, model, &limits, nullptr, &error) != PHASOR_OK) return;
+  if (phasor_session_open(&session, arena.data, need, model, &limits, nullptr, &error) != PHASOR_OK)
+    return;
   const uint32_t ids[2] = {0, 1};
   auto item = sized<phasor_item>();
   item.ids = ids;
@@ -107,11 +108,15 @@ void use(const phasor_model* model) {
     auto result = sized<phasor_vector_result>();
     (void)phasor_vector_run(session, i, &result, &error);
   }
-  const phasor_chat_message talk[] = {{sizeof(phasor_chat_message), "system", 6, " a\n", 3}, {sizeof(phasor_chat_message), "user", 4, "b c", 3},
-                                      {sizeof(phasor_chat_message), "assistant", 9, "\xff</think>d", 10}, {sizeof(phasor_chat_message), "user", 4, "", 0}};
+  const phasor_chat_message talk[] = {
+      {sizeof(phasor_chat_message), "system", 6, " a\n", 3},
+      {sizeof(phasor_chat_message), "user", 4, "b c", 3},
+      {sizeof(phasor_chat_message), "assistant", 9, "\xff</think>d", 10},
+      {sizeof(phasor_chat_message), "user", 4, "", 0}};
   char rendered[96];
   size_t rendered_bytes = 0;
-  (void)phasor_chat_to_text(session, 1, rendered, sizeof rendered, &rendered_bytes, talk, 4, &error);
+  (void)phasor_chat_to_text(session, 1, rendered, sizeof rendered, &rendered_bytes, talk, 4,
+                            &error);
   for (uint32_t side = PHASOR_SOURCE; side <= PHASOR_TARGET; ++side) {
     uint32_t out[24];
     size_t count = 0;
@@ -119,7 +124,8 @@ void use(const phasor_model* model) {
     phasor_text text = PHASOR_TEXT_INIT;
     char bytes[64];
     size_t n = 0;
-    for (uint32_t id = 0; id < 8; ++id) (void)phasor_id_to_text(model, side, &text, id, bytes, sizeof bytes, &n);
+    for (uint32_t id = 0; id < 8; ++id)
+      (void)phasor_id_to_text(model, side, &text, id, bytes, sizeof bytes, &n);
   }
 }
 
@@ -129,7 +135,8 @@ void open(const uint8_t* data, size_t size) {
   if (phasor_model_size(&need, data, size, &error) != PHASOR_OK || need > kMostMemory) return;
   Block memory(need);
   phasor_model* model = nullptr;
-  if (phasor_model_open(&model, memory.data, need, data, size, nullptr, &error) == PHASOR_OK) use(model);
+  if (phasor_model_open(&model, memory.data, need, data, size, nullptr, &error) == PHASOR_OK)
+    use(model);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-// How deep the stack goes: the walk with one thread, where before each call the stack below it is painted, and afterwards the deepest word that has
-// changed is looked for. Built and run by `make test-stack`, here and under emulation.
+// How deep the stack goes: the walk with one thread, where before each call the stack below it is
+// painted, and afterwards the deepest word that has changed is looked for. Built and run by `make
+// test-stack`, here and under emulation.
 //
-//   stack MODEL…         NAME BYTES for each function: the deepest at any level, on any model; what the test itself takes (a frame or two) is in it
+//   stack MODEL…         NAME BYTES for each function: the deepest at any level, on any model; what
+//   the test itself takes (a frame or two) is in it
 #include "walk.h"
 
 namespace {
@@ -15,7 +17,10 @@ bool too_deep = false;
 
 using Word = volatile uint32_t;
 
-inline Word* end_below(void* frame) { return reinterpret_cast<Word*>((reinterpret_cast<uintptr_t>(frame) - kOwn) / sizeof(Word) * sizeof(Word)); }
+inline Word* end_below(void* frame) {
+  return reinterpret_cast<Word*>((reinterpret_cast<uintptr_t>(frame) - kOwn) / sizeof(Word) *
+                                 sizeof(Word));
+}
 
 [[gnu::noinline]] void paint() {
   Word* end = end_below(__builtin_frame_address(0));
@@ -51,7 +56,8 @@ int main(int argc, char** argv) {
   if (argc < 2) return std::fprintf(stderr, "usage: stack MODEL...\n"), 2;
   for (uint32_t k = 0; phasor_isa_name(k) != nullptr; ++k) {
     std::printf("isa %s\n", phasor_isa_name(k));
-    for (int i = 1; i < argc; ++i) walk(Opened(argv[i], phasor_isa_name(k), 1, PHASOR_CACHE_F32, nullptr));
+    for (int i = 1; i < argc; ++i)
+      walk(Opened(argv[i], phasor_isa_name(k), 1, PHASOR_CACHE_F32, nullptr));
   }
   for (const auto& [name, bytes] : deepest) std::printf("%s %zu\n", name.c_str(), bytes);
   if (too_deep) std::printf("FAIL deeper than %zu bytes\n", kDepth);

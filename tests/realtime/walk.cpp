@@ -1,8 +1,10 @@
-// Walks through what a real-time thread may call, on every model at every level with one thread and two, under clang's RealtimeSanitizer: a call of an
-// allocator, of a lock that blocks or of the system ends the program with a report. Built and run by `make realtime`.
+// Walks through what a real-time thread may call, on every model at every level with one thread and
+// two, under clang's RealtimeSanitizer: a call of an allocator, of a lock that blocks or of the
+// system ends the program with a report. Built and run by `make realtime`.
 //
 //   walk MODEL…                   the walk; which functions it took, and how often
-//   walk --forbidden NAME MODEL   one forbidden thing, which must be reported: malloc, lock, read, write, sleep
+//   walk --forbidden NAME MODEL   one forbidden thing, which must be reported: malloc, lock, read,
+//   write, sleep
 #include <fcntl.h>
 #include <sanitizer/rtsan_interface.h>
 #include <unistd.h>
@@ -26,7 +28,8 @@ phasor_status around(const std::string&, F call) {
 
 // ------------------------------------------------------------------ threads
 
-// The program's pool locks and parks, outside of the pieces: its own part is not looked at, the pieces are, on the calling thread and on the workers.
+// The program's pool locks and parks, outside of the pieces: its own part is not looked at, the
+// pieces are, on the calling thread and on the workers.
 cli::Pool pool;
 std::atomic<unsigned> on_workers{0};
 thread_local bool calling = false;
@@ -43,7 +46,8 @@ void run_piece(void* piece, uint32_t index) {
     on_workers.fetch_add(1, std::memory_order_relaxed);
     return p.task(p.context, index);
   }
-  for (int i = 0; i < 50 && on_workers == p.before; ++i) ::usleep(100);  // leave one to a worker, if one comes
+  // leave one to a worker, if one comes
+  for (int i = 0; i < 50 && on_workers == p.before; ++i) ::usleep(100);
   __rtsan_enable();
   p.task(p.context, index);
   __rtsan_disable();
@@ -64,10 +68,12 @@ int walk_all(int count, char** paths) {
   for (uint32_t k = 0; phasor_isa_name(k) != nullptr; ++k) {
     levels += std::string(" ") + phasor_isa_name(k);
     for (int i = 0; i < count; ++i)
-      for (uint32_t threads = 1; threads <= 2; ++threads, ++sessions) walk(Opened(paths[i], phasor_isa_name(k), threads, PHASOR_CACHE_F32, run_pieces));
+      for (uint32_t threads = 1; threads <= 2; ++threads, ++sessions)
+        walk(Opened(paths[i], phasor_isa_name(k), threads, PHASOR_CACHE_F32, run_pieces));
   }
   for (int i = 0; i < count; ++i)
-    if (std::strstr(paths[i], "rotary-") != nullptr) walk(Opened(paths[i], nullptr, 2, PHASOR_CACHE_F16, run_pieces)), ++sessions;
+    if (std::strstr(paths[i], "rotary-") != nullptr)
+      walk(Opened(paths[i], nullptr, 2, PHASOR_CACHE_F16, run_pieces)), ++sessions;
   if (on_workers == 0) give_up("threads", "no worker had a piece");
   calls["(pieces on workers)"] = on_workers;
   for (const auto& [name, times] : calls) std::printf("took %s %u\n", name.c_str(), times);
@@ -100,7 +106,8 @@ void run_locked(void*, phasor_task task, void* context, uint32_t count) {
 int forbidden(const std::string& what, const char* path) {
   null_device = ::open("/dev/null", O_RDWR);
   const Opened s(path, nullptr, 2, PHASOR_CACHE_F32, what == "lock" ? run_locked : run_pieces);
-  const phasor_callbacks callbacks = {sizeof callbacks, what == "read" ? read_in : see, what == "malloc" ? allocate : progress, nullptr};
+  const phasor_callbacks callbacks = {sizeof callbacks, what == "read" ? read_in : see,
+                                      what == "malloc" ? allocate : progress, nullptr};
   phasor_session_callbacks(s.session, &callbacks);
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   options.token = what == "write" ? write_out : token;
@@ -121,6 +128,7 @@ int forbidden(const std::string& what, const char* path) {
 int main(int argc, char** argv) {
   if (!pool.start(2)) give_up("threads", "none");
   if (argc == 4 && std::strcmp(argv[1], "--forbidden") == 0) return forbidden(argv[2], argv[3]);
-  if (argc < 2) return std::fprintf(stderr, "usage: walk MODEL... | walk --forbidden NAME MODEL\n"), 2;
+  if (argc < 2)
+    return std::fprintf(stderr, "usage: walk MODEL... | walk --forbidden NAME MODEL\n"), 2;
   return walk_all(argc - 1, argv + 1);
 }

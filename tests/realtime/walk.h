@@ -1,4 +1,5 @@
-// A walk through what a real-time thread may call, on any model: each call goes through `around`, which whoever includes this file defines.
+// A walk through what a real-time thread may call, on any model: each call goes through `around`,
+// which whoever includes this file defines.
 #pragma once
 #include <phasor.h>
 
@@ -30,12 +31,12 @@ void took(const std::string& what, phasor_status status, const phasor_error& err
 template <class F>
 [[gnu::noinline]] phasor_status around(const std::string& name, F call);
 
-#define TAKE(call)                                                              \
-  do {                                                                          \
-    phasor_error error = PHASOR_ERROR_INIT;                                     \
+#define TAKE(call)                                                                   \
+  do {                                                                               \
+    phasor_error error = PHASOR_ERROR_INIT;                                          \
     const std::string name = std::string(#call).substr(0, std::strcspn(#call, "(")); \
-    const phasor_status status = around(name, [&] { return call; });            \
-    took(name, status, error);                                                  \
+    const phasor_status status = around(name, [&] { return call; });                 \
+    took(name, status, error);                                                       \
   } while (0)
 
 // ------------------------------------------------------------------ callbacks
@@ -48,7 +49,9 @@ struct Seen {
 void see(void*, const phasor_view* view) { seen.sum += view->data[0]; }
 int progress(void*, uint32_t, uint32_t, uint32_t) { return ++seen.layers == 0; }
 int token(void*, uint32_t, uint32_t) { return ++seen.tokens == 0; }
-int text(void*, const char*, size_t bytes) { return (seen.bytes += static_cast<unsigned>(bytes)) == 1u << 31; }
+int text(void*, const char*, size_t bytes) {
+  return (seen.bytes += static_cast<unsigned>(bytes)) == 1u << 31;
+}
 int logits(void*, float* row, uint32_t vocabulary, const uint32_t*, uint32_t) {
   row[vocabulary - 1] -= 1;
   return 0;
@@ -86,14 +89,19 @@ void walk_text(const Session& s, uint32_t side) {
   Ids ids(64), segments(64);
   char out[256];
   size_t count = 0, bytes = 0;
-  const char sample[] = "source7 The cat, 12 caf\xC3\xA9s \xE6\x88\x91\xE6\x9C\x89\xE4\xB8\x80\xE5\x8F\xAA\xE7\x8C\xAB\xE3\x80\x82";
-  TAKE(phasor_text_to_ids(s.session, side, 1, ids.data(), ids.size(), &count, sample, sizeof sample - 1, &error));
+  const char sample[] =
+      "source7 The cat, 12 caf\xC3\xA9s "
+      "\xE6\x88\x91\xE6\x9C\x89\xE4\xB8\x80\xE5\x8F\xAA\xE7\x8C\xAB\xE3\x80\x82";
+  TAKE(phasor_text_to_ids(s.session, side, 1, ids.data(), ids.size(), &count, sample,
+                          sizeof sample - 1, &error));
   phasor_text state = PHASOR_TEXT_INIT;
-  for (size_t i = 0; i < count && i < ids.size(); ++i) TAKE(phasor_id_to_text(s.model, side, &state, ids[i], out, sizeof out, &bytes));
+  for (size_t i = 0; i < count && i < ids.size(); ++i)
+    TAKE(phasor_id_to_text(s.model, side, &state, ids[i], out, sizeof out, &bytes));
   TAKE(phasor_text_flush(s.model, side, &state, out, sizeof out, &bytes));
   if (phasor_piece(s.model, side, 3, &bytes) != nullptr) ++calls["phasor_piece"];
   // No golden model has both a tokenizer and a template for pairs: as far as that.
-  (void)phasor_pair_to_ids(s.session, side, ids.data(), segments.data(), ids.size(), &count, sample, 8, sample + 8, 8, nullptr);
+  (void)phasor_pair_to_ids(s.session, side, ids.data(), segments.data(), ids.size(), &count, sample,
+                           8, sample + 8, 8, nullptr);
   ++calls["phasor_pair_to_ids"];
   if (!phasor_chat_available(s.model)) return;
   const phasor_chat_message talk = {sizeof talk, "user", 4, sample, sizeof sample - 1};
@@ -104,14 +112,17 @@ void walk_encoder(const Session& s) {
   phasor_output output{};
   output.struct_size = sizeof output;
   phasor_model_output(s.model, &output);
-  const Ids one = made_up(s.limits.source, s.side.vocabulary, 1), other = made_up(3, s.side.vocabulary, 2);
-  const phasor_item items[] = {item_of(one, 0, PHASOR_LOGITS_NONE), item_of(other, 1, PHASOR_LOGITS_NONE)};
+  const Ids one = made_up(s.limits.source, s.side.vocabulary, 1),
+            other = made_up(3, s.side.vocabulary, 2);
+  const phasor_item items[] = {item_of(one, 0, PHASOR_LOGITS_NONE),
+                               item_of(other, 1, PHASOR_LOGITS_NONE)};
   TAKE(phasor_encode(s.session, items, 2, &error));
   uint32_t rows = 0, stride = 0;
   if (phasor_hidden(s.session, 1, &rows, &stride) != nullptr) ++calls["phasor_hidden"];
   if (s.stack != PHASOR_ENCODER) return;
   std::vector<float> vector(s.side.width);
-  TAKE(phasor_embedding(s.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, vector.data(), 8, &error));
+  TAKE(phasor_embedding(s.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, vector.data(), 8,
+                        &error));
   if (s.limits.logit_rows != 0) TAKE(phasor_encoder_output(s.session, 0, 0, 1, &error));
 }
 
@@ -139,17 +150,20 @@ void walk_decoder(const Session& s, phasor_random* random) {
   Ids next(1);
   for (unsigned i = 0; i < 3; ++i) {  // two sequences share a step
     const uint32_t length = phasor_sequence_length(s.session, 0);
-    TAKE(phasor_choose(s.session, next.data(), shares.data(), 0, phasor_sequence_ids(s.session, 0), length, i, &options, &error));
+    TAKE(phasor_choose(s.session, next.data(), shares.data(), 0, phasor_sequence_ids(s.session, 0),
+                       length, i, &options, &error));
     float largest = 0;
     uint32_t best = 0;
     TAKE(phasor_argmax(s.session, 0, &best, &largest));
     const Ids greedy(1, best);
-    const phasor_item items[] = {item_of(next, 0, PHASOR_LOGITS_LAST), item_of(greedy, 1, PHASOR_LOGITS_NONE)};
+    const phasor_item items[] = {item_of(next, 0, PHASOR_LOGITS_LAST),
+                                 item_of(greedy, 1, PHASOR_LOGITS_NONE)};
     TAKE(phasor_step(s.session, items, 2, &error));
   }
   ++calls["phasor_sequence_length"], ++calls["phasor_sequence_ids"];
   TAKE(phasor_sequence_status(s.session, 0));
-  if (phasor_sequence_common(s.session, 0, prompt.data(), 9) == 9) ++calls["phasor_sequence_common"];
+  if (phasor_sequence_common(s.session, 0, prompt.data(), 9) == 9)
+    ++calls["phasor_sequence_common"];
   if (phasor_logits(s.session, 0) != nullptr) ++calls["phasor_logits"];
 
   size_t need = 0;
@@ -180,7 +194,8 @@ void walk_decoder(const Session& s, phasor_random* random) {
   const bool decoder = s.stack == PHASOR_DECODER;
   if (decoder) {  // as long as it takes the context to slide
     Ids longer(s.limits.target + 8);
-    TAKE(phasor_generate(s.session, 0, prompt.data(), 9, longer.data(), static_cast<uint32_t>(longer.size()), &greedy, &made, &error));
+    TAKE(phasor_generate(s.session, 0, prompt.data(), 9, longer.data(),
+                         static_cast<uint32_t>(longer.size()), &greedy, &made, &error));
     calls["(slides)"] += made.slides;
   } else {
     walk_encoder(s);
@@ -196,7 +211,8 @@ void walk_decoder(const Session& s, phasor_random* random) {
   search.logits = logits;
   TAKE(phasor_sequence_clear(s.session, 0));
   if (!decoder) walk_encoder(s);
-  TAKE(phasor_beam_search(s.session, 0, decoder ? prompt.data() : nullptr, decoder ? 9 : 0, &search, &found, &error));
+  TAKE(phasor_beam_search(s.session, 0, decoder ? prompt.data() : nullptr, decoder ? 9 : 0, &search,
+                          &found, &error));
   TAKE(phasor_hypothesis_get(s.session, found.count - 1, &output));
   TAKE(phasor_sequence_clear(s.session, 1));
 }
@@ -226,13 +242,15 @@ Bytes contents(const char* path) {
   std::FILE* f = std::fopen(path, "rb");
   if (f == nullptr) give_up(path, "cannot be read");
   unsigned char buffer[1 << 16];
-  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, f)) != 0;) bytes.insert(bytes.end(), buffer, buffer + n);
+  for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, f)) != 0;)
+    bytes.insert(bytes.end(), buffer, buffer + n);
   std::fclose(f);
   return bytes;
 }
 
 struct Opened : Session {
-  Opened(const char* path, const char* isa, uint32_t threads, uint32_t cache, void (*run)(void*, phasor_task, void*, uint32_t)) {
+  Opened(const char* path, const char* isa, uint32_t threads, uint32_t cache,
+         void (*run)(void*, phasor_task, void*, uint32_t)) {
     phasor_error error = PHASOR_ERROR_INIT;
     const Bytes bytes = contents(path);
     size_t need = 0;
@@ -240,8 +258,10 @@ struct Opened : Session {
     std::memcpy(file_.data(), bytes.data(), bytes.size());
     phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
     options.isa = isa;
-    if (phasor_model_size(&need, file_.data(), bytes.size(), &error) != PHASOR_OK || !model_.allocate(need) ||
-        phasor_model_open(&model, model_.data(), need, file_.data(), bytes.size(), &options, &error) != PHASOR_OK)
+    if (phasor_model_size(&need, file_.data(), bytes.size(), &error) != PHASOR_OK ||
+        !model_.allocate(need) ||
+        phasor_model_open(&model, model_.data(), need, file_.data(), bytes.size(), &options,
+                          &error) != PHASOR_OK)
       give_up(path, error.text);
     stack = phasor_model_stack(model);
     side.struct_size = sizeof side;
@@ -257,7 +277,8 @@ struct Opened : Session {
     if (stack != PHASOR_ENCODER) limits.beams = 3;
     const phasor_parallel parallel = {sizeof parallel, run, nullptr};
     if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK || !arena_.allocate(need) ||
-        phasor_session_open(&session, arena_.data(), need, model, &limits, threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
+        phasor_session_open(&session, arena_.data(), need, model, &limits,
+                            threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
       give_up(path, error.text);
   }
 

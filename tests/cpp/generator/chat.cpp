@@ -69,14 +69,21 @@ class Program {
   void statement(uint32_t nested) {
     if (c_->chance(30)) op(Op::line, c_->below(40), 0);
     switch (c_->below(nested != 0 ? 8 : 4)) {
-      case 0: return op(Op::text, c_->below(kTexts), 0);
-      case 1: return text(2), op(c_->chance(80) ? Op::emit : Op::emit_string, 0, -1);
-      case 2: return text(2), op(Op::store, c_->below(kSlots), -1);
-      case 3: return text(1), op(Op::pop, 0, -1);
+      case 0:
+        return op(Op::text, c_->below(kTexts), 0);
+      case 1:
+        return text(2), op(c_->chance(80) ? Op::emit : Op::emit_string, 0, -1);
+      case 2:
+        return text(2), op(Op::store, c_->below(kSlots), -1);
+      case 3:
+        return text(1), op(Op::pop, 0, -1);
       case 4:
-      case 5: return choice(nested);
-      case 6: return loop(nested);
-      default: return refusal();
+      case 5:
+        return choice(nested);
+      case 6:
+        return loop(nested);
+      default:
+        return refusal();
     }
   }
 
@@ -144,11 +151,16 @@ class Program {
   void number(uint32_t nested) {
     const uint32_t first = level_ != 0 ? 0 : 2;  // what asks for a loop comes first
     switch (c_->between(first, nested != 0 ? 6 : 2)) {
-      case 0: return op(Op::index, c_->below(level_), 1);
-      case 1: return op(Op::count, c_->below(level_), 1);
-      case 2: return op(Op::integer, c_->of({0u, 1u, 2u, 7u, 0xFFFFFFu, 0x800000u}), 1);
-      case 3: return text(nested - 1), op(Op::length, 0, 0);
-      case 4: return number(nested - 1), op(Op::neg, 0, 0);
+      case 0:
+        return op(Op::index, c_->below(level_), 1);
+      case 1:
+        return op(Op::count, c_->below(level_), 1);
+      case 2:
+        return op(Op::integer, c_->of({0u, 1u, 2u, 7u, 0xFFFFFFu, 0x800000u}), 1);
+      case 3:
+        return text(nested - 1), op(Op::length, 0, 0);
+      case 4:
+        return number(nested - 1), op(Op::neg, 0, 0);
       default:
         number(nested - 1);
         number(nested - 1);
@@ -158,12 +170,19 @@ class Program {
 
   void truth(uint32_t nested) {
     switch (c_->below(nested != 0 ? 8 : 2)) {
-      case 0: return op(Op::boolean, c_->below(2), 1);
-      case 1: return op(Op::prompt, 0, 1);
-      case 2: return two_texts(nested), op(c_->of({Op::eq, Op::ne, Op::lt, Op::ge, Op::in}), 0, -1);
-      case 3: return two_texts(nested), op(c_->of({Op::starts, Op::ends}), 0, -1);
-      case 4: return truth(nested - 1), op(Op::not_, 0, 0);
-      case 5: op(Op::load, c_->below(kSlots), 1); return op(Op::test, c_->below(256), 0);
+      case 0:
+        return op(Op::boolean, c_->below(2), 1);
+      case 1:
+        return op(Op::prompt, 0, 1);
+      case 2:
+        return two_texts(nested), op(c_->of({Op::eq, Op::ne, Op::lt, Op::ge, Op::in}), 0, -1);
+      case 3:
+        return two_texts(nested), op(c_->of({Op::starts, Op::ends}), 0, -1);
+      case 4:
+        return truth(nested - 1), op(Op::not_, 0, 0);
+      case 5:
+        op(Op::load, c_->below(kSlots), 1);
+        return op(Op::test, c_->below(256), 0);
       case 6: {
         truth(nested - 1);
         const std::size_t enough = jump(c_->of({Op::and_, Op::or_}), -1);
@@ -184,18 +203,30 @@ class Program {
 
   void text(uint32_t nested) {
     switch (c_->below(nested != 0 ? 14 : 2)) {
-      case 0: return op(Op::string, c_->below(kTexts), 1);
-      case 1: return message(), op(c_->of({Op::role, Op::content}), 0, 0);
-      case 2: return op(Op::load, c_->below(kSlots), 1), op(Op::str, 0, 0);
-      case 3: return two_texts(nested), op(Op::add, 0, -1);
-      case 4: return two_texts(nested), op(Op::concat, 0, -1);
-      case 5: return text(nested - 1), op(Op::strip, c_->between(1, 3), 0);
-      case 6: return two_texts(nested), op(Op::strip, c_->between(5, 7), -1);
-      case 7: return text(nested - 1), op(Op::letters, c_->below(5), 0);
-      case 8: return text(nested - 1), op(Op::json, 0, 0);
-      case 9: return number(nested - 1), op(Op::str, 0, 0);
-      case 10: return op(Op::undefined, 0, 1), op(Op::str, 0, 0);
-      case 11: return message(), op(Op::field, 0, 0), op(Op::str, 0, 0);
+      case 0:
+        return op(Op::string, c_->below(kTexts), 1);
+      case 1:
+        return message(), op(c_->of({Op::role, Op::content}), 0, 0);
+      case 2:
+        return op(Op::load, c_->below(kSlots), 1), op(Op::str, 0, 0);
+      case 3:
+        return two_texts(nested), op(Op::add, 0, -1);
+      case 4:
+        return two_texts(nested), op(Op::concat, 0, -1);
+      case 5:
+        return text(nested - 1), op(Op::strip, c_->between(1, 3), 0);
+      case 6:
+        return two_texts(nested), op(Op::strip, c_->between(5, 7), -1);
+      case 7:
+        return text(nested - 1), op(Op::letters, c_->below(5), 0);
+      case 8:
+        return text(nested - 1), op(Op::json, 0, 0);
+      case 9:
+        return number(nested - 1), op(Op::str, 0, 0);
+      case 10:
+        return op(Op::undefined, 0, 1), op(Op::str, 0, 0);
+      case 11:
+        return message(), op(Op::field, 0, 0), op(Op::str, 0, 0);
       case 12:
         two_texts(nested);
         text(0);

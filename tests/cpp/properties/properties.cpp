@@ -591,8 +591,7 @@ Outcome check_properties(Choices* c, const Bytes& bytes, cli::Pool* pool) {
   t.plain = run(opened, t.limits, t.in, t.whole(), pool);
   check_ways(&t);
   const bool finite = t.plain.sound();
-  need(finite || t.plain.told,
-       "an output is not a number, and the call says ok");
+  need(finite || t.plain.told, "an output is not a number, and the call says ok");
   if (finite) check_vectors(t, file);
   if (finite && !opened.encoder()) check_sequences(t);
   if (finite && !opened.encoder() && !has_no_epsilon(opened)) check_generation(t);  // any token

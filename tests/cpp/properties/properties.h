@@ -1,8 +1,8 @@
 // What holds for every model, whatever its file says.
 #pragma once
+#include "cli/pool.h"
 #include "generator/bytes.h"
 #include "generator/choices.h"
-#include "cli/pool.h"
 
 namespace generator {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "generator/choices.h"
 #include "cli/pool.h"
+#include "generator/choices.h"
 #include "model/model.h"
 #include "support.h"
 
