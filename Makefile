@@ -6,7 +6,7 @@
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
 #   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
-#   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/only.h), in build/only/
+#   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/build.h), in build/only/
 #   WERROR=1                               warnings are errors
 #   V=1                                    whole commands in place of short lines
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own

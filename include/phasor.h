@@ -547,7 +547,7 @@ typedef struct phasor_chat_message {
   size_t content_bytes;
 } phasor_chat_message;
 
-/* 1 when the file has a chat program, the template by which its model was trained to talk, and the engine is built with them: src/only.h. */
+/* 1 when the file has a chat program, the template by which its model was trained to talk, and the engine is built with them: src/build.h. */
 int phasor_chat_available(const phasor_model* model);
 
 /* The text of a conversation by the file's template; with add_generation_prompt not 0 it ends where the next answer begins. *bytes gets the number

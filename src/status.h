@@ -2,7 +2,7 @@
 // `fail`. Includes the public header for its status codes, and nothing else of the project.
 #pragma once
 #include "../include/phasor.h"
-#include "only.h"
+#include "build.h"
 
 namespace phasor {
 

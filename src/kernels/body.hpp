@@ -7,7 +7,7 @@
 //   struct Int4                   the same with nibbles: 16 outputs by 4 and by another 4 of them
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
-#include "../only.h"
+#include "../build.h"
 #include "attention.hpp"
 #include "elementwise.hpp"
 #include "kernels.h"

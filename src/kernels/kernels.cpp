@@ -5,7 +5,7 @@
 // (level_helium.cpp says why).
 #include "kernels.h"
 
-#include "../only.h"
+#include "../build.h"
 #include "scalar_math.h"
 #if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_X86_LEVELS 1

@@ -1,7 +1,7 @@
 // The scalar level: the kernels as plain loops, in every build, the twin that all other levels are
 // tested against. Read this file to know what a kernel computes; the vector levels (body.hpp)
 // compute the same bits. Flags: none beyond the target's own.
-#include "../only.h"
+#include "../build.h"
 #include "functions.hpp"
 #include "gather.h"
 #include "kernels.h"

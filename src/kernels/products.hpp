@@ -2,7 +2,7 @@
 // compiled in the level's own file, for its own instructions; the table is in the file of the level
 // that the rest is from.
 #pragma once
-#include "../only.h"
+#include "../build.h"
 #include "kernels.h"
 
 namespace phasor {

@@ -1,8 +1,8 @@
 // The table of a level whose functions have the names that the fields have: `from` is what stands
-// before them, Body:: or nothing. What the build leaves out (only.h) is NULL: no model that would
+// before them, Body:: or nothing. What the build leaves out (build.h) is NULL: no model that would
 // call it can be opened.
 #pragma once
-#include "../only.h"
+#include "../build.h"
 #include "kernels.h"
 
 #define PHASOR_KERNEL_TABLE(level, from)                                            \

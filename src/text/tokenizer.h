@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../only.h"
+#include "../build.h"
 
 namespace phasor {
 

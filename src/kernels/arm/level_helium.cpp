@@ -1,7 +1,7 @@
 // Helium with floating point (Cortex-M55, M85): the kernels that level_scalar.cpp says in plain
 // loops, four lanes at a time. Flags: -mcpu=cortex-m55 -fno-tree-vectorize (the compiler's own
 // vectors would flush subnormals where nobody expects it)
-#include "../../only.h"
+#include "../../build.h"
 #include "../functions.hpp"
 #include "helium.hpp"
 #include "../kernels.h"
