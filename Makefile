@@ -338,7 +338,7 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(GENERATOR_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
-VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
+VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/api.h)
 VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
 define PKGCONFIG
 prefix=$(PREFIX)

@@ -123,11 +123,12 @@ int quantize(const Options& given) {
   if (phasor_quantize_size(&bytes, in.file.data(), in.file.bytes(), &options, &error) != PHASOR_OK)
     return in.fail(error), 1;
   NewMapping out;
-  phasor_rounding rounding[PHASOR_TYPES];
+  phasor_rounding rounding[PHASOR_TYPES] = {};
+  for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
   Replayed replayed;
   if (!out.open(name, bytes)) return 1;
-  if (phasor_quantize(out.data(), bytes, rounding, in.file.data(), in.file.bytes(), &options,
-                      &error) != PHASOR_OK)
+  if (phasor_quantize(out.data(), bytes, rounding, PHASOR_TYPES, in.file.data(), in.file.bytes(),
+                      &options, &error) != PHASOR_OK)
     return in.fail(error), 1;
   if (!renew_vectors(name, out, in, o, &replayed) || !in.file.unchanged()) return 1;
   if (!o.quiet) print_report(name, bytes, rounding, replayed);

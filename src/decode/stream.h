@@ -23,17 +23,22 @@ class TextStream {
   [[nodiscard]] StreamEnd end() noexcept;
 
  private:
+  // A stop string and how many of its bytes have been met.
+  struct Match {
+    const char* string = nullptr;
+    uint32_t bytes = 0;
+    bool whole = false;
+  };
   StreamEnd feed(const char* text, uint32_t bytes) noexcept;
   StreamEnd give(const char* text, uint32_t bytes, uint32_t count) noexcept;
-  uint32_t longest_begun(char c, const char** string) const noexcept;
+  Match extended(const Match& held, char c) const noexcept;
   size_t capacity() const { return static_cast<size_t>(s_.plan.bytes[kPartText]); }
   char* piece() const { return reinterpret_cast<char*>(s_.text().at(0, capacity())); }
 
   Session& s_;
   const phasor_generate_options& o_;
   TokenDecoder decoder_{};
-  const char* begun_ = nullptr;  // the stop string of which `held_` bytes have been met
-  uint32_t held_ = 0;
+  Match held_;  // the bytes held back are those of the stop string
 };
 
 }  // namespace phasor

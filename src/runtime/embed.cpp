@@ -10,7 +10,7 @@ namespace phasor {
 namespace {
 
 // embedding · scale, and its projection where that comes first.
-void embed_ids(const Pass& pass, const Chunk& c, const phasor_item* items, const Rows<float>& out) {
+void embed_ids(const Pass& pass, const Chunk& c, Items items, const Rows<float>& out) {
   const StackDescriptor& d = pass.stack(c);
   const Input& in = pass.model.inputs[c.stack];
   const Tensor& e = in.embedding;
@@ -51,7 +51,7 @@ void add_position(const Pass& pass, const Chunk& c, float* x, uint32_t width, ui
 
 }  // namespace
 
-void embed(const Pass& pass, const Chunk& c, const phasor_item* items) noexcept {
+void embed(const Pass& pass, const Chunk& c, Items items) noexcept {
   const StackDescriptor& d = pass.stack(c);
   const Input& in = pass.model.inputs[c.stack];
   const uint32_t width = input_width(d);

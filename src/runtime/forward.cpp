@@ -180,7 +180,7 @@ phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error)
 
 }  // namespace
 
-phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count,
+phasor_status encode_sources(Session* s, Items items, uint32_t count,
                              phasor_error* error) noexcept {
   const Pass pass(s);
   const bool crossing = s->model->descriptor.stack == kEncoderDecoder;
@@ -210,7 +210,7 @@ phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t coun
   return outcome.status;
 }
 
-phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count,
+phasor_status decode_step(Session* s, Items items, uint32_t count,
                           phasor_error* error) noexcept {
   const Pass pass(s);
   const Model& m = pass.model;

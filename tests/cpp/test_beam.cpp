@@ -499,7 +499,7 @@ TEST_CASE(
     CHECK(f.error.find(word) == 0);
   };
   static const uint32_t kWrong[] = {1, 1000000};
-  refused([](Options* b) { b->struct_size -= 8; }, "options.struct_size");
+  refused([](Options* b) { b->struct_size += 8; }, "phasor_beam_options.struct_size");
   refused([](Options* b) { b->beams = 5; }, "options.beams: 5, limits.beams holds 4");
   refused([](Options* b) { b->length_penalty = 4.5f; }, "options.length_penalty");
   refused([](Options* b) { b->length_penalty = std::numeric_limits<float>::quiet_NaN(); },
@@ -538,7 +538,7 @@ TEST_CASE("limits of a caller that is older have no beams; a search asks for the
   CHECK(limits.beams == 4);  // not written
   CHECK(limits.target == 30);
   limits.struct_size = sizeof limits + 4;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
   limits.struct_size = 0;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
 }

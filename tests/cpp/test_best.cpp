@@ -161,7 +161,7 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
   REQUIRE(phasor_session_size(&expected, e.model, &plain, &error) == PHASOR_OK);
   CHECK(bytes == expected);
   older.struct_size = sizeof older + 4;
-  CHECK(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_BAD_INPUT);
 
   const uint32_t source[] = {5, 6, 7}, ids[] = {1, 2};
   for (const Engine* engine : {&e, &two})

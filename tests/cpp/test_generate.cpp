@@ -631,7 +631,7 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
          [&](auto* o) { o->stop = empty, o->stop_count = 1; });
   refuse(e, "options.stop: string 0 is too long",
          [&](auto* o) { o->stop = large, o->stop_count = 1; });
-  refuse(e, "options.struct_size: 3", [](auto* o) { o->struct_size = 3; });
+  refuse(e, "phasor_generate_options.struct_size: 3", [](auto* o) { o->struct_size = 3; });
   refuse(none, "need a tokenizer", [](auto* o) { o->text = add_text; });
   refuse(none, "PHASOR_WANT_SAMPLING", [](auto* o) { o->min_new = 3; });
   refuse(bert, "encoder", [](auto*) {});
