@@ -399,7 +399,7 @@ const uint32_t* phasor_sequence_ids(const phasor_session* session,
 uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence,
                                 const uint32_t* ids, uint32_t count) PHASOR_NONBLOCKING;
 /* Forgets the tail. PHASOR_BAD_INPUT, and nothing is changed, where layers with a window have let
- * go of positions that the next token would see (docs/design.md). */
+ * go of positions that the next token would see (docs/architecture.md). */
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence,
                                        uint32_t length) PHASOR_NONBLOCKING;
 /* `to` becomes a copy; pages are shared. */

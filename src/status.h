@@ -57,15 +57,21 @@ template <class... Parts>
   return status;
 }
 
-// The same for what a caller gave, PHASOR_BAD_INPUT, with the numbers that say it.
+// The same for what a caller gave, PHASOR_BAD_INPUT, with the numbers that say it or with none.
 struct Numbers {
-  uint64_t expected = 0, found = 0;
+  uint64_t expected, found;
 };
 template <class... Parts>
 [[nodiscard]] phasor_status bad_input(phasor_error* error, const Numbers& numbers,
                                       Parts... parts) noexcept {
   return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, numbers.expected, numbers.found},
               parts...);
+}
+
+template <class... Parts>
+[[nodiscard]] phasor_status bad_input(phasor_error* error, const char* text,
+                                      Parts... parts) noexcept {
+  return fail(error, PHASOR_BAD_INPUT, {}, text, parts...);
 }
 
 }  // namespace phasor

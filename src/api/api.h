@@ -15,8 +15,6 @@ inline bool aligned(const void* p, uintptr_t to) {
   return reinterpret_cast<uintptr_t>(p) % to == 0;
 }
 
-inline uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
 // NULL when the model has no such side.
 inline const SideDescriptor* side_of(const Model& m, uint32_t side) {
   if (side != PHASOR_SOURCE && side != PHASOR_TARGET) return nullptr;
@@ -29,10 +27,14 @@ inline const uint32_t* ids_at(const Model& m, const Array& a) {
   return a.count == 0 ? nullptr : reinterpret_cast<const uint32_t*>(m.at(a.offset));
 }
 
-// What a function that changes a session begins with: red zones are looked at when it ends.
+// What a function that changes a session begins with: the pointers that it needs are there, and red
+// zones are looked at when it ends.
 class Call : ZoneGuard {
  public:
-  explicit Call(const phasor_session* session) : ZoneGuard(session) { required(session); }
+  template <class... Pointers>
+  explicit Call(const phasor_session* session, Pointers... needed) : ZoneGuard(session) {
+    required(session, needed...);
+  }
 };
 
 }  // namespace phasor

@@ -31,15 +31,14 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
 phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities,
                             uint32_t row, const uint32_t* ids, uint32_t count, uint32_t new_count,
                             const phasor_generate_options* options, phasor_error* error) {
-  const Call call(session);
+  const Call call(session, id);
   phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
-  required(id);
   phasor_status status = read_options(&all, options, "phasor_generate_options", error);
   if (status == PHASOR_OK) status = check_decoder(*session->model.pointer, error);
   if (status == PHASOR_OK) status = check_choice(*session, all, error);
   if (status != PHASOR_OK) return status;
   if (session->best != 0)
-    return bad_input(error, {}, "the last step gave best tokens: a choice is made from logits");
+    return bad_input(error, "the last step gave best tokens: a choice is made from logits");
   if (row >= session->logits)
     return bad_input(error, {session->logits, row}, "row ", row, " of logits, the last step gave ",
                      session->logits);
@@ -49,7 +48,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   status = check_ids(*session, 1, "", made, new_count, error);
   if (status != PHASOR_OK) return status;
   if (all.temperature > 0 && all.random == nullptr)
-    return bad_input(error, {}, "options.random: missing, a choice draws from it");
+    return bad_input(error, "options.random: missing, a choice draws from it");
   status = choose(session, row, all, {ids, count, made, new_count}, all.random, id, probabilities,
                   error);
   return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;

@@ -123,7 +123,7 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
     return fail(error, PHASOR_NO_MEMORY, {PHASOR_NONE, PHASOR_NONE, need, memory_bytes},
                 "the model's block has ", uint64_t(memory_bytes), " bytes, this file needs ", need);
   if (!aligned(memory, PHASOR_ALIGN))
-    return bad_input(error, {}, "the model's block is not aligned to 64");
+    return bad_input(error, "the model's block is not aligned to 64");
   clear_zones(memory, memory_bytes);
   status = model_open(&m, memory, f, kernels, error);
   if (status != PHASOR_OK) return status;
@@ -279,11 +279,8 @@ uint64_t phasor_model_peak(const phasor_model* model, uint32_t what, uint64_t ro
 
 uint32_t phasor_vector_count(const phasor_model* model) {
   required(model);
-  const File f = model->file();
   VectorsHeader h{};
-  return kHasVectors && f.sections[kSectionVectors].bytes != 0 && read_vectors_header(&h, f)
-             ? h.count
-             : 0;
+  return kHasVectors && read_vectors_header(&h, model->file()) ? h.count : 0;
 }
 
 phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phasor_vector* out) {
@@ -309,9 +306,9 @@ phasor_status phasor_vector_record(const phasor_model* model, void* file, const 
   TestVector v{};
   required(model, file);
   if (bytes != model->data.pointer)
-    return bad_input(error, {}, "the model was opened with another file");
+    return bad_input(error, "the model was opened with another file");
   if (!(tolerance > 0 && tolerance <= 3e38f))
-    return bad_input(error, {}, "tolerance ", tolerance, ": expected a number above 0");
+    return bad_input(error, "tolerance ", tolerance, ": expected a number above 0");
   for (uint32_t i = 0; i == 0 || i < header.count; ++i) {
     if (!find_vector(&v, &header, *model, i))
       return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, i}, "no test vector ",
@@ -339,7 +336,7 @@ phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* roun
                               uint32_t rounding_count, const void* file, size_t file_bytes,
                               const phasor_quantize_options* options, phasor_error* error) {
   Conversion c;
-  TypeReport reports[PHASOR_TYPES + 1];
+  phasor_rounding reports[PHASOR_TYPES] = {};
   const uint32_t count = rounding != nullptr ? rounding_count : 0;
   required(out);
   phasor_status status = Given<phasor_rounding>(rounding).check("phasor_rounding", count, error);
@@ -350,19 +347,12 @@ phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* roun
                 "there is room for ", uint64_t(out_bytes), " bytes, expected ", c.bytes);
   status = c.run(static_cast<unsigned char*>(out), reports, error);
   if (status != PHASOR_OK) return status;
+  const uint32_t size = count != 0 ? rounding->struct_size : 0;
   unsigned char* to = reinterpret_cast<unsigned char*>(rounding);
-  for (uint32_t i = 0; i < count; ++i, to += rounding->struct_size) {
-    phasor_rounding made{};
-    made.struct_size = rounding->struct_size;
-    if (i < PHASOR_TYPES) {
-      const TypeReport& r = reports[i + 1];
-      made.type = type_name(static_cast<Type>(i + 1));
-      made.tensor = r.largest > 0 ? tensor_name(r.key) : nullptr;
-      made.bytes = r.bytes;
-      made.largest = r.largest;
-      made.share = r.share;
-    }
-    memcpy(to, &made, whole_bytes<phasor_rounding>(made.struct_size));
+  for (uint32_t i = 0; i < count; ++i, to += size) {
+    phasor_rounding made = i < PHASOR_TYPES ? reports[i] : phasor_rounding{};
+    made.struct_size = size;
+    memcpy(to, &made, whole_bytes<phasor_rounding>(size));
   }
   return PHASOR_OK;
 }

@@ -82,7 +82,7 @@ phasor_status phasor_session_open(phasor_session** session, void* memory, size_t
   Session* s = nullptr;
   required(session, memory, model, limits);
   *session = nullptr;
-  if (!aligned(memory, PHASOR_ALIGN)) return bad_input(error, {}, "the arena is not aligned to 64");
+  if (!aligned(memory, PHASOR_ALIGN)) return bad_input(error, "the arena is not aligned to 64");
   phasor_status status = read_options(&all, limits, "phasor_limits", error);
   if (status == PHASOR_OK) status = read_options(&threads, parallel, "phasor_parallel", error);
   if (status == PHASOR_OK)
@@ -131,9 +131,8 @@ phasor_status phasor_encoder_output(phasor_session* session, uint32_t sequence, 
 
 phasor_status phasor_embedding(phasor_session* session, uint32_t sequence, uint32_t pooling,
                                uint32_t normalise, float* out, uint32_t dim, phasor_error* error) {
-  const Call call(session);
+  const Call call(session, out);
   const float* vector = nullptr;
-  required(out);
   const phasor_status status =
       checked_embedding(session, sequence, pooling, normalise, dim, &vector, error);
   if (vector != nullptr) memcpy(out, vector, dim * sizeof(float));
@@ -223,9 +222,8 @@ phasor_status phasor_state_save(const phasor_session* session, uint32_t sequence
 
 phasor_status phasor_state_restore(phasor_session* session, uint32_t sequence, const void* state,
                                    size_t bytes, phasor_error* error) {
-  const Call call(session);
-  required(state);
-  if (!has(session, sequence)) return bad_input(error, {}, "no sequence ", sequence);
+  const Call call(session, state);
+  if (!has(session, sequence)) return bad_input(error, "no sequence ", sequence);
   return state_restore(session, sequence, static_cast<const unsigned char*>(state), bytes, error);
 }
 

@@ -40,7 +40,7 @@ struct IdWriter {
     side = side_of(*s.model.pointer, which);
     t = tokenizer_of(*s.model.pointer, which);
     if (t != nullptr) return PHASOR_OK;
-    return bad_input(error, {}, "the model has no tokenizer for this side: give ids");
+    return bad_input(error, "the model has no tokenizer for this side: give ids");
   }
   void mark(size_t first, uint32_t segment) {
     for (size_t i = first; segments != nullptr && i < n && i < capacity; ++i) segments[i] = segment;
@@ -134,9 +134,8 @@ extern "C" {
 phasor_status phasor_text_to_ids(phasor_session* session, uint32_t side, int template_ids,
                                  uint32_t* ids, size_t capacity, size_t* count, const char* text,
                                  size_t bytes, phasor_error* error) {
-  const Call call(session);
+  const Call call(session, count);
   IdWriter w{*session, ids, nullptr, capacity};
-  required(count);
   phasor_status status = w.open(side, error);
   if (status != PHASOR_OK) return status;
   if (template_ids != 0) w.put(w.side->prefix, 0);
@@ -150,13 +149,12 @@ phasor_status phasor_pair_to_ids(phasor_session* session, uint32_t side, uint32_
                                  uint32_t* segments, size_t capacity, size_t* count,
                                  const char* first, size_t first_bytes, const char* second,
                                  size_t second_bytes, phasor_error* error) {
-  const Call call(session);
+  const Call call(session, count);
   IdWriter w{*session, ids, segments, capacity};
-  required(count);
   phasor_status status = w.open(side, error);
   if (status != PHASOR_OK) return status;
   const SideDescriptor& s = *w.side;
-  if (s.pair.count == 0) return bad_input(error, {}, "the model has no template for two texts");
+  if (s.pair.count == 0) return bad_input(error, "the model has no template for two texts");
   w.put(s.prefix, 0);
   status = w.encode(first, first_bytes, 0, error);
   if (status != PHASOR_OK) return status;
@@ -210,11 +208,10 @@ phasor_status phasor_chat_to_text(phasor_session* session, int add_generation_pr
                                   size_t capacity, size_t* bytes,
                                   const phasor_chat_message* messages, uint32_t count,
                                   phasor_error* error) {
-  const Call call(session);
+  const Call call(session, bytes);
   const Model& m = *session->model.pointer;
   const uint64_t scratch = session->plan.bytes[kPartText];
   ChatProgram program{};
-  required(bytes);
   if (!chat_of(m, &program))
     return fail(error, PHASOR_UNSUPPORTED, {kSectionChat, PHASOR_NONE, 0, 0},
                 !kHasChat && m.file().sections[kSectionChat].bytes != 0

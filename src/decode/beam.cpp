@@ -31,39 +31,32 @@ struct Finished {
   uint32_t row;  // of the ids
 };
 
+constexpr uint32_t kItemBytes = 64;  // more than a phasor_item has anywhere
+
 // What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished
 // outputs (beams each), and ids (beams, target).
 struct Room {
-  Span<phasor_item> items;
-  Span<Beam> beams;
-  Span<Candidate> next, ended;
-  Span<Finished> finished;
-  Rows<uint32_t> ids;
+  Session* const session;
+  uint64_t at = 0;  // bytes that are taken
+  Span<phasor_item> items = take<phasor_item>(kItemBytes);
+  Span<Beam> beams = take<Beam>();
+  Span<Candidate> next = take<Candidate>(), ended = take<Candidate>();
+  Span<Finished> finished = take<Finished>();
+  Rows<uint32_t> ids =
+      session->span<uint32_t>(kPartBeams, count() * kBeamBytes, count() * session->plan.target)
+          .rows(count(), session->plan.target);
+
+  uint64_t count() const { return session->plan.beams; }
+  template <class T>
+  Span<T> take(uint32_t bytes = sizeof(T)) {
+    const uint64_t first = at;
+    at += count() * bytes;
+    return session->span<T>(kPartBeams, first, count());
+  }
 };
-constexpr uint32_t kItemBytes = 64;  // more than a phasor_item has anywhere
 static_assert(sizeof(phasor_item) <= kItemBytes, "the plan is the same on every machine");
 static_assert(kItemBytes + sizeof(Beam) + 2 * sizeof(Candidate) + sizeof(Finished) <= kBeamBytes,
               "the plan counts what a beam needs");
-
-// The next of them, `bytes` for each beam.
-template <class T>
-void take(Span<T>* out, Session* s, uint64_t* at, uint32_t bytes) {
-  *out = s->span<T>(kPartBeams, *at, s->plan.beams);
-  *at += uint64_t(s->plan.beams) * bytes;
-}
-
-Room room_of(Session* s) {
-  const uint64_t n = s->plan.beams;
-  uint64_t at = 0;
-  Room r{};
-  take(&r.items, s, &at, kItemBytes);
-  take(&r.beams, s, &at, sizeof(Beam));
-  take(&r.next, s, &at, sizeof(Candidate));
-  take(&r.ended, s, &at, sizeof(Candidate));
-  take(&r.finished, s, &at, sizeof(Finished));
-  r.ids = s->span<uint32_t>(kPartBeams, n * kBeamBytes, n * s->plan.target).rows(n, s->plan.target);
-  return r;
-}
 
 // Candidates or finished outputs, best first, at most `most`. What comes later stands behind what
 // is as good. False when there is no place.
@@ -80,27 +73,37 @@ bool insert(const Span<T>& list, uint32_t* count, uint32_t most, const T& one, B
   return true;
 }
 
-class Search {
- public:
-  Search(Session* s, uint32_t sequence, const phasor_beam_options& options,
-         phasor_beam_result* result, phasor_error* error)
-      : s_(s),
-        k_(*s->model->kernels.pointer),
-        sequence_(sequence),
-        o_(options),
-        result_(result),
-        error_(error),
-        n_(options.beams != 0 ? options.beams : s->plan.beams),
-        r_(room_of(s)) {
-    bans_.no_repeat_ngram = o_.no_repeat_ngram;
-    bans_.min_new = o_.min_new;
-    bans_.forced = o_.forced;
-    bans_.forced_count = o_.forced_count;
-    bans_.suppressed = o_.suppressed;
-    bans_.suppressed_count = o_.suppressed_count;
-    bans_.end = o_.end;
-    bans_.end_count = o_.end_count;
-  }
+// What of the options is the same without beams.
+phasor_generate_options bans_of(const phasor_beam_options& o) {
+  phasor_generate_options bans = PHASOR_GENERATE_OPTIONS_INIT;
+  bans.no_repeat_ngram = o.no_repeat_ngram;
+  bans.min_new = o.min_new;
+  bans.forced = o.forced;
+  bans.forced_count = o.forced_count;
+  bans.suppressed = o.suppressed;
+  bans.suppressed_count = o.suppressed_count;
+  bans.end = o.end;
+  bans.end_count = o.end_count;
+  return bans;
+}
+
+// A search; its first five members make it.
+struct Search {
+  Session* const s_;
+  const uint32_t sequence_;
+  const phasor_beam_options& o_;
+  phasor_beam_result* const result_;
+  phasor_error* const error_;
+
+  const Kernels& k_ = *s_->model->kernels.pointer;
+  const uint32_t n_ = o_.beams != 0 ? o_.beams : s_->plan.beams;
+  const Room r_{s_};
+  const phasor_generate_options bans_ = bans_of(o_);
+  bool begins_ = false;
+  uint32_t start_ = 0;  // positions before the tokens that are searched for
+  uint32_t most_ = 0;   // of these tokens
+  uint32_t made_ = 0;   // so far
+  uint32_t live_ = 0, next_ = 0, ended_ = 0;
 
   phasor_status check() const {
     const uint32_t most = s_->plan.beams;
@@ -143,7 +146,6 @@ class Search {
     return status;
   }
 
- private:
   Sequence& sequence() const { return s_->sequences()[sequence_]; }
   uint32_t output() const { return o_.forced_count + made_; }  // tokens of the output so far
   uint32_t width() const { return output_width(s_->model->descriptor); }
@@ -164,8 +166,7 @@ class Search {
     ++result_->steps;
     start_ = sequence().length;
     most_ = s_->plan.target - start_ + 1;  // the last token stays out of the cache
-    if (o_.max_new != 0 && o_.max_new - o_.forced_count < most_)
-      most_ = o_.max_new - o_.forced_count;
+    if (o_.max_new != 0) most_ = smaller(most_, o_.max_new - o_.forced_count);
     return status;
   }
 
@@ -189,7 +190,7 @@ class Search {
     float sums[kLanes] = {}, e[kBlock];
     const uint32_t n = width();
     for (uint32_t first = 0, count; first < n; first += count) {
-      count = n - first < kBlock ? n - first : kBlock;
+      count = smaller(n - first, kBlock);
       for (uint32_t i = 0; i < count; ++i) e[i] = x[first + i] - largest;
       k_.exp(e, count);
       for (uint32_t i = count; i < lanes(count); ++i) e[i] = 0;
@@ -238,7 +239,7 @@ class Search {
     forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
     float refused = kNever;
     for (uint32_t first = 0; first < n; first += kLanes) {
-      const uint32_t end = n - first < kLanes ? n : first + static_cast<uint32_t>(kLanes);
+      const uint32_t end = first + smaller(n - first, kLanes);
       uint32_t better = 0;
       for (uint32_t i = first; i < end; ++i) better += x[i] > refused ? 1u : 0u;
       for (uint32_t i = first; better != 0 && i < end; ++i) {
@@ -349,22 +350,6 @@ class Search {
     (void)sequence_truncate(s_, sequence_, start_);
     if (status == PHASOR_NOT_FINITE) sequence().status = status;
   }
-
-  Session* const s_;
-  const Kernels& k_;
-  const uint32_t sequence_;
-  const phasor_beam_options& o_;
-  phasor_beam_result* const result_;
-  phasor_error* const error_;
-  const uint32_t n_;
-  const Room r_;
-  // what of the options is the same without beams
-  phasor_generate_options bans_ = PHASOR_GENERATE_OPTIONS_INIT;
-  bool begins_ = false;
-  uint32_t start_ = 0;  // positions before the tokens that are searched for
-  uint32_t most_ = 0;   // of these tokens
-  uint32_t made_ = 0;   // so far
-  uint32_t live_ = 0, next_ = 0, ended_ = 0;
 };
 
 }  // namespace
@@ -372,14 +357,14 @@ class Search {
 phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
                           const phasor_beam_options& options, phasor_beam_result* result,
                           phasor_error* error) noexcept {
-  Search search(s, sequence, options, result, error);
+  Search search{s, sequence, options, result, error};
   const phasor_status status = search.check();
   return status != PHASOR_OK ? status : search.run(ids, count);
 }
 
 bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexcept {
   if (index >= s.hypotheses) return false;
-  const Room r = room_of(const_cast<Session*>(&s));
+  const Room r{const_cast<Session*>(&s)};
   const Finished& f = r.finished[index];
   *out = {sizeof(phasor_hypothesis), f.count, f.finish, f.score, f.log_probability,
           r.ids.row(f.row, f.count)};

@@ -32,7 +32,7 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t sta
   if (it.count == 0)
     return bad_input(error, {1, 0}, "sequence ", it.sequence, ": no tokens; expected at least 1");
   if ((it.ids == nullptr) == (it.embeddings == nullptr))
-    return bad_input(error, {}, "sequence ", it.sequence, ": expected either ids or embeddings");
+    return bad_input(error, "sequence ", it.sequence, ": expected either ids or embeddings");
   if (it.ids != nullptr) status = check_ids(s, stack, "", it.ids, it.count, error);
   if (status != PHASOR_OK) return status;
   return check_places(it, s.model->descriptor.stacks[stack].segments,
@@ -50,7 +50,7 @@ phasor_status check_step(const Session& s, Items items, uint32_t i, phasor_error
     return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", it.sequence,
                 " has failed: clear it first");
   if (s.model->cross.values != 0 && q.source == PHASOR_NONE)
-    return bad_input(error, {}, "sequence ", it.sequence, " has no source: encode one first");
+    return bad_input(error, "sequence ", it.sequence, " has no source: encode one first");
   if (length > s.plan.target)
     return fail(error, PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s.plan.target, length}, "sequence ",
                 it.sequence, ": ", q.length, " tokens and ", it.count, " more, the limits hold ",
@@ -71,13 +71,12 @@ constexpr char kLogits[] = "logits of ", kHeld[] = " rows, the limits hold ";
 // An encoder's sequence whose hidden states are there and sound.
 phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* error) {
   if (s.model->descriptor.stack != kEncoder)
-    return bad_input(error, {},
-                     "this model is no encoder: it has no output of its own for a source");
+    return bad_input(error, "this model is no encoder: it has no output of its own for a source");
   const phasor_status status = check_sequence(s, sequence, error);
   if (status != PHASOR_OK) return status;
   const Sequence& q = s.sequences()[sequence];
   if (q.encoded == 0)
-    return bad_input(error, {}, "sequence ", sequence, ": not encoded by the last call");
+    return bad_input(error, "sequence ", sequence, ": not encoded by the last call");
   if (q.status != PHASOR_OK)
     return fail(error, PHASOR_NOT_FINITE, {}, "sequence ", sequence,
                 " has failed: a value is not finite");
@@ -88,7 +87,7 @@ phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* e
 
 phasor_status check_decoder(const Model& m, phasor_error* error) noexcept {
   if (m.descriptor.stack != kEncoder) return PHASOR_OK;
-  return bad_input(error, {}, "this model is an encoder: it has no decoder to step");
+  return bad_input(error, "this model is an encoder: it has no decoder to step");
 }
 
 phasor_status check_sequence(const Session& s, uint32_t sequence, phasor_error* error) noexcept {
@@ -110,7 +109,7 @@ phasor_status check_ids(const Session& s, uint32_t side, const char* name, const
 phasor_status checked_encode(Session* s, Items items, uint32_t count,
                              phasor_error* error) noexcept {
   if (s->model->descriptor.stack == kDecoder)
-    return bad_input(error, {}, "this model is a decoder: there is nothing to encode");
+    return bad_input(error, "this model is a decoder: there is nothing to encode");
   phasor_status status = items.check("phasor_item", count, error);
   for (uint32_t i = 0; i < count && status == PHASOR_OK; ++i) {
     const uint32_t tokens = items[i].count, most = s->plan.source;
@@ -132,7 +131,7 @@ phasor_status checked_output(Session* s, uint32_t sequence, uint32_t first, uint
   if (status != PHASOR_OK) return status;
   const Descriptor& d = s->model->descriptor;
   if (!s->model->output.weight)
-    return bad_input(error, {}, "this model gives vectors: it has neither logits nor classes");
+    return bad_input(error, "this model gives vectors: it has neither logits nor classes");
   const uint32_t rows = output_rows(d, s->sequences()[sequence].encoded);
   const uint64_t end = uint64_t(first) + count;
   if (count == 0 || end > rows)
@@ -156,7 +155,7 @@ phasor_status checked_embedding(Session* s, uint32_t sequence, uint32_t pooling,
                      normalise);
   const uint32_t how = pooling == PHASOR_POOL_MODEL ? d.output.pooling : pooling;
   if (how == kPoolNone)
-    return bad_input(error, {}, "this model says nothing of pooling: choose mean, first or last");
+    return bad_input(error, "this model says nothing of pooling: choose mean, first or last");
   const uint32_t width = d.output.output == kOutputPooled ? output_width(d) : d.stacks[0].width;
   if (dim == 0 || dim > width)
     return bad_input(error, {width, dim}, "a vector of ", dim, " values, expected 1 to ", width);
@@ -181,7 +180,7 @@ phasor_status checked_step(Session* s, Items items, uint32_t count, phasor_error
                         s->plan.best_rows, error);
   if (status != PHASOR_OK) return status;
   if (rows[0] != 0 && rows[1] != 0)
-    return bad_input(error, {}, "a step gives logits or best tokens: its items ask for both");
+    return bad_input(error, "a step gives logits or best tokens: its items ask for both");
   s->best = rows[1] != 0 ? 1 : 0;
   return take_step(s, items, count, error);
 }
@@ -224,7 +223,7 @@ phasor_status begin(const Session& s, const uint32_t** ids, uint32_t* count,
   *ids = side.decoder_start != PHASOR_NONE ? &side.decoder_start : &side.start;
   *count = 1;
   if (**ids != PHASOR_NONE) return PHASOR_OK;
-  return bad_input(error, {}, "an empty prompt, and the model has no start token");
+  return bad_input(error, "an empty prompt, and the model has no start token");
 }
 
 phasor_status not_finite(Session* s, uint32_t slot, const char* whose, uint32_t sequence,

@@ -6,6 +6,8 @@
 
 namespace phasor {
 
+inline uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 // Checks the items of a step against the model and the limits, makes room and runs it.
 [[nodiscard]] phasor_status checked_step(Session* s, Items items, uint32_t count,
                                          phasor_error* error) noexcept;

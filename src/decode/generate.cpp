@@ -10,34 +10,28 @@ constexpr uint32_t kLongestMatch = 3, kShortestMatch = 2;  // tokens that lookah
 
 constexpr uint32_t kFirstGuess = 4;
 
-uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+phasor_random seeded(uint64_t seed) {
+  phasor_random random;
+  random_seed(&random, seed);
+  return random;
+}
 
-// A prompt as it enters the sequence: all of it, or its first tokens and its newest ones.
-struct Prompt {
-  const uint32_t* ids;
-  uint32_t first;   // ids[0 … first−1], then
-  uint32_t second;  // ids[second … count−1]
-  uint32_t count;
-  uint32_t length() const { return first + (count - second); }
-  uint32_t at(uint32_t i) const { return i < first ? ids[i] : ids[second + (i - first)]; }
-};
+// A generation; its first seven members make it.
+struct Generator {
+  Session* const s_;
+  const uint32_t sequence_;
+  uint32_t* const out_;
+  const uint32_t most_;
+  const phasor_generate_options& o_;
+  phasor_generation* const result_;
+  phasor_error* const error_;
 
-class Generator {
- public:
-  Generator(Session* s, uint32_t sequence, uint32_t* out, uint32_t most,
-            const phasor_generate_options& options, phasor_generation* result, phasor_error* error)
-      : s_(s),
-        sequence_(sequence),
-        out_(out),
-        most_(most),
-        o_(options),
-        result_(result),
-        error_(error),
-        random_(options.random != nullptr ? options.random : &own_),
-        text_(s, options),
-        ahead_(smaller(options.lookahead, kFirstGuess)) {
-    random_seed(&own_, options.seed);
-  }
+  phasor_random own_ = seeded(o_.seed);
+  phasor_random* const random_ = o_.random != nullptr ? o_.random : &own_;
+  TextStream text_{*s_, o_};
+  bool begins_ = false;  // at the start token
+  // tokens to guess: twice as many after guesses that were all right, else one more than were
+  uint32_t ahead_ = smaller(o_.lookahead, kFirstGuess);
 
   phasor_status check() const {
     const uint32_t target = s_->plan.target, rows = rows_held();
@@ -49,7 +43,7 @@ class Generator {
                        " tokens, expected at least two less than the limits hold, ", target);
     if (rows == 0)
       return bad_input(
-          error_, {},
+          error_,
           "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
     if (o_.lookahead >= rows && o_.lookahead != 0)
       return bad_input(
@@ -91,7 +85,6 @@ class Generator {
     return status;
   }
 
- private:
   Sequence& sequence() const { return s_->sequences()[sequence_]; }
   Span<uint32_t> ids() const { return s_->ids(sequence_); }
   uint32_t room() const { return s_->plan.target - sequence().length; }
@@ -120,25 +113,25 @@ class Generator {
       if (o_.reuse == 0) text_.goes_on(this->ids().data(), sequence().length);
       text_.goes_on(ids, count);
     }
-    Prompt p{ids, 0, 0, count};
-    uint32_t common = 0;
+    // All of it, or its first tokens and its newest ones: ids[0 … first−1], ids[second … count−1].
+    uint32_t first = 0, second = 0, common = 0;
     if (o_.slide != 0 && count > s_->plan.target && (o_.reuse != 0 || sequence().length == 0)) {
-      p.first = o_.keep;
-      p.second = count - (s_->plan.target - o_.keep);
+      first = o_.keep;
+      second = count - (s_->plan.target - o_.keep);
     }
     if (o_.reuse != 0) {
-      while (common < sequence().length && common + 1 < p.length() &&
-             this->ids()[common] == p.at(common))
+      while (common < sequence().length && common + 1 < first + (count - second) &&
+             this->ids()[common] == ids[common < first ? common : second + (common - first)])
         ++common;
       common = sequence_truncate(s_, sequence_, common);
       result_->reused = common;
     }
-    if (common < p.first) {
-      status = step(ids + common, p.first - common, PHASOR_LOGITS_NONE);
+    if (common < first) {
+      status = step(ids + common, first - common, PHASOR_LOGITS_NONE);
       if (status != PHASOR_OK) return status;
-      common = p.first;
+      common = first;
     }
-    const uint32_t from = p.second + (common - p.first);
+    const uint32_t from = second + (common - first);
     return step(ids + from, count - from, want_last());
   }
 
@@ -244,20 +237,6 @@ class Generator {
     if (result_->finish == 0 && result_->count == most_) result_->finish = PHASOR_FINISH_LENGTH;
     return result_->finish != 0;
   }
-
-  Session* const s_;
-  const uint32_t sequence_;
-  uint32_t* const out_;
-  const uint32_t most_;
-  const phasor_generate_options& o_;
-  phasor_generation* const result_;
-  phasor_error* const error_;
-  phasor_random own_{};
-  phasor_random* const random_;
-  TextStream text_;
-  bool begins_ = false;  // at the start token
-  // tokens to guess: twice as many after guesses that were all right, else one more than were
-  uint32_t ahead_;
 };
 
 }  // namespace
@@ -266,7 +245,7 @@ phasor_status generate(Session* s, uint32_t sequence, const uint32_t* ids, uint3
                        uint32_t* out, uint32_t capacity, const phasor_generate_options& options,
                        phasor_generation* result, phasor_error* error) noexcept {
   const uint32_t most = options.max_new != 0 ? smaller(options.max_new, capacity) : capacity;
-  Generator g(s, sequence, out, most, options, result, error);
+  Generator g{s, sequence, out, most, options, result, error};
   const phasor_status status = g.check();
   return status != PHASOR_OK ? status : g.run(ids, count);
 }

@@ -15,8 +15,6 @@ struct Replay {
   uint32_t position;  // of the target token at hand
 };
 
-float magnitude(float x) { return x < 0 ? -x : x; }
-
 float share_of(float part, float whole) { return whole > 0 ? part / whole : part; }
 
 // Keeps the larger one, and a NaN; true when `x` is it.
@@ -31,7 +29,7 @@ float worst_difference(const Replay& r, const float* x, const unsigned char* pla
                        const unsigned char* stored) {
   float worst = 0;
   for (uint32_t i = 0; i < r.header->samples; ++i)
-    (void)grows(&worst, magnitude(x[load_u32(places + 4 * i)] - load_f32(stored + 4 * i)));
+    (void)grows(&worst, __builtin_fabsf(x[load_u32(places + 4 * i)] - load_f32(stored + 4 * i)));
   return worst;
 }
 
@@ -54,7 +52,7 @@ void see(void* user, const phasor_view* view) {
   const unsigned char* stored =
       (encoder ? v.source_residuals : v.target_residuals) + uint64_t(view->layer) * n * 4;
   float scale = 0;
-  for (uint32_t i = 0; i < n; ++i) (void)grows(&scale, magnitude(load_f32(stored + 4 * i)));
+  for (uint32_t i = 0; i < n; ++i) (void)grows(&scale, __builtin_fabsf(load_f32(stored + 4 * i)));
   const float worst = worst_difference(*r, view->data + (wanted - view->position) * view->stride,
                                        encoder ? v.source_places : v.target_places, stored);
   const float share = share_of(worst, scale), tolerance = r->header->tolerance;
@@ -88,7 +86,7 @@ phasor_status compare_row(Replay* r, const float* row, uint32_t width) {
     return fail(r->error, PHASOR_NOT_FINITE, {kSectionVectors, PHASOR_NONE, 0, 0}, "position ",
                 r->position, ": an output is not a number");
   add_to_hash(&r->result->hash, row, width);
-  float worst = magnitude(row[place] - load_f32(stored + 4));
+  float worst = __builtin_fabsf(row[place] - load_f32(stored + 4));
   (void)grows(&worst, worst_difference(*r, row, r->v->logit_ids, stored + 12));
   const float share = share_of(worst, range);
   if (grows(&r->result->worst_logit, share)) r->result->worst_position = r->position;
@@ -98,7 +96,7 @@ phasor_status compare_row(Replay* r, const float* row, uint32_t width) {
   if (best != place) {
     ++r->result->argmax_differs;
     // An error only where the two are further apart than rounding explains.
-    const float gap = magnitude(row[best] - row[place]);
+    const float gap = __builtin_fabsf(row[best] - row[place]);
     (void)grows(&r->result->worst_lead, share_of(gap, range));
     if (!(gap <= 2 * tolerance * range))
       differ(r, PHASOR_NONE, "position ", r->position, ": the best token is ", uint64_t(best),
@@ -150,7 +148,7 @@ phasor_status run_vector(Replay* r) {
     return fail(r->error, PHASOR_BAD_LIMITS, {},
                 "limits.logit_rows: 0, a test vector needs at least 1");
   for (uint32_t done = 0; done < rows && status == PHASOR_OK;) {
-    const uint32_t count = rows - done < most ? rows - done : most;
+    const uint32_t count = smaller(rows - done, most);
     const float* row = nullptr;
     uint64_t stride = 0;
     status = output_of(r, done, count, &row, &stride);
@@ -188,9 +186,7 @@ VectorShape shape_of(const Model& m) {
 
 bool find_vector(TestVector* out, VectorsHeader* header, const Model& m, uint32_t index) noexcept {
   const File file = m.file();
-  if (file.sections[kSectionVectors].bytes == 0 || !read_vectors_header(header, file) ||
-      index >= header->count)
-    return false;
+  if (!read_vectors_header(header, file) || index >= header->count) return false;
   uint64_t at = header->first;
   for (uint32_t i = 0; i <= index; ++i)
     if (!next_vector(out, &at, *header, file, shape_of(m))) return false;

@@ -61,20 +61,22 @@ uint32_t end_at(const Session& s, const phasor_generate_options& o, uint32_t i) 
 
 // A row of logits on its way to a token. Scores are logits, then logits less the largest, over the
 // temperature.
-class Choice {
- public:
-  Choice(Session* s, uint32_t row, const phasor_generate_options& options, const History& history)
-      : s_(*s),
-        o_(options),
-        h_(history),
-        n_(output_width(s->model->descriptor)),
-        scores_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(0, n_)),
-        weights_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(1, n_)),
-        ids_(s->rows<uint32_t>(kPartSampling, 3, lanes(n_)).row(2, n_)) {
-    memcpy(scores_, s->logit_rows().row(row, n_), n_ * sizeof(float));
+struct Choice {
+  Session& s_;
+  const phasor_generate_options& o_;
+  const History& h_;
+
+  const uint32_t n_ = output_width(s_.model->descriptor);
+  float *const scores_ = part<float>(0), *const weights_ = part<float>(1);
+  uint32_t* const ids_ = part<uint32_t>(2);  // an order, or counts
+
+  template <class T>
+  T* part(uint32_t i) const {
+    return s_.rows<T>(kPartSampling, 3, lanes(n_)).row(i, n_);
   }
 
-  void process() {
+  void process(uint32_t row) {
+    memcpy(scores_, s_.logit_rows().row(row, n_), n_ * sizeof(float));
     if (o_.repetition_penalty != 0) repetition(o_.repetition_penalty);
     if (o_.presence_penalty != 0 || o_.frequency_penalty != 0) presence_and_frequency();
     forbid(scores_, s_, o_, h_);
@@ -118,27 +120,28 @@ class Choice {
       out[i] = static_cast<float>(static_cast<double>(weight(weights_[i])) / all);
   }
 
- private:
   void drop(uint32_t id) {
     scores_[id] = kNever;
     weights_[id] = 0;
   }
 
+  // How often each token stands in a list; PHASOR_NONE is none.
+  uint32_t* count(const uint32_t* ids, uint32_t n) {
+    memset(ids_, 0, n_ * sizeof(uint32_t));
+    for (uint32_t i = 0; i < n; ++i)
+      if (ids[i] < n_) ++ids_[ids[i]];
+    return ids_;
+  }
+
   // Keskar et al. 2019, section 4.1, with the sign taken into account as transformers does.
   void repetition(float penalty) {
-    uint32_t* seen = ids_;
-    memset(seen, 0, n_ * sizeof(uint32_t));
-    for (uint32_t i = 0; i < h_.count; ++i) {
-      const uint32_t id = h_.ids[i];
-      if (id >= n_ || seen[id]++ != 0) continue;
-      scores_[id] = scores_[id] < 0 ? scores_[id] * penalty : scores_[id] / penalty;
-    }
+    const uint32_t* counts = count(h_.ids, h_.count);
+    for (uint32_t i = 0; i < n_; ++i)
+      if (counts[i] != 0) scores_[i] = scores_[i] < 0 ? scores_[i] * penalty : scores_[i] / penalty;
   }
 
   void presence_and_frequency() {
-    uint32_t* counts = ids_;
-    memset(counts, 0, n_ * sizeof(uint32_t));
-    for (uint32_t i = 0; i < h_.made_count; ++i) ++counts[h_.made[i]];
+    const uint32_t* counts = count(h_.made, h_.made_count);
     for (uint32_t i = 0; i < n_; ++i)
       if (counts[i] != 0)
         scores_[i] = (scores_[i] - static_cast<float>(counts[i]) * o_.frequency_penalty) -
@@ -205,13 +208,6 @@ class Choice {
     }
     for (uint32_t i = 0; i < left; ++i) drop(ids_[i]);
   }
-
-  Session& s_;
-  const phasor_generate_options& o_;
-  const History& h_;
-  const uint32_t n_;
-  float *scores_, *weights_;
-  uint32_t* ids_;  // an order, or counts
 };
 
 }  // namespace
@@ -219,7 +215,7 @@ class Choice {
 phasor_status check_range(const char* name, float value, float low, float high,
                           const char* expected, phasor_error* error) noexcept {
   if (value >= low && value <= high) return PHASOR_OK;
-  return bad_input(error, {}, "options.", name, ": ", value, ", expected ", expected);
+  return bad_input(error, "options.", name, ": ", value, ", expected ", expected);
 }
 
 phasor_status check_option_ids(const Session& s, const phasor_generate_options& o,
@@ -232,8 +228,7 @@ phasor_status check_option_ids(const Session& s, const phasor_generate_options& 
 }
 
 phasor_status none_left(phasor_error* error) noexcept {
-  return bad_input(error, {},
-                   "no token may be chosen: the options or the logits callback forbid all");
+  return bad_input(error, "no token may be chosen: the options or the logits callback forbid all");
 }
 
 bool takes_largest(const phasor_generate_options& o) noexcept {
@@ -269,12 +264,10 @@ phasor_status check_choice(const Session& s, const phasor_generate_options& o,
     if (now != PHASOR_OK) return now;
   }
   if (o.temperature > 0 && o.random != nullptr && !random_is_seeded(*o.random))
-    return bad_input(error, {},
-                     "options.random: its state is all zeros, expected one that was seeded");
+    return bad_input(error, "options.random: its state is all zeros, expected one that was seeded");
   if (!takes_largest(o) && (s.plan.outputs & PHASOR_WANT_SAMPLING) == 0)
     return bad_input(
-        error, {},
-        "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
+        error, "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
   return PHASOR_OK;
 }
 
@@ -307,8 +300,8 @@ phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o,
   const bool drawn = o.temperature > 0;
   if (kHasSampling && status == PHASOR_OK && !takes_largest(o)) {
     const FpMode mode;
-    Choice choice(s, row, o, history);
-    choice.process();
+    Choice choice{*s, o, history};
+    choice.process(row);
     status = choice.largest(id, &top, error);
     if (status == PHASOR_OK && drawn) {
       choice.filter(top);

@@ -16,11 +16,10 @@ phasor_status TextStream::check(phasor_error* error) const noexcept {
   if (!wanted()) return PHASOR_OK;
   if (s_.model->tokenizer(1) == nullptr)
     return bad_input(
-        error, {},
+        error,
         "options: text and stop strings need a tokenizer, the model has none for its target");
   if (s_.plan.text_bytes == 0)
-    return bad_input(error, {},
-                     "options: text and stop strings need limits.text_bytes, which is 0");
+    return bad_input(error, "options: text and stop strings need limits.text_bytes, which is 0");
   if (o_.stop_count > kMaxStops)
     return bad_input(error, {kMaxStops, o_.stop_count}, "options.stop_count: ", o_.stop_count,
                      ", expected at most ", kMaxStops);
@@ -63,7 +62,7 @@ TextStream::Match TextStream::extended(const Match& held, char c) const noexcept
   for (uint32_t i = 0; i < o_.stop_count; ++i) {
     const char* s = o_.stop[i];
     const uint32_t n = length_of(s);
-    for (uint32_t k = n < held.bytes + 1 ? n : held.bytes + 1; k != 0; --k) {
+    for (uint32_t k = smaller(n, held.bytes + 1); k != 0; --k) {
       if (s[k - 1] != c || (k > 1 && memcmp(s, held.string + (held.bytes + 1 - k), k - 1) != 0))
         continue;
       const bool whole = k == n;  // wins over a longer one that has only begun
@@ -87,8 +86,7 @@ StreamEnd TextStream::feed(const char* text, uint32_t bytes) noexcept {
 // The first `count` of the bytes held back and of `text`; nothing is held back any more.
 StreamEnd TextStream::give(const char* text, uint32_t bytes, uint32_t count) noexcept {
   const Match held = held_;
-  const uint32_t first = count < held.bytes ? count : held.bytes,
-                 second = count - first < bytes ? count - first : bytes;
+  const uint32_t first = smaller(count, held.bytes), second = smaller(count - first, bytes);
   held_ = {};
   if (o_.text == nullptr) return StreamEnd::none;
   if (first != 0 && o_.text(o_.user, held.string, first) != 0) return StreamEnd::stopped;

@@ -61,11 +61,13 @@ unsigned char* section_entry(unsigned char* file, uint32_t kind) {
   return nullptr;
 }
 
-void report(TypeReport* r, const Entry& e, uint64_t bytes, const StoredError& error) {
+void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredError& error) {
   const float share = error.value > 0 ? error.largest / error.value : 0;
   r->bytes += bytes;
-  if (error.largest > r->largest) r->largest = error.largest, r->key = e.key;
   if (share > r->share) r->share = share;
+  if (!(error.largest > r->largest)) return;
+  r->largest = error.largest;
+  r->tensor = tensor_name(e.key);
 }
 
 phasor_status read_type(Type* out, const char* name, phasor_error* error) {
@@ -77,7 +79,7 @@ phasor_status read_type(Type* out, const char* name, phasor_error* error) {
     *out = type;
     return PHASOR_OK;
   }
-  return bad_input(error, {}, "type ", name != nullptr ? name : "(none)",
+  return bad_input(error, "type ", name != nullptr ? name : "(none)",
                    ": expected f32, f16, bf16, q8 or q4");
 }
 
@@ -135,7 +137,7 @@ phasor_status Conversion::open(const File& given, const phasor_quantize_options&
   return status != PHASOR_OK || moments == nullptr ? status : check_moments(file, options, error);
 }
 
-phasor_status Conversion::run(unsigned char* out, TypeReport* reports,
+phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
                               phasor_error* error) const noexcept {
   memcpy(out, file.data, static_cast<size_t>(file.head_bytes));
   store_u64(out + 24, bytes);
@@ -144,6 +146,7 @@ phasor_status Conversion::run(unsigned char* out, TypeReport* reports,
                 *directory = out + file.sections[kSectionDirectory].offset + 8;
   store_u64(section + 8, data);
   store_u64(section + 16, bytes - data);
+  for (uint32_t i = 0; i < PHASOR_TYPES; ++i) reports[i].type = type_name(Type(i + 1));
   const float* of_inputs = moments;
   uint64_t at = data;
   for (uint32_t i = 0; i < entry_count(file); ++i, directory += kEntryBytes) {
@@ -162,7 +165,7 @@ phasor_status Conversion::run(unsigned char* out, TypeReport* reports,
     store_u64(directory + 8, first);
     store_u64(directory + 16, size);
     store_u32(directory + 36, crc32c(0, out + first, static_cast<size_t>(size)));
-    report(&reports[static_cast<unsigned>(type)], e, size, stored);
+    report(&reports[static_cast<unsigned>(type) - 1], e, size, stored);
     at = first + size;
   }
   seal(out, kSectionData);

@@ -5,14 +5,6 @@
 
 namespace phasor {
 
-// What became of the tensors of one type.
-struct TypeReport {
-  uint64_t bytes = 0;
-  // of |stored − given|; the largest of a tensor's own largest |given|
-  float largest = 0, share = 0;
-  uint32_t key = 0;  // of the tensor with the largest
-};
-
 // A file and what it is to become.
 struct Conversion {
   File file{};
@@ -23,8 +15,8 @@ struct Conversion {
   // Checks the options and whether every tensor may be stored as they ask.
   [[nodiscard]] phasor_status open(const File& given, const phasor_quantize_options& options,
                                    phasor_error* error) noexcept;
-  // Fills out (bytes). reports has one for each type code, 0 … 6.
-  [[nodiscard]] phasor_status run(unsigned char* out, TypeReport* reports,
+  // Fills out (bytes), and reports (PHASOR_TYPES), which are zero.
+  [[nodiscard]] phasor_status run(unsigned char* out, phasor_rounding* reports,
                                   phasor_error* error) const noexcept;
 };
 

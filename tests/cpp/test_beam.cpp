@@ -233,7 +233,7 @@ Options varied(uint64_t seed) {
 }  // namespace
 
 TEST_CASE(
-    "contract 1.15: beam search is the plain one, for every model, number of beams, penalty and "
+    "rule 1.15: beam search is the plain one, for every model, number of beams, penalty and "
     "way to stop") {
   uint32_t ended = 0, outputs = 0;
   for (const std::string& name : decoders()) {

@@ -101,7 +101,7 @@ uint32_t generated(const Engine& e, uint32_t lookahead, std::vector<uint32_t>* o
 }  // namespace
 
 TEST_CASE(
-    "contract 1.15: the best token without its logits is the logits' own, at every level, number "
+    "rule 1.15: the best token without its logits is the logits' own, at every level, number "
     "of threads and chunk") {
   for (const Block& file : decoder_files()) {
     const auto expected =
@@ -203,7 +203,7 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
 }
 
 TEST_CASE(
-    "contract 1.14: a logit that is not a number is an error of the best token too, in any slice") {
+    "rule 1.14: a logit that is not a number is an error of the best token too, in any slice") {
   const Block good = std::move(decoder_files().back());
   for (const uint32_t bad : {0u, 300u, 700u}) {
     const Block file(good.data(), good.size());

@@ -297,7 +297,7 @@ TEST_CASE(
   CHECK(phasor_encode(probe.session, &item, 1, &error) == PHASOR_BAD_INPUT);
 }
 
-TEST_CASE("contract 1.14: a source with a NaN fails alone") {
+TEST_CASE("rule 1.14: a source with a NaN fails alone") {
   for (const std::string& name : models_of(PHASOR_ENCODER)) {
     CAPTURE(name);
     const Block file = golden_file(name);

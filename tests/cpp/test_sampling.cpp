@@ -301,7 +301,7 @@ TEST_CASE(
   CHECK(chi > 1.59);   // less in one of a thousand: frequencies that are too good
 }
 
-TEST_CASE("contract 1.15: every level draws the same tokens from the same logits") {
+TEST_CASE("rule 1.15: every level draws the same tokens from the same logits") {
   phasor_generate_options o = options_at(0.9f);
   o.top_p = 0.9f;
   o.typical_p = 0.95f;
@@ -325,7 +325,7 @@ TEST_CASE("contract 1.15: every level draws the same tokens from the same logits
   }
 }
 
-TEST_CASE("contract 3.5: a bad option is one line that names it") {
+TEST_CASE("rule 3.5: a bad option is one line that names it") {
   Row row;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const uint32_t far[] = {row.n};
