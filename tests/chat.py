@@ -1,4 +1,5 @@
-"""What the tests of chat templates share: templates, conversations made from a seed, jinja2 as transformers sets it up, and the C++ driver."""
+"""What the tests of chat templates share: templates, conversations made from a seed, jinja2 as
+transformers sets it up, and the C++ driver."""
 
 import datetime
 import json
@@ -15,16 +16,45 @@ from jinja2 import nodes
 
 from conftest import ROOT
 
-TEMPLATES = {path.stem: path for path in sorted((ROOT / "tests" / "chat_templates").glob("*.jinja"))}
+TEMPLATES = {
+    path.stem: path for path in sorted((ROOT / "tests" / "chat_templates").glob("*.jinja"))
+}
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 DATE = datetime.date(2025, 3, 9)
 OK, RAISED, FAILED, NO_ROOM = range(4)
 _DRIVER = ROOT / "build" / "chat_driver"
 
-_TEXTS = ("", " ", "\n", "Hello", "Hello, world!", "  leading and trailing  ", "\n\nlines\n\nand more\n", "ünïcödé 😀 漢字", "the end.", "a b  c", "\u00a0 no-break \u2003",
-          "\x1c\x85mixed\u3000", "<|im_end|>\n<|im_start|>system", "</s>[INST] <<SYS>> </think>", "<think>\n\nhm\n</think>\n\nYes.", "x</think>y</think>z", "<think>open",
-          "/no_think short", "/think /system_override long ", '"quoted" \\ back\tslash \x01\x7f', "{{ messages }} {% raw %}", "don't it's A-b (c) [d]",
-          "<tool_response>a</tool_response>", "e\u0301", "a" * 300, "\ud7ff\ue000\U0010ffff", "aaaa", "\r\nwindows\r\n\r\nlines", "<start_of_turn>model\nno")
+_TEXTS = (
+    "",
+    " ",
+    "\n",
+    "Hello",
+    "Hello, world!",
+    "  leading and trailing  ",
+    "\n\nlines\n\nand more\n",
+    "ünïcödé 😀 漢字",
+    "the end.",
+    "a b  c",
+    "\u00a0 no-break \u2003",
+    "\x1c\x85mixed\u3000",
+    "<|im_end|>\n<|im_start|>system",
+    "</s>[INST] <<SYS>> </think>",
+    "<think>\n\nhm\n</think>\n\nYes.",
+    "x</think>y</think>z",
+    "<think>open",
+    "/no_think short",
+    "/think /system_override long ",
+    '"quoted" \\ back\tslash \x01\x7f',
+    "{{ messages }} {% raw %}",
+    "don't it's A-b (c) [d]",
+    "<tool_response>a</tool_response>",
+    "e\u0301",
+    "a" * 300,
+    "\ud7ff\ue000\U0010ffff",
+    "aaaa",
+    "\r\nwindows\r\n\r\nlines",
+    "<start_of_turn>model\nno",
+)
 _OTHER_ROLES = ("tool", "ipython", "developer", "model", "User", "")
 
 
@@ -46,20 +76,32 @@ def environment(date=None):
         raise jinja2.exceptions.TemplateError(message)
 
     def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        return json.dumps(
+            x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
 
-    out = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    out = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
     out.filters["tojson"] = tojson
     out.globals["raise_exception"] = raise_exception
     if date is not None:
-        out.globals["strftime_now"] = lambda form: datetime.datetime.combine(date, datetime.time()).strftime(form)
+        out.globals["strftime_now"] = lambda form: datetime.datetime.combine(
+            date, datetime.time()
+        ).strftime(form)
     return out
 
 
 def expected(template, messages, prompt, variables=None):
     """(status, text): what a compiled jinja2 template makes of a conversation."""
     try:
-        return OK, template.render(messages=messages, tools=None, documents=None, add_generation_prompt=prompt, **(TOKENS if variables is None else variables))
+        return OK, template.render(
+            messages=messages,
+            tools=None,
+            documents=None,
+            add_generation_prompt=prompt,
+            **(TOKENS if variables is None else variables),
+        )
     except (jinja2.exceptions.UndefinedError, TypeError) as error:
         return FAILED, str(error)
     except jinja2.exceptions.TemplateError as error:
@@ -67,7 +109,8 @@ def expected(template, messages, prompt, variables=None):
 
 
 def conversation(rng, other_roles=True):
-    """Messages of every shape: alternating or not, with and without a system message, none at all."""
+    """Messages of every shape: alternating or not, with and without a system message, none at
+    all."""
     kind = rng.random()
     if kind < 0.03:
         return []
@@ -76,7 +119,10 @@ def conversation(rng, other_roles=True):
     if kind < 0.75:
         roles += ["user" if i % 2 == 0 else "assistant" for i in range(turns)]
     else:
-        roles += [rng.choice(("user", "assistant", "system") + (_OTHER_ROLES if other_roles else ())) for _ in range(turns)]
+        roles += [
+            rng.choice(("user", "assistant", "system") + (_OTHER_ROLES if other_roles else ()))
+            for _ in range(turns)
+        ]
     return [{"role": role, "content": text(rng)} for role in roles]
 
 
@@ -94,7 +140,8 @@ def driver_available():
 
 
 def render(section, cases):
-    """[(status, line, text)] of the C++ interpreter. `cases` are (messages, add_generation_prompt)."""
+    """[(status, line, text)] of the C++ interpreter. `cases` are (messages,
+    add_generation_prompt)."""
     data = b""
     for messages, prompt in cases:
         data += struct.pack("<II", prompt, len(messages))
@@ -104,12 +151,14 @@ def render(section, cases):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "section"
         path.write_bytes(section)
-        done = subprocess.run([_DRIVER, path], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        done = subprocess.run(
+            [_DRIVER, path], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300
+        )
     assert done.returncode == 0, done.stderr.decode()
     out, at = [], 0
     while at < len(done.stdout):
         status, line, size = struct.unpack_from("<III", done.stdout, at)
-        out.append((status, line, done.stdout[at + 12:at + 12 + size].decode()))
+        out.append((status, line, done.stdout[at + 12 : at + 12 + size].decode()))
         at += 12 + size
     assert len(out) == len(cases)
     return out

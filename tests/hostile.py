@@ -1,6 +1,8 @@
-"""Runs the converter over many hostile inputs in one child process, each within 10 s and 1 GB: `run(cases, folder)`.
+"""Runs the converter over many hostile inputs in one child process, each within 10 s and 1 GB:
+`run(cases, folder)`.
 
-The child has a limit of memory; the parent has one of time, and a case that the child did not come back from has no result.
+The child has a limit of memory; the parent has one of time, and a case that the child did not come
+back from has no result.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ SECONDS, BYTES = 10.0, 1 << 30
 
 class Result(NamedTuple):
     status: int
-    lines: list[str]   # of standard error
+    lines: list[str]  # of standard error
     seconds: float
-    wrote: list[str]   # what is in the output's folder
+    wrote: list[str]  # what is in the output's folder
 
 
 def run(cases: dict[str, list[str]], folder: Path, timeout: float = 240) -> dict[str, Result]:
@@ -31,8 +33,15 @@ def run(cases: dict[str, list[str]], folder: Path, timeout: float = 240) -> dict
     found: dict[str, Result] = {}
     with open(folder / "results", "w+b") as file:
         try:
-            subprocess.run([sys.executable, __file__, str(todo), str(folder / "out")], stdout=file, stderr=subprocess.STDOUT, timeout=timeout, cwd=folder,
-                           env={**os.environ, "PYTHONPATH": f"{ROOT / 'tools'}", "PHASOR_TRACEBACK": ""}, stdin=subprocess.DEVNULL)
+            subprocess.run(
+                [sys.executable, __file__, str(todo), str(folder / "out")],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": f"{ROOT / 'tools'}", "PHASOR_TRACEBACK": ""},
+                stdin=subprocess.DEVNULL,
+            )
         except subprocess.TimeoutExpired:
             pass
         file.seek(0)
@@ -44,13 +53,16 @@ def run(cases: dict[str, list[str]], folder: Path, timeout: float = 240) -> dict
 
 
 def check(name: str, results: dict[str, Result], source: Path, says: str = "") -> None:
-    """One line that names the file, exit 1, no output, in time, and not by the last line of defence."""
+    """One line that names the file, exit 1, no output, in time, and not by the last line of
+    defence."""
     assert name in results, f"{name}: the converter did not come back"
     found = results[name]
     assert found.status == 1 and len(found.lines) == 1, found
     line = found.lines[0]
     assert line.startswith(f"convert: {source}") and len(line) < 2100 and line.isprintable(), found
-    assert says in line and not any(word in line for word in ("internal error", "Traceback", "not enough memory")), found
+    assert says in line and not any(
+        word in line for word in ("internal error", "Traceback", "not enough memory")
+    ), found
     assert found.wrote == [] and found.seconds < SECONDS, found
 
 
@@ -60,8 +72,13 @@ def _child(todo: str, out: str) -> None:
     import resource
     import time
 
-    import convert
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
+    from phasor import convert
+
+    pages = (
+        int(Path("/proc/self/statm").read_text().split()[0])
+        if Path("/proc/self/statm").exists()
+        else 0
+    )
     if pages:
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES,) * 2)
     for name, arguments in json.loads(Path(todo).read_text()).items():

@@ -1,4 +1,5 @@
-"""llama.cpp, as the cyllama package has it built, as something to compare with: ids and logits of a GGUF file."""
+"""llama.cpp, as the cyllama package has it built, as something to compare with: ids and logits of a
+GGUF file."""
 
 from __future__ import annotations
 

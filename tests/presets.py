@@ -1,4 +1,5 @@
-"""Random models of the three presets for the tests: a small configuration, its descriptor, its TOML, and its PyTorch module."""
+"""Random models of the three presets for the tests: a small configuration, its descriptor, its
+TOML, and its PyTorch module."""
 
 from __future__ import annotations
 
@@ -6,10 +7,15 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import phasor_descriptor as D
+from phasor.format import descriptor as D
 
 PLACES = {"before": D.BEFORE, "after": D.AFTER}
-POSITIONS = {"learned": D.LEARNED, "sinusoidal": D.INTERLEAVED, "sinusoidal-halves": D.HALVES, "none": 0}
+POSITIONS = {
+    "learned": D.LEARNED,
+    "sinusoidal": D.INTERLEAVED,
+    "sinusoidal-halves": D.HALVES,
+    "none": 0,
+}
 ACTIVATIONS = {"relu": D.RELU, "gelu": D.GELU_ERF}
 
 
@@ -34,7 +40,9 @@ class Config:
 
     @property
     def name(self) -> str:
-        more = ("" if self.biases else "-nobias") + ("" if self.score == "sqrt_head_width" else f"-{self.score}")
+        more = ("" if self.biases else "-nobias") + (
+            "" if self.score == "sqrt_head_width" else f"-{self.score}"
+        )
         more += "" if self.final is None else f"-final{self.final}"
         return f"{self.preset}-{self.width}x{self.heads}-{self.hidden}-{self.layers[0]}+{self.layers[1]}-{self.place}-{self.position}-{self.output}{more}"
 
@@ -48,21 +56,43 @@ class Config:
         scale = 1 / math.sqrt(self.heads if self.score == "sqrt_heads" else head)
         attention = 0 if self.preset == "bias-free" or not self.biases else 15
         ffn = 3 if self.preset == "bias-free" or self.biases else 0
-        block = {"norm": D.LAYER_NORM, "norm_place": PLACES[self.place], "norm_eps": 1e-5, "heads": self.heads, "head_width": head, "scale": scale,
-                 "hidden": self.hidden, "activation": ACTIVATIONS[self.activation], "attention_biases": attention, "ffn_biases": ffn,
-                 "norm_biases": int(self.biases or self.preset == "bias-free")}
+        block = {
+            "norm": D.LAYER_NORM,
+            "norm_place": PLACES[self.place],
+            "norm_eps": 1e-5,
+            "heads": self.heads,
+            "head_width": head,
+            "scale": scale,
+            "hidden": self.hidden,
+            "activation": ACTIVATIONS[self.activation],
+            "attention_biases": attention,
+            "ffn_biases": ffn,
+            "norm_biases": int(self.biases or self.preset == "bias-free"),
+        }
         ids = {"pad": 0, "unknown": 1, "start": 2, "end": [3]}
-        out: dict = {"model": {"stack": D.ENCODER_DECODER, "name": self.name}, "kinds": [block, {**block, "cross": 1, "cross_biases": attention}]}
+        out: dict = {
+            "model": {"stack": D.ENCODER_DECODER, "name": self.name},
+            "kinds": [block, {**block, "cross": 1, "cross_biases": attention}],
+        }
         for i, (stack, side) in enumerate((("encoder", "source"), ("decoder", "target"))):
             out[side] = {"vocabulary": self.vocabularies[i], **ids}
-            out[stack] = {"width": self.width, "layers": [n for layer in range(self.layers[i]) for n in (i, layer)],
-                          "position": POSITIONS[self.position], "max_positions": self.longest, "embedding_scale": math.sqrt(self.width)}
+            out[stack] = {
+                "width": self.width,
+                "layers": [n for layer in range(self.layers[i]) for n in (i, layer)],
+                "position": POSITIONS[self.position],
+                "max_positions": self.longest,
+                "embedding_scale": math.sqrt(self.width),
+            }
             if self.has_final:
                 out[stack].update(final_norm=D.LAYER_NORM, final_norm_eps=1e-5)
         out["source"]["suffix"] = [3]
         out["target"]["decoder_start"] = 2
         tied = {"own": D.TIED_OWN, "target-embedding": D.TIED_TARGET}[self.output]
-        out["output"] = {"output": D.LOGITS, "tied": tied, "bias": int(tied == D.TIED_OWN and self.output_bias)}
+        out["output"] = {
+            "output": D.LOGITS,
+            "tied": tied,
+            "bias": int(tied == D.TIED_OWN and self.output_bias),
+        }
         return D.with_defaults(out)
 
     @property
@@ -73,16 +103,23 @@ class Config:
         """The description, with nothing in it that the preset implies."""
         ids = "pad = 0\nunknown = 1\nstart = 2\nend = [3]\n"
         final = "" if self.final is None else f"final_norm = {str(self.final).lower()}\n"
-        return (f'name = "{self.name}"\npreset = "{self.preset}"\nheads = {self.heads}\nnorm_place = "{self.place}"\nposition = "{self.position}"\n'
-                f'max_positions = {self.longest}\nembedding_scale = "sqrt_width"\nscore_scale = "{self.score}"\noutput = "{self.output}"\n'
-                f'activation = "{self.activation}"\n{final}'
-                f"[source]\n{ids}suffix = [3]\n[target]\n{ids}")
+        return (
+            f'name = "{self.name}"\npreset = "{self.preset}"\nheads = {self.heads}\nnorm_place = '
+            f'"{self.place}"\nposition = "{self.position}"\n'
+            f'max_positions = {self.longest}\nembedding_scale = "sqrt_width"\nscore_scale = '
+            f'"{self.score}"\noutput = "{self.output}"\n'
+            f'activation = "{self.activation}"\n{final}'
+            f"[source]\n{ids}suffix = [3]\n[target]\n{ids}"
+        )
 
 
 def make_module(config: Config, seed: int = 0):
-    """The PyTorch module with random weights: nothing is left at zero or one, so that a part that is forgotten shows."""
+    """The PyTorch module with random weights: nothing is left at zero or one, so that a part that
+    is forgotten shows."""
     import torch
-    import torch_models
+
+    from phasor.reference import torch_models
+
     module = torch_models.build(config.descriptor(), config.preset)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -99,6 +136,7 @@ def make_module(config: Config, seed: int = 0):
 def write_checkpoint(config: Config, folder: Path, seed: int = 0):
     """(module, path of the state_dict); the description lies beside it."""
     import torch
+
     module = make_module(config, seed)
     path = folder / "model.pt"
     torch.save(module.state_dict(), path)

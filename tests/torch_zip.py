@@ -1,4 +1,5 @@
-"""Writes PyTorch's zip format without PyTorch, opcode by opcode, so that tests can also write what torch never would."""
+"""Writes PyTorch's zip format without PyTorch, opcode by opcode, so that tests can also write what
+torch never would."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-STORAGES = {np.dtype("<f4"): "FloatStorage", np.dtype("<f8"): "DoubleStorage", np.dtype("<f2"): "HalfStorage", np.dtype("<i8"): "LongStorage"}
+STORAGES = {
+    np.dtype("<f4"): "FloatStorage",
+    np.dtype("<f8"): "DoubleStorage",
+    np.dtype("<f2"): "HalfStorage",
+    np.dtype("<i8"): "LongStorage",
+}
 
 
 def text(value: str) -> bytes:
@@ -26,13 +32,37 @@ def numbers(values) -> bytes:
     return b"(" + b"".join(number(v) for v in values) + b"t"
 
 
-def tensor(array: np.ndarray, storage: str, kind: str | None = None, offset: int = 0, shape=None, strides=None, count: int | None = None) -> bytes:
-    """The opcodes of torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, False, OrderedDict())."""
+def tensor(
+    array: np.ndarray,
+    storage: str,
+    kind: str | None = None,
+    offset: int = 0,
+    shape=None,
+    strides=None,
+    count: int | None = None,
+) -> bytes:
+    """The opcodes of torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, False,
+    OrderedDict())."""
     strides = [s // array.itemsize for s in array.strides] if strides is None else strides
-    reference = b"(" + text("storage") + b"ctorch\n" + (kind or STORAGES[array.dtype]).encode() + b"\n" + text(storage) + text("cpu") \
-        + number(array.size if count is None else count) + b"tQ"
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + reference + number(offset) + numbers(array.shape if shape is None else shape) + numbers(strides) \
+    reference = (
+        b"("
+        + text("storage")
+        + b"ctorch\n"
+        + (kind or STORAGES[array.dtype]).encode()
+        + b"\n"
+        + text(storage)
+        + text("cpu")
+        + number(array.size if count is None else count)
+        + b"tQ"
+    )
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + reference
+        + number(offset)
+        + numbers(array.shape if shape is None else shape)
+        + numbers(strides)
         + b"\x89ccollections\nOrderedDict\n)RtR"
+    )
 
 
 def state_dict(entries: dict[str, bytes]) -> bytes:
@@ -41,7 +71,13 @@ def state_dict(entries: dict[str, bytes]) -> bytes:
     return b"\x80\x02ccollections\nOrderedDict\n)R(" + body + b"u}" + text("_metadata") + b"}sb."
 
 
-def write_zip(path: Path, program: bytes, storages: dict[str, bytes], compression: int = zipfile.ZIP_STORED, extra: dict[str, bytes] | None = None) -> Path:
+def write_zip(
+    path: Path,
+    program: bytes,
+    storages: dict[str, bytes],
+    compression: int = zipfile.ZIP_STORED,
+    extra: dict[str, bytes] | None = None,
+) -> Path:
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("archive/data.pkl", program)
         archive.writestr("archive/byteorder", b"little")
@@ -68,7 +104,11 @@ def save_nested(path: Path, content: dict) -> Path:
 
     def opcodes(value: object) -> bytes:
         if isinstance(value, dict):
-            return b"}(" + b"".join(opcodes(key) + opcodes(entry) for key, entry in value.items()) + b"u"
+            return (
+                b"}("
+                + b"".join(opcodes(key) + opcodes(entry) for key, entry in value.items())
+                + b"u"
+            )
         if isinstance(value, np.ndarray):
             storages[str(len(storages))] = value.tobytes()
             return tensor(np.ascontiguousarray(value), str(len(storages) - 1))
@@ -87,6 +127,7 @@ class Evil:
 
     def __reduce__(self):
         import os
+
         return os.system, (self.command,)
 
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Instructions of each kernel under QEMU: the same number in every run, so that a change of one per cent is seen.
+"""Instructions of each kernel under QEMU: the same number in every run, so that a change of one per
+cent is seen.
 
-    instructions.py TARGET COMPILER PLUGIN PROGRAM RUNNER…            compare with tests/golden/instructions.txt; worse by more than 1 % fails
+    instructions.py TARGET COMPILER PLUGIN PROGRAM RUNNER…            compare with
+        tests/golden/instructions.txt; worse by more than 1 % fails
     instructions.py --write TARGET COMPILER PLUGIN PROGRAM RUNNER…    record
 
-PROGRAM is build/TARGET/count_kernels, or a board's build/BOARD/hosted/count_kernels.elf. Prints work (multiply-adds, or elements) per instruction. The figures are those of one compiler: with another
-one there is nothing to compare, and the program says so.
+PROGRAM is build/TARGET/count_kernels, or a board's build/BOARD/hosted/count_kernels.elf. Prints
+work (multiply-adds, or elements) per instruction. The figures are those of one compiler: with
+another one there is nothing to compare, and the program says so.
 """
+
 import argparse
 import re
 import subprocess
@@ -35,10 +39,27 @@ def read():
 
 
 def measure(args):
-    command = [args.runner[0], "-plugin", str(Path(args.plugin).resolve()), *args.runner[1:], args.program]
-    r = subprocess.run(command, cwd=ROOT, env={}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
+    command = [
+        args.runner[0],
+        "-plugin",
+        str(Path(args.plugin).resolve()),
+        *args.runner[1:],
+        args.program,
+    ]
+    r = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=600,
+    )
     if r.returncode or "FAIL" in r.stdout:
-        sys.exit(f"{' '.join(command)} ended with {r.returncode}: {(r.stdout + r.stderr).strip()[-300:]}")
+        sys.exit(
+            f"{' '.join(command)} ended with {r.returncode}: {(r.stdout + r.stderr).strip()[-300:]}"
+        )
     said = r.stdout + r.stderr  # a board's output is the emulator's
     marks = {int(n): int(count) for n, count in re.findall(r"^mark (\d+) (\d+)$", said, re.M)}
     spent, names = {}, {}
@@ -51,7 +72,9 @@ def measure(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true")
     for name in ("target", "compiler", "plugin", "program"):
         parser.add_argument(name)
@@ -63,7 +86,10 @@ def main():
         lines = []
         for target, (compiler, rows) in sorted(recorded.items()):
             lines.append(f"compiler {target} {compiler}")
-            lines += [f"{target} {level} {kernel} {work} {count}" for (level, kernel), (work, count) in rows.items()]
+            lines += [
+                f"{target} {level} {kernel} {work} {count}"
+                for (level, kernel), (work, count) in rows.items()
+            ]
         BASELINE.write_text(HEAD + "\n".join(lines) + "\n")
     compiler, before = recorded.get(args.target, ("", {}))
     comparable = compiler == args.compiler
@@ -71,7 +97,10 @@ def main():
     for level, kernel in found:
         kernels += [kernel] if kernel not in kernels else []
         levels += [level] if level not in levels else []
-    print(f"{args.target}, {args.compiler}: work per instruction\n{'':22}" + "".join(f"{level:>12}" for level in levels))
+    print(
+        f"{args.target}, {args.compiler}: work per instruction\n{'':22}"
+        + "".join(f"{level:>12}" for level in levels)
+    )
     for kernel in kernels:
         row = ""
         for level in levels:
@@ -83,17 +112,29 @@ def main():
             if old is None or old[0] != work:
                 problems.append(f"{level} {kernel}: not in the baseline: make bench-cross-write")
             elif count > old[1] * 1.01:
-                problems.append(f"{level} {kernel}: {count} instructions, the baseline has {old[1]}")
+                problems.append(
+                    f"{level} {kernel}: {count} instructions, the baseline has {old[1]}"
+                )
             elif count < old[1] * 0.99:
-                print(f"better: {level} {kernel}: {count} instructions, the baseline has {old[1]}; record it")
+                print(
+                    f"better: {level} {kernel}: {count} instructions, the baseline has {old[1]}; "
+                    "record it"
+                )
         print(f"{kernel.replace('_', ' '):22}{row}")
     if comparable:
-        problems += [f"{level} {kernel}: in the baseline, not measured" for level, kernel in before if (level, kernel) not in found]
+        problems += [
+            f"{level} {kernel}: in the baseline, not measured"
+            for level, kernel in before
+            if (level, kernel) not in found
+        ]
     else:
         print(f"the baseline is of {compiler or 'nothing'}: nothing to compare")
     for p in problems:
         print(f"FAIL {p}")
-    print(f"{args.target} instructions: {len(found) - len(problems) if comparable else 0} passed, {len(problems)} failed")
+    print(
+        f"{args.target} instructions: {len(found) - len(problems) if comparable else 0} passed, "
+        f"{len(problems)} failed"
+    )
     return 1 if problems else 0
 
 

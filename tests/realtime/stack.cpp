@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr size_t kDepth = 64 << 10;  // several times what tools/stack.py finds
+constexpr size_t kDepth = 64 << 10;  // several times what tools/make/stack.py finds
 constexpr size_t kOwn = 256;         // what paint itself may take
 constexpr uint32_t kPaint = 0xA5A5C3C3;
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""The stack, painted and looked at afterwards, never goes deeper than the compiler's call graph says, nor than `phasor inspect` says for this machine.
+"""The stack, painted and looked at afterwards, never goes deeper than the compiler's call graph
+says, nor than `phasor inspect` says for this machine.
 
-    stack_check.py MACHINE OBJECTS DRIVER [RUNNER]      OBJECTS has the .ci files of the library that DRIVER is linked with ('-': none, of clang);
-                                                        RUNNER is an emulator
+stack_check.py MACHINE OBJECTS DRIVER [RUNNER]      OBJECTS has the .ci files of the library that
+                                                    DRIVER is linked with ('-': none, of clang);
+                                                    RUNNER is an emulator
 """
+
 import re
 import subprocess
 import sys
@@ -17,14 +20,25 @@ from stack import depths, read_graph  # noqa: E402
 def main():
     machine, objects, driver, *runner = sys.argv[1:]
     told = dict(re.findall(r'\{"([\w-]+)", (\d+)\}', (ROOT / "src/cli/board.h").read_text()))
-    models = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests/golden/models").glob("*.phasor"))
-    r = subprocess.run([*runner, driver, *models, "models/zh-en-small.phasor"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=1200)
+    models = sorted(
+        str(p.relative_to(ROOT)) for p in (ROOT / "tests/golden/models").glob("*.phasor")
+    )
+    r = subprocess.run(
+        [*runner, driver, *models, "models/zh-en-small.phasor"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=1200,
+    )
     problems = [line[5:] for line in r.stdout.splitlines() if line.startswith("FAIL ")]
     if r.returncode and not problems:
         problems = [f"the driver ended with {r.returncode}: {r.stderr[-1000:]}"]
     levels = " ".join(re.findall(r"^isa (\S+)$", r.stdout, re.M))
     seen = {name: int(size) for name, size in re.findall(r"^(phasor_\w+) (\d+)$", r.stdout, re.M)}
-    own = min(seen.values(), default=0)  # what the driver itself takes, and the bytes that it cannot paint
+    own = min(
+        seen.values(), default=0
+    )  # what the driver itself takes, and the bytes that it cannot paint
     passed = 0
     limit = int(told.get(machine, 0))
     if not seen:
@@ -33,7 +47,9 @@ def main():
     for name, bytes_seen in sorted(seen.items(), key=lambda item: -item[1]):
         bound = bounds.get(name, (limit, ()))[0] if bounds else limit
         if bytes_seen - own > bound:
-            problems.append(f"{name} took {bytes_seen - own:,} bytes, the call graph says {bound:,}")
+            problems.append(
+                f"{name} took {bytes_seen - own:,} bytes, the call graph says {bound:,}"
+            )
         else:
             passed += 1
     deepest = max(seen, key=seen.get, default="")
@@ -44,8 +60,16 @@ def main():
         passed += 1
     for p in problems:
         print(f"FAIL {p}")
-    print(f"{machine}: {deepest} took {seen.get(deepest, 0) - own:,} bytes (levels {levels}), the call graph says " +
-          (f"{bounds[deepest][0]:,}, of all functions {bound:,}, " if deepest in bounds else "nothing, ") + f"inspect {limit:,}")
+    print(
+        f"{machine}: {deepest} took {seen.get(deepest, 0) - own:,} bytes (levels {levels}), the "
+        "call graph says "
+        + (
+            f"{bounds[deepest][0]:,}, of all functions {bound:,}, "
+            if deepest in bounds
+            else "nothing, "
+        )
+        + f"inspect {limit:,}"
+    )
     print(f"{machine} stack: {passed} passed, {len(problems)} failed")
     return 1 if problems else 0
 
