@@ -38,7 +38,7 @@ class Checker {
     if (!argument(row.operand, w)) return "chat: the argument of an operation is out of range";
     const std::uint32_t taken = taken_by(w);
     if (depth_ < taken) return "chat: an operation has too few values";
-    depth_ = depth_ - taken + (row.puts != kNothing ? 1u : 0u);
+    depth_ = depth_ - taken + (row.kinds[0] != kNothing ? 1u : 0u);
     if (depth_ > deepest_) return "chat: more values at once than the header says";
     if (row.operand == Operand::label) return jump(op, arg);
     if (op == Op::end && (depth_ != 0 || level_ != 0 || at_ + 1 != p_.instructions))

@@ -47,105 +47,94 @@ enum class Operand : std::uint8_t {
   letters   // kUpper …
 };
 
-// A text that is written in the code, and its length.
-struct Literal {
-  const char* text = nullptr;
-  std::size_t bytes = 0;
-
-  constexpr Literal() = default;
-  template <std::size_t N>
-  constexpr Literal(const char (&literal)[N]) : text(literal), bytes(N - 1) {}
-};
-
 struct Instruction {
   Operand operand;
-  std::uint8_t puts;           // the kinds of what it puts on the stack; kNothing: no value
-  std::uint8_t takes[4] = {};  // and of what it takes, the last one on top; kNothing behind them
-  Literal wrong = {};          // the error where a value is of another kind
+  std::uint8_t kinds[5];  // of the value that it puts on the stack, then of those that it takes
 };
 
-constexpr Literal kNoText = "a whole message as text",
-                  kNoField = "a field of a message that is not there",
-                  kNoNumbers = "arithmetic with something that is not a number",
-                  kNoOrder = "an order of values that have none",
-                  kNoEnds = "the beginning or end of something that is not a text",
-                  kNotIn = "`in` of values that it is not for";
+constexpr const char *kNoText = "a whole message as text",
+                     *kNoField = "a field of a message that is not there",
+                     *kNoNumbers = "arithmetic with something that is not a number",
+                     *kNoOrder = "an order of values that have none",
+                     *kNoEnds = "the beginning or end of something that is not a text",
+                     *kNotIn = "`in` of values that it is not for";
 
-// Name (with _ where C++ has the word), operand, what is put on the stack, what is taken, the
-// error. An instruction's number is its place.
+// Name (with _ where C++ has the word), operand, the error where a value is of another kind, the
+// kinds of the value that is put on the stack (kNothing: none), and of those that are taken, the
+// last one on top. An instruction's number is its place.
 // clang-format off
 #define PHASOR_CHAT_INSTRUCTIONS(ROW)                                                             \
-  ROW(end,         zero,    kNothing)                                                             \
-  ROW(line,        line,    kNothing)                                                             \
-  ROW(label,       place,   kNothing)                                                             \
-  ROW(text,        text,    kNothing)                                                             \
-  ROW(emit,        zero,    kNothing, {kWritten}, kNoText)                                        \
-  ROW(emit_string, zero,    kNothing, {kString}, "a text is put together with something else")    \
-  ROW(none,        zero,    kNone)                                                                \
-  ROW(undefined,   zero,    kUndefined)                                                           \
-  ROW(bool_,       flag,    kBool)                                                                \
-  ROW(int_,        integer, kInteger)                                                             \
-  ROW(string,      text,    kString)                                                              \
-  ROW(load,        slot,    kAny)                                                                 \
-  ROW(store,       slot,    kNothing, {kAny})                                                     \
-  ROW(pop,         zero,    kNothing, {kAny})                                                     \
-  ROW(messages,    zero,    kList)                                                                \
-  ROW(prompt,      zero,    kBool)                                                                \
-  ROW(item,        item,    kUndefined | kMessage)                                                \
-  ROW(index,       loop,    kInteger)                                                             \
-  ROW(count,       loop,    kInteger)                                                             \
-  ROW(role,        zero,    kString, {kMessage}, kNoField)                                        \
-  ROW(content,     zero,    kString, {kMessage}, kNoField)                                        \
-  ROW(field,       zero,    kUndefined, {kMessage}, kNoField)                                     \
-  ROW(element,     zero,    kUndefined | kMessage, {kAny, kNumber},                               \
-      "an index that is not a number")                                                            \
-  ROW(slice,       zero,    kList, {kAny, kNumber | kNone, kNumber | kNone, kNumber | kNone},     \
-      "a bound that is not a number")                                                             \
-  ROW(length,      zero,    kInteger, {kUndefined | kString | kList | kMessage},                  \
-      "the length of something that has none")                                                    \
-  ROW(not_,        zero,    kBool, {kAny})                                                        \
-  ROW(neg,         zero,    kInteger, {kNumber}, "the negative of something that is not a number")\
-  ROW(add,         zero,    kInteger | kString, {kOrdered, kOrdered}, kNoNumbers)                 \
-  ROW(sub,         zero,    kInteger, {kNumber, kNumber}, kNoNumbers)                             \
-  ROW(mul,         zero,    kInteger, {kNumber, kNumber}, kNoNumbers)                             \
-  ROW(div,         zero,    kInteger, {kNumber, kNumber}, kNoNumbers)                             \
-  ROW(mod,         zero,    kInteger, {kNumber, kNumber}, kNoNumbers)                             \
-  ROW(concat,      zero,    kString, {kWritten, kWritten}, kNoText)                               \
-  ROW(eq,          zero,    kBool, {kAny, kAny})                                                  \
-  ROW(ne,          zero,    kBool, {kAny, kAny})                                                  \
-  ROW(lt,          zero,    kBool, {kOrdered, kOrdered}, kNoOrder)                                \
-  ROW(le,          zero,    kBool, {kOrdered, kOrdered}, kNoOrder)                                \
-  ROW(gt,          zero,    kBool, {kOrdered, kOrdered}, kNoOrder)                                \
-  ROW(ge,          zero,    kBool, {kOrdered, kOrdered}, kNoOrder)                                \
-  ROW(in,          zero,    kBool, {kAny, kUndefined | kString | kMessage}, kNotIn)               \
-  ROW(test,        kinds,   kBool, {kAny})                                                        \
-  ROW(jump,        label,   kNothing)                                                             \
-  ROW(jump_false,  label,   kNothing, {kAny})                                                     \
-  ROW(and_,        label,   kNothing, {kAny})                                                     \
-  ROW(or_,         label,   kNothing, {kAny})                                                     \
-  ROW(for_,        label,   kNothing, {kUndefined | kList},                                       \
-      "a loop over something that is not a list of messages")                                     \
-  ROW(next,        label,   kNothing)                                                             \
-  ROW(break_,      label,   kNothing)                                                             \
-  ROW(strip,       sides,   kString, {kString, kString},                                          \
-      "the ends of something that is not a text")                                                 \
-  ROW(starts,      zero,    kBool, {kString, kString}, kNoEnds)                                   \
-  ROW(ends,        zero,    kBool, {kString, kString}, kNoEnds)                                   \
-  ROW(split,       zero,    kUndefined | kInteger | kString, {kString, kNone | kString, kNumber, kAny},\
-      "split of values that it is not for")                                                       \
-  ROW(replace,     zero,    kString, {kString, kString, kString},                                 \
-      "replace of something that is not a text")                                                  \
-  ROW(case_,       letters, kString, {kString}, "letters of something that is not a text")        \
-  ROW(json,        zero,    kString, {kNone | kOrdered}, "JSON of something that has none")       \
-  ROW(str,         zero,    kString, {kWritten}, kNoText)                                         \
-  ROW(raise,       zero,    kNothing, {kString}, "an exception without a text")
+  ROW(end,         zero,    nullptr, kNothing)                                                    \
+  ROW(line,        line,    nullptr, kNothing)                                                    \
+  ROW(label,       place,   nullptr, kNothing)                                                    \
+  ROW(text,        text,    nullptr, kNothing)                                                    \
+  ROW(emit,        zero,    kNoText, kNothing, kWritten)                                          \
+  ROW(emit_string, zero,    "a text is put together with something else", kNothing, kString)      \
+  ROW(none,        zero,    nullptr, kNone)                                                       \
+  ROW(undefined,   zero,    nullptr, kUndefined)                                                  \
+  ROW(bool_,       flag,    nullptr, kBool)                                                       \
+  ROW(int_,        integer, nullptr, kInteger)                                                    \
+  ROW(string,      text,    nullptr, kString)                                                     \
+  ROW(load,        slot,    nullptr, kAny)                                                        \
+  ROW(store,       slot,    nullptr, kNothing, kAny)                                              \
+  ROW(pop,         zero,    nullptr, kNothing, kAny)                                              \
+  ROW(messages,    zero,    nullptr, kList)                                                       \
+  ROW(prompt,      zero,    nullptr, kBool)                                                       \
+  ROW(item,        item,    nullptr, kUndefined | kMessage)                                       \
+  ROW(index,       loop,    nullptr, kInteger)                                                    \
+  ROW(count,       loop,    nullptr, kInteger)                                                    \
+  ROW(role,        zero,    kNoField, kString, kMessage)                                          \
+  ROW(content,     zero,    kNoField, kString, kMessage)                                          \
+  ROW(field,       zero,    kNoField, kUndefined, kMessage)                                       \
+  ROW(element,     zero,    "an index that is not a number",                                      \
+      kUndefined | kMessage, kAny, kNumber)                                                       \
+  ROW(slice,       zero,    "a bound that is not a number",                                       \
+      kList, kAny, kNumber | kNone, kNumber | kNone, kNumber | kNone)                             \
+  ROW(length,      zero,    "the length of something that has none",                              \
+      kInteger, kUndefined | kString | kList | kMessage)                                          \
+  ROW(not_,        zero,    nullptr, kBool, kAny)                                                 \
+  ROW(neg,         zero,    "the negative of something that is not a number", kInteger, kNumber)  \
+  ROW(add,         zero,    kNoNumbers, kInteger | kString, kOrdered, kOrdered)                   \
+  ROW(sub,         zero,    kNoNumbers, kInteger, kNumber, kNumber)                               \
+  ROW(mul,         zero,    kNoNumbers, kInteger, kNumber, kNumber)                               \
+  ROW(div,         zero,    kNoNumbers, kInteger, kNumber, kNumber)                               \
+  ROW(mod,         zero,    kNoNumbers, kInteger, kNumber, kNumber)                               \
+  ROW(concat,      zero,    kNoText, kString, kWritten, kWritten)                                 \
+  ROW(eq,          zero,    nullptr, kBool, kAny, kAny)                                           \
+  ROW(ne,          zero,    nullptr, kBool, kAny, kAny)                                           \
+  ROW(lt,          zero,    kNoOrder, kBool, kOrdered, kOrdered)                                  \
+  ROW(le,          zero,    kNoOrder, kBool, kOrdered, kOrdered)                                  \
+  ROW(gt,          zero,    kNoOrder, kBool, kOrdered, kOrdered)                                  \
+  ROW(ge,          zero,    kNoOrder, kBool, kOrdered, kOrdered)                                  \
+  ROW(in,          zero,    kNotIn, kBool, kAny, kUndefined | kString | kMessage)                 \
+  ROW(test,        kinds,   nullptr, kBool, kAny)                                                 \
+  ROW(jump,        label,   nullptr, kNothing)                                                    \
+  ROW(jump_false,  label,   nullptr, kNothing, kAny)                                              \
+  ROW(and_,        label,   nullptr, kNothing, kAny)                                              \
+  ROW(or_,         label,   nullptr, kNothing, kAny)                                              \
+  ROW(for_,        label,   "a loop over something that is not a list of messages",               \
+      kNothing, kUndefined | kList)                                                               \
+  ROW(next,        label,   nullptr, kNothing)                                                    \
+  ROW(break_,      label,   nullptr, kNothing)                                                    \
+  ROW(strip,       sides,   "the ends of something that is not a text",                           \
+      kString, kString, kString)                                                                  \
+  ROW(starts,      zero,    kNoEnds, kBool, kString, kString)                                     \
+  ROW(ends,        zero,    kNoEnds, kBool, kString, kString)                                     \
+  ROW(split,       zero,    "split of values that it is not for",                                 \
+      kUndefined | kInteger | kString, kString, kNone | kString, kNumber, kAny)                   \
+  ROW(replace,     zero,    "replace of something that is not a text",                            \
+      kString, kString, kString, kString)                                                         \
+  ROW(case_,       letters, "letters of something that is not a text", kString, kString)          \
+  ROW(json,        zero,    "JSON of something that has none", kString, kNone | kOrdered)         \
+  ROW(str,         zero,    kNoText, kString, kWritten)                                           \
+  ROW(raise,       zero,    "an exception without a text", kNothing, kString)
 
 #define PHASOR_CHAT_NAME(name, ...) name,
 enum class Op : std::uint32_t { PHASOR_CHAT_INSTRUCTIONS(PHASOR_CHAT_NAME) number_of };
 #undef PHASOR_CHAT_NAME
 
-#define PHASOR_CHAT_ROW(name, operand, ...) {Operand::operand, __VA_ARGS__},
-constexpr Instruction kInstructions[] = {PHASOR_CHAT_INSTRUCTIONS(PHASOR_CHAT_ROW)};
+#define PHASOR_CHAT_ROW(name, operand, wrong, ...) {Operand::operand, {__VA_ARGS__}},
+inline constexpr Instruction kInstructions[] = {PHASOR_CHAT_INSTRUCTIONS(PHASOR_CHAT_ROW)};
 #undef PHASOR_CHAT_ROW
 // clang-format on
 
@@ -172,9 +161,8 @@ inline std::int32_t signed_argument(std::uint32_t word) noexcept {  // 24 bits i
 inline std::uint32_t taken_by(std::uint32_t word) noexcept {
   const Instruction& row = kInstructions[word & 0xFF];
   std::uint32_t taken = 0;
-  while (taken < 4 && row.takes[taken] != kNothing) ++taken;
-  return row.operand == Operand::sides && (argument_of(word) & kStripChars) == 0 ? taken - 1
-                                                                                 : taken;
+  while (taken < 4 && row.kinds[1 + taken] != kNothing) ++taken;
+  return row.operand == Operand::sides && (argument_of(word) & kStripChars) == 0 ? 1 : taken;
 }
 
 }  // namespace chat

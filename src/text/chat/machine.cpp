@@ -24,10 +24,15 @@ struct Frame {  // a loop over messages
   std::size_t index;
 };
 
-constexpr Literal kTooManySteps =
+constexpr const char* kTooManySteps =
     "more than 256 steps for each byte of the program and of the messages";
 // every number is within ± this, so that no sum or product leaves 64 bits
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 31;
+
+// Where an instruction takes a value of another kind.
+#define PHASOR_CHAT_ERROR(name, operand, error, ...) error,
+constexpr const char* kErrors[] = {PHASOR_CHAT_INSTRUCTIONS(PHASOR_CHAT_ERROR)};
+#undef PHASOR_CHAT_ERROR
 
 Value of(std::uint8_t kind, std::int64_t number) noexcept {
   Value v;
@@ -131,7 +136,7 @@ class Machine {
   unsigned char* make_text(std::size_t bytes) noexcept;
   void give_back() noexcept;
   bool spend(std::uint64_t steps) noexcept { return budget_.take(steps) || fail(kTooManySteps); }
-  bool fail(Literal why) noexcept { return stop(ChatStatus::failed, piece(why)); }
+  bool fail(const char* why) noexcept { return stop(ChatStatus::failed, piece(why)); }
   bool stop(ChatStatus status, Piece why) noexcept {
     result_ = {status, line_, reinterpret_cast<const char*>(why.text), why.bytes, 0};
     return false;
@@ -225,11 +230,11 @@ bool Machine::step(std::uint32_t word) noexcept {
   work();
   if (!spend(1)) return false;
   for (std::uint32_t i = 0; i < taken; ++i)
-    if ((x[i].kind & row.takes[i]) == 0) return fail(row.wrong);
+    if ((x[i].kind & row.kinds[1 + i]) == 0) return fail(kErrors[word & 0xFF]);
   value_ = Value{};
   if (!execute(word, x)) return false;
   depth_ -= taken;
-  if (row.puts != kNothing) stack_[depth_++] = value_;
+  if (row.kinds[0] != kNothing) stack_[depth_++] = value_;
   return true;
 }
 
