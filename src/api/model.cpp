@@ -2,7 +2,7 @@
 #include "../decode/replay.h"
 #include "../quantize/quantize.h"
 #include "../runtime/cost.h"
-#include "../text/chat.h"
+#include "../text/chat/program.h"
 #include "api.h"
 
 using namespace phasor;
@@ -38,7 +38,7 @@ phasor_status check_chat(const Model& m, phasor_error* error) {
   const char* why = "chat: the model is not a decoder";
   ChatProgram program{};
   if (s.bytes == 0 || !kHasChat ||
-      (m.descriptor.stack == kDecoder &&
+      (!m.descriptor.has(kEncoder) &&
        chat_open(&program, m.at(s.offset), static_cast<size_t>(s.bytes), &why)))
     return PHASOR_OK;
   return fail(error, PHASOR_BAD_FILE, {kSectionChat, PHASOR_NONE, 0, 0}, why);
@@ -153,7 +153,7 @@ const char* phasor_isa_name(uint32_t index) {
 
 uint32_t phasor_model_stack(const phasor_model* model) {
   required(model);
-  return model->descriptor.stack;
+  return model->descriptor.halves;
 }
 
 phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor_side* out) {
@@ -192,7 +192,7 @@ phasor_status phasor_model_output(const phasor_model* model, phasor_output* out)
   made.classes = o.classes;
   made.scores = o.scores;
   made.width = output_width(d);
-  made.segments = d.stacks[d.stack == kDecoder ? 1 : 0].segments;
+  made.segments = d.stacks[d.has(kEncoder) ? kEncoder : kDecoder].segments;
   made.prompts = model->records[kPrompts];
   return write_result(out, made);
 }

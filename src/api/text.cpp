@@ -1,5 +1,5 @@
 // Text and conversations.
-#include "../text/chat.h"
+#include "../text/chat/program.h"
 #include "api.h"
 
 using namespace phasor;

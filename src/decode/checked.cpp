@@ -70,7 +70,7 @@ constexpr char kLogits[] = "logits of ", kHeld[] = " rows, the limits hold ";
 
 // An encoder's sequence whose hidden states are there and sound.
 phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* error) {
-  if (s.model->descriptor.stack != kEncoder)
+  if (s.model->descriptor.has(kDecoder))
     return bad_input(error, "this model is no encoder: it has no output of its own for a source");
   const phasor_status status = check_sequence(s, sequence, error);
   if (status != PHASOR_OK) return status;
@@ -86,7 +86,7 @@ phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* e
 }  // namespace
 
 phasor_status check_decoder(const Model& m, phasor_error* error) noexcept {
-  if (m.descriptor.stack != kEncoder) return PHASOR_OK;
+  if (m.descriptor.has(kDecoder)) return PHASOR_OK;
   return bad_input(error, "this model is an encoder: it has no decoder to step");
 }
 
@@ -108,7 +108,7 @@ phasor_status check_ids(const Session& s, uint32_t side, const char* name, const
 
 phasor_status checked_encode(Session* s, Items items, uint32_t count,
                              phasor_error* error) noexcept {
-  if (s->model->descriptor.stack == kDecoder)
+  if (!s->model->descriptor.has(kEncoder))
     return bad_input(error, "this model is a decoder: there is nothing to encode");
   phasor_status status = items.check("phasor_item", count, error);
   for (uint32_t i = 0; i < count && status == PHASOR_OK; ++i) {

@@ -109,7 +109,7 @@ struct Generator {
     begins_ = count == 0;
     phasor_status status = begin(*s_, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
-    if (s_->model->descriptor.stack == kDecoder) {
+    if (!s_->model->descriptor.has(kEncoder)) {
       if (o_.reuse == 0) text_.goes_on(this->ids().data(), sequence().length);
       text_.goes_on(ids, count);
     }

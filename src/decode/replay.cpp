@@ -45,7 +45,7 @@ void see(void* user, const phasor_view* view) {
   Replay* r = static_cast<Replay*>(user);
   if (view->what != PHASOR_SEE_RESIDUAL) return;
   const TestVector& v = *r->v;
-  const bool encoder = view->stack == kStackEncoder;
+  const bool encoder = view->stack == block_stack(kEncoder);
   const uint32_t wanted = encoder ? v.source_residual : v.target_residual;
   if (wanted < view->position || wanted >= view->position + view->rows) return;
   const uint32_t n = r->header->samples;
@@ -61,7 +61,7 @@ void see(void* user, const phasor_view* view) {
     r->result->worst_layer = view->layer;
   }
   if (!(share <= tolerance))
-    differ(r, view->layer, encoder ? "encoder" : "decoder", " layer ", view->layer,
+    differ(r, view->layer, stack_name(view->stack), " layer ", view->layer,
            ": the residual differs by ", share, " of its largest value, tolerance ", tolerance);
 }
 

@@ -67,11 +67,11 @@ struct Choice {
   const History& h_;
 
   const uint32_t n_ = output_width(s_.model->descriptor);
-  float *const scores_ = part<float>(0), *const weights_ = part<float>(1);
-  uint32_t* const ids_ = part<uint32_t>(2);  // an order, or counts
+  float *const scores_ = values<float>(0), *const weights_ = values<float>(1);
+  uint32_t* const ids_ = values<uint32_t>(2);  // an order, or counts
 
   template <class T>
-  T* part(uint32_t i) const {
+  T* values(uint32_t i) const {
     return s_.rows<T>(kPartSampling, 3, lanes(n_)).row(i, n_);
   }
 

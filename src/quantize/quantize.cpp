@@ -2,7 +2,7 @@
 
 #include "../format/bytes.h"
 #include "../format/crc32c.h"
-#include "../model/model.h"
+#include "../format/tensors.h"
 
 namespace phasor {
 namespace {
@@ -12,7 +12,7 @@ constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAli
 // Embeddings and the output's matrix have one role in their stacks.
 bool is_end(const Entry& e) {
   const uint32_t stack = e.key >> 24;
-  return (e.key & 0xFFu) == kRoleEmbedding &&
+  return (e.key & 0xFFu) == kRoleOfEmbedding &&
          (stack == kStackSource || stack == kStackTarget || stack == kStackOutput);
 }
 
