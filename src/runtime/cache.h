@@ -16,10 +16,10 @@ struct CacheFormat {
   const char* name;
   bool built;
   uint32_t value_bytes, scale_bytes;  // of a value; of a group's scale
-  // Puts the keys and values (`width` floats each, ld from one position to the next) of `count`
-  // positions into slots `slot` and on of a head, rounded to the format.
-  void (*store)(const Kernels& kernels, unsigned char* head, uint32_t slot, uint32_t count,
-                const float* k, const float* v, uint64_t ld, uint32_t width);
+  // Puts the keys and values (kv_heads · width floats each, ld from one position to the next) of
+  // `count` positions into slots `slot` and on of a page's heads, rounded to the format.
+  void (*store)(const Kernels& kernels, unsigned char* heads, uint32_t kv_heads, uint32_t width,
+                uint32_t slot, uint32_t count, const float* k, const float* v, uint64_t ld);
 
   uint64_t bytes(const CacheSize& size) const {
     return size.values * value_bytes + size.scales * scale_bytes;

@@ -89,8 +89,7 @@ Heads cross_heads(const Session& s, uint32_t i) noexcept {
 // The rows of a chunk to their pages, as many at a time as share one.
 void store_keys(const Chunk& c, const Heads& h, const Rows<const float>& keys) noexcept {
   const uint32_t width = h.kv_heads * h.width, values = lanes(width);  // where the values begin
-  const CacheFormat& format = h.format();
-  const uint64_t cost = uint64_t(c.count) * values * 16, head_bytes = format.head_bytes(h.width);
+  const uint64_t cost = uint64_t(c.count) * values * 16;
   spread(c.session, c.count, cost, [&](uint32_t first, uint32_t end, uint32_t) {
     for (uint32_t r = first, next; r < end; r = next) {
       const Row& row = c.rows[r];
@@ -98,12 +97,9 @@ void store_keys(const Chunk& c, const Heads& h, const Rows<const float>& keys) n
         return other.sequence == row.sequence && other.position % kSlots != 0;
       };
       for (next = r + 1; next < end && shares(c.rows[next]);) ++next;
-      const float* k = keys.rows(r, next - r, width);
-      const float* v = keys.right(values).rows(r, next - r, width);
-      unsigned char* head = h.at(c.session, row, row.position / kSlots);
-      for (uint32_t i = 0; i < width; i += h.width, head += head_bytes)
-        format.store(c.kernels, head, row.position % kSlots, next - r, k + i, v + i, keys.stride(),
-                     h.width);
+      h.format().store(c.kernels, h.at(c.session, row, row.position / kSlots), h.kv_heads, h.width,
+                       row.position % kSlots, next - r, keys.rows(r, next - r, width),
+                       keys.right(values).rows(r, next - r, width), keys.stride());
     }
   });
 }

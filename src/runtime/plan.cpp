@@ -6,6 +6,8 @@
 namespace phasor {
 namespace {
 
+constexpr uint64_t kFloat = sizeof(float), kWord = sizeof(uint32_t);
+
 // Sizes saturate: UINT64_MAX stands for "more than can be counted". Functions of their own:
 // inlined, the plan is a kilobyte more of Thumb-2 code.
 #define PHASOR_APART __attribute__((noinline))
@@ -42,39 +44,39 @@ struct Limit {
   const char* name;
   uint32_t value, low, high;
 };
-phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
+phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_error* error) {
   const bool encoder = m.descriptor.stack != kDecoder, decoder = m.descriptor.stack != kEncoder;
-  const Limit limits[] = {
-      {"source", l.source, encoder, encoder ? longest(m, 0) : 0},
-      {"target", l.target, decoder, decoder ? longest(m, 1) : 0},
-      {"sequences", l.sequences, 1, kMaxSequences},
-      {"chunk", l.chunk, 1, kMaxChunk},
-      {"threads", l.threads, 1, kMaxThreads},
-      {"logit_rows", l.logit_rows, decoder && l.best_rows == 0, kMaxLength},
-      {"best_rows", l.best_rows, 0, decoder ? kMaxLength : 0},
-      {"text_bytes", l.text_bytes, 0, kMaxText},
-      {"cache_type", l.cache_type, 0, kCacheTypes - 1},
-      {"outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING},
-      {"tables", l.tables, 0, PHASOR_TABLES_ROWS},
-      {"beams", l.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
+  const Limit ranges[] = {
+      {"source", limits.source, encoder, encoder ? longest(m, 0) : 0},
+      {"target", limits.target, decoder, decoder ? longest(m, 1) : 0},
+      {"sequences", limits.sequences, 1, kMaxSequences},
+      {"chunk", limits.chunk, 1, kMaxChunk},
+      {"threads", limits.threads, 1, kMaxThreads},
+      {"logit_rows", limits.logit_rows, decoder && limits.best_rows == 0, kMaxLength},
+      {"best_rows", limits.best_rows, 0, decoder ? kMaxLength : 0},
+      {"text_bytes", limits.text_bytes, 0, kMaxText},
+      {"cache_type", limits.cache_type, 0, kCacheTypes - 1},
+      {"outputs", limits.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING},
+      {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
+      {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
   };
-  for (const Limit& limit : limits)
+  for (const Limit& limit : ranges)
     if (limit.value < limit.low || limit.value > limit.high)
       return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, limit.high, limit.value},
                   "limits.", limit.name, ": ", limit.value, ", expected ", limit.low, " to ",
                   limit.high);
-  const CacheFormat& format = *cache_format(l.cache_type);
+  const CacheFormat& format = *cache_format(limits.cache_type);
   if (!format.built)
     return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", format.name,
                 " is not in this build (PHASOR_ONLY)");
-  for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type != PHASOR_CACHE_F32; ++i)
+  for (uint32_t i = 0; i < m.layer_count[1] && limits.cache_type != PHASOR_CACHE_F32; ++i)
     if (needs_f32_keys(m.kind(m.layer(1, i))))
       return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: ", format.name, ", kind ",
                   m.layer(1, i).kind, " has scores that need keys in f32");
   const char* missing = nullptr;
-  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
+  if ((limits.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
     missing = "outputs: attention weights are";
-  if (l.beams != 0 && !kHasBeam) missing = "beams: beam search is";
+  if (limits.beams != 0 && !kHasBeam) missing = "beams: beam search is";
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
               " not in this build (PHASOR_ONLY)");
@@ -198,24 +200,25 @@ const char* part_name(uint32_t part) noexcept {
 namespace {
 
 // The lengths, widths and counts.
-phasor_status measure(Plan* plan, const Model& m, const phasor_limits& l, phasor_error* error) {
+phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
+                      phasor_error* error) {
   const Descriptor& d = m.descriptor;
   const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
   Plan& p = *plan;
-  p.source = l.source;
-  p.target = l.target;
-  p.sequences = l.sequences;
-  p.chunk = l.chunk;
-  p.threads = l.threads;
-  p.beams = l.beams;
-  p.logit_rows = outputs ? larger(l.logit_rows, l.beams) : 0;
-  p.best_rows = outputs ? l.best_rows : 0;
-  p.text_bytes = l.text_bytes;
-  p.outputs = l.outputs;
-  p.tables = l.tables;
-  p.cache_type = l.cache_type;
-  p.source_pages = blocks_of(l.source);
-  p.target_pages = blocks_of(l.target);
+  p.source = limits.source;
+  p.target = limits.target;
+  p.sequences = limits.sequences;
+  p.chunk = limits.chunk;
+  p.threads = limits.threads;
+  p.beams = limits.beams;
+  p.logit_rows = outputs ? larger(limits.logit_rows, limits.beams) : 0;
+  p.best_rows = outputs ? limits.best_rows : 0;
+  p.text_bytes = limits.text_bytes;
+  p.outputs = limits.outputs;
+  p.tables = limits.tables;
+  p.cache_type = limits.cache_type;
+  p.source_pages = blocks_of(limits.source);
+  p.target_pages = blocks_of(limits.target);
   p.most_pages = larger(p.source_pages, p.target_pages);
   p.score_ld = p.most_pages * kSlots;
   for (const StackDescriptor& s : d.stacks) widen(&p.ld, lanes(larger(s.width, s.embedding_width)));
@@ -230,8 +233,9 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& l, phasor
     return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.source,
                 " source positions");
   if (kHasRing && m.window != 0)
-    p.ring_pages = smaller(p.target_pages, blocks_of(m.window + l.chunk - 1));
-  p.slots = l.sequences + (l.beams > 1 ? l.beams - 1 : 0) + (l.beams != 0 && lets_go(p) ? 1 : 0);
+    p.ring_pages = smaller(p.target_pages, blocks_of(m.window + limits.chunk - 1));
+  p.slots = limits.sequences + (limits.beams > 1 ? limits.beams - 1 : 0) +
+            (limits.beams != 0 && lets_go(p) ? 1 : 0);
   const uint64_t pages = times(p.slots, p.target_pages);
   if (pages > UINT32_MAX)
     return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target,
@@ -259,54 +263,54 @@ uint64_t text_bytes(const Model& m, uint64_t text) {
 void measure_parts(Plan* plan, const Model& m) {
   const Plan& p = *plan;
   const Descriptor& d = m.descriptor;
-  const uint64_t f = sizeof(float), word = sizeof(uint32_t), rows = p.chunk;
+  const uint64_t rows = p.chunk;
   const CacheFormat& format = cache_of(p);
-  uint64_t* b = plan->bytes;
-  b[kPartSession] = sizeof(Session);
-  b[kPartSequences] = times(p.slots, sizeof(Sequence)) + times(p.sequences, sizeof(Source));
-  b[kPartPageTables] = times(p.pages, 2 * word);
-  b[kPartIds] = times(p.slots, p.target, word);
+  uint64_t* bytes = plan->bytes;
+  bytes[kPartSession] = sizeof(Session);
+  bytes[kPartSequences] = times(p.slots, sizeof(Sequence)) + times(p.sequences, sizeof(Source));
+  bytes[kPartPageTables] = times(p.pages, 2 * kWord);
+  bytes[kPartIds] = times(p.slots, p.target, kWord);
   if (p.tables == PHASOR_TABLES_WHOLE) {
     if (sinusoidal(d.stacks[0]))
-      b[kPartSourcePositions] = times(p.source, input_width(d.stacks[0]), f);
+      bytes[kPartSourcePositions] = times(p.source, input_width(d.stacks[0]), kFloat);
     if (sinusoidal(d.stacks[1]))
-      b[kPartTargetPositions] = times(p.target, input_width(d.stacks[1]), f);
+      bytes[kPartTargetPositions] = times(p.target, input_width(d.stacks[1]), kFloat);
   }
-  b[kPartRotary] = times(rotary_floats(p, m, d.kinds), f);
-  b[kPartEncoder] = times(p.encoder_rows, p.ld, f);
-  b[kPartEncoderCache] = times(p.encoder_pages, encoder_page_bytes(m));
-  b[kPartCrossCache] = times(p.sequences, p.source_pages, format.bytes(m.cross));
-  b[kPartCache] = times(p.pages, format.bytes(m.cache));
+  bytes[kPartRotary] = times(rotary_floats(p, m, d.kinds), kFloat);
+  bytes[kPartEncoder] = times(p.encoder_rows, p.ld, kFloat);
+  bytes[kPartEncoderCache] = times(p.encoder_pages, encoder_page_bytes(m));
+  bytes[kPartCrossCache] = times(p.sequences, p.source_pages, format.bytes(m.cross));
+  bytes[kPartCache] = times(p.pages, format.bytes(m.cache));
   if (kHasRing) {
-    b[kPartRingTables] = times(p.slots, p.ring_pages, 2 * word);
-    b[kPartRing] = times(p.slots, p.ring_pages, format.bytes(m.ring));
+    bytes[kPartRingTables] = times(p.slots, p.ring_pages, 2 * kWord);
+    bytes[kPartRing] = times(p.slots, p.ring_pages, format.bytes(m.ring));
   }
-  b[kPartResidual] = d.stack == kEncoder ? 0 : times(rows, p.ld, f);
-  b[kPartNormed] = times(rows, p.ld, f);
-  b[kPartWide] = times(rows, p.wide_ld, f);
-  b[kPartAttention] = times(rows, p.attention_ld, f);
-  b[kPartQuantised] = times(rows, p.groups, kGroup + sizeof(float) + sizeof(int32_t));
-  b[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), f);
-  b[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
-  b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + word);
+  bytes[kPartResidual] = d.stack == kEncoder ? 0 : times(rows, p.ld, kFloat);
+  bytes[kPartNormed] = times(rows, p.ld, kFloat);
+  bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
+  bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
+  bytes[kPartQuantised] = times(rows, p.groups, kGroup + sizeof(float) + sizeof(int32_t));
+  bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);
+  bytes[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
+  bytes[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + kWord);
   if (kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0)
-    b[kPartAttentionWeights] = times(p.most_heads, rows, p.score_ld, f);
-  b[kPartLogits] = times(p.logit_rows, p.logit_ld, f);
-  b[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
-                                           smaller(p.logit_ld, kBestLogits), f));
-  b[kPartText] = text_bytes(m, p.text_bytes);
+    bytes[kPartAttentionWeights] = times(p.most_heads, rows, p.score_ld, kFloat);
+  bytes[kPartLogits] = times(p.logit_rows, p.logit_ld, kFloat);
+  bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
+                                               smaller(p.logit_ld, kBestLogits), kFloat));
+  bytes[kPartText] = text_bytes(m, p.text_bytes);
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder)
-    b[kPartSampling] = times(3, lanes(output_width(d)), f);
-  b[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, word)));
+    bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
+  bytes[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, kWord)));
 }
 
 }  // namespace
 
-phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l,
+phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& limits,
                         phasor_error* error) noexcept {
   Plan p{};
-  phasor_status status = check_limits(m, l, error);
-  if (status == PHASOR_OK) status = measure(&p, m, l, error);
+  phasor_status status = check_limits(m, limits, error);
+  if (status == PHASOR_OK) status = measure(&p, m, limits, error);
   if (status != PHASOR_OK) return status;
   measure_parts(&p, m);
   for (uint32_t i = 0; i < kPartCount; ++i) {

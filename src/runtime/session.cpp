@@ -16,17 +16,17 @@ __attribute__((noinline)) uint32_t free_page(Span<uint32_t> references) {
 
 // Pages for positions `length` … end − 1: those that there are, unless they are shared. A copy of a
 // shared one, since it will be written; else zeros.
-void reserve(const Pages& p, uint32_t sequence, uint32_t length, uint32_t end) {
+void reserve(const Pages& pages, uint32_t sequence, uint32_t length, uint32_t end) {
   const uint32_t stop = blocks_of(end), begin = length / kSlots;
-  const Span<uint32_t> table = p.table(sequence), references = p.references();
-  const size_t bytes = static_cast<size_t>(p.bytes);
-  for (uint32_t i = stop - begin > p.places ? stop - p.places : begin; i < stop; ++i) {
-    uint32_t& place = table[i % p.places];
+  const Span<uint32_t> table = pages.table(sequence), references = pages.references();
+  const size_t bytes = static_cast<size_t>(pages.bytes);
+  for (uint32_t i = stop - begin > pages.places ? stop - pages.places : begin; i < stop; ++i) {
+    uint32_t& place = table[i % pages.places];
     if (place != 0 && references[place - 1] == 1) continue;
     const uint32_t page = free_page(references);
-    unsigned char* values = p.page(page).at(0, bytes);
+    unsigned char* values = pages.page(page).at(0, bytes);
     if (place != 0) {
-      memcpy(values, p.page(place - 1).at(0, bytes), bytes);
+      memcpy(values, pages.page(place - 1).at(0, bytes), bytes);
       --references[place - 1];
     } else {
       memset(values, 0, bytes);
@@ -36,9 +36,9 @@ void reserve(const Pages& p, uint32_t sequence, uint32_t length, uint32_t end) {
 }
 
 // Gives back the pages in places `first` and on.
-void release(const Pages& p, uint32_t sequence, uint32_t first) {
-  const Span<uint32_t> table = p.table(sequence), references = p.references();
-  for (uint32_t i = first; i < p.places; ++i) {
+void release(const Pages& pages, uint32_t sequence, uint32_t first) {
+  const Span<uint32_t> table = pages.table(sequence), references = pages.references();
+  for (uint32_t i = first; i < pages.places; ++i) {
     if (table[i] != 0) --references[table[i] - 1];
     table[i] = 0;
   }
@@ -113,11 +113,11 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
   sequence_clear(s, to);
   const Sequence& q = s->sequences()[from];
   for (uint32_t ring = 0; ring <= kHasRing; ++ring) {
-    const Pages p = s->pages(ring != 0);
-    const Span<uint32_t> references = p.references();
-    for (uint32_t i = 0; i < p.places; ++i) {
-      const uint32_t place = p.table(from)[i];
-      p.table(to)[i] = place;
+    const Pages pages = s->pages(ring != 0);
+    const Span<uint32_t> references = pages.references();
+    for (uint32_t i = 0; i < pages.places; ++i) {
+      const uint32_t place = pages.table(from)[i];
+      pages.table(to)[i] = place;
       if (place != 0) ++references[place - 1];
     }
   }

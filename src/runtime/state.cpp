@@ -61,11 +61,11 @@ void clear_slots(const Session& s, unsigned char* page, bool ring, uint32_t firs
     const Layer& layer = m.layer(1, l);
     const KindDescriptor& k = m.kind(layer);
     if (m.ringed(layer) != ring) continue;
-    unsigned char* head = page + format.bytes(layer.cache_offset);
-    float* zeros = s.span<float>(kPartWide, 0, k.head_width).at(0, k.head_width);  // not in use
-    memset(zeros, 0, k.head_width * sizeof(float));
-    for (uint32_t h = 0; h < k.kv_heads; ++h, head += format.head_bytes(k.head_width))
-      format.store(*m.kernels.pointer, head, first, end - first, zeros, zeros, 0, k.head_width);
+    const uint32_t width = kv_width(k);
+    float* zeros = s.span<float>(kPartWide, 0, width).at(0, width);  // not in use
+    memset(zeros, 0, width * sizeof(float));
+    format.store(*m.kernels.pointer, page + format.bytes(layer.cache_offset), k.kv_heads,
+                 k.head_width, first, end - first, zeros, zeros, 0);
   }
 }
 
