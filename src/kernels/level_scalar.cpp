@@ -265,7 +265,7 @@ struct Scalar {
   }
 
   // Σx² by lanes and the fixed tree.
-  static float sum_of_squares(const float* x, size_t n) {
+  static __attribute__((noinline)) float sum_of_squares(const float* x, size_t n) {
     float lanes[kLanes] = {};
     for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
     return tree(lanes);
