@@ -5,7 +5,7 @@
 // errors stated are the largest over all floats, in units in the last place of the correctly
 // rounded result; tests/cpp/test_functions.cpp measures them (a sample, or all on request).
 #pragma once
-#include "../only.h"
+#include "../activations.h"
 #include "scalar_math.h"
 
 namespace phasor {
@@ -144,15 +144,15 @@ struct Log {
   }
 };
 
-// The activations: code (docs/format.md), name, whether the build has it, and its formula. Another
-// one is a struct here and its name in the list below: every level makes its kernel from it.
+// The formulas of src/activations.h, whose table says which codes and words they have. Every level
+// makes its kernels from them.
+template <Activation>
+struct Formula;
 
 // max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and
 // clears the other.)
-struct Relu {
-  static constexpr size_t kCode = 1;
-  static constexpr const char* kName = "relu";
-  static constexpr bool kBuilt = kHasRelu;
+template <>
+struct Formula<kRelu> {
   template <class V>
   static PHASOR_INLINE V of(V x) {
     return where_gt(V::set(0.0f), x, V::set(0.0f), x + V::set(0.0f));
@@ -161,10 +161,8 @@ struct Relu {
 
 // x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12
 // (1.12), where the exact value is under 2^-100.
-struct GeluErf {
-  static constexpr size_t kCode = 2;
-  static constexpr const char* kName = "gelu_erf";
-  static constexpr bool kBuilt = kHasGelu;
+template <>
+struct Formula<kGeluErf> {
   template <class V>
   static PHASOR_INLINE V of(V x) {
     const V y = (V::set(0.5f) * x) * (V::set(1.0f) + erf_of(x * V::set(0x1.6a09e6p-1f)));
@@ -174,10 +172,8 @@ struct GeluErf {
 
 // ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³) (Hendrycks & Gimpel 2016): the
 // second form does not cancel for negative x. Within 2 ulp for x > 0; 0 below −12.
-struct GeluTanh {
-  static constexpr size_t kCode = 3;
-  static constexpr const char* kName = "gelu_tanh";
-  static constexpr bool kBuilt = kHasGeluTanh;
+template <>
+struct Formula<kGeluTanh> {
   template <class V>
   static PHASOR_INLINE V of(V x) {
     const V minus_2u = x * fma(x * x, V::set(-0x1.2444f2p-4f), V::set(-0x1.988454p+0f));
@@ -186,19 +182,13 @@ struct GeluTanh {
 };
 
 // x·sigmoid(x) within 2.5 ulp; 0 below −64 (1.12).
-struct Silu {
-  static constexpr size_t kCode = 4;
-  static constexpr const char* kName = "silu";
-  static constexpr bool kBuilt = kHasSilu;
+template <>
+struct Formula<kSilu> {
   template <class V>
   static PHASOR_INLINE V of(V x) {
     return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
   }
 };
-
-template <class... Functions>
-struct List {};
-using Activations = List<Relu, GeluErf, GeluTanh, Silu>;
 
 }  // namespace
 }  // namespace phasor

@@ -11,15 +11,13 @@
 // zeros, so outputs are written in whole panels. Pointers need no alignment beyond their type's,
 // except weights: 64 bytes on a host, 16 on a Cortex-M.
 #pragma once
+#include "../activations.h"
 #include "../layout.h"
 
 namespace phasor {
 
 // Formats of keys and values in pages of 16 positions: the public header's PHASOR_CACHE_ (1.8).
 enum CacheType : uint32_t { kCacheF32, kCacheF16, kCacheQ8, kCacheTypes };
-
-// Activations have codes from 1 on (docs/format.md); functions.hpp lists them.
-constexpr size_t kActivationCodes = 6;
 
 // The keys that the rows of a tile see: row r those from first + r·skip to end + r·more − 1.
 struct KeyRange {

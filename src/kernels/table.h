@@ -3,19 +3,11 @@
 // one function for several fields. What the build leaves out (only.h) is NULL: no model that would
 // call it can be opened.
 #pragma once
-#include "../only.h"
 #include "functions.hpp"
 #include "kernels.h"
 
 namespace phasor {
 namespace {
-
-template <class Level, class... Functions>
-constexpr void set_activations(Kernels& k, List<Functions...>) {
-  ((k.activation[Functions::kCode] =
-        Functions::kBuilt ? Level::template each_of<Functions> : nullptr),
-   ...);
-}
 
 template <class Level>
 constexpr Kernels kernel_table(const char* name) {
@@ -52,7 +44,10 @@ constexpr Kernels kernel_table(const char* name) {
   k.scale = Level::scale;
   k.mul = Level::mul;
   k.clip = Level::clip;
-  set_activations<Level>(k, Activations{});
+#define PHASOR_SET(word, built, code, number, name) \
+  k.activation[code] = built ? Level::template each_of<Formula<code>> : nullptr;
+#define PHASOR_NO_KERNEL(code, number, name)
+  PHASOR_ACTIVATIONS(PHASOR_SET, PHASOR_NO_KERNEL)
   k.soft_cap = Level::soft_cap;
   k.argmax = Level::argmax;
   k.exp = kHasSampling ? Level::template each_of<Exp> : nullptr;

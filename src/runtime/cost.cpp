@@ -61,7 +61,7 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
   }
   encoder.add(m.inputs[0].projection);
   step.add(m.inputs[1].projection);
-  if (m.descriptor.stack != kEncoder) {  // an encoder's output is for the rows that are asked for
+  if (m.descriptor.has(kDecoder)) {  // an encoder's output is for the rows that are asked for
     step.add(m.head);
     step.add(m.output);
   }

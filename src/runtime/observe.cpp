@@ -3,8 +3,6 @@
 namespace phasor {
 namespace {
 
-uint32_t named_stack(uint32_t stack) { return stack == 0 ? kStackEncoder : kStackDecoder; }
-
 // Calls the observer with a view of the rows of each sequence; fill(view, r, rows) adds the values
 // of rows r … r + rows − 1.
 template <class F>
@@ -17,7 +15,7 @@ void show_rows(const Chunk& c, uint32_t what, uint32_t layer, F fill) {
     phasor_view view{};
     view.struct_size = sizeof view;
     view.what = what;
-    view.stack = named_stack(c.stack);
+    view.stack = block_stack(static_cast<Half>(c.stack));
     view.layer = layer;
     view.sequence = c.rows[r].sequence;
     view.position = c.rows[r].position;
@@ -52,11 +50,12 @@ void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept 
 
 bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept {
   const Session& s = pass.session;
-  if (s.progress.pointer == nullptr || s.progress.pointer(s.user.pointer, named_stack(stack), layer,
-                                                          pass.model.layer_count[stack]) == 0)
+  if (s.progress.pointer == nullptr ||
+      s.progress.pointer(s.user.pointer, block_stack(static_cast<Half>(stack)), layer,
+                         pass.model.layer_count[stack]) == 0)
     return false;
   (void)fail(error, PHASOR_STOPPED, {PHASOR_NONE, layer, 0, 0}, "stopped before ",
-             stack == 0 ? "encoder" : "decoder", " layer ", layer);
+             kStackNames[stack], " layer ", layer);
   return true;
 }
 

@@ -45,7 +45,7 @@ struct Limit {
   uint32_t value, low, high;
 };
 phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_error* error) {
-  const bool encoder = m.descriptor.stack != kDecoder, decoder = m.descriptor.stack != kEncoder;
+  const bool encoder = m.descriptor.has(kEncoder), decoder = m.descriptor.has(kDecoder);
   const Limit ranges[] = {
       {"source", limits.source, encoder, encoder ? longest(m, 0) : 0},
       {"target", limits.target, decoder, decoder ? longest(m, 1) : 0},
@@ -80,10 +80,6 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
               " not in this build (PHASOR_ONLY)");
-}
-
-bool sinusoidal(const StackDescriptor& s) {
-  return s.position == kPositionInterleaved || s.position == kPositionHalves;
 }
 
 // The widest so far, or `more`.
@@ -152,9 +148,9 @@ uint64_t encoder_page_bytes(const Model& m) {
 // one alone, in several chunks. n sources of c tokens in all take at most (c + 15·n)/16 pages.
 // False when there are more than can be counted.
 bool plan_groups(Plan* p, const Descriptor& d) {
-  if (d.stack == kDecoder) return true;
+  if (!d.has(kEncoder)) return true;
   const uint64_t all = times(p->sequences, p->source), together = p->chunk < all ? p->chunk : all;
-  const uint64_t rows = d.stack == kEncoder ? all : together > p->source ? together : p->source;
+  const uint64_t rows = !d.has(kDecoder) ? all : together > p->source ? together : p->source;
   const uint64_t many = (together + 15 * uint64_t(smaller(p->sequences, p->chunk))) / kLanes;
   const uint64_t most = times(p->sequences, p->source_pages),
                  pages = many > p->source_pages ? many : p->source_pages;
@@ -285,7 +281,7 @@ void measure_parts(Plan* plan, const Model& m) {
     bytes[kPartRingTables] = times(p.slots, p.ring_pages, 2 * kWord);
     bytes[kPartRing] = times(p.slots, p.ring_pages, format.bytes(m.ring));
   }
-  bytes[kPartResidual] = d.stack == kEncoder ? 0 : times(rows, p.ld, kFloat);
+  bytes[kPartResidual] = d.has(kDecoder) ? times(rows, p.ld, kFloat) : 0;
   bytes[kPartNormed] = times(rows, p.ld, kFloat);
   bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
   bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
@@ -299,7 +295,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
                                                smaller(p.logit_ld, kBestLogits), kFloat));
   bytes[kPartText] = text_bytes(m, p.text_bytes);
-  if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder)
+  if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
   bytes[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, kWord)));
 }

@@ -141,8 +141,8 @@ phasor_status check_finite(const Chunk& c, uint32_t layer, phasor_error* error) 
     if (c.not_finite[r] == 0 || q.status != PHASOR_OK) continue;
     q.status = PHASOR_NOT_FINITE;
     status = fail(error, PHASOR_NOT_FINITE, {PHASOR_NONE, layer, 0, row.sequence},
-                  c.stack == 0 ? "encoder" : "decoder", " layer ", layer, ": a value of sequence ",
-                  row.sequence, " at position ", row.position, " is not finite");
+                  kStackNames[c.stack], " layer ", layer, ": a value of sequence ", row.sequence,
+                  " at position ", row.position, " is not finite");
   }
   return status;
 }

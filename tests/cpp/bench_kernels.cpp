@@ -132,7 +132,7 @@ void one_row(const Kernels& k, size_t n) {
             f(y, n);
           }));
   };
-  for (const Activation& f : activations()) function(f.name, k.activation[f.code]);
+  for (const NamedActivation& f : activations()) function(f.name.c_str(), k.activation[f.code]);
   std::printf("\n");
 }
 

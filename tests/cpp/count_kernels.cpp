@@ -124,7 +124,7 @@ void kernels(const Kernels& k) {
   count(k.name, "rms_norm", n, [&] { k.rms_norm(y, x, w, nullptr, n, 1e-5f); });
   count(k.name, "quantize_row", n, [&] { k.quantize_row(v, scale, sum, x, n); });
   count(k.name, "add", n, [&] { k.add(y, x, n); });
-  for (const Activation& f : activations()) {
+  for (const NamedActivation& f : activations()) {
     fresh();
     count(k.name, f.name, n, [&] { k.activation[f.code](y, n); });
   }

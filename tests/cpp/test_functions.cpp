@@ -104,7 +104,7 @@ TEST_CASE("contract 1.12: SiLU within 2.5 ulp, 0 below −64") {
   const auto exact = [](float x) {
     return x < -64.0f ? 0.0 : x / (1.0 + std::exp(-static_cast<double>(x)));
   };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[Silu::kCode](y, n); },
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kSilu](y, n); },
                       exact, [](float x) { return std::isfinite(x); }) < 2.5);
 }
 
@@ -121,19 +121,17 @@ TEST_CASE(
   };
   double a = 0.0;
   const auto small = [&](float x) { return normal(x) && std::fabs(x) <= 8.0f; };
-  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[GeluErf::kCode](y, n); },
+  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluErf](y, n); },
                 erf_form, small, &a);
   CHECK(a < 0x1p-20);
-  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[GeluTanh::kCode](y, n); },
+  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluTanh](y, n); },
                 tanh_form, small, &a);
   CHECK(a < 0x1p-20);
   const auto positive = [&](float x) { return normal(x) && x > 0.0f; };
-  CHECK(largest_error(
-            [](const Kernels& k, float* y, size_t n) { k.activation[GeluErf::kCode](y, n); },
-            erf_form, positive) < 2.0);
-  CHECK(largest_error(
-            [](const Kernels& k, float* y, size_t n) { k.activation[GeluTanh::kCode](y, n); },
-            tanh_form, positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluErf](y, n); },
+                      erf_form, positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluTanh](y, n); },
+                      tanh_form, positive) < 2.0);
 }
 
 TEST_CASE("NaN goes through every function of every level") {
@@ -147,7 +145,7 @@ TEST_CASE("NaN goes through every function of every level") {
     INFO(k->name);
     stays([&](float* y) { k->exp(y, 17); });
     stays([&](float* y) { k->log(y, 17); });
-    for (const Activation& f : activations())
+    for (const NamedActivation& f : activations())
       stays([&](float* y) { k->activation[f.code](y, 17); });
     stays([&](float* y) { k->soft_cap(y, 17, 5.0f); });
   }

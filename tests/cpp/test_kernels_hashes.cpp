@@ -119,9 +119,9 @@ void hash_level(const Kernels& k, bool print) {
   each("scale", 1.0f, [&](float* v) { k.scale(v, g, m, 0.7f); });
   each("mul", 1.0f, [&](float* v) { k.mul(v, g, m); });
   each("clip", 1.0f, [&](float* v) { k.clip(v, m, 0.3f); });
-  for (const Activation& f : activations()) {
-    const float by = f.code == Relu::kCode ? 1.0f : f.code == Silu::kCode ? 30.0f : 9.0f;
-    each(f.name, by, [&](float* v) { k.activation[f.code](v, m); });
+  for (const NamedActivation& f : activations()) {
+    const float by = f.code == kRelu ? 1.0f : f.code == kSilu ? 30.0f : 9.0f;
+    each(f.name.c_str(), by, [&](float* v) { k.activation[f.code](v, m); });
   }
   each("soft_cap", 60.0f, [&](float* v) { k.soft_cap(v, m, 30.0f); });
   each("exp", 80.0f, [&](float* v) { k.exp(v, m); });

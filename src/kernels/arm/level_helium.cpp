@@ -483,7 +483,7 @@ struct Helium {
     const auto one = [=](size_t i, auto p) PHASOR_LAMBDA {
       store(y + i, F::of(load(y + i, p)), p);
     };
-    if constexpr (std::is_same<F, Relu>::value)  // short
+    if constexpr (std::is_same<F, Formula<kRelu>>::value)  // short
       each_vector(n, one);
     else
       each_part(n, one);
