@@ -155,7 +155,7 @@ comma := ,
 only_flag = $(if $(strip $1),-DPHASOR_ONLY=\"$(subst $(empty) $(empty),$(comma),$(strip $1))\")
 ONLY_FLAG := $(call only_flag,$(PHASOR_ONLY))
 
-# gcc's record of each function's frame and calls beside its object, from which tools/stack.py adds up the deepest stack.
+# gcc's record of each function's frame and calls beside its object, from which tools/make/stack.py adds up the deepest stack.
 ifeq ($(IS_CLANG)$(filter sanitize debug,$(config)),)
   FRAMES := $(if $(filter-out 4 5 6 7 8 9,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-fcallgraph-info=su)
 endif
@@ -197,7 +197,7 @@ endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels text quantize model runtime decode api
+ROOMS := format kernels text text/chat quantize model runtime decode api
 -include src/kernels/levels.mk
 
 ifeq ($(config),scalar)
@@ -252,7 +252,7 @@ C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libphasor.a
 PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
-BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/bounds/*.cpp)
+BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/cpp/bounds/*.cpp)
 BOUND_OBJ   := $(BOUND_SRC:%.cpp=$(OUT)/bounds/%.o)
 BOUND_TESTS := $(OUT)/phasor-bounds
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
@@ -393,7 +393,7 @@ help:
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
-#: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/quality.py has them
+#: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them
 #: make install         PREFIX=/usr/local DESTDIR=
 #: make clean           removes build/ (distclean: the Python environments too)
 include $(wildcard tools/make/*.mk)

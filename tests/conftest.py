@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "tools", ROOT / "tests"):
+for folder in (ROOT / "tools", ROOT / "tests" / "support"):
     sys.path.insert(0, str(folder))
 
 
 @pytest.fixture
 def usual_signals():
-    """Signals that a shell or nohup ignores for what it runs, and children inherit, are as usual."""
+    """Signals that a shell or nohup ignores for what it runs, and children inherit, are as
+    usual."""
     before = {}
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -26,7 +27,8 @@ def usual_signals():
 
 @pytest.fixture(scope="session")
 def phasor() -> Path:
-    """The phasor program: $PHASOR or build/phasor. Skips without it, but with PHASOR_REQUIRED=1 that is a failure."""
+    """The phasor program: $PHASOR or build/phasor. Skips without it, but with PHASOR_REQUIRED=1
+    that is a failure."""
     path = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     if path.is_file():
         return path

@@ -4,6 +4,7 @@ no command of the page may fail on a machine where nothing was built.
 
     python3 tests/readme_check.py
 """
+
 import re
 import subprocess
 import sys
@@ -20,25 +21,40 @@ def main() -> int:
         print("readme: the page has no block")
         return 1
     with tempfile.TemporaryDirectory(prefix="phasor-readme-") as folder:
-        files = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True,
-                               stdout=subprocess.PIPE).stdout
-        pack = subprocess.Popen(["tar", "-C", str(ROOT), "--null", "-T", "-", "-c"],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        files = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z"], check=True, stdout=subprocess.PIPE
+        ).stdout
+        pack = subprocess.Popen(
+            ["tar", "-C", str(ROOT), "--null", "-T", "-", "-c"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         unpack = subprocess.Popen(["tar", "-C", folder, "-x"], stdin=pack.stdout)
         pack.stdin.write(files)
         pack.stdin.close()
         if unpack.wait() or pack.wait():
             print("readme: the tracked files could not be copied")
             return 1
-        script = "set -eu\n" + "".join(f"echo '== block {i}'\n{block}" for i, block in
-                                       enumerate(blocks, 1)) + "echo '== end'\n"
-        done = subprocess.run(["bash", "-c", script], cwd=folder, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        script = (
+            "set -eu\n"
+            + "".join(f"echo '== block {i}'\n{block}" for i, block in enumerate(blocks, 1))
+            + "echo '== end'\n"
+        )
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
     print(done.stdout)
     reached = len(re.findall(r"^== block \d+$", done.stdout, re.M))
     ended = done.returncode == 0 and "== end" in done.stdout
     said = all(answer in done.stdout for answer in ("I have a cat.", "The capital of France is"))
-    print(f"readme: {reached if ended else reached - 1} passed, {0 if ended and said else 1} failed")
+    print(
+        f"readme: {reached if ended else reached - 1} passed, {0 if ended and said else 1} failed"
+    )
     return 0 if ended and said else 1
 
 

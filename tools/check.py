@@ -1,26 +1,37 @@
 #!/usr/bin/env python3
-"""The rules of the source that a compiler does not enforce, each a named check with one line of result.
+"""The rules of the source that a compiler does not enforce, each a named check with one line of
+result.
 
     python3 tools/check.py [--build build] [NAME…]
 
-rooms         include directions between the folders of src/ (docs: README, "Rooms")
-headers       the core includes nothing that allocates, prints or throws; only instruction-set levels see xsimd
+rooms         include directions between the folders of src/ (docs/architecture.md)
+python-rooms  import directions between the packages of tools/, and no circle among their modules
+lines         no line of a source is longer than 100 characters
+functions     no function of src/ is longer than 80 lines without a comment that says why
+headers       the core includes nothing that allocates, prints or throws; only instruction-set
+              levels see xsimd
 arena         nobody goes to a part of the arena but through a view, from the session
-interface     every function of include/phasor.h is in libphasor.a, and libphasor.a exports nothing else with C linkage
+interface     every function of include/phasor.h is in libphasor.a, and libphasor.a exports nothing
+              else with C linkage
 symbols       every other symbol of libphasor.a is in namespace phasor
-imports       the core's objects import memcpy, memmove, memset, memcmp, each other, and nothing else
+imports       the core's objects import memcpy, memmove, memset, memcmp, each other, and nothing
+              else
 constructors  no static constructors in the core's objects
 globals       no writable data in the core's objects
-levels        no inline function is compiled for an instruction set and left where the linker may take it for all
+levels        no inline function is compiled for an instruction set and left where the linker may
+              take it for all
 recursion     no function of the core calls itself, directly or through others (gcc's call graph)
 freestanding  each of the core's files compiles without a hosted C++ library
 c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
 rules         every rule that a comment or a page cites by number has its page
 paths         no path of somebody's machine in a tracked file or in the library
 """
+
 import argparse
+import ast
 import collections
 import concurrent.futures
+import itertools
 import os
 import re
 import shutil
@@ -29,10 +40,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from entry import front_door
+from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
+TOOLS = ROOT / "tools"
 
 # A room may include itself, the leaf headers that lie in src/ itself, and these.
 ROOMS = {
@@ -40,25 +52,56 @@ ROOMS = {
     "format": set(),
     "kernels": set(),
     "text": set(),
+    "text/chat": {"text"},
     "quantize": {"format", "kernels"},
     "model": {"format", "kernels", "text"},
     "runtime": {"format", "kernels", "text", "model"},
     "decode": {"format", "kernels", "text", "model", "runtime"},
-    "api": {"format", "kernels", "text", "quantize", "model", "runtime", "decode"},
+    "api": {"format", "kernels", "text", "text/chat", "quantize", "model", "runtime", "decode"},
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
-NO_PUBLIC = {"kernels", "text"}  # arrays, bytes and sizes only, no status
+NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
-    "array", "atomic", "cassert", "assert.h", "cfloat", "cfenv", "cinttypes", "climits", "cmath", "cstdarg", "cstddef", "cstdint",
-    "cstring", "float.h", "limits", "limits.h", "new", "stddef.h", "stdint.h", "string.h", "type_traits", "utility",
+    "array",
+    "atomic",
+    "cassert",
+    "assert.h",
+    "cfloat",
+    "cfenv",
+    "cinttypes",
+    "climits",
+    "cmath",
+    "cstdarg",
+    "cstddef",
+    "cstdint",
+    "cstring",
+    "float.h",
+    "limits",
+    "limits.h",
+    "new",
+    "stddef.h",
+    "stdint.h",
+    "string.h",
+    "type_traits",
+    "utility",
 }
-INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h", "emmintrin.h", "xmmintrin.h", "cpuid.h"}
+INTRINSICS = {
+    "immintrin.h",
+    "arm_neon.h",
+    "arm_acle.h",
+    "arm_mve.h",
+    "emmintrin.h",
+    "xmmintrin.h",
+    "cpuid.h",
+}
 # Besides memcpy and friends: what a compiler puts in by itself.
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
 WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
-COMPILER = re.compile(r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
-                      r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*")
+COMPILER = re.compile(
+    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
+    r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*"
+)
 
 
 class Problem(Exception):
@@ -66,12 +109,17 @@ class Problem(Exception):
 
 
 def core_files():
-    return sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp", ".inc") and room_of(p) != "cli")
+    return sorted(
+        p
+        for p in SRC.rglob("*")
+        if p.suffix in (".h", ".hpp", ".cpp", ".inc") and room_of(p) != "cli"
+    )
 
 
 def room_of(path):
-    parts = path.relative_to(SRC).parts
-    return parts[0] if len(parts) > 1 else ""
+    folders = path.relative_to(SRC).parts[:-1]
+    nested = "/".join(folders[:2])
+    return nested if nested in ROOMS else "".join(folders[:1])
 
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
@@ -84,7 +132,7 @@ def includes(path):
 def resolve(path, name):
     """The project's file behind an include, or None."""
     for base in (path.parent, SRC, ROOT / "include"):
-        p = (base / name)
+        p = base / name
         if p.is_file():
             return p.resolve()
     return None
@@ -92,18 +140,25 @@ def resolve(path, name):
 
 def problems_to(problems, what):
     if problems:
-        raise Problem("; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else ""))
+        raise Problem(
+            "; ".join(problems[:8])
+            + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
+        )
     return what
 
 
 def run(*command, **kw):
     r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kw)
     if r.returncode:
-        raise Problem(f"{' '.join(map(str, command[:3]))} …: {(r.stderr or r.stdout).strip().splitlines()[:3]}")
+        raise Problem(
+            f"{' '.join(map(str, command[:3]))} …: "
+            f"{(r.stderr or r.stdout).strip().splitlines()[:3]}"
+        )
     return r.stdout
 
 
-# ------------------------------------------------------------------ source
+# ---- source
+
 
 def check_rooms(_):
     problems, count = [], 0
@@ -127,7 +182,9 @@ def check_rooms(_):
             other = room_of(target)
             if room == "cli":
                 if other != "cli":
-                    problems.append(f"{where} includes {name}: the program uses only the public header")
+                    problems.append(
+                        f"{where} includes {name}: the program uses only the public header"
+                    )
             elif other != "" and other != room and other not in ROOMS[room]:
                 problems.append(f"{where} includes {name}: {room or 'src/'} may not know {other}")
     return problems_to(problems, f"{count} files")
@@ -149,7 +206,9 @@ def check_headers(_):
                 if room_of(path) != "kernels":
                     problems.append(f"{where} includes <{name}>: only kernels may")
             elif name not in STANDARD:
-                problems.append(f"{where} includes <{name}>: not one of the headers that the core uses")
+                problems.append(
+                    f"{where} includes <{name}>: not one of the headers that the core uses"
+                )
     files = core_files()
     grew = True
     while grew:
@@ -166,7 +225,151 @@ def check_headers(_):
             problems.append(f"{path.relative_to(ROOT)} sees xsimd: only level_*.cpp may")
         if path.name == "level_scalar.cpp":
             problems.append("level_scalar.cpp sees xsimd: it is the twin without it")
-    return problems_to(problems, f"{len(files)} files, xsimd in {sum(p.suffix == '.cpp' for p in wraps)} levels")
+    return problems_to(
+        problems, f"{len(files)} files, xsimd in {sum(p.suffix == '.cpp' for p in wraps)} levels"
+    )
+
+
+# Of tools/: a package may import itself and these. The longest prefix of a module's name counts.
+SHARED = "phasor.errors phasor.files phasor.values phasor.entry phasor.positions".split()
+PYTHON_ROOMS = {
+    **{module: set(SHARED) for module in SHARED},
+    "phasor.format": {*SHARED},
+    "phasor.tokenizers": {*SHARED, "phasor.format"},
+    "phasor.chat": {*SHARED, "phasor.format"},
+    "phasor.reference": {*SHARED, "phasor.format"},
+    "phasor.checkpoints": {*SHARED, "phasor.format"},
+    "phasor.families": {
+        *SHARED,
+        "phasor.format",
+        "phasor.tokenizers",
+        "phasor.reference",
+        "phasor.checkpoints",
+    },
+    "phasor": {"phasor"},
+    "train": {"phasor"},
+    "bench": {"phasor"},
+    "": {"phasor", "train", "bench"},
+}
+
+
+def prefix_of(module, names):
+    """The longest of `names` that `module` is, or is in."""
+    return max((n for n in names if not n or f"{module}.".startswith(f"{n}.")), key=len)
+
+
+def imports_of(path, modules):
+    """The modules of tools/ that a file imports, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = path.relative_to(TOOLS).parent.parts
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [base])])
+            names = [
+                f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base
+                for alias in node.names
+            ]
+        else:
+            continue
+        found.update(name for name in names if name in modules)
+    return found
+
+
+def check_python_rooms(_):
+    files = {}
+    for path in sorted(TOOLS.rglob("*.py")):
+        parts = path.relative_to(TOOLS).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    edges = {module: imports_of(path, files) - {module} for module, path in files.items()}
+    problems = []
+    for module, others in edges.items():
+        room = prefix_of(module, PYTHON_ROOMS)
+        for other in sorted(others):
+            allowed = {room} | PYTHON_ROOMS[room] if room else PYTHON_ROOMS[room]
+            if not any(f"{other}.".startswith(f"{name}.") for name in allowed if name):
+                problems.append(f"{module} imports {other}: {room or 'tools'} may not know it")
+    done = set()
+    while True:  # takes away what imports nothing that is left; a circle stays
+        free = {m for m in edges if m not in done and edges[m] <= done}
+        if not free:
+            break
+        done |= free
+    if circle := sorted(set(edges) - done):
+        problems.append(f"a circle among or above {', '.join(circle[:6])}")
+    return problems_to(problems, f"{len(files)} modules")
+
+
+LONGEST_LINE = 100
+SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py", ".sh")
+
+
+def check_lines(_):
+    problems, count = [], 0
+    for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
+        path = ROOT / name
+        if path.suffix not in SOURCES or not path.is_file():
+            continue
+        count += 1
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > LONGEST_LINE:
+                problems.append(f"{name}:{i} has {len(line)} characters")
+    return problems_to(problems, f"{count} files")
+
+
+LONGEST_FUNCTION = 80
+CPP_TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^[ ]*\#(?:\\\n|[^\n])*"""
+    r"""|\w+|[^\s\w]|\n""",
+    re.S | re.M,
+)
+NO_FUNCTION = {"namespace", "struct", "class", "enum", "union", "extern", "="}
+NO_FUNCTION |= {"if", "for", "while", "switch", "do", "else"}
+
+
+def functions(text):
+    """(first line, lines) of each function's definition: a block behind a list of parameters."""
+    line, head, head_line, blocks = 1, [], 1, []
+    for match in CPP_TOKEN.finditer(text):
+        token = match.group()
+        if token == "{":
+            outside = all(kind == "scope" for kind, _ in blocks)
+            opens = {"namespace", "struct", "class", "union", "extern"} & set(head)
+            is_function = ")" in head and not NO_FUNCTION & set(head)
+            kind = "scope" if opens and "(" not in head else "function" if is_function else "block"
+            blocks.append((kind if outside else "block", head_line))
+            head = []
+        elif token == "}":
+            if blocks:
+                kind, first = blocks.pop()
+                if kind == "function":
+                    yield first, line - first + 1
+            head = []
+        elif token == ";":
+            head = []
+        elif not token.isspace() and not token.startswith(("//", "/*", "#")):
+            if not head:
+                head_line = line
+            head.append(token)
+        line += token.count("\n")
+
+
+def check_functions(_):
+    problems, count = [], 0
+    for path in sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp")):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for first, length in functions(text):
+            count += 1
+            above = itertools.takewhile(
+                lambda s: s.lstrip().startswith("//"), reversed(lines[: first - 1])
+            )
+            if length > LONGEST_FUNCTION and not any("in one piece" in s.lower() for s in above):
+                problems.append(f"{path.relative_to(ROOT)}:{first} has {length} lines")
+    return problems_to(problems, f"{count} functions")
 
 
 # Whose business the places of an arena's parts are.
@@ -176,8 +379,12 @@ PLACES = {"runtime/session.h", "runtime/plan.h", "runtime/plan.cpp", "runtime/zo
 def check_arena(_):
     place = re.compile(r"\bplan\s*(\.|->)\s*offset\b|\bp_?\.offset\b|\.offset\s*\[|\bpart\s*<")
     problems = []
-    files = [p for p in core_files() if p.relative_to(SRC).as_posix() not in PLACES
-             and room_of(p) in ("runtime", "decode", "api")]
+    files = [
+        p
+        for p in core_files()
+        if p.relative_to(SRC).as_posix() not in PLACES
+        and room_of(p) in ("runtime", "decode", "api")
+    ]
     for path in files:
         for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if place.search(line):
@@ -185,7 +392,8 @@ def check_arena(_):
     return problems_to(problems, f"{len(files)} files")
 
 
-# ------------------------------------------------------------------ objects
+# ---- objects
+
 
 def library(args):
     path = ROOT / args.build / "libphasor.a"
@@ -217,7 +425,9 @@ def demangle(names):
 def check_interface(args):
     text = (ROOT / "include/phasor.h").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    declared = {m for m in re.findall(r"\b(phasor_\w+)\s*\([^;{]*\)(?: PHASOR_NONBLOCKING)?\s*;", text)}
+    declared = {
+        m for m in re.findall(r"\b(phasor_\w+)\s*\([^;{]*\)(?: PHASOR_NONBLOCKING)?\s*;", text)
+    }
     defined = {n for _, k, n in symbols(args) if k in "TDBRVWu" and not n.startswith("_Z")}
     problems = [f"{n} is declared but not in the library" for n in sorted(declared - defined)]
     problems += [f"{n} is exported but not in phasor.h" for n in sorted(defined - declared)]
@@ -227,7 +437,9 @@ def check_interface(args):
 def check_symbols(args):
     names = {n for _, k, n in symbols(args) if k in "TDBRVWuG" and n.startswith("_Z")}
     plain = demangle(names)
-    ok = re.compile(r"^((vtable|typeinfo|typeinfo name|guard variable|VTT) for )?(?:[\w:<>*& ]+ )?phasor::")
+    ok = re.compile(
+        r"^((vtable|typeinfo|typeinfo name|guard variable|VTT) for )?(?:[\w:<>*& ]+ )?phasor::"
+    )
     problems = [plain[n] for n in sorted(names) if not ok.match(plain[n])]
     return problems_to(problems, f"{len(names)} symbols in namespace phasor")
 
@@ -237,8 +449,11 @@ def check_imports(args):
     defined = {n for _, k, n in all_symbols if k not in "Uwv"}
     wanted = sorted({(m, n) for m, k, n in all_symbols if k in "Uwv" and n not in defined})
     weak = {n for _, k, n in all_symbols if k in "wv"}
-    problems = [f"{m} imports {n}" for m, n in wanted
-                if n not in IMPORTS and not (n in WEAK and n in weak) and not COMPILER.fullmatch(n)]
+    problems = [
+        f"{m} imports {n}"
+        for m, n in wanted
+        if n not in IMPORTS and not (n in WEAK and n in weak) and not COMPILER.fullmatch(n)
+    ]
     return problems_to(problems, ", ".join(sorted({n for _, n in wanted})) or "none")
 
 
@@ -247,20 +462,30 @@ def sections(args):
     for line in run("readelf", "-SW", library(args)).splitlines():
         if line.startswith("File: "):
             member = line.rsplit("(", 1)[-1].rstrip(")")
-        m = re.match(r"\s*\[ *\d+\] (\S+)\s+(\S+)\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) \S+\s+(\S*)", line)
+        m = re.match(
+            r"\s*\[ *\d+\] (\S+)\s+(\S+)\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) \S+\s+(\S*)", line
+        )
         if m:
             yield member, m[1], int(m[3], 16), m[4]
 
 
 def check_constructors(args):
-    problems = [f"{m} has {s}" for m, s, size, _ in sections(args)
-                if size and re.match(r"\.(init_array|ctors|preinit_array|fini_array|dtors)", s)]
+    problems = [
+        f"{m} has {s}"
+        for m, s, size, _ in sections(args)
+        if size and re.match(r"\.(init_array|ctors|preinit_array|fini_array|dtors)", s)
+    ]
     return problems_to(problems, "none")
 
 
 def check_globals(args):
-    problems = [f"{m} has {size} bytes of {s}" for m, s, size, flags in sections(args)
-                if size and re.match(r"\.(data|bss|tdata|tbss)(\.|$)", s) and not s.startswith(".data.rel.ro")]
+    problems = [
+        f"{m} has {size} bytes of {s}"
+        for m, s, size, flags in sections(args)
+        if size
+        and re.match(r"\.(data|bss|tdata|tbss)(\.|$)", s)
+        and not s.startswith(".data.rel.ro")
+    ]
     return problems_to(problems, "none")
 
 
@@ -273,15 +498,27 @@ def check_levels(args):
 
 def compile_all(commands):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        results = pool.map(lambda c: (c, subprocess.run(c, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)), commands)
+        results = pool.map(
+            lambda c: (
+                c,
+                subprocess.run(c, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True),
+            ),
+            commands,
+        )
+
     def first(text):
         lines = text.strip().splitlines() or ["?"]
         return next((line for line in lines if "error:" in line), lines[0])
+
     return [f"{Path(c[-1]).name}: {first(r.stderr)}" for c, r in results if r.returncode]
 
 
 def portable_files():
-    return [p for p in core_files() if p.suffix == ".cpp" and (not p.name.startswith("level_") or p.name == "level_scalar.cpp")]
+    return [
+        p
+        for p in core_files()
+        if p.suffix == ".cpp" and (not p.name.startswith("level_") or p.name == "level_scalar.cpp")
+    ]
 
 
 def check_recursion(_):
@@ -291,13 +528,30 @@ def check_recursion(_):
     with tempfile.TemporaryDirectory() as d:
         commands = []
         for i, p in enumerate(portable_files()):
-            commands.append(["g++", "-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-DPHASOR_SCALAR_ONLY", "-fcallgraph-info", f"-I{ROOT}/include",
-                             "-o", f"{d}/{i}.o", "-c", str(p)])
+            commands.append(
+                [
+                    "g++",
+                    "-std=c++17",
+                    "-O1",
+                    "-fno-exceptions",
+                    "-fno-rtti",
+                    "-DPHASOR_SCALAR_ONLY",
+                    "-fcallgraph-info",
+                    f"-I{ROOT}/include",
+                    "-o",
+                    f"{d}/{i}.o",
+                    "-c",
+                    str(p),
+                ]
+            )
         problems_to(compile_all(commands), "")
         for ci in Path(d).glob("*.ci"):
-            for a, b in re.findall(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()):
+            for a, b in re.findall(
+                r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()
+            ):
                 calls[a].add(b)
-    # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches itself.
+    # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches
+    # itself.
     problems = []
     for start in sorted(calls):
         seen, todo = set(), list(calls[start])
@@ -313,8 +567,20 @@ def check_recursion(_):
 
 def check_freestanding(args):
     files = portable_files()
-    commands = [[args.cxx, "-std=c++17", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fsyntax-only", "-DPHASOR_SCALAR_ONLY",
-                 f"-I{ROOT}/include", str(p.relative_to(ROOT))] for p in files]
+    commands = [
+        [
+            args.cxx,
+            "-std=c++17",
+            "-ffreestanding",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-fsyntax-only",
+            "-DPHASOR_SCALAR_ONLY",
+            f"-I{ROOT}/include",
+            str(p.relative_to(ROOT)),
+        ]
+        for p in files
+    ]
     os.chdir(ROOT)
     return problems_to(compile_all(commands), f"{len(files)} files")
 
@@ -323,8 +589,20 @@ def check_c_header(args):
     with tempfile.TemporaryDirectory() as d:
         c = Path(d) / "header.c"
         c.write_text("#include <phasor.h>\n")
-        strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only", f"-I{ROOT}/include"]
-        commands = [[args.cc, "-std=c99", "-Wstrict-prototypes", *strict, str(c)], [args.cxx, "-x", "c++", "-std=c++17", *strict, str(c)]]
+        strict = [
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Wconversion",
+            "-Wshadow",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{ROOT}/include",
+        ]
+        commands = [
+            [args.cc, "-std=c99", "-Wstrict-prototypes", *strict, str(c)],
+            [args.cxx, "-x", "c++", "-std=c++17", *strict, str(c)],
+        ]
         if (ROOT / "include/phasor.hpp").is_file():
             h = Path(d) / "header.cpp"
             h.write_text("#include <phasor.hpp>\n")
@@ -333,7 +611,9 @@ def check_c_header(args):
 
 
 # "rule 1.6", "rules 1.1, 1.6 and 1.9"; in the kernels the numbers alone, in brackets.
-CITATION = re.compile(r"\b(?:rules?|contract)\s+((?:\d\.\d+)(?:(?:, | and | to |, and )\d\.\d+)*)", re.I)
+CITATION = re.compile(
+    r"\b(?:rules?|contract)\s+((?:\d\.\d+)(?:(?:, | and | to |, and )\d\.\d+)*)", re.I
+)
 BRACKETS = re.compile(r"\((1\.\d+(?:, 1\.\d+)*)\)")
 
 
@@ -345,10 +625,15 @@ def check_rules(_):
     problems, count = [], 0
     for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
         path = ROOT / name
-        if path.suffix not in (".h", ".hpp", ".cpp", ".c", ".py", ".md", ".mk", ".inc", "") or not path.is_file():
+        if (
+            path.suffix not in (".h", ".hpp", ".cpp", ".c", ".py", ".md", ".mk", ".inc", "")
+            or not path.is_file()
+        ):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        cited = CITATION.findall(text) + (BRACKETS.findall(text) if name.startswith("src/kernels/") else [])
+        cited = CITATION.findall(text) + (
+            BRACKETS.findall(text) if name.startswith("src/kernels/") else []
+        )
         for number in re.findall(r"\d\.\d+", " ".join(cited)):
             count += 1
             if number not in known:
@@ -357,7 +642,9 @@ def check_rules(_):
 
 
 def check_paths(args):
-    somewhere = re.compile(("/(?:ho" + "me|ro" + "ot|wo" + "rk|Us" + "ers|mnt|build" + "s)/[A-Za-z0-9_.-]").encode())
+    somewhere = re.compile(
+        ("/(?:ho" + "me|ro" + "ot|wo" + "rk|Us" + "ers|mnt|build" + "s)/[A-Za-z0-9_.-]").encode()
+    )
     tracked = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
     problems, count = [], 0
     for name in filter(None, tracked):
@@ -376,12 +663,18 @@ def check_paths(args):
     return problems_to(problems, f"{count} files")
 
 
-CHECKS = {name[6:].replace("_", "-"): f for name, f in list(globals().items()) if name.startswith("check_")}
+CHECKS = {
+    name[6:].replace("_", "-"): f
+    for name, f in list(globals().items())
+    if name.startswith("check_")
+}
 
 
 @front_door("check")
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--build", default="build")
     parser.add_argument("--nm", default=os.environ.get("NM", "nm"))
     parser.add_argument("--cxx", default=os.environ.get("CXX", "g++"))

@@ -12,7 +12,7 @@ namespace cli {
 bool parse_size(const char* text, uint64_t* bytes);
 
 // The deepest that a function of the library goes on a Cortex-M, phasor_quantize aside;
-// tools/stack.py finds it in the compiler's call graph, `make test-board` wants it to be no more.
+// tools/make/stack.py finds it in the compiler's call graph, `make test-board` wants it to be no more.
 constexpr uint32_t kStackBytes = 5632;
 // The same of all machines, as gcc compiles; `make test-stack` wants it to be no more, and paints
 // the stack to see how deep it goes.

@@ -51,7 +51,7 @@ bool record(const char* name, void* data, size_t bytes, const Options& o, const 
           e.fail(error));
 }
 
-// The tolerance of the type, as tools/phasor_vectors.py has it: twice what its rounding does to the
+// The tolerance of the type, as tools/phasor/vectors.py has it: twice what its rounding does to the
 // vectors, and at least that of the exact weights.
 float tolerance_of(float exact, const Replayed& r) {
   return std::max(std::max(exact, r.worst_lead), 2 * std::max(r.worst_logit, r.worst_residual));

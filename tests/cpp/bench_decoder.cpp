@@ -1,4 +1,4 @@
-// The engine's side of tools/bench_decoder.py: a decoder that answers requests, a line each, with a
+// The engine's side of tools/bench/decoder.py: a decoder that answers requests, a line each, with a
 // JSON object each.
 //
 //   bench_decoder MODEL [--threads N] [--context N] [--sequences N] [--chunk N] [--cache f16|q8]

@@ -1,4 +1,4 @@
-// The engine's side of tools/bench_encoder.py: times an encoder on batches of equal lengths, pooled
+// The engine's side of tools/bench/encoder.py: times an encoder on batches of equal lengths, pooled
 // vectors included.
 //
 //   bench_encoder MODEL --length N --batch B --threads T [--seconds S] [--chunk N]

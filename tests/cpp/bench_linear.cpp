@@ -1,4 +1,4 @@
-// The engine's side of tools/bench_limits.py: matrix products of the best level's kernels, a
+// The engine's side of tools/bench/limits.py: matrix products of the best level's kernels, a
 // request a line, answered with a JSON object each.
 //
 //   bench_linear [--threads N]

@@ -1,4 +1,4 @@
-// The engine's side of tools/bench_translator.py: a translator that answers requests, a line each,
+// The engine's side of tools/bench/translator.py: a translator that answers requests, a line each,
 // with a JSON object each.
 //
 //   bench_translator MODEL IDS [--threads N] [--length N] [--batch N] [--beams N] [--never ID]...

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
-import phasor_descriptor as D  # noqa: E402
 import random_models as M  # noqa: E402
+from phasor.format import descriptor as D  # noqa: E402
 
 
 def main() -> int:
@@ -20,8 +20,14 @@ def main() -> int:
         print("usage: make_arena_model.py FILE", file=sys.stderr)
         return 2
     output = {"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}
-    descriptor = M.encoder({"width": 100, "layers": [0, 0]}, output, {"vocabulary": 13},
-                           heads=1, head_width=2, hidden=3)
+    descriptor = M.encoder(
+        {"width": 100, "layers": [0, 0]},
+        output,
+        {"vocabulary": 13},
+        heads=1,
+        head_width=2,
+        hidden=3,
+    )
     M.write_with_vectors(Path(sys.argv[1]), descriptor, [(5,), (7, 9)])
     return 0
 

@@ -1,4 +1,5 @@
-"""Beam search: the float64 one of tools/beam.py has the properties of its definition, and `phasor run --beam` is that one, for whole models."""
+"""Beam search: the float64 one of tools/phasor/reference/beam.py has the properties of its
+definition, and `phasor run --beam` is that one, for whole models."""
 
 from __future__ import annotations
 
@@ -8,20 +9,26 @@ import random
 
 import numpy as np
 import pytest
-
-import beam
-from phasor_file import PhasorFile
-from reference import Reference
 from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, good, levels
+
+from phasor.format.file import PhasorFile
+from phasor.reference import beam
+from phasor.reference.forward import Reference
 
 SCORE = 1e-5
 
 
 def made_up(seed: int, vocabulary: int, whole: bool = False):
     """Logits that depend on the whole output so far; with `whole`, small numbers with many ties."""
+
     def logits(ids: tuple[int, ...]) -> np.ndarray:
         rng = np.random.default_rng([seed, 7, *ids])
-        return rng.integers(0, 3, vocabulary).astype(float) if whole else rng.normal(size=vocabulary) * 2
+        return (
+            rng.integers(0, 3, vocabulary).astype(float)
+            if whole
+            else rng.normal(size=vocabulary) * 2
+        )
+
     return logits
 
 
@@ -33,7 +40,7 @@ def every_output(logits, ends, most: int, penalty: float) -> dict[tuple[int, ...
             if any(i in ends for i in ids[:-1]) or (ids[-1] not in ends and length < most):
                 continue
             total = sum(beam.log_softmax(logits(ids[:at]))[i] for at, i in enumerate(ids))
-            out[ids] = total / length ** penalty
+            out[ids] = total / length**penalty
     return out
 
 
@@ -44,7 +51,14 @@ PENALTIES = (0.0, 0.6, 1.0, 2.0, -0.5)
 def case(request):
     """(seed, vocabulary, tokens at most, length penalty, early stopping, beams)"""
     rng = random.Random(request.param)
-    return request.param, rng.randint(2, 4), rng.randint(1, 4), rng.choice(PENALTIES), rng.choice(beam.EARLY), rng.randint(1, 6)
+    return (
+        request.param,
+        rng.randint(2, 4),
+        rng.randint(1, 4),
+        rng.choice(PENALTIES),
+        rng.choice(beam.EARLY),
+        rng.randint(1, 6),
+    )
 
 
 def test_one_beam_is_greedy(case):
@@ -58,14 +72,19 @@ def test_one_beam_is_greedy(case):
     if early == "yes":
         assert one[0].ids == ids
     else:
-        assert one[0].score >= sum(beam.log_softmax(logits(ids[:at]))[i] for at, i in enumerate(ids)) / len(ids) ** penalty - 1e-12
+        assert (
+            one[0].score
+            >= sum(beam.log_softmax(logits(ids[:at]))[i] for at, i in enumerate(ids))
+            / len(ids) ** penalty
+            - 1e-12
+        )
 
 
 def test_as_many_beams_as_outputs_find_them_all(case):
     seed, vocabulary, most, penalty, early, _ = case
     logits = made_up(seed, vocabulary)
     every = every_output(logits, [0], most, penalty)
-    found = beam.beam_search(logits, [0], vocabulary ** most + len(every), most, penalty, early)
+    found = beam.beam_search(logits, [0], vocabulary**most + len(every), most, penalty, early)
     assert {o.ids for o in found} == set(every)
     assert np.allclose([o.score for o in found], sorted(every.values(), reverse=True), atol=1e-12)
 
@@ -78,7 +97,9 @@ def test_outputs_are_sound(case):
     assert [o.score for o in found] == sorted((o.score for o in found), reverse=True)
     every = every_output(logits, [0, 1], most, penalty)
     for o in found:
-        assert np.isclose(o.score, every[o.ids], atol=1e-12) and np.isclose(o.score * len(o.ids) ** penalty, o.log_probability, atol=1e-9)
+        assert np.isclose(o.score, every[o.ids], atol=1e-12) and np.isclose(
+            o.score * len(o.ids) ** penalty, o.log_probability, atol=1e-9
+        )
 
 
 def outputs(*arguments) -> list[dict]:
@@ -89,21 +110,62 @@ def agree(ours: list[dict], theirs: list[beam.Output]) -> bool:
     """The same outputs and scores; those whose scores are closer than SCORE may change places."""
     assert len(ours) == len(theirs)
     assert np.allclose([o["score"] for o in ours], [o.score for o in theirs], atol=SCORE)
-    assert np.allclose([o["log_probability"] for o in ours], [o.log_probability for o in theirs], atol=SCORE * 20)
+    assert np.allclose(
+        [o["log_probability"] for o in ours], [o.log_probability for o in theirs], atol=SCORE * 20
+    )
     near = any(a.score - b.score < SCORE for a, b in zip(theirs, theirs[1:]))
     return near or [tuple(o["ids"]) for o in ours] == [o.ids for o in theirs]
 
 
-@pytest.mark.parametrize("name", ["tiny-d2l-f32", "tiny-post-sin-f32", "tiny-t5-f32", "tiny-lm-f32", "tiny-rotary-f32", "tiny-alibi-f32"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tiny-d2l-f32",
+        "tiny-post-sin-f32",
+        "tiny-t5-f32",
+        "tiny-lm-f32",
+        "tiny-rotary-f32",
+        "tiny-alibi-f32",
+    ],
+)
 def test_the_program_is_the_float64_search(name):
     path, rng = MODELS / f"{name}.phasor", random.Random(name)
     model = Reference(PhasorFile(path))
     vocabulary, close = model.d["target"]["vocabulary"], 0
     for case in range(12):
-        beams, most, penalty, early = rng.choice([1, 2, 3, 4]), rng.randint(1, 7), rng.choice([1.0, 0.0, 0.6, 2.0, -1.0]), rng.choice(beam.EARLY)
-        ids = [rng.randrange(3, 40 if "source" in model.d else vocabulary) for _ in range(rng.randint(1, 9))]
-        want = beam.search_model(model, ids, [] if "source" in model.d else ids, beams, most, length_penalty=penalty, early_stopping=early)
-        got = outputs(path, "--ids", ",".join(map(str, ids)), "--beam", beams, "--n-best", beams, "-n", most, f"--length-penalty={penalty}", "--early-stopping", early)
+        beams, most, penalty, early = (
+            rng.choice([1, 2, 3, 4]),
+            rng.randint(1, 7),
+            rng.choice([1.0, 0.0, 0.6, 2.0, -1.0]),
+            rng.choice(beam.EARLY),
+        )
+        ids = [
+            rng.randrange(3, 40 if "source" in model.d else vocabulary)
+            for _ in range(rng.randint(1, 9))
+        ]
+        want = beam.search_model(
+            model,
+            ids,
+            [] if "source" in model.d else ids,
+            beams,
+            most,
+            length_penalty=penalty,
+            early_stopping=early,
+        )
+        got = outputs(
+            path,
+            "--ids",
+            ",".join(map(str, ids)),
+            "--beam",
+            beams,
+            "--n-best",
+            beams,
+            "-n",
+            most,
+            f"--length-penalty={penalty}",
+            "--early-stopping",
+            early,
+        )
         close += not agree(got, want)
     assert close == 0
 
@@ -111,29 +173,61 @@ def test_the_program_is_the_float64_search(name):
 def test_lines_and_formats():
     text = good("run", TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5", "--quiet")
     assert text.count("\n") == 1
-    best = good("run", TRANSLATOR, "source5 source6", "--beam", "3", "--n-best", "3", "-n", "5", "--quiet").splitlines()
+    best = good(
+        "run", TRANSLATOR, "source5 source6", "--beam", "3", "--n-best", "3", "-n", "5", "--quiet"
+    ).splitlines()
     assert len(best) == 3 and best[0].split("\t")[1] == text.rstrip("\n")
     scores = [float(line.split("\t")[0]) for line in best]
     assert scores == sorted(scores, reverse=True)
-    ids = good("run", TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5", "--print-ids", "--quiet").strip()
-    assert ids == ",".join(map(str, outputs(TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5")[0]["ids"]))
-    lines = good("run", TRANSLATOR, "--beam", "2", "-n", "5", "--quiet", stdin="source5\n\nsource5 source6\n").splitlines()
-    assert lines[0] == good("run", TRANSLATOR, "source5", "--beam", "2", "-n", "5", "--quiet").rstrip("\n") and lines[1] == "" and len(lines) == 3
+    ids = good(
+        "run", TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5", "--print-ids", "--quiet"
+    ).strip()
+    assert ids == ",".join(
+        map(str, outputs(TRANSLATOR, "source5 source6", "--beam", "3", "-n", "5")[0]["ids"])
+    )
+    lines = good(
+        "run", TRANSLATOR, "--beam", "2", "-n", "5", "--quiet", stdin="source5\n\nsource5 source6\n"
+    ).splitlines()
+    assert (
+        lines[0]
+        == good("run", TRANSLATOR, "source5", "--beam", "2", "-n", "5", "--quiet").rstrip("\n")
+        and lines[1] == ""
+        and len(lines) == 3
+    )
 
 
 def test_bans_and_prefixes():
     def best(*flags):
         return outputs(LANGUAGE, "--ids", "5,6,7", "-n", "12", "--beam", "3", *flags)[0]["ids"]
+
     plain = best()
     assert plain[0] not in best("--suppress", str(plain[0]))
-    assert best("--end", str(plain[3]), "--early-stopping", "yes")[-1] == plain[3] or plain[3] not in best("--end", str(plain[3]))[:-1]
+    assert (
+        best("--end", str(plain[3]), "--early-stopping", "yes")[-1] == plain[3]
+        or plain[3] not in best("--end", str(plain[3]))[:-1]
+    )
     once = best("--no-repeat-ngram", "1")
     assert len({5, 6, 7, *once}) == 3 + len(once)
     assert best("--prefix-ids", "9,10")[:2] == [9, 10]
-    forced = outputs(LANGUAGE, "--ids", "5,6,7", "-n", "12", "--beam", "3", "--prefix-ids", "9,10")[0]
+    forced = outputs(LANGUAGE, "--ids", "5,6,7", "-n", "12", "--beam", "3", "--prefix-ids", "9,10")[
+        0
+    ]
     later = outputs(LANGUAGE, "--ids", "5,6,7,9,10", "-n", "10", "--beam", "3")[0]
     assert forced["ids"][2:] == later["ids"] and forced["score"] == later["score"]
-    bad(1, "run", LANGUAGE, "--ids", "5", "--beam", "2", "--prefix-ids", "9,10", "-n", "2", says=["options.forced"])
+    bad(
+        1,
+        "run",
+        LANGUAGE,
+        "--ids",
+        "5",
+        "--beam",
+        "2",
+        "--prefix-ids",
+        "9,10",
+        "-n",
+        "2",
+        says=["options.forced"],
+    )
 
 
 def test_every_level_and_number_of_threads():

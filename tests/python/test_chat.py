@@ -1,20 +1,19 @@
-"""Chat templates as programs, beside jinja2 set up as transformers sets it up; what is refused, with its line; and `phasor chat`."""
+"""Chat templates as programs, beside jinja2 set up as transformers sets it up; what is refused,
+with its line; and `phasor chat`."""
 
 import json
 import os
 import random
-import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import chat
 import chat_model
-import chat_template
-from chat_template import Refused, compile_template
 from conftest import ROOT
-from phasor_layout import PhasorError
+from phasor.chat import template as chat_template
+from phasor.chat.template import Refused, compile_template
+from phasor.format.layout import PhasorError
 
 CHATML = chat.TEMPLATES["chatml"].read_text(encoding="utf-8")
 
@@ -31,7 +30,8 @@ def render():
 
 
 def differences(render, source, cases, variables=None, date=None):
-    """The first conversation that comes out in another way, or None; and how many came out, were refused by the template, failed."""
+    """The first conversation that comes out in another way, or None; and how many came out, were
+    refused by the template, failed."""
     variables = chat.TOKENS if variables is None else variables
     template = chat.environment(date).from_string(source)
     section = compile_template(source, variables, date)
@@ -40,7 +40,11 @@ def differences(render, source, cases, variables=None, date=None):
         want, expected = chat.expected(template, messages, prompt, variables)
         seen[want] += 1
         if status != want or (status != chat.FAILED and text != expected):
-            return f"{messages} {prompt}: expected {want} {expected!r}, found {status} line {line} {text!r}", seen
+            return (
+                f"{messages} {prompt}: expected {want} {expected!r}, found {status} line {line} "
+                f"{text!r}",
+                seen,
+            )
     return None, seen
 
 
@@ -52,7 +56,9 @@ def differences(render, source, cases, variables=None, date=None):
 def test_every_template_says_what_jinja_says(render, name, seed):
     source = chat.TEMPLATES[name].read_text(encoding="utf-8")
     known = compile_template(source, chat.TOKENS, chat.DATE)[4] & 1
-    problem, seen = differences(render, source, chat.conversations(seed, 500, not known), date=chat.DATE)
+    problem, seen = differences(
+        render, source, chat.conversations(seed, 500, not known), date=chat.DATE
+    )
     assert problem is None, problem
     assert seen[chat.OK] > 100
 
@@ -68,30 +74,89 @@ def test_without_a_date_strftime_now_is_not_there(render):
 def test_other_special_tokens(render):
     for variables in ({}, {"bos_token": "<|begin|>", "eos_token": "€\n'\""}):
         for name in ("llama3", "chatml", "phi3"):
-            problem, _ = differences(render, chat.TEMPLATES[name].read_text(encoding="utf-8"), chat.conversations(6, 200), variables)
+            problem, _ = differences(
+                render,
+                chat.TEMPLATES[name].read_text(encoding="utf-8"),
+                chat.conversations(6, 200),
+                variables,
+            )
             assert problem is None, problem
 
 
 def grow(rng, depth=0):
     """An expression of texts and numbers, from the operations of the subset."""
-    leaves = ("message.content", "message['role']", "messages[0].content", "'a b\\n'", "''", "x", "bos_token", "messages[-1]['content']", "loop.index | string", "ns.t")
+    leaves = (
+        "message.content",
+        "message['role']",
+        "messages[0].content",
+        "'a b\\n'",
+        "''",
+        "x",
+        "bos_token",
+        "messages[-1]['content']",
+        "loop.index | string",
+        "ns.t",
+    )
     if depth > 2 or rng.random() < 0.3:
         return rng.choice(leaves)
     a, b = grow(rng, depth + 1), grow(rng, depth + 1)
-    return rng.choice((
-        f"({a} + {b})", f"({a} ~ {b})", f"({a} if {test(rng, depth + 1)} else {b})", f"({a}).strip()", f"({a}) | trim", f"({a}).split('a')[-1]", f"({a}).split('\\n')[0]",
-        f"({a}).lstrip('\\n ')", f"({a}).rstrip()", f"({a}).replace('a', 'bc')", f"(({a}).replace({b}, '') if {b} else 'z')", f"({a} or {b})", f"({a} and {b})", f"({a}) | tojson", f"(({a}) | length | string)",
-        f"({a} | default({b}))", f"(y | default({a}))", f"(({a}).split()[0] | default('none'))", f"({a} ~ {rng.randrange(-3, 9)} ~ none ~ true)",
-        f"m({a})", f"m({a}, b={b})"))
+    return rng.choice(
+        (
+            f"({a} + {b})",
+            f"({a} ~ {b})",
+            f"({a} if {test(rng, depth + 1)} else {b})",
+            f"({a}).strip()",
+            f"({a}) | trim",
+            f"({a}).split('a')[-1]",
+            f"({a}).split('\\n')[0]",
+            f"({a}).lstrip('\\n ')",
+            f"({a}).rstrip()",
+            f"({a}).replace('a', 'bc')",
+            f"(({a}).replace({b}, '') if {b} else 'z')",
+            f"({a} or {b})",
+            f"({a} and {b})",
+            f"({a}) | tojson",
+            f"(({a}) | length | string)",
+            f"({a} | default({b}))",
+            f"(y | default({a}))",
+            f"(({a}).split()[0] | default('none'))",
+            f"({a} ~ {rng.randrange(-3, 9)} ~ none ~ true)",
+            f"m({a})",
+            f"m({a}, b={b})",
+        )
+    )
 
 
 def test(rng, depth=0):
     a, b = grow(rng, depth + 1), grow(rng, depth + 1)
-    choices = [f"{a} == {b}", f"{a} != {b}", f"{a} in {b}", f"{a} not in {b}", f"({a}).startswith({b})", f"({a}).endswith({b})", f"{a} < {b}", f"({a}) | length > {rng.randrange(40)}",
-               "loop.first", "loop.last", f"loop.index0 % {rng.randrange(1, 4)} == 0", "add_generation_prompt", "y is defined", "x is string", "message.name is none", "tools",
-               f"message.role in ['user', {a}]", "messages | length > 2", "ns.n > 1", "messages[loop.index0 - 1].role == 'user'"]
+    choices = [
+        f"{a} == {b}",
+        f"{a} != {b}",
+        f"{a} in {b}",
+        f"{a} not in {b}",
+        f"({a}).startswith({b})",
+        f"({a}).endswith({b})",
+        f"{a} < {b}",
+        f"({a}) | length > {rng.randrange(40)}",
+        "loop.first",
+        "loop.last",
+        f"loop.index0 % {rng.randrange(1, 4)} == 0",
+        "add_generation_prompt",
+        "y is defined",
+        "x is string",
+        "message.name is none",
+        "tools",
+        f"message.role in ['user', {a}]",
+        "messages | length > 2",
+        "ns.n > 1",
+        "messages[loop.index0 - 1].role == 'user'",
+    ]
     if depth < 2:
-        choices += [f"({test(rng, depth + 1)} and {test(rng, depth + 1)})", f"({test(rng, depth + 1)} or {test(rng, depth + 1)})", f"not ({test(rng, depth + 1)})"]
+        choices += [
+            f"({test(rng, depth + 1)} and {test(rng, depth + 1)})",
+            f"({test(rng, depth + 1)} or {test(rng, depth + 1)})",
+            f"not ({test(rng, depth + 1)})",
+        ]
     return rng.choice(choices)
 
 
@@ -100,30 +165,80 @@ test.__test__ = False
 
 def template(rng):
     """A whole template: sets, namespaces, branches and loops around such expressions."""
+
     def statements(depth):
         out = ""
         for _ in range(rng.randrange(1, 4)):
-            out += rng.choice((
-                lambda: f"{{{{ {grow(rng)} }}}}", lambda: f"{{%- set x = {grow(rng)} %}}", lambda: f"{{% set ns.t = {grow(rng)} %}}", lambda: "{% set ns.n = ns.n + 1 %}",
-                lambda: f"{{% if {test(rng)} %}}{statements(depth + 1) if depth < 2 else 'A'}{{% elif {test(rng)} %}} B\n{{% else %}}{{{{ x }}}}{{%- endif %}}",
-                lambda: f"{{{{ m({grow(rng)}, {grow(rng)}) }}}}", lambda: f"{{% set x %}}{{{{ {grow(rng)} }}}}-{{% if {test(rng)} %}}y{{% endif %}}{{% endset %}}",
-                lambda: "text\n  ", lambda: f"{{% if {test(rng)} %}}{rng.choice(('{% continue %}', '{% break %}', '{% set y = 1 %}'))}{{% endif %}}",
-                lambda: "{%- for other in messages[1:] %}{{ loop.index }}{{ other.role }}{% if other == message %}{% set x = 'same' %}={% endif %}{% else %}empty{% endfor %}"))()
+            out += rng.choice(
+                (
+                    lambda: f"{{{{ {grow(rng)} }}}}",
+                    lambda: f"{{%- set x = {grow(rng)} %}}",
+                    lambda: f"{{% set ns.t = {grow(rng)} %}}",
+                    lambda: "{% set ns.n = ns.n + 1 %}",
+                    lambda: (
+                        f"{{% if {test(rng)} %}}{statements(depth + 1) if depth < 2 else 'A'}{{% "
+                        f"elif {test(rng)} %}} B\n{{% else %}}{{{{ x }}}}{{%- endif %}}"
+                    ),
+                    lambda: f"{{{{ m({grow(rng)}, {grow(rng)}) }}}}",
+                    lambda: (
+                        f"{{% set x %}}{{{{ {grow(rng)} }}}}-{{% if {test(rng)} %}}y{{% endif "
+                        f"%}}{{% endset %}}"
+                    ),
+                    lambda: "text\n  ",
+                    lambda: (
+                        f"{{% if {test(rng)} "
+                        f"%}}{rng.choice(('{% continue %}', '{% break %}', '{% set y = 1 %}'))}{{% "
+                        f"endif %}}"
+                    ),
+                    lambda: (
+                        "{%- for other in messages[1:] %}{{ loop.index }}{{ other.role }}{% if "
+                        "other == message %}{% set x = 'same' %}={% endif %}{% else %}empty{% "
+                        "endfor %}"
+                    ),
+                )
+            )()
             if depth == 0 and rng.random() < 0.1:
                 out += "{% if x %}{{ raise_exception('no: ' + x) }}{% endif %}"
         return out
 
-    start = f"{{% set x = {rng.choice(('bos_token', 'messages[0].role', repr('x ')))} %}}{{% set ns = namespace(n=0, t='') %}}"
+    start = (
+        f"{{% set x = {rng.choice(('bos_token', 'messages[0].role', repr('x ')))} %}}{{% set ns = "
+        f"namespace(n=0, t='') %}}"
+    )
     body = statements(0)
-    inside = rng.sample(("{{ a }}", "{% if a == b %}same{% elif a %}{{ b ~ a | trim }}{% else %}{{ ns.t }}{% endif %}", "{% set a = b + a.strip() %}", "{% for n in messages %}{{ n.role[0:0] if false else loop.index }}{% endfor %}",
-                         "{% set x = a | length %}{{ x }}", "text{{ x }}", "{% set b %}({{ a }}){% endset %}{{ b }}"), rng.randrange(0, 4))
+    inside = rng.sample(
+        (
+            "{{ a }}",
+            "{% if a == b %}same{% elif a %}{{ b ~ a | trim }}{% else %}{{ ns.t }}{% endif %}",
+            "{% set a = b + a.strip() %}",
+            "{% for n in messages %}{{ n.role[0:0] if false else loop.index }}{% endfor %}",
+            "{% set x = a | length %}{{ x }}",
+            "text{{ x }}",
+            "{% set b %}({{ a }}){% endset %}{{ b }}",
+        ),
+        rng.randrange(0, 4),
+    )
     start += f"{{% macro m(a, b='d') %}}{''.join(inside)}{{% endmacro %}}"
-    loop = rng.choice(("messages", "messages[::-1]", "messages[1:]", "messages[:-1]", "messages[-3:]", "messages[::2]"))
-    return f"{start}{{%- for message in {loop} -%}}\n{body}{'' if 'continue' in body or 'break' in body else '{% else %}none'}{{% endfor %}}{{{{ x ~ ns.t ~ ns.n }}}}"
+    loop = rng.choice(
+        (
+            "messages",
+            "messages[::-1]",
+            "messages[1:]",
+            "messages[:-1]",
+            "messages[-3:]",
+            "messages[::2]",
+        )
+    )
+    return (
+        f"{start}{{%- for message in {loop} "
+        f"-%}}\n{body}{'' if 'continue' in body or 'break' in body else '{% else %}none'}{{% "
+        f"endfor %}}{{{{ x ~ ns.t ~ ns.n }}}}"
+    )
 
 
 def test_random_templates(render):
-    """Some need what the subset refuses (an index into what a split may not have, say); those that compile give what jinja2 gives."""
+    """Some need what the subset refuses (an index into what a split may not have, say); those that
+    compile give what jinja2 gives."""
     compiled = 0
     for seed in range(400):
         rng = random.Random(seed)
@@ -141,78 +256,153 @@ def test_random_templates(render):
 # ---- What is refused
 
 
-@pytest.mark.parametrize("source, message", [
-    ("{{ bos_token }}\n\n{{ messages | map(attribute='role') | join(',') }}", "line 3: the filter map is not supported"),
-    ("\n{% for m in messages if m.role == 'user' %}{% endfor %}", "line 2: a loop with a condition is not supported"),
-    ("{% for m in messages %}\n{% for c in m.content %}{% endfor %}{% endfor %}", "line 2: a loop over text is not supported"),
-    ("{{ messages[0].content[0] }}", "line 1: an index into text is not supported"),
-    ("{{ messages[0].content[1:] }}", "line 1: a slice of text is not supported"),
-    ("{% for m in messages %}{{ m.content.find('x') }}{% endfor %}", r"line 1: \.find\(\) is not supported"),
-    ("{% for m in messages %}{{ m.content | indent }}{% endfor %}", "line 1: the filter indent is not supported"),
-    ("{{ 1.5 * (messages | length) }}", "line 1: "),
-    ("{% include 'x' %}", "line 1: include is not supported"),
-    ("{% set x %}{% set y = 1 %}{% endset %}{{ x }}", "line 1: a set block that sets others is not supported"),
-    ("a\n{{ strftime_now('%Y') }}", r"line 2: strftime_now\(\) is not supported"),
-    ("{{ today() }}", r"line 1: today\(\) is not supported"),
-    ("a\nb {% if %}", "line 2: "),
-    ("{{ messages | tojson }}", "line 1: the filter tojson of a whole message is not supported"),
-    ("{% for a in messages %}{% for b in messages %}\n{% for c in messages %}{% endfor %}{% endfor %}{% endfor %}", "line 2: more than 2 loops over messages in one another"),
-    ("{% for k, v in messages %}{% endfor %}", "line 1: a loop with several names"),
-    ("{{ [messages[0].role, 'x'] }}", "line 1: a list as a value"),
-    ("{% for p in messages[0].content.split('a') %}{{ p }}{% endfor %}", r"line 1: a loop over split\(\) is not supported"),
-    ("{% if 'a' in messages[0].content.split() %}{% endif %}", r"line 1: split\(\) without an index is not supported"),
-    ("{% if messages[0].content.split() == ['a'] %}{% endif %}", "line 1: a comparison of lists is not supported"),
-    ("{% macro f(x) %}\n{{ f(x) }}{% endmacro %}{{ f('a') }}", "line 2: the macro f, which calls itself is not supported"),
-    ("{% macro f(x) %}{{ x }}{% endmacro %}\n{{ f(1, 2) }}", r"line 2: f\(\) with these arguments is not supported"),
-    ("{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{% endcall %}", "line 1: a call block is not supported"),
-    ("{% for m in messages %}{% continue %}{% else %}x{% endfor %}", "line 1: else of a loop with break or continue is not supported"),
-])
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        (
+            "{{ bos_token }}\n\n{{ messages | map(attribute='role') | join(',') }}",
+            "line 3: the filter map is not supported",
+        ),
+        (
+            "\n{% for m in messages if m.role == 'user' %}{% endfor %}",
+            "line 2: a loop with a condition is not supported",
+        ),
+        (
+            "{% for m in messages %}\n{% for c in m.content %}{% endfor %}{% endfor %}",
+            "line 2: a loop over text is not supported",
+        ),
+        ("{{ messages[0].content[0] }}", "line 1: an index into text is not supported"),
+        ("{{ messages[0].content[1:] }}", "line 1: a slice of text is not supported"),
+        (
+            "{% for m in messages %}{{ m.content.find('x') }}{% endfor %}",
+            r"line 1: \.find\(\) is not supported",
+        ),
+        (
+            "{% for m in messages %}{{ m.content | indent }}{% endfor %}",
+            "line 1: the filter indent is not supported",
+        ),
+        ("{{ 1.5 * (messages | length) }}", "line 1: "),
+        ("{% include 'x' %}", "line 1: include is not supported"),
+        (
+            "{% set x %}{% set y = 1 %}{% endset %}{{ x }}",
+            "line 1: a set block that sets others is not supported",
+        ),
+        ("a\n{{ strftime_now('%Y') }}", r"line 2: strftime_now\(\) is not supported"),
+        ("{{ today() }}", r"line 1: today\(\) is not supported"),
+        ("a\nb {% if %}", "line 2: "),
+        (
+            "{{ messages | tojson }}",
+            "line 1: the filter tojson of a whole message is not supported",
+        ),
+        (
+            "{% for a in messages %}{% for b in messages %}\n{% for c in messages %}{% endfor "
+            "%}{% endfor %}{% endfor %}",
+            "line 2: more than 2 loops over messages in one another",
+        ),
+        ("{% for k, v in messages %}{% endfor %}", "line 1: a loop with several names"),
+        ("{{ [messages[0].role, 'x'] }}", "line 1: a list as a value"),
+        (
+            "{% for p in messages[0].content.split('a') %}{{ p }}{% endfor %}",
+            r"line 1: a loop over split\(\) is not supported",
+        ),
+        (
+            "{% if 'a' in messages[0].content.split() %}{% endif %}",
+            r"line 1: split\(\) without an index is not supported",
+        ),
+        (
+            "{% if messages[0].content.split() == ['a'] %}{% endif %}",
+            "line 1: a comparison of lists is not supported",
+        ),
+        (
+            "{% macro f(x) %}\n{{ f(x) }}{% endmacro %}{{ f('a') }}",
+            "line 2: the macro f, which calls itself is not supported",
+        ),
+        (
+            "{% macro f(x) %}{{ x }}{% endmacro %}\n{{ f(1, 2) }}",
+            r"line 2: f\(\) with these arguments is not supported",
+        ),
+        (
+            "{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{% endcall %}",
+            "line 1: a call block is not supported",
+        ),
+        (
+            "{% for m in messages %}{% continue %}{% else %}x{% endfor %}",
+            "line 1: else of a loop with break or continue is not supported",
+        ),
+    ],
+)
 def test_what_is_not_in_the_subset_is_refused_with_its_line(source, message):
     with pytest.raises(Refused, match="^chat template, " + message):
         compile_template(source, chat.TOKENS)
 
 
-@pytest.mark.parametrize("source", [
-    "{% if tools %}{{ tools | map('x') }}{% endif %}ok",
-    "{% macro f() %}{{ messages | map('x') }}{% endmacro %}{% if documents is not none %}{{ f() }}{% endif %}ok",
-    "{% set y = messages | selectattr('role') %}ok",
-    "{% for m in messages %}{% if m.content is not string %}{{ m.content[0].text }}{% endif %}{% endfor %}ok",
-    "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function | items }}{% endfor %}{% endfor %}ok",
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% if tools %}{{ tools | map('x') }}{% endif %}ok",
+        "{% macro f() %}{{ messages | map('x') }}{% endmacro %}{% if documents is not none %}{{ "
+        "f() }}{% endif %}ok",
+        "{% set y = messages | selectattr('role') %}ok",
+        "{% for m in messages %}{% if m.content is not string %}{{ m.content[0].text }}{% endif "
+        "%}{% endfor %}ok",
+        "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function | items }}{% endfor %}{% "
+        "endfor %}ok",
+    ],
+)
 def test_what_cannot_be_reached_does_not_matter(render, source):
-    assert render(compile_template(source, {}), [([{"role": "user", "content": "a"}], True)]) == [(chat.OK, 0, "ok")]
+    assert render(compile_template(source, {}), [([{"role": "user", "content": "a"}], True)]) == [
+        (chat.OK, 0, "ok")
+    ]
 
 
 def test_other_roles_are_given_up_only_where_it_must_be(render):
-    source = "{% for m in messages %}{% if m.role == 'tool' %}{{ m.content | indent }}{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    source = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ m.content | indent }}{% else %}{{ "
+        "m.content }}{% endif %}{% endfor %}"
+    )
     section = compile_template(source, {})
     assert section[4] == 1
-    assert render(section, [([{"role": "user", "content": "a"}], True), ([{"role": "tool", "content": "a"}], True)]) == [
-        (chat.OK, 0, "a"), (chat.FAILED, 0, "a role that is not system, user or assistant")]
+    assert render(
+        section,
+        [([{"role": "user", "content": "a"}], True), ([{"role": "tool", "content": "a"}], True)],
+    ) == [(chat.OK, 0, "a"), (chat.FAILED, 0, "a role that is not system, user or assistant")]
     assert compile_template(CHATML, {})[4] == 0
 
 
 def test_letters_beyond_ascii_are_refused_and_not_changed(render):
     section = compile_template("\n{{ messages[0].content | upper }}", {})
-    assert render(section, [([{"role": "user", "content": "straße"}], True)]) == [(chat.FAILED, 2, "upper and lower case of letters beyond ASCII")]
+    assert render(section, [([{"role": "user", "content": "straße"}], True)]) == [
+        (chat.FAILED, 2, "upper and lower case of letters beyond ASCII")
+    ]
 
 
 def test_a_template_that_keeps_growing_ends(render):
     """Texts that double: ended at the budget of steps, with the line."""
-    source = "{% set ns = namespace(t='0123456789') %}\n{% for m in messages %}{% set ns.t = ns.t + ns.t %}{% endfor %}{{ ns.t }}"
+    source = (
+        "{% set ns = namespace(t='0123456789') %}\n{% for m in messages %}{% set ns.t = ns.t + "
+        "ns.t %}{% endfor %}{{ ns.t }}"
+    )
     messages = [{"role": "user", "content": ""}] * 64
-    assert render(compile_template(source, {}), [(messages, True)]) == [(chat.FAILED, 2, "more than 256 steps for each byte of the program and of the messages")]
+    assert render(compile_template(source, {}), [(messages, True)]) == [
+        (chat.FAILED, 2, "more than 256 steps for each byte of the program and of the messages")
+    ]
 
 
 def test_what_no_variable_holds_is_given_back(render):
-    source = "{% for m in messages %}{% set t = m.content + 'x' %}{% set u = t + 'y' %}{% set t = u.replace('y', 'zz') %}{{ t | length }} {% endfor %}"
-    messages = [{"role": "user", "content": "a" * 20000}] * 200  # each round puts 60 kB together; the driver gives 8 times the messages' bytes once
-    (status, _, text), = render(compile_template(source, {}), [(messages, True)])
+    source = (
+        "{% for m in messages %}{% set t = m.content + 'x' %}{% set u = t + 'y' %}{% set t = "
+        "u.replace('y', 'zz') %}{{ t | length }} {% endfor %}"
+    )
+    messages = [
+        {"role": "user", "content": "a" * 20000}
+    ] * 200  # each round puts 60 kB together; the driver gives 8 times the messages' bytes once
+    ((status, _, text),) = render(compile_template(source, {}), [(messages, True)])
     assert status == chat.OK and text == "20003 " * 200
 
 
 def test_the_stored_program_is_still_what_the_compiler_makes():
-    """tests/golden/chat.bin, which is in a golden model too: written by the compiler from a template of this repository."""
+    """tests/golden/chat.bin, which is in a golden model too: written by the compiler from a
+    template of this repository."""
     source = chat.TEMPLATES["qwen3"].read_text(encoding="utf-8")
     assert compile_template(source, chat.TOKENS) == (ROOT / "tests/golden/chat.bin").read_bytes()
 
@@ -232,19 +422,41 @@ def folder(path, config=None, **files):
 def test_templates_and_tokens_of_a_directory(tmp_path):
     assert chat_template.find_template(folder(tmp_path / "none")) is None
     assert chat_template.find_template(folder(tmp_path / "base", {"bos_token": "<s>"})) is None
-    tokens = {"bos_token": {"content": "<s>", "lstrip": False}, "eos_token": "</s>", "unk_token": None, "additional_special_tokens": ["a", {"content": "b"}]}
+    tokens = {
+        "bos_token": {"content": "<s>", "lstrip": False},
+        "eos_token": "</s>",
+        "unk_token": None,
+        "additional_special_tokens": ["a", {"content": "b"}],
+    }
     found = "t", {"bos_token": "<s>", "eos_token": "</s>", "additional_special_tokens": ["a", "b"]}
-    assert chat_template.find_template(folder(tmp_path / "one", {"chat_template": "t", **tokens})) == found
+    assert (
+        chat_template.find_template(folder(tmp_path / "one", {"chat_template": "t", **tokens}))
+        == found
+    )
     named = [{"name": "tool_use", "template": "u"}, {"name": "default", "template": "t"}]
-    assert chat_template.find_template(folder(tmp_path / "named", {"chat_template": named, **tokens})) == found
-    assert chat_template.find_template(folder(tmp_path / "file", {"chat_template": "old", **tokens}, chat_template__jinja="t")) == found
-    assert chat_template.find_template(folder(tmp_path / "json", tokens, chat_template__json='{"chat_template": "t"}')) == found
+    assert (
+        chat_template.find_template(folder(tmp_path / "named", {"chat_template": named, **tokens}))
+        == found
+    )
+    assert (
+        chat_template.find_template(
+            folder(tmp_path / "file", {"chat_template": "old", **tokens}, chat_template__jinja="t")
+        )
+        == found
+    )
+    assert (
+        chat_template.find_template(
+            folder(tmp_path / "json", tokens, chat_template__json='{"chat_template": "t"}')
+        )
+        == found
+    )
     with pytest.raises(PhasorError, match="tool_use; there is none called default"):
         chat_template.find_template(folder(tmp_path / "other", {"chat_template": named[:1]}))
 
 
 def test_conversion(tmp_path, capsys):
-    import convert
+    from phasor import convert
+
     source = chat_model.write(tmp_path / "source", "line\n{{ messages | map('x') }}")
     assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
     line = "chat template, line 2: the filter map is not supported"
@@ -260,11 +472,38 @@ def test_conversion(tmp_path, capsys):
     assert capsys.readouterr().err == f"convert: {given}: {line} (--chat none converts without)\n"
     assert not file.exists()
     (tmp_path / "t.jinja").write_text(CHATML)
-    assert convert.main([str(source), "-o", str(tmp_path / "n.phasor"), "--quiet", "--chat", str(tmp_path / "t.jinja")]) == 0
-    from phasor_file import CHAT, PhasorFile
+    assert (
+        convert.main(
+            [
+                str(source),
+                "-o",
+                str(tmp_path / "n.phasor"),
+                "--quiet",
+                "--chat",
+                str(tmp_path / "t.jinja"),
+            ]
+        )
+        == 0
+    )
+    from phasor.format.file import CHAT, PhasorFile
+
     assert CHAT not in PhasorFile(tmp_path / "m.phasor").sections
     assert PhasorFile(tmp_path / "n.phasor").section(CHAT) == compile_template(CHATML, chat.TOKENS)
-    assert convert.main([str(source), "-o", str(tmp_path / "m.phasor"), "--quiet", "--chat", str(tmp_path / "t.jinja"), "--chat-date", "today"]) == 1
+    assert (
+        convert.main(
+            [
+                str(source),
+                "-o",
+                str(tmp_path / "m.phasor"),
+                "--quiet",
+                "--chat",
+                str(tmp_path / "t.jinja"),
+                "--chat-date",
+                "today",
+            ]
+        )
+        == 1
+    )
     assert "expected a day" in capsys.readouterr().err
 
 
@@ -272,7 +511,13 @@ def test_conversion(tmp_path, capsys):
 
 
 def talk(program, model, lines, *flags):
-    done = subprocess.run([program, "chat", model, *flags], input="".join(line + "\n" for line in lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run(
+        [program, "chat", model, *flags],
+        input="".join(line + "\n" for line in lines).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -285,42 +530,80 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def llama2(tmp_path_factory):
     path = tmp_path_factory.mktemp("llama2")
-    return chat_model.convert_it(path / "source", path / "m.phasor", chat.TEMPLATES["llama2"].read_text(encoding="utf-8"))
+    return chat_model.convert_it(
+        path / "source", path / "m.phasor", chat.TEMPLATES["llama2"].read_text(encoding="utf-8")
+    )
 
 
 def test_a_conversation(phasor, model):
-    """Prompts are the template's text of the answers so far; only what is new is computed; the answers are those of a fresh start."""
+    """Prompts are the template's text of the answers so far; only what is new is computed; the
+    answers are those of a fresh start."""
     lines = ["Hello there", "", "What's a <|im_end|> token?", "ünïcödé 😀"]
-    code, out, err = talk(phasor, model, lines, "--json", "-n", "12", "--quiet", "--print-prompt", "--system", "Be brief.")
+    code, out, err = talk(
+        phasor,
+        model,
+        lines,
+        "--json",
+        "-n",
+        "12",
+        "--quiet",
+        "--print-prompt",
+        "--system",
+        "Be brief.",
+    )
     assert code == 0
     answers = [json.loads(line) for line in out.splitlines()]
-    assert [a["line"] for a in answers] == [1, 3, 4] and [a["messages"] for a in answers] == [3, 5, 7]
-    template, messages, prompts = chat.environment().from_string(CHATML), [{"role": "system", "content": "Be brief."}], ""
+    assert [a["line"] for a in answers] == [1, 3, 4] and [a["messages"] for a in answers] == [
+        3,
+        5,
+        7,
+    ]
+    template, messages, prompts = (
+        chat.environment().from_string(CHATML),
+        [{"role": "system", "content": "Be brief."}],
+        "",
+    )
     for line, answer in zip([line for line in lines if line], answers):
         messages.append({"role": "user", "content": line})
         prompts += template.render(messages=messages, add_generation_prompt=True) + "\n"
         messages.append({"role": "assistant", "content": answer["text"]})
         assert answer["finish"] == "length" and answer["tokens"] == 12
     assert err == prompts
-    assert answers[0]["reused"] == 0 and all(b["reused"] >= a["input_tokens"] - 2 for a, b in zip(answers, answers[1:]))
+    assert answers[0]["reused"] == 0 and all(
+        b["reused"] >= a["input_tokens"] - 2 for a, b in zip(answers, answers[1:])
+    )
     # Plain: each answer, a line, an empty line.
     code, out, _ = talk(phasor, model, lines, "-n", "12", "--quiet", "--system", "Be brief.")
     assert code == 0 and out == "".join(a["text"] + "\n\n" for a in answers)
 
 
 def test_reset_and_quit(phasor, model):
-    code, out, _ = talk(phasor, model, ["Hello", "/reset", "Hello", "/quit", "never"], "-n", "6", "--quiet")
+    code, out, _ = talk(
+        phasor, model, ["Hello", "/reset", "Hello", "/quit", "never"], "-n", "6", "--quiet"
+    )
     first, second = out.split("\n\n")[:2]
     assert code == 0 and first == second and out == f"{first}\n\n{second}\n\n"
 
 
 def test_draws(phasor, model, tmp_path):
     flags = ("-n", "8", "--quiet", "--temperature", "2")
-    one, two, three = (talk(phasor, model, ["a", "b"], *flags, "--seed", seed)[1] for seed in ("1", "1", "2"))
+    one, two, three = (
+        talk(phasor, model, ["a", "b"], *flags, "--seed", seed)[1] for seed in ("1", "1", "2")
+    )
     assert one == two != three
-    drawn = chat_model.convert_it(tmp_path / "source", tmp_path / "m.phasor", CHATML, do_sample=True, temperature=1.9, top_k=40)
+    drawn = chat_model.convert_it(
+        tmp_path / "source",
+        tmp_path / "m.phasor",
+        CHATML,
+        do_sample=True,
+        temperature=1.9,
+        top_k=40,
+    )
     greedy = talk(phasor, model, ["a", "b"], "-n", "8", "--quiet")[1]
-    recommended = [talk(phasor, drawn, ["a", "b"], "-n", "8", "--quiet", "--seed", str(seed))[1] for seed in range(3)]
+    recommended = [
+        talk(phasor, drawn, ["a", "b"], "-n", "8", "--quiet", "--seed", str(seed))[1]
+        for seed in range(3)
+    ]
     assert len(set(recommended)) > 1
     for flag in (("--greedy",), ("--temperature", "0")):
         assert talk(phasor, drawn, ["a", "b"], "-n", "8", "--quiet", *flag)[1] == greedy
@@ -330,52 +613,141 @@ def test_draws(phasor, model, tmp_path):
 
 def test_a_full_context_loses_its_oldest(phasor, model):
     lines = [f"message number {i} of many" for i in range(8)]
-    code, out, err = talk(phasor, model, lines, "-n", "10", "--context", "120", "--json", "--system", "Stay.", "--print-prompt", "--quiet")
+    code, out, err = talk(
+        phasor,
+        model,
+        lines,
+        "-n",
+        "10",
+        "--context",
+        "120",
+        "--json",
+        "--system",
+        "Stay.",
+        "--print-prompt",
+        "--quiet",
+    )
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and len(answers) == 8
     assert "phasor: the context of 120 tokens is full: the oldest exchange is dropped\n" in err
     assert all(a["input_tokens"] + 10 <= 120 for a in answers) and answers[-1]["messages"] < 17
-    assert err.count("<|im_start|>system\nStay.<|im_end|>\n") == 8 and lines[0] not in err.split("Stay.")[-1]
-    code, out, err = talk(phasor, model, ["short", "long " * 200, "short"], "-n", "5", "--context", "120", "--quiet")
-    assert code == 1 and err.startswith("phasor: standard input, line 2: ") and err.endswith("there is room for 120 (--context)\n")
+    assert (
+        err.count("<|im_start|>system\nStay.<|im_end|>\n") == 8
+        and lines[0] not in err.split("Stay.")[-1]
+    )
+    code, out, err = talk(
+        phasor, model, ["short", "long " * 200, "short"], "-n", "5", "--context", "120", "--quiet"
+    )
+    assert (
+        code == 1
+        and err.startswith("phasor: standard input, line 2: ")
+        and err.endswith("there is room for 120 (--context)\n")
+    )
     first, empty, last, end = out.split("\n\n")
     assert first and last and (empty, end) == ("", "")
 
 
 def test_a_template_that_says_no(phasor, llama2):
-    """Llama 2's wants turns: with a system message too. What it refuses is a line, and the conversation goes on."""
-    code, out, err = talk(phasor, llama2, ["Hello", "again"], "-n", "5", "--system", "Be brief.", "--print-prompt", "--quiet")
-    assert code == 0 and err.startswith("<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHello [/INST]\n<s>[INST] <<SYS>>")
+    """Llama 2's wants turns: with a system message too. What it refuses is a line, and the
+    conversation goes on."""
+    code, out, err = talk(
+        phasor,
+        llama2,
+        ["Hello", "again"],
+        "-n",
+        "5",
+        "--system",
+        "Be brief.",
+        "--print-prompt",
+        "--quiet",
+    )
+    assert code == 0 and err.startswith(
+        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHello [/INST]\n<s>[INST] <<SYS>>"
+    )
     assert len(out.split("\n\n")) == 3
 
 
 def test_the_token_behind_an_answer_ends_it(phasor, tmp_path):
-    """Where the template writes a token of its own behind an answer, the answer ends there, though the model's end is another one. Every other token is forbidden."""
+    """Where the template writes a token of its own behind an answer, the answer ends there, though
+    the model's end is another one. Every other token is forbidden."""
     finish = {}
     for name in ("chatml", "falcon"):
-        path = chat_model.convert_it(tmp_path / name / "source", tmp_path / name / "m.phasor", chat.TEMPLATES[name].read_text(encoding="utf-8"))
-        ids = subprocess.run([phasor, "tokenize", path, "--print-ids", "<|im_end|>"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+        path = chat_model.convert_it(
+            tmp_path / name / "source",
+            tmp_path / name / "m.phasor",
+            chat.TEMPLATES[name].read_text(encoding="utf-8"),
+        )
+        ids = (
+            subprocess.run(
+                [phasor, "tokenize", path, "--print-ids", "<|im_end|>"],
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+            .stdout.decode()
+            .strip()
+        )
         others = ",".join(str(i) for i in range(int(ids) + 3) if str(i) != ids)
-        answer = json.loads(talk(phasor, path, ["Hello"], "-n", "3", "--json", "--quiet", "--suppress", others)[1])
+        answer = json.loads(
+            talk(phasor, path, ["Hello"], "-n", "3", "--json", "--quiet", "--suppress", others)[1]
+        )
         assert set(answer["ids"]) == {int(ids)} and answer["text"] == ""
         finish[name] = answer["finish"], answer["tokens"]
     assert finish == {"chatml": ("end", 1), "falcon": ("length", 3)}
 
 
 def test_text_behind_an_answer_ends_it(phasor, tmp_path):
-    """Where it writes text there, the answer ends before that text: the model does not go on with the next message."""
-    path = chat_model.convert_it(tmp_path / "source", tmp_path / "m.phasor", "{% for m in messages %}{{ m.content }}##\n{% endfor %}")
-    ids = subprocess.run([phasor, "tokenize", path, "--print-ids", "##a"], stdout=subprocess.PIPE, check=True).stdout.decode().strip().split(",")
+    """Where it writes text there, the answer ends before that text: the model does not go on with
+    the next message."""
+    path = chat_model.convert_it(
+        tmp_path / "source",
+        tmp_path / "m.phasor",
+        "{% for m in messages %}{{ m.content }}##\n{% endfor %}",
+    )
+    ids = (
+        subprocess.run(
+            [phasor, "tokenize", path, "--print-ids", "##a"], stdout=subprocess.PIPE, check=True
+        )
+        .stdout.decode()
+        .strip()
+        .split(",")
+    )
     others = ",".join(str(i) for i in range(905) if str(i) not in ids)
-    answers = [json.loads(talk(phasor, path, ["Hello"], "-n", "60", "--json", "--quiet", "--suppress", others, "--temperature", "30", "--seed", str(seed))[1]) for seed in range(8)]
-    assert all(a["finish"] == "stop string" and "##" not in a["text"] and a["ids"][-1] == int(ids[0]) for a in answers)
+    answers = [
+        json.loads(
+            talk(
+                phasor,
+                path,
+                ["Hello"],
+                "-n",
+                "60",
+                "--json",
+                "--quiet",
+                "--suppress",
+                others,
+                "--temperature",
+                "30",
+                "--seed",
+                str(seed),
+            )[1]
+        )
+        for seed in range(8)
+    ]
+    assert all(
+        a["finish"] == "stop string" and "##" not in a["text"] and a["ids"][-1] == int(ids[0])
+        for a in answers
+    )
     assert any(a["text"] for a in answers)
 
 
 def test_a_terminal_is_asked(phasor, model):
     pty = pytest.importorskip("pty")
     outer, inner = pty.openpty()
-    process = subprocess.Popen([phasor, "chat", model, "-n", "2", "--quiet"], stdin=inner, stdout=inner, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [phasor, "chat", model, "-n", "2", "--quiet"],
+        stdin=inner,
+        stdout=inner,
+        stderr=subprocess.PIPE,
+    )
     os.close(inner)
     os.write(outer, b"/quit\n")
     assert process.wait(timeout=60) == 0 and process.stderr.read() == b""
@@ -384,14 +756,32 @@ def test_a_terminal_is_asked(phasor, model):
 
 
 def test_invalid_lines(phasor, model):
-    done = subprocess.run([phasor, "chat", model, "-n", "3", "--quiet"], input=b"a\n\xff\xfe\nb\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 1 and done.stderr == b"phasor: standard input, line 2: invalid UTF-8 at byte 0\n" and done.stdout.count(b"\n\n") >= 3
+    done = subprocess.run(
+        [phasor, "chat", model, "-n", "3", "--quiet"],
+        input=b"a\n\xff\xfe\nb\n",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    assert (
+        done.returncode == 1
+        and done.stderr == b"phasor: standard input, line 2: invalid UTF-8 at byte 0\n"
+        and done.stdout.count(b"\n\n") >= 3
+    )
 
 
 def test_models_that_do_not_chat(phasor, golden_models, tmp_path):
     lm = golden_models / "tiny-lm-f32.phasor"
-    assert talk(phasor, lm, ["a"]) == (1, "", f"phasor: {lm}: has no chat template, expected a file that was converted with one\n")
+    assert talk(phasor, lm, ["a"]) == (
+        1,
+        "",
+        f"phasor: {lm}: has no chat template, expected a file that was converted with one\n",
+    )
     encoder = golden_models / "tiny-bert-f32.phasor"
-    assert talk(phasor, encoder, ["a"]) == (1, "", f"phasor: {encoder}: is not a decoder, expected a language model\n")
+    assert talk(phasor, encoder, ["a"]) == (
+        1,
+        "",
+        f"phasor: {encoder}: is not a decoder, expected a language model\n",
+    )
     assert talk(phasor, lm, ["a"], "--beam", "2")[0] == 2
     assert talk(phasor, lm, ["a"], "text")[0] == 2

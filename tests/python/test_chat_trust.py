@@ -16,22 +16,23 @@ import jinja2.optimizer
 import jinja2.tests
 import pytest
 from jinja2 import nodes
+from test_chat import (
+    differences,
+)  # noqa: F401 (render is a fixture)
+from test_chat import (
+    template as random_template,
+)
 
 import chat
 import chat_bombs
-import chat_compiler
 import chat_model
-import chat_syntax
-import chat_template
-import chat_values
-from chat_template import Refused, compile_template
 from conftest import ROOT
-from phasor_layout import PhasorError
-from test_chat import (
-    differences,
-    render,
-    template as random_template,
-)  # noqa: F401 (render is a fixture)
+from phasor.chat import compiler as chat_compiler
+from phasor.chat import syntax as chat_syntax
+from phasor.chat import template as chat_template
+from phasor.chat import values as chat_values
+from phasor.chat.template import Refused, compile_template
+from phasor.format.layout import PhasorError
 
 PAGE = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
 LIST = {
@@ -736,7 +737,7 @@ def test_a_conversion_runs_nothing_of_a_template(tmp_path, end, made):
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("PWNED*"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.phasor", "source"]
-    from phasor_file import CHAT, PhasorFile
+    from phasor.format.file import CHAT, PhasorFile
 
     assert (CHAT in PhasorFile(tmp_path / "m.phasor").sections) == made
     assert len(done.stderr.splitlines()) == (0 if made else 1) and "Traceback" not in done.stderr
@@ -749,7 +750,9 @@ import json, resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (300, 300))
 sys.path[:0] = sys.argv[1:3]
-import datetime, chat_bombs, chat_compiler, chat_template
+import datetime, chat_bombs
+from phasor.chat import compiler as chat_compiler
+from phasor.chat import template as chat_template
 works = []
 class Work(chat_compiler.Work):
     def __init__(self):
@@ -788,20 +791,20 @@ COMPILE = {
 
 def test_no_template_takes_long_or_much():
     done = subprocess.run(
-        [sys.executable, "-c", RUN, ROOT / "tools", ROOT / "tests"],
+        [sys.executable, "-c", RUN, ROOT / "tools", ROOT / "tests" / "support"],
         capture_output=True,
         text=True,
         timeout=600,
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0 and [f["name"] for f in found] == list(
-        chat_bombs.BOMBS
-    ), done.stderr
+    assert done.returncode == 0 and [f["name"] for f in found] == list(chat_bombs.BOMBS), (
+        done.stderr
+    )
     for bomb in found:
         assert isinstance(bomb["found"], int) == (bomb["name"] in COMPILE), bomb
-        assert (
-            bomb["work"] <= chat_compiler.MAX_WORK * 1.5
-        ), bomb  # one step may be large, and is the last
+        assert bomb["work"] <= chat_compiler.MAX_WORK * 1.5, (
+            bomb
+        )  # one step may be large, and is the last
         assert bomb["seconds"] < 5 and bomb["megabytes"] <= 200, bomb
         assert isinstance(bomb["found"], int) or (
             bomb["found"].startswith("chat template") and "\n" not in bomb["found"]
@@ -939,9 +942,9 @@ def test_damaged_templates_that_compile_say_what_jinja_says(render):  # noqa: F8
         compiled += 1
         section = compile_template(source, chat.TOKENS, chat.DATE)
         for case, (status, _, text) in zip(CASES, render(section, CASES)):
-            assert (text if status == chat.OK else None) == jinja_says(
-                source, *case
-            ), f"{source}: {case}"
+            assert (text if status == chat.OK else None) == jinja_says(source, *case), (
+                f"{source}: {case}"
+            )
     assert compiled > 30
 
 

@@ -1,4 +1,5 @@
-"""Readers of checkpoints: PyTorch's old format, shards, directories; damage is one clear error, and no code of a file runs."""
+"""Readers of checkpoints: PyTorch's old format, shards, directories; damage is one clear error, and
+no code of a file runs."""
 
 import json
 import pickle
@@ -9,20 +10,27 @@ from safetensors.numpy import save_file
 
 import torch_legacy
 import torch_zip
-from checkpoint import open_checkpoint
-from phasor_layout import PhasorError
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format.layout import PhasorError
 
 
 @pytest.fixture()
 def arrays() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
-    return {"layer.weight": rng.normal(size=(3, 5)).astype("<f4"), "layer.bias": rng.normal(size=3).astype("<f4"),
-            "scalar": np.asarray(2.5, "<f4"), "half": rng.normal(size=(2, 2)).astype("<f2"), "ids": np.arange(4, dtype="<i8")[None]}
+    return {
+        "layer.weight": rng.normal(size=(3, 5)).astype("<f4"),
+        "layer.bias": rng.normal(size=3).astype("<f4"),
+        "scalar": np.asarray(2.5, "<f4"),
+        "half": rng.normal(size=(2, 2)).astype("<f2"),
+        "ids": np.arange(4, dtype="<i8")[None],
+    }
 
 
 def same(checkpoint, arrays) -> bool:
     return list(checkpoint) == list(arrays) and all(
-        np.array_equal(checkpoint.tensors[n].load(), a) and checkpoint.shape(n) == a.shape for n, a in arrays.items())
+        np.array_equal(checkpoint.tensors[n].load(), a) and checkpoint.shape(n) == a.shape
+        for n, a in arrays.items()
+    )
 
 
 # ---- PyTorch before 1.6
@@ -34,16 +42,30 @@ def test_the_old_format(arrays, tmp_path):
 
 def test_old_tensors_that_share_a_storage(tmp_path):
     array = np.arange(12, dtype="<f4").reshape(3, 4)
-    program = torch_zip.state_dict({"top": torch_legacy.tensor(array, "7", shape=(1, 4), strides=(4, 1)),
-                                    "rest": torch_legacy.tensor(array, "7", offset=4, shape=(4, 2), strides=(1, 4))})
+    program = torch_zip.state_dict(
+        {
+            "top": torch_legacy.tensor(array, "7", shape=(1, 4), strides=(4, 1)),
+            "rest": torch_legacy.tensor(array, "7", offset=4, shape=(4, 2), strides=(1, 4)),
+        }
+    )
     checkpoint = open_checkpoint(torch_legacy.write(tmp_path / "m.bin", program, {"7": array}))
-    assert checkpoint.load("top").tolist() == [[0, 1, 2, 3]] and checkpoint.load("rest").tolist() == [[4, 8], [5, 9], [6, 10], [7, 11]]
+    assert checkpoint.load("top").tolist() == [[0, 1, 2, 3]] and checkpoint.load(
+        "rest"
+    ).tolist() == [[4, 8], [5, 9], [6, 10], [7, 11]]
 
 
 def test_python_2s_tables(tmp_path):
     array = np.arange(4, dtype="<f4")
-    program = b"\x80\x02ccollections\nOrderedDict\n(]]" + torch_zip.text("w") + b"a" + torch_legacy.tensor(array, "0") + b"aatR."
-    assert open_checkpoint(torch_legacy.write(tmp_path / "m.bin", program, {"0": array})).load("w").tolist() == [0, 1, 2, 3]
+    program = (
+        b"\x80\x02ccollections\nOrderedDict\n(]]"
+        + torch_zip.text("w")
+        + b"a"
+        + torch_legacy.tensor(array, "0")
+        + b"aatR."
+    )
+    assert open_checkpoint(torch_legacy.write(tmp_path / "m.bin", program, {"0": array})).load(
+        "w"
+    ).tolist() == [0, 1, 2, 3]
 
 
 def test_old_files_that_do_not_agree_with_themselves(tmp_path):
@@ -74,7 +96,9 @@ def test_old_files_that_do_not_agree_with_themselves(tmp_path):
 def test_code_in_an_old_file_is_named_and_not_run(tmp_path):
     mark = tmp_path / "it-ran"
     with pytest.raises(PhasorError, match="asks for posix.system.*refused, nothing was run"):
-        open_checkpoint(torch_legacy.write(tmp_path / "m.bin", torch_zip.evil_program(f"touch {mark}"), {}))
+        open_checkpoint(
+            torch_legacy.write(tmp_path / "m.bin", torch_zip.evil_program(f"touch {mark}"), {})
+        )
     evil = pickle.dumps({"protocol_version": torch_zip.Evil(f"touch {mark}")}, protocol=2)
     path = tmp_path / "n.bin"
     path.write_bytes(pickle.dumps(torch_legacy.MAGIC, 2) + pickle.dumps(1001, 2) + evil)
@@ -83,18 +107,27 @@ def test_code_in_an_old_file_is_named_and_not_run(tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("program,message", [
-    (b"\x80\x02Nr\xff\xff\xff\x7f.", "no tensors|state_dict"),               # a memo of two thousand million places
-    (b"\x80\x02}" + b"N" + b"\x85" * 200_000 + b"Ns.", "neither text nor"),  # a key that hashes deeper than the stack
-    (b"\x80\x02(N" + b"\x85" * 200_000 + b"\x91.", "opcode FROZENSET"),
-    (b"\x80\x02\x8a\xff" + b"\xff" * 8, "damaged"),
-    (b"\x80\x02X\xff\xff\xff\x7fabc", "damaged"),
-    (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "opcode NEWOBJ"),
-    (b"\x80\x02\x82\x01.", "opcode EXT1"),
-    (b"\x80\x02Pstorage\n.", "opcode PERSID"),
-    (b"\x80\x02(icollections\nOrderedDict\n.", "opcode INST"),
-    (b"\x80\x05\x97.", "opcode NEXT_BUFFER"),
-])
+@pytest.mark.parametrize(
+    "program,message",
+    [
+        (
+            b"\x80\x02Nr\xff\xff\xff\x7f.",
+            "no tensors|state_dict",
+        ),  # a memo of two thousand million places
+        (
+            b"\x80\x02}" + b"N" + b"\x85" * 200_000 + b"Ns.",
+            "neither text nor",
+        ),  # a key that hashes deeper than the stack
+        (b"\x80\x02(N" + b"\x85" * 200_000 + b"\x91.", "opcode FROZENSET"),
+        (b"\x80\x02\x8a\xff" + b"\xff" * 8, "damaged"),
+        (b"\x80\x02X\xff\xff\xff\x7fabc", "damaged"),
+        (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "opcode NEWOBJ"),
+        (b"\x80\x02\x82\x01.", "opcode EXT1"),
+        (b"\x80\x02Pstorage\n.", "opcode PERSID"),
+        (b"\x80\x02(icollections\nOrderedDict\n.", "opcode INST"),
+        (b"\x80\x05\x97.", "opcode NEXT_BUFFER"),
+    ],
+)
 def test_pickles_that_would_harm(tmp_path, program, message):
     with pytest.raises(PhasorError, match=message):
         open_checkpoint(torch_zip.write_zip(tmp_path / "m.pt", program, {}))
@@ -137,14 +170,19 @@ def test_every_truncation_of_an_old_file(arrays, tmp_path):
 def write_shards(folder, arrays):
     """Two shards with their index; -> the weight map."""
     names = list(arrays)
-    split = {"model-00001-of-00002.safetensors": names[:2], "model-00002-of-00002.safetensors": names[2:]}
+    split = {
+        "model-00001-of-00002.safetensors": names[:2],
+        "model-00002-of-00002.safetensors": names[2:],
+    }
     for file, own in split.items():
         save_file({n: arrays[n] for n in own}, folder / file)
     return {n: file for file, own in split.items() for n in own}
 
 
 def write_index(folder, places):
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": places})
+    )
 
 
 def test_shards(arrays, tmp_path):
@@ -164,7 +202,10 @@ def test_faults_of_shards(arrays, tmp_path):
 
     refused("layer.weight is not in model-00002", {**places, "layer.weight": places["scalar"]})
     refused("other is not in model-00001", {**places, "other": first})
-    refused("has layer.weight, which the index does not place there", {n: f for n, f in places.items() if n != "layer.weight"})
+    refused(
+        "has layer.weight, which the index does not place there",
+        {n: f for n, f in places.items() if n != "layer.weight"},
+    )
     refused("not a file beside the index", {**places, "layer.weight": "../" + first})
     refused("not a file beside the index", {**places, "layer.weight": 3})
     refused("absent.*cannot be read", {**places, "layer.weight": "absent"})

@@ -1,6 +1,8 @@
-"""The program from outside: exit statuses, one-line errors, results that do not depend on threads or levels, files for NumPy.
+"""The program from outside: exit statuses, one-line errors, results that do not depend on threads
+or levels, files for NumPy.
 
-PHASOR names the program (default build/phasor). Needs numpy; the models are the small ones of tests/golden/models.
+PHASOR names the program (default build/phasor). Needs numpy; the models are the small ones of
+tests/golden/models.
 """
 
 from __future__ import annotations
@@ -14,21 +16,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import phasor_descriptor as D
-from phasor_file import PhasorFile
-from reference import Reference
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PHASOR = os.environ.get("PHASOR", str(ROOT / "build" / "phasor"))
 MODELS = ROOT / "tests" / "golden" / "models"
 TRANSLATOR = MODELS / "tiny-d2l-f32.phasor"  # word lists: source4 … source42, target4 … target46
-LANGUAGE = MODELS / "tiny-lm-f32.phasor"     # a decoder without a tokenizer
-SECTIONS = {1: "META", 2: "DIRECTORY", 3: "source tokenizer", 4: "target tokenizer", 5: "VECTORS", 15: "DATA"}
+LANGUAGE = MODELS / "tiny-lm-f32.phasor"  # a decoder without a tokenizer
+SECTIONS = {
+    1: "META",
+    2: "DIRECTORY",
+    3: "source tokenizer",
+    4: "target tokenizer",
+    5: "VECTORS",
+    15: "DATA",
+}
 
 
 def phasor(*arguments, stdin: bytes | str = b"", **more):
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    return subprocess.run([PHASOR, *map(str, arguments)], input=data, stdout=more.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, timeout=60, **more)
+    return subprocess.run(
+        [PHASOR, *map(str, arguments)],
+        input=data,
+        stdout=more.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        timeout=60,
+        **more,
+    )
 
 
 def good(*arguments, **more) -> str:
@@ -54,68 +70,116 @@ def levels() -> list[str]:
 
 def sections(data: bytes) -> dict[int, tuple[int, int]]:
     count = struct.unpack_from("<I", data, 20)[0]
-    return {kind: (offset, size) for kind, _, offset, size in (struct.unpack_from("<IIQQ", data, 64 + 32 * i) for i in range(count))}
+    return {
+        kind: (offset, size)
+        for kind, _, offset, size in (
+            struct.unpack_from("<IIQQ", data, 64 + 32 * i) for i in range(count)
+        )
+    }
 
 
-# ---------------------------------------------------------------- the command line
+# ---- the command line
 
-@pytest.mark.parametrize("arguments, says", [
-    ([], ["expected a command"]),
-    (["walk"], ["walk", "unknown command"]),
-    (["run"], ["expected a model file"]),
-    (["run", "m", "--fast"], ["--fast", "unknown flag"]),
-    (["run", "m", "--reps", "3"], ["--reps", "not a flag of run"]),
-    (["run", "m", "-n"], ["-n", "expected a value"]),
-    (["run", "m", "-n", "0"], ["-n 0", "from 1 to"]),
-    (["run", "m", "-n", "ten"], ["-n ten", "whole number"]),
-    (["run", "m", "-n", "-1"], ["-n -1", "whole number"]),
-    (["run", "m", "-n", "99999999999999999999"], ["-n 9", "from 1 to"]),
-    (["run", "m", "--threads=65"], ["--threads 65", "from 1 to 64"]),
-    (["run", "m", "--threads", ""], ["--threads", "whole number"]),
-    (["run", "m", "--quiet=yes"], ["--quiet", "no value"]),
-    (["run", "m", "--ids", "1,,2"], ["--ids 1,,2", "separated by commas"]),
-    (["run", "m", "--ids", "1;2"], ["--ids 1;2", "separated by commas"]),
-    (["run", "m", "--ids", "4294967295"], ["--ids", "token ids"]),
-    (["run", "m", "--isa", "quantum"], ["--isa quantum", "scalar"]),
-    (["run", "m", "--seed", "-1"], ["--seed -1", "from 0 to 18446744073709551615"]),
-    (["run", "m", "--seed", "18446744073709551616"], ["--seed", "whole number"]),
-    (["run", "m", "--temperature", "-0.1"], ["--temperature -0.1", "from 0 to 1000"]),
-    (["run", "m", "--temperature", "nan"], ["--temperature nan", "a number"]),
-    (["run", "m", "--temperature", "1e9999"], ["--temperature 1e9999", "a number"]),
-    (["run", "m", "--temperature", ""], ["--temperature", "a number"]),
-    (["run", "m", "--top-p", "0"], ["--top-p 0", "above 0 up to 1"]),
-    (["run", "m", "--top-p", "1.5"], ["--top-p 1.5", "above 0 up to 1"]),
-    (["run", "m", "--min-p", "0.5x"], ["--min-p 0.5x", "from 0 to 1"]),
-    (["run", "m", "--typical=2"], ["--typical 2", "up to 1"]),
-    (["run", "m", "--repeat-penalty", "0"], ["--repeat-penalty 0", "above 0"]),
-    (["run", "m", "--lookahead=65"], ["--lookahead 65", "from 1 to 64"]),
-    (["run", "m", "--top-k", "5", "--temperature", "0"], ["--top-k", "no effect at --temperature 0"]),
-    (["run", "m", "--stop", ""], ["--stop", "1 to 256 bytes"]),
-    (["run", "m", *["--stop=x"] * 65], ["--stop", "at most 64"]),
-    (["score", "m", "--top-k", "5"], ["--top-k", "not a flag of score"]),
-    (["run", "m", "--beam=0"], ["--beam 0", "from 1 to 256"]),
-    (["run", "m", "--beam=2", "--n-best", "3"], ["--n-best 3", "at most --beam, 2"]),
-    (["run", "m", "--beam=2", "--length-penalty", "9"], ["--length-penalty 9", "from -4 to 4"]),
-    (["run", "m", "--beam=2", "--early-stopping", "maybe"], ["--early-stopping maybe", "no yes never"]),
-    (["run", "m", "--n-best", "3"], ["--n-best", "needs --beam"]),
-    (["run", "m", "--length-penalty", "1"], ["--length-penalty", "needs --beam"]),
-    (["run", "m", "--early-stopping", "yes"], ["--early-stopping", "needs --beam"]),
-    *((["run", "m", "--beam", "4", *flag], [flag[0], "does not go with --beam"]) for flag in (
-        ["--temperature", "1"], ["--top-k", "3"], ["--top-p", "0.5"], ["--min-p", "0.5"], ["--typical", "0.5"], ["--seed", "1"], ["--sample"], ["--stop", "x"], ["--lookahead"],
-        ["--repeat-penalty", "2"], ["--presence-penalty", "1"], ["--frequency-penalty", "1"], ["--keep", "1"], ["--save-state", "x"], ["--load-state", "x"])),
-    (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
-    (["quantize", "a", "b"], ["quantize: expected --type", "q4"]),
-    (["quantize", "a", "b", "--type", "q5"], ["--type q5", "expected f32, f16, bf16, q8 or q4"]),
-    (["quantize", "a", "b", "--type", "q8", "--output-type", ""], ["--output-type", "expected f32"]),
-    (["run", "a", "--type", "q8"], ["--type: not a flag of run"]),
-])
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ([], ["expected a command"]),
+        (["walk"], ["walk", "unknown command"]),
+        (["run"], ["expected a model file"]),
+        (["run", "m", "--fast"], ["--fast", "unknown flag"]),
+        (["run", "m", "--reps", "3"], ["--reps", "not a flag of run"]),
+        (["run", "m", "-n"], ["-n", "expected a value"]),
+        (["run", "m", "-n", "0"], ["-n 0", "from 1 to"]),
+        (["run", "m", "-n", "ten"], ["-n ten", "whole number"]),
+        (["run", "m", "-n", "-1"], ["-n -1", "whole number"]),
+        (["run", "m", "-n", "99999999999999999999"], ["-n 9", "from 1 to"]),
+        (["run", "m", "--threads=65"], ["--threads 65", "from 1 to 64"]),
+        (["run", "m", "--threads", ""], ["--threads", "whole number"]),
+        (["run", "m", "--quiet=yes"], ["--quiet", "no value"]),
+        (["run", "m", "--ids", "1,,2"], ["--ids 1,,2", "separated by commas"]),
+        (["run", "m", "--ids", "1;2"], ["--ids 1;2", "separated by commas"]),
+        (["run", "m", "--ids", "4294967295"], ["--ids", "token ids"]),
+        (["run", "m", "--isa", "quantum"], ["--isa quantum", "scalar"]),
+        (["run", "m", "--seed", "-1"], ["--seed -1", "from 0 to 18446744073709551615"]),
+        (["run", "m", "--seed", "18446744073709551616"], ["--seed", "whole number"]),
+        (["run", "m", "--temperature", "-0.1"], ["--temperature -0.1", "from 0 to 1000"]),
+        (["run", "m", "--temperature", "nan"], ["--temperature nan", "a number"]),
+        (["run", "m", "--temperature", "1e9999"], ["--temperature 1e9999", "a number"]),
+        (["run", "m", "--temperature", ""], ["--temperature", "a number"]),
+        (["run", "m", "--top-p", "0"], ["--top-p 0", "above 0 up to 1"]),
+        (["run", "m", "--top-p", "1.5"], ["--top-p 1.5", "above 0 up to 1"]),
+        (["run", "m", "--min-p", "0.5x"], ["--min-p 0.5x", "from 0 to 1"]),
+        (["run", "m", "--typical=2"], ["--typical 2", "up to 1"]),
+        (["run", "m", "--repeat-penalty", "0"], ["--repeat-penalty 0", "above 0"]),
+        (["run", "m", "--lookahead=65"], ["--lookahead 65", "from 1 to 64"]),
+        (
+            ["run", "m", "--top-k", "5", "--temperature", "0"],
+            ["--top-k", "no effect at --temperature 0"],
+        ),
+        (["run", "m", "--stop", ""], ["--stop", "1 to 256 bytes"]),
+        (["run", "m", *["--stop=x"] * 65], ["--stop", "at most 64"]),
+        (["score", "m", "--top-k", "5"], ["--top-k", "not a flag of score"]),
+        (["run", "m", "--beam=0"], ["--beam 0", "from 1 to 256"]),
+        (["run", "m", "--beam=2", "--n-best", "3"], ["--n-best 3", "at most --beam, 2"]),
+        (["run", "m", "--beam=2", "--length-penalty", "9"], ["--length-penalty 9", "from -4 to 4"]),
+        (
+            ["run", "m", "--beam=2", "--early-stopping", "maybe"],
+            ["--early-stopping maybe", "no yes never"],
+        ),
+        (["run", "m", "--n-best", "3"], ["--n-best", "needs --beam"]),
+        (["run", "m", "--length-penalty", "1"], ["--length-penalty", "needs --beam"]),
+        (["run", "m", "--early-stopping", "yes"], ["--early-stopping", "needs --beam"]),
+        *(
+            (["run", "m", "--beam", "4", *flag], [flag[0], "does not go with --beam"])
+            for flag in (
+                ["--temperature", "1"],
+                ["--top-k", "3"],
+                ["--top-p", "0.5"],
+                ["--min-p", "0.5"],
+                ["--typical", "0.5"],
+                ["--seed", "1"],
+                ["--sample"],
+                ["--stop", "x"],
+                ["--lookahead"],
+                ["--repeat-penalty", "2"],
+                ["--presence-penalty", "1"],
+                ["--frequency-penalty", "1"],
+                ["--keep", "1"],
+                ["--save-state", "x"],
+                ["--load-state", "x"],
+            )
+        ),
+        (["quantize", "a", "--type", "q8"], ["quantize: expected two files"]),
+        (["quantize", "a", "b"], ["quantize: expected --type", "q4"]),
+        (
+            ["quantize", "a", "b", "--type", "q5"],
+            ["--type q5", "expected f32, f16, bf16, q8 or q4"],
+        ),
+        (
+            ["quantize", "a", "b", "--type", "q8", "--output-type", ""],
+            ["--output-type", "expected f32"],
+        ),
+        (["run", "a", "--type", "q8"], ["--type: not a flag of run"]),
+    ],
+)
 def test_a_wrong_command_line(arguments, says):
     bad(2, *arguments, says=says)
 
 
 def test_contradictions():
     bad(2, "run", TRANSLATOR, "source5", "--ids", "5", says=["--ids"])
-    bad(2, "run", TRANSLATOR, "source5", "--prefix", "target5", "--prefix-ids", "5", says=["--prefix"])
+    bad(
+        2,
+        "run",
+        TRANSLATOR,
+        "source5",
+        "--prefix",
+        "target5",
+        "--prefix-ids",
+        "5",
+        says=["--prefix"],
+    )
     bad(2, "run", LANGUAGE, "--ids", "5", "--source", "4", says=["--source"])
     bad(2, "run", LANGUAGE, "--ids", "5", "--hidden-decoder", "x.npy", says=["--hidden-decoder"])
     bad(2, "verify", TRANSLATOR, "extra", says=["extra"])
@@ -123,14 +187,17 @@ def test_contradictions():
 
 def test_help_and_version():
     text = good("--help")
-    for command in "run embed fill classify chat tokenize inspect verify score bench quantize".split():
+    for (
+        command
+    ) in "run embed fill classify chat tokenize inspect verify score bench quantize".split():
         assert f"\n  {command} " in text
     for command in "run tokenize inspect verify score bench quantize".split():
         assert "--" in good(command, "--help")
     assert "numerics 1" in good("--version") and "scalar" in levels()
 
 
-# ---------------------------------------------------------------- bad files
+# ---- bad files
+
 
 def test_files_that_are_none(tmp_path):
     empty, text, folder = tmp_path / "empty", tmp_path / "text", tmp_path
@@ -192,10 +259,15 @@ def test_verify_json_of_a_damaged_file(tmp_path):
     done = phasor("verify", damaged, "--json")
     assert done.returncode == 1
     report = json.loads(done.stdout)
-    assert report["ok"] is False and report["vectors"] == [] and report["error"] in done.stderr.decode()
+    assert (
+        report["ok"] is False
+        and report["vectors"] == []
+        and report["error"] in done.stderr.decode()
+    )
 
 
-# ---------------------------------------------------------------- bad input
+# ---- bad input
+
 
 def test_a_token_id_out_of_range():
     bad(1, "run", TRANSLATOR, "--ids", "4,43", says=["--ids", "43"])
@@ -205,15 +277,39 @@ def test_a_token_id_out_of_range():
     bad(1, "score", TRANSLATOR, "--ids", "4", "--target-ids", "5,47", says=["47"])
 
 
-@pytest.mark.parametrize("text, place", [(b"\xff", 0), (b"abc\x80", 3), (b"ab\xc3", 2), (b"\xed\xa0\x80", 0), (b"x\xc0\xaf", 1), (b"\xf5\x80\x80\x80", 0)])
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        (b"\xff", 0),
+        (b"abc\x80", 3),
+        (b"ab\xc3", 2),
+        (b"\xed\xa0\x80", 0),
+        (b"x\xc0\xaf", 1),
+        (b"\xf5\x80\x80\x80", 0),
+    ],
+)
 def test_invalid_utf8(text, place):
-    bad(1, "run", TRANSLATOR, stdin=b"source5\n" + text + b"\nsource6\n", says=["line 2", f"byte {place}"])
+    bad(
+        1,
+        "run",
+        TRANSLATOR,
+        stdin=b"source5\n" + text + b"\nsource6\n",
+        says=["line 2", f"byte {place}"],
+    )
     bad(1, "tokenize", TRANSLATOR, stdin=text, says=["line 1", "UTF-8"])
 
 
 def test_too_long_a_line():
     long = " ".join(["source5"] * 40)
-    error = bad(1, "run", TRANSLATOR, "--source", "16", stdin=f"source5\n{long}\nsource6\n", says=["line 2", "41 tokens", "16"])
+    error = bad(
+        1,
+        "run",
+        TRANSLATOR,
+        "--source",
+        "16",
+        stdin=f"source5\n{long}\nsource6\n",
+        says=["line 2", "41 tokens", "16"],
+    )
     assert "--source" in error
     bad(1, "run", TRANSLATOR, "--source", "16", long, says=["argument 1", "41 tokens"])
     bad(1, "run", TRANSLATOR, stdin="x" * 100_000, says=["line 1", "100000 bytes"])
@@ -231,7 +327,16 @@ def test_a_bad_line_keeps_the_others_in_their_place():
 
 
 def test_outputs_that_cannot_be_written(tmp_path):
-    bad(1, "run", TRANSLATOR, "--ids", "5", "--logits", tmp_path / "no" / "x.npy", says=["x.npy", "No such file"])
+    bad(
+        1,
+        "run",
+        TRANSLATOR,
+        "--ids",
+        "5",
+        "--logits",
+        tmp_path / "no" / "x.npy",
+        says=["x.npy", "No such file"],
+    )
     bad(1, "run", TRANSLATOR, "--ids", "5", "--logits", tmp_path, says=[str(tmp_path)])
     bad(1, "run", TRANSLATOR, "--ids", "5", "--attention", "/dev/full", says=["/dev/full"])
     assert list(tmp_path.iterdir()) == []
@@ -246,7 +351,8 @@ def test_a_file_that_failed_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# ---------------------------------------------------------------- results
+# ---- results
+
 
 def test_lines_and_arguments_are_the_same():
     lines = ["source5 source6", "source7", "source9 source10 source11"]
@@ -254,13 +360,20 @@ def test_lines_and_arguments_are_the_same():
     assert from_arguments.count("\n") == 3
     assert good("run", TRANSLATOR, "-n", "6", stdin="\n".join(lines)) == from_arguments
     assert good("run", TRANSLATOR, "-n", "6", stdin="\r\n".join(lines) + "\r\n") == from_arguments
-    assert good("run", TRANSLATOR, "-n", "6", stdin="\ufeff" + "\n".join(lines) + "\n") == from_arguments
+    assert (
+        good("run", TRANSLATOR, "-n", "6", stdin="\ufeff" + "\n".join(lines) + "\n")
+        == from_arguments
+    )
     assert good("run", TRANSLATOR, stdin="") == ""
     assert good("run", TRANSLATOR, stdin="\n \n") == "\n\n"
 
 
 def test_the_output_comes_while_the_program_reads():
-    with subprocess.Popen([PHASOR, "run", str(TRANSLATOR), "-n", "4", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+    with subprocess.Popen(
+        [PHASOR, "run", str(TRANSLATOR), "-n", "4", "--quiet"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
         for line in (b"source5\n", b"source6 source7\n"):
             program.stdin.write(line)
             program.stdin.flush()
@@ -279,13 +392,35 @@ def test_ids_in_and_out():
     assert lists == ids + "\n" + good("run", TRANSLATOR, "-n", "6", "--print-ids", "--ids", "7,3")
 
 
-@pytest.mark.parametrize("model, ids", [(TRANSLATOR, "5,6,7,8,9,10,3"), (MODELS / "tiny-post-sin-q8.phasor", "5,6,7"), (LANGUAGE, "4,5,6,7,8"), (MODELS / "tiny-lm-q8.phasor", "9,8")])
+@pytest.mark.parametrize(
+    "model, ids",
+    [
+        (TRANSLATOR, "5,6,7,8,9,10,3"),
+        (MODELS / "tiny-post-sin-q8.phasor", "5,6,7"),
+        (LANGUAGE, "4,5,6,7,8"),
+        (MODELS / "tiny-lm-q8.phasor", "9,8"),
+    ],
+)
 def test_threads_and_levels_change_nothing(model, ids, tmp_path):
     want = None
     for level in levels():
         for threads in (1, 2, 3, 7):
             file = tmp_path / f"{level}-{threads}.npy"
-            out = good("run", model, "--ids", ids, "-n", "12", "--print-ids", "--isa", level, "--threads", threads, "--logits", file)
+            out = good(
+                "run",
+                model,
+                "--ids",
+                ids,
+                "-n",
+                "12",
+                "--print-ids",
+                "--isa",
+                level,
+                "--threads",
+                threads,
+                "--logits",
+                file,
+            )
             got = (out, file.read_bytes())
             want = want or got
             assert got == want, (level, threads)
@@ -294,13 +429,30 @@ def test_threads_and_levels_change_nothing(model, ids, tmp_path):
 def test_a_forced_start():
     forced = good("run", TRANSLATOR, "-n", "6", "--print-ids", "--prefix-ids", "9,11", "source5")
     assert forced.startswith("9,11,") and forced.count(",") == 5
-    assert good("run", TRANSLATOR, "-n", "6", "--print-ids", "--prefix", "target9 target11", "source5") == forced
+    assert (
+        good("run", TRANSLATOR, "-n", "6", "--print-ids", "--prefix", "target9 target11", "source5")
+        == forced
+    )
 
 
 def test_arrays_of_a_translation(tmp_path):
     names = {n: tmp_path / f"{n}.npy" for n in ("logits", "hidden", "hidden-decoder", "attention")}
     flags = [w for n, f in names.items() for w in (f"--{n}", f)]
-    ids = [int(i) for i in good("run", TRANSLATOR, "--ids", "5,6,7,3", "-n", "5", "--print-ids", "--prefix-ids", "9", *flags).split(",")]
+    ids = [
+        int(i)
+        for i in good(
+            "run",
+            TRANSLATOR,
+            "--ids",
+            "5,6,7,3",
+            "-n",
+            "5",
+            "--print-ids",
+            "--prefix-ids",
+            "9",
+            *flags,
+        ).split(",")
+    ]
     a = {n: np.load(f) for n, f in names.items()}
     assert all(x.dtype == np.float32 and np.isfinite(x).all() for x in a.values())
     positions = len(ids)
@@ -315,15 +467,32 @@ def test_arrays_of_a_translation(tmp_path):
 def test_arrays_of_a_decoder(tmp_path):
     names = {n: tmp_path / f"{n}.npy" for n in ("logits", "hidden", "attention")}
     flags = [w for n, f in names.items() for w in (f"--{n}", f)]
-    ids = [int(i) for i in good("run", LANGUAGE, "--ids", "4,5,6", "-n", "4", "--print-ids", *flags).split(",")]
+    ids = [
+        int(i)
+        for i in good("run", LANGUAGE, "--ids", "4,5,6", "-n", "4", "--print-ids", *flags).split(
+            ","
+        )
+    ]
     a = {n: np.load(f) for n, f in names.items()}
     positions = 3 + len(ids) - 1
     assert a["logits"].shape[0] == a["hidden"].shape[1] == positions
     assert (a["logits"].argmax(1)[2:] == ids).all()
     layers, _, t, keys = a["attention"].shape
     assert layers == a["hidden"].shape[0] - 2 and t == keys == positions
-    assert (a["attention"][..., np.triu_indices(positions, 1)[0], np.triu_indices(positions, 1)[1]] == 0).all()
-    bad(2, "run", LANGUAGE, "--ids", "-", "--logits", names["logits"], stdin="4\n5\n", says=["--logits", "one line"])
+    assert (
+        a["attention"][..., np.triu_indices(positions, 1)[0], np.triu_indices(positions, 1)[1]] == 0
+    ).all()
+    bad(
+        2,
+        "run",
+        LANGUAGE,
+        "--ids",
+        "-",
+        "--logits",
+        names["logits"],
+        stdin="4\n5\n",
+        says=["--logits", "one line"],
+    )
 
 
 def test_figures():
@@ -331,87 +500,169 @@ def test_figures():
     assert "tokens/s" in done.stderr.decode() and "arena" in done.stderr.decode()
     assert phasor("run", TRANSLATOR, "source5", "-n", "3", "--quiet").stderr == b""
     line = json.loads(good("run", TRANSLATOR, "source5", "-n", "3", "--json"))
-    assert line["tokens"] == len(line["ids"]) <= 3 and line["finish"] in ("end", "length") and line["input_tokens"] == 2
+    assert (
+        line["tokens"] == len(line["ids"]) <= 3
+        and line["finish"] in ("end", "length")
+        and line["input_tokens"] == 2
+    )
     assert line["text"] + "\n" == good("run", TRANSLATOR, "source5", "-n", "3")
 
 
 def test_inspect_adds_up():
     for context in (1, 16, 64):
-        report = json.loads(good("inspect", TRANSLATOR, "--context", context, "--source", "20", "--json"))
+        report = json.loads(
+            good("inspect", TRANSLATOR, "--context", context, "--source", "20", "--json")
+        )
         assert sum(p["bytes"] for p in report["arena_parts"]) == report["arena_bytes"]
         assert sum(t["bytes"] for t in report["tensors"]) == report["tensor_bytes"]
-        assert report["bytes"] == TRANSLATOR.stat().st_size and report["limits"]["target"] == context
+        assert (
+            report["bytes"] == TRANSLATOR.stat().st_size and report["limits"]["target"] == context
+        )
         assert report["step_macs"] > 0 and report["encode_macs"] > 0
     text = good("inspect", TRANSLATOR, "--context", "64", "--source", "20")
     assert f"{report['arena_bytes']:,}" in text
-    run = json.loads(good("run", TRANSLATOR, "source5", "--context", "64", "--source", "20", "--json"))
+    run = json.loads(
+        good("run", TRANSLATOR, "source5", "--context", "64", "--source", "20", "--json")
+    )
     assert run["arena_bytes"] == report["arena_bytes"]
 
 
 def cache_bytes(model, positions: int, cache: str) -> int:
-    """Of the decoder's keys and values: pages of 16 positions, whole blocks of 16 of the head's width for values; in q8 a scale for 32."""
+    """Of the decoder's keys and values: pages of 16 positions, whole blocks of 16 of the head's
+    width for values; in q8 a scale for 32."""
     d, total = PhasorFile(model).descriptor, 0
     for kind in (d["kinds"][index] for index, _ in D.layers_of(d["decoder"])):
         w = kind["head_width"]
         values, groups = 16 * (w + -(-w // 16) * 16), 2 * -(-w // 32)
-        total += kind["kv_heads"] * {"f32": 4 * values, "f16": 2 * values, "q8": values + 16 * 4 * groups}[cache]
+        total += (
+            kind["kv_heads"]
+            * {"f32": 4 * values, "f16": 2 * values, "q8": values + 16 * 4 * groups}[cache]
+        )
     return -(-(-(-positions // 16) * total) // 64) * 64
 
 
 @pytest.mark.parametrize("cache, most", [("f16", 2e-4), ("q8", 2e-3)])
 @pytest.mark.parametrize("name", ["tiny-rotary-f32", "tiny-d2l-f32"])
 def test_a_smaller_cache(tmp_path, name, cache, most):
-    """Its size by hand; the logits are those of the float64 reference with keys and values rounded, as near as one rounding the other way."""
+    """Its size by hand; the logits are those of the float64 reference with keys and values rounded,
+    as near as one rounding the other way."""
     model = MODELS / f"{name}.phasor"
     exact = Reference(PhasorFile(model), cache=cache)
     source = [3 + 7 * i % 40 for i in range(20)] if name == "tiny-d2l-f32" else None
     limits = ["--context", 48, *(["--source", 24] if source else [])]
 
     def arena(*more):
-        return {p["name"]: p["bytes"] for p in json.loads(good("inspect", model, *limits, "--json", *more))["arena_parts"]}
+        return {
+            p["name"]: p["bytes"]
+            for p in json.loads(good("inspect", model, *limits, "--json", *more))["arena_parts"]
+        }
 
     whole, less = arena(), arena("--cache", cache)
-    assert whole.pop("decoder keys and values") == cache_bytes(model, 48, "f32") and less.pop("decoder keys and values") == cache_bytes(model, 48, cache)
+    assert whole.pop("decoder keys and values") == cache_bytes(model, 48, "f32") and less.pop(
+        "decoder keys and values"
+    ) == cache_bytes(model, 48, cache)
     if source:
-        assert less.pop("cross-attention keys and values") < 0.6 * whole.pop("cross-attention keys and values")
+        assert less.pop("cross-attention keys and values") < 0.6 * whole.pop(
+            "cross-attention keys and values"
+        )
     assert less == whole
     ids = source or [3 + 7 * i % 50 for i in range(40)]
     rows = {}
     for kind in ("f32", cache):
         out = tmp_path / f"{kind}.npy"
-        made = good("run", model, "--ids", ",".join(map(str, ids)), "-n", "6" if source else "1", "--print-ids", "--logits", out, "--cache", kind, "--context", 48).split()[0]
+        made = good(
+            "run",
+            model,
+            "--ids",
+            ",".join(map(str, ids)),
+            "-n",
+            "6" if source else "1",
+            "--print-ids",
+            "--logits",
+            out,
+            "--cache",
+            kind,
+            "--context",
+            48,
+        ).split()[0]
         rows[kind] = np.load(out)
     if source:
-        start = exact.d["target"]["decoder_start"] if exact.d["target"]["decoder_start"] is not None else exact.d["target"]["start"]
-        wanted = exact.decode([start, *map(int, made.split(",")[:-1])], exact.encode(source).output).logits
+        start = (
+            exact.d["target"]["decoder_start"]
+            if exact.d["target"]["decoder_start"] is not None
+            else exact.d["target"]["start"]
+        )
+        wanted = exact.decode(
+            [start, *map(int, made.split(",")[:-1])], exact.encode(source).output
+        ).logits
     else:
         wanted = exact.decode(ids).logits
     n, reach = min(len(wanted), len(rows[cache])), np.ptp(wanted)
-    from_reference, from_f32 = np.abs(rows[cache][:n] - wanted[:n]).max() / reach, np.abs(rows[cache][0 if source else slice(n)] - rows["f32"][0 if source else slice(n)]).max() / reach
-    assert n >= 5 and from_reference < most and from_reference < from_f32 < 5e-2, (from_reference, from_f32)
+    from_reference, from_f32 = (
+        np.abs(rows[cache][:n] - wanted[:n]).max() / reach,
+        np.abs(
+            rows[cache][0 if source else slice(n)] - rows["f32"][0 if source else slice(n)]
+        ).max()
+        / reach,
+    )
+    assert n >= 5 and from_reference < most and from_reference < from_f32 < 5e-2, (
+        from_reference,
+        from_f32,
+    )
 
 
 def test_a_smaller_cache_is_refused_by_name():
-    bad(2, "run", MODELS / "tiny-rotary-f32.phasor", "--cache", "q3", says=["--cache q3", "expected one of: f32 f16 q8"])
+    bad(
+        2,
+        "run",
+        MODELS / "tiny-rotary-f32.phasor",
+        "--cache",
+        "q3",
+        says=["--cache q3", "expected one of: f32 f16 q8"],
+    )
     for cache in ("f16", "q8"):
-        bad(1, "run", MODELS / "tiny-additive-f32.phasor", "--ids", "3,4", "--cache", cache, says=[f"limits.cache_type: {cache}", "keys in f32"])
+        bad(
+            1,
+            "run",
+            MODELS / "tiny-additive-f32.phasor",
+            "--ids",
+            "3,4",
+            "--cache",
+            cache,
+            says=[f"limits.cache_type: {cache}", "keys in f32"],
+        )
 
 
 def test_where_the_weights_are_read_from(tmp_path):
     """Mapped or copied, the output is the same; and what is copied does not ask the file again."""
     model = ROOT / "models" / "zh-en.phasor"
-    wanted = [good("run", model, "--print-ids", "--quiet", "我有一只猫", "--load", how) for how in ("auto", "map", "copy")]
+    wanted = [
+        good("run", model, "--print-ids", "--quiet", "我有一只猫", "--load", how)
+        for how in ("auto", "map", "copy")
+    ]
     assert wanted[0] and wanted == [wanted[0]] * 3
-    # More than a hundred tokens: with auto the weights move to huge pages on the way, where the system has some.
+    # More than a hundred tokens: with auto the weights move to huge pages on the way, where the
+    # system has some.
     lines = "\n".join(["我有一只猫。", "今天天气很好。", "他每天早上六点起床。"] * 8) + "\n"
-    long = {how: [good("run", model, "--print-ids", "--quiet", "--load", how, "--threads", t, stdin=lines) for t in (1, 2)] for how in ("map", "auto", "copy")}
+    long = {
+        how: [
+            good("run", model, "--print-ids", "--quiet", "--load", how, "--threads", t, stdin=lines)
+            for t in (1, 2)
+        ]
+        for how in ("map", "auto", "copy")
+    }
     assert long["map"] == long["auto"] == long["copy"] and long["map"][0] == long["map"][1]
     assert sum(len(line.split(",")) for line in long["map"][0].splitlines()) > 100
     bad(2, "run", model, "--load", "huge", says=["--load huge", "expected one of: auto map copy"])
     bad(2, "inspect", model, "--load", "copy", says=["--load: not a flag of inspect"])
     copied = tmp_path / "copied.phasor"
     copied.write_bytes(model.read_bytes())
-    with subprocess.Popen([PHASOR, "run", copied, "--load", "copy", "--print-ids", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        [PHASOR, "run", copied, "--load", "copy", "--print-ids", "--quiet"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
         for _ in range(2):
             run.stdin.write("我有一只猫\n")
             run.stdin.flush()
@@ -422,7 +673,8 @@ def test_where_the_weights_are_read_from(tmp_path):
 
 
 def test_inspect_of_a_board():
-    """The RAM that is asked for is exactly what model and arena take; one byte less takes a smaller chunk, or a shorter context."""
+    """The RAM that is asked for is exactly what model and arena take; one byte less takes a smaller
+    chunk, or a shorter context."""
     model = MODELS / "tiny-rotary-q8.phasor"
 
     def ask(*more):
@@ -435,19 +687,41 @@ def test_inspect_of_a_board():
 
     whole = need("--context", 64)
     code, report = ask("--context", 64, "--ram", whole, "--flash", model.stat().st_size)
-    assert code == 0 and report["board"]["fits"] and report["board"]["ram_needed"] == whole and report["board"]["chunk"] == 64
+    assert (
+        code == 0
+        and report["board"]["fits"]
+        and report["board"]["ram_needed"] == whole
+        and report["board"]["chunk"] == 64
+    )
     code, report = ask("--context", 64, "--ram", whole - 1)
-    assert code == 0 and report["board"]["chunk"] == 32 and report["board"]["ram_needed"] == need("--context", 64, "--chunk", 32)
+    assert (
+        code == 0
+        and report["board"]["chunk"] == 32
+        and report["board"]["ram_needed"] == need("--context", 64, "--chunk", 32)
+    )
     least = need("--context", 64, "--chunk", 1)
     code, report = ask("--context", 64, "--ram", least - 1)
     board = report["board"]
-    assert code == 1 and not board["fits"] and board["largest_part"] == "decoder keys and values" and 0 < board["largest_context"] < 64
-    assert need("--context", board["largest_context"], "--chunk", 1) < least <= need("--context", board["largest_context"] + 1, "--chunk", 1)
+    assert (
+        code == 1
+        and not board["fits"]
+        and board["largest_part"] == "decoder keys and values"
+        and 0 < board["largest_context"] < 64
+    )
+    assert (
+        need("--context", board["largest_context"], "--chunk", 1)
+        < least
+        <= need("--context", board["largest_context"] + 1, "--chunk", 1)
+    )
     code, report = ask("--flash", model.stat().st_size - 1)
     assert code == 1 and not report["board"]["fits"]
     assert ask("--ram", "1K")[1]["board"]["largest_context"] == 0
     text = phasor("inspect", model, "--context", 64, "--ram", "1M", "--flash", "32K")
-    assert text.returncode == 1 and b"it does not fit" in text.stdout and b"they fit, and leave" in text.stdout
+    assert (
+        text.returncode == 1
+        and b"it does not fit" in text.stdout
+        and b"they fit, and leave" in text.stdout
+    )
     for value in ("", "K", "12G", "-1", "0", "1.5M"):
         bad(2, "inspect", model, "--ram", value, says=["--ram", "expected bytes"])
 
@@ -465,15 +739,37 @@ def test_inspect_emits_the_file(tmp_path, form, suffix):
           if ((uintptr_t)tiny_opt_q8_phasor % 64 != 0) return 1;
           return fwrite(tiny_opt_q8_phasor, 1, tiny_opt_q8_phasor_bytes, stdout) == tiny_opt_q8_phasor_bytes ? 0 : 1;
         }""")
-    subprocess.run(["cc", "-std=c11", "-I", tmp_path, tmp_path / "main.c", tmp_path / f"model.{suffix}", "-o", tmp_path / "main"], check=True, timeout=60)
-    assert subprocess.run([tmp_path / "main"], stdout=subprocess.PIPE, check=True, timeout=60).stdout == model.read_bytes()
+    subprocess.run(
+        [
+            "cc",
+            "-std=c11",
+            "-I",
+            tmp_path,
+            tmp_path / "main.c",
+            tmp_path / f"model.{suffix}",
+            "-o",
+            tmp_path / "main",
+        ],
+        check=True,
+        timeout=60,
+    )
+    assert (
+        subprocess.run([tmp_path / "main"], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+        == model.read_bytes()
+    )
     bad(2, "inspect", model, "--emit", "elf", says=["--emit elf", "expected c, asm or h"])
 
 
 def test_inspect_emits_a_header(tmp_path):
-    """The two blocks of the header are exact: with them the C program opens the model and a session, with a byte less it does not."""
-    model, limits = MODELS / "tiny-opt-q8.phasor", ["--context", 24, "--cache", "f16", "--chunk", 4, "--text-bytes", 96, "--tables", "rows"]
-    (tmp_path / "model.h").write_text(good("inspect", model, *limits, "--ram", "64K", "--flash", "1M", "--emit", "h"))
+    """The two blocks of the header are exact: with them the C program opens the model and a
+    session, with a byte less it does not."""
+    model, limits = (
+        MODELS / "tiny-opt-q8.phasor",
+        ["--context", 24, "--cache", "f16", "--chunk", 4, "--text-bytes", 96, "--tables", "rows"],
+    )
+    (tmp_path / "model.h").write_text(
+        good("inspect", model, *limits, "--ram", "64K", "--flash", "1M", "--emit", "h")
+    )
     (tmp_path / "model.S").write_text(good("inspect", model, "--emit", "asm"))
     (tmp_path / "main.c").write_text("""#include "model.h"
         static _Alignas(64) unsigned char block[TINY_OPT_Q8_PHASOR_MODEL_BYTES], arena[TINY_OPT_Q8_PHASOR_ARENA_BYTES];
@@ -489,19 +785,38 @@ def test_inspect_emits_a_header(tmp_path):
           return phasor_session_open(&session, arena, sizeof arena, model, &limits, NULL, NULL) == PHASOR_OK ? 0 : 6;
         }""")
     library = Path(PHASOR).parent / "libphasor.a"
-    subprocess.run(["cc", "-std=c11", f"-I{ROOT / 'include'}", "-I", tmp_path, tmp_path / "main.c", tmp_path / "model.S", library, "-o", tmp_path / "main"], check=True, timeout=60)
+    subprocess.run(
+        [
+            "cc",
+            "-std=c11",
+            f"-I{ROOT / 'include'}",
+            "-I",
+            tmp_path,
+            tmp_path / "main.c",
+            tmp_path / "model.S",
+            library,
+            "-o",
+            tmp_path / "main",
+        ],
+        check=True,
+        timeout=60,
+    )
     assert subprocess.run([tmp_path / "main"], timeout=60).returncode == 0
     bad(1, "inspect", model, *limits, "--ram", "2K", "--emit", "h", says=["RAM is too small"])
     bad(1, "inspect", model, *limits, "--flash", "32K", "--emit", "h", says=["flash is too small"])
     bad(2, "inspect", model, "--tables", "none", says=["--tables none", "whole or rows"])
     whole = json.loads(good("inspect", TRANSLATOR, "--json"))["arena_bytes"]
-    assert json.loads(good("inspect", TRANSLATOR, "--text-bytes", 0, "--json"))["arena_bytes"] < whole
+    assert (
+        json.loads(good("inspect", TRANSLATOR, "--text-bytes", 0, "--json"))["arena_bytes"] < whole
+    )
 
 
 @pytest.mark.parametrize("model", sorted(MODELS.glob("*.phasor")), ids=lambda p: p.stem)
 def test_verify(model):
     reports = [json.loads(good("verify", model, "--isa", level, "--json")) for level in levels()]
-    assert all(r["ok"] and r["numerics"] == 1 and r["isa"] == level for r, level in zip(reports, levels()))
+    assert all(
+        r["ok"] and r["numerics"] == 1 and r["isa"] == level for r, level in zip(reports, levels())
+    )
     hashes = [[v["hash"] for v in r["vectors"]] for r in reports]
     assert hashes[0] and all(h == hashes[0] and len(h[0]) == 16 for h in hashes)
     assert good("verify", model, "--quiet").count("\n") == 1
@@ -510,7 +825,17 @@ def test_verify(model):
 def test_score_is_the_logits(tmp_path):
     logits = tmp_path / "logits.npy"
     ids = [4, 5, 6, 7]
-    good("run", LANGUAGE, "--ids", ",".join(map(str, ids)), "-n", "1", "--print-ids", "--logits", logits)
+    good(
+        "run",
+        LANGUAGE,
+        "--ids",
+        ",".join(map(str, ids)),
+        "-n",
+        "1",
+        "--print-ids",
+        "--logits",
+        logits,
+    )
     x = np.load(logits).astype(np.float64)
     x -= x.max(1, keepdims=True)
     want = sum(x[i, ids[i + 1]] - np.log(np.exp(x[i]).sum()) for i in range(3))
@@ -521,7 +846,21 @@ def test_score_is_the_logits(tmp_path):
 
 
 def test_bench():
-    report = json.loads(good("bench", TRANSLATOR, "--source", "8", "-n", "4", "--reps", "2", "--threads", "2", "--json"))
+    report = json.loads(
+        good(
+            "bench",
+            TRANSLATOR,
+            "--source",
+            "8",
+            "-n",
+            "4",
+            "--reps",
+            "2",
+            "--threads",
+            "2",
+            "--json",
+        )
+    )
     assert report["source_tokens"] == 8 and report["decode_tokens"] == 4 and report["threads"] == 2
     assert report["encode_tokens_per_second"] > 0 and report["decode_tokens_per_second"] > 0
     assert report["arena_bytes"] > 0 and report["peak_rss_bytes"] > report["arena_bytes"]
@@ -531,44 +870,108 @@ def test_bench():
 
 def test_bench_of_a_beam_search():
     for model in TRANSLATOR, LANGUAGE:
-        one, four = (json.loads(good("bench", model, "--length", "6", "-n", "8", "--reps", "2", "--beam", beams, "--json")) for beams in (1, 4))
-        assert one["beams"] == 1 and four["beams"] == 4 and four["beam_tokens"] == four["decode_tokens"] == 8
+        one, four = (
+            json.loads(
+                good(
+                    "bench",
+                    model,
+                    "--length",
+                    "6",
+                    "-n",
+                    "8",
+                    "--reps",
+                    "2",
+                    "--beam",
+                    beams,
+                    "--json",
+                )
+            )
+            for beams in (1, 4)
+        )
+        assert (
+            one["beams"] == 1
+            and four["beams"] == 4
+            and four["beam_tokens"] == four["decode_tokens"] == 8
+        )
         assert four["beam_tokens_per_second"] > 0
         work = [r["beam_operations_per_second"] * r["beam_seconds"] for r in (one, four)]
-        assert np.isclose(work[1] / work[0], (1 + 7 * 4) / 8, rtol=0.02)  # one beam, then four; a step costs more as the cache grows
+        assert np.isclose(
+            work[1] / work[0], (1 + 7 * 4) / 8, rtol=0.02
+        )  # one beam, then four; a step costs more as the cache grows
     assert "\nbeam " in good("bench", LANGUAGE, "--reps", "1", "--beam", "2")
 
 
 def test_bench_measures_the_machine():
-    report = json.loads(good("bench", LANGUAGE, "--length", "5", "-n", "3", "--reps", "2", "--chunk", "2", "--json"))
+    report = json.loads(
+        good("bench", LANGUAGE, "--length", "5", "-n", "3", "--reps", "2", "--chunk", "2", "--json")
+    )
     assert report["prefill_tokens"] == 5 and report["decode_tokens"] == 3
     machine = report["machine"][-1]
-    assert machine["threads"] == 1 and machine["read_bytes_per_second"] > 1e7 and machine["f32_operations_per_second"] > 1e6
+    assert (
+        machine["threads"] == 1
+        and machine["read_bytes_per_second"] > 1e7
+        and machine["f32_operations_per_second"] > 1e6
+    )
     whole = "int8" if report["arithmetic"] == "int8" else "f32"
     for phase in "prefill", "decode":
-        assert np.isclose(report[f"{phase}_peak_share"], report[f"{phase}_operations_per_second"] / machine[f"{whole}_operations_per_second"])
-        assert np.isclose(report[f"{phase}_bandwidth_share"], report[f"{phase}_bytes_per_second"] / machine["read_block_bytes_per_second"])
-    assert 0 < report["start_warm_seconds"] < 60 and 0 < report["start_cold_seconds"] < 60 and 0 <= report["start_cold_share_in_memory"] <= 1
+        assert np.isclose(
+            report[f"{phase}_peak_share"],
+            report[f"{phase}_operations_per_second"] / machine[f"{whole}_operations_per_second"],
+        )
+        assert np.isclose(
+            report[f"{phase}_bandwidth_share"],
+            report[f"{phase}_bytes_per_second"] / machine["read_block_bytes_per_second"],
+        )
+    assert (
+        0 < report["start_warm_seconds"] < 60
+        and 0 < report["start_cold_seconds"] < 60
+        and 0 <= report["start_cold_share_in_memory"] <= 1
+    )
     assert 0 < report["rss_beyond_bytes"] < report["rss_bytes"] <= report["peak_rss_bytes"]
 
 
 def test_bench_counts_what_a_prompt_costs():
-    """Bytes and operations are those of `inspect`: a step's, less the logits that a prompt does not need."""
-    report = json.loads(good("bench", LANGUAGE, "--length", "1", "-n", "1", "--reps", "1", "--json"))
+    """Bytes and operations are those of `inspect`: a step's, less the logits that a prompt does not
+    need."""
+    report = json.loads(
+        good("bench", LANGUAGE, "--length", "1", "-n", "1", "--reps", "1", "--json")
+    )
     seen = json.loads(good("inspect", LANGUAGE, "--context", "1", "--json"))
-    assert np.isclose(report["prefill_operations_per_second"] * report["prefill_seconds"], 2 * seen["step_macs"])
-    assert np.isclose(report["prefill_bytes_per_second"] * report["prefill_seconds"], seen["step_bytes"])
+    assert np.isclose(
+        report["prefill_operations_per_second"] * report["prefill_seconds"], 2 * seen["step_macs"]
+    )
+    assert np.isclose(
+        report["prefill_bytes_per_second"] * report["prefill_seconds"], seen["step_bytes"]
+    )
     long = json.loads(good("bench", LANGUAGE, "--length", "2", "-n", "1", "--reps", "1", "--json"))
     logits = seen["descriptor"]["target.vocabulary"], seen["descriptor"]["decoder.width"]
     two = 2 * (2 * seen["step_macs"] - int(logits[0]) * int(logits[1]))
-    assert 0 <= long["prefill_operations_per_second"] * long["prefill_seconds"] - two < 0.1 * two  # and the second token's look at the first
+    assert (
+        0 <= long["prefill_operations_per_second"] * long["prefill_seconds"] - two < 0.1 * two
+    )  # and the second token's look at the first
 
 
 def test_bench_refuses_what_does_not_fit():
-    bad(1, "bench", LANGUAGE, "--length", "16", "--context", "16", says=("--length", "context of 16"))
+    bad(
+        1,
+        "bench",
+        LANGUAGE,
+        "--length",
+        "16",
+        "--context",
+        "16",
+        says=("--length", "context of 16"),
+    )
     bad(2, "bench", LANGUAGE, "--length", "0", says=("--length",))
 
 
 def test_bench_of_an_encoder():
-    report = json.loads(good("bench", MODELS / "tiny-bert-f32.phasor", "--source", "6", "--reps", "1", "--json"))
-    assert report["source_tokens"] == 6 and report["encode_peak_share"] > 0 and "decode_seconds" not in report and report["start_warm_seconds"] > 0
+    report = json.loads(
+        good("bench", MODELS / "tiny-bert-f32.phasor", "--source", "6", "--reps", "1", "--json")
+    )
+    assert (
+        report["source_tokens"] == 6
+        and report["encode_peak_share"] > 0
+        and "decode_seconds" not in report
+        and report["start_warm_seconds"] > 0
+    )

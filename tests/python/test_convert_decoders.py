@@ -1,4 +1,5 @@
-"""Decoders of Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one line with its name; ids and recommendations."""
+"""Decoders of Hugging Face directories without PyTorch: every fault of a configuration or of the
+weights is one line with its name; ids and recommendations."""
 
 import json
 
@@ -6,18 +7,33 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import convert
-import phasor_descriptor as D
-import phasor_tensors as R
 import torch_zip
-from families import decoder, hf_config, hugging_face
-from phasor_file import PhasorFile
-from phasor_layout import PhasorError
+from phasor import convert
+from phasor.families import decoder, hf_config, hugging_face
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
-CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
-          "num_key_value_heads": 1, "num_hidden_layers": LAYERS, "intermediate_size": HIDDEN, "max_position_embeddings": POSITIONS, "hidden_act": "silu",
-          "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32", "attention_dropout": 0.0, "rope_scaling": None}
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": ROWS,
+    "hidden_size": WIDTH,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": 1,
+    "num_hidden_layers": LAYERS,
+    "intermediate_size": HIDDEN,
+    "max_position_embeddings": POSITIONS,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-6,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "torch_dtype": "float32",
+    "attention_dropout": 0.0,
+    "rope_scaling": None,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +43,24 @@ def no_program(monkeypatch, tmp_path):
 
 
 def shapes():
-    out = {"model.embed_tokens.weight": (ROWS, WIDTH), "lm_head.weight": (ROWS, WIDTH), "model.norm.weight": (WIDTH,)}
+    out = {
+        "model.embed_tokens.weight": (ROWS, WIDTH),
+        "lm_head.weight": (ROWS, WIDTH),
+        "model.norm.weight": (WIDTH,),
+    }
     w = WIDTH // HEADS
     for i in range(LAYERS):
-        for name, shape in (("self_attn.q_proj", (WIDTH, WIDTH)), ("self_attn.k_proj", (w, WIDTH)), ("self_attn.v_proj", (w, WIDTH)),
-                            ("self_attn.o_proj", (WIDTH, WIDTH)), ("mlp.gate_proj", (HIDDEN, WIDTH)), ("mlp.up_proj", (HIDDEN, WIDTH)),
-                            ("mlp.down_proj", (WIDTH, HIDDEN)), ("input_layernorm", (WIDTH,)), ("post_attention_layernorm", (WIDTH,))):
+        for name, shape in (
+            ("self_attn.q_proj", (WIDTH, WIDTH)),
+            ("self_attn.k_proj", (w, WIDTH)),
+            ("self_attn.v_proj", (w, WIDTH)),
+            ("self_attn.o_proj", (WIDTH, WIDTH)),
+            ("mlp.gate_proj", (HIDDEN, WIDTH)),
+            ("mlp.up_proj", (HIDDEN, WIDTH)),
+            ("mlp.down_proj", (WIDTH, HIDDEN)),
+            ("input_layernorm", (WIDTH,)),
+            ("post_attention_layernorm", (WIDTH,)),
+        ):
             out[f"model.layers.{i}.{name}.weight"] = shape
     return out
 
@@ -42,8 +70,16 @@ class Directory:
 
     def __init__(self, path):
         rng = np.random.default_rng(3)
-        self.path, self.config, self.more, self.output = path / "source", dict(CONFIG), {}, path / "m.phasor"
-        self.arrays = {name: rng.normal(0, 0.4, size=shape).astype(np.float32) for name, shape in shapes().items()}
+        self.path, self.config, self.more, self.output = (
+            path / "source",
+            dict(CONFIG),
+            {},
+            path / "m.phasor",
+        )
+        self.arrays = {
+            name: rng.normal(0, 0.4, size=shape).astype(np.float32)
+            for name, shape in shapes().items()
+        }
 
     def write(self):
         self.path.mkdir(exist_ok=True)
@@ -78,11 +114,24 @@ def llama(tmp_path):
 
 def test_a_llama(llama):
     d = llama.descriptor()
-    assert d["output"]["tied"] == D.TIED_OWN and d["target"]["start"] == 1 and d["target"]["end"] == [2] and d["decoder"]["max_positions"] == POSITIONS
-    assert d["kinds"][0]["kv_heads"] == 1 and d["kinds"][0]["position"] == D.ROTARY_HALVES and d["kinds"][0]["head_width"] == WIDTH // HEADS
+    assert (
+        d["output"]["tied"] == D.TIED_OWN
+        and d["target"]["start"] == 1
+        and d["target"]["end"] == [2]
+        and d["decoder"]["max_positions"] == POSITIONS
+    )
+    assert (
+        d["kinds"][0]["kv_heads"] == 1
+        and d["kinds"][0]["position"] == D.ROTARY_HALVES
+        and d["kinds"][0]["head_width"] == WIDTH // HEADS
+    )
     file = PhasorFile(llama.output)
-    gate_and_up = [llama.arrays[f"model.layers.1.mlp.{part}_proj.weight"] for part in ("gate", "up")]
-    assert np.array_equal(file.weights(R.DECODER << 24 | 1 << 8 | R.FFN_IN), np.concatenate(gate_and_up))
+    gate_and_up = [
+        llama.arrays[f"model.layers.1.mlp.{part}_proj.weight"] for part in ("gate", "up")
+    ]
+    assert np.array_equal(
+        file.weights(R.DECODER << 24 | 1 << 8 | R.FFN_IN), np.concatenate(gate_and_up)
+    )
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -105,7 +154,11 @@ def test_half_precision_is_read_exactly(llama, kind):
     rounded = {}
     for name, value in llama.arrays.items():
         bits = value.view(np.uint32)
-        rounded[name] = value.astype(np.float16).astype(np.float32) if kind is np.float16 else (bits & 0xFFFF0000).view(np.float32)
+        rounded[name] = (
+            value.astype(np.float16).astype(np.float32)
+            if kind is np.float16
+            else (bits & 0xFFFF0000).view(np.float32)
+        )
     llama.arrays = rounded
     llama.run()
     first = llama.output.read_bytes()
@@ -123,7 +176,11 @@ def write_bf16(path, arrays):
     header, parts, at = {}, [], 0
     for name, value in arrays.items():
         parts.append((value.view(np.uint32) >> 16).astype("<u2").tobytes())
-        header[name] = {"dtype": "BF16", "shape": list(value.shape), "data_offsets": [at, at + len(parts[-1])]}
+        header[name] = {
+            "dtype": "BF16",
+            "shape": list(value.shape),
+            "data_offsets": [at, at + len(parts[-1])],
+        }
         at += len(parts[-1])
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
@@ -150,15 +207,42 @@ def test_an_opt_without_the_first_part_of_its_names(tmp_path):
     files = []
     for trunk in ("model.decoder.", "decoder.", ""):
         opt = Directory(tmp_path)
-        opt.config = {"architectures": ["OPTForCausalLM"], "model_type": "opt", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
-                      "num_hidden_layers": 1, "ffn_dim": HIDDEN, "max_position_embeddings": POSITIONS, "word_embed_proj_dim": WIDTH}
-        shapes = {"embed_tokens": (ROWS, WIDTH), "embed_positions": (POSITIONS + 2, WIDTH), "final_layer_norm": (WIDTH,)}
-        block = {"self_attn_layer_norm": (WIDTH,), "final_layer_norm": (WIDTH,), "fc1": (HIDDEN, WIDTH), "fc2": (WIDTH, HIDDEN),
-                 **{f"self_attn.{part}_proj": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")}}
+        opt.config = {
+            "architectures": ["OPTForCausalLM"],
+            "model_type": "opt",
+            "vocab_size": ROWS,
+            "hidden_size": WIDTH,
+            "num_attention_heads": HEADS,
+            "num_hidden_layers": 1,
+            "ffn_dim": HIDDEN,
+            "max_position_embeddings": POSITIONS,
+            "word_embed_proj_dim": WIDTH,
+        }
+        shapes = {
+            "embed_tokens": (ROWS, WIDTH),
+            "embed_positions": (POSITIONS + 2, WIDTH),
+            "final_layer_norm": (WIDTH,),
+        }
+        block = {
+            "self_attn_layer_norm": (WIDTH,),
+            "final_layer_norm": (WIDTH,),
+            "fc1": (HIDDEN, WIDTH),
+            "fc2": (WIDTH, HIDDEN),
+            **{f"self_attn.{part}_proj": (WIDTH, WIDTH) for part in ("q", "k", "v", "out")},
+        }
         shapes.update({f"layers.0.{name}": shape for name, shape in block.items()})
         rng = np.random.default_rng(3)
-        opt.arrays = {trunk + name + ".weight": rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-        opt.arrays.update({trunk + name + ".bias": rng.normal(size=shape[:1]).astype(np.float32) for name, shape in shapes.items() if "embed" not in name})
+        opt.arrays = {
+            trunk + name + ".weight": rng.normal(size=shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        opt.arrays.update(
+            {
+                trunk + name + ".bias": rng.normal(size=shape[:1]).astype(np.float32)
+                for name, shape in shapes.items()
+                if "embed" not in name
+            }
+        )
         assert opt.run() == 0
         files.append(opt.output.read_bytes())
     assert files[0] == files[1] == files[2]
@@ -171,13 +255,22 @@ def test_a_shard_that_is_missing(llama, capsys):
     llama.write()
     names = sorted(llama.arrays)
     half = len(names) // 2
-    places = {name: f"model-0000{1 + (i >= half)}-of-00002.safetensors" for i, name in enumerate(names)}
+    places = {
+        name: f"model-0000{1 + (i >= half)}-of-00002.safetensors" for i, name in enumerate(names)
+    }
     (llama.path / "model.safetensors").unlink()
-    save_file({name: llama.arrays[name] for name in names[:half]}, llama.path / "model-00001-of-00002.safetensors")
+    save_file(
+        {name: llama.arrays[name] for name in names[:half]},
+        llama.path / "model-00001-of-00002.safetensors",
+    )
     (llama.path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     assert convert.main([str(llama.path), "-o", str(llama.output)]) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1 and "model-00002-of-00002.safetensors" in lines[0] and not llama.output.exists()
+    assert (
+        len(lines) == 1
+        and "model-00002-of-00002.safetensors" in lines[0]
+        and not llama.output.exists()
+    )
 
 
 def test_every_tensor_that_is_wrong_is_named(llama, capsys):
@@ -187,18 +280,41 @@ def test_every_tensor_that_is_wrong_is_named(llama, capsys):
     assert llama.run() == 1 and not llama.output.exists()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert any("misshapen: model.layers.0.mlp.up_proj.weight" in line and f"({HIDDEN + 1} x {WIDTH}), expected ({HIDDEN} x {WIDTH})" in line for line in lines)
+    assert any(
+        "misshapen: model.layers.0.mlp.up_proj.weight" in line
+        and f"({HIDDEN + 1} x {WIDTH}), expected ({HIDDEN} x {WIDTH})" in line
+        for line in lines
+    )
     assert any("missing: model.norm.weight" in line for line in lines)
     assert any("left over: model.layers.0.self_attn.q_proj.bias" in line for line in lines)
 
 
-@pytest.mark.parametrize("name, value", [
-    ("a_new_field", 1), ("hidden_act", "relu2"), ("head_dim", 0), ("num_attention_heads", 5), ("num_key_value_heads", 3), ("rms_norm_eps", -1),
-    ("rope_theta", 0.5), ("rope_scaling", {"type": "linear", "factor": "two"}), ("rope_scaling", {"type": "new"}), ("rope_scaling", [1]),
-    ("attention_bias", 1), ("quantization_config", {"bits": 4}), ("head_dim", 5), ("layer_types", ["full_attention"] * LAYERS), ("vocab_size", 1 << 30),
-    ("num_hidden_layers", 100000), ("architectures", ["LlamaForSequenceClassification"]), ("architectures", []), ("bos_token_id", "one"),
-    ("rope_parameters", {"rope_theta": "x"}), ("sliding_window", 5),
-])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("a_new_field", 1),
+        ("hidden_act", "relu2"),
+        ("head_dim", 0),
+        ("num_attention_heads", 5),
+        ("num_key_value_heads", 3),
+        ("rms_norm_eps", -1),
+        ("rope_theta", 0.5),
+        ("rope_scaling", {"type": "linear", "factor": "two"}),
+        ("rope_scaling", {"type": "new"}),
+        ("rope_scaling", [1]),
+        ("attention_bias", 1),
+        ("quantization_config", {"bits": 4}),
+        ("head_dim", 5),
+        ("layer_types", ["full_attention"] * LAYERS),
+        ("vocab_size", 1 << 30),
+        ("num_hidden_layers", 100000),
+        ("architectures", ["LlamaForSequenceClassification"]),
+        ("architectures", []),
+        ("bos_token_id", "one"),
+        ("rope_parameters", {"rope_theta": "x"}),
+        ("sliding_window", 5),
+    ],
+)
 def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
     llama.config[name] = value
     if name == "bos_token_id":
@@ -207,15 +323,26 @@ def test_a_field_that_is_not_understood_is_named(llama, capsys, name, value):
     assert name in line or (name, value) == ("head_dim", 5), line
 
 
-@pytest.mark.parametrize("more, what", [
-    ({"model_type": "mixtral", "num_local_experts": 8}, "a mixture of experts"), ({"model_type": "qwen2_moe", "num_experts": 60}, "a mixture of experts"),
-    ({"model_type": "olmoe", "num_experts": 64}, "a mixture of experts"), ({"model_type": "granitemoe", "num_local_experts": 8}, "a mixture of experts"),
-    ({"model_type": "mamba", "state_size": 16}, "a state-space layer"), ({"model_type": "jamba", "mamba_d_state": 16}, "a state-space layer"),
-    ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "latent attention"),
-    ({"model_type": "deepseek_v2", "kv_lora_rank": 512, "n_routed_experts": 64}, "a mixture of experts"),
-    ({"model_type": "llava", "vision_config": {}}, "pictures"), ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),
-    ({"model_type": "whatever"}, "'whatever' is not built"), ({"num_local_experts": 4}, "a mixture of experts"),
-])
+@pytest.mark.parametrize(
+    "more, what",
+    [
+        ({"model_type": "mixtral", "num_local_experts": 8}, "a mixture of experts"),
+        ({"model_type": "qwen2_moe", "num_experts": 60}, "a mixture of experts"),
+        ({"model_type": "olmoe", "num_experts": 64}, "a mixture of experts"),
+        ({"model_type": "granitemoe", "num_local_experts": 8}, "a mixture of experts"),
+        ({"model_type": "mamba", "state_size": 16}, "a state-space layer"),
+        ({"model_type": "jamba", "mamba_d_state": 16}, "a state-space layer"),
+        ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "latent attention"),
+        (
+            {"model_type": "deepseek_v2", "kv_lora_rank": 512, "n_routed_experts": 64},
+            "a mixture of experts",
+        ),
+        ({"model_type": "llava", "vision_config": {}}, "pictures"),
+        ({"model_type": "qwen2_audio", "audio_config": {}}, "sound"),
+        ({"model_type": "whatever"}, "'whatever' is not built"),
+        ({"num_local_experts": 4}, "a mixture of experts"),
+    ],
+)
 def test_an_architecture_that_is_not_built(llama, capsys, more, what):
     llama.config.update(more)
     line = llama.refused(capsys)
@@ -231,7 +358,12 @@ def test_a_field_of_every_refusal_has_a_value_that_says_nothing():
 
 
 def test_ids_of_generation_config_count_more(llama):
-    llama.more["generation_config.json"] = {"bos_token_id": 5, "eos_token_id": [7, 9, 7], "pad_token_id": 3, "transformers_version": "4.40.0"}
+    llama.more["generation_config.json"] = {
+        "bos_token_id": 5,
+        "eos_token_id": [7, 9, 7],
+        "pad_token_id": 3,
+        "transformers_version": "4.40.0",
+    }
     target = llama.descriptor()["target"]
     assert (target["start"], target["end"], target["pad"]) == (5, [7, 9], 3)
 
@@ -244,25 +376,65 @@ def test_an_id_outside_the_vocabulary_is_left_out(llama, capsys):
 
 
 def test_recommended_options(llama, capsys):
-    llama.more["generation_config.json"] = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "top_k": 40, "repetition_penalty": 1.1, "num_beams": 4,
-                                            "suppress_tokens": [4, 3], "max_new_tokens": 7, "no_repeat_ngram_size": 3, "typical_p": 1.0}
+    llama.more["generation_config.json"] = {
+        "do_sample": True,
+        "temperature": 0.6,
+        "top_p": 0.9,
+        "top_k": 40,
+        "repetition_penalty": 1.1,
+        "num_beams": 4,
+        "suppress_tokens": [4, 3],
+        "max_new_tokens": 7,
+        "no_repeat_ngram_size": 3,
+        "typical_p": 1.0,
+    }
     assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
     g = PhasorFile(llama.output).descriptor["generation"]
-    assert (g["sample"], g["top_k"], g["max_new"], g["no_repeat_ngram"], g["suppressed"], g["typical_p"]) == (1, 40, 7, 3, [3, 4], 0)
-    assert [g[name] for name in ("temperature", "top_p", "repetition_penalty")] == [np.float32(x) for x in (0.6, 0.9, 1.1)]
+    assert (
+        g["sample"],
+        g["top_k"],
+        g["max_new"],
+        g["no_repeat_ngram"],
+        g["suppressed"],
+        g["typical_p"],
+    ) == (1, 40, 7, 3, [3, 4], 0)
+    assert [g[name] for name in ("temperature", "top_p", "repetition_penalty")] == [
+        np.float32(x) for x in (0.6, 0.9, 1.1)
+    ]
     assert "num_beams: recommended, and not kept" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name, value", [("top_p", 1.5), ("temperature", -1), ("top_k", 0.5), ("do_sample", "yes"), ("suppress_tokens", ["a"])])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("top_p", 1.5),
+        ("temperature", -1),
+        ("top_k", 0.5),
+        ("do_sample", "yes"),
+        ("suppress_tokens", ["a"]),
+    ],
+)
 def test_a_recommendation_that_cannot_be(llama, capsys, name, value):
     llama.more["generation_config.json"] = {name: value}
     assert name in llama.refused(capsys)
 
 
-@pytest.mark.parametrize("name", [
-    "top_p", "temperature", "top_k", "do_sample", "suppress_tokens", "eos_token_id", "bos_token_id",
-    "max_new_tokens", "num_beams", "a_new_field", "x\n" * 999
-])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "top_p",
+        "temperature",
+        "top_k",
+        "do_sample",
+        "suppress_tokens",
+        "eos_token_id",
+        "bos_token_id",
+        "max_new_tokens",
+        "num_beams",
+        "a_new_field",
+        "x\n" * 999,
+    ],
+)
 def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
     source = llama.write()
     for value in ODD:
@@ -274,14 +446,25 @@ def test_an_odd_recommendation_is_an_error_or_a_note(llama, name):
             assert str(error).isprintable() and len(str(error)) < 700
 
 
-@pytest.mark.parametrize("values, noted", [
-    ({"top_h": 0.4, "use_cache": True, "max_length": 50}, "top_h"),
-    ({"stop_strings": ["x"], "watermarking_config": {"a": 1}}, "stop_strings, watermarking_config"),
-    ({
-        "token_healing": False, "stop_strings": [], "transformers_version": "5.23.0",
-        "temperature": None
-    }, None)
-])
+@pytest.mark.parametrize(
+    "values, noted",
+    [
+        ({"top_h": 0.4, "use_cache": True, "max_length": 50}, "top_h"),
+        (
+            {"stop_strings": ["x"], "watermarking_config": {"a": 1}},
+            "stop_strings, watermarking_config",
+        ),
+        (
+            {
+                "token_healing": False,
+                "stop_strings": [],
+                "transformers_version": "5.23.0",
+                "temperature": None,
+            },
+            None,
+        ),
+    ],
+)
 def test_a_recommendation_that_is_not_known_is_noted(llama, capsys, values, noted):
     llama.more["generation_config.json"] = values
     assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
@@ -303,94 +486,184 @@ def test_a_share_of_rotated_values_of_newer_configurations(llama, capsys):
 
 
 NEOX = {
-    "model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
-    "intermediate_size": 8, "vocab_size": 9
+    "model_type": "gpt_neox",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 1,
+    "intermediate_size": 8,
+    "vocab_size": 9,
 }
 
 
-@pytest.mark.parametrize("fields, width, theta", [
-    ({}, 4, 10000),
-    ({"rotary_pct": 0.5, "rotary_emb_base": 500}, 8, 500),
-    ({"rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 500}}, 8, 500),
-    ({"rotary_pct": 0.5, "rope_parameters": {"rope_theta": 500}}, 8, 500),
-    ({"rotary_pct": 0.5, "partial_rotary_factor": 0.5, "rope_theta": 10000}, 8, 10000),
-    ({
-        "rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 500},
-        "partial_rotary_factor": 1, "rope_theta": 500.0
-    }, 16, 500),
-])
+@pytest.mark.parametrize(
+    "fields, width, theta",
+    [
+        ({}, 4, 10000),
+        ({"rotary_pct": 0.5, "rotary_emb_base": 500}, 8, 500),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 500}}, 8, 500),
+        ({"rotary_pct": 0.5, "rope_parameters": {"rope_theta": 500}}, 8, 500),
+        ({"rotary_pct": 0.5, "partial_rotary_factor": 0.5, "rope_theta": 10000}, 8, 10000),
+        (
+            {
+                "rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 500},
+                "partial_rotary_factor": 1,
+                "rope_theta": 500.0,
+            },
+            16,
+            500,
+        ),
+    ],
+)
 def test_the_share_of_a_gpt_neox(fields, width, theta):
     family = next(f for f in hugging_face.DECODERS if "gpt_neox" in f.types)
-    made = decoder.Decoder(family,
-                           hf_config.Config("config.json", {**NEOX, **fields}, family.defaults))
+    made = decoder.Decoder(
+        family, hf_config.Config("config.json", {**NEOX, **fields}, family.defaults)
+    )
     assert made.kind["rotary_width"] == width
-    want = np.float32(1) / np.power(np.float32(theta),
-                                    np.arange(0, width, 2).astype(np.float32) / np.float32(width))
+    want = np.float32(1) / np.power(
+        np.float32(theta), np.arange(0, width, 2).astype(np.float32) / np.float32(width)
+    )
     assert np.array_equal(made.tables[R.ROTARY], want.astype(np.float64))
 
 
-@pytest.mark.parametrize("kind, fields, what", [
-    ("gpt_neox", {
-        "rotary_pct": 0.5, "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 10000}
-    }, "rotary_pct: 0.5, and rope_parameters.partial_rotary_factor is 0.25"),
-    ("gpt_neox", {"partial_rotary_factor": 0.5
-                  }, "partial_rotary_factor: 0.5 is not built, expected 0.25"),
-    ("gpt_neox", {"rope_theta": 500}, "rope_theta: 500 is not built, expected 10000"),
-    ("gpt_neox", {"rope_parameters": {"rope_theta": 10000, "rotary_pct": 0.5}
-                  }, "rope_parameters: rotary_pct is not a key of default"),
-    ("llama", {"rope_theta": 500, "rope_parameters": {"rope_theta": 10000}
-               }, "rope_theta: 500, and rope_parameters.rope_theta is 10000"),
-    ("llama", {
-        "rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"rope_theta": 10000}
-    }, "rope_scaling: does not say what rope_parameters says"),
-    ("llama", {"rope_parameters": {"full_attention": {"rope_theta": 10000}}
-               }, "rope_parameters: full_attention is not a key of default"),
-    ("llama", {"rope_scaling": {"type": "linear", "factor": 2, "rope_theta": 500}
-               }, "rope_scaling: rope_theta is not a key of linear"),
-    ("gemma3_text", {"rope_parameters": {"rope_theta": 500, "rope_type": "default"}
-                     }, "rope_parameters: expected a table with a rope_theta for each of"),
-    ("olmo3", {"rope_parameters": {"full_attention": {"rope_theta": 500}, "sliding_attention": {}}
-               }, "expected a table with a rope_theta for each of"),
-    ("gemma3_text", {
-        "rope_parameters": {
-            "full_attention": {"rope_theta": 500, "new": 1},
-            "sliding_attention": {"rope_theta": 10000}
-        }
-    }, "rope_parameters.full_attention: new is not a key of default"),
-    ("gemma3_text", {
-        "rope_parameters": {
-            "full_attention": {"rope_theta": 500}, "sliding_attention": {"rope_theta": 10000},
-            "new": 1
-        }
-    }, "rope_parameters.new: not known for gemma3_text"),
-    ("cohere", {}, "rope_theta: is missing: 10000.0 before transformers 5, 500000.0 from then on"),
-    ("cohere", {"transformers_version": 5}, "transformers_version: 5, expected a version"),
-    ("llama", {
-        "original_max_position_embeddings": 8,
-        "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16}
-    }, "8, and rope_scaling."),
-    ("llama", {
-        "original_max_position_embeddings": 8, "rope_scaling": {"type": "yarn", "factor": 2.0}
-    }, "yarn of transformers before 5 does not read it"),
-    ("llama", {
-        "rope_scaling": {
-            "type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64,
-            "original_max_position_embeddings": 8
-        }
-    }, "longrope of transformers before 5 does not read it"),
-    ("llama", {
-        "original_max_position_embeddings": 8, "rope_scaling": {
-            "type": "longrope", "short_factor": [1] * 64, "long_factor": [2] * 64, "factor": 3.0
-        }
-    }, "factor: is not max_position_embeddings / original_max_position_embeddings"),
-])
+@pytest.mark.parametrize(
+    "kind, fields, what",
+    [
+        (
+            "gpt_neox",
+            {
+                "rotary_pct": 0.5,
+                "rope_parameters": {"partial_rotary_factor": 0.25, "rope_theta": 10000},
+            },
+            "rotary_pct: 0.5, and rope_parameters.partial_rotary_factor is 0.25",
+        ),
+        (
+            "gpt_neox",
+            {"partial_rotary_factor": 0.5},
+            "partial_rotary_factor: 0.5 is not built, expected 0.25",
+        ),
+        ("gpt_neox", {"rope_theta": 500}, "rope_theta: 500 is not built, expected 10000"),
+        (
+            "gpt_neox",
+            {"rope_parameters": {"rope_theta": 10000, "rotary_pct": 0.5}},
+            "rope_parameters: rotary_pct is not a key of default",
+        ),
+        (
+            "llama",
+            {"rope_theta": 500, "rope_parameters": {"rope_theta": 10000}},
+            "rope_theta: 500, and rope_parameters.rope_theta is 10000",
+        ),
+        (
+            "llama",
+            {
+                "rope_scaling": {"type": "linear", "factor": 2},
+                "rope_parameters": {"rope_theta": 10000},
+            },
+            "rope_scaling: does not say what rope_parameters says",
+        ),
+        (
+            "llama",
+            {"rope_parameters": {"full_attention": {"rope_theta": 10000}}},
+            "rope_parameters: full_attention is not a key of default",
+        ),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 2, "rope_theta": 500}},
+            "rope_scaling: rope_theta is not a key of linear",
+        ),
+        (
+            "gemma3_text",
+            {"rope_parameters": {"rope_theta": 500, "rope_type": "default"}},
+            "rope_parameters: expected a table with a rope_theta for each of",
+        ),
+        (
+            "olmo3",
+            {"rope_parameters": {"full_attention": {"rope_theta": 500}, "sliding_attention": {}}},
+            "expected a table with a rope_theta for each of",
+        ),
+        (
+            "gemma3_text",
+            {
+                "rope_parameters": {
+                    "full_attention": {"rope_theta": 500, "new": 1},
+                    "sliding_attention": {"rope_theta": 10000},
+                }
+            },
+            "rope_parameters.full_attention: new is not a key of default",
+        ),
+        (
+            "gemma3_text",
+            {
+                "rope_parameters": {
+                    "full_attention": {"rope_theta": 500},
+                    "sliding_attention": {"rope_theta": 10000},
+                    "new": 1,
+                }
+            },
+            "rope_parameters.new: not known for gemma3_text",
+        ),
+        (
+            "cohere",
+            {},
+            "rope_theta: is missing: 10000.0 before transformers 5, 500000.0 from then on",
+        ),
+        ("cohere", {"transformers_version": 5}, "transformers_version: 5, expected a version"),
+        (
+            "llama",
+            {
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {
+                    "type": "yarn",
+                    "factor": 2.0,
+                    "original_max_position_embeddings": 16,
+                },
+            },
+            "8, and rope_scaling.",
+        ),
+        (
+            "llama",
+            {
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {"type": "yarn", "factor": 2.0},
+            },
+            "yarn of transformers before 5 does not read it",
+        ),
+        (
+            "llama",
+            {
+                "rope_scaling": {
+                    "type": "longrope",
+                    "short_factor": [1] * 64,
+                    "long_factor": [2] * 64,
+                    "original_max_position_embeddings": 8,
+                }
+            },
+            "longrope of transformers before 5 does not read it",
+        ),
+        (
+            "llama",
+            {
+                "original_max_position_embeddings": 8,
+                "rope_scaling": {
+                    "type": "longrope",
+                    "short_factor": [1] * 64,
+                    "long_factor": [2] * 64,
+                    "factor": 3.0,
+                },
+            },
+            "factor: is not max_position_embeddings / original_max_position_embeddings",
+        ),
+    ],
+)
 def test_positions_that_are_said_twice_or_nowhere(kind, fields, what):
     family = next(f for f in hugging_face.DECODERS if kind in f.types)
     with pytest.raises(PhasorError) as caught:
         decoder.Decoder(
             family,
-            hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults,
-                             family.newer))
+            hf_config.Config(
+                "config.json", {"model_type": kind, **fields}, family.defaults, family.newer
+            ),
+        )
     assert what in str(caught.value)
 
 
@@ -400,8 +673,10 @@ def test_a_default_that_transformers_changed(kind, version, theta):
     family = next(f for f in hugging_face.DECODERS if kind in f.types)
     made = decoder.Decoder(
         family,
-        hf_config.Config("config.json", {"transformers_version": version}, family.defaults,
-                         family.newer))
+        hf_config.Config(
+            "config.json", {"transformers_version": version}, family.defaults, family.newer
+        ),
+    )
     table = made.tables.get(R.ROTARY)
     table = made.per_layer[0]["tables"][R.ROTARY] if table is None else table
     assert table[1] == pytest.approx(theta ** (-2 / made.kind["head_width"]), rel=1e-6)
@@ -416,29 +691,85 @@ def test_the_table_of_newer_configurations_says_the_same(llama):
     assert llama.run() == 0 and llama.output.read_bytes() == first
 
 
-# Fields that published configurations have and that change nothing, with a value that would (None: none would).
+# Fields that published configurations have and that change nothing, with a value that would (None:
+# none would).
 PUBLISHED = {
-    "llama": {"is_llama_config": (True, None), "rope_interleaved": (False, True), "transformers.js_config": ({}, None), "max_sequence_length": (2048, None)},
-    "qwen2": {"use_mrope": (False, True), "sliding_window": (32768, None), "max_window_layers": (24, None), "use_sliding_window": (False, None)},
+    "llama": {
+        "is_llama_config": (True, None),
+        "rope_interleaved": (False, True),
+        "transformers.js_config": ({}, None),
+        "max_sequence_length": (2048, None),
+    },
+    "qwen2": {
+        "use_mrope": (False, True),
+        "sliding_window": (32768, None),
+        "max_window_layers": (24, None),
+        "use_sliding_window": (False, None),
+    },
     "smollm3": {"max_window_layers": (28, None), "pretraining_tp": (2, None)},
     "gemma": {"hidden_activation": ("gelu", None)},
     "gemma2": {"cache_implementation": ("hybrid", None), "hidden_act": ("gelu_pytorch_tanh", None)},
-    "gemma3_text": {"sliding_window_pattern": (6, None), "use_bidirectional_attention": (False, True), "attn_logit_softcapping": (None, 50.0)},
-    "phi3": {"attention_bias": (False, True), "mlp_bias": (False, True), "lm_head_bias": (False, True), "full_attn_mod": (1, 2), "interpolate_factor": (1, 2),
-             "auto_map": ({"AutoConfig": "x.y"}, None), "embd_pdrop": (0.0, None)},
-    "gpt2": {"n_ctx": (1024, None), "task_specific_params": ({"text-generation": {"do_sample": True}}, None), "summary_type": ("cls_index", None)},
+    "gemma3_text": {
+        "sliding_window_pattern": (6, None),
+        "use_bidirectional_attention": (False, True),
+        "attn_logit_softcapping": (None, 50.0),
+    },
+    "phi3": {
+        "attention_bias": (False, True),
+        "mlp_bias": (False, True),
+        "lm_head_bias": (False, True),
+        "full_attn_mod": (1, 2),
+        "interpolate_factor": (1, 2),
+        "auto_map": ({"AutoConfig": "x.y"}, None),
+        "embd_pdrop": (0.0, None),
+    },
+    "gpt2": {
+        "n_ctx": (1024, None),
+        "task_specific_params": ({"text-generation": {"do_sample": True}}, None),
+        "summary_type": ("cls_index", None),
+    },
     "gpt_neo": {"attention_layers": (["global", "local"] * 12, ["local"] * 24)},
     "gptj": {"rotary": (True, None), "tokenizer_class": ("GPT2Tokenizer", None)},
     "gpt_neox": {"partial_rotary_factor": (0.25, None), "rope_theta": (10000, None)},
     "opt": {"prefix": ("</s>", None), "activation_dropout": (0.0, None)},
-    "bloom": {"apply_residual_connection_post_layernorm": (False, True), "n_embed": (64, None), "offset_alibi": (100, None), "seq_length": (2048, None)},
-    "mpt": {"attn_config": ({"alibi": True, "qk_ln": False, "attn_impl": "torch", "rope": False}, {"alibi": False}), "no_bias": (True, False), "expansion_ratio": (4, 2),
-            "logit_scale": (None, "inv_sqrt_d_model"), "norm_type": ("low_precision_layernorm", "rmsnorm"), "tokenizer_name": ("gpt-neox", None)},
-    "falcon": {"apply_residual_connection_post_layernorm": (False, True), "num_ln_in_parallel_attn": (None, 2)},
+    "bloom": {
+        "apply_residual_connection_post_layernorm": (False, True),
+        "n_embed": (64, None),
+        "offset_alibi": (100, None),
+        "seq_length": (2048, None),
+    },
+    "mpt": {
+        "attn_config": (
+            {"alibi": True, "qk_ln": False, "attn_impl": "torch", "rope": False},
+            {"alibi": False},
+        ),
+        "no_bias": (True, False),
+        "expansion_ratio": (4, 2),
+        "logit_scale": (None, "inv_sqrt_d_model"),
+        "norm_type": ("low_precision_layernorm", "rmsnorm"),
+        "tokenizer_name": ("gpt-neox", None),
+    },
+    "falcon": {
+        "apply_residual_connection_post_layernorm": (False, True),
+        "num_ln_in_parallel_attn": (None, 2),
+    },
     "cohere": {"model_max_length": (131072, None)},
-    "cohere2": {"layer_switch": (4, None), "position_embedding_type": ("rope_gptj", "learned"), "rotary_pct": (1.0, 0.5), "use_parallel_block": (True, False)},
-    "starcoder2": {"attention_softmax_in_fp32": (True, None), "mlp_type": ("default", None), "layer_norm_epsilon": (1e-5, None)},
-    "exaone4": {"layer_types": (["full_attention"] * 32, ["some"] * 32), "sliding_window": (None, None), "sliding_window_pattern": (None, None)},
+    "cohere2": {
+        "layer_switch": (4, None),
+        "position_embedding_type": ("rope_gptj", "learned"),
+        "rotary_pct": (1.0, 0.5),
+        "use_parallel_block": (True, False),
+    },
+    "starcoder2": {
+        "attention_softmax_in_fp32": (True, None),
+        "mlp_type": ("default", None),
+        "layer_norm_epsilon": (1e-5, None),
+    },
+    "exaone4": {
+        "layer_types": (["full_attention"] * 32, ["some"] * 32),
+        "sliding_window": (None, None),
+        "sliding_window_pattern": (None, None),
+    },
 }
 
 
@@ -448,41 +779,82 @@ def test_fields_of_published_configurations(kind):
     family = next(f for f in hugging_face.DECODERS if kind in f.types)
 
     def describe(fields):
-        return decoder.Decoder(family, hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults)).descriptor("m")
+        return decoder.Decoder(
+            family, hf_config.Config("config.json", {"model_type": kind, **fields}, family.defaults)
+        ).descriptor("m")
 
-    assert describe({name: nothing for name, (nothing, _) in PUBLISHED[kind].items()})["model"]["stack"] == D.DECODER
+    assert (
+        describe({name: nothing for name, (nothing, _) in PUBLISHED[kind].items()})["model"][
+            "stack"
+        ]
+        == D.DECODER
+    )
     for name, (_, other) in PUBLISHED[kind].items():
         if other is not None:
             with pytest.raises(PhasorError, match=name if name != "attn_config" else "alibi"):
                 describe({name: other})
 
 
-ODD = (None, True, -1, 0, 1, 3, 1.5, float("inf"), float("nan"), 1e300, "x", "\n\x1b[2J",
-       "9" * 9999, [], {}, [1], {"a": 1}, {"\n": 1}, 10**30, 10**4000, [None] * 9999,
-       [[["global"], 10**9]], [[["global"] * 9999, 1]] * 999)
-ODD_TABLES = ({"rope_type": "yarn", "factor": 0}, {
-    "rope_type": "longrope", "short_factor": "ab", "long_factor": [0] * 64
-}, {"rope_type": "linear",
-    "factor": None}, {"rope_type": ["a"]}, {"rope_theta": "x"}, {"partial_rotary_factor": 0.5}, {
-        "full_attention": 1, "sliding_attention": []
-    }, {"full_attention": {"rope_theta": 9}, "sliding_attention": {"rope_theta": None}}, {
-        "full_attention": {"rope_theta": 9
-                           },
-        "sliding_attention": {"rope_theta": 9, "rope_type": "yarn", "factor": 2, "truncate": False}
-    })
-SCALINGS = ({"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0},
-            {"rope_type": "yarn", "factor": 2.0, "beta_fast": 32, "mscale": 1.0}, {
-                "rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0, "original_max_position_embeddings": 32
-            }, {"rope_type": "longrope", "short_factor": [1.0] * 64, "long_factor": [1.0] * 64})
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    1.5,
+    float("inf"),
+    float("nan"),
+    1e300,
+    "x",
+    "\n\x1b[2J",
+    "9" * 9999,
+    [],
+    {},
+    [1],
+    {"a": 1},
+    {"\n": 1},
+    10**30,
+    10**4000,
+    [None] * 9999,
+    [[["global"], 10**9]],
+    [[["global"] * 9999, 1]] * 999,
+)
+ODD_TABLES = (
+    {"rope_type": "yarn", "factor": 0},
+    {"rope_type": "longrope", "short_factor": "ab", "long_factor": [0] * 64},
+    {"rope_type": "linear", "factor": None},
+    {"rope_type": ["a"]},
+    {"rope_theta": "x"},
+    {"partial_rotary_factor": 0.5},
+    {"full_attention": 1, "sliding_attention": []},
+    {"full_attention": {"rope_theta": 9}, "sliding_attention": {"rope_theta": None}},
+    {
+        "full_attention": {"rope_theta": 9},
+        "sliding_attention": {"rope_theta": 9, "rope_type": "yarn", "factor": 2, "truncate": False},
+    },
+)
+SCALINGS = (
+    {"rope_type": "linear", "factor": 2.0},
+    {"rope_type": "dynamic", "factor": 2.0},
+    {"rope_type": "yarn", "factor": 2.0, "beta_fast": 32, "mscale": 1.0},
+    {
+        "rope_type": "llama3",
+        "factor": 2.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    },
+    {"rope_type": "longrope", "short_factor": [1.0] * 64, "long_factor": [1.0] * 64},
+)
 
 
 def one_line(family, values):
     """What Config and Decoder make of it: a descriptor, or one short line."""
     try:
-        decoder.Decoder(family,
-                        hf_config.Config("config.json", values, family.defaults,
-                                         family.newer)).descriptor("m")
+        decoder.Decoder(
+            family, hf_config.Config("config.json", values, family.defaults, family.newer)
+        ).descriptor("m")
     except PhasorError as error:
         assert str(error).isprintable() and len(str(error)) < 700
 
@@ -490,9 +862,17 @@ def one_line(family, values):
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
 def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
     for name in {
-            *family.defaults, "rope_scaling", "rope_parameters", "head_dim", "layer_types",
-            "original_max_position_embeddings", "transformers_version", "a_new_field", "x\n" * 999,
-            "architectures", *family.aliases
+        *family.defaults,
+        "rope_scaling",
+        "rope_parameters",
+        "head_dim",
+        "layer_types",
+        "original_max_position_embeddings",
+        "transformers_version",
+        "a_new_field",
+        "x\n" * 999,
+        "architectures",
+        *family.aliases,
     }:
         for value in ODD + ODD_TABLES:
             one_line(family, {**family.defaults, name: value})
@@ -503,21 +883,29 @@ def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
 def test_an_odd_value_inside_of_a_scaling(table, scaling):
     family = next(f for f in hugging_face.DECODERS if "llama" in f.types)
     for name in {
-            *scaling, "rope_theta", "partial_rotary_factor", "original_max_position_embeddings",
-            "a_new_field"
+        *scaling,
+        "rope_theta",
+        "partial_rotary_factor",
+        "original_max_position_embeddings",
+        "a_new_field",
     }:
         for value in ODD:
             one_line(family, {**family.defaults, table: {**scaling, name: value}})
             one_line(
-                family, {
-                    **family.defaults, table: {**scaling, name: value},
-                    "original_max_position_embeddings": 16
-                })
+                family,
+                {
+                    **family.defaults,
+                    table: {**scaling, name: value},
+                    "original_max_position_embeddings": 16,
+                },
+            )
 
 
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
 def test_the_defaults_of_every_family_make_a_descriptor(family):
-    made = decoder.Decoder(family, hf_config.Config("config.json", {"model_type": family.types[0]}, family.defaults))
+    made = decoder.Decoder(
+        family, hf_config.Config("config.json", {"model_type": family.types[0]}, family.defaults)
+    )
     assert D.check(made.descriptor("m")) is None and len(made.layers) == made.count
 
 
@@ -531,12 +919,25 @@ def test_rope_context_says_the_longest_sequence(llama):
     llama.config["rope_scaling"] = {"rope_type": "dynamic", "factor": 2.0}
     longer = llama.descriptor("--rope-context", 40), llama.output.read_bytes()
     trained = llama.descriptor()
-    assert longer[0]["decoder"]["max_positions"] == 40 and trained["decoder"]["max_positions"] == POSITIONS and llama.output.read_bytes() != longer[1]
+    assert (
+        longer[0]["decoder"]["max_positions"] == 40
+        and trained["decoder"]["max_positions"] == POSITIONS
+        and llama.output.read_bytes() != longer[1]
+    )
 
 
 def test_rope_context_without_rotary_positions(llama, capsys):
-    llama.config.update(model_type="gpt2", architectures=["GPT2LMHeadModel"], n_embd=WIDTH, n_head=HEADS, n_layer=LAYERS, n_positions=POSITIONS)
-    assert "--rope-context: this model has a table of positions" in llama.refused(capsys, "--rope-context", 40)
+    llama.config.update(
+        model_type="gpt2",
+        architectures=["GPT2LMHeadModel"],
+        n_embd=WIDTH,
+        n_head=HEADS,
+        n_layer=LAYERS,
+        n_positions=POSITIONS,
+    )
+    assert "--rope-context: this model has a table of positions" in llama.refused(
+        capsys, "--rope-context", 40
+    )
 
 
 def test_flags_of_a_directory_alone(tmp_path, capsys):
@@ -550,7 +951,15 @@ def test_flags_of_a_directory_alone(tmp_path, capsys):
 
 
 RANK, ALPHA = 2, 6
-ADAPTER = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM", "bias": "none", "target_modules": ["q_proj"], "inference_mode": True}
+ADAPTER = {
+    "peft_type": "LORA",
+    "r": RANK,
+    "lora_alpha": ALPHA,
+    "task_type": "CAUSAL_LM",
+    "bias": "none",
+    "target_modules": ["q_proj"],
+    "inference_mode": True,
+}
 QUERY = "model.layers.0.self_attn.q_proj"
 
 
@@ -560,8 +969,13 @@ class Adapter:
     def __init__(self, path):
         rng = np.random.default_rng(9)
         self.path, self.config = path / "adapter", dict(ADAPTER)
-        self.a, self.b = (rng.normal(size=shape).astype(np.float32) for shape in ((RANK, WIDTH), (WIDTH, RANK)))
-        self.arrays = {f"base_model.model.{QUERY}.lora_A.weight": self.a, f"base_model.model.{QUERY}.lora_B.weight": self.b}
+        self.a, self.b = (
+            rng.normal(size=shape).astype(np.float32) for shape in ((RANK, WIDTH), (WIDTH, RANK))
+        )
+        self.arrays = {
+            f"base_model.model.{QUERY}.lora_A.weight": self.a,
+            f"base_model.model.{QUERY}.lora_B.weight": self.b,
+        }
 
     def write(self):
         self.path.mkdir(exist_ok=True)
@@ -578,17 +992,28 @@ def adapter(tmp_path):
 def test_an_adapter_is_added(llama, adapter):
     assert llama.run("--lora", adapter.write()) == 0
     first = llama.output.read_bytes()
-    llama.arrays[QUERY + ".weight"] = (llama.arrays[QUERY + ".weight"].astype(np.float64)
-                                       + ALPHA / RANK * np.einsum("or,ri->oi", adapter.b.astype(np.float64), adapter.a)).astype(np.float32)
+    llama.arrays[QUERY + ".weight"] = (
+        llama.arrays[QUERY + ".weight"].astype(np.float64)
+        + ALPHA / RANK * np.einsum("or,ri->oi", adapter.b.astype(np.float64), adapter.a)
+    ).astype(np.float32)
     assert llama.run() == 0 and llama.output.read_bytes() == first
 
 
 def test_modules_that_are_saved_replace_the_bases(llama, adapter):
     head = np.full((ROWS, WIDTH), 0.25, np.float32)
-    for name in ("base_model.model.lm_head.weight", "base_model.model.lm_head.modules_to_save.weight", "base_model.model.lm_head.modules_to_save.default.weight"):
-        adapter.arrays = {name: head, **{key: value for key, value in adapter.arrays.items() if "lora" in key}}
+    for name in (
+        "base_model.model.lm_head.weight",
+        "base_model.model.lm_head.modules_to_save.weight",
+        "base_model.model.lm_head.modules_to_save.default.weight",
+    ):
+        adapter.arrays = {
+            name: head,
+            **{key: value for key, value in adapter.arrays.items() if "lora" in key},
+        }
         assert llama.run("--lora", adapter.write()) == 0
-        assert np.array_equal(PhasorFile(llama.output).weights(R.OUTPUT << 24 | R.OUTPUT_WEIGHT), head)
+        assert np.array_equal(
+            PhasorFile(llama.output).weights(R.OUTPUT << 24 | R.OUTPUT_WEIGHT), head
+        )
 
 
 def test_an_adapter_in_pytorchs_format(llama, adapter):
@@ -596,29 +1021,69 @@ def test_an_adapter_in_pytorchs_format(llama, adapter):
     first = llama.output.read_bytes()
     (adapter.path / "adapter_model.safetensors").unlink()
     torch_zip.save(adapter.path / "adapter_model.bin", adapter.arrays)
-    assert convert.main([str(llama.path), "-o", str(llama.output), "--quiet", "--lora", str(adapter.path)]) == 0
+    assert (
+        convert.main(
+            [str(llama.path), "-o", str(llama.output), "--quiet", "--lora", str(adapter.path)]
+        )
+        == 0
+    )
     assert llama.output.read_bytes() == first
 
 
-@pytest.mark.parametrize("name, value", [
-    ("peft_type", "ADALORA"), ("peft_type", None), ("use_dora", True), ("lora_bias", True), ("init_lora_weights", "pissa"), ("r", 3), ("r", 0), ("lora_alpha", "x"),
-    ("a_new_field", 1), ("layer_replication", [[0, 1]]), ("bias", "some"), ("rank_pattern", {"q_proj": 5}), ("alpha_pattern", {"q_proj": -1}), ("alpha_pattern", [1]),
-    ("trainable_token_indices", [3]), ("use_qalora", True),
-])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("peft_type", "ADALORA"),
+        ("peft_type", None),
+        ("use_dora", True),
+        ("lora_bias", True),
+        ("init_lora_weights", "pissa"),
+        ("r", 3),
+        ("r", 0),
+        ("lora_alpha", "x"),
+        ("a_new_field", 1),
+        ("layer_replication", [[0, 1]]),
+        ("bias", "some"),
+        ("rank_pattern", {"q_proj": 5}),
+        ("alpha_pattern", {"q_proj": -1}),
+        ("alpha_pattern", [1]),
+        ("trainable_token_indices", [3]),
+        ("use_qalora", True),
+    ],
+)
 def test_an_adapter_that_is_not_understood(llama, adapter, capsys, name, value):
     adapter.config[name] = value
     line = llama.refused(capsys, "--lora", adapter.write())
     assert name in line or "r is 5" in line or "r is 3" in line, line
 
 
-@pytest.mark.parametrize("name, shape, what", [
-    ("base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight", (RANK, WIDTH), "has no model.layers.7.self_attn.q_proj.weight"),
-    (f"base_model.model.{QUERY}.lora_A.weight", (RANK, WIDTH + 1), "do not make a change of shape"),
-    (f"base_model.model.{QUERY}.lora_magnitude_vector.weight", (WIDTH,), "of a kind that is not built"),
-    ("base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight", (RANK, WIDTH), "expected lora_A and lora_B"),
-    ("base_model.model.score.weight", (2, WIDTH), "has no score.weight"),
-    ("base_model.model.lm_head.weight", (2, WIDTH), "expected (29, 12)"),
-])
+@pytest.mark.parametrize(
+    "name, shape, what",
+    [
+        (
+            "base_model.model.model.layers.7.self_attn.q_proj.lora_A.weight",
+            (RANK, WIDTH),
+            "has no model.layers.7.self_attn.q_proj.weight",
+        ),
+        (
+            f"base_model.model.{QUERY}.lora_A.weight",
+            (RANK, WIDTH + 1),
+            "do not make a change of shape",
+        ),
+        (
+            f"base_model.model.{QUERY}.lora_magnitude_vector.weight",
+            (WIDTH,),
+            "of a kind that is not built",
+        ),
+        (
+            "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight",
+            (RANK, WIDTH),
+            "expected lora_A and lora_B",
+        ),
+        ("base_model.model.score.weight", (2, WIDTH), "has no score.weight"),
+        ("base_model.model.lm_head.weight", (2, WIDTH), "expected (29, 12)"),
+    ],
+)
 def test_a_tensor_of_an_adapter_that_has_no_place(llama, adapter, capsys, name, shape, what):
     adapter.arrays[name] = np.ones(shape, np.float32)
     assert what in llama.refused(capsys, "--lora", adapter.write())
@@ -628,12 +1093,19 @@ def test_an_adapter_that_is_not_there(llama, tmp_path, adapter, capsys):
     assert "--lora" in llama.refused(capsys, "--lora", tmp_path / "nowhere")
     adapter.write()
     (adapter.path / "adapter_model.safetensors").unlink()
-    assert "adapter_model.safetensors or adapter_model.bin" in llama.refused(capsys, "--lora", adapter.path)
+    assert "adapter_model.safetensors or adapter_model.bin" in llama.refused(
+        capsys, "--lora", adapter.path
+    )
 
 
 def test_an_embedding_that_is_the_output_too(llama, adapter, capsys):
     llama.config["tie_word_embeddings"] = True
     del llama.arrays["lm_head.weight"]
     at = "base_model.model.model.embed_tokens.lora_embedding_"
-    adapter.arrays = {at + "A": np.ones((RANK, ROWS), np.float32), at + "B": np.ones((WIDTH, RANK), np.float32)}
-    assert "the embedding is the output matrix too" in llama.refused(capsys, "--lora", adapter.write())
+    adapter.arrays = {
+        at + "A": np.ones((RANK, ROWS), np.float32),
+        at + "B": np.ones((WIDTH, RANK), np.float32),
+    }
+    assert "the embedding is the output matrix too" in llama.refused(
+        capsys, "--lora", adapter.write()
+    )

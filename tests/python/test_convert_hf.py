@@ -1,4 +1,5 @@
-"""Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one line with its name; whole or not at all."""
+"""Hugging Face directories without PyTorch: every fault of a configuration or of the weights is one
+line with its name; whole or not at all."""
 
 import json
 
@@ -6,16 +7,30 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import convert
-import phasor_descriptor as D
-from families import hf_config, hugging_face
-from phasor_file import PhasorFile
-from reference import Reference
+from phasor import convert
+from phasor.families import hf_config, hugging_face
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Reference
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 11
-CONFIG = {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": ROWS, "hidden_size": WIDTH, "num_attention_heads": HEADS,
-          "num_hidden_layers": LAYERS, "intermediate_size": HIDDEN, "max_position_embeddings": POSITIONS, "type_vocab_size": 2, "hidden_act": "gelu",
-          "layer_norm_eps": 1e-12, "pad_token_id": 0, "transformers_version": "4.0.0", "hidden_dropout_prob": 0.1, "classifier_dropout": None}
+CONFIG = {
+    "architectures": ["BertForMaskedLM"],
+    "model_type": "bert",
+    "vocab_size": ROWS,
+    "hidden_size": WIDTH,
+    "num_attention_heads": HEADS,
+    "num_hidden_layers": LAYERS,
+    "intermediate_size": HIDDEN,
+    "max_position_embeddings": POSITIONS,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 0,
+    "transformers_version": "4.0.0",
+    "hidden_dropout_prob": 0.1,
+    "classifier_dropout": None,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +48,38 @@ def norm(name, width=WIDTH):
 
 
 def trunk():
-    out = {"embeddings.word_embeddings.weight": (ROWS, WIDTH), "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
-           "embeddings.token_type_embeddings.weight": (2, WIDTH), **norm("embeddings.LayerNorm")}
+    out = {
+        "embeddings.word_embeddings.weight": (ROWS, WIDTH),
+        "embeddings.position_embeddings.weight": (POSITIONS, WIDTH),
+        "embeddings.token_type_embeddings.weight": (2, WIDTH),
+        **norm("embeddings.LayerNorm"),
+    }
     for i in range(LAYERS):
         at = f"encoder.layer.{i}."
-        for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+        for part in (
+            "attention.self.query",
+            "attention.self.key",
+            "attention.self.value",
+            "attention.output.dense",
+        ):
             out.update(linear(at + part, WIDTH, WIDTH))
-        out.update({**norm(at + "attention.output.LayerNorm"), **linear(at + "intermediate.dense", HIDDEN, WIDTH),
-                    **linear(at + "output.dense", WIDTH, HIDDEN), **norm(at + "output.LayerNorm")})
+        out.update(
+            {
+                **norm(at + "attention.output.LayerNorm"),
+                **linear(at + "intermediate.dense", HIDDEN, WIDTH),
+                **linear(at + "output.dense", WIDTH, HIDDEN),
+                **norm(at + "output.LayerNorm"),
+            }
+        )
     return out
 
 
 def words():
-    return {**linear("cls.predictions.transform.dense", WIDTH, WIDTH), **norm("cls.predictions.transform.LayerNorm"), "cls.predictions.bias": (ROWS,)}
+    return {
+        **linear("cls.predictions.transform.dense", WIDTH, WIDTH),
+        **norm("cls.predictions.transform.LayerNorm"),
+        "cls.predictions.bias": (ROWS,),
+    }
 
 
 class Directory:
@@ -55,16 +89,27 @@ class Directory:
         rng = np.random.default_rng(3)
         self.path, self.config, self.more = path / "source", dict(CONFIG), {}
         shapes = {**{"bert." + name: shape for name, shape in trunk().items()}, **words()}
-        self.arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        self.arrays = {
+            name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()
+        }
         self.output = path / "m.phasor"
 
     def bare(self):
-        self.arrays = {name.removeprefix("bert."): value for name, value in self.arrays.items() if name.startswith("bert.")}
+        self.arrays = {
+            name.removeprefix("bert."): value
+            for name, value in self.arrays.items()
+            if name.startswith("bert.")
+        }
         self.config["architectures"] = ["BertModel"]
 
     def classes(self, count):
-        self.arrays = {name: value for name, value in self.arrays.items() if name.startswith("bert.")}
-        for name, shape in {**linear("bert.pooler.dense", WIDTH, WIDTH), **linear("classifier", count, WIDTH)}.items():
+        self.arrays = {
+            name: value for name, value in self.arrays.items() if name.startswith("bert.")
+        }
+        for name, shape in {
+            **linear("bert.pooler.dense", WIDTH, WIDTH),
+            **linear("classifier", count, WIDTH),
+        }.items():
             self.arrays[name] = np.random.default_rng(4).normal(size=shape).astype(np.float32)
         self.config["architectures"] = ["BertForSequenceClassification"]
 
@@ -99,13 +144,23 @@ def errors(capsys):
 
 def test_a_masked_language_model(bert):
     d = bert.descriptor()
-    assert d["output"]["output"] == D.LOGITS and d["output"]["tied"] == D.TIED_SOURCE and d["output"]["head_width"] == WIDTH
-    assert d["source"]["pad"] == 0 and d["encoder"]["segments"] == 2 and d["encoder"]["max_positions"] == POSITIONS
+    assert (
+        d["output"]["output"] == D.LOGITS
+        and d["output"]["tied"] == D.TIED_SOURCE
+        and d["output"]["head_width"] == WIDTH
+    )
+    assert (
+        d["source"]["pad"] == 0
+        and d["encoder"]["segments"] == 2
+        and d["encoder"]["max_positions"] == POSITIONS
+    )
     assert d["model"]["name"] == "source"
 
 
 def test_doubles_buffers_and_a_head_that_is_not_used(bert, capsys):
-    bert.arrays["cls.predictions.decoder.weight"] = bert.arrays["bert.embeddings.word_embeddings.weight"]
+    bert.arrays["cls.predictions.decoder.weight"] = bert.arrays[
+        "bert.embeddings.word_embeddings.weight"
+    ]
     bert.arrays["cls.predictions.decoder.bias"] = bert.arrays["cls.predictions.bias"]
     bert.arrays["bert.embeddings.position_ids"] = np.arange(POSITIONS)[None]
     bert.arrays["bert.pooler.dense.bias"] = np.zeros(WIDTH, np.float32)
@@ -115,26 +170,54 @@ def test_doubles_buffers_and_a_head_that_is_not_used(bert, capsys):
 
 def test_the_first_checkpoints_names_of_norms(bert):
     first = bert.descriptor(), bert.output.read_bytes()
-    bert.arrays = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
-                   for name, value in bert.arrays.items()}
+    bert.arrays = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in bert.arrays.items()
+    }
     assert (bert.descriptor(), bert.output.read_bytes()) == first
 
 
-@pytest.mark.parametrize("name,code", [("gelu_new", D.GELU_TANH), ("gelu_fast", D.GELU_TANH), ("gelu_pytorch_tanh", D.GELU_TANH), ("gelu", D.GELU_ERF),
-                                       ("gelu_python", D.GELU_ERF), ("relu", D.RELU), ("silu", D.SILU), ("swish", D.SILU)])
+@pytest.mark.parametrize(
+    "name,code",
+    [
+        ("gelu_new", D.GELU_TANH),
+        ("gelu_fast", D.GELU_TANH),
+        ("gelu_pytorch_tanh", D.GELU_TANH),
+        ("gelu", D.GELU_ERF),
+        ("gelu_python", D.GELU_ERF),
+        ("relu", D.RELU),
+        ("silu", D.SILU),
+        ("swish", D.SILU),
+    ],
+)
 def test_names_of_activations(bert, name, code):
     bert.config["hidden_act"] = name
     assert bert.descriptor()["kinds"][0]["activation"] == code
 
 
-@pytest.mark.parametrize("more,scores", [({}, 0), ({"problem_type": "multi_label_classification"}, 1), ({"problem_type": "regression"}, 2),
-                                         ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}, 2),
-                                         ({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}, 1)])
+@pytest.mark.parametrize(
+    "more,scores",
+    [
+        ({}, 0),
+        ({"problem_type": "multi_label_classification"}, 1),
+        ({"problem_type": "regression"}, 2),
+        ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}, 2),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}, 1),
+    ],
+)
 def test_labels_and_scores(bert, more, scores):
     bert.classes(2)
-    bert.config.update({"id2label": {"1": "good", "0": "bad"}, "label2id": {"bad": 0, "good": 1}, **more})
+    bert.config.update(
+        {"id2label": {"1": "good", "0": "bad"}, "label2id": {"bad": 0, "good": 1}, **more}
+    )
     d = bert.descriptor()
-    assert d["output"]["classes"] == 2 and d["output"]["labels"] == "bad\x1egood\x1e" and d["output"]["scores"] == scores
+    assert (
+        d["output"]["classes"] == 2
+        and d["output"]["labels"] == "bad\x1egood\x1e"
+        and d["output"]["scores"] == scores
+    )
 
 
 def test_a_single_class_is_a_sigmoid(bert):
@@ -146,33 +229,69 @@ def test_a_single_class_is_a_sigmoid(bert):
 def test_roberta_positions_begin_after_the_padding_id(bert):
     bert.bare()
     before = Reference(PhasorFile(bert.output)) if bert.run() == 0 else None
-    bert.config.update({"architectures": ["RobertaModel"], "model_type": "roberta", "pad_token_id": 1, "max_position_embeddings": POSITIONS + 2})
+    bert.config.update(
+        {
+            "architectures": ["RobertaModel"],
+            "model_type": "roberta",
+            "pad_token_id": 1,
+            "max_position_embeddings": POSITIONS + 2,
+        }
+    )
     table = bert.arrays["embeddings.position_embeddings.weight"]
-    bert.arrays["embeddings.position_embeddings.weight"] = np.concatenate([np.full((2, WIDTH), 1e6, np.float32), table])
+    bert.arrays["embeddings.position_embeddings.weight"] = np.concatenate(
+        [np.full((2, WIDTH), 1e6, np.float32), table]
+    )
     assert bert.descriptor()["encoder"]["max_positions"] == POSITIONS
     ids = [5, 9, 3, 3]
-    assert np.array_equal(Reference(PhasorFile(bert.output)).encode(ids).residuals[-1], before.encode(ids).residuals[-1])
+    assert np.array_equal(
+        Reference(PhasorFile(bert.output)).encode(ids).residuals[-1],
+        before.encode(ids).residuals[-1],
+    )
 
 
 def sentence(bert, **pooling):
     bert.bare()
-    bert.more = {"modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-                                  {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-                                  {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}],
-                 "1_Pooling/config.json": {"word_embedding_dimension": WIDTH, **(pooling or {"pooling_mode_mean_tokens": True})},
-                 "sentence_bert_config.json": {"max_seq_length": 8, "do_lower_case": False}}
+    bert.more = {
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {
+                "idx": 1,
+                "name": "1",
+                "path": "1_Pooling",
+                "type": "sentence_transformers.models.Pooling",
+            },
+            {
+                "idx": 2,
+                "name": "2",
+                "path": "2_Normalize",
+                "type": "sentence_transformers.models.Normalize",
+            },
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": WIDTH,
+            **(pooling or {"pooling_mode_mean_tokens": True}),
+        },
+        "sentence_bert_config.json": {"max_seq_length": 8, "do_lower_case": False},
+    }
 
 
 @pytest.mark.parametrize("mode,code", [("cls_token", 2), ("mean_tokens", 1), ("lasttoken", 3)])
 def test_a_sentence_encoder(bert, mode, code):
     sentence(bert, pooling_mode_max_tokens=False, **{f"pooling_mode_{mode}": True})
     d = bert.descriptor()
-    assert d["output"]["output"] == D.POOLED and d["output"]["pooling"] == code and d["output"]["normalise"] == 1
+    assert (
+        d["output"]["output"] == D.POOLED
+        and d["output"]["pooling"] == code
+        and d["output"]["normalise"] == 1
+    )
 
 
 def test_prompts(bert):
     sentence(bert)
-    bert.more["config_sentence_transformers.json"] = {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": "document"}
+    bert.more["config_sentence_transformers.json"] = {
+        "prompts": {"query": "query: ", "document": "passage: "},
+        "default_prompt_name": "document",
+    }
     assert bert.descriptor()["output"]["prompts"] == "document\x1fpassage: \x1equery\x1fquery: \x1e"
     bert.more["config_sentence_transformers.json"]["default_prompt_name"] = None
     assert bert.descriptor()["output"]["prompts"].startswith("\x1f\x1equery\x1f")
@@ -183,37 +302,50 @@ def test_prompts(bert):
 # ---- Faults
 
 
-@pytest.mark.parametrize("change,message", [
-    ({"model_type": "gpt99"}, "model_type: 'gpt99' is not built; there are bert, roberta"),
-    ({"model_type": None}, "model_type: is missing"),
-    ({"architectures": ["BertLMHeadModel"]
-      }, "architectures: BertLMHeadModel is not built; there are BertModel, BertForMaskedLM"),
-    ({"architectures": None}, "architectures: None, expected the name of one class"),
-    ({"hidden_act": "gelu_10"}, "hidden_act: 'gelu_10' is not built; there are relu, gelu"),
-    ({"hidden_act": "quick_gelu"}, "'quick_gelu' is not built"),
-    ({"hidden_size": "12"}, "hidden_size: '12', expected a whole number"),
-    ({"hidden_size": True}, "hidden_size: True, expected a whole number"),
-    ({"num_attention_heads": 5}, "num_attention_heads: 5 does not divide the width 12"),
-    ({"layer_norm_eps": "small"}, "layer_norm_eps: 'small', expected a number"),
-    ({"position_embedding_type": "alibi"
-      }, "position_embedding_type: 'alibi' is not built; there are absolute"),
-    ({"scale_scores_by": 3
-      }, "scale_scores_by: not known for BertForMaskedLM, and might change what it computes"),
-    ({"is_decoder": True}, "is_decoder: True is not built"),
-    ({"add_cross_attention": True}, "add_cross_attention: True is not built"),
-    ({"pruned_heads": {"0": [1]}}, "pruned_heads: a table is not built"),
-    ({"num_hidden_layers": 10**9
-      }, "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024"),
-    ({"quantization_config": {"bits": 4}}, "quantization_config: a table is not built"),
-    ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not built"),
-    ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
-    ({"tie_word_embeddings": False}, "missing: cls.predictions.decoder.weight"),
-    ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2.attention.self.query.weight"),
-    ({"num_hidden_layers": 1}, "left over: bert.encoder.layer.1."),
-    ({"type_vocab_size": 0}, "left over: bert.embeddings.token_type_embeddings.weight"),
-    ({"position_embedding_type": "relative_key"
-      }, "missing: bert.encoder.layer.0.attention.self.distance_embedding.weight"),
-])
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"model_type": "gpt99"}, "model_type: 'gpt99' is not built; there are bert, roberta"),
+        ({"model_type": None}, "model_type: is missing"),
+        (
+            {"architectures": ["BertLMHeadModel"]},
+            "architectures: BertLMHeadModel is not built; there are BertModel, BertForMaskedLM",
+        ),
+        ({"architectures": None}, "architectures: None, expected the name of one class"),
+        ({"hidden_act": "gelu_10"}, "hidden_act: 'gelu_10' is not built; there are relu, gelu"),
+        ({"hidden_act": "quick_gelu"}, "'quick_gelu' is not built"),
+        ({"hidden_size": "12"}, "hidden_size: '12', expected a whole number"),
+        ({"hidden_size": True}, "hidden_size: True, expected a whole number"),
+        ({"num_attention_heads": 5}, "num_attention_heads: 5 does not divide the width 12"),
+        ({"layer_norm_eps": "small"}, "layer_norm_eps: 'small', expected a number"),
+        (
+            {"position_embedding_type": "alibi"},
+            "position_embedding_type: 'alibi' is not built; there are absolute",
+        ),
+        (
+            {"scale_scores_by": 3},
+            "scale_scores_by: not known for BertForMaskedLM, and might change what it computes",
+        ),
+        ({"is_decoder": True}, "is_decoder: True is not built"),
+        ({"add_cross_attention": True}, "add_cross_attention: True is not built"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads: a table is not built"),
+        (
+            {"num_hidden_layers": 10**9},
+            "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024",
+        ),
+        ({"quantization_config": {"bits": 4}}, "quantization_config: a table is not built"),
+        ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not built"),
+        ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
+        ({"tie_word_embeddings": False}, "missing: cls.predictions.decoder.weight"),
+        ({"num_hidden_layers": 3}, "missing: bert.encoder.layer.2.attention.self.query.weight"),
+        ({"num_hidden_layers": 1}, "left over: bert.encoder.layer.1."),
+        ({"type_vocab_size": 0}, "left over: bert.embeddings.token_type_embeddings.weight"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "missing: bert.encoder.layer.0.attention.self.distance_embedding.weight",
+        ),
+    ],
+)
 def test_faults_of_a_configuration(bert, capsys, change, message):
     bert.config.update(change)
     assert bert.run() == 1
@@ -221,41 +353,98 @@ def test_faults_of_a_configuration(bert, capsys, change, message):
     assert message in text and not bert.output.exists()
 
 
-ODD = (None, True, -1, 0, 1, 1.5, float("nan"), 1e300, "x", "\n\x1b[2J", "9" * 9999, [], ["x"], {},
-       {"x": 1}, {"\n": {}}, 10**12, 10**4000, [[]])
+ODD = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    1.5,
+    float("nan"),
+    1e300,
+    "x",
+    "\n\x1b[2J",
+    "9" * 9999,
+    [],
+    ["x"],
+    {},
+    {"x": 1},
+    {"\n": {}},
+    10**12,
+    10**4000,
+    [[]],
+)
 
 
 @pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
 def test_odd_values_are_errors_of_ours(bert, family):
-    """Every field of every family with values of every kind: a model, or one line; never a crash, and never for long."""
+    """Every field of every family with values of every kind: a model, or one line; never a crash,
+    and never for long."""
     source, heads, turn = bert.write(), list(family.heads), 0
     small = {name: 4 for name in family.fields.values() if name.startswith("n_")}
-    for name in dict.fromkeys([
-            *family.defaults, *family.fields.values(), "id2label", "num_labels", "problem_type",
-            "sentence_transformers", "architectures", "pad_token_id", "model_type",
-            "tie_word_embeddings", "embedding_size", "layer_types", "rope_parameters",
-            "a_new_field", "transformers_version", "x\n" * 999, "quantization_config",
-            "sbert_ce_default_activation_function"
-    ]):
+    for name in dict.fromkeys(
+        [
+            *family.defaults,
+            *family.fields.values(),
+            "id2label",
+            "num_labels",
+            "problem_type",
+            "sentence_transformers",
+            "architectures",
+            "pad_token_id",
+            "model_type",
+            "tie_word_embeddings",
+            "embedding_size",
+            "layer_types",
+            "rope_parameters",
+            "a_new_field",
+            "transformers_version",
+            "x\n" * 999,
+            "quantization_config",
+            "sbert_ce_default_activation_function",
+        ]
+    ):
         for value in ODD:
             turn += 1
-            start = {"architectures": [family.classes[0] + heads[turn % len(heads)]], "model_type": family.types[0], "vocab_size": ROWS, **small}
+            start = {
+                "architectures": [family.classes[0] + heads[turn % len(heads)]],
+                "model_type": family.types[0],
+                "vocab_size": ROWS,
+                **small,
+            }
             (source / "config.json").write_text(json.dumps({**start, name: value}))
             try:
                 hugging_face.read(source)
             except hf_config.PhasorError as error:
-                assert str(error).isprintable() and len(
-                    str(error)) < 700 + len(str(source)), (name, value)
+                assert str(error).isprintable() and len(str(error)) < 700 + len(str(source)), (
+                    name,
+                    value,
+                )
 
 
-@pytest.mark.parametrize("text", [
-    "[" * 99999, '{"a":' * 99999, '{"hidden_size": ' + "9" * 9999 + "}", "[]", "null", "\x00",
-    '"' + "x" * 99999, ""
-])
-@pytest.mark.parametrize("name", [
-    "config.json", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json",
-    "config_sentence_transformers.json"
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 99999,
+        '{"a":' * 99999,
+        '{"hidden_size": ' + "9" * 9999 + "}",
+        "[]",
+        "null",
+        "\x00",
+        '"' + "x" * 99999,
+        "",
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "modules.json",
+        "1_Pooling/config.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+    ],
+)
 def test_a_file_that_is_not_json_is_one_line(bert, capsys, name, text):
     sentence(bert)
     source = bert.write()
@@ -287,12 +476,18 @@ def test_a_field_that_is_null_says_nothing(bert):
 def test_faults_of_the_weights_are_all_named(bert, capsys):
     del bert.arrays["bert.encoder.layer.1.attention.self.key.bias"]
     del bert.arrays["cls.predictions.bias"]
-    bert.arrays["bert.encoder.layer.0.output.dense.weight"] = np.zeros((WIDTH, HIDDEN + 1), np.float32)
+    bert.arrays["bert.encoder.layer.0.output.dense.weight"] = np.zeros(
+        (WIDTH, HIDDEN + 1), np.float32
+    )
     bert.arrays["extra.weight"] = np.zeros(3, np.float32)
     assert bert.run() == 1
     text = errors(capsys)
-    for part in ("missing: bert.encoder.layer.1.attention.self.key.bias", "missing: cls.predictions.bias", "misshapen: bert.encoder.layer.0.output.dense.weight",
-                 "left over: extra.weight"):
+    for part in (
+        "missing: bert.encoder.layer.1.attention.self.key.bias",
+        "missing: cls.predictions.bias",
+        "misshapen: bert.encoder.layer.0.output.dense.weight",
+        "left over: extra.weight",
+    ):
         assert part in text
     assert len(text.splitlines()) == 4
 
@@ -300,7 +495,10 @@ def test_faults_of_the_weights_are_all_named(bert, capsys):
 def test_tied_tensors_may_not_differ(bert, capsys):
     bert.arrays["cls.predictions.decoder.weight"] = np.zeros((ROWS, WIDTH), np.float32)
     assert bert.run() == 1
-    assert "cls.predictions.decoder.weight differs from bert.embeddings.word_embeddings.weight, with which it is tied" in errors(capsys)
+    assert (
+        "cls.predictions.decoder.weight differs from bert.embeddings.word_embeddings.weight, with "
+        "which it is tied" in errors(capsys)
+    )
 
 
 def test_positions_are_not_looked_up_by_ids(bert, capsys):
@@ -312,38 +510,79 @@ def test_positions_are_not_looked_up_by_ids(bert, capsys):
 
 def test_labels_that_are_not_numbered(bert, capsys):
     bert.classes(2)
-    for labels, message in (({"0": "a", "2": "b"}, "its keys are not 0, 1, 2"), ({"0": "a", "1": "b\x1e"}, "cannot be printed"),
-                            ({str(i): "x" for i in range(3)}, "misshapen: classifier.weight")):
+    for labels, message in (
+        ({"0": "a", "2": "b"}, "its keys are not 0, 1, 2"),
+        ({"0": "a", "1": "b\x1e"}, "cannot be printed"),
+        ({str(i): "x" for i in range(3)}, "misshapen: classifier.weight"),
+    ):
         bert.config["id2label"] = labels
         assert bert.run() == 1 and message in errors(capsys)
 
 
-@pytest.mark.parametrize("name,value,message", [
-    ("1_Pooling/config.json", {"pooling_mode_max_tokens": True
-                               }, "pooling_mode_max_tokens is not built"),
-    ("1_Pooling/config.json", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True
-                               }, "pooling_mode_cls_token and pooling_mode_mean_tokens is not"),
-    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "include_prompt": False
-                               }, "include_prompt: False is not built"),
-    ("1_Pooling/config.json", {"pooling_mode_mean_tokens": True, "power": 2
-                               }, "power: not known for this file"),
-    ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case: True is not built"),
-    ("config_sentence_transformers.json", {"prompts": {"a": 1}
-                                           }, "prompts: expected a table of texts"),
-    ("config_sentence_transformers.json", {"prompts": {"a": "b"}, "default_prompt_name": "c"
-                                           }, "default_prompt_name one of its names"),
-    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"},
-                      {"idx": 1, "path": "1_WK", "type": "x.WKPooling"}], "WKPooling is not built"),
-    ("modules.json", [{"idx": 0, "path": "1_Pooling", "type": "x.Pooling"}, {
-        "idx": 1, "path": "", "type": "x.Transformer"
-    }], "the order is Transformer, Pooling"),
-    ("modules.json", [{"idx": 0, "path": "", "type": "x.Transformer"}
-                      ], "an encoder and a pooling are needed"),
-    ("modules.json", [{"idx": 0, "path": "../a", "type": "x.Transformer"}
-                      ], "not a list of modules"),
-    ("modules.json", {}, "not a list of modules"),
-    ("modules.json", 3, "not a list of modules"),
-])
+@pytest.mark.parametrize(
+    "name,value,message",
+    [
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_max_tokens": True},
+            "pooling_mode_max_tokens is not built",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+            "pooling_mode_cls_token and pooling_mode_mean_tokens is not",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_mean_tokens": True, "include_prompt": False},
+            "include_prompt: False is not built",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_mean_tokens": True, "power": 2},
+            "power: not known for this file",
+        ),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case: True is not built"),
+        (
+            "config_sentence_transformers.json",
+            {"prompts": {"a": 1}},
+            "prompts: expected a table of texts",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"prompts": {"a": "b"}, "default_prompt_name": "c"},
+            "default_prompt_name one of its names",
+        ),
+        (
+            "modules.json",
+            [
+                {"idx": 0, "path": "", "type": "x.Transformer"},
+                {"idx": 1, "path": "1_WK", "type": "x.WKPooling"},
+            ],
+            "WKPooling is not built",
+        ),
+        (
+            "modules.json",
+            [
+                {"idx": 0, "path": "1_Pooling", "type": "x.Pooling"},
+                {"idx": 1, "path": "", "type": "x.Transformer"},
+            ],
+            "the order is Transformer, Pooling",
+        ),
+        (
+            "modules.json",
+            [{"idx": 0, "path": "", "type": "x.Transformer"}],
+            "an encoder and a pooling are needed",
+        ),
+        (
+            "modules.json",
+            [{"idx": 0, "path": "../a", "type": "x.Transformer"}],
+            "not a list of modules",
+        ),
+        ("modules.json", {}, "not a list of modules"),
+        ("modules.json", 3, "not a list of modules"),
+    ],
+)
 def test_faults_of_a_sentence_encoder(bert, capsys, name, value, message):
     sentence(bert)
     bert.more[name] = value
@@ -354,10 +593,14 @@ def test_faults_of_a_sentence_encoder(bert, capsys, name, value, message):
 def test_other_directories(tmp_path, bert, capsys):
     bert.write()
     (bert.path / "config.json").write_text("{")
-    assert convert.main([str(bert.path), "-o", str(bert.output)]) == 1 and "config.json: not a JSON object" in errors(capsys)
+    assert convert.main(
+        [str(bert.path), "-o", str(bert.output)]
+    ) == 1 and "config.json: not a JSON object" in errors(capsys)
     (bert.path / "config.json").write_text(json.dumps(CONFIG))
     (bert.path / "model.safetensors").unlink()
-    assert convert.main([str(bert.path), "-o", str(bert.output)]) == 1 and "directory without model.safetensors" in errors(capsys)
+    assert convert.main(
+        [str(bert.path), "-o", str(bert.output)]
+    ) == 1 and "directory without model.safetensors" in errors(capsys)
 
 
 def test_a_tokenizer_that_cannot_be_read_is_an_error_unless_it_is_not_wanted(bert, capsys):
@@ -375,10 +618,23 @@ def test_a_vocabulary_is_berts_wordpiece(bert):
     bert.write()
     (bert.path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     side = bert.descriptor()["source"]
-    assert side["tokenizer"] == 3 and (side["pad"], side["unknown"], side["start"], side["end"], side["mask"]) == (0, 1, 2, [3], 4)
-    assert (side["prefix"], side["suffix"], side["pair"], side["pair_segment"]) == ([2], [3], [3], 1)
+    assert side["tokenizer"] == 3 and (
+        side["pad"],
+        side["unknown"],
+        side["start"],
+        side["end"],
+        side["mask"],
+    ) == (0, 1, 2, [3], 4)
+    assert (side["prefix"], side["suffix"], side["pair"], side["pair_segment"]) == (
+        [2],
+        [3],
+        [3],
+        1,
+    )
     bert.config["type_vocab_size"] = 1
-    bert.arrays["bert.embeddings.token_type_embeddings.weight"] = bert.arrays["bert.embeddings.token_type_embeddings.weight"][:1]
+    bert.arrays["bert.embeddings.token_type_embeddings.weight"] = bert.arrays[
+        "bert.embeddings.token_type_embeddings.weight"
+    ][:1]
     assert bert.descriptor()["source"].get("pair_segment", 0) == 0
 
 
@@ -387,7 +643,9 @@ def test_a_vocabulary_that_another_class_reads_is_refused(bert, capsys):
     (bert.path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     bert.more["tokenizer_config.json"] = {"tokenizer_class": "BertJapaneseTokenizer"}
     assert bert.run() == 1
-    assert "tokenizer_class: 'BertJapaneseTokenizer' may split texts in its own way" in errors(capsys)
+    assert "tokenizer_class: 'BertJapaneseTokenizer' may split texts in its own way" in errors(
+        capsys
+    )
     bert.more["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
     (bert.path / "vocab.txt").write_text("\n".join([*WORDS, *"abcdefghijklmnopqrstuvwxyz"]) + "\n")
     assert bert.run() == 1

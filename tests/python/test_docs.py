@@ -26,5 +26,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_every_file_that_a_page_names_is_there() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
-        for name in re.findall(r"`((?:src|tests|tools|include|docs|models)/[A-Za-z0-9_./-]+)`", page.read_text()):
+        for name in re.findall(
+            r"`((?:src|tests|tools|include|docs|models)/[A-Za-z0-9_./-]+)`", page.read_text()
+        ):
             assert (ROOT / name).exists(), f"{page.relative_to(ROOT)}: {name}"

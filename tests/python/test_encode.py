@@ -1,4 +1,5 @@
-"""`phasor embed`, `fill` and `classify` from outside: results beside the float64 reference, batches, arrays, and what is refused."""
+"""`phasor embed`, `fill` and `classify` from outside: results beside the float64 reference,
+batches, arrays, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import numpy as np
 import pytest
 from test_cli import LANGUAGE, MODELS, bad, good, phasor
 
-import phasor_descriptor as D
 import random_models as M
-from phasor_file import PhasorFile
-from reference import Reference
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Reference
 
 SENTENCE = MODELS / "tiny-modernbert-f32.phasor"  # mean pooling, normalised
 HIDDEN = MODELS / "tiny-relative-key-f32.phasor"  # hidden states only
-MASKED = MODELS / "tiny-bert-f32.phasor"          # mask id 4, two segments
-CLASSIFIER = MODELS / "tiny-classes-f32.phasor"   # three labels, pooled
+MASKED = MODELS / "tiny-bert-f32.phasor"  # mask id 4, two segments
+CLASSIFIER = MODELS / "tiny-classes-f32.phasor"  # three labels, pooled
 LABELLER = MODELS / "tiny-alibi-tokens-f32.phasor"  # five classes a token, a sigmoid each
 IDS = [2, 9, 17, 4, 31, 8, 3]
 TEXT = ",".join(map(str, IDS))
@@ -49,8 +50,13 @@ def test_pooling_of_hidden_states(pooling):
     model = reference(HIDDEN)
     hidden = model.encode(IDS).output
     want = {"mean": hidden.mean(axis=0), "first": hidden[0], "last": hidden[-1]}[pooling]
-    assert np.abs(numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling)) - want).max() < 1e-5
-    part = numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling, "--dim", "8", "--normalise"))
+    assert (
+        np.abs(numbers(good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling)) - want).max()
+        < 1e-5
+    )
+    part = numbers(
+        good("embed", HIDDEN, "--ids", TEXT, "--pooling", pooling, "--dim", "8", "--normalise")
+    )
     assert np.abs(part - want[:8] / np.linalg.norm(want[:8])).max() < 1e-5
 
 
@@ -74,22 +80,52 @@ def test_a_batch_changes_no_bit_and_keeps_the_order(tmp_path):
     lists = [",".join(str((7 * i + j) % 50) for j in range(1 + (5 * i) % 19)) for i in range(11)]
     one_by_one = "".join(good("embed", SENTENCE, "--ids", ids) for ids in lists)
     for batch in ("1", "3", "64"):
-        assert good("embed", SENTENCE, "--ids", "-", "--batch", batch, stdin="\n".join(lists) + "\n") == one_by_one
-    good("embed", SENTENCE, "--ids", "-", "--npy", tmp_path / "v.npy", "--threads", "2", stdin="\n".join(lists) + "\n")
-    assert np.array_equal(np.load(tmp_path / "v.npy"), np.array([numbers(line) for line in one_by_one.splitlines()], np.float32))
+        assert (
+            good("embed", SENTENCE, "--ids", "-", "--batch", batch, stdin="\n".join(lists) + "\n")
+            == one_by_one
+        )
+    good(
+        "embed",
+        SENTENCE,
+        "--ids",
+        "-",
+        "--npy",
+        tmp_path / "v.npy",
+        "--threads",
+        "2",
+        stdin="\n".join(lists) + "\n",
+    )
+    assert np.array_equal(
+        np.load(tmp_path / "v.npy"),
+        np.array([numbers(line) for line in one_by_one.splitlines()], np.float32),
+    )
 
 
 def test_a_bad_line_is_one_error_and_an_empty_line():
     done = phasor("embed", SENTENCE, "--ids", "-", "--quiet", stdin="1,2\n1,99\n3,4\n")
     lines = done.stdout.decode().split("\n")
     assert done.returncode == 1 and len(lines) == 4 and lines[1] == "" and lines[0] and lines[2]
-    assert done.stderr.decode() == "phasor: standard input, line 2: token id 99 at place 1, the vocabulary has 57\n"
+    assert (
+        done.stderr.decode()
+        == "phasor: standard input, line 2: token id 99 at place 1, the vocabulary has 57\n"
+    )
 
 
 def test_too_long_is_an_error():
     ids = ",".join(["5"] * 49)
-    bad(1, "fill", MASKED, "--ids", ids, says=("--ids: 49 tokens, there is room for 48 (--source)",))
-    bad(1, "fill", MASKED, "--ids", "4,5,6", "--source", "2", says=("--ids", "3 tokens, there is room for 2"))
+    bad(
+        1, "fill", MASKED, "--ids", ids, says=("--ids: 49 tokens, there is room for 48 (--source)",)
+    )
+    bad(
+        1,
+        "fill",
+        MASKED,
+        "--ids",
+        "4,5,6",
+        "--source",
+        "2",
+        says=("--ids", "3 tokens, there is room for 2"),
+    )
 
 
 def test_fill_gives_the_best_tokens_of_each_mask():
@@ -97,7 +133,13 @@ def test_fill_gives_the_best_tokens_of_each_mask():
     types = [0, 0, 0, 0, 1, 1, 1]
     logits = model.output(model.encode(IDS, types))
     want = softmax(logits[3])
-    rows = [line.split("\t") for line in good("fill", MASKED, "--ids", TEXT, "--segments", ",".join(map(str, types)), "--top", "4").split("\n") if line]
+    rows = [
+        line.split("\t")
+        for line in good(
+            "fill", MASKED, "--ids", TEXT, "--segments", ",".join(map(str, types)), "--top", "4"
+        ).split("\n")
+        if line
+    ]
     assert [int(row[0]) for row in rows] == [3] * 4
     assert [int(row[1]) for row in rows] == np.argsort(-want, kind="stable")[:4].tolist()
     assert np.allclose([float(row[3]) for row in rows], np.sort(want)[::-1][:4], atol=2e-6)
@@ -110,48 +152,75 @@ def test_classify_a_text_and_its_tokens():
     want = softmax(model.output(model.encode(IDS))[0])
     fields = good("classify", CLASSIFIER, "--ids", TEXT).rstrip("\n").split("\t")
     names = ["negative", "neutral", "positive"]
-    assert fields[::2] == [names[i] for i in np.argsort(-want)] and np.allclose([float(f) for f in fields[1::2]], np.sort(want)[::-1], atol=2e-6)
+    assert fields[::2] == [names[i] for i in np.argsort(-want)] and np.allclose(
+        [float(f) for f in fields[1::2]], np.sort(want)[::-1], atol=2e-6
+    )
     assert good("classify", CLASSIFIER, "--ids", TEXT, "--top", "1").count("\t") == 1
 
     model = reference(LABELLER)
     want = 1 / (1 + np.exp(-model.output(model.encode(IDS))))
     record = json.loads(good("classify", LABELLER, "--ids", TEXT, "--json"))
     for token, scores in zip(record["tokens"], want):
-        assert [l["label"] for l in token["labels"]] == [f"class {i}" for i in np.argsort(-scores, kind="stable")]
+        assert [l["label"] for l in token["labels"]] == [
+            f"class {i}" for i in np.argsort(-scores, kind="stable")
+        ]
         assert np.allclose([l["score"] for l in token["labels"]], np.sort(scores)[::-1], atol=1e-6)
     assert [t["id"] for t in record["tokens"]] == IDS
 
 
-@pytest.mark.parametrize("path, command", [(SENTENCE, "embed"), (MASKED, "fill"), (LABELLER, "classify")])
+@pytest.mark.parametrize(
+    "path, command", [(SENTENCE, "embed"), (MASKED, "fill"), (LABELLER, "classify")]
+)
 def test_arrays_for_numpy(tmp_path, path, command):
     model = reference(path)
     trace = model.encode(IDS)
-    names = {"hidden": "h.npy", "attention": "a.npy"} | ({} if command == "embed" else {"logits": "l.npy"})
-    good(command, path, "--ids", TEXT, *[part for flag, name in names.items() for part in (f"--{flag}", tmp_path / name)])
+    names = {"hidden": "h.npy", "attention": "a.npy"} | (
+        {} if command == "embed" else {"logits": "l.npy"}
+    )
+    good(
+        command,
+        path,
+        "--ids",
+        TEXT,
+        *[part for flag, name in names.items() for part in (f"--{flag}", tmp_path / name)],
+    )
     hidden = np.load(tmp_path / "h.npy")
     want = np.stack([trace.embedding, *trace.residuals, trace.output])
     assert hidden.shape == want.shape and np.abs(hidden - want).max() < 1e-5 * np.abs(want).max()
     weights = np.load(tmp_path / "a.npy")
     kinds = [model.d["kinds"][k] for k, _ in D.layers_of(model.d["encoder"])]
-    assert weights.shape == (len(kinds), kinds[0]["heads"], len(IDS), len(IDS)) and np.allclose(weights.sum(axis=3), 1, atol=1e-6)
+    assert weights.shape == (len(kinds), kinds[0]["heads"], len(IDS), len(IDS)) and np.allclose(
+        weights.sum(axis=3), 1, atol=1e-6
+    )
     distance = np.abs(np.subtract.outer(np.arange(len(IDS)), np.arange(len(IDS))))
     for layer, kind in zip(weights, kinds):
         if kind["window"]:
-            assert (layer[:, distance > kind["window"] // 2] == 0).all() and (layer[:, distance <= kind["window"] // 2] > 0).all()
+            assert (layer[:, distance > kind["window"] // 2] == 0).all() and (
+                layer[:, distance <= kind["window"] // 2] > 0
+            ).all()
     if command != "embed":
         assert np.abs(np.load(tmp_path / "l.npy") - model.output(trace)).max() < 1e-4
 
 
-@pytest.mark.parametrize("arguments, says", [
-    (["embed", LANGUAGE, "--ids", "1"], ["is a decoder, expected an encoder"]),
-    (["embed", HIDDEN, "--ids", "1"], ["says nothing of pooling"]),
-    (["embed", HIDDEN, "--ids", "1", "--pooling", "max"], ["expected mean, first or last"]),
-    (["embed", HIDDEN, "--ids", "1", "--pooling", "mean", "--dim", "34"], ["--dim 34", "33 values"]),
-    (["embed", HIDDEN, "--ids", "1", "--pooling", "mean", "--prompt", "query"], ["--prompt query", "no prompts"]),
-    (["embed", HIDDEN, "--pooling", "mean", "words"], ["argument 1", "no tokenizer"]),
-    (["fill", HIDDEN, "--ids", "1"], ["no masked language model"]),
-    (["classify", MASKED, "--ids", "1"], ["no classifier"]),
-    (["run", HIDDEN, "--ids", "1"], ["is an encoder"]),
-])
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["embed", LANGUAGE, "--ids", "1"], ["is a decoder, expected an encoder"]),
+        (["embed", HIDDEN, "--ids", "1"], ["says nothing of pooling"]),
+        (["embed", HIDDEN, "--ids", "1", "--pooling", "max"], ["expected mean, first or last"]),
+        (
+            ["embed", HIDDEN, "--ids", "1", "--pooling", "mean", "--dim", "34"],
+            ["--dim 34", "33 values"],
+        ),
+        (
+            ["embed", HIDDEN, "--ids", "1", "--pooling", "mean", "--prompt", "query"],
+            ["--prompt query", "no prompts"],
+        ),
+        (["embed", HIDDEN, "--pooling", "mean", "words"], ["argument 1", "no tokenizer"]),
+        (["fill", HIDDEN, "--ids", "1"], ["no masked language model"]),
+        (["classify", MASKED, "--ids", "1"], ["no classifier"]),
+        (["run", HIDDEN, "--ids", "1"], ["is an encoder"]),
+    ],
+)
 def test_what_is_refused(arguments, says):
     bad(1, *arguments, says=tuple(says))

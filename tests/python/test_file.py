@@ -6,23 +6,46 @@ import struct
 import numpy as np
 import pytest
 
-import phasor_descriptor as D
-import phasor_file as F
-import phasor_layout as L
-import phasor_tensors as R
-from phasor_layout import PhasorError
+from phasor.format import descriptor as D
+from phasor.format import file as F
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.layout import PhasorError
 
 
 def small(**kind) -> dict:
-    return {"model": {"stack": D.DECODER, "name": "näme"}, "target": {"vocabulary": 19, "start": 1, "end": [2, 3]},
-            "decoder": {"width": 12, "layers": [0, 0, 0, 1], "position": D.INTERLEAVED, "embedding_scale": 3.5},
-            "kinds": [{"norm": D.LAYER_NORM, "norm_place": D.AFTER, "norm_eps": 1e-5, "heads": 3, "head_width": 4, "scale": 0.5, "hidden": 33,
-                       "activation": D.RELU, "attention_biases": 5, **kind}], "output": {"output": D.LOGITS}}
+    return {
+        "model": {"stack": D.DECODER, "name": "näme"},
+        "target": {"vocabulary": 19, "start": 1, "end": [2, 3]},
+        "decoder": {
+            "width": 12,
+            "layers": [0, 0, 0, 1],
+            "position": D.INTERLEAVED,
+            "embedding_scale": 3.5,
+        },
+        "kinds": [
+            {
+                "norm": D.LAYER_NORM,
+                "norm_place": D.AFTER,
+                "norm_eps": 1e-5,
+                "heads": 3,
+                "head_width": 4,
+                "scale": 0.5,
+                "hidden": 33,
+                "activation": D.RELU,
+                "attention_biases": 5,
+                **kind,
+            }
+        ],
+        "output": {"output": D.LOGITS},
+    }
 
 
 def weights(slot: R.Slot) -> np.ndarray:
     rng = np.random.default_rng(slot.key)
-    return rng.normal(size=(sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)).astype(np.float32)
+    return rng.normal(
+        size=(sum(slot.parts),) if slot.layout == L.VECTOR else (sum(slot.parts), slot.cols)
+    ).astype(np.float32)
 
 
 def write(path, descriptor=None, kind=L.F32, source=weights, extra=None):
@@ -38,7 +61,9 @@ def test_round_trip(tmp_path, kind):
     file = F.PhasorFile(path)
     file.check()
     assert file.meta["model"]["name"] == "näme"
-    assert file.descriptor["target"]["end"] == [2, 3] and file.descriptor["kinds"][0]["kv_heads"] == 3
+    assert (
+        file.descriptor["target"]["end"] == [2, 3] and file.descriptor["kinds"][0]["kv_heads"] == 3
+    )
     assert file.section(F.TARGET_TOKENIZER) == b"abc" and file.section(F.VECTORS) == b"12345"
     for slot in R.slots(file.descriptor):
         given, got = weights(slot), file.weights(slot.key)
@@ -68,39 +93,55 @@ def test_quantised_values_are_stored_as_they_are(tmp_path):
             return weights(slot)
         groups = -(-slot.cols // 32)
         q = np.full((sum(slot.parts), groups * 32), -128, np.int8)
-        q[:, slot.cols:] = 0
+        q[:, slot.cols :] = 0
         return F.Quantised(np.full((sum(slot.parts), groups), 0.25, np.float16), q)
+
     write(tmp_path / "m.phasor", kind=L.Q8, source=source)
     file = F.PhasorFile(tmp_path / "m.phasor")
     file.check()
     assert (file.weights(R.DECODER << 24 | R.QKV) == -32).all()
 
 
-@pytest.mark.parametrize("change,message", [
-    (lambda d: d["decoder"].update(width=13), "13 is odd"),
-    (lambda d: d["decoder"].update(layers=[0, 1]), "order of first use"),
-    (lambda d: d["decoder"].update(layers=[1, 0]), "layer 0 is of kind 1"),
-    (lambda d: d["target"].update(start=19), "not below the vocabulary 19"),
-    (lambda d: d["target"].pop("vocabulary"), "target.vocabulary: is missing"),
-    (lambda d: d["kinds"][0].update(norm_eps=float("nan")), "finite"),
-    (lambda d: d["kinds"][0].update(heads=0), "heads: 0, expected"),
-    (lambda d: d["kinds"][0].update(heads=True), "heads: True"),
-    (lambda d: d["kinds"][0].update(kv_heads=2), "does not divide"),
-    (lambda d: d["kinds"][0].update(colour=1), "no field is called 'colour'"),
-    (lambda d: d["kinds"][0].update(position=6), "kind0.max_distance: missing, its position needs a table"),
-    (lambda d: d["kinds"][0].update(max_distance=6), "kind0.max_distance: nothing is relative here"),
-    (lambda d: d["kinds"][0].update(position=1, max_distance=6, score=1), "an additive score has no relative keys"),
-    (lambda d: d["kinds"][0].update(position=4), "rotary_width: 0, expected an even number"),
-    (lambda d: d["kinds"][0].update(rotary_width=4), "nothing is rotary here"),
-    (lambda d: d["kinds"][0].update(norm_place=2, attention_norm=0), "norm_place before only"),
-    (lambda d: d["kinds"][0].update(cross=1), "cross-attention without an encoder"),
-    (lambda d: d.update(encoder=d["decoder"]), "the stack has none"),
-    (lambda d: d.pop("output"), "scope output is missing"),
-    (lambda d: d["output"].update(output=3), "a decoder gives logits"),
-    (lambda d: d["output"].update(pooling=1), "output.pooling: a decoder gives logits"),
-    (lambda d: d["decoder"].update(projection_bias=1), "the embedding is not projected"),
-    (lambda d: d["target"].update(pair=[1], pair_segment=1), "pair_segment: 1, there are 0 segments"),
-])
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        (lambda d: d["decoder"].update(width=13), "13 is odd"),
+        (lambda d: d["decoder"].update(layers=[0, 1]), "order of first use"),
+        (lambda d: d["decoder"].update(layers=[1, 0]), "layer 0 is of kind 1"),
+        (lambda d: d["target"].update(start=19), "not below the vocabulary 19"),
+        (lambda d: d["target"].pop("vocabulary"), "target.vocabulary: is missing"),
+        (lambda d: d["kinds"][0].update(norm_eps=float("nan")), "finite"),
+        (lambda d: d["kinds"][0].update(heads=0), "heads: 0, expected"),
+        (lambda d: d["kinds"][0].update(heads=True), "heads: True"),
+        (lambda d: d["kinds"][0].update(kv_heads=2), "does not divide"),
+        (lambda d: d["kinds"][0].update(colour=1), "no field is called 'colour'"),
+        (
+            lambda d: d["kinds"][0].update(position=6),
+            "kind0.max_distance: missing, its position needs a table",
+        ),
+        (
+            lambda d: d["kinds"][0].update(max_distance=6),
+            "kind0.max_distance: nothing is relative here",
+        ),
+        (
+            lambda d: d["kinds"][0].update(position=1, max_distance=6, score=1),
+            "an additive score has no relative keys",
+        ),
+        (lambda d: d["kinds"][0].update(position=4), "rotary_width: 0, expected an even number"),
+        (lambda d: d["kinds"][0].update(rotary_width=4), "nothing is rotary here"),
+        (lambda d: d["kinds"][0].update(norm_place=2, attention_norm=0), "norm_place before only"),
+        (lambda d: d["kinds"][0].update(cross=1), "cross-attention without an encoder"),
+        (lambda d: d.update(encoder=d["decoder"]), "the stack has none"),
+        (lambda d: d.pop("output"), "scope output is missing"),
+        (lambda d: d["output"].update(output=3), "a decoder gives logits"),
+        (lambda d: d["output"].update(pooling=1), "output.pooling: a decoder gives logits"),
+        (lambda d: d["decoder"].update(projection_bias=1), "the embedding is not projected"),
+        (
+            lambda d: d["target"].update(pair=[1], pair_segment=1),
+            "pair_segment: 1, there are 0 segments",
+        ),
+    ],
+)
 def test_bad_descriptors(tmp_path, change, message):
     descriptor = small()
     change(descriptor)
@@ -112,8 +153,11 @@ def test_bad_descriptors(tmp_path, change, message):
 def test_bad_weights(tmp_path):
     path = tmp_path / "m.phasor"
     path.write_bytes(b"before")
-    for bad, message in ((lambda s: weights(s)[:-1], "has shape"), (lambda s: weights(s) * np.inf, "not finite"),
-                         (lambda s: weights(s).astype(np.float64) * 1e300, "not finite in f32")):
+    for bad, message in (
+        (lambda s: weights(s)[:-1], "has shape"),
+        (lambda s: weights(s) * np.inf, "not finite"),
+        (lambda s: weights(s).astype(np.float64) * 1e300, "not finite in f32"),
+    ):
         with pytest.raises(PhasorError, match=message):
             write(path, source=bad)
     with pytest.raises(PhasorError, match="target embedding: a weight is too large for q8"):
@@ -131,6 +175,7 @@ def test_failure_in_the_middle_leaves_the_old_file(tmp_path):
         if count[0] == 10:
             raise KeyboardInterrupt
         return weights(slot)
+
     with pytest.raises(KeyboardInterrupt):
         write(path, source=source)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
@@ -217,7 +262,10 @@ def test_flipped_bits_of_every_part_are_found(written):
             opened(written, damaged)
 
 
-@pytest.mark.parametrize("offset,value,message", [(8, 2, "version 2"), (12, 0x04030201, "endian"), (20, 17, "17 sections"), (44, 1, "reserved")])
+@pytest.mark.parametrize(
+    "offset,value,message",
+    [(8, 2, "version 2"), (12, 0x04030201, "endian"), (20, 17, "17 sections"), (44, 1, "reserved")],
+)
 def test_header_fields(written, offset, value, message):
     data = bytearray(written.read_bytes())
     struct.pack_into("<I", data, offset, value)
@@ -251,10 +299,28 @@ def test_unknown_keys(written):
 def test_golden_models_are_what_the_script_writes(tmp_path, golden_models):
     import subprocess
     import sys
-    subprocess.run([sys.executable, golden_models.parent / "make_models.py", tmp_path], check=True, stdout=subprocess.DEVNULL)
+
+    subprocess.run(
+        [sys.executable, golden_models.parent / "make_models.py", tmp_path],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     names = sorted(p.name for p in tmp_path.glob("tiny-*.phasor"))
     assert names == sorted(p.name for p in golden_models.glob("tiny-*.phasor"))
     for name in names:
         ours, committed = F.PhasorFile(tmp_path / name), F.PhasorFile(golden_models / name)
         committed.check()
-        assert ours.meta == committed.meta and ours.entries == committed.entries, name
+        assert ours.meta == committed.meta, name
+        # Two models have frequencies of a processor whose power had another last bit.
+        assert [_without_checksum(e) for e in ours.entries.values()] == [
+            _without_checksum(e) for e in committed.entries.values()
+        ]
+        for key, entry in ours.entries.items():
+            if entry.type == L.F64:
+                np.testing.assert_array_max_ulp(ours.weights(key), committed.weights(key), maxulp=1)
+            else:
+                assert entry.crc == committed.entries[key].crc, (name, entry)
+
+
+def _without_checksum(entry):
+    return entry._replace(crc=0)

@@ -1,18 +1,30 @@
-"""Every tool has one front door, one way to write a file, and lets no foreign text decide what Python does."""
+"""Every tool has one front door, one way to write a file, and lets no foreign text decide what
+Python does."""
 
 import ast
+import os
 import subprocess
 import sys
 
 import pytest
 
-import entry
 import hostile
-from errors import PhasorError
+from phasor import entry
+from phasor.errors import PhasorError
 
 TOOLS = hostile.ROOT / "tools"
-FILES = sorted([*TOOLS.glob("*.py"), *TOOLS.glob("families/*.py")])
-SCRIPTS = [path for path in FILES if '__name__ == "__main__"' in path.read_text(encoding="utf-8")]
+FILES = sorted(TOOLS.rglob("*.py"))
+# The front doors of tools/ itself only call one of these.
+SCRIPTS = [
+    path
+    for path in FILES
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+    and (path.parent != TOOLS or path.name == "check.py")
+]
+
+
+def name_of(path) -> str:
+    return path.relative_to(TOOLS).as_posix()
 
 
 def calls(path) -> list[tuple[str, ast.Call]]:
@@ -21,57 +33,107 @@ def calls(path) -> list[tuple[str, ast.Call]]:
     return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SCRIPTS, ids=name_of)
 def test_a_script_has_a_front_door(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    doors = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) for mark in node.decorator_list if ast.unparse(mark).startswith("front_door(")}
+    doors = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        for mark in node.decorator_list
+        if ast.unparse(mark).startswith("front_door(")
+    }
     assert len(doors) == 1
     last = ast.unparse(tree.body[-1])
     assert f"sys.exit({next(iter(doors))}(" in last  # and its status is the program's
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_what_no_tool_does(path):
     """No eval, no pickle of a stranger, no pattern that is not a constant of ours."""
     flagged = []
     for name, call in calls(path):
         first = call.args[0] if call.args else None
         keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-        if name in ("eval", "exec", "compile", "__import__", "importlib.import_module", "pickle.load", "pickle.loads", "np.load") and path.name not in _TRUSTED.get(name, ()):
+        if name in (
+            "eval",
+            "exec",
+            "compile",
+            "__import__",
+            "importlib.import_module",
+            "pickle.load",
+            "pickle.loads",
+            "np.load",
+        ) and name_of(path) not in _TRUSTED.get(name, ()):
             flagged.append(name)
         if name == "torch.load" and keywords.get("weights_only") != "True":
             flagged.append(name)
         if name.startswith("re.") and name != "re.escape" and not _is_constant(first):
             flagged.append(ast.unparse(call)[:80])
-        if name in ("json.loads", "json.load") and path.name not in _JSON:
+        if name in ("json.loads", "json.load") and name_of(path) not in _JSON:
             flagged.append(name)
     assert flagged == []
 
 
-# np.load reads what the phasor program wrote in a folder of ours; the others' JSON is that of a program, or of results of ours.
-_TRUSTED = {"np.load": ("verify.py", "plot.py", "quality.py")}
-_JSON = ("files.py", "convert.py", "quality.py", "bench_common.py", "bench_page.py", "bench_translator.py", "bench_minilm.py", "bench_encoder.py", "train_translation.py",
-         "chat_template.py", "hf_config.py", "sentence.py")
+# np.load reads what the phasor program wrote in a folder of ours; the others' JSON is that of a
+# program, or of results of ours.
+_TRUSTED = {"np.load": ("phasor/verify.py", "phasor/plot.py", "bench/quality.py")}
+_JSON = (
+    "phasor/files.py",
+    "phasor/convert.py",
+    "bench/quality.py",
+    "bench/common.py",
+    "bench/page.py",
+    "bench/translator.py",
+    "bench/minilm.py",
+    "bench/encoder.py",
+    "train/translation.py",
+    "phasor/chat/template.py",
+    "phasor/families/hf_config.py",
+    "phasor/families/sentence.py",
+)
 
 
 def _is_constant(node: ast.AST | None) -> bool:
     if isinstance(node, ast.BinOp):
         return _is_constant(node.left) and _is_constant(node.right)
-    return isinstance(node, (ast.Constant, ast.Tuple)) or (isinstance(node, ast.Call) and ast.unparse(node).isascii() and all(map(_is_constant, node.args)))
+    return isinstance(node, (ast.Constant, ast.Tuple)) or (
+        isinstance(node, ast.Call)
+        and ast.unparse(node).isascii()
+        and all(map(_is_constant, node.args))
+    )
 
 
 # Files of a folder that a tool made for itself, or a scratch file that `replacing` gave.
-_SCRATCH = {"check.py", "bench_translator.py", "train_translation.py", "train_positions.py", "smoothing.py", "bench_positions.py"}
+_SCRATCH = {
+    "check.py",
+    "bench/translator.py",
+    "train/translation.py",
+    "train/positions.py",
+    "phasor/smoothing.py",
+    "bench/positions.py",
+}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_are_written_by_one_helper(path):
     flagged = []
     for name, call in calls(path):
-        mode = next((ast.literal_eval(a) for a in call.args[1:2] if isinstance(a, ast.Constant) and isinstance(a.value, str)), "")
-        if name.endswith((".write_text", ".write_bytes")) or (name in ("open", "io.open") and set(mode) & set("wax+")) or name in ("os.replace", "tempfile.mkstemp"):
+        mode = next(
+            (
+                ast.literal_eval(a)
+                for a in call.args[1:2]
+                if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            ),
+            "",
+        )
+        if (
+            name.endswith((".write_text", ".write_bytes"))
+            or (name in ("open", "io.open") and set(mode) & set("wax+"))
+            or name in ("os.replace", "tempfile.mkstemp")
+        ):
             flagged.append(ast.unparse(call)[:80])
-    allowed = path.name in _SCRATCH or path.name in ("files.py", "entry.py")
+    allowed = name_of(path) in _SCRATCH or name_of(path) in ("phasor/files.py", "phasor/entry.py")
     assert allowed or flagged == []
 
 
@@ -82,11 +144,34 @@ def test_no_script_shows_a_traceback_for_a_file_that_is_none(tmp_path):
     text = tmp_path / "text"
     text.write_bytes(b"\xff\xfe")
     for path in (str(bad), str(tmp_path), "/dev/zero", str(tmp_path / "absent")):
-        for name, arguments in (("reference", [path]), ("beam", [path]), ("verify", [path, "--checkpoint", path]), ("convert", [path, "-o", "x.phasor"]),
-                                ("moments", [path, str(text), "-o", "x.npy", "--phasor", sys.executable]), ("phasor_tokenizer", [path, "-o", "x"]),
-                                ("quality", [path, "--text", str(text), "--phasor", sys.executable])):
-            done = subprocess.run([sys.executable, str(TOOLS / f"{name}.py"), *arguments], capture_output=True, text=True, cwd=tmp_path, timeout=60)
-            assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f"{name}: "), (name, path, done)
+        for name, arguments in (
+            ("reference.forward", [path]),
+            ("reference.beam", [path]),
+            ("verify", [path, "--checkpoint", path]),
+            ("convert", [path, "-o", "x.phasor"]),
+            ("moments", [path, str(text), "-o", "x.npy", "--phasor", sys.executable]),
+            ("tokenizers.tokenizer", [path, "-o", "x"]),
+            ("bench.quality", [path, "--text", str(text), "--phasor", sys.executable]),
+        ):
+            module = name if "." in name and name.startswith("bench") else f"phasor.{name}"
+            done = subprocess.run(
+                [sys.executable, "-m", module, *arguments],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                timeout=60,
+                env={**os.environ, "PYTHONPATH": str(TOOLS)},
+            )
+            name = (
+                name.rpartition(".")[2]
+                .replace("forward", "reference")
+                .replace("tokenizer", "phasor_tokenizer")
+            )
+            assert (
+                done.returncode == 1
+                and len(done.stderr.splitlines()) == 1
+                and done.stderr.startswith(f"{name}: ")
+            ), (name, path, done)
             assert "internal error" not in done.stderr, done
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.phasor", "text"]
 
@@ -98,15 +183,35 @@ def through(error: BaseException) -> int:
     @entry.front_door("tool")
     def main() -> int:
         raise error
+
     return main()
 
 
-@pytest.mark.parametrize("error,says", [
-    (PhasorError("a.pt: is bad"), "tool: a.pt: is bad\n"), (PhasorError("a\nb\x1b[2J\u202e"), "tool: a?b?[2J?\n"), (PhasorError("x" * 5000), "tool: " + "x" * 2000 + "…\n"),
-    (FileNotFoundError(2, "No such file", "a.txt"), "tool: a.txt: No such file\n"), (KeyboardInterrupt(), "tool: stopped\n"), (ImportError("No module named 'torch'"), "tool: a package is missing: No module named 'torch'\n"),
-    (ValueError("a\nb"), "tool: internal error: ValueError: a; this is a defect of the tool (PHASOR_TRACEBACK=1 shows where)\n"),
-    (RecursionError("deep"), "tool: internal error: RecursionError: deep; this is a defect of the tool (PHASOR_TRACEBACK=1 shows where)\n"),
-    (MemoryError(), "tool: there is not enough memory for this input\n")])
+@pytest.mark.parametrize(
+    "error,says",
+    [
+        (PhasorError("a.pt: is bad"), "tool: a.pt: is bad\n"),
+        (PhasorError("a\nb\x1b[2J\u202e"), "tool: a?b?[2J?\n"),
+        (PhasorError("x" * 5000), "tool: " + "x" * 2000 + "…\n"),
+        (FileNotFoundError(2, "No such file", "a.txt"), "tool: a.txt: No such file\n"),
+        (KeyboardInterrupt(), "tool: stopped\n"),
+        (
+            ImportError("No module named 'torch'"),
+            "tool: a package is missing: No module named 'torch'\n",
+        ),
+        (
+            ValueError("a\nb"),
+            "tool: internal error: ValueError: a; this is a defect of the tool "
+            "(PHASOR_TRACEBACK=1 shows where)\n",
+        ),
+        (
+            RecursionError("deep"),
+            "tool: internal error: RecursionError: deep; this is a defect of the tool "
+            "(PHASOR_TRACEBACK=1 shows where)\n",
+        ),
+        (MemoryError(), "tool: there is not enough memory for this input\n"),
+    ],
+)
 def test_what_a_user_sees(capsys, monkeypatch, error, says):
     monkeypatch.delenv("PHASOR_TRACEBACK", raising=False)
     assert through(error) == (130 if isinstance(error, KeyboardInterrupt) else 1)
@@ -120,6 +225,8 @@ def test_the_traceback_is_there_for_who_asks(capsys, monkeypatch):
 
 
 def test_a_status_is_kept_and_none_is_zero():
-    assert entry.front_door("tool")(lambda: 3)() == 3 and entry.front_door("tool")(lambda: None)() == 0
+    assert (
+        entry.front_door("tool")(lambda: 3)() == 3 and entry.front_door("tool")(lambda: None)() == 0
+    )
     with pytest.raises(SystemExit):
         through(SystemExit(2))

@@ -15,17 +15,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import phasor_descriptor as D
-from phasor_file import PhasorFile
-from phasor_layout import QUANTISED, PhasorError
-from phasor_vectors import rounding_bound
-from reference import Reference
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.format.layout import QUANTISED, PhasorError
+from phasor.reference.forward import Reference
+from phasor.vectors import rounding_bound
 
 COUNT = int(os.environ.get("GENERATED", "120"))
 FIRST = int(os.environ.get("GENERATED_FIRST", "0"))
-# A difference, as a share of the largest value, is what float32 explains where it is at most so many
-# times the larger of the bound of rounding and of what a float32 run of the reference shows: a norm
-# of nearly equal values makes much of little.
+# A difference, as a share of the largest value, is what float32 explains where it is at most so
+# many times the larger of the bound of rounding and of what a float32 run of the reference shows: a
+# norm of nearly equal values makes much of little.
 TIMES = 16
 # Int8 activations: a value on the border of two steps falls on either side, and then the result
 # moves by a step and not by a rounding.
@@ -107,7 +107,8 @@ class Trial:
         return made
 
     def decoder(self) -> Arrays:
-        """rows: logits; hidden: planes of the decoder's residuals. `target` becomes what went in."""
+        """rows: logits; hidden: planes of the decoder's residuals. `target` becomes what went
+        in."""
         if self.source:  # the target follows the start token, as a forced output
             words = ["--ids", text_of(self.source), "--prefix-ids", text_of(self.target)]
             words += ["-n", len(self.target), "--hidden-decoder", self.hidden]
@@ -164,8 +165,12 @@ def test_generated_models_are_the_reference_s(phasor, driver, tmp_path):
             tried += 1
             largest[allowed > STEP] = max(largest[allowed > STEP], share)
             if not share <= allowed:
-                wrong.append(f"model {seed}: {what} differs by {share:.3g}, {allowed:.3g} is allowed")
-    print(f"{COUNT} models, {tried} arrays; the largest difference is {largest[False]:.3g} of the "
-          f"largest value, {largest[True]:.3g} where activations are rounded")
+                wrong.append(
+                    f"model {seed}: {what} differs by {share:.3g}, {allowed:.3g} is allowed"
+                )
+    print(
+        f"{COUNT} models, {tried} arrays; the largest difference is {largest[False]:.3g} of the "
+        f"largest value, {largest[True]:.3g} where activations are rounded"
+    )
     assert not wrong, "\n".join(wrong[:20])
     assert tried > 2 * COUNT and unread * 10 < COUNT

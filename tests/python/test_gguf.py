@@ -1,4 +1,5 @@
-"""GGUF files: what is kept without loss, what is widened, and what is refused with one line. The files are written here, from the format's definition."""
+"""GGUF files: what is kept without loss, what is widened, and what is refused with one line. The
+files are written here, from the format's definition."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import convert  # noqa: E402
-import gguf_file  # noqa: E402
-import phasor_layout as L  # noqa: E402
-import phasor_tensors as R  # noqa: E402
-from families import gguf  # noqa: E402
-from gguf_file import GGUF  # noqa: E402
-from phasor_file import PhasorFile  # noqa: E402
-from phasor_layout import PhasorError  # noqa: E402
+from phasor import convert  # noqa: E402
+from phasor.checkpoints import gguf as gguf_file  # noqa: E402
+from phasor.checkpoints.gguf import GGUF  # noqa: E402
+from phasor.families import gguf  # noqa: E402
+from phasor.format import layout as L  # noqa: E402
+from phasor.format import tensors as R  # noqa: E402
+from phasor.format.file import PhasorFile  # noqa: E402
+from phasor.format.layout import PhasorError  # noqa: E402
 
 WIDTH, HIDDEN, VOCABULARY, HEADS = 64, 96, 50, 4
 NUMBER = {name: number for number, (name, *_) in gguf_file.TYPES.items()}
@@ -43,12 +44,22 @@ def value(kind: int, given: Any) -> bytes:
 
 
 def metadata() -> dict[str, tuple[int, Any]]:
-    return {"general.architecture": (STRING, "llama"), "general.name": (STRING, "Small"), "llama.block_count": (U32, 2), "llama.context_length": (U32, 40),
-            "llama.embedding_length": (U32, WIDTH), "llama.feed_forward_length": (U32, HIDDEN), "llama.attention.head_count": (U32, HEADS),
-            "llama.attention.head_count_kv": (U32, 2), "llama.attention.layer_norm_rms_epsilon": (F32, 1e-5)}
+    return {
+        "general.architecture": (STRING, "llama"),
+        "general.name": (STRING, "Small"),
+        "llama.block_count": (U32, 2),
+        "llama.context_length": (U32, 40),
+        "llama.embedding_length": (U32, WIDTH),
+        "llama.feed_forward_length": (U32, HIDDEN),
+        "llama.attention.head_count": (U32, HEADS),
+        "llama.attention.head_count_kv": (U32, 2),
+        "llama.attention.layer_norm_rms_epsilon": (F32, 1e-5),
+    }
 
 
-def quantised(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
+def quantised(
+    kind: str, shape: tuple[int, int], rng: np.random.Generator
+) -> tuple[bytes, np.ndarray]:
     """Blocks of random values with scales of both signs, and what they mean in float64."""
     scales = rng.normal(0, 0.02, (shape[0], shape[1] // 32)).astype(np.float16)
     q = rng.integers(*((-128, 128) if kind == "Q8_0" else (-8, 8)), (*scales.shape, 32))
@@ -56,40 +67,75 @@ def quantised(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> tu
         packed = q.astype(np.int8).view(np.uint8)
     else:
         packed = (q[..., :16] + 8 | q[..., 16:] + 8 << 4).astype(np.uint8)
-    raw = np.concatenate([scales[..., None].view(np.uint8).reshape(*scales.shape, 2), packed], axis=2)
+    raw = np.concatenate(
+        [scales[..., None].view(np.uint8).reshape(*scales.shape, 2), packed], axis=2
+    )
     return raw.tobytes(), (q * scales.astype(np.float64)[..., None]).reshape(shape)
 
 
-def tensors(kinds: Callable[[str], str] = lambda name: "F32") -> tuple[dict[str, tuple], dict[str, np.ndarray]]:
+def tensors(
+    kinds: Callable[[str], str] = lambda name: "F32",
+) -> tuple[dict[str, tuple], dict[str, np.ndarray]]:
     """(name -> dimensions in the file's order, type, bytes), and the values in float64."""
-    rng, shapes = np.random.default_rng(2), {"token_embd": (VOCABULARY, WIDTH), "output_norm": (WIDTH,)}
+    rng, shapes = (
+        np.random.default_rng(2),
+        {"token_embd": (VOCABULARY, WIDTH), "output_norm": (WIDTH,)},
+    )
     for i in range(2):
-        shapes |= {f"blk.{i}.{name}": shape for name, shape in (
-            ("attn_norm", (WIDTH,)), ("attn_q", (WIDTH, WIDTH)), ("attn_k", (32, WIDTH)), ("attn_v", (32, WIDTH)), ("attn_output", (WIDTH, WIDTH)),
-            ("ffn_norm", (WIDTH,)), ("ffn_gate", (HIDDEN, WIDTH)), ("ffn_up", (HIDDEN, WIDTH)), ("ffn_down", (WIDTH, HIDDEN)))}
+        shapes |= {
+            f"blk.{i}.{name}": shape
+            for name, shape in (
+                ("attn_norm", (WIDTH,)),
+                ("attn_q", (WIDTH, WIDTH)),
+                ("attn_k", (32, WIDTH)),
+                ("attn_v", (32, WIDTH)),
+                ("attn_output", (WIDTH, WIDTH)),
+                ("ffn_norm", (WIDTH,)),
+                ("ffn_gate", (HIDDEN, WIDTH)),
+                ("ffn_up", (HIDDEN, WIDTH)),
+                ("ffn_down", (WIDTH, HIDDEN)),
+            )
+        }
     out, values = {}, {}
     for name, shape in shapes.items():
         kind = kinds(name) if len(shape) == 2 else "F32"
         if kind in ("Q8_0", "Q4_0"):
             raw, exact = quantised(kind, shape, rng)
         else:
-            numbers = rng.normal(1 if len(shape) == 1 else 0, 0.1, shape).astype({"F32": "<f4", "F16": "<f2"}.get(kind, "<f4"))
+            numbers = rng.normal(1 if len(shape) == 1 else 0, 0.1, shape).astype(
+                {"F32": "<f4", "F16": "<f2"}.get(kind, "<f4")
+            )
             if kind == "BF16":
                 numbers = (numbers.view("<u4") >> 16).astype("<u2")
-            exact = ((numbers.astype("<u4") << 16).view("<f4") if kind == "BF16" else numbers).astype(np.float64)
+            exact = (
+                (numbers.astype("<u4") << 16).view("<f4") if kind == "BF16" else numbers
+            ).astype(np.float64)
             raw = numbers.tobytes()
         out[f"{name}.weight"], values[f"{name}.weight"] = (shape[::-1], NUMBER[kind], raw), exact
     return out, values
 
 
-def file_bytes(keys: dict | None = None, given: dict[str, tuple] | None = None, offsets: dict[str, int] | None = None, alignment: int = 32) -> bytes:
+def file_bytes(
+    keys: dict | None = None,
+    given: dict[str, tuple] | None = None,
+    offsets: dict[str, int] | None = None,
+    alignment: int = 32,
+) -> bytes:
     keys, given = metadata() if keys is None else keys, tensors()[0] if given is None else given
     out = b"GGUF" + struct.pack("<IQQ", 3, len(given), len(keys))
-    out += b"".join(text(key) + struct.pack("<I", kind) + value(kind, v) for key, (kind, v) in keys.items())
+    out += b"".join(
+        text(key) + struct.pack("<I", kind) + value(kind, v) for key, (kind, v) in keys.items()
+    )
     data = b""
     for name, (dimensions, kind, raw) in given.items():
         data += bytes(-len(data) % alignment)
-        out += text(name) + struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, kind, (offsets or {}).get(name, len(data)))
+        out += text(name) + struct.pack(
+            f"<I{len(dimensions)}QIQ",
+            len(dimensions),
+            *dimensions,
+            kind,
+            (offsets or {}).get(name, len(data)),
+        )
         data += raw
     return out + bytes(-len(out) % alignment) + data
 
@@ -99,9 +145,19 @@ def convert_bytes(folder: Path, data: bytes, *more: str) -> int:
     return convert.main([str(folder / "small.gguf"), "-o", str(folder / "small.phasor"), *more])
 
 
-# ---- What is kept ----------------------------------------------------------------------------------------------------
+# ---- What is kept
+# ----------------------------------------------------------------------------------------------------
 
-MIXED = {"token_embd": "Q8_0", "attn_q": "Q4_0", "attn_k": "Q8_0", "attn_v": "Q4_0", "attn_output": "Q4_0", "ffn_gate": "BF16", "ffn_up": "BF16", "ffn_down": "F16"}
+MIXED = {
+    "token_embd": "Q8_0",
+    "attn_q": "Q4_0",
+    "attn_k": "Q8_0",
+    "attn_v": "Q4_0",
+    "attn_output": "Q4_0",
+    "ffn_gate": "BF16",
+    "ffn_up": "BF16",
+    "ffn_down": "F16",
+}
 QKV, OUT, FFN_IN, FFN_OUT = R.QKV, R.ATTENTION_OUT, R.FFN_IN, R.FFN_OUT
 
 
@@ -122,40 +178,74 @@ def fused(values: dict[str, np.ndarray], layer: int, *names: str) -> np.ndarray:
     return np.concatenate([values[f"blk.{layer}.{name}.weight"] for name in names])
 
 
-def test_each_matrix_keeps_the_type_that_holds_all_its_values(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_each_matrix_keeps_the_type_that_holds_all_its_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     given, values = tensors(mixed)
     assert convert_bytes(tmp_path, file_bytes(given=given)) == 0
     file = PhasorFile(tmp_path / "small.phasor")
-    expected = {key(R.TARGET, 0, R.EMBEDDING): (L.Q8, values["token_embd.weight"]),
-                key(R.DECODER, 0, QKV): (L.Q8, fused(values, 0, "attn_q", "attn_k", "attn_v")),      # Q4_0 beside Q8_0
-                key(R.DECODER, 1, QKV): (L.F32, fused(values, 1, "attn_q", "attn_k", "attn_v")),     # Q4_0 beside F16
-                key(R.DECODER, 0, OUT): (L.Q4, fused(values, 0, "attn_output")),
-                key(R.DECODER, 0, FFN_IN): (L.BF16, fused(values, 0, "ffn_gate", "ffn_up")),
-                key(R.DECODER, 1, FFN_IN): (L.F32, fused(values, 1, "ffn_gate", "ffn_up")),
-                key(R.DECODER, 0, FFN_OUT): (L.F16, fused(values, 0, "ffn_down"))}
+    expected = {
+        key(R.TARGET, 0, R.EMBEDDING): (L.Q8, values["token_embd.weight"]),
+        key(R.DECODER, 0, QKV): (
+            L.Q8,
+            fused(values, 0, "attn_q", "attn_k", "attn_v"),
+        ),  # Q4_0 beside Q8_0
+        key(R.DECODER, 1, QKV): (
+            L.F32,
+            fused(values, 1, "attn_q", "attn_k", "attn_v"),
+        ),  # Q4_0 beside F16
+        key(R.DECODER, 0, OUT): (L.Q4, fused(values, 0, "attn_output")),
+        key(R.DECODER, 0, FFN_IN): (L.BF16, fused(values, 0, "ffn_gate", "ffn_up")),
+        key(R.DECODER, 1, FFN_IN): (L.F32, fused(values, 1, "ffn_gate", "ffn_up")),
+        key(R.DECODER, 0, FFN_OUT): (L.F16, fused(values, 0, "ffn_down")),
+    }
     for where, (kind, exact) in expected.items():
         assert file.entries[where].type == kind, R.tensor_name(where)
         assert np.array_equal(stored(file, where), exact), R.tensor_name(where)
     said = capsys.readouterr()
-    assert "4 Q4_0 to q4 (exactly)" not in said.err and "2 Q4_0 to q4 (exactly)" in said.err and "2 Q4_0 to q8 (exactly)" in said.err
+    assert (
+        "4 Q4_0 to q4 (exactly)" not in said.err
+        and "2 Q4_0 to q4 (exactly)" in said.err
+        and "2 Q4_0 to q8 (exactly)" in said.err
+    )
     assert "stored exactly" in said.out and "rounding error" not in said.out
 
 
-@pytest.mark.parametrize("own, to", [("Q8_0", "q8"), ("Q4_0", "q4"), ("Q4_0", "q8"), ("F16", "f16"), ("BF16", "bf16"), ("Q8_0", "f32"), ("Q4_0", "f32")])
+@pytest.mark.parametrize(
+    "own, to",
+    [
+        ("Q8_0", "q8"),
+        ("Q4_0", "q4"),
+        ("Q4_0", "q8"),
+        ("F16", "f16"),
+        ("BF16", "bf16"),
+        ("Q8_0", "f32"),
+        ("Q4_0", "f32"),
+    ],
+)
 def test_a_type_that_holds_every_value_loses_nothing(tmp_path: Path, own: str, to: str) -> None:
     given, values = tensors(lambda name: own)
     assert convert_bytes(tmp_path, file_bytes(given=given), "--type", to, "--quiet") == 0
     file = PhasorFile(tmp_path / "small.phasor")
     for slot in R.slots(file.descriptor):
         if slot.stack == R.DECODER and slot.matrix:
-            names = {QKV: ("attn_q", "attn_k", "attn_v"), OUT: ("attn_output",), FFN_IN: ("ffn_gate", "ffn_up"), FFN_OUT: ("ffn_down",)}[slot.role]
+            names = {
+                QKV: ("attn_q", "attn_k", "attn_v"),
+                OUT: ("attn_output",),
+                FFN_IN: ("ffn_gate", "ffn_up"),
+                FFN_OUT: ("ffn_down",),
+            }[slot.role]
             assert file.entries[slot.key].type == L.type_code(to)
-            assert np.array_equal(stored(file, slot.key), fused(values, slot.set, *names)), slot.name
+            assert np.array_equal(stored(file, slot.key), fused(values, slot.set, *names)), (
+                slot.name
+            )
 
 
 def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path) -> None:
     given, values = tensors(lambda name: "Q8_0")
-    assert convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet", "--smooth") == 0
+    assert (
+        convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet", "--smooth") == 0
+    )
     assert convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet") == 0
     scales, q = L.quantize_q4(values["blk.0.ffn_down.weight"].astype(np.float32))
     got = stored(PhasorFile(tmp_path / "small.phasor"), key(R.DECODER, 0, FFN_OUT))
@@ -164,10 +254,13 @@ def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path) -> None:
 
 def test_the_program_takes_the_file(tmp_path: Path, phasor: Path) -> None:
     assert convert_bytes(tmp_path, file_bytes(given=tensors(mixed)[0]), "--quiet") == 0
-    subprocess.run([phasor, "verify", tmp_path / "small.phasor"], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [phasor, "verify", tmp_path / "small.phasor"], check=True, capture_output=True, timeout=60
+    )
 
 
-# ---- What is refused -------------------------------------------------------------------------------------------------
+# ---- What is refused
+# -------------------------------------------------------------------------------------------------
 
 
 def changed(**more: Any) -> bytes:
@@ -187,56 +280,172 @@ NORM = ((WIDTH,), 0, bytes(4 * WIDTH))
 REFUSED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "the header: the file ends in it"),
     "magic": (b"GGML" + SMALL[4:], "not a GGUF file"),
-    "version 1": (SMALL[:4] + struct.pack("<I", 1) + SMALL[8:], "version 1 is not built; there are 2 and 3"),
-    "big-endian": (SMALL[:4] + struct.pack(">I", 3) + SMALL[8:], "version 3 in big-endian order is not built"),
-    "tensors without end": (SMALL[:8] + struct.pack("<Q", 1 << 62) + SMALL[16:], "the number of tensors: 4611686018427387904, more than"),
-    "keys without end": (SMALL[:16] + struct.pack("<Q", 1 << 40) + SMALL[24:], "the number of keys: 1099511627776, more than"),
-    "a name without end": (SMALL[:HEAD] + struct.pack("<Q", 1 << 63) + SMALL[HEAD + 8:], "the name of key 2, the length of a text: 9223372036854775808"),
+    "version 1": (
+        SMALL[:4] + struct.pack("<I", 1) + SMALL[8:],
+        "version 1 is not built; there are 2 and 3",
+    ),
+    "big-endian": (
+        SMALL[:4] + struct.pack(">I", 3) + SMALL[8:],
+        "version 3 in big-endian order is not built",
+    ),
+    "tensors without end": (
+        SMALL[:8] + struct.pack("<Q", 1 << 62) + SMALL[16:],
+        "the number of tensors: 4611686018427387904, more than",
+    ),
+    "keys without end": (
+        SMALL[:16] + struct.pack("<Q", 1 << 40) + SMALL[24:],
+        "the number of keys: 1099511627776, more than",
+    ),
+    "a name without end": (
+        SMALL[:HEAD] + struct.pack("<Q", 1 << 63) + SMALL[HEAD + 8 :],
+        "the name of key 2, the length of a text: 9223372036854775808",
+    ),
     "cut in the keys": (SMALL[:200], "more than the file's 200 bytes"),
-    "an array without end": (changed(x=(ARRAY, (U32, [1]))).replace(struct.pack("<IQI", U32, 1, 1), struct.pack("<IQI", U32, 1 << 60, 1)), "x, the number of values"),
-    "arrays of arrays": (changed(x=(ARRAY, (ARRAY, []))), "x: an array of values of type 9 is not built"),
-    "a type of value": (SMALL.replace(text("llama.block_count") + struct.pack("<I", U32), text("llama.block_count") + struct.pack("<I", 77)),
-                        "llama.block_count: values of type 77 are not known"),
-    "a text that is not UTF-8": (SMALL.replace(b"Small", b"\xff\xfe\xfd\xfc\xfb"), "general.name: is not UTF-8"),
-    "a key twice": (SMALL.replace(b"llama.context_length", b"llama.embedding_leng").replace(b"llama.embedding_length", b"llama.embedding_leng\0\0"), "is missing"),
-    "alignment": (changed(general__alignment=(U32, 24)), "general.alignment: 24, expected a power of two"),
+    "an array without end": (
+        changed(x=(ARRAY, (U32, [1]))).replace(
+            struct.pack("<IQI", U32, 1, 1), struct.pack("<IQI", U32, 1 << 60, 1)
+        ),
+        "x, the number of values",
+    ),
+    "arrays of arrays": (
+        changed(x=(ARRAY, (ARRAY, []))),
+        "x: an array of values of type 9 is not built",
+    ),
+    "a type of value": (
+        SMALL.replace(
+            text("llama.block_count") + struct.pack("<I", U32),
+            text("llama.block_count") + struct.pack("<I", 77),
+        ),
+        "llama.block_count: values of type 77 are not known",
+    ),
+    "a text that is not UTF-8": (
+        SMALL.replace(b"Small", b"\xff\xfe\xfd\xfc\xfb"),
+        "general.name: is not UTF-8",
+    ),
+    "a key twice": (
+        SMALL.replace(b"llama.context_length", b"llama.embedding_leng").replace(
+            b"llama.embedding_length", b"llama.embedding_leng\0\0"
+        ),
+        "is missing",
+    ),
+    "alignment": (
+        changed(general__alignment=(U32, 24)),
+        "general.alignment: 24, expected a power of two",
+    ),
     "cut in the tensors": (SMALL[:-40], "blk.1.ffn_down.weight: has 24576 bytes from"),
-    "beyond the end": (file_bytes(offsets={"output_norm.weight": 1 << 40}), "output_norm.weight: has 256 bytes from 1099511627776 on"),
-    "not aligned": (file_bytes(offsets={"output_norm.weight": 4}), "output_norm.weight: begins at 4, expected a multiple of 32"),
-    "over another": (file_bytes(offsets={"output_norm.weight": 32}), "output_norm.weight: begins at 32, in token_embd.weight"),
-    "five dimensions": (tensor("output_norm.weight", ((1, 1, 1, 1, WIDTH), 0, bytes(4 * WIDTH))), "output_norm.weight: has 5 dimensions"),
-    "no values": (tensor("output_norm.weight", ((0,), 0, b"")), "output_norm.weight: has shape 0, which is no tensor's"),
-    "a product over 64 bits": (tensor("output_norm.weight", ((1 << 40, 1 << 40), 0, b"")), "output_norm.weight: has shape 1099511627776 x 1099511627776"),
-    "a type by name": (tensor("blk.0.ffn_down.weight", ((256, WIDTH), 10, bytes(84 * WIDTH))), "blk.0.ffn_down.weight: has type Q2_K, which is not built"),
-    "a type by number": (tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 999, b"")), "blk.0.ffn_down.weight: has type 999, which is not built"),
-    "a row that is no whole blocks": (tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 12, b"")), "rows of 96 values, Q4_K needs a multiple of 256"),
-    "another shape": (tensor("blk.0.ffn_down.weight", ((HIDDEN, 32), 0, bytes(4 * HIDDEN * 32))), "misshapen: blk.0.ffn_down.weight"),
-    "a vector for an embedding": (tensor("token_embd.weight", NORM), "token_embd.weight: has shape"),
+    "beyond the end": (
+        file_bytes(offsets={"output_norm.weight": 1 << 40}),
+        "output_norm.weight: has 256 bytes from 1099511627776 on",
+    ),
+    "not aligned": (
+        file_bytes(offsets={"output_norm.weight": 4}),
+        "output_norm.weight: begins at 4, expected a multiple of 32",
+    ),
+    "over another": (
+        file_bytes(offsets={"output_norm.weight": 32}),
+        "output_norm.weight: begins at 32, in token_embd.weight",
+    ),
+    "five dimensions": (
+        tensor("output_norm.weight", ((1, 1, 1, 1, WIDTH), 0, bytes(4 * WIDTH))),
+        "output_norm.weight: has 5 dimensions",
+    ),
+    "no values": (
+        tensor("output_norm.weight", ((0,), 0, b"")),
+        "output_norm.weight: has shape 0, which is no tensor's",
+    ),
+    "a product over 64 bits": (
+        tensor("output_norm.weight", ((1 << 40, 1 << 40), 0, b"")),
+        "output_norm.weight: has shape 1099511627776 x 1099511627776",
+    ),
+    "a type by name": (
+        tensor("blk.0.ffn_down.weight", ((256, WIDTH), 10, bytes(84 * WIDTH))),
+        "blk.0.ffn_down.weight: has type Q2_K, which is not built",
+    ),
+    "a type by number": (
+        tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 999, b"")),
+        "blk.0.ffn_down.weight: has type 999, which is not built",
+    ),
+    "a row that is no whole blocks": (
+        tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 12, b"")),
+        "rows of 96 values, Q4_K needs a multiple of 256",
+    ),
+    "another shape": (
+        tensor("blk.0.ffn_down.weight", ((HIDDEN, 32), 0, bytes(4 * HIDDEN * 32))),
+        "misshapen: blk.0.ffn_down.weight",
+    ),
+    "a vector for an embedding": (
+        tensor("token_embd.weight", NORM),
+        "token_embd.weight: has shape",
+    ),
     "missing": (tensor("blk.1.ffn_up.weight", None), "missing: blk.1.ffn_up.weight"),
     "no embedding": (tensor("token_embd.weight", None), "token_embd.weight: is missing"),
     "left over": (tensor("blk.0.attn_sinks.weight", NORM), "left over: blk.0.attn_sinks.weight"),
-    "not finite": (tensor("output_norm.weight", ((WIDTH,), 0, np.full(WIDTH, np.nan, "<f4").tobytes())), "output_norm.weight: a value is not finite"),
-    "a scale that is not finite": (tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 8, b"\x00\x7c" * (17 * 3 * WIDTH))), "blk.0.ffn_down.weight: a value is not finite"),
-    "architecture": (changed(general__architecture=(STRING, "mamba")), "general.architecture: 'mamba' is not built; there are llama, "),
-    "an architecture of another kind": (changed(general__architecture=(ARRAY, (U32, [1]))), "general.architecture: [1] is not built"),
-    "an adapter": (changed(general__type=(STRING, "adapter")), "general.type: 'adapter' is not built"),
+    "not finite": (
+        tensor("output_norm.weight", ((WIDTH,), 0, np.full(WIDTH, np.nan, "<f4").tobytes())),
+        "output_norm.weight: a value is not finite",
+    ),
+    "a scale that is not finite": (
+        tensor("blk.0.ffn_down.weight", ((HIDDEN, WIDTH), 8, b"\x00\x7c" * (17 * 3 * WIDTH))),
+        "blk.0.ffn_down.weight: a value is not finite",
+    ),
+    "architecture": (
+        changed(general__architecture=(STRING, "mamba")),
+        "general.architecture: 'mamba' is not built; there are llama, ",
+    ),
+    "an architecture of another kind": (
+        changed(general__architecture=(ARRAY, (U32, [1]))),
+        "general.architecture: [1] is not built",
+    ),
+    "an adapter": (
+        changed(general__type=(STRING, "adapter")),
+        "general.type: 'adapter' is not built",
+    ),
     "shards": (changed(split__count=(U32, 4)), "split.count: 4, a model in several files"),
     "experts": (changed(llama__expert_count=(U32, 8)), "llama.expert_count: 8 is not built"),
-    "a key": (changed(llama__attention__temperature=(F32, 2.0)), "llama.attention.temperature: not understood, and it might change the arithmetic"),
+    "a key": (
+        changed(llama__attention__temperature=(F32, 2.0)),
+        "llama.attention.temperature: not understood, and it might change the arithmetic",
+    ),
     "no key": (changed(llama__embedding_length=None), "llama.embedding_length: is missing"),
-    "a key of another kind": (changed(llama__block_count=(STRING, "two")), "llama.block_count: 'two', expected a whole number from 1 to"),
-    "absurd layers": (changed(llama__block_count=(U64, 1 << 40)), "llama.block_count: 1099511627776, expected"),
-    "layers that differ": (changed(llama__attention__head_count_kv=(ARRAY, (U32, [2, 1]))), "head_count_kv: values that differ from layer to layer"),
-    "heads": (changed(llama__attention__head_count_kv=(U32, 3)), "kv_heads: does not divide the heads"),
-    "an odd rotation": (changed(llama__rope__dimension_count=(U32, 7)), "llama.rope.dimension_count: 7 is odd"),
-    "a scaling": (changed(llama__rope__scaling__type=(STRING, "ntk")), "llama.rope.scaling.type: 'ntk' is not built"),
-    "a base": (changed(llama__rope__freq_base=(F32, float("nan"))), "llama.rope.freq_base: nan, expected"),
-    "widths of keys and values": (changed(llama__attention__value_length=(U32, 8)), "llama.attention.value_length: 8, and"),
+    "a key of another kind": (
+        changed(llama__block_count=(STRING, "two")),
+        "llama.block_count: 'two', expected a whole number from 1 to",
+    ),
+    "absurd layers": (
+        changed(llama__block_count=(U64, 1 << 40)),
+        "llama.block_count: 1099511627776, expected",
+    ),
+    "layers that differ": (
+        changed(llama__attention__head_count_kv=(ARRAY, (U32, [2, 1]))),
+        "head_count_kv: values that differ from layer to layer",
+    ),
+    "heads": (
+        changed(llama__attention__head_count_kv=(U32, 3)),
+        "kv_heads: does not divide the heads",
+    ),
+    "an odd rotation": (
+        changed(llama__rope__dimension_count=(U32, 7)),
+        "llama.rope.dimension_count: 7 is odd",
+    ),
+    "a scaling": (
+        changed(llama__rope__scaling__type=(STRING, "ntk")),
+        "llama.rope.scaling.type: 'ntk' is not built",
+    ),
+    "a base": (
+        changed(llama__rope__freq_base=(F32, float("nan"))),
+        "llama.rope.freq_base: nan, expected",
+    ),
+    "widths of keys and values": (
+        changed(llama__attention__value_length=(U32, 8)),
+        "llama.attention.value_length: 8, and",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, name: str) -> None:
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, name: str
+) -> None:
     data, line = REFUSED[name]
     assert convert_bytes(tmp_path, data) == 1
     said = capsys.readouterr().err.splitlines()
@@ -245,8 +454,13 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_no_cut_and_no_flipped_byte_is_a_crash(tmp_path: Path) -> None:
-    """Each prefix of the head, and each byte of it with another value: a PhasorError, or a file that is still one."""
-    head, path, rng = SMALL.index(b"blk.0.attn_q") + 200, tmp_path / "odd.gguf", np.random.default_rng(0)
+    """Each prefix of the head, and each byte of it with another value: a PhasorError, or a file
+    that is still one."""
+    head, path, rng = (
+        SMALL.index(b"blk.0.attn_q") + 200,
+        tmp_path / "odd.gguf",
+        np.random.default_rng(0),
+    )
     for at in range(0, head, 3):
         path.write_bytes(SMALL[:at])
         with pytest.raises(PhasorError, match="odd.gguf: "):
@@ -264,58 +478,152 @@ def test_no_cut_and_no_flipped_byte_is_a_crash(tmp_path: Path) -> None:
 def vocabulary(**more: Any) -> dict[str, tuple[int, Any] | None]:
     """Keys of a byte-level vocabulary of letters, with some others in place."""
     tokens = [chr(33 + i) for i in range(47)] + ['!"', "<a>", "<b>"]
-    keys = {"model": (STRING, "gpt2"), "pre": (STRING, "smollm"), "tokens": (ARRAY, (STRING, tokens)), "merges": (ARRAY, (STRING, ['! "'])),
-            "token_type": (ARRAY, (I32, [1] * 48 + [3, 3])), "bos_token_id": (U32, 48), "eos_token_id": (U32, 49), "eot_token_id": (U32, 49),
-            "padding_token_id": (U32, 48), "unknown_token_id": (U32, 48)} | more
+    keys = {
+        "model": (STRING, "gpt2"),
+        "pre": (STRING, "smollm"),
+        "tokens": (ARRAY, (STRING, tokens)),
+        "merges": (ARRAY, (STRING, ['! "'])),
+        "token_type": (ARRAY, (I32, [1] * 48 + [3, 3])),
+        "bos_token_id": (U32, 48),
+        "eos_token_id": (U32, 49),
+        "eot_token_id": (U32, 49),
+        "padding_token_id": (U32, 48),
+        "unknown_token_id": (U32, 48),
+    } | more
     return {f"tokenizer__ggml__{name}": v for name, v in keys.items()}
 
 
 def test_ids_go_where_the_metadata_say(tmp_path: Path) -> None:
-    assert convert_bytes(tmp_path, changed(**vocabulary(add_bos_token=(BOOL, True), eom_token_id=(U32, 3))), "--quiet") == 0
+    assert (
+        convert_bytes(
+            tmp_path,
+            changed(**vocabulary(add_bos_token=(BOOL, True), eom_token_id=(U32, 3))),
+            "--quiet",
+        )
+        == 0
+    )
     side = PhasorFile(tmp_path / "small.phasor").descriptor["target"]
-    assert side | {"tokenizer": 4, "start": 48, "end": [49, 3], "prefix": [48], "suffix": [], "pad": 48, "unknown": 48} == side
-    assert convert_bytes(tmp_path, changed(**vocabulary(add_eos_token=(BOOL, True))), "--quiet", "--tokenizer", "none") == 0
+    assert (
+        side
+        | {
+            "tokenizer": 4,
+            "start": 48,
+            "end": [49, 3],
+            "prefix": [48],
+            "suffix": [],
+            "pad": 48,
+            "unknown": 48,
+        }
+        == side
+    )
+    assert (
+        convert_bytes(
+            tmp_path,
+            changed(**vocabulary(add_eos_token=(BOOL, True))),
+            "--quiet",
+            "--tokenizer",
+            "none",
+        )
+        == 0
+    )
     side = PhasorFile(tmp_path / "small.phasor").descriptor["target"]
     assert side | {"tokenizer": 0, "prefix": [], "suffix": [49]} == side
 
 
-@pytest.mark.parametrize("more, line", [
-    ({"bos_token_id": (U32, 50)}, "tokenizer.ggml.bos_token_id: 50, expected an id below 50"),
-    ({"add_bos_token": (U32, 1)}, "tokenizer.ggml.add_bos_token: 1, expected true or false"),
-    ({"tokens": None}, "tokenizer.ggml.tokens: is missing (--tokenizer none converts without)"),
-    ({"tokens": (ARRAY, (STRING, ["a"] * 51))}, "tokenizer.ggml.tokens: 51 pieces, the embedding has 50 rows"),
-    ({"tokens": (ARRAY, (STRING, ["a"] * 50))}, "tokenizer.ggml.tokens: piece 1 ('a') is already"),
-    ({"merges": None}, "tokenizer.ggml.merges: is missing"),
-    ({"token_type": (ARRAY, (I32, [1]))}, "tokenizer.ggml.token_type: 1 values for 50 pieces"),
-    ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not built"),
-    ({"pre": (ARRAY, (U32, [1]))}, "tokenizer.ggml.pre: expected text"),
-    ({"model": (U32, 1)}, "tokenizer.ggml.model: expected text"),
-    ({"tokens": (U32, 1)}, "tokenizer.ggml.tokens: expected an array of another kind"),
-    ({"merges": (ARRAY, (STRING, ["a b c"]))}, "tokenizer.ggml.tokens: "),
-    ({"model": (STRING, "rwkv")}, "tokenizer.ggml.model: 'rwkv' is not built; there are gpt2 and llama"),
-    ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
-    ({"add_space_prefix": (BOOL, True)}, "tokenizer.ggml.add_space_prefix: True is not built"),
-    ({"normalizer": (STRING, "nfkc")}, "tokenizer.ggml.normalizer: not understood"),
-])
-def test_a_vocabulary_that_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, more: dict, line: str) -> None:
+@pytest.mark.parametrize(
+    "more, line",
+    [
+        ({"bos_token_id": (U32, 50)}, "tokenizer.ggml.bos_token_id: 50, expected an id below 50"),
+        ({"add_bos_token": (U32, 1)}, "tokenizer.ggml.add_bos_token: 1, expected true or false"),
+        ({"tokens": None}, "tokenizer.ggml.tokens: is missing (--tokenizer none converts without)"),
+        (
+            {"tokens": (ARRAY, (STRING, ["a"] * 51))},
+            "tokenizer.ggml.tokens: 51 pieces, the embedding has 50 rows",
+        ),
+        (
+            {"tokens": (ARRAY, (STRING, ["a"] * 50))},
+            "tokenizer.ggml.tokens: piece 1 ('a') is already",
+        ),
+        ({"merges": None}, "tokenizer.ggml.merges: is missing"),
+        ({"token_type": (ARRAY, (I32, [1]))}, "tokenizer.ggml.token_type: 1 values for 50 pieces"),
+        ({"pre": (STRING, "martian")}, "tokenizer.ggml.pre: 'martian' is not built"),
+        ({"pre": (ARRAY, (U32, [1]))}, "tokenizer.ggml.pre: expected text"),
+        ({"model": (U32, 1)}, "tokenizer.ggml.model: expected text"),
+        ({"tokens": (U32, 1)}, "tokenizer.ggml.tokens: expected an array of another kind"),
+        ({"merges": (ARRAY, (STRING, ["a b c"]))}, "tokenizer.ggml.tokens: "),
+        (
+            {"model": (STRING, "rwkv")},
+            "tokenizer.ggml.model: 'rwkv' is not built; there are gpt2 and llama",
+        ),
+        ({"model": (STRING, "llama")}, "tokenizer.ggml.scores: is missing"),
+        ({"add_space_prefix": (BOOL, True)}, "tokenizer.ggml.add_space_prefix: True is not built"),
+        ({"normalizer": (STRING, "nfkc")}, "tokenizer.ggml.normalizer: not understood"),
+    ],
+)
+def test_a_vocabulary_that_is_wrong_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, more: dict, line: str
+) -> None:
     assert convert_bytes(tmp_path, changed(**vocabulary(**more))) == 1
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "small.gguf: " in said[0] and line in said[0], said
 
 
-ODD = [(U32, 0), (U32, 1 << 31), (I32, -1), (F32, float("inf")), (F32, 0.5), (BOOL, True), (STRING, ""), (STRING, "\0"), (U64, (1 << 64) - 1), (ARRAY, (U32, [])),
-       (ARRAY, (U32, [7, 7])), (ARRAY, (STRING, ["", ""])), (ARRAY, (F32, [float("nan")]))]
-MORE_KEYS = ["general.type", "general.alignment", "split.count", "llama.attention.key_length", "llama.attention.value_length", "llama.rope.dimension_count",
-             "llama.rope.freq_base", "llama.rope.scaling.type", "llama.rope.scaling.factor", "llama.rope.scaling.attn_factor", "llama.attention.sliding_window",
-             "llama.rope.scale_linear", "llama.expert_count", "llama.vocab_size", "tokenizer.ggml.add_bos_token", "tokenizer.ggml.scores"]
+ODD = [
+    (U32, 0),
+    (U32, 1 << 31),
+    (I32, -1),
+    (F32, float("inf")),
+    (F32, 0.5),
+    (BOOL, True),
+    (STRING, ""),
+    (STRING, "\0"),
+    (U64, (1 << 64) - 1),
+    (ARRAY, (U32, [])),
+    (ARRAY, (U32, [7, 7])),
+    (ARRAY, (STRING, ["", ""])),
+    (ARRAY, (F32, [float("nan")])),
+]
+MORE_KEYS = [
+    "general.type",
+    "general.alignment",
+    "split.count",
+    "llama.attention.key_length",
+    "llama.attention.value_length",
+    "llama.rope.dimension_count",
+    "llama.rope.freq_base",
+    "llama.rope.scaling.type",
+    "llama.rope.scaling.factor",
+    "llama.rope.scaling.attn_factor",
+    "llama.attention.sliding_window",
+    "llama.rope.scale_linear",
+    "llama.expert_count",
+    "llama.vocab_size",
+    "tokenizer.ggml.add_bos_token",
+    "tokenizer.ggml.scores",
+]
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "mpt"])
-def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(tmp_path: Path, architecture: str) -> None:
-    keys = {name.replace("llama.", f"{architecture}."): v for name, v in (metadata() | {name.replace("__", "."): v for name, v in vocabulary().items()}).items()}
-    keys |= {"general.architecture": (STRING, architecture), f"{architecture}.attention.sliding_window": (U32, 8), f"{architecture}.attention.layer_norm_epsilon": (F32, 1e-5)}
+def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(
+    tmp_path: Path, architecture: str
+) -> None:
+    keys = {
+        name.replace("llama.", f"{architecture}."): v
+        for name, v in (
+            metadata() | {name.replace("__", "."): v for name, v in vocabulary().items()}
+        ).items()
+    }
+    keys |= {
+        "general.architecture": (STRING, architecture),
+        f"{architecture}.attention.sliding_window": (U32, 8),
+        f"{architecture}.attention.layer_norm_epsilon": (F32, 1e-5),
+    }
     path, refused = tmp_path / "odd.gguf", 0
-    for name in [*keys, *(name.replace("llama.", f"{architecture}.") for name in MORE_KEYS), f"{architecture}.attention.sliding_window_pattern"]:
+    for name in [
+        *keys,
+        *(name.replace("llama.", f"{architecture}.") for name in MORE_KEYS),
+        f"{architecture}.attention.sliding_window_pattern",
+    ]:
         for odd in ODD:
             path.write_bytes(file_bytes(keys | {name: odd}))
             try:
@@ -329,10 +637,17 @@ def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(tmp_path: Path, arc
 
 
 def test_an_array_of_equal_values_is_one_value(tmp_path: Path) -> None:
-    assert convert_bytes(tmp_path, changed(llama__attention__head_count_kv=(ARRAY, (I32, [2, 2]))), "--quiet") == 0
+    assert (
+        convert_bytes(
+            tmp_path, changed(llama__attention__head_count_kv=(ARRAY, (I32, [2, 2]))), "--quiet"
+        )
+        == 0
+    )
 
 
-def test_a_window_that_is_not_computed_limits_the_sequence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_window_that_is_not_computed_limits_the_sequence(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     assert convert_bytes(tmp_path, changed(llama__attention__sliding_window=(U32, 16))) == 0
     assert PhasorFile(tmp_path / "small.phasor").descriptor["decoder"]["max_positions"] == 16
     assert "a window of 16 positions" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Checkpoints of strangers: each ends in one line that names the file and the thing, exit 1, nothing written, in 10 s and 1 GB; no code of them runs."""
+"""Checkpoints of strangers: each ends in one line that names the file and the thing, exit 1,
+nothing written, in 10 s and 1 GB; no code of them runs."""
 
 import json
 import os
@@ -11,12 +12,17 @@ from pathlib import Path
 import pytest
 
 import hostile
-from checkpoint import open_checkpoint
-from phasor_layout import PhasorError
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format.layout import PhasorError
 
 SHARED = hostile.ROOT.parent / "shared" / "hostile" / "conv"
-TOML = 'preset = "torch-transformer"\nstack = "encoder"\nheads = 2\nposition = "none"\nembedding_scale = "one"\n'
-PAIRS = b")" + b"2\x86" * 60  # a tuple of two tuples of two … : 2^60 to hash, to print or to compare
+TOML = (
+    'preset = "torch-transformer"\nstack = "encoder"\nheads = 2\nposition = '
+    '"none"\nembedding_scale = "one"\n'
+)
+PAIRS = (
+    b")" + b"2\x86" * 60
+)  # a tuple of two tuples of two … : 2^60 to hash, to print or to compare
 HUGE = b"\x8a\x09" + b"\0" * 8 + b"\x01"  # 2^64
 
 
@@ -25,11 +31,28 @@ def text(value: bytes) -> bytes:
 
 
 def storage(count: bytes = b"K\x04") -> bytes:
-    return b"(" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + count + b"tQ"
+    return (
+        b"("
+        + text(b"storage")
+        + b"ctorch\nFloatStorage\n"
+        + text(b"0")
+        + text(b"cpu")
+        + count
+        + b"tQ"
+    )
 
 
-def tensor(shape: bytes, strides: bytes, offset: bytes = b"K\x00", of: bytes | None = None) -> bytes:
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + (of or storage()) + offset + shape + strides + b"\x89ccollections\nOrderedDict\n)RtR"
+def tensor(
+    shape: bytes, strides: bytes, offset: bytes = b"K\x00", of: bytes | None = None
+) -> bytes:
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + (of or storage())
+        + offset
+        + shape
+        + strides
+        + b"\x89ccollections\nOrderedDict\n)RtR"
+    )
 
 
 def named(value: bytes) -> bytes:
@@ -41,29 +64,71 @@ EVIL = text(b"touch it-ran")
 # name -> the pickle of a torch.save zip, what the line says
 PICKLES = {
     "os_system": (b"\x80\x02cos\nsystem\n" + EVIL + b"\x85R.", "asks for os.system"),
-    "stack_global": (b"\x80\x04\x8c\x05posix\x8c\x06system\x93" + EVIL + b"\x85R.", "asks for posix.system"),
+    "stack_global": (
+        b"\x80\x04\x8c\x05posix\x8c\x06system\x93" + EVIL + b"\x85R.",
+        "asks for posix.system",
+    ),
     "eval": (b"\x80\x02c__builtin__\neval\n" + EVIL + b"\x85R.", "asks for __builtin__.eval"),
-    "dotted": (b"\x80\x04\x8c\x05torch\x8c\x10_utils.os.system\x93.", "asks for torch._utils.os.system"),
+    "dotted": (
+        b"\x80\x04\x8c\x05torch\x8c\x10_utils.os.system\x93.",
+        "asks for torch._utils.os.system",
+    ),
     "inst": (b"(S'touch it-ran'\nios\nsystem\n.", "opcode INST"),
     "obj": (b"\x80\x02(cos\nsystem\nS'x'\no.", "asks for os.system"),
     "newobj": (b"\x80\x02ccollections\nOrderedDict\n)\x81.", "opcode NEWOBJ"),
     "set": (b"\x80\x04\x8f.", "opcode EMPTY_SET"),
-    "storage_hash": (b"\x80\x02(" + text(b"storage") + PAIRS + text(b"0") + text(b"cpu") + b"K\x01tQ.", "reference that is not a storage"),
-    "storage_name": (b"\x80\x02(" + PAIRS + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"K\x01tQ.", "reference that is not a storage"),
-    "storage_key": (b"\x80\x02(" + text(b"storage") + b"ctorch\nFloatStorage\n" + PAIRS + text(b"cpu") + b"K\x01tQ.", "reference that is not a storage"),
-    "storage_view": (b"\x80\x02(" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"K\x04" + PAIRS + b"tQ.", "reference that is"),
+    "storage_hash": (
+        b"\x80\x02(" + text(b"storage") + PAIRS + text(b"0") + text(b"cpu") + b"K\x01tQ.",
+        "reference that is not a storage",
+    ),
+    "storage_name": (
+        b"\x80\x02(" + PAIRS + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"K\x01tQ.",
+        "reference that is not a storage",
+    ),
+    "storage_key": (
+        b"\x80\x02("
+        + text(b"storage")
+        + b"ctorch\nFloatStorage\n"
+        + PAIRS
+        + text(b"cpu")
+        + b"K\x01tQ.",
+        "reference that is not a storage",
+    ),
+    "storage_view": (
+        b"\x80\x02("
+        + text(b"storage")
+        + b"ctorch\nFloatStorage\n"
+        + text(b"0")
+        + text(b"cpu")
+        + b"K\x04"
+        + PAIRS
+        + b"tQ.",
+        "reference that is",
+    ),
     "storage_count": (named(tensor(ONE, ONE, of=storage(HUGE))), "reference that is not a storage"),
     "key": (b"\x80\x04}" + PAIRS + b"K\x01s.", "neither text nor a number"),
     "keys": (b"\x80\x04}(" + PAIRS + b"K\x01u.", "neither text nor a number"),
     "dict": (b"\x80\x04(" + PAIRS + b"K\x01d.", "neither text nor a number"),
-    "colliding": (b"\x80\x02}" + b"\x8a\x08" + struct.pack("<q", (1 << 61) - 1) + b"K\x01s.", "neither text nor a number"),
-    "ordered": (b"\x80\x04ccollections\nOrderedDict\n]" + PAIRS + b"K\x01\x86a\x85R.", "neither text nor a number"),
+    "colliding": (
+        b"\x80\x02}" + b"\x8a\x08" + struct.pack("<q", (1 << 61) - 1) + b"K\x01s.",
+        "neither text nor a number",
+    ),
+    "ordered": (
+        b"\x80\x04ccollections\nOrderedDict\n]" + PAIRS + b"K\x01\x86a\x85R.",
+        "neither text nor a number",
+    ),
     "ordered_pairs": (b"\x80\x04ccollections\nOrderedDict\n](K\x01tah\x00\x85R.", "damaged"),
-    "size": (b"\x80\x04}" + text(b"w") + b"ctorch\nSize\n](" + b"K\x01" * 100 + b"e\x85Rs.", "a shape that cannot be"),
+    "size": (
+        b"\x80\x04}" + text(b"w") + b"ctorch\nSize\n](" + b"K\x01" * 100 + b"e\x85Rs.",
+        "a shape that cannot be",
+    ),
     "parameter": (named(b"ctorch._utils\n_rebuild_parameter\n)R"), "a parameter that is no tensor"),
     "call_of_text": (b"\x80\x02" + EVIL + b")R.", "calls what is no function"),
     "call_with_pairs": (b"\x80\x04" + PAIRS + b"K\x01\x86R.", "calls what is no function"),
-    "attributes": (b"\x80\x02]}" + text(b"append") + EVIL + b"sb.", "attributes to what can have none"),
+    "attributes": (
+        b"\x80\x02]}" + text(b"append") + EVIL + b"sb.",
+        "attributes to what can have none",
+    ),
     "append": (b"\x80\x02)K\x01a.", "appends to what is no list"),
     "appends": (b"\x80\x02)(K\x01e.", "appends to what is no list"),
     "items": (b"\x80\x02](" + text(b"a") + b"K\x01u.", "into what is no table"),
@@ -71,11 +136,28 @@ PICKLES = {
     "big_offset": (named(tensor(ONE, ONE, HUGE)), "whole number below 2^48"),
     "beyond": (named(tensor(ONE, ONE, b"K\x04")), "reaches beyond its storage"),
     "negative_offset": (named(tensor(ONE, ONE, b"J\xff\xff\xff\xff")), "whole number below 2^48"),
-    "negative_stride": (named(tensor(b"K\x02\x85", b"J\xff\xff\xff\xff\x85", b"K\x03")), "whole number below 2^48"),
+    "negative_stride": (
+        named(tensor(b"K\x02\x85", b"J\xff\xff\xff\xff\x85", b"K\x03")),
+        "whole number below 2^48",
+    ),
     "repeated": (named(tensor(b"J\xff\xff\xff\x7f\x85", b"K\x00\x85")), "repeats its storage"),
-    "empty_and_huge": (named(tensor(b"K\x00" + HUGE + b"\x86", b"K\x01K\x01\x86")), "whole number below 2^48"),
-    "empty_and_large": (named(tensor(b"K\x00\x8a\x06" + b"\0" * 5 + b"\x7f\x8a\x06" + b"\0" * 5 + b"\x7f\x87", b"K\x01K\x01K\x01\x87")), "no tensor's"),
-    "dimensions": (named(tensor(b"(" + b"K\x01" * 100 + b"t", b"(" + b"K\x01" * 100 + b"t")), "100 dimensions"),
+    "empty_and_huge": (
+        named(tensor(b"K\x00" + HUGE + b"\x86", b"K\x01K\x01\x86")),
+        "whole number below 2^48",
+    ),
+    "empty_and_large": (
+        named(
+            tensor(
+                b"K\x00\x8a\x06" + b"\0" * 5 + b"\x7f\x8a\x06" + b"\0" * 5 + b"\x7f\x87",
+                b"K\x01K\x01K\x01\x87",
+            )
+        ),
+        "no tensor's",
+    ),
+    "dimensions": (
+        named(tensor(b"(" + b"K\x01" * 100 + b"t", b"(" + b"K\x01" * 100 + b"t")),
+        "100 dimensions",
+    ),
     "shape_of_pairs": (named(tensor(PAIRS, ONE)), "a tensor that cannot be"),
     "shape_of_text": (named(tensor(EVIL, EVIL)), "a tensor that cannot be"),
     "flag_in_shape": (named(tensor(b"\x88\x85", ONE)), "whole number below 2^48"),
@@ -92,12 +174,24 @@ PICKLES = {
     "not_utf8": (b"\x80\x02}" + text(b"\xff\xfe") + tensor(ONE, ONE) + b"s.", "damaged"),
     "escape_codes": (b"\x80\x02cos\x1b[2J\nsystem\n.", "asks for os?[2J.system"),
     "too_large": (b"\x80\x02" + b"]0" * (5 << 20) + b".", "larger than any state_dict's"),
-    "views": (b"\x80\x02}(" + b"".join(text(b"w%d" % i) + b"h\x01" for i in range(100)).replace(b"h\x01", tensor(b"M\xe8\x03\x85", ONE, of=storage(b"M\xe8\x03")) + b"q\x01", 1)
-              + b"u.", "views of one storage"),
+    "views": (
+        b"\x80\x02}("
+        + b"".join(text(b"w%d" % i) + b"h\x01" for i in range(100)).replace(
+            b"h\x01", tensor(b"M\xe8\x03\x85", ONE, of=storage(b"M\xe8\x03")) + b"q\x01", 1
+        )
+        + b"u.",
+        "views of one storage",
+    ),
 }
 
 
-def zipped(path: Path, pickle: bytes, compression: int = zipfile.ZIP_STORED, more: dict[str, bytes] | None = None, data: int = 16) -> Path:
+def zipped(
+    path: Path,
+    pickle: bytes,
+    compression: int = zipfile.ZIP_STORED,
+    more: dict[str, bytes] | None = None,
+    data: int = 16,
+) -> Path:
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("archive/data.pkl", pickle)
         archive.writestr("archive/data/0", b"\0" * data)
@@ -110,15 +204,17 @@ def patched(path: Path, place: int, value: bytes, of: bytes = b"PK\1\2") -> Path
     """A zip with other bytes in the first entry of its directory (or behind another mark)."""
     data = bytearray(path.read_bytes())
     at = data.index(of) + place
-    data[at:at + len(value)] = value
+    data[at : at + len(value)] = value
     path.write_bytes(data)
     return path
 
 
 def zips(folder: Path) -> dict[str, str]:
     """Files that are wrong as zips, with what the line says."""
+
     def made(name: str, **more) -> Path:
         return zipped(folder / name, named(tensor(ONE, ONE)), **more)
+
     patched(made("zip_version.pt"), 6, b"\x63")
     patched(made("zip_offset.pt"), 42, b"\xff\xff\xff\x7f")
     patched(made("zip_size.pt"), 24, b"\xff\xff\xff\x7f")
@@ -129,8 +225,8 @@ def zips(folder: Path) -> dict[str, str]:
         made("zip_twice.pt", more={"archive/data/0": b"\0" * 16})
     overlap = made("zip_overlap.pt", more={"archive/data/1": b"\0" * 16})
     data = bytearray(overlap.read_bytes())
-    entries = [at for at in range(len(data)) if data[at:at + 4] == b"PK\1\2"]
-    data[entries[2] + 42:entries[2] + 46] = data[entries[1] + 42:entries[1] + 46]
+    entries = [at for at in range(len(data)) if data[at : at + 4] == b"PK\1\2"]
+    data[entries[2] + 42 : entries[2] + 46] = data[entries[1] + 42 : entries[1] + 46]
     overlap.write_bytes(data)
     made("zip_compressed.pt", compression=zipfile.ZIP_DEFLATED)
     zipped(folder / "zip_bomb.pt", b"\0" * (64 << 20), zipfile.ZIP_DEFLATED)
@@ -138,9 +234,21 @@ def zips(folder: Path) -> dict[str, str]:
     made("zip_two.pt", more={"other/data.pkl": b""})
     (folder / "zip_cut.pt").write_bytes(made("zip_whole.pt").read_bytes()[:60])
     (folder / "zip_whole.pt").unlink()
-    return {"zip_version": "damaged", "zip_offset": "damaged", "zip_size": "larger than any", "zip_encrypted": "encrypted", "zip_directory": "damaged",
-            "zip_no_directory": "damaged", "zip_twice": "is there twice", "zip_overlap": "which ends at", "zip_compressed": "compressed", "zip_bomb": "larger than any",
-            "zip_program": "TorchScript", "zip_two": "without one data.pkl", "zip_cut": "damaged"}
+    return {
+        "zip_version": "damaged",
+        "zip_offset": "damaged",
+        "zip_size": "larger than any",
+        "zip_encrypted": "encrypted",
+        "zip_directory": "damaged",
+        "zip_no_directory": "damaged",
+        "zip_twice": "is there twice",
+        "zip_overlap": "which ends at",
+        "zip_compressed": "compressed",
+        "zip_bomb": "larger than any",
+        "zip_program": "TorchScript",
+        "zip_two": "without one data.pkl",
+        "zip_cut": "damaged",
+    }
 
 
 def entry(begin, end, shape, kind="F32") -> dict:
@@ -169,10 +277,19 @@ HEADERS = {
     "shape": ({"a": {**SOUND, "shape": {"0": 16}}}, "expected dtype"),
     "nested": (b'{"a":' + NESTED + b"}", "nested deeper"),
     "nested_a_little": (b'{"a":' + b"[" * 70 + b"]" * 70 + b"}", "nested deeper"),
-    "twice": (b'{"a":{"dtype":"F32","shape":[16],"data_offsets":[0,64]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', "is there twice"),
-    "digits": (b'{"a":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,64]}}', "too many digits"),
+    "twice": (
+        b'{"a":{"dtype":"F32","shape":[16],"data_offsets":[0,64]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+        "is there twice",
+    ),
+    "digits": (
+        b'{"a":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,64]}}',
+        "too many digits",
+    ),
     "nan": (b'{"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,64]}}', "no number of JSON"),
-    "infinite": (b'{"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,64]}}', "no number of JSON"),
+    "infinite": (
+        b'{"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,64]}}',
+        "no number of JSON",
+    ),
     "not_utf8": (b'{"\xff":1}', "is not UTF-8"),
     "surrogate": (b'{"\\ud800":1}', "surrogate"),
     "cut": (b'{"a":', "not a JSON object"),
@@ -189,7 +306,11 @@ def gguf(tensors: int, keys: int, body: bytes = b"\0" * 64, version: int = 3) ->
 
 
 def place(kind: int = 0, offset: int = 0, *shape: int) -> bytes:
-    return strings(b"t") + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset) + b"\0" * 64
+    return (
+        strings(b"t")
+        + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
+        + b"\0" * 64
+    )
 
 
 ARCHITECTURE = strings(b"general.architecture") + struct.pack("<I", 8) + strings(b"llama")
@@ -199,25 +320,76 @@ GGUF = {
     "many_tensors": (gguf(70000, 0, b"\0" * 70000 * 24), "expected at most 65536"),
     "many_keys": (gguf(0, 70000, b"\0" * 70000 * 24), "expected at most 65536"),
     "text": (gguf(0, 1, struct.pack("<Q", 1 << 63) + b"\0" * 32), "the length of a text"),
-    "array": (gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 0, 1 << 63) + b"\0" * 32), "the number of values"),
-    "many_values": (gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 0, 9 << 20) + b"\0" * (9 << 20)), "in all metadata"),
-    "array_of_arrays": (gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 9, 1) + b"\0" * 32), "type 9 is not built"),
-    "kind_of_value": (gguf(0, 1, strings(b"k") + struct.pack("<I", 99) + b"\0" * 32), "type 99 are not known"),
-    "twice": (gguf(0, 2, 2 * (strings(b"k") + struct.pack("<IB", 0, 1)) + b"\0" * 32), "is there twice"),
+    "array": (
+        gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 0, 1 << 63) + b"\0" * 32),
+        "the number of values",
+    ),
+    "many_values": (
+        gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 0, 9 << 20) + b"\0" * (9 << 20)),
+        "in all metadata",
+    ),
+    "array_of_arrays": (
+        gguf(0, 1, strings(b"k") + struct.pack("<IIQ", 9, 9, 1) + b"\0" * 32),
+        "type 9 is not built",
+    ),
+    "kind_of_value": (
+        gguf(0, 1, strings(b"k") + struct.pack("<I", 99) + b"\0" * 32),
+        "type 99 are not known",
+    ),
+    "twice": (
+        gguf(0, 2, 2 * (strings(b"k") + struct.pack("<IB", 0, 1)) + b"\0" * 32),
+        "is there twice",
+    ),
     "not_utf8": (gguf(0, 1, strings(b"\xff\xfe") + b"\0" * 64), "not UTF-8"),
-    "dimensions": (gguf(1, 0, strings(b"t") + struct.pack("<I", 1 << 31) + b"\0" * 64), "dimensions"),
+    "dimensions": (
+        gguf(1, 0, strings(b"t") + struct.pack("<I", 1 << 31) + b"\0" * 64),
+        "dimensions",
+    ),
     "shape": (gguf(1, 0, place(0, 0, 1 << 62, 4, 1, 1)), "no tensor's"),
     "empty": (gguf(1, 0, place(0, 0, 0, 4)), "no tensor's"),
     "offset": (gguf(1, 0, place(0, (1 << 64) - 32, 4)), "has 16 bytes from"),
     "kind": (gguf(1, 0, place(77, 0, 4)), "not built"),
-    "overlap": (gguf(2, 0, place(0, 0, 16)[:-64] + place(0, 32, 16).replace(b"t", b"u", 1) + b"\0" * 256), "begins at 32, in t"),
-    "alignment_0": (gguf(0, 1, strings(b"general.alignment") + struct.pack("<II", 4, 0) + b"\0" * 64), "power of two"),
-    "alignment_huge": (gguf(0, 1, strings(b"general.alignment") + struct.pack("<IQ", 10, 1 << 63) + b"\0" * 64), "power of two"),
-    "alignment_of_array": (gguf(0, 1, strings(b"general.alignment") + struct.pack("<IIQ", 9, 0, 20000) + b"\0" * 20064), "power of two"),
+    "overlap": (
+        gguf(2, 0, place(0, 0, 16)[:-64] + place(0, 32, 16).replace(b"t", b"u", 1) + b"\0" * 256),
+        "begins at 32, in t",
+    ),
+    "alignment_0": (
+        gguf(0, 1, strings(b"general.alignment") + struct.pack("<II", 4, 0) + b"\0" * 64),
+        "power of two",
+    ),
+    "alignment_huge": (
+        gguf(0, 1, strings(b"general.alignment") + struct.pack("<IQ", 10, 1 << 63) + b"\0" * 64),
+        "power of two",
+    ),
+    "alignment_of_array": (
+        gguf(
+            0, 1, strings(b"general.alignment") + struct.pack("<IIQ", 9, 0, 20000) + b"\0" * 20064
+        ),
+        "power of two",
+    ),
     "version": (gguf(0, 0, version=9), "version 9"),
-    "architecture_of_array": (gguf(0, 1, strings(b"general.architecture") + struct.pack("<IIQ", 9, 2, 1 << 20) + b"\1" * (2 << 20)), "is not built"),
+    "architecture_of_array": (
+        gguf(
+            0,
+            1,
+            strings(b"general.architecture")
+            + struct.pack("<IIQ", 9, 2, 1 << 20)
+            + b"\1" * (2 << 20),
+        ),
+        "is not built",
+    ),
     "no_sizes": (gguf(0, 1, ARCHITECTURE + b"\0" * 64), "llama.block_count: is missing"),
-    "layers": (gguf(0, 2, ARCHITECTURE + strings(b"llama.block_count") + struct.pack("<IQ", 10, 1 << 63) + b"\0" * 64), "llama.block_count"),
+    "layers": (
+        gguf(
+            0,
+            2,
+            ARCHITECTURE
+            + strings(b"llama.block_count")
+            + struct.pack("<IQ", 10, 1 << 63)
+            + b"\0" * 64,
+        ),
+        "llama.block_count",
+    ),
     "short": (b"GGUF", "ends in it"),
     "nothing": (b"", "ends in it"),
 }
@@ -229,8 +401,11 @@ def directories(folder: Path) -> dict[str, str]:
 
     def made(name: str, content: object) -> Path:
         (folder / name).mkdir()
-        (folder / name / index).write_text(content if isinstance(content, str) else json.dumps(content))
+        (folder / name / index).write_text(
+            content if isinstance(content, str) else json.dumps(content)
+        )
         return folder / name
+
     made("outside", {"weight_map": {"a": "../../../etc/passwd"}})
     made("absolute", {"weight_map": {"a": "/etc/passwd"}})
     made("itself", {"weight_map": {"a": index}})
@@ -247,10 +422,21 @@ def directories(folder: Path) -> dict[str, str]:
     (twice / "first").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
     (twice / "second").symlink_to("first")
     (folder / "nothing_in_it").mkdir()
-    return {"outside": "not a file beside the index", "absolute": "not a file beside the index", "itself": "neither a file of torch.save nor safetensors",
-            "nested": "nested deeper", "list": "not a JSON object", "map_of_list": "weight_map", "zero_byte": "not a file beside the index",
-            "number": "not a file beside the index", "folder": "is a directory, expected a file", "device": "is a device, expected a file",
-            "pipe": "is a pipe, expected a file", "one_file_twice": "are one file", "nothing_in_it": "a directory without"}
+    return {
+        "outside": "not a file beside the index",
+        "absolute": "not a file beside the index",
+        "itself": "neither a file of torch.save nor safetensors",
+        "nested": "nested deeper",
+        "list": "not a JSON object",
+        "map_of_list": "weight_map",
+        "zero_byte": "not a file beside the index",
+        "number": "not a file beside the index",
+        "folder": "is a directory, expected a file",
+        "device": "is a device, expected a file",
+        "pipe": "is a pipe, expected a file",
+        "one_file_twice": "are one file",
+        "nothing_in_it": "a directory without",
+    }
 
 
 def others(folder: Path) -> dict[str, str]:
@@ -264,13 +450,29 @@ def others(folder: Path) -> dict[str, str]:
     with open(folder / "sparse.safetensors", "wb") as file:
         file.write(struct.pack("<Q", 1 << 28) + b"{")
         file.truncate(1 << 29)
-    (folder / "versioned.bin").write_bytes(struct.pack("<Ii7i", 0x616B3432, 2, *(1 << 30,) * 7) + b"\1" + struct.pack("<i", 0) + b"\0" * 256)
-    return {"empty.pt": "is empty", "device.pt": "is a device", "pipe.pt": "is a pipe", "sparse.pt": "neither", "text.pt": "neither",
-            "sparse.safetensors": "header has", "versioned.bin": "llama2.c"}
+    (folder / "versioned.bin").write_bytes(
+        struct.pack("<Ii7i", 0x616B3432, 2, *(1 << 30,) * 7)
+        + b"\1"
+        + struct.pack("<i", 0)
+        + b"\0" * 256
+    )
+    return {
+        "empty.pt": "is empty",
+        "device.pt": "is a device",
+        "pipe.pt": "is a pipe",
+        "sparse.pt": "neither",
+        "text.pt": "neither",
+        "sparse.safetensors": "header has",
+        "versioned.bin": "llama2.c",
+    }
 
 
 def legacy(pickle: bytes) -> bytes:
-    return b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\r\x00\x00\x00little_endian\x88u." + pickle
+    return (
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 "
+        b"j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\r\x00\x00\x00little_endian\x88u."
+        + pickle
+    )
 
 
 @pytest.fixture(scope="module")
@@ -279,13 +481,18 @@ def made(tmp_path_factory) -> tuple[dict, dict]:
     folder = tmp_path_factory.mktemp("hostile")
     sources: dict[str, tuple[Path, str]] = {}
     for name, (pickle, says) in PICKLES.items():
-        sources[f"pickle-{name}"] = (zipped(folder / f"{name}.pt", pickle, data=4000 if name == "views" else 16), says)
+        sources[f"pickle-{name}"] = (
+            zipped(folder / f"{name}.pt", pickle, data=4000 if name == "views" else 16),
+            says,
+        )
     for name, says in zips(folder).items():
         sources[name] = (folder / f"{name}.pt", says)
     for name, (header, says) in HEADERS.items():
         data = header if isinstance(header, bytes) else json.dumps(header).encode()
         sources[f"safetensors-{name}"] = (folder / f"{name}.safetensors", says)
-        sources[f"safetensors-{name}"][0].write_bytes(struct.pack("<Q", len(data)) + data + b"\0" * 64)
+        sources[f"safetensors-{name}"][0].write_bytes(
+            struct.pack("<Q", len(data)) + data + b"\0" * 64
+        )
     for name, (data, says) in GGUF.items():
         sources[f"gguf-{name}"] = (folder / f"{name}.gguf", says)
         sources[f"gguf-{name}"][0].write_bytes(data)
@@ -299,18 +506,46 @@ def made(tmp_path_factory) -> tuple[dict, dict]:
         sources[f"legacy-{name}"] = (path, "" if name == "deep" else PICKLES[name][1])
     described = folder / "described.toml"
     described.write_text(TOML)
-    cases = {name: [str(path), *([] if name.startswith("gguf") or path.suffix == ".bin" and "versioned" in path.name else ["--describe", str(described)])]
-             for name, (path, _) in sources.items()}
+    cases = {
+        name: [
+            str(path),
+            *(
+                []
+                if name.startswith("gguf") or path.suffix == ".bin" and "versioned" in path.name
+                else ["--describe", str(described)]
+            ),
+        ]
+        for name, (path, _) in sources.items()
+    }
     results = hostile.run(cases, folder)
     assert not list(folder.rglob("it-ran"))
     return sources, results
 
 
-NAMES = [*(f"pickle-{n}" for n in PICKLES), *(f"zip_{n}" for n in "version offset size encrypted directory no_directory twice overlap compressed bomb program two cut".split()),
-         *(f"safetensors-{n}" for n in HEADERS), *(f"gguf-{n}" for n in GGUF),
-         *(f"directory-{n}" for n in "outside absolute itself nested list map_of_list zero_byte number folder device pipe one_file_twice nothing_in_it".split()),
-         *(f"other-{n}" for n in "empty.pt device.pt pipe.pt sparse.pt text.pt sparse.safetensors versioned.bin".split()),
-         *(f"legacy-{n}" for n in ("storage_hash", "os_system", "deep", "key"))]
+NAMES = [
+    *(f"pickle-{n}" for n in PICKLES),
+    *(
+        f"zip_{n}"
+        for n in (
+            "version offset size encrypted directory no_directory twice overlap compressed "
+            "bomb program two cut"
+        ).split()
+    ),
+    *(f"safetensors-{n}" for n in HEADERS),
+    *(f"gguf-{n}" for n in GGUF),
+    *(
+        f"directory-{n}"
+        for n in (
+            "outside absolute itself nested list map_of_list zero_byte number folder "
+            "device pipe one_file_twice nothing_in_it"
+        ).split()
+    ),
+    *(
+        f"other-{n}"
+        for n in "empty.pt device.pt pipe.pt sparse.pt text.pt sparse.safetensors versioned.bin".split()
+    ),
+    *(f"legacy-{n}" for n in ("storage_hash", "os_system", "deep", "key")),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -324,15 +559,30 @@ def test_all_of_them(made):
 
 
 def test_pickles_of_every_opcode_twice(tmp_path):
-    """Short programs of random opcodes: an error of ours or a checkpoint, never another exception."""
+    """Short programs of random opcodes: an error of ours or a checkpoint, never another
+    exception."""
     import pickletools
     import random
+
     random.seed(5)
     codes = [op.code.encode("latin-1") for op in pickletools.opcodes]
     refused = 0
     for i in range(1500):
-        body = b"".join(random.choice((random.choice(codes), bytes([random.randrange(256)]), b"K\x01", text(b"w"), storage(), b"}", b"(", b")"))
-                        for _ in range(random.randrange(1, 12)))
+        body = b"".join(
+            random.choice(
+                (
+                    random.choice(codes),
+                    bytes([random.randrange(256)]),
+                    b"K\x01",
+                    text(b"w"),
+                    storage(),
+                    b"}",
+                    b"(",
+                    b")",
+                )
+            )
+            for _ in range(random.randrange(1, 12))
+        )
         path = zipped(tmp_path / "m.pt", b"\x80\x04" + body + b".")
         try:
             open_checkpoint(path)
@@ -342,15 +592,33 @@ def test_pickles_of_every_opcode_twice(tmp_path):
     assert refused > 1400
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the reproductions beside the checkout are not there")
+@pytest.mark.skipif(
+    not SHARED.is_dir(), reason="the reproductions beside the checkout are not there"
+)
 def test_the_reproductions_beside_the_checkout(tmp_path):
     files = tmp_path / "files"
     files.mkdir()
-    subprocess.run([sys.executable, str(SHARED / "make.py"), str(files)], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
-    subprocess.run([sys.executable, str(SHARED / "hash_bomb.py"), str(files / "hash_bomb.pt")], check=True, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, str(SHARED / "make.py"), str(files)],
+        check=True,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    subprocess.run(
+        [sys.executable, str(SHARED / "hash_bomb.py"), str(files / "hash_bomb.pt")],
+        check=True,
+        cwd=tmp_path,
+    )
     (tmp_path / "d.toml").write_text(TOML)
     sources = {path.name: path for path in sorted(files.iterdir())}
-    results = hostile.run({name: [str(path)] + ([] if path.suffix == ".gguf" else ["--describe", str(tmp_path / "d.toml")]) for name, path in sources.items()}, tmp_path)
+    results = hostile.run(
+        {
+            name: [str(path)]
+            + ([] if path.suffix == ".gguf" else ["--describe", str(tmp_path / "d.toml")])
+            for name, path in sources.items()
+        },
+        tmp_path,
+    )
     assert len(sources) >= 69
     for name, path in sources.items():
         hostile.check(name, results, path)

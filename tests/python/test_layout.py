@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import phasor_layout as L
+from phasor.format import layout as L
 
 
 def slow_crc(data: bytes) -> int:
@@ -39,9 +39,9 @@ def test_crc_in_pieces():
 def test_quantiser_by_hand():
     x = np.zeros((1, 34), np.float32)
     x[0, :4] = [127, -127, 1, 2]  # scale 1 is exact
-    x[0, 32:] = [-2.0, 1.0]       # and -128, 64 of a power of two
+    x[0, 32:] = [-2.0, 1.0]  # and -128, 64 of a power of two
     scales, q = L.quantize_q8(x)
-    assert scales.tolist() == [[1.0, 2.0 ** -6]]
+    assert scales.tolist() == [[1.0, 2.0**-6]]
     assert q[0, :4].tolist() == [127, -127, 1, 2] and q[0, 32:34].tolist() == [-128, 64]
     assert not q[0, 34:].any()
 
@@ -50,7 +50,9 @@ def test_quantiser_of_nothing_and_too_much():
     for kind in L.QUANTISED:
         scales, q = L.quantize(np.full((2, 32), 1e-9, np.float32), kind)
         assert not scales.view(np.uint16).any() and not q.any()
-        assert not L.quantize(np.full((2, 32), -1e-9, np.float32), kind)[0].view(np.uint16).any()  # no −0
+        assert (
+            not L.quantize(np.full((2, 32), -1e-9, np.float32), kind)[0].view(np.uint16).any()
+        )  # no −0
         for large in (1e8, -1e8, 1e30, 3e38):
             with pytest.raises(L.PhasorError, match=f"too large for {L.TYPES[kind]}"):
                 L.quantize(np.full((1, 32), large, np.float32), kind)
@@ -79,8 +81,8 @@ def test_panels_by_the_page(rows, cols):
     assert data.size == size * -(-rows // 16)
     plane = -(-groups * 32 // 64) * 64
     for o in range(rows):
-        panel = data[o // 16 * size:][:size]
-        plane_values = panel[:groups * 32].view("<f2").reshape(groups, 16)
+        panel = data[o // 16 * size :][:size]
+        plane_values = panel[: groups * 32].view("<f2").reshape(groups, 16)
         body = panel[plane:].view(np.int8).reshape(groups, 8, 16, 4)
         for k in range(cols):
             g, j, c = k // 32, k % 32 // 4, k % 4
@@ -112,21 +114,25 @@ def test_halves_and_nibbles_by_the_page(rows, cols):
             for k in range(cols):
                 at = k * 16 + o % 16 if kind == L.F16 else k // 2 * 32 + o % 16 * 2 + k % 2
                 assert data[o // 16 * size + at] == halves[o, k]
-        assert np.array_equal(L.unpack_panels_halves(data.view(np.uint8), kind, cols)[:rows], halves)
+        assert np.array_equal(
+            L.unpack_panels_halves(data.view(np.uint8), kind, cols)[:rows], halves
+        )
     scales, q = L.quantize_q4(x)
     data = np.frombuffer(L.pack_panels_q4(scales, q, cols), np.uint8)
     groups, size = -(-cols // 32), L.panel_bytes(L.Q4, cols)
     plane = -(-groups * 32 // 64) * 64
     assert data.size == size * -(-rows // 16)
     for o in range(rows):
-        panel = data[o // 16 * size:][:size]
+        panel = data[o // 16 * size :][:size]
         body = panel[plane:].reshape(groups, 4, 16, 4)
         for k in range(groups * 32):
             byte = body[k // 32, k % 16 // 4, o % 16, k % 4]
             nibble = byte & 15 if k % 32 < 16 else byte >> 4
             assert nibble == (q[o, k] + 8 if k < cols else 0)
     back = L.unpack_panels_q4(data, cols)
-    assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows, :cols], q[:, :cols])
+    assert np.array_equal(back[0][:rows], scales) and np.array_equal(
+        back[1][:rows, :cols], q[:, :cols]
+    )
     packed = np.frombuffer(L.pack_rows_q4(scales, q, cols), np.uint8)
     assert packed.size == L.tensor_bytes(L.Q4, L.ROWS, rows, cols, 0)
     back = L.unpack_rows_q4(packed, rows, cols)
@@ -134,18 +140,29 @@ def test_halves_and_nibbles_by_the_page(rows, cols):
 
 
 def test_bf16_rounds_to_even_and_f16_is_numpys():
-    given = np.array([1, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -8 + 2 ** -20, -1 - 2 ** -7], np.float32)
-    assert L.widen(L.halves_of(given, L.BF16), L.BF16).tolist() == [1, 1, 1 + 2 ** -6, 1 + 2 ** -7, -1 - 2 ** -7]
+    given = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -1 - 2**-7], np.float32)
+    assert L.widen(L.halves_of(given, L.BF16), L.BF16).tolist() == [
+        1,
+        1,
+        1 + 2**-6,
+        1 + 2**-7,
+        -1 - 2**-7,
+    ]
     x = np.random.default_rng(4).normal(size=(4, 70)).astype(np.float32)
-    assert np.array_equal(L.widen(L.halves_of(x, L.F16), L.F16), x.astype(np.float16).astype(np.float32))
-    assert np.array_equal(L.widen(L.halves_of(np.float32([2 ** -24]), L.F16), L.F16), np.float32([2 ** -24]))  # an f16 subnormal is kept
+    assert np.array_equal(
+        L.widen(L.halves_of(x, L.F16), L.F16), x.astype(np.float16).astype(np.float32)
+    )
+    assert np.array_equal(
+        L.widen(L.halves_of(np.float32([2**-24]), L.F16), L.F16), np.float32([2**-24])
+    )  # an f16 subnormal is kept
     for kind, large in ((L.F16, 1e5), (L.BF16, 3.4e38)):
         with pytest.raises(L.PhasorError, match=f"too large for {L.TYPES[kind]}"):
             L.halves_of(np.float32([large]), kind)
 
 
 def test_q4_is_no_worse_than_the_plain_scale():
-    """Of squared error, beside the scale m/−8 that GGUF's Q4_0 takes; values that are q4 already come back."""
+    """Of squared error, beside the scale m/−8 that GGUF's Q4_0 takes; values that are q4 already
+    come back."""
     x = np.random.default_rng(5).normal(size=(60, 96)).astype(np.float32)
     scales, q = L.quantize_q4(x)
     grouped = x.reshape(60, 3, 32).astype(np.float64)
@@ -153,13 +170,16 @@ def test_q4_is_no_worse_than_the_plain_scale():
     plain = (extreme / -8).astype(np.float16).astype(np.float64)
     theirs = (np.clip(np.rint(grouped / plain), -8, 7) * plain - grouped) ** 2
     ours = (L.dequantize_q8(scales, q, 96).reshape(60, 3, 32) - grouped) ** 2
-    assert (ours.sum(axis=2) <= theirs.sum(axis=2) * (1 + 1e-6)).all() and ours.sum() < 0.95 * theirs.sum()
+    assert (
+        ours.sum(axis=2) <= theirs.sum(axis=2) * (1 + 1e-6)
+    ).all() and ours.sum() < 0.95 * theirs.sum()
     again = L.quantize_q4(L.dequantize_q8(scales, q, 96).astype(np.float32))
     assert np.array_equal(L.dequantize_q8(*again, 96), L.dequantize_q8(scales, q, 96))
 
 
 def groups_of(seed: int) -> np.ndarray:
-    """(M, 32) f32 of many kinds: normal, with outliers, sparse, of two values, tiny, large, on the lattice of q4."""
+    """(M, 32) f32 of many kinds: normal, with outliers, sparse, of two values, tiny, large, on the
+    lattice of q4."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(7, 40, 32))
     x[1] *= np.where(rng.random(x[1].shape) < 0.05, 20, 1)
@@ -184,18 +204,32 @@ def squared_error(x: np.ndarray, scale: np.ndarray, kind: int, weight: np.ndarra
 def test_the_search_beside_plain_float64(kind, seed, weighted):
     """Each group against 2,000 scales in float64, and against the rule of llama.cpp's type."""
     x = groups_of(seed)
-    moments = np.random.default_rng(seed).gamma(0.7, size=32).astype(np.float32) if weighted else None
+    moments = (
+        np.random.default_rng(seed).gamma(0.7, size=32).astype(np.float32) if weighted else None
+    )
     weight = np.ones(32) if moments is None else moments.astype(np.float64)
     scales, q = L.quantize(x, kind, moments)
     error = (weight * (L.dequantize_q8(scales, q, 32) - x) ** 2).sum(axis=1)
     wide = x.astype(np.float64)
     extreme = np.take_along_axis(wide, np.abs(wide).argmax(axis=1)[:, None], axis=1)[:, 0]
-    theirs = squared_error(wide, (extreme / (127 if kind == L.Q8 else -8)).astype(np.float16), kind, weight)
+    theirs = squared_error(
+        wide, (extreme / (127 if kind == L.Q8 else -8)).astype(np.float16), kind, weight
+    )
     assert (error <= theirs * (1 + 1e-5) + 1e-30).all()
-    spread = np.linspace(100, 140, 2000) if kind == L.Q8 else np.concatenate([np.linspace(-16, -4, 1000), np.linspace(4, 16, 1000)])
-    best = np.min([squared_error(wide, (extreme / d).astype(np.float16), kind, weight) for d in spread], axis=0)
+    spread = (
+        np.linspace(100, 140, 2000)
+        if kind == L.Q8
+        else np.concatenate([np.linspace(-16, -4, 1000), np.linspace(4, 16, 1000)])
+    )
+    best = np.min(
+        [squared_error(wide, (extreme / d).astype(np.float16), kind, weight) for d in spread],
+        axis=0,
+    )
     normal = slice(0, 40)
-    assert error[normal].sum() <= (1.1 if kind == L.Q8 else 1.01 if not weighted else 1.06) * best[normal].sum()
+    assert (
+        error[normal].sum()
+        <= (1.1 if kind == L.Q8 else 1.01 if not weighted else 1.06) * best[normal].sum()
+    )
     assert error[normal].sum() < (0.85 if kind == L.Q8 else 0.92) * theirs[normal].sum()
     ours = L.dequantize_q8(scales, q, 32)[240:]
     assert kind == L.Q8 or np.array_equal(ours, wide[240:])  # what is q4 already comes back
@@ -205,7 +239,10 @@ def test_the_search_beside_plain_float64(kind, seed, weighted):
 def test_moments_of_one_change_nothing_and_blocks_do_not_matter(kind, monkeypatch):
     x = np.random.default_rng(9).normal(size=(37, 100)).astype(np.float32)
     want = L.quantize(x, kind)
-    for got in (L.quantize(x, kind, np.ones(100, np.float32)), (monkeypatch.setattr(L, "_BLOCK_GROUPS", 3), L.quantize(x, kind))[1]):
+    for got in (
+        L.quantize(x, kind, np.ones(100, np.float32)),
+        (monkeypatch.setattr(L, "_BLOCK_GROUPS", 3), L.quantize(x, kind))[1],
+    ):
         assert np.array_equal(got[0], want[0]) and np.array_equal(got[1], want[1])
 
 

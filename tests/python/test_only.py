@@ -1,5 +1,6 @@
-"""What a build without a service (PHASOR_ONLY) says of a file that has it: the interface compiled without chat programs and test vectors, on top of the library
-that has all else. Needs a C++ compiler ($CXX, default g++) and build/libphasor.a beside the program.
+"""What a build without a service (PHASOR_ONLY) says of a file that has it: the interface compiled
+without chat programs and test vectors, on top of the library that has all else. Needs a C++
+compiler ($CXX, default g++) and build/libphasor.a beside the program.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def program(tmp_path_factory, phasor):
         pytest.skip(f"no C++ compiler, or no {library.name} beside the program")
     folder, objects = tmp_path_factory.mktemp("only"), []
     (folder / "main.cpp").write_text(SOURCE)
-    for source, more in ((folder / "main.cpp", []), (ROOT / "src/api/phasor.cpp", [f'-DPHASOR_ONLY="{WORDS}"'])):
+    for source, more in (
+        (folder / "main.cpp", []),
+        (ROOT / "src/api/phasor.cpp", [f'-DPHASOR_ONLY="{WORDS}"']),
+    ):
         objects.append(folder / f"{source.stem}.o")
         flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", *more]
         subprocess.run([compiler, *flags, "-c", source, "-o", objects[-1]], check=True)
@@ -58,10 +62,24 @@ def program(tmp_path_factory, phasor):
 
 
 def test_a_chat_program_that_is_left_out_is_named(program, golden_models):
-    out = subprocess.run([program, golden_models / "tiny-chat-q8.phasor"], capture_output=True, text=True, timeout=60)
-    assert (out.returncode, out.stdout) == (0, "chat 0 vectors 0 unsupported: the file has a chat program, this engine is built without them (PHASOR_ONLY)\n")
+    out = subprocess.run(
+        [program, golden_models / "tiny-chat-q8.phasor"], capture_output=True, text=True, timeout=60
+    )
+    assert (out.returncode, out.stdout) == (
+        0,
+        "chat 0 vectors 0 unsupported: the file has a chat program, this engine is built without "
+        "them (PHASOR_ONLY)\n",
+    )
 
 
 def test_a_file_without_one_is_told_apart(program, golden_models):
-    out = subprocess.run([program, golden_models / "tiny-rotary-q8.phasor"], capture_output=True, text=True, timeout=60)
-    assert (out.returncode, out.stdout) == (0, "chat 0 vectors 0 unsupported: the file has no chat program\n")
+    out = subprocess.run(
+        [program, golden_models / "tiny-rotary-q8.phasor"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (out.returncode, out.stdout) == (
+        0,
+        "chat 0 vectors 0 unsupported: the file has no chat program\n",
+    )

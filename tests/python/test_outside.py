@@ -1,6 +1,6 @@
 """What happens to the program from outside: descriptors that are closed, models that shrink or
-change under it, signals, limits and disks that are full, outputs that are inputs. Each time one line that
-names the file and the thing, exit status 1, and other files as they were.
+change under it, signals, limits and disks that are full, outputs that are inputs. Each time one
+line that names the file and the thing, exit status 1, and other files as they were.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, good, phasor, sections
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +89,7 @@ def parts(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.part"))
 
 
-# ---------------------------------------------------------------- closed descriptors
+# ---- closed descriptors
 
 
 def test_standard_output_is_closed(tmp_path):
@@ -288,7 +287,7 @@ def test_a_reader_that_has_gone(tmp_path):
     assert done.stdout.count(b"\n") == 1 and done.stderr == b""
 
 
-# ---------------------------------------------------------------- a model that goes away
+# ---- a model that goes away
 
 
 def cut(path: Path, size: int = 0) -> None:
@@ -457,11 +456,14 @@ def test_all_but_the_weights_is_the_programs_own(command, model, change, tmp_pat
     end = sections(data)[DATA][0]
     changed = tmp_path / "m.phasor"
     changed.write_bytes(data)
-    words, text = [
-        command,
-        changed,
-        *([] if command == "tokenize" else ["--quiet", "--load", "map", *FEW]),
-    ], ("source5 hello" if model == TRANSLATOR else "hello 你好")
+    words, text = (
+        [
+            command,
+            changed,
+            *([] if command == "tokenize" else ["--quiet", "--load", "map", *FEW]),
+        ],
+        ("source5 hello" if model == TRANSLATOR else "hello 你好"),
+    )
     wanted = good(*words, stdin=f"{text}\n{text} {text}\n")
     run = Running(*words)
     got = [run.line(text)]
@@ -517,7 +519,7 @@ def test_a_model_with_much_before_its_weights(tmp_path):
         bad(1, "run", huge, "--ids", "5", says=[str(huge)])
 
 
-# ---------------------------------------------------------------- signals
+# ---- signals
 
 ENDING = [
     signal.SIGINT,
@@ -596,21 +598,24 @@ def test_a_signal_that_the_caller_ignores(tmp_path):
     ]
 
 
-# ---------------------------------------------------------------- limits and full disks
+# ---- limits and full disks
 
 
 def outputs(folder: Path) -> dict[str, list]:
     """Every flag by which a file is written."""
-    run, bert = [
-        "run",
-        TRANSLATOR,
-        "--ids",
-        "5,6,3",
-        "-n",
-        "20",
-        "--print-ids",
-        "--quiet",
-    ], MODELS / "tiny-bert-f32.phasor"
+    run, bert = (
+        [
+            "run",
+            TRANSLATOR,
+            "--ids",
+            "5,6,3",
+            "-n",
+            "20",
+            "--print-ids",
+            "--quiet",
+        ],
+        MODELS / "tiny-bert-f32.phasor",
+    )
     return {
         "logits": [*run, "--logits"],
         "hidden": [*run, "--hidden"],
@@ -738,7 +743,7 @@ def test_no_memory_leaves_no_part(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# ---------------------------------------------------------------- places
+# ---- places
 
 
 @pytest.mark.parametrize("kind", list(outputs(Path())))
@@ -1032,12 +1037,12 @@ def test_two_programs_with_one_output(tmp_path):
     assert (tmp_path / "one.npy").read_bytes() in wanted and parts(tmp_path) == []
 
 
-# ---------------------------------------------------------------- arrays that are read
+# ---- arrays that are read
 
 
 def test_an_array_that_is_not_what_it_says(tmp_path):
-    header = (
-        lambda text: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text.encode() + b"\n"
+    header = lambda text: (
+        b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text.encode() + b"\n"
     )
     shape = lambda s: header("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % s)
     path = tmp_path / "m.npy"

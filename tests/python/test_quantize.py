@@ -1,4 +1,5 @@
-"""`phasor quantize` writes the converter's bytes, for every type; what it cannot do is one line, and nothing is left behind."""
+"""`phasor quantize` writes the converter's bytes, for every type; what it cannot do is one line,
+and nothing is left behind."""
 
 import shutil
 import subprocess
@@ -7,12 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import convert
-import phasor_layout as L
-import phasor_tensors as R
-import phasor_vectors as V
-from families.model import is_end
-from phasor_file import CHAT, SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, PhasorFile, replace_section, replacing, write_model
+from phasor import convert
+from phasor import vectors as V
+from phasor.families.model import is_end
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import (
+    CHAT,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    VECTORS,
+    PhasorFile,
+    replace_section,
+    replacing,
+    write_model,
+)
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
@@ -20,9 +30,18 @@ TYPES = ("f32", "f16", "bf16", "q8", "q4")
 
 
 def quantize(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run([phasor, "quantize", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [phasor, "quantize", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == status, (done.stdout, done.stderr)
-    assert status == 0 or (done.stderr.startswith("phasor: ") and done.stderr.count("\n") == 1), done.stderr
+    assert status == 0 or (done.stderr.startswith("phasor: ") and done.stderr.count("\n") == 1), (
+        done.stderr
+    )
     return done
 
 
@@ -30,15 +49,30 @@ def verify(phasor, path) -> None:
     subprocess.run([phasor, "verify", path], check=True, stdout=subprocess.PIPE, timeout=120)
 
 
-def converted(source: Path, output: Path, phasor: Path, kind: int, end: int, moments: np.ndarray | None = None) -> None:
+def converted(
+    source: Path, output: Path, phasor: Path, kind: int, end: int, moments: np.ndarray | None = None
+) -> None:
     """What the converter makes of the weights of an f32 file."""
     given = PhasorFile(source)
     section = given.section(VECTORS)
-    inputs = [V.Input(tuple(v.source.tolist()), tuple(v.target.tolist())) for v in V.read(section, given.descriptor).vectors]
-    extra = {s: given.section(s) for s in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT) if given.section(s)}
+    inputs = [
+        V.Input(tuple(v.source.tolist()), tuple(v.target.tolist()))
+        for v in V.read(section, given.descriptor).vectors
+    ]
+    extra = {
+        s: given.section(s)
+        for s in (SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, CHAT)
+        if given.section(s)
+    }
     with replacing(output) as file:
-        write_model(file, given.meta, lambda slot: given.weights(slot.key), lambda slot: end if is_end(slot) else kind, extra,
-                    moments=None if moments is None else convert.Moments(given.descriptor, moments))
+        write_model(
+            file,
+            given.meta,
+            lambda slot: given.weights(slot.key),
+            lambda slot: end if is_end(slot) else kind,
+            extra,
+            moments=None if moments is None else convert.Moments(given.descriptor, moments),
+        )
         file.flush()
         replace_section(file, VECTORS, convert.finished(file, section, inputs, phasor))
 
@@ -46,22 +80,54 @@ def converted(source: Path, output: Path, phasor: Path, kind: int, end: int, mom
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     """A checkpoint by each type, and its f32 file by the same type."""
+
     def convert_to(name: str, *arguments: str) -> Path:
-        assert convert.main([str(GOLDEN / f"pytorch/{preset}.pt"), "-o", str(tmp_path / name), "--quiet", "--phasor", str(phasor), *arguments]) == 0
+        assert (
+            convert.main(
+                [
+                    str(GOLDEN / f"pytorch/{preset}.pt"),
+                    "-o",
+                    str(tmp_path / name),
+                    "--quiet",
+                    "--phasor",
+                    str(phasor),
+                    *arguments,
+                ]
+            )
+            == 0
+        )
         return tmp_path / name
+
     exact = convert_to("exact")
-    for arguments in [("--type", kind) for kind in TYPES] + [("--type", "q4", "--output-type", "q8"), ("--type", "f32", "--output-type", "bf16")]:
+    for arguments in [("--type", kind) for kind in TYPES] + [
+        ("--type", "q4", "--output-type", "q8"),
+        ("--type", "f32", "--output-type", "bf16"),
+    ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
-        assert (tmp_path / "ours").read_bytes() == convert_to("theirs", *arguments).read_bytes(), arguments
+        assert (tmp_path / "ours").read_bytes() == convert_to("theirs", *arguments).read_bytes(), (
+            arguments
+        )
         verify(phasor, tmp_path / "ours")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["exact", "ours", "theirs"]
 
 
-@pytest.mark.parametrize("path", sorted((GOLDEN / "models").glob("*-f32.phasor")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", sorted((GOLDEN / "models").glob("*-f32.phasor")), ids=lambda p: p.stem
+)
 def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
-    """Every family, shape and section: fused parts, ties, rows, odd widths, tokenizers, chat programs."""
+    """Every family, shape and section: fused parts, ties, rows, odd widths, tokenizers, chat
+    programs."""
     for kind, end in ((L.Q4, L.Q4), (L.Q8, L.F16), (L.BF16, L.Q8)):
-        quantize(phasor, path, tmp_path / "ours", "--type", L.TYPES[kind], "--output-type", L.TYPES[end], "--quiet")
+        quantize(
+            phasor,
+            path,
+            tmp_path / "ours",
+            "--type",
+            L.TYPES[kind],
+            "--output-type",
+            L.TYPES[end],
+            "--quiet",
+        )
         converted(path, tmp_path / "theirs", phasor, kind, end)
         assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes(), L.TYPES[kind]
         PhasorFile(tmp_path / "ours").check()
@@ -69,7 +135,8 @@ def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
 
 
 def odd_file(path: Path, seed: int) -> PhasorFile:
-    """A language model whose weights are outliers, zeros, whole groups of zeros, tiny and large values, of odd widths."""
+    """A language model whose weights are outliers, zeros, whole groups of zeros, tiny and large
+    values, of odd widths."""
     golden = PhasorFile(GOLDEN / "models/tiny-lm-f32.phasor")
     rng = np.random.default_rng(seed)
 
@@ -80,8 +147,9 @@ def odd_file(path: Path, seed: int) -> PhasorFile:
         x = given * np.exp(rng.normal(0, 4, given.shape)) * (rng.random(given.shape) < 0.8)
         x[rng.random(len(x)) < 0.2] = 0
         x[rng.random(len(x)) < 0.1] *= 1e-7
-        x[rng.random(len(x)) < 0.05] *= 2.0 ** -130
+        x[rng.random(len(x)) < 0.05] *= 2.0**-130
         return np.clip(x, -4e4, 4e4).astype(np.float32)
+
     with replacing(path) as file:
         write_model(file, golden.meta, source)
     return PhasorFile(path)
@@ -96,10 +164,25 @@ def test_odd_weights_and_moments(phasor, seed, tmp_path):
     np.save(tmp_path / "moments.npy", moments)
     for kind in (L.F16, L.BF16, L.Q8, L.Q4):
         for weights in (None, moments) if kind in L.QUANTISED else (None,):
-            quantize(phasor, given.path, tmp_path / "ours", "--type", L.TYPES[kind], *(["--moments", tmp_path / "moments.npy"] if weights is not None else []))
+            quantize(
+                phasor,
+                given.path,
+                tmp_path / "ours",
+                "--type",
+                L.TYPES[kind],
+                *(["--moments", tmp_path / "moments.npy"] if weights is not None else []),
+            )
             with replacing(tmp_path / "theirs") as file:
-                write_model(file, given.meta, lambda slot: given.weights(slot.key), kind, moments=None if weights is None else convert.Moments(given.descriptor, weights))
-            assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes(), L.TYPES[kind]
+                write_model(
+                    file,
+                    given.meta,
+                    lambda slot: given.weights(slot.key),
+                    kind,
+                    moments=None if weights is None else convert.Moments(given.descriptor, weights),
+                )
+            assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes(), L.TYPES[
+                kind
+            ]
 
 
 def test_the_report_and_a_place_that_is_taken(phasor, tmp_path):
@@ -111,7 +194,12 @@ def test_the_report_and_a_place_that_is_taken(phasor, tmp_path):
     assert "is both the model and OUT" in line
     assert given.read_bytes() == (GOLDEN / "models/tiny-bert-f32.phasor").read_bytes()
     text = quantize(phasor, given, path, "--type", "q8").stdout
-    assert f"{path.stat().st_size:,} bytes" in text and "q8 " in text and "stored exactly" in text and "largest rounding error" in text
+    assert (
+        f"{path.stat().st_size:,} bytes" in text
+        and "q8 " in text
+        and "stored exactly" in text
+        and "largest rounding error" in text
+    )
     assert "a logit differs by at most 0.0" in text and "of 6" in text.split("best at")[1]
     assert {e.type for e in PhasorFile(path).entries.values() if e.layout == L.PANEL16} == {L.Q8}
     assert quantize(phasor, path, tmp_path / "n", "--type", "f32", "--quiet").stdout == ""
@@ -125,7 +213,10 @@ def test_what_was_rounded_is_not_rounded_again(phasor, tmp_path):
     for kind, wanted in (("q8", "q4"), ("q4", "q8"), ("q8", "f16")):
         model = GOLDEN / f"models/tiny-bert-{kind}.phasor"
         line = quantize(phasor, model, tmp_path / "out", "--type", wanted, status=1).stderr
-        assert str(model) in line and f"is {kind}, and what was rounded is not rounded again to {wanted}" in line
+        assert (
+            str(model) in line
+            and f"is {kind}, and what was rounded is not rounded again to {wanted}" in line
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -135,22 +226,48 @@ def test_bad_files_and_places(phasor, tmp_path):
     data = bytearray(good.read_bytes())
     data[-3] ^= 1
     damaged.write_bytes(data)
-    for source, target, says in ((tmp_path / "absent", tmp_path / "o", "no such file"), (damaged, tmp_path / "o", "checksum"), (good, tmp_path / "no/where", "No such file"),
-                                 (good, tmp_path, "is a directory"),
-                                 (GOLDEN / "make_models.py", tmp_path / "o", "not a .phasor file")):
+    for source, target, says in (
+        (tmp_path / "absent", tmp_path / "o", "no such file"),
+        (damaged, tmp_path / "o", "checksum"),
+        (good, tmp_path / "no/where", "No such file"),
+        (good, tmp_path, "is a directory"),
+        (GOLDEN / "make_models.py", tmp_path / "o", "not a .phasor file"),
+    ):
         assert says in quantize(phasor, source, target, "--type", "q4", status=1).stderr
     large = odd_file(tmp_path / "large", 0)
     with replacing(tmp_path / "huge") as file:
-        write_model(file, large.meta, lambda slot: large.weights(slot.key) + (1e9 if slot.matrix else 0))
+        write_model(
+            file, large.meta, lambda slot: large.weights(slot.key) + (1e9 if slot.matrix else 0)
+        )
     for kind in ("f16", "q8", "q4"):
-        assert f"a weight is too large for {kind}" in quantize(phasor, tmp_path / "huge", tmp_path / "o", "--type", kind, status=1).stderr
+        assert (
+            f"a weight is too large for {kind}"
+            in quantize(phasor, tmp_path / "huge", tmp_path / "o", "--type", kind, status=1).stderr
+        )
     (tmp_path / "text.npy").write_text("no array at all")
     np.save(tmp_path / "short.npy", np.ones(3, np.float32))
     np.save(tmp_path / "double.npy", np.ones(3))
     columns = sum(slot.cols for slot in R.slots(PhasorFile(good).descriptor) if slot.matrix)
     np.save(tmp_path / "negative.npy", -np.ones(columns, np.float32))
-    for name, says in (("text", "not a NumPy file"), ("short", f"3 moments, the file's matrices have {columns} columns"), ("double", "f32"), ("negative", "moment 0")):
-        assert says in quantize(phasor, good, tmp_path / "o", "--type", "q4", "--moments", tmp_path / f"{name}.npy", status=1).stderr
+    for name, says in (
+        ("text", "not a NumPy file"),
+        ("short", f"3 moments, the file's matrices have {columns} columns"),
+        ("double", "f32"),
+        ("negative", "moment 0"),
+    ):
+        assert (
+            says
+            in quantize(
+                phasor,
+                good,
+                tmp_path / "o",
+                "--type",
+                "q4",
+                "--moments",
+                tmp_path / f"{name}.npy",
+                status=1,
+            ).stderr
+        )
     assert not (tmp_path / "o").exists() and not list(tmp_path.glob("*.part"))
 
 
@@ -161,21 +278,35 @@ def test_a_wider_tolerance_is_what_the_type_costs_and_no_more(phasor, tmp_path):
     file = PhasorFile(tmp_path / "m")
     section = V.read(file.section(VECTORS), file.descriptor)
     exact = PhasorFile(source)
-    assert V.read(exact.section(VECTORS), exact.descriptor).tolerance < section.tolerance < 0.2 and section.numerics == 1
+    assert (
+        V.read(exact.section(VECTORS), exact.descriptor).tolerance < section.tolerance < 0.2
+        and section.numerics == 1
+    )
     for change in ("hash", "value"):
         shutil.copy(tmp_path / "m", tmp_path / "changed")
         data = bytearray(file.section(VECTORS))
         if change == "value":
             vectors = [v._replace(hash=0) for v in section.vectors]
-            data = bytearray(V.with_hashes(bytes(data), file.descriptor, [v.hash for v in vectors], 0))
+            data = bytearray(
+                V.with_hashes(bytes(data), file.descriptor, [v.hash for v in vectors], 0)
+            )
             at = data.index(section.vectors[0].logits[0].tobytes())
-            wrong = section.vectors[0].logits[0, 0] + 3 * section.tolerance * section.vectors[0].range[0]
-            data[at:at + 4] = np.float32(wrong).tobytes()
+            wrong = (
+                section.vectors[0].logits[0, 0]
+                + 3 * section.tolerance * section.vectors[0].range[0]
+            )
+            data[at : at + 4] = np.float32(wrong).tobytes()
         else:
             data = V.with_hashes(bytes(data), file.descriptor, [1, 2, 3], 1)
         with open(tmp_path / "changed", "r+b") as stream:
             replace_section(stream, VECTORS, bytes(data))
-        done = subprocess.run([phasor, "verify", tmp_path / "changed"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert done.returncode == 1 and ("not the bits" if change == "hash" else "differs") in done.stderr
-
-
+        done = subprocess.run(
+            [phasor, "verify", tmp_path / "changed"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert (
+            done.returncode == 1
+            and ("not the bits" if change == "hash" else "differs") in done.stderr
+        )

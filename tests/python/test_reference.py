@@ -1,18 +1,19 @@
-"""The float64 reference against itself and against formulas written out: what must hold whatever the weights are."""
+"""The float64 reference against itself and against formulas written out: what must hold whatever
+the weights are."""
 
 import math
 
 import numpy as np
 import pytest
 
-import phasor_descriptor as D
-import phasor_file as F
-import phasor_layout as L
-import phasor_tensors as R
-import reference
-from phasor_layout import PhasorError
+from phasor.format import descriptor as D
+from phasor.format import file as F
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.layout import PhasorError
+from phasor.reference import forward as reference
+from phasor.reference.forward import Reference
 from random_models import lm, model_of
-from reference import Reference
 
 NAMES = ["tiny-post-sin", "tiny-pre-learned", "tiny-d2l", "tiny-lm"]
 
@@ -20,14 +21,17 @@ NAMES = ["tiny-post-sin", "tiny-pre-learned", "tiny-d2l", "tiny-lm"]
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["f32", "q8"])
 def test_a_prefix_gives_the_same_rows(golden_models, name, kind):
-    """Causal: what comes later changes nothing before it. For q8 too: activations are rounded row by row."""
+    """Causal: what comes later changes nothing before it. For q8 too: activations are rounded row
+    by row."""
     model = Reference(F.PhasorFile(golden_models / f"{name}-{kind}.phasor"))
     memory = model.encode([5, 6, 7, 3]).output if "encoder" in model.d else None
     whole = model.decode([2, 9, 11, 4, 8], memory)
     for n in (1, 3):
         part = model.decode([2, 9, 11, 4, 8][:n], memory)
         # A rounding at 1e-16 can move an activation across a border, by one step.
-        assert np.allclose(part.logits, whole.logits[:n], rtol=0, atol=1e-12 if kind == "f32" else 0.05)
+        assert np.allclose(
+            part.logits, whole.logits[:n], rtol=0, atol=1e-12 if kind == "f32" else 0.05
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,7 +40,9 @@ def test_greedy_chooses_the_largest_logit_each_time(golden_models, name):
     source = [5, 6, 7, 3] if "encoder" in model.d else None
     made = model.greedy(source, 8)
     start = model.d["target"]["decoder_start"] if source else model.d["target"]["start"]
-    logits = model.decode([start, *made[:-1]], model.encode(source).output if source else None).logits
+    logits = model.decode(
+        [start, *made[:-1]], model.encode(source).output if source else None
+    ).logits
     assert logits.argmax(axis=1).tolist() == made
     assert made[0] not in model.greedy(source, 1, exclude=(made[0],))
 
@@ -53,7 +59,7 @@ def test_rounded_activations_by_hand():
     x = np.zeros((2, 33))
     x[0, :3] = [127.0, 0.5, -1.5]
     x[0, 32] = -0.25
-    x[1] = 2.0 ** -81
+    x[1] = 2.0**-81
     y = reference.round_activations(x)
     scale = float(np.float32(1) / np.float32(127)) * 127
     assert y[0, :3].tolist() == [127 * scale, 0, -2 * scale]
@@ -66,22 +72,41 @@ def test_q8_is_the_rounded_product(tmp_path):
     want = reference.round_activations(x) @ model.tensor(R.DECODER, 0, R.FFN_IN).T
     assert np.array_equal(model.linear(x, R.DECODER, 0, R.FFN_IN), want)
     exact = Reference(model.file, emulate=False)
-    assert np.array_equal(exact.linear(x, R.DECODER, 0, R.FFN_IN), x @ model.tensor(R.DECODER, 0, R.FFN_IN).T)
+    assert np.array_equal(
+        exact.linear(x, R.DECODER, 0, R.FFN_IN), x @ model.tensor(R.DECODER, 0, R.FFN_IN).T
+    )
 
 
 def test_attention_written_out(tmp_path):
-    """Loops over heads and positions, with two query heads for each key head, a cap, and the causal mask."""
+    """Loops over heads and positions, with two query heads for each key head, a cap, and the causal
+    mask."""
     model = model_of(tmp_path, lm(kv_heads=2, cap=1.5, attention_biases=15))
     h = np.random.default_rng(1).normal(size=(5, 24))
-    q, k, v = np.split(h @ model.tensor(R.DECODER, 0, R.QKV).T + model.tensor(R.DECODER, 0, R.QKV + 1), [24, 36], axis=1)
+    q, k, v = np.split(
+        h @ model.tensor(R.DECODER, 0, R.QKV).T + model.tensor(R.DECODER, 0, R.QKV + 1),
+        [24, 36],
+        axis=1,
+    )
     out = np.zeros((5, 24))
     for head in range(4):
         for t in range(5):
-            scores = [1.5 * math.tanh(0.4000000059604645 * float(q[t, head * 6:][:6] @ k[s, head // 2 * 6:][:6]) / 1.5) for s in range(t + 1)]
+            scores = [
+                1.5
+                * math.tanh(
+                    0.4000000059604645
+                    * float(q[t, head * 6 :][:6] @ k[s, head // 2 * 6 :][:6])
+                    / 1.5
+                )
+                for s in range(t + 1)
+            ]
             e = np.exp(np.array(scores) - max(scores))
-            out[t, head * 6:][:6] = e / e.sum() @ v[:t + 1, head // 2 * 6:head // 2 * 6 + 6]
-    want = out @ model.tensor(R.DECODER, 0, R.ATTENTION_OUT).T + model.tensor(R.DECODER, 0, R.ATTENTION_OUT + 1)
-    assert np.allclose(model.self_attention(h, model.d["kinds"][0], 0, R.DECODER, 0), want, rtol=1e-12)
+            out[t, head * 6 :][:6] = e / e.sum() @ v[: t + 1, head // 2 * 6 : head // 2 * 6 + 6]
+    want = out @ model.tensor(R.DECODER, 0, R.ATTENTION_OUT).T + model.tensor(
+        R.DECODER, 0, R.ATTENTION_OUT + 1
+    )
+    assert np.allclose(
+        model.self_attention(h, model.d["kinds"][0], 0, R.DECODER, 0), want, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("halves", [False, True])
@@ -90,7 +115,13 @@ def test_rotary_depends_on_the_distance_only(halves):
     q, k, inv = rng.normal(size=(1, 1, 8)), rng.normal(size=(1, 1, 8)), np.array([1.0, 0.1, 0.01])
 
     def score(a, b):
-        return float((reference.rotate(q, inv, np.array([a]), halves) * reference.rotate(k, inv, np.array([b]), halves)).sum())
+        return float(
+            (
+                reference.rotate(q, inv, np.array([a]), halves)
+                * reference.rotate(k, inv, np.array([b]), halves)
+            ).sum()
+        )
+
     assert score(5, 2) == pytest.approx(score(105, 102), rel=1e-12)
     assert abs(score(5, 2) - score(5, 3)) > 1e-6
     assert np.array_equal(reference.rotate(q, inv, np.array([9]), halves)[..., 6:], q[..., 6:])
@@ -106,7 +137,9 @@ def test_rotary_in_a_model_and_a_window(tmp_path):
 
 def test_activations_and_norms():
     x = np.linspace(-9, 9, 1001)
-    assert np.allclose(reference.ACTIVATIONS[D.GELU_ERF](x), reference.ACTIVATIONS[D.GELU_TANH](x), atol=5e-4)
+    assert np.allclose(
+        reference.ACTIVATIONS[D.GELU_ERF](x), reference.ACTIVATIONS[D.GELU_TANH](x), atol=5e-4
+    )
     assert np.allclose(reference.ACTIVATIONS[D.SILU](x), x / (1 + np.exp(-x)))
     assert np.array_equal(reference.ACTIVATIONS[D.RELU](x), np.where(x > 0, x, 0))
     y = reference.layer_norm(x[None], np.float64(1), None, 0.0)
@@ -123,11 +156,25 @@ def test_sinusoids():
     inv = np.array([1.0, 0.5])
     table = reference.sinusoid(inv, np.arange(3), D.INTERLEAVED)
     assert np.allclose(table[2], [math.sin(2), math.cos(2), math.sin(1), math.cos(1)])
-    assert np.allclose(reference.sinusoid(inv, np.arange(3), D.HALVES)[2], [math.sin(2), math.sin(1), math.cos(2), math.cos(1)])
+    assert np.allclose(
+        reference.sinusoid(inv, np.arange(3), D.HALVES)[2],
+        [math.sin(2), math.sin(1), math.cos(2), math.cos(1)],
+    )
 
 
-@pytest.mark.parametrize("kind", [{"norm": D.RMS_NORM}, {"norm_place": D.BOTH}, {"norm_place": D.AFTER}, {"gated": 1, "activation": D.SILU}, {"parallel": 1},
-                                  {"qk_norm": D.RMS_NORM}, {"residual_scale": 0.5}, {"ffn_biases": 3, "activation": D.GELU_TANH}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"norm": D.RMS_NORM},
+        {"norm_place": D.BOTH},
+        {"norm_place": D.AFTER},
+        {"gated": 1, "activation": D.SILU},
+        {"parallel": 1},
+        {"qk_norm": D.RMS_NORM},
+        {"residual_scale": 0.5},
+        {"ffn_biases": 3, "activation": D.GELU_TANH},
+    ],
+)
 def test_every_plain_axis_runs_and_counts(tmp_path, kind):
     model = model_of(tmp_path, lm(**kind))
     plain = model_of(tmp_path, lm())
@@ -148,7 +195,9 @@ def test_shared_sets_of_weights(tmp_path):
     assert np.allclose(model.block(trace.residuals[0], None, 0, R.DECODER, 0), trace.residuals[1])
 
 
-@pytest.mark.parametrize("kind,message", [({"score_order": 1}, "score_order: value 1 is not built yet")])
+@pytest.mark.parametrize(
+    "kind,message", [({"score_order": 1}, "score_order: value 1 is not built yet")]
+)
 def test_refusals(tmp_path, kind, message):
     with pytest.raises(PhasorError, match=message):
         model_of(tmp_path, lm(**kind))

@@ -1,24 +1,34 @@
-"""Position encodings, scores, segments, heads and pooling of the reference, each against loops over heads, queries and keys."""
+"""Position encodings, scores, segments, heads and pooling of the reference, each against loops over
+heads, queries and keys."""
 
 import math
 
 import numpy as np
 import pytest
 
-import phasor_descriptor as D
-import phasor_file as F
-import phasor_tensors as R
-import phasor_vectors as V
-import reference
-from phasor_layout import PhasorError
+from phasor import positions
+from phasor import vectors as V
+from phasor.format import descriptor as D
+from phasor.format import file as F
+from phasor.format import tensors as R
+from phasor.format.layout import PhasorError
+from phasor.reference import forward as reference
+from phasor.reference.forward import Reference
 from random_models import encoder, lm, model_of, translator, write_random
-from reference import Reference
 
 HEADS, WIDTH, M = 4, 6, 9
-POSITIONS = {"relative_key": {"position": D.RELATIVE_KEY, "max_distance": M}, "relative_key_query": {"position": D.RELATIVE_KEY_QUERY, "max_distance": M},
-             "three-way": {"position": D.THREE_WAY, "max_distance": M}, "clipped": {"position": D.CLIPPED, "max_distance": 2},
-             "T5 bias": {"position": D.T5_BIAS, "max_distance": 3}, "ALiBi": {"position": D.ALIBI}, "additive": {"score": D.ADDITIVE},
-             "additive T5": {"score": D.ADDITIVE, "position": D.T5_BIAS, "max_distance": 3}, "additive ALiBi": {"score": D.ADDITIVE, "position": D.ALIBI}, "none": {}}
+POSITIONS = {
+    "relative_key": {"position": D.RELATIVE_KEY, "max_distance": M},
+    "relative_key_query": {"position": D.RELATIVE_KEY_QUERY, "max_distance": M},
+    "three-way": {"position": D.THREE_WAY, "max_distance": M},
+    "clipped": {"position": D.CLIPPED, "max_distance": 2},
+    "T5 bias": {"position": D.T5_BIAS, "max_distance": 3},
+    "ALiBi": {"position": D.ALIBI},
+    "additive": {"score": D.ADDITIVE},
+    "additive T5": {"score": D.ADDITIVE, "position": D.T5_BIAS, "max_distance": 3},
+    "additive ALiBi": {"score": D.ADDITIVE, "position": D.ALIBI},
+    "none": {},
+}
 
 
 def one_score(model: Reference, kind: dict, q, k, head: int, i: int, j: int, stack: int) -> float:
@@ -26,7 +36,7 @@ def one_score(model: Reference, kind: dict, q, k, head: int, i: int, j: int, sta
     position, most, scale = kind["position"], kind["max_distance"], kind["scale"]
     keys = model.tensor(stack, 0, R.RELATIVE_KEYS)
     if kind["score"] == D.ADDITIVE:
-        v = model.tensor(stack, 0, R.SCORE)[head * WIDTH:][:WIDTH]
+        v = model.tensor(stack, 0, R.SCORE)[head * WIDTH :][:WIDTH]
         score = sum(v[d] * math.tanh(q[d] + k[d]) for d in range(WIDTH))
     elif position == D.THREE_WAY:
         score = sum(q[d] * k[d] * keys[d, j - i + most - 1] for d in range(WIDTH))
@@ -56,23 +66,37 @@ def attention_by_loops(model: Reference, h: np.ndarray, stack: int) -> np.ndarra
     """(T, D) for h (T, D); two query heads share a key head where kv_heads is 2."""
     kind, count = model.d["kinds"][0], len(h)
     kv = kind["kv_heads"]
-    q, k, v = np.split(h @ model.tensor(stack, 0, R.QKV).T, [HEADS * WIDTH, (HEADS + kv) * WIDTH], axis=1)
+    q, k, v = np.split(
+        h @ model.tensor(stack, 0, R.QKV).T, [HEADS * WIDTH, (HEADS + kv) * WIDTH], axis=1
+    )
     out = np.zeros((count, HEADS * WIDTH))
     for head in range(HEADS):
         shared = slice(head * kv // HEADS * WIDTH, head * kv // HEADS * WIDTH + WIDTH)
         for i in range(count):
             seen = [j for j in range(count) if sees(kind, stack == R.DECODER, i, j)]
-            scores = [one_score(model, kind, q[i, head * WIDTH:][:WIDTH], k[j, shared], head, i, j, stack) for j in seen]
+            scores = [
+                one_score(
+                    model, kind, q[i, head * WIDTH :][:WIDTH], k[j, shared], head, i, j, stack
+                )
+                for j in seen
+            ]
             e = np.exp(np.array(scores) - max(scores))
             for weight, j in zip(e / e.sum(), seen):
                 value = v[j, shared]
                 if kind["position"] == D.CLIPPED:
-                    value = value + model.tensor(stack, 0, R.RELATIVE_VALUES)[min(max(j - i, -2), 2) + 2]
-                out[i, head * WIDTH:][:WIDTH] += weight * value
+                    value = (
+                        value
+                        + model.tensor(stack, 0, R.RELATIVE_VALUES)[min(max(j - i, -2), 2) + 2]
+                    )
+                out[i, head * WIDTH :][:WIDTH] += weight * value
     return out @ model.tensor(stack, 0, R.ATTENTION_OUT).T
 
 
-@pytest.mark.parametrize("more", [{}, {"window": 3, "kv_heads": 2, "cap": 1.5}], ids=["plain", "window, shared keys, cap"])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"window": 3, "kv_heads": 2, "cap": 1.5}],
+    ids=["plain", "window, shared keys, cap"],
+)
 @pytest.mark.parametrize("stack", [R.ENCODER, R.DECODER], ids=["encoder", "decoder"])
 @pytest.mark.parametrize("name", POSITIONS)
 def test_self_attention_written_out(tmp_path, name, stack, more):
@@ -84,16 +108,32 @@ def test_self_attention_written_out(tmp_path, name, stack, more):
 
 @pytest.mark.parametrize("name", [name for name in POSITIONS if name not in ("none", "additive")])
 def test_positions_count(tmp_path, name):
-    """In one layer without positions the order of the other tokens changes nothing for the last; with them it does."""
-    plain, model = model_of(tmp_path, lm({"layers": [0, 0]})), model_of(tmp_path, lm({"layers": [0, 0]}, **POSITIONS[name]))
+    """In one layer without positions the order of the other tokens changes nothing for the last;
+    with them it does."""
+    plain, model = (
+        model_of(tmp_path, lm({"layers": [0, 0]})),
+        model_of(tmp_path, lm({"layers": [0, 0]}, **POSITIONS[name])),
+    )
     assert np.allclose(plain.decode([5, 6, 7]).logits[-1], plain.decode([6, 5, 7]).logits[-1])
     assert not np.allclose(model.decode([5, 6, 7]).logits[-1], model.decode([6, 5, 7]).logits[-1])
 
 
 @pytest.mark.parametrize("score", [D.DOT, D.ADDITIVE])
 def test_cross_attention_written_out(tmp_path, score):
-    model = model_of(tmp_path, translator(cross={"cross_score": score, "cross_heads": 2, "cross_kv_heads": 1, "cross_head_width": 5, "cross_scale": 0.7},
-                                          position=D.CLIPPED, max_distance=2))
+    model = model_of(
+        tmp_path,
+        translator(
+            cross={
+                "cross_score": score,
+                "cross_heads": 2,
+                "cross_kv_heads": 1,
+                "cross_head_width": 5,
+                "cross_scale": 0.7,
+            },
+            position=D.CLIPPED,
+            max_distance=2,
+        ),
+    )
     rng = np.random.default_rng(2)
     h, memory = rng.normal(size=(3, 24)), rng.normal(size=(5, 24))
     q = h @ model.tensor(R.DECODER, 0, R.CROSS_Q).T
@@ -101,15 +141,28 @@ def test_cross_attention_written_out(tmp_path, score):
     out = np.zeros((3, 10))
     for head in range(2):
         for i in range(3):
-            own = q[i, head * 5:][:5]
-            scores = [own @ k[j] if score == D.DOT else model.tensor(R.DECODER, 0, R.CROSS_SCORE)[head * 5:][:5] @ np.tanh(own + k[j]) for j in range(5)]
-            out[i, head * 5:][:5] = reference.softmax(np.array(scores) * np.float64(np.float32(0.7))) @ v
+            own = q[i, head * 5 :][:5]
+            scores = [
+                own @ k[j]
+                if score == D.DOT
+                else model.tensor(R.DECODER, 0, R.CROSS_SCORE)[head * 5 :][:5] @ np.tanh(own + k[j])
+                for j in range(5)
+            ]
+            out[i, head * 5 :][:5] = (
+                reference.softmax(np.array(scores) * np.float64(np.float32(0.7))) @ v
+            )
     want = out @ model.tensor(R.DECODER, 0, R.CROSS_OUT).T
     assert np.allclose(model.cross_attention(h, memory, model.d["kinds"][1], 0), want, rtol=1e-11)
     assert np.isfinite(model.decode([1, 2], model.encode([3, 4, 5]).output).logits).all()
 
 
-@pytest.mark.parametrize("name,stack,message", [("relative_key", "decoder", "10 ids, the model allows 9"), ("three-way", "encoder", "10 ids, the model allows 9")])
+@pytest.mark.parametrize(
+    "name,stack,message",
+    [
+        ("relative_key", "decoder", "10 ids, the model allows 9"),
+        ("three-way", "encoder", "10 ids, the model allows 9"),
+    ],
+)
 def test_a_table_of_distances_ends(tmp_path, name, stack, message):
     model = model_of(tmp_path, (encoder if stack == "encoder" else lm)(**POSITIONS[name]))
     run = model.encode if stack == "encoder" else model.decode
@@ -123,14 +176,21 @@ def test_greedy_stops_where_the_table_ends(tmp_path):
     assert len(model.greedy(None, 20, [1, 5])) <= 3
 
 
-@pytest.mark.parametrize("positions,rows,message", [
-    ([5, 9, 7], 0, "9 follows 5; positions count the tokens one by one, they are not token ids"),
-    ([3, 3], 0, "3 follows 3"),
-    ([-1, 0], 0, "-1 is negative"),
-    ([0, 1, 2, 3], 3, "3 is past the table of 3 positions"),
-    ([0.0, 1.0], 0, "expected whole numbers in one row, got float64"),
-    ([[0, 1]], 0, "expected whole numbers in one row"),
-])
+@pytest.mark.parametrize(
+    "positions,rows,message",
+    [
+        (
+            [5, 9, 7],
+            0,
+            "9 follows 5; positions count the tokens one by one, they are not token ids",
+        ),
+        ([3, 3], 0, "3 follows 3"),
+        ([-1, 0], 0, "-1 is negative"),
+        ([0, 1, 2, 3], 3, "3 is past the table of 3 positions"),
+        ([0.0, 1.0], 0, "expected whole numbers in one row, got float64"),
+        ([[0, 1]], 0, "expected whole numbers in one row"),
+    ],
+)
 def test_what_is_no_position(positions, rows, message):
     with pytest.raises(PhasorError, match=message):
         reference.check_positions(np.array(positions), rows)
@@ -138,29 +198,50 @@ def test_what_is_no_position(positions, rows, message):
         with pytest.raises(PhasorError, match=message):
             reference.sinusoid(np.ones(2), np.array(positions), D.HALVES)
         with pytest.raises(PhasorError, match=message):
-            reference.rotate(np.ones((len(positions), 1, 4)), np.ones(2), np.array(positions), False)
+            reference.rotate(
+                np.ones((len(positions), 1, 4)), np.ones(2), np.array(positions), False
+            )
     else:
         with pytest.raises(PhasorError, match=message):
             reference.learned(np.ones((rows, 2)), np.array(positions))
 
 
 def test_frequencies():
-    assert reference.frequencies(4).tolist() == [1.0, 0.01]
+    assert positions.inverse_frequencies(4).tolist() == [1.0, 0.01]
     for width in (5, 0, -2):
         with pytest.raises(PhasorError, match=f"width {width}: sine and cosine need an even width"):
-            reference.frequencies(width)
+            positions.inverse_frequencies(width)
 
 
 def test_input_of_bert_and_albert(tmp_path):
-    descriptor = encoder({"segments": 3, "embedding_width": 10, "projection_bias": 1, "position": D.LEARNED, "max_positions": 8, "embedding_scale": 0.5,
-                          "embedding_norm": D.LAYER_NORM, "embedding_norm_eps": 1e-5})
+    descriptor = encoder(
+        {
+            "segments": 3,
+            "embedding_width": 10,
+            "projection_bias": 1,
+            "position": D.LEARNED,
+            "max_positions": 8,
+            "embedding_scale": 0.5,
+            "embedding_norm": D.LAYER_NORM,
+            "embedding_norm_eps": 1e-5,
+        }
+    )
     model = model_of(tmp_path, descriptor)
     ids, segments = [5, 6, 28], [0, 2, 1]
-    x = 0.5 * model.tensor(R.SOURCE, 0, R.EMBEDDING)[ids] + model.tensor(R.SOURCE, 0, R.SEGMENTS)[segments] + model.tensor(R.SOURCE, 0, R.POSITIONS)[:3]
+    x = (
+        0.5 * model.tensor(R.SOURCE, 0, R.EMBEDDING)[ids]
+        + model.tensor(R.SOURCE, 0, R.SEGMENTS)[segments]
+        + model.tensor(R.SOURCE, 0, R.POSITIONS)[:3]
+    )
     centred = x - x.mean(axis=1, keepdims=True)
-    x = centred / np.sqrt(x.var(axis=1, keepdims=True) + np.float64(np.float32(1e-5))) * model.tensor(R.SOURCE, 0, R.EMBEDDING_NORM) \
-        + model.tensor(R.SOURCE, 0, R.EMBEDDING_NORM + 1)
-    want = x @ model.tensor(R.SOURCE, 0, R.PROJECTION).T + model.tensor(R.SOURCE, 0, R.PROJECTION + 1)
+    x = centred / np.sqrt(
+        x.var(axis=1, keepdims=True) + np.float64(np.float32(1e-5))
+    ) * model.tensor(R.SOURCE, 0, R.EMBEDDING_NORM) + model.tensor(
+        R.SOURCE, 0, R.EMBEDDING_NORM + 1
+    )
+    want = x @ model.tensor(R.SOURCE, 0, R.PROJECTION).T + model.tensor(
+        R.SOURCE, 0, R.PROJECTION + 1
+    )
     assert np.allclose(model.encode(ids, segments).embedding, want, rtol=1e-12)
     assert np.array_equal(model.encode(ids).embedding, model.encode(ids, [0, 0, 0]).embedding)
 
@@ -175,32 +256,63 @@ def test_bad_segments(tmp_path, segments):
 
 def test_segments_of_a_decoder(tmp_path):
     model = model_of(tmp_path, lm({"segments": 2}))
-    assert not np.allclose(model.decode([1, 5], segments=[0, 1]).logits, model.decode([1, 5]).logits)
+    assert not np.allclose(
+        model.decode([1, 5], segments=[0, 1]).logits, model.decode([1, 5]).logits
+    )
 
 
-HEAD = {"head_width": 10, "head_bias": 1, "head_activation": D.TANH, "head_norm": D.LAYER_NORM, "head_norm_eps": 1e-6}
+HEAD = {
+    "head_width": 10,
+    "head_bias": 1,
+    "head_activation": D.TANH,
+    "head_norm": D.LAYER_NORM,
+    "head_norm_eps": 1e-6,
+}
 
 
-@pytest.mark.parametrize("pooling,rows", [(D.MEAN, lambda y: y.mean(axis=0)), (D.FIRST, lambda y: y[0]), (D.LAST, lambda y: y[-1])])
+@pytest.mark.parametrize(
+    "pooling,rows",
+    [(D.MEAN, lambda y: y.mean(axis=0)), (D.FIRST, lambda y: y[0]), (D.LAST, lambda y: y[-1])],
+)
 @pytest.mark.parametrize("normalise", [0, 1])
 def test_pooled_vectors(tmp_path, pooling, rows, normalise):
-    model = model_of(tmp_path, encoder(output={"output": D.POOLED, "pooling": pooling, "normalise": normalise}))
+    model = model_of(
+        tmp_path, encoder(output={"output": D.POOLED, "pooling": pooling, "normalise": normalise})
+    )
     trace = model.encode([3, 4, 5])
     want = rows(trace.output)
     want = want / np.linalg.norm(want) if normalise else want
-    assert model.output(trace).shape == (1, 24) and np.allclose(model.output(trace)[0], want, rtol=1e-12)
+    assert model.output(trace).shape == (1, 24) and np.allclose(
+        model.output(trace)[0], want, rtol=1e-12
+    )
 
 
 def head_by_hand(model: Reference, rows: np.ndarray) -> np.ndarray:
-    rows = np.tanh(rows @ model.tensor(R.OUTPUT, 0, R.HEAD).T + model.tensor(R.OUTPUT, 0, R.HEAD + 1))
-    return reference.layer_norm(rows, model.tensor(R.OUTPUT, 0, R.HEAD_NORM), model.tensor(R.OUTPUT, 0, R.HEAD_NORM + 1), float(np.float32(1e-6)))
+    rows = np.tanh(
+        rows @ model.tensor(R.OUTPUT, 0, R.HEAD).T + model.tensor(R.OUTPUT, 0, R.HEAD + 1)
+    )
+    return reference.layer_norm(
+        rows,
+        model.tensor(R.OUTPUT, 0, R.HEAD_NORM),
+        model.tensor(R.OUTPUT, 0, R.HEAD_NORM + 1),
+        float(np.float32(1e-6)),
+    )
 
 
 def test_masked_language_model(tmp_path):
-    model = model_of(tmp_path, encoder({"embedding_width": 10}, {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1, **HEAD}))
+    model = model_of(
+        tmp_path,
+        encoder(
+            {"embedding_width": 10}, {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1, **HEAD}
+        ),
+    )
     trace = model.encode([3, 4, 5])
-    want = head_by_hand(model, trace.output) @ model.tensor(R.SOURCE, 0, R.EMBEDDING).T + model.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
-    assert model.output(trace).shape == (3, 29) and np.allclose(model.output(trace), want, rtol=1e-12)
+    want = head_by_hand(model, trace.output) @ model.tensor(
+        R.SOURCE, 0, R.EMBEDDING
+    ).T + model.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
+    assert model.output(trace).shape == (3, 29) and np.allclose(
+        model.output(trace), want, rtol=1e-12
+    )
     own = model_of(tmp_path, encoder(output={"output": D.LOGITS, "scale": 0.5, "cap": 3.0}))
     trace = own.encode([3])
     want = 3 * np.tanh(0.5 * (trace.output @ own.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT).T) / 3)
@@ -209,30 +321,48 @@ def test_masked_language_model(tmp_path):
 
 @pytest.mark.parametrize("pooling", [0, D.FIRST])
 def test_classes(tmp_path, pooling):
-    model = model_of(tmp_path, encoder(output={"output": D.CLASSES, "classes": 5, "pooling": pooling, "bias": 1, **HEAD}))
+    model = model_of(
+        tmp_path,
+        encoder(output={"output": D.CLASSES, "classes": 5, "pooling": pooling, "bias": 1, **HEAD}),
+    )
     trace = model.encode([3, 4, 5])
     rows = head_by_hand(model, trace.output[:1] if pooling else trace.output)
-    want = rows @ model.tensor(R.OUTPUT, 0, R.CLASSIFIER).T + model.tensor(R.OUTPUT, 0, R.CLASSIFIER + 1)
-    assert model.output(trace).shape == (1 if pooling else 3, 5) and np.allclose(model.output(trace), want, rtol=1e-12)
+    want = rows @ model.tensor(R.OUTPUT, 0, R.CLASSIFIER).T + model.tensor(
+        R.OUTPUT, 0, R.CLASSIFIER + 1
+    )
+    assert model.output(trace).shape == (1 if pooling else 3, 5) and np.allclose(
+        model.output(trace), want, rtol=1e-12
+    )
 
 
 def test_hidden_states_and_a_zero_vector(tmp_path):
     model = model_of(tmp_path, encoder())
     trace = model.encode([3, 4])
     assert model.output(trace) is trace.output
-    model = model_of(tmp_path, encoder(output={"output": D.POOLED, "pooling": D.MEAN, "normalise": 1}))
+    model = model_of(
+        tmp_path, encoder(output={"output": D.POOLED, "pooling": D.MEAN, "normalise": 1})
+    )
     assert not model.output(reference.Trace(output=np.zeros((2, 24)))).any()
 
 
-@pytest.mark.parametrize("output,rows", [({}, [1, 11, 64]), ({"output": D.LOGITS}, [1, 11, 64]), ({"output": D.CLASSES, "classes": 5}, [1, 11, 64]),
-                                         ({"output": D.CLASSES, "classes": 1, "pooling": D.FIRST}, [1, 1, 1]),
-                                         ({"output": D.POOLED, "pooling": D.MEAN}, [1, 1, 1])])
+@pytest.mark.parametrize(
+    "output,rows",
+    [
+        ({}, [1, 11, 64]),
+        ({"output": D.LOGITS}, [1, 11, 64]),
+        ({"output": D.CLASSES, "classes": 5}, [1, 11, 64]),
+        ({"output": D.CLASSES, "classes": 1, "pooling": D.FIRST}, [1, 1, 1]),
+        ({"output": D.POOLED, "pooling": D.MEAN}, [1, 1, 1]),
+    ],
+)
 def test_vectors_of_encoders(tmp_path, output, rows):
     descriptor = encoder(output=output, side={"suffix": [8]})
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
     assert inputs[1].source[-1] == 8
-    file = write_random(tmp_path / "m.phasor", descriptor, extra={F.VECTORS: bytes(V.section_bytes(full, inputs))})
+    file = write_random(
+        tmp_path / "m.phasor", descriptor, extra={F.VECTORS: bytes(V.section_bytes(full, inputs))}
+    )
     content = V.build(file, inputs)
     with open(file.path, "r+b") as out:
         F.replace_section(out, F.VECTORS, content)
@@ -243,7 +373,9 @@ def test_vectors_of_encoders(tmp_path, output, rows):
     for vector in section.vectors:
         want = model.output(model.encode(vector.source))
         assert np.array_equal(want[:, vector.logit_ids].astype(np.float32), vector.logits)
-        assert np.array_equal(want.argmax(axis=1), vector.argmax) and np.allclose(np.ptp(want, axis=1), vector.range)
+        assert np.array_equal(want.argmax(axis=1), vector.argmax) and np.allclose(
+            np.ptp(want, axis=1), vector.range
+        )
 
 
 def test_vectors_end_where_the_table_of_distances_ends():
@@ -252,7 +384,11 @@ def test_vectors_end_where_the_table_of_distances_ends():
 
 
 def test_command_line_of_an_encoder(tmp_path, capsys):
-    path = str(write_random(tmp_path / "m.phasor", encoder({"segments": 2}, {"output": D.CLASSES, "classes": 5})).path)
+    path = str(
+        write_random(
+            tmp_path / "m.phasor", encoder({"segments": 2}, {"output": D.CLASSES, "classes": 5})
+        ).path
+    )
     assert reference.main([path, "--source-ids", "5,6,7", "--segments", "0,0,1"]) == 0
     assert capsys.readouterr().out.count("best") == 3
     assert reference.main([path]) == 1 and "needs --source-ids" in capsys.readouterr().err

@@ -11,25 +11,33 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 
 import make_models as M
-import phasor_descriptor as D
-import phasor_layout as L
-import phasor_tensors as R
-from phasor_file import PhasorFile, write_model
-from reference import Reference
-from smoothing import Smoothed, scales
+
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile, write_model
+from phasor.reference.forward import Reference
+from phasor.smoothing import Smoothed, scales
 
 IDS = [2, 9, 17, 4, 31, 8, 22, 40, 3]
 
 
 def with_outliers(name: str, descriptor: dict):
-    """The golden models' weights, but two channels of every norm are fifty times as large, and what reads them as much smaller."""
+    """The golden models' weights, but two channels of every norm are fifty times as large, and what
+    reads them as much smaller."""
+
     def source(slot: R.Slot) -> np.ndarray:
         values = M.random_weights(name, slot, descriptor["encoder"]["width"]).copy()
-        if slot.layout == L.VECTOR and slot.role in (R.ATTENTION_BEFORE, R.FFN_BEFORE, R.ATTENTION_AFTER, R.FFN_AFTER) and slot.stack == R.ENCODER:
+        if (
+            slot.layout == L.VECTOR
+            and slot.role in (R.ATTENTION_BEFORE, R.FFN_BEFORE, R.ATTENTION_AFTER, R.FFN_AFTER)
+            and slot.stack == R.ENCODER
+        ):
             values[[3, 21]] *= 50
         if slot.role in (R.QKV, R.FFN_IN) and slot.stack == R.ENCODER:
             values[:, [3, 21]] /= 50
         return values
+
     return source
 
 
@@ -45,17 +53,23 @@ def output(path: Path, descriptor: dict, source, kind: int) -> np.ndarray:
     return model.encode(IDS).output
 
 
-@pytest.mark.parametrize("name, folded", [("tiny-bert", False), ("tiny-albert", False), ("tiny-modernbert", True)])
+@pytest.mark.parametrize(
+    "name, folded", [("tiny-bert", False), ("tiny-albert", False), ("tiny-modernbert", True)]
+)
 def test_the_same_function_with_less_rounding(tmp_path, name, folded):
     descriptor = D.with_defaults(M.MODELS[name][0]())
     source = with_outliers(name, descriptor)
     smoothed = Smoothed(descriptor, source)
     flags = [kind["input_scales"] for kind in smoothed.descriptor["kinds"]]
-    assert flags == ([1, 0, 0] if folded else [3] * len(flags))  # the first block has no norm before its attention
+    assert flags == (
+        [1, 0, 0] if folded else [3] * len(flags)
+    )  # the first block has no norm before its attention
     assert all(kind["input_scales"] == 0 for kind in descriptor["kinds"])
     exact = output(tmp_path / "a.phasor", descriptor, source, L.F32)
     same = output(tmp_path / "b.phasor", smoothed.descriptor, smoothed.weights, L.F32)
-    assert np.abs(same - exact).max() < 1e-12 * np.abs(exact).max()  # powers of two: f32 weights are the same but for their exponents
+    assert (
+        np.abs(same - exact).max() < 1e-12 * np.abs(exact).max()
+    )  # powers of two: f32 weights are the same but for their exponents
     plain = output(tmp_path / "c.phasor", descriptor, source, L.Q8)
     better = output(tmp_path / "d.phasor", smoothed.descriptor, smoothed.weights, L.Q8)
     assert rest(better - exact) < 0.75 * rest(plain - exact)
@@ -64,5 +78,10 @@ def test_the_same_function_with_less_rounding(tmp_path, name, folded):
 def test_scales_are_powers_of_two_around_one():
     largest = np.array([1, 1, 1, 64, 0, 1], np.float32)
     u = scales(largest, np.ones((4, 6), np.float32))
-    assert u[:4].tolist() == [1, 1, 1, 2.0 ** -3] and u[5] == 1 and np.log2(u[4]) == np.rint(np.log2(u[4])) and u[4] > 1
+    assert (
+        u[:4].tolist() == [1, 1, 1, 2.0**-3]
+        and u[5] == 1
+        and np.log2(u[4]) == np.rint(np.log2(u[4]))
+        and u[4] > 1
+    )
     assert scales(np.zeros(3, np.float32), np.ones((2, 3), np.float32)).tolist() == [1, 1, 1]

@@ -1,4 +1,5 @@
-"""The tables of docs/families.md: each lies between a mark of its own, the test that measures it, and an end mark."""
+"""The tables of docs/families.md: each lies between a mark of its own, the test that measures it,
+and an end mark."""
 
 from __future__ import annotations
 

@@ -30,25 +30,29 @@ def draw(model: torch.nn.Module) -> None:
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(
-                torch.randn_like(p) * 0.3 +
-                (1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") else 0.0
-                 ))
+                torch.randn_like(p) * 0.3
+                + (
+                    1.0
+                    if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight")
+                    else 0.0
+                )
+            )
 
 
 def make(case: dict[str, Any]) -> torch.nn.Module:
     kind = getattr(transformers, case["model"])
-    how: dict[str, Any] = {"attn_implementation": "sdpa" if "Falcon" in case["model"] else "eager"
-                           }  # as test_families_decoders.py has it
+    how: dict[str, Any] = {
+        "attn_implementation": "sdpa" if "Falcon" in case["model"] else "eager"
+    }  # as test_families_decoders.py has it
     if case["config"] is not None:
         how["config"] = kind.config_class(**copy.deepcopy(case["config"]), **how)
     if case["weights"] is None:
         model = kind(how["config"])
         draw(model)
         return model
-    model, told = kind.from_pretrained(case["weights"],
-                                       dtype=torch.float32,
-                                       output_loading_info=True,
-                                       **how)
+    model, told = kind.from_pretrained(
+        case["weights"], dtype=torch.float32, output_loading_info=True, **how
+    )
     for name in told["missing_keys"]:
         assert name.endswith(NOT_IN_THE_OLDER), f"{case['model']}: no weights for {name}"
         torch.nn.init.normal_(model.get_parameter(name))

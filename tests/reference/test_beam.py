@@ -1,7 +1,10 @@
-"""Beam search beside transformers' generate(num_beams=…): the same outputs, all of them, and the same scores.
+"""Beam search beside transformers' generate(num_beams=…): the same outputs, all of them, and the
+same scores.
 
-Small random Marian and BART models, with their weights put into a .phasor file here; Llama and GPT-2 through the converter; and two published checkpoints, a
-BART that spells sounds and a GPT-2 (skipped where they are not). For several numbers of beams, length penalties and ways to stop, with ends that come.
+Small random Marian and BART models, with their weights put into a .phasor file here; Llama and
+GPT-2 through the converter; and two published checkpoints, a BART that spells sounds and a GPT-2
+(skipped where they are not). For several numbers of beams, length penalties and ways to stop, with
+ends that come.
 """
 
 from __future__ import annotations
@@ -14,17 +17,36 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import BartConfig, BartForConditionalGeneration, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MarianConfig, MarianMTModel
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MarianConfig,
+    MarianMTModel,
+)
 
-import convert
-import phasor_descriptor as D
-import phasor_tensors as R
+from phasor import convert
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
 from random_models import write_random
 
 SCORE = 1e-5
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-OPTIONS = [dict(num_beams=b, length_penalty=p, early_stopping=e, max_new_tokens=n) for b, p, e, n in
-           ((2, 1.0, False, 20), (3, 0.0, True, 14), (4, 1.0, True, 20), (5, 2.0, False, 9), (4, 0.6, "never", 20), (6, -0.5, False, 12), (4, 1.5, "never", 10))]
+OPTIONS = [
+    dict(num_beams=b, length_penalty=p, early_stopping=e, max_new_tokens=n)
+    for b, p, e, n in (
+        (2, 1.0, False, 20),
+        (3, 0.0, True, 14),
+        (4, 1.0, True, 20),
+        (5, 2.0, False, 9),
+        (4, 0.6, "never", 20),
+        (6, -0.5, False, 12),
+        (4, 1.5, "never", 10),
+    )
+]
 NAMES = {False: "no", True: "yes", "never": "never"}
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)  # models of this size only wait for a second one
@@ -36,27 +58,69 @@ def described(model) -> dict:
     width = c.d_model
 
     def kind(heads: int, hidden: int, **more) -> dict:
-        return {"norm": D.LAYER_NORM, "norm_place": D.AFTER, "norm_eps": 1e-5, "heads": heads, "head_width": width // heads, "scale": (width // heads) ** -0.5,
-                "attention_biases": 15, "hidden": hidden, "activation": {"gelu": D.GELU_ERF, "swish": D.SILU, "relu": D.RELU}[c.activation_function], "ffn_biases": 3, **more}
-    stack = {"width": width, "position": D.LEARNED if bart else D.HALVES, "max_positions": c.max_position_embeddings,
-             "embedding_scale": width ** 0.5 if c.scale_embedding else 1.0}
+        return {
+            "norm": D.LAYER_NORM,
+            "norm_place": D.AFTER,
+            "norm_eps": 1e-5,
+            "heads": heads,
+            "head_width": width // heads,
+            "scale": (width // heads) ** -0.5,
+            "attention_biases": 15,
+            "hidden": hidden,
+            "activation": {"gelu": D.GELU_ERF, "swish": D.SILU, "relu": D.RELU}[
+                c.activation_function
+            ],
+            "ffn_biases": 3,
+            **more,
+        }
+
+    stack = {
+        "width": width,
+        "position": D.LEARNED if bart else D.HALVES,
+        "max_positions": c.max_position_embeddings,
+        "embedding_scale": width**0.5 if c.scale_embedding else 1.0,
+    }
     if bart:
         stack |= {"embedding_norm": D.LAYER_NORM, "embedding_norm_eps": 1e-5}
-    target = {"vocabulary": c.vocab_size, "embedding_shared": 1, "decoder_start": c.decoder_start_token_id, "end": [c.eos_token_id]}
-    return {"model": {"stack": D.ENCODER_DECODER}, "source": {"vocabulary": c.vocab_size}, "target": target,
-            "encoder": {**stack, "layers": [v for i in range(c.encoder_layers) for v in (0, i)]},
-            "decoder": {**stack, "layers": [v for i in range(c.decoder_layers) for v in (1, i)]},
-            "kinds": [kind(c.encoder_attention_heads, c.encoder_ffn_dim), kind(c.decoder_attention_heads, c.decoder_ffn_dim, cross=1, cross_biases=15)],
-            "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1}}
+    target = {
+        "vocabulary": c.vocab_size,
+        "embedding_shared": 1,
+        "decoder_start": c.decoder_start_token_id,
+        "end": [c.eos_token_id],
+    }
+    return {
+        "model": {"stack": D.ENCODER_DECODER},
+        "source": {"vocabulary": c.vocab_size},
+        "target": target,
+        "encoder": {**stack, "layers": [v for i in range(c.encoder_layers) for v in (0, i)]},
+        "decoder": {**stack, "layers": [v for i in range(c.decoder_layers) for v in (1, i)]},
+        "kinds": [
+            kind(c.encoder_attention_heads, c.encoder_ffn_dim),
+            kind(c.decoder_attention_heads, c.decoder_ffn_dim, cross=1, cross_biases=15),
+        ],
+        "output": {"output": D.LOGITS, "tied": D.TIED_SOURCE, "bias": 1},
+    }
 
 
-_LAYER = {R.QKV: ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), R.ATTENTION_OUT: ("self_attn.out_proj",), R.ATTENTION_AFTER: ("self_attn_layer_norm",),
-          R.CROSS_Q: ("encoder_attn.q_proj",), R.CROSS_KV: ("encoder_attn.k_proj", "encoder_attn.v_proj"), R.CROSS_OUT: ("encoder_attn.out_proj",),
-          R.CROSS_AFTER: ("encoder_attn_layer_norm",), R.FFN_IN: ("fc1",), R.FFN_OUT: ("fc2",), R.FFN_AFTER: ("final_layer_norm",)}
+_LAYER = {
+    R.QKV: ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    R.ATTENTION_OUT: ("self_attn.out_proj",),
+    R.ATTENTION_AFTER: ("self_attn_layer_norm",),
+    R.CROSS_Q: ("encoder_attn.q_proj",),
+    R.CROSS_KV: ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    R.CROSS_OUT: ("encoder_attn.out_proj",),
+    R.CROSS_AFTER: ("encoder_attn_layer_norm",),
+    R.FFN_IN: ("fc1",),
+    R.FFN_OUT: ("fc2",),
+    R.FFN_AFTER: ("final_layer_norm",),
+}
 
 
 def weights_of(model):
-    state, bart = {name: t.detach().numpy() for name, t in model.state_dict().items()}, model.config.model_type == "bart"
+    state, bart = (
+        {name: t.detach().numpy() for name, t in model.state_dict().items()},
+        model.config.model_type == "bart",
+    )
 
     def weights(slot: R.Slot) -> np.ndarray:
         stack = "encoder" if slot.stack in (R.SOURCE, R.ENCODER) else "decoder"
@@ -65,11 +129,23 @@ def weights_of(model):
         if slot.stack in (R.SOURCE, R.TARGET):
             if slot.role == R.SINUSOID:
                 return 10000.0 ** (-np.arange(0, model.config.d_model, 2) / model.config.d_model)
-            name = {R.EMBEDDING: "model.shared.weight", R.POSITIONS: f"model.{stack}.embed_positions.weight", R.EMBEDDING_NORM: f"model.{stack}.layernorm_embedding.weight",
-                    R.EMBEDDING_NORM + 1: f"model.{stack}.layernorm_embedding.bias"}[slot.role]
-            return state[name][2:] if bart and slot.role == R.POSITIONS else state[name]  # BART's rows begin with two that are not used
+            name = {
+                R.EMBEDDING: "model.shared.weight",
+                R.POSITIONS: f"model.{stack}.embed_positions.weight",
+                R.EMBEDDING_NORM: f"model.{stack}.layernorm_embedding.weight",
+                R.EMBEDDING_NORM + 1: f"model.{stack}.layernorm_embedding.bias",
+            }[slot.role]
+            return (
+                state[name][2:] if bart and slot.role == R.POSITIONS else state[name]
+            )  # BART's rows begin with two that are not used
         what = "bias" if slot.role & 1 else "weight"
-        return np.concatenate([state[f"model.{stack}.layers.{slot.set}.{part}.{what}"] for part in _LAYER[slot.role & ~1]])
+        return np.concatenate(
+            [
+                state[f"model.{stack}.layers.{slot.set}.{part}.{what}"]
+                for part in _LAYER[slot.role & ~1]
+            ]
+        )
+
     return weights
 
 
@@ -89,11 +165,32 @@ def spread_out(model, end: int, how_often: float):
 
 
 def seq2seq(name: str):
-    common = dict(vocab_size=53, d_model=24, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=36, decoder_ffn_dim=36, encoder_attention_heads=3,
-                  decoder_attention_heads=3, max_position_embeddings=64, pad_token_id=1, eos_token_id=2, bos_token_id=0, decoder_start_token_id=1, forced_eos_token_id=None)
+    common = dict(
+        vocab_size=53,
+        d_model=24,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_ffn_dim=36,
+        decoder_ffn_dim=36,
+        encoder_attention_heads=3,
+        decoder_attention_heads=3,
+        max_position_embeddings=64,
+        pad_token_id=1,
+        eos_token_id=2,
+        bos_token_id=0,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )
     if name == "marian":
-        model = MarianMTModel(MarianConfig(**common, activation_function="swish", scale_embedding=True, decoder_vocab_size=53))
-        sinusoids = [stack.embed_positions.weight.clone() for stack in (model.model.encoder, model.model.decoder)]
+        model = MarianMTModel(
+            MarianConfig(
+                **common, activation_function="swish", scale_embedding=True, decoder_vocab_size=53
+            )
+        )
+        sinusoids = [
+            stack.embed_positions.weight.clone()
+            for stack in (model.model.encoder, model.model.decoder)
+        ]
     else:
         model = BartForConditionalGeneration(BartConfig(**common, activation_function="gelu"))
     spread_out(model, 2, 3.5)
@@ -105,10 +202,34 @@ def seq2seq(name: str):
 
 def decoder(name: str):
     if name == "llama":
-        model = LlamaForCausalLM(LlamaConfig(vocab_size=61, hidden_size=42, intermediate_size=53, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
-                                             max_position_embeddings=96, pad_token_id=0, bos_token_id=1, eos_token_id=[2, 7, 11, 19, 23, 31, 40, 55]))
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=61,
+                hidden_size=42,
+                intermediate_size=53,
+                num_hidden_layers=2,
+                num_attention_heads=6,
+                num_key_value_heads=2,
+                head_dim=10,
+                max_position_embeddings=96,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=[2, 7, 11, 19, 23, 31, 40, 55],
+            )
+        )
     else:
-        model = GPT2LMHeadModel(GPT2Config(vocab_size=61, n_embd=42, n_layer=2, n_head=3, n_positions=96, bos_token_id=1, eos_token_id=[2, 7, 11, 19, 23, 31, 40, 55], pad_token_id=0))
+        model = GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=61,
+                n_embd=42,
+                n_layer=2,
+                n_head=3,
+                n_positions=96,
+                bos_token_id=1,
+                eos_token_id=[2, 7, 11, 19, 23, 31, 40, 55],
+                pad_token_id=0,
+            )
+        )
     return spread_out(model, 2, 0)
 
 
@@ -125,36 +246,71 @@ def models(tmp_path_factory):
             else:
                 model = decoder(name)
                 model.save_pretrained(folder / "source")
-                assert convert.main([str(folder / "source"), "-o", str(folder / "m.phasor"), "--quiet"]) == 0
+                assert (
+                    convert.main(
+                        [str(folder / "source"), "-o", str(folder / "m.phasor"), "--quiet"]
+                    )
+                    == 0
+                )
             made[name] = model, folder / "m.phasor"
         return made[name]
+
     return get
 
 
 def theirs(model, ids: list[int], options: dict) -> tuple[list[float], list[list[int]]]:
     batch = torch.tensor([ids])
     with torch.no_grad():
-        out = model.generate(batch, attention_mask=torch.ones_like(batch), num_return_sequences=options["num_beams"], return_dict_in_generate=True, output_scores=True,
-                             do_sample=False, **options)
+        out = model.generate(
+            batch,
+            attention_mask=torch.ones_like(batch),
+            num_return_sequences=options["num_beams"],
+            return_dict_in_generate=True,
+            output_scores=True,
+            do_sample=False,
+            **options,
+        )
     start = 1 if model.config.is_encoder_decoder else len(ids)
     ends = model.generation_config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
     rows = [row[start:] for row in out.sequences.tolist()]
-    cut = [next((i + 1 for i, x in enumerate(row) if x in ends), options["max_new_tokens"]) for row in rows]
+    cut = [
+        next((i + 1 for i, x in enumerate(row) if x in ends), options["max_new_tokens"])
+        for row in rows
+    ]
     return out.sequences_scores.tolist(), [row[:n] for row, n in zip(rows, cut)]
 
 
-def ours(phasor, path: Path, lists: list[list[int]], options: dict, *more: object) -> list[tuple[list[float], list[list[int]]]]:
-    flags = ["--beam", options["num_beams"], "--n-best", options["num_beams"], f"--length-penalty={options['length_penalty']}", "--early-stopping", NAMES[options["early_stopping"]],
-             "-n", options["max_new_tokens"], *more]
-    done = subprocess.run([phasor, "run", path, "--ids", "-", "--json", "--quiet", *map(str, flags)], input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
-                          stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+def ours(
+    phasor, path: Path, lists: list[list[int]], options: dict, *more: object
+) -> list[tuple[list[float], list[list[int]]]]:
+    flags = [
+        "--beam",
+        options["num_beams"],
+        "--n-best",
+        options["num_beams"],
+        f"--length-penalty={options['length_penalty']}",
+        "--early-stopping",
+        NAMES[options["early_stopping"]],
+        "-n",
+        options["max_new_tokens"],
+        *more,
+    ]
+    done = subprocess.run(
+        [phasor, "run", path, "--ids", "-", "--json", "--quiet", *map(str, flags)],
+        input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     lines = [json.loads(line)["outputs"] for line in done.stdout.splitlines()]
     return [([o["score"] for o in line], [o["ids"] for o in line]) for line in lines]
 
 
 def compare(model, path: Path, lists: list[list[int]], options: dict, phasor, *more: object) -> int:
-    """Outputs with an end token. Two whose scores are nearer than SCORE may change places, so that one in a hundred lists may differ."""
+    """Outputs with an end token. Two whose scores are nearer than SCORE may change places, so that
+    one in a hundred lists may differ."""
     different, ended = 0, 0
     for ids, (scores, rows) in zip(lists, ours(phasor, path, lists, options, *more)):
         want_scores, want = theirs(model, ids, options)
@@ -162,7 +318,9 @@ def compare(model, path: Path, lists: list[list[int]], options: dict, phasor, *m
             near = min(abs(a - b) for a, b in zip(want_scores, want_scores[1:])) < SCORE
             assert near, (ids, options, list(zip(want_scores, want)), list(zip(scores, rows)))
             different += 1
-        assert np.abs(np.subtract(scores, want_scores)).max() < SCORE * max(1, np.abs(want_scores).max() / 4), (ids, options, scores, want_scores)
+        assert np.abs(np.subtract(scores, want_scores)).max() < SCORE * max(
+            1, np.abs(want_scores).max() / 4
+        ), (ids, options, scores, want_scores)
         ended += sum(len(row) < options["max_new_tokens"] for row in want)
     assert different <= len(lists) / 100
     return ended
@@ -184,8 +342,22 @@ def test_outputs_and_scores_are_transformers(phasor, models, name, options):
 @pytest.mark.parametrize("name", ["marian", "llama"])
 def test_bans_are_transformers(phasor, models, name):
     model, path = models(name)
-    options = OPTIONS[0] | dict(no_repeat_ngram_size=2, suppress_tokens=[5, 6, 30, 31], min_new_tokens=6)
-    compare(model, path, some(53, 15, 2), options, phasor, "--no-repeat-ngram", 2, "--suppress", "5,6,30,31", "--min-new", 6)
+    options = OPTIONS[0] | dict(
+        no_repeat_ngram_size=2, suppress_tokens=[5, 6, 30, 31], min_new_tokens=6
+    )
+    compare(
+        model,
+        path,
+        some(53, 15, 2),
+        options,
+        phasor,
+        "--no-repeat-ngram",
+        2,
+        "--suppress",
+        "5,6,30,31",
+        "--min-new",
+        6,
+    )
 
 
 def test_a_bart_that_spells_sounds(phasor, tmp_path):
@@ -193,19 +365,39 @@ def test_a_bart_that_spells_sounds(phasor, tmp_path):
     if not folder.is_dir():
         pytest.skip(f"the model is not here: {folder}")
     from safetensors.torch import load_file
+
     config = json.loads((folder / "us_bart_config.json").read_text())
     letters = config["grapheme_chars"]
-    model = BartForConditionalGeneration(BartConfig(**{k: v for k, v in config.items() if k != "forced_eos_token_id"}, forced_eos_token_id=None))
-    missing, unexpected = model.load_state_dict(load_file(folder / "us_bart.safetensors"), strict=False)
-    assert not unexpected and all("embed_tokens" in name or "lm_head" in name for name in missing), (missing, unexpected)
+    model = BartForConditionalGeneration(
+        BartConfig(
+            **{k: v for k, v in config.items() if k != "forced_eos_token_id"},
+            forced_eos_token_id=None,
+        )
+    )
+    missing, unexpected = model.load_state_dict(
+        load_file(folder / "us_bart.safetensors"), strict=False
+    )
+    assert not unexpected and all(
+        "embed_tokens" in name or "lm_head" in name for name in missing
+    ), (missing, unexpected)
     model.tie_weights()
     model.eval()
     model.generation_config.forced_eos_token_id = None
     write_random(tmp_path / "m.phasor", described(model), weights=weights_of(model))
-    words = [w for w in json.loads((folder / "us_gold.json").read_text()) if w.isalpha() and all(c in letters for c in w)]
-    lists = [[1, *(letters.index(c) for c in words[i]), 2] for i in np.random.default_rng(3).choice(len(words), 100, replace=False)]
+    words = [
+        w
+        for w in json.loads((folder / "us_gold.json").read_text())
+        if w.isalpha() and all(c in letters for c in w)
+    ]
+    lists = [
+        [1, *(letters.index(c) for c in words[i]), 2]
+        for i in np.random.default_rng(3).choice(len(words), 100, replace=False)
+    ]
     for options in (OPTIONS[0], OPTIONS[2], OPTIONS[4]):
-        assert compare(model, tmp_path / "m.phasor", lists, options | dict(max_new_tokens=40), phasor) > 100
+        assert (
+            compare(model, tmp_path / "m.phasor", lists, options | dict(max_new_tokens=40), phasor)
+            > 100
+        )
 
 
 def test_a_published_gpt2(phasor, tmp_path):
@@ -216,7 +408,17 @@ def test_a_published_gpt2(phasor, tmp_path):
     model = GPT2LMHeadModel.from_pretrained(folder).eval()
     model.generation_config = transformers.GenerationConfig(eos_token_id=51, pad_token_id=52)
     words = json.loads((folder / "token_mappings.json").read_text())["token2id"]
-    kinds = [[i for word, i in words.items() if word.startswith(part)] for part in ("geometry_", "holes_", "external_threads_", "surface_finish_", "tolerance_", "batch_size_")]
+    kinds = [
+        [i for word, i in words.items() if word.startswith(part)]
+        for part in (
+            "geometry_",
+            "holes_",
+            "external_threads_",
+            "surface_finish_",
+            "tolerance_",
+            "batch_size_",
+        )
+    ]
     rng = np.random.default_rng(4)
     lists = [[*(int(rng.choice(kind)) for kind in kinds), words["<SOS>"]] for _ in range(60)]
     for options in (OPTIONS[0], OPTIONS[2], OPTIONS[4]):

@@ -1,18 +1,16 @@
-"""Conversations beside transformers itself: the texts of its own renderer, the ids of apply_chat_template, and the answers to them."""
+"""Conversations beside transformers itself: the texts of its own renderer, the ids of
+apply_chat_template, and the answers to them."""
 
 import datetime
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
 import transformers.utils.chat_template_utils as theirs
 
 import chat
 import chat_model
-from chat_template import compile_template, find_template
-from conftest import ROOT
+from phasor.chat.template import compile_template, find_template
 
 CHATS = ("chatml", "llama2", "llama3.1", "mistral-v3", "qwen3", "gemma3", "zephyr", "deepseek-r1")
 
@@ -39,9 +37,13 @@ def test_texts_are_those_of_transformers(name):
     cases = chat.conversations(11, 400, not section[4] & 1)
     for (messages, prompt), (status, _, text) in zip(cases, chat.render(section, cases)):
         try:
-            (expected,), _ = theirs.render_jinja_template([messages], chat_template=source, add_generation_prompt=prompt, **chat.TOKENS)
+            (expected,), _ = theirs.render_jinja_template(
+                [messages], chat_template=source, add_generation_prompt=prompt, **chat.TOKENS
+            )
         except Exception as error:  # a TemplateError of the template, or what jinja2 raises
-            assert status in (chat.RAISED, chat.FAILED) and (status == chat.FAILED or text == error.message), f"{messages} {prompt}: {error}"
+            assert status in (chat.RAISED, chat.FAILED) and (
+                status == chat.FAILED or text == error.message
+            ), f"{messages} {prompt}: {error}"
             continue
         assert (status, text) == (chat.OK, expected), f"{messages} {prompt}"
         seen += 1
@@ -50,17 +52,30 @@ def test_texts_are_those_of_transformers(name):
 
 @pytest.mark.parametrize("name", CHATS)
 def test_ids_and_answers(phasor, tmp_path, name):
-    """Each turn: the ids of transformers for the conversation so far, and for them the answer that `phasor run` gives from an empty cache."""
+    """Each turn: the ids of transformers for the conversation so far, and for them the answer that
+    `phasor run` gives from an empty cache."""
     from transformers import PreTrainedTokenizerFast
+
     source = chat_model.write(tmp_path / "source", chat.TEMPLATES[name].read_text(encoding="utf-8"))
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
     model = tmp_path / "m.phasor"
-    import convert
-    assert convert.main([str(source), "-o", str(model), "--quiet", "--chat-date", chat.DATE.isoformat()]) == 0
+    from phasor import convert
+
+    assert (
+        convert.main(
+            [str(source), "-o", str(model), "--quiet", "--chat-date", chat.DATE.isoformat()]
+        )
+        == 0
+    )
     lines = ["Hello there", "What is a <|im_end|> token? ", "ünïcödé 😀 </s> [INST]"]
     system = ["--system", "Be brief."]
-    done = subprocess.run([phasor, "chat", model, "--json", "--quiet", "-n", "9", *system], input="".join(line + "\n" for line in lines).encode(), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=120)
+    done = subprocess.run(
+        [phasor, "chat", model, "--json", "--quiet", "-n", "9", *system],
+        input="".join(line + "\n" for line in lines).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr.decode()
     messages = [{"role": "system", "content": "Be brief."}]
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -69,8 +84,23 @@ def test_ids_and_answers(phasor, tmp_path, name):
         messages.append({"role": "user", "content": line})
         ids = tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True)
         assert answer["input_tokens"] == len(ids)
-        run = subprocess.run([phasor, "run", model, "--ids", ",".join(map(str, ids)), "--print-ids", "-n", "9", "--quiet", "--end", ",".join(map(str, ends(tokenizer)))],
-                             stdout=subprocess.PIPE, timeout=120)
+        run = subprocess.run(
+            [
+                phasor,
+                "run",
+                model,
+                "--ids",
+                ",".join(map(str, ids)),
+                "--print-ids",
+                "-n",
+                "9",
+                "--quiet",
+                "--end",
+                ",".join(map(str, ends(tokenizer))),
+            ],
+            stdout=subprocess.PIPE,
+            timeout=120,
+        )
         assert answer["ids"] == [int(i) for i in run.stdout.decode().strip().split(",")]
         messages.append({"role": "assistant", "content": answer["text"]})
 
@@ -82,8 +112,11 @@ def ends(tokenizer):
 
 def test_a_directory_as_transformers_reads_it(tmp_path):
     from transformers import PreTrainedTokenizerFast
+
     source = chat_model.write(tmp_path / "source", "config's")
-    (source / "chat_template.jinja").write_text("{{ bos_token ~ eos_token ~ pad_token ~ unk_token }} file's")
+    (source / "chat_template.jinja").write_text(
+        "{{ bos_token ~ eos_token ~ pad_token ~ unk_token }} file's"
+    )
     tokenizer = PreTrainedTokenizerFast.from_pretrained(source)
     template, variables = find_template(source)
     assert template == tokenizer.chat_template

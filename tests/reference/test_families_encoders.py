@@ -1,10 +1,14 @@
-"""Encoders of Hugging Face directories against transformers: a small random model of each family's true architecture, odd sizes, seeded.
+"""Encoders of Hugging Face directories against transformers: a small random model of each family's
+true architecture, odd sizes, seeded.
 
-The float64 reference is compared with the PyTorch model in double at every layer and at the output, for lengths 1, 2 and the longest, and for batches
-padded on PyTorch's side; the program, in f32, with the same. transformers computes these parts in float32 even in a double model, and the tests
-replace them by the same formula in double: ModernBERT's cosines and sines. RoFormer's are a float32 table.
+The float64 reference is compared with the PyTorch model in double at every layer and at the output,
+for lengths 1, 2 and the longest, and for batches padded on PyTorch's side; the program, in f32,
+with the same. transformers computes these parts in float32 even in a double model, and the tests
+replace them by the same formula in double: ModernBERT's cosines and sines. RoFormer's are a float32
+table.
 
-    test_families_encoders.py --write      measures every row and writes the table of docs/families.md
+    test_families_encoders.py --write      measures every row and writes the table of
+                                           docs/families.md
 """
 
 from __future__ import annotations
@@ -20,19 +24,19 @@ import numpy as np
 import pytest
 
 if __name__ == "__main__":
-    for folder in ("tools", "tests"):
+    for folder in ("tools", "tests/support"):
         sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
 
 import torch
 import transformers
-
-import convert
-import nomic_bert
-import phasor_descriptor as D
 from family_table import ROOT, Table
-from phasor_file import PhasorFile
-from phasor_layout import F32
-from reference import Reference
+
+import nomic_bert
+from phasor import convert
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.format.layout import F32
+from phasor.reference.forward import Reference
 
 TOLERANCE = 1e-6
 PROGRAM_TOLERANCE = 1e-5
@@ -41,12 +45,15 @@ VOCABULARY, LONGEST, MASK = 61, 23, 3
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table: a class of transformers with a configuration, or one of sentence-transformers' directories around it."""
+    """One row of the table: a class of transformers with a configuration, or one of
+    sentence-transformers' directories around it."""
 
-    model: str                     # the class, such as BertForMaskedLM
-    what: str = ""                 # how it differs from the row before it
+    model: str  # the class, such as BertForMaskedLM
+    what: str = ""  # how it differs from the row before it
     config: dict = field(default_factory=dict, hash=False)
-    modules: dict | None = field(default=None, hash=False)  # pooling mode, dense, normalise: of sentence-transformers
+    modules: dict | None = field(
+        default=None, hash=False
+    )  # pooling mode, dense, normalise: of sentence-transformers
 
     @property
     def name(self) -> str:
@@ -54,41 +61,114 @@ class Case:
 
     @property
     def head(self) -> str:
-        return "pooled" if self.modules else next((h for h in ("MaskedLM", "PreTraining", "Sequence", "Token") if h in self.model), "hidden")
+        return (
+            "pooled"
+            if self.modules
+            else next(
+                (h for h in ("MaskedLM", "PreTraining", "Sequence", "Token") if h in self.model),
+                "hidden",
+            )
+        )
 
 
-_BERT = {"vocab_size": VOCABULARY, "hidden_size": 36, "num_attention_heads": 3, "num_hidden_layers": 3, "intermediate_size": 53,
-         "max_position_embeddings": LONGEST}
+_BERT = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 36,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 3,
+    "intermediate_size": 53,
+    "max_position_embeddings": LONGEST,
+}
 _ROBERTA = {**_BERT, "max_position_embeddings": LONGEST + 2, "type_vocab_size": 1}
 _MPNET = {**_BERT, "max_position_embeddings": 122}
-_DISTILBERT = {"vocab_size": VOCABULARY, "dim": 36, "n_heads": 3, "n_layers": 2, "hidden_dim": 53, "max_position_embeddings": LONGEST}
+_DISTILBERT = {
+    "vocab_size": VOCABULARY,
+    "dim": 36,
+    "n_heads": 3,
+    "n_layers": 2,
+    "hidden_dim": 53,
+    "max_position_embeddings": LONGEST,
+}
 _NARROW = {**_BERT, "embedding_size": 20}
-_MODERN = {"vocab_size": VOCABULARY, "hidden_size": 36, "num_attention_heads": 3, "num_hidden_layers": 5, "intermediate_size": 53, "local_attention": 6,
-           "max_position_embeddings": LONGEST, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
-_NOMIC = {**nomic_bert.CONFIG, "vocab_size": 60, "pad_vocab_size_multiple": 8, "n_embd": 36, "n_head": 3, "n_layer": 2, "n_inner": 53, "n_positions": LONGEST}
+_MODERN = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 36,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 5,
+    "intermediate_size": 53,
+    "local_attention": 6,
+    "max_position_embeddings": LONGEST,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
+_NOMIC = {
+    **nomic_bert.CONFIG,
+    "vocab_size": 60,
+    "pad_vocab_size_multiple": 8,
+    "n_embd": 36,
+    "n_head": 3,
+    "n_layer": 2,
+    "n_inner": 53,
+    "n_positions": LONGEST,
+}
 _MEAN = {"pooling": "mean_tokens", "normalise": True}
 
 CASES = [
     Case("BertModel", "", _BERT),
     Case("BertForMaskedLM", "", {**_BERT, "hidden_act": "gelu_new"}),
-    Case("BertForMaskedLM", "own output matrix, ReLU", {**_BERT, "hidden_act": "relu", "tie_word_embeddings": False}),
+    Case(
+        "BertForMaskedLM",
+        "own output matrix, ReLU",
+        {**_BERT, "hidden_act": "relu", "tie_word_embeddings": False},
+    ),
     Case("BertForMaskedLM", "relative_key", {**_BERT, "position_embedding_type": "relative_key"}),
     Case("BertForPreTraining", "", _BERT),
-    Case("BertForSequenceClassification", "3 labels", {**_BERT, "id2label": {0: "no", 1: "perhaps", 2: "yes"}}),
-    Case("BertForSequenceClassification", "1 label, relative_key_query", {**_BERT, "num_labels": 1, "position_embedding_type": "relative_key_query"}),
-    Case("BertForTokenClassification", "5 labels, SiLU", {**_BERT, "num_labels": 5, "hidden_act": "silu"}),
+    Case(
+        "BertForSequenceClassification",
+        "3 labels",
+        {**_BERT, "id2label": {0: "no", 1: "perhaps", 2: "yes"}},
+    ),
+    Case(
+        "BertForSequenceClassification",
+        "1 label, relative_key_query",
+        {**_BERT, "num_labels": 1, "position_embedding_type": "relative_key_query"},
+    ),
+    Case(
+        "BertForTokenClassification",
+        "5 labels, SiLU",
+        {**_BERT, "num_labels": 5, "hidden_act": "silu"},
+    ),
     Case("BertModel", "mean, normalised", _BERT, _MEAN),
-    Case("BertModel", "first token, dense with tanh, normalised", _BERT, {"pooling": "cls_token", "dense": (17, "Tanh"), "normalise": True}),
-    Case("BertModel", "last token, dense without activation", _BERT, {"pooling": "lasttoken", "dense": (40, "Identity")}),
+    Case(
+        "BertModel",
+        "first token, dense with tanh, normalised",
+        _BERT,
+        {"pooling": "cls_token", "dense": (17, "Tanh"), "normalise": True},
+    ),
+    Case(
+        "BertModel",
+        "last token, dense without activation",
+        _BERT,
+        {"pooling": "lasttoken", "dense": (40, "Identity")},
+    ),
     Case("RobertaModel", "", _ROBERTA),
     Case("RobertaForMaskedLM", "2 token types", {**_ROBERTA, "type_vocab_size": 2}),
-    Case("RobertaForSequenceClassification", "relative_key", {**_ROBERTA, "num_labels": 4, "position_embedding_type": "relative_key"}),
+    Case(
+        "RobertaForSequenceClassification",
+        "relative_key",
+        {**_ROBERTA, "num_labels": 4, "position_embedding_type": "relative_key"},
+    ),
     Case("XLMRobertaForMaskedLM", "", _ROBERTA),
     Case("XLMRobertaForSequenceClassification", "1 label", {**_ROBERTA, "num_labels": 1}),
     Case("XLMRobertaModel", "mean, normalised", _ROBERTA, _MEAN),
     Case("CamembertForTokenClassification", "", {**_ROBERTA, "num_labels": 3}),
     Case("DistilBertModel", "", _DISTILBERT),
-    Case("DistilBertForMaskedLM", "sinusoidal start", {**_DISTILBERT, "sinusoidal_pos_embds": True}),
+    Case(
+        "DistilBertForMaskedLM", "sinusoidal start", {**_DISTILBERT, "sinusoidal_pos_embds": True}
+    ),
     Case("DistilBertForSequenceClassification", "", {**_DISTILBERT, "num_labels": 3}),
     Case("DistilBertForTokenClassification", "", {**_DISTILBERT, "num_labels": 3}),
     Case("MPNetModel", "", _MPNET),
@@ -97,9 +177,17 @@ CASES = [
     Case("MPNetForTokenClassification", "", {**_MPNET, "num_labels": 3}),
     Case("MPNetModel", "mean, normalised", _MPNET, _MEAN),
     Case("AlbertModel", "", _NARROW),
-    Case("AlbertForMaskedLM", "2 groups of 2 layers", {**_NARROW, "num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}),
+    Case(
+        "AlbertForMaskedLM",
+        "2 groups of 2 layers",
+        {**_NARROW, "num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2},
+    ),
     Case("AlbertForPreTraining", "", _NARROW),
-    Case("AlbertForSequenceClassification", "relative_key", {**_NARROW, "num_labels": 3, "position_embedding_type": "relative_key"}),
+    Case(
+        "AlbertForSequenceClassification",
+        "relative_key",
+        {**_NARROW, "num_labels": 3, "position_embedding_type": "relative_key"},
+    ),
     Case("AlbertForTokenClassification", "", {**_NARROW, "num_labels": 3}),
     Case("ElectraModel", "", _NARROW),
     Case("ElectraForMaskedLM", "the generator", _NARROW),
@@ -112,21 +200,48 @@ CASES = [
     Case("RoFormerForTokenClassification", "", {**_BERT, "num_labels": 3}),
     Case("ModernBertModel", "", _MODERN),
     Case("ModernBertForMaskedLM", "", _MODERN),
-    Case("ModernBertForMaskedLM", "all biases, one theta", {**_MODERN, "norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True,
-                                                            "local_rope_theta": None, "global_attn_every_n_layers": 2, "local_attention": 7}),
+    Case(
+        "ModernBertForMaskedLM",
+        "all biases, one theta",
+        {
+            **_MODERN,
+            "norm_bias": True,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "classifier_bias": True,
+            "local_rope_theta": None,
+            "global_attn_every_n_layers": 2,
+            "local_attention": 7,
+        },
+    ),
     Case("ModernBertForSequenceClassification", "first token", {**_MODERN, "num_labels": 3}),
-    Case("ModernBertForSequenceClassification", "mean", {**_MODERN, "num_labels": 3, "classifier_pooling": "mean"}),
+    Case(
+        "ModernBertForSequenceClassification",
+        "mean",
+        {**_MODERN, "num_labels": 3, "classifier_pooling": "mean"},
+    ),
     Case("ModernBertForTokenClassification", "", {**_MODERN, "num_labels": 3}),
     Case("NomicBertModel", "", _NOMIC),
     Case("NomicBertModel", "mean, normalised", _NOMIC, _MEAN),
-    Case("NomicBertModel", "GELU, biases, part of a head rotated, interleaved",
-         {**_NOMIC, "activation_function": "gelu", "qkv_proj_bias": True, "mlp_fc1_bias": True, "mlp_fc2_bias": True, "rotary_emb_fraction": 0.5,
-          "rotary_emb_interleaved": True}),
+    Case(
+        "NomicBertModel",
+        "GELU, biases, part of a head rotated, interleaved",
+        {
+            **_NOMIC,
+            "activation_function": "gelu",
+            "qkv_proj_bias": True,
+            "mlp_fc1_bias": True,
+            "mlp_fc2_bias": True,
+            "rotary_emb_fraction": 0.5,
+            "rotary_emb_interleaved": True,
+        },
+    ),
     Case("NomicBertForPreTraining", "", {**_NOMIC, "architectures": ["NomicBertForPreTraining"]}),
 ]
 
 
-# ---- PyTorch's side --------------------------------------------------------------------------------------------------
+# ---- PyTorch's side
+# --------------------------------------------------------------------------------------------------
 
 
 class Torch:
@@ -135,7 +250,11 @@ class Torch:
     def __init__(self, case: Case, folder: Path) -> None:
         torch.manual_seed(len(case.name))
         self.case, self.nomic = case, case.model.startswith("NomicBert")
-        self.inner = folder / "0_Transformer" if case.modules and case.modules["pooling"] == "lasttoken" else folder  # both ways are in use
+        self.inner = (
+            folder / "0_Transformer"
+            if case.modules and case.modules["pooling"] == "lasttoken"
+            else folder
+        )  # both ways are in use
         self.inner.mkdir(exist_ok=True)
         model = self._make_nomic() if self.nomic else self._make()
         if case.modules:
@@ -150,7 +269,10 @@ class Torch:
         with torch.no_grad():
             for name, p in model.named_parameters():
                 if "embed_positions" not in name:
-                    p.copy_(torch.randn_like(p) * (0.3 if p.dim() > 1 else 0.2) + (1.0 if p.dim() == 1 and name.lower().endswith("norm.weight") else 0.0))
+                    p.copy_(
+                        torch.randn_like(p) * (0.3 if p.dim() > 1 else 0.2)
+                        + (1.0 if p.dim() == 1 and name.lower().endswith("norm.weight") else 0.0)
+                    )
 
     def _make(self) -> torch.nn.Module:
         kind = getattr(transformers, self.case.model)
@@ -161,7 +283,10 @@ class Torch:
 
     def _make_nomic(self) -> torch.nn.Module:
         from safetensors.torch import save_file
-        kind = nomic_bert.Model if self.case.model == "NomicBertModel" else nomic_bert.ForPreTraining
+
+        kind = (
+            nomic_bert.Model if self.case.model == "NomicBertModel" else nomic_bert.ForPreTraining
+        )
         model = kind(self.case.config)
         self._randomise(model)
         weights = {n: p.detach().clone() for n, p in model.named_parameters()}
@@ -171,7 +296,11 @@ class Torch:
 
     def _write_modules(self, folder: Path) -> None:
         from safetensors.torch import save_file
-        width, m = self.case.config.get("hidden_size") or self.case.config["n_embd"], self.case.modules
+
+        width, m = (
+            self.case.config.get("hidden_size") or self.case.config["n_embd"],
+            self.case.modules,
+        )
         inner = "" if self.inner == folder else self.inner.name
         modules = [("Transformer", inner), ("Pooling", "1_Pooling")]
         self.dense = None
@@ -179,42 +308,90 @@ class Torch:
             rows, activation = m["dense"]
             self.dense = torch.nn.Linear(width, rows)
             (folder / "2_Dense").mkdir()
-            save_file({f"linear.{n}": p.detach().clone() for n, p in self.dense.named_parameters()}, folder / "2_Dense" / "model.safetensors")
-            full = {"Tanh": "torch.nn.modules.activation.Tanh", "Identity": "torch.nn.modules.linear.Identity"}[activation]
+            save_file(
+                {f"linear.{n}": p.detach().clone() for n, p in self.dense.named_parameters()},
+                folder / "2_Dense" / "model.safetensors",
+            )
+            full = {
+                "Tanh": "torch.nn.modules.activation.Tanh",
+                "Identity": "torch.nn.modules.linear.Identity",
+            }[activation]
             (folder / "2_Dense" / "config.json").write_text(
-                json.dumps({"in_features": width, "out_features": rows, "bias": True, "activation_function": full}))
+                json.dumps(
+                    {
+                        "in_features": width,
+                        "out_features": rows,
+                        "bias": True,
+                        "activation_function": full,
+                    }
+                )
+            )
             modules.append(("Dense", "2_Dense"))
             self.dense.double()
         if m.get("normalise"):
             modules.append(("Normalize", f"{len(modules)}_Normalize"))
-        (folder / "modules.json").write_text(json.dumps(
-            [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (kind, path) in enumerate(modules)]))
+        (folder / "modules.json").write_text(
+            json.dumps(
+                [
+                    {
+                        "idx": i,
+                        "name": str(i),
+                        "path": path,
+                        "type": f"sentence_transformers.models.{kind}",
+                    }
+                    for i, (kind, path) in enumerate(modules)
+                ]
+            )
+        )
         (folder / "1_Pooling").mkdir()
-        modes = {f"pooling_mode_{name}": name == m["pooling"] for name in
-                 ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")}
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": width, **modes, "include_prompt": True}))
+        modes = {
+            f"pooling_mode_{name}": name == m["pooling"]
+            for name in (
+                "cls_token",
+                "mean_tokens",
+                "max_tokens",
+                "mean_sqrt_len_tokens",
+                "weightedmean_tokens",
+                "lasttoken",
+            )
+        }
+        (folder / "1_Pooling" / "config.json").write_text(
+            json.dumps({"word_embedding_dimension": width, **modes, "include_prompt": True})
+        )
 
-    def run(self, ids: np.ndarray, lengths: list[int], segments: np.ndarray | None) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
-        """(the residuals after each block, the output) of each row of a padded batch, cut to its length."""
+    def run(
+        self, ids: np.ndarray, lengths: list[int], segments: np.ndarray | None
+    ) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
+        """(the residuals after each block, the output) of each row of a padded batch, cut to its
+        length."""
         mask = torch.tensor([[int(i < n) for i in range(ids.shape[1])] for n in lengths])
         batch = torch.from_numpy(ids)
         with torch.no_grad():
             if self.nomic:
-                hidden = self.model(batch, mask, None if segments is None else torch.from_numpy(segments))
+                hidden = self.model(
+                    batch, mask, None if segments is None else torch.from_numpy(segments)
+                )
                 out = hidden.pop() if self.case.model == "NomicBertForPreTraining" else hidden[-1]
             else:
                 more = {} if segments is None else {"token_type_ids": torch.from_numpy(segments)}
-                result = self.model(input_ids=batch, attention_mask=mask, output_hidden_states=True, **more)
+                result = self.model(
+                    input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
+                )
                 hidden, out = result.hidden_states, next(iter(result.values()))
         rows = range(len(lengths))
-        layers = [[h[r, :lengths[r]].numpy() for h in hidden[1:]] for r in rows]
+        layers = [[h[r, : lengths[r]].numpy() for h in hidden[1:]] for r in rows]
         if self.case.modules:
-            return layers, [self._pool(out[r, :lengths[r]]).numpy() for r in rows]
-        return layers, [out[r].numpy() if self.case.head == "Sequence" else out[r, :lengths[r]].numpy() for r in rows]
+            return layers, [self._pool(out[r, : lengths[r]]).numpy() for r in rows]
+        return layers, [
+            out[r].numpy() if self.case.head == "Sequence" else out[r, : lengths[r]].numpy()
+            for r in rows
+        ]
 
     def _pool(self, hidden: torch.Tensor) -> torch.Tensor:
         m = self.case.modules
-        x = {"mean_tokens": hidden.mean(0), "cls_token": hidden[0], "lasttoken": hidden[-1]}[m["pooling"]]
+        x = {"mean_tokens": hidden.mean(0), "cls_token": hidden[0], "lasttoken": hidden[-1]}[
+            m["pooling"]
+        ]
         if self.dense is not None:
             with torch.no_grad():
                 x = self.dense(x)
@@ -222,13 +399,16 @@ class Torch:
         return torch.nn.functional.normalize(x, dim=0) if m.get("normalise") else x
 
 
-def _rotary_in_double(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _rotary_in_double(
+    self, x: torch.Tensor, position_ids: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     angle = position_ids[:, :, None].double() * self.original_inv_freq.double()
     both = torch.cat([angle, angle], dim=-1)
     return both.cos().to(x.dtype), both.sin().to(x.dtype)
 
 
-# ---- The comparison --------------------------------------------------------------------------------------------------
+# ---- The comparison
+# --------------------------------------------------------------------------------------------------
 
 
 class Pair:
@@ -240,7 +420,9 @@ class Pair:
         self.folder, self.torch, self.path = folder, Torch(case, source), folder / "model.phasor"
         model, _ = convert.read_source(source, None, [])
         if model.descriptor["output"]["output"] == D.LOGITS:
-            model.descriptor["source"]["mask"] = MASK  # which a tokenizer would say, and `phasor fill` asks for
+            model.descriptor["source"]["mask"] = (
+                MASK  # which a tokenizer would say, and `phasor fill` asks for
+            )
         convert.convert(model, self.path, F32, {}, None, quiet=True)
         self.file = PhasorFile(self.path)
         self.file.check()
@@ -248,7 +430,8 @@ class Pair:
         self.longest = self.reference.d["encoder"]["max_positions"]
 
     def batches(self) -> list[tuple[np.ndarray, list[int], np.ndarray | None]]:
-        """(ids, lengths, segments): lengths 1, 2 and the longest alone, then padded together; a text's ids are never the padding's."""
+        """(ids, lengths, segments): lengths 1, 2 and the longest alone, then padded together; a
+        text's ids are never the padding's."""
         rng, side = np.random.default_rng(7), self.reference.d["source"]
         segments = self.reference.d["encoder"]["segments"]
         out = []
@@ -258,16 +441,27 @@ class Pair:
             for row, n in enumerate(lengths):
                 ids[row, n:] = side.get("pad") or 0
             kinds = (np.arange(max(lengths)) >= max(lengths) // 2).astype(np.int64) * (segments - 1)
-            out.append((ids, lengths, np.tile(kinds, (len(lengths), 1)) if segments > 1 and len(lengths) > 1 else None))
+            out.append(
+                (
+                    ids,
+                    lengths,
+                    np.tile(kinds, (len(lengths), 1))
+                    if segments > 1 and len(lengths) > 1
+                    else None,
+                )
+            )
         return out
 
     def compare(self) -> tuple[float, float]:
-        """The largest differences of a layer's residual and of the output, each as a share of the row's largest value."""
+        """The largest differences of a layer's residual and of the output, each as a share of the
+        row's largest value."""
         layer = output = 0.0
         for ids, lengths, segments in self.batches():
             layers, outputs = self.torch.run(ids, lengths, segments)
             for row, n in enumerate(lengths):
-                trace = self.reference.encode(ids[row, :n], None if segments is None else segments[row, :n])
+                trace = self.reference.encode(
+                    ids[row, :n], None if segments is None else segments[row, :n]
+                )
                 ours = self.groups(trace.residuals)
                 assert len(ours) == len(layers[row])
                 layer = max([layer, *(relative(a, b) for a, b in zip(ours, layers[row]))])
@@ -278,37 +472,71 @@ class Pair:
     def groups(self, residuals):
         """Of ALBERT, whose hidden states are those after each group of layers, every so many."""
         inner = self.case.config.get("inner_group_num", 1)
-        return residuals[inner - 1::inner]
+        return residuals[inner - 1 :: inner]
 
     def compare_program(self, program: Path) -> tuple[float, float]:
-        """The same of `phasor` in f32: the length of a row's largest difference, of residuals and of the output, as a share of the longest row's."""
+        """The same of `phasor` in f32: the length of a row's largest difference, of residuals and
+        of the output, as a share of the longest row's."""
         layer = output = 0.0
         for ids, lengths, segments in self.batches():
             layers, outputs = self.torch.run(ids, lengths, segments)
             for row, n in enumerate(lengths):
-                planes, ours = self.run_program(program, ids[row, :n], None if segments is None else segments[row, :n])
-                layer = max([layer, *(distance(a, b) for a, b in zip(self.groups(planes[1:-1]), layers[row], strict=True))])
+                planes, ours = self.run_program(
+                    program, ids[row, :n], None if segments is None else segments[row, :n]
+                )
+                layer = max(
+                    [
+                        layer,
+                        *(
+                            distance(a, b)
+                            for a, b in zip(self.groups(planes[1:-1]), layers[row], strict=True)
+                        ),
+                    ]
+                )
                 output = max(output, distance(ours, outputs[row].reshape(ours.shape)))
         return layer, output
 
-    def run_program(self, program: Path, ids: np.ndarray, segments: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def run_program(
+        self, program: Path, ids: np.ndarray, segments: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(planes of hidden states, output rows)"""
         kind = self.reference.d["output"]["output"]
-        common = ["--ids", ",".join(map(str, ids)), "--quiet", *(["--segments", ",".join(map(str, segments))] if segments is not None else [])]
+        common = [
+            "--ids",
+            ",".join(map(str, ids)),
+            "--quiet",
+            *(["--segments", ",".join(map(str, segments))] if segments is not None else []),
+        ]
 
         def run(command: str, *more: str) -> None:
-            subprocess.run([program, command, self.path, *common, *more], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [program, command, self.path, *common, *more],
+                cwd=self.folder,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
 
-        run("embed", "--hidden", "hidden.npy", "--npy", "output.npy", *(["--pooling", "last"] if kind != D.POOLED else []))
+        run(
+            "embed",
+            "--hidden",
+            "hidden.npy",
+            "--npy",
+            "output.npy",
+            *(["--pooling", "last"] if kind != D.POOLED else []),
+        )
         if kind in (D.LOGITS, D.CLASSES):
             run("fill" if kind == D.LOGITS else "classify", "--logits", "output.npy")
         planes = np.load(self.folder / "hidden.npy").astype(np.float64)
-        return planes, planes[-1] if kind == D.HIDDEN else np.load(self.folder / "output.npy").astype(np.float64)
+        return planes, planes[-1] if kind == D.HIDDEN else np.load(
+            self.folder / "output.npy"
+        ).astype(np.float64)
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
     assert a.shape == b.shape
-    return float(np.linalg.norm(a - b, axis=-1).max() / np.linalg.norm(b, axis=-1).max())  # one logit alone may be near zero
+    return float(
+        np.linalg.norm(a - b, axis=-1).max() / np.linalg.norm(b, axis=-1).max()
+    )  # one logit alone may be near zero
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
@@ -336,9 +564,14 @@ def test_modules_have_no_parameter_at_its_default(pair):
         assert p.abs().max() > 0 and not torch.equal(p, torch.ones_like(p)), name
 
 
-# ---- The document ----------------------------------------------------------------------------------------------------
+# ---- The document
+# ----------------------------------------------------------------------------------------------------
 
-TABLE = Table("test_families_encoders.py", "| class | reference: layers | output | phasor, f32: layers | output |\n|---|---|---|---|---|\n")
+TABLE = Table(
+    "test_families_encoders.py",
+    "| class | reference: layers | output | phasor, f32: layers | output "
+    "|\n|---|---|---|---|---|\n",
+)
 
 
 def test_the_document_has_these_rows():
@@ -348,6 +581,7 @@ def test_the_document_has_these_rows():
 def write() -> None:
     """Measures every row."""
     import tempfile
+
     program = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
     rows = []
     for case in CASES:

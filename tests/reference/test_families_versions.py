@@ -19,16 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import transformers
-
-import convert
-import phasor_descriptor as D
 import test_families_decoders as decoders
 import test_families_encoders as encoders
+import transformers
 from family_table import ROOT
-from phasor_file import PhasorFile
-from phasor_layout import F32, PhasorError
-from reference import Reference
+
+from phasor import convert
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.format.layout import F32, PhasorError
+from phasor.reference.forward import Reference
 
 TOLERANCE = 1e-5
 IDS = np.random.default_rng(7).integers(4, 60, 20).tolist()
@@ -38,18 +38,23 @@ NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transfo
 # newer version kept the field alone.
 REFUSED = {
     name: "position_embedding_type: transformers 5"
-    for name in ("BertForMaskedLM, relative_key",
-                 "BertForSequenceClassification, 1 label, relative_key_query",
-                 "RobertaForSequenceClassification, relative_key",
-                 "AlbertForSequenceClassification, relative_key")
+    for name in (
+        "BertForMaskedLM, relative_key",
+        "BertForSequenceClassification, 1 label, relative_key_query",
+        "RobertaForSequenceClassification, relative_key",
+        "AlbertForSequenceClassification, relative_key",
+    )
 }
 # What the newer version cannot make itself.
 NOT_MADE = {"ModernBertForMaskedLM, all biases, one theta": "local_rope_theta has to be a number"}
 # Models that are others with the newer version: a default of rope_theta that changed, a bias that
 # is one of two.
 CHANGED = {
-    "CohereForCausalLM", "CohereForCausalLM, norms of q and k, biases", "Olmo3ForCausalLM",
-    "BertForMaskedLM, own output matrix, ReLU", "RobertaForMaskedLM, own output matrix"
+    "CohereForCausalLM",
+    "CohereForCausalLM, norms of q and k, biases",
+    "Olmo3ForCausalLM",
+    "BertForMaskedLM, own output matrix, ReLU",
+    "RobertaForMaskedLM, own output matrix",
 }
 
 
@@ -64,77 +69,126 @@ class Case(NamedTuple):
 OF_BOTH = [
     Case(c.name, c.model, c.config)
     for c in decoders.CASES + encoders.CASES
-    if not c.model.startswith("Nomic") and getattr(c, "modules", None) is None
+    if not c.model.startswith("Nomic")
+    and getattr(c, "modules", None) is None
     and c.name not in NOT_MADE
 ]
 OF_BOTH += [
-    Case("RobertaForMaskedLM, own output matrix", "RobertaForMaskedLM",
-         {**encoders._ROBERTA, "tie_word_embeddings": False})
+    Case(
+        "RobertaForMaskedLM, own output matrix",
+        "RobertaForMaskedLM",
+        {**encoders._ROBERTA, "tie_word_embeddings": False},
+    )
 ]
-AGAIN = list({c.model: c
-              for c in reversed(OF_BOTH)
-              if c.name not in REFUSED}.values())[::-1]  # the first of each class
+AGAIN = list({c.model: c for c in reversed(OF_BOTH) if c.name not in REFUSED}.values())[
+    ::-1
+]  # the first of each class
 
 _YARN = {
-    "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 24, "rope_theta": 3000.0
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 24,
+    "rope_theta": 3000.0,
 }
 _PLAIN, _WINDOW = {"rope_type": "default", "rope_theta": 700.0}, {"sliding_window": 5}
 _NEOX = {name: value for name, value in decoders._NEOX.items() if not name.startswith("rotary")}
 # Configurations that only the newer version writes.
 OF_NEWER = [
-    Case("GPTNeoXForCausalLM, a share and YaRN", "GPTNeoXForCausalLM",
-         {**_NEOX, "rope_parameters": {**_YARN, "partial_rotary_factor": 0.5}}),
-    Case("GPTNeoXForCausalLM, whole heads", "GPTNeoXForCausalLM",
-         {**_NEOX, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 1.0}}),
-    Case("GlmForCausalLM, a quarter", "GlmForCausalLM", {
-        **decoders._LLAMA, "head_dim": 16,
-        "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.25}
-    }),
-    Case("PhiForCausalLM, a share", "PhiForCausalLM",
-         {**decoders._PLAIN, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.75}}),
     Case(
-        "StableLmForCausalLM, a share, linear", "StableLmForCausalLM", {
-            **decoders._PLAIN, "rope_parameters": {
-                "rope_type": "linear", "factor": 3.0, "rope_theta": 50.0,
-                "partial_rotary_factor": 0.5
-            }
-        }),
+        "GPTNeoXForCausalLM, a share and YaRN",
+        "GPTNeoXForCausalLM",
+        {**_NEOX, "rope_parameters": {**_YARN, "partial_rotary_factor": 0.5}},
+    ),
     Case(
-        "LlamaForCausalLM, LongRoPE", "LlamaForCausalLM", {
-            **decoders._PLAIN, "rope_parameters": {
-                "rope_type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.7], "long_factor": [
-                    1.5, 2.0, 3.0, 4.0
-                ], "original_max_position_embeddings": 32, "rope_theta": 900.0
-            }
-        }),
+        "GPTNeoXForCausalLM, whole heads",
+        "GPTNeoXForCausalLM",
+        {**_NEOX, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 1.0}},
+    ),
     Case(
-        "LlamaForCausalLM, dynamic", "LlamaForCausalLM", {
-            **decoders._PLAIN, "rope_parameters": {
-                "rope_type": "dynamic", "factor": 2.0, "rope_theta": 900.0
-            }
-        }),
+        "GlmForCausalLM, a quarter",
+        "GlmForCausalLM",
+        {
+            **decoders._LLAMA,
+            "head_dim": 16,
+            "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.25},
+        },
+    ),
     Case(
-        "Gemma3ForCausalLM, YaRN in the layers that see everything", "Gemma3ForCausalLM", {
-            **decoders._LLAMA, **_WINDOW, "rope_parameters": {
-                "full_attention": _YARN, "sliding_attention": _PLAIN
-            }, "layer_types": ["full_attention", "sliding_attention", "full_attention"]
-        }),
+        "PhiForCausalLM, a share",
+        "PhiForCausalLM",
+        {**decoders._PLAIN, "rope_parameters": {**_PLAIN, "partial_rotary_factor": 0.75}},
+    ),
     Case(
-        "Olmo3ForCausalLM, a scaling for each type", "Olmo3ForCausalLM", {
-            **decoders._PLAIN, **_WINDOW, "num_hidden_layers": 4, "rope_parameters": {
+        "StableLmForCausalLM, a share, linear",
+        "StableLmForCausalLM",
+        {
+            **decoders._PLAIN,
+            "rope_parameters": {
+                "rope_type": "linear",
+                "factor": 3.0,
+                "rope_theta": 50.0,
+                "partial_rotary_factor": 0.5,
+            },
+        },
+    ),
+    Case(
+        "LlamaForCausalLM, LongRoPE",
+        "LlamaForCausalLM",
+        {
+            **decoders._PLAIN,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "short_factor": [1.0, 1.1, 1.3, 1.7],
+                "long_factor": [1.5, 2.0, 3.0, 4.0],
+                "original_max_position_embeddings": 32,
+                "rope_theta": 900.0,
+            },
+        },
+    ),
+    Case(
+        "LlamaForCausalLM, dynamic",
+        "LlamaForCausalLM",
+        {
+            **decoders._PLAIN,
+            "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 900.0},
+        },
+    ),
+    Case(
+        "Gemma3ForCausalLM, YaRN in the layers that see everything",
+        "Gemma3ForCausalLM",
+        {
+            **decoders._LLAMA,
+            **_WINDOW,
+            "rope_parameters": {"full_attention": _YARN, "sliding_attention": _PLAIN},
+            "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+        },
+    ),
+    Case(
+        "Olmo3ForCausalLM, a scaling for each type",
+        "Olmo3ForCausalLM",
+        {
+            **decoders._PLAIN,
+            **_WINDOW,
+            "num_hidden_layers": 4,
+            "rope_parameters": {
                 "full_attention": _YARN,
-                "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0}
-            }
-        }),
+                "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0},
+            },
+        },
+    ),
     Case(
-        "ModernBertForMaskedLM, a window first", "ModernBertForMaskedLM", {
-            **encoders._MODERN, "num_hidden_layers": 3, "layer_types": [
-                "sliding_attention", "full_attention", "sliding_attention"
-            ], "rope_parameters": {
+        "ModernBertForMaskedLM, a window first",
+        "ModernBertForMaskedLM",
+        {
+            **encoders._MODERN,
+            "num_hidden_layers": 3,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "rope_parameters": {
                 "full_attention": _PLAIN,
-                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}
-            }
-        }),
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
+        },
+    ),
 ]
 
 
@@ -142,9 +196,9 @@ class Saved(NamedTuple):
     """The folders of the models."""
 
     older: Path
-    newer: Path    # made by the newer version
-    again: Path    # of the older, loaded and saved by the newer
-    only: Path     # that only the newer has
+    newer: Path  # made by the newer version
+    again: Path  # of the older, loaded and saved by the newer
+    only: Path  # that only the newer has
 
     @staticmethod
     def of(parent: Path, name: str) -> Path:
@@ -164,10 +218,15 @@ def saved(tmp_path_factory) -> Saved:
     def job(parent: Path, case: Case, config: dict | None, weights: Path | None) -> None:
         folder = Saved.of(parent, case.name)
         folder.mkdir(parents=True)
-        jobs.append({
-            "model": case.model, "config": config,
-            "weights": None if weights is None else str(weights), "folder": str(folder), "ids": IDS
-        })
+        jobs.append(
+            {
+                "model": case.model,
+                "config": config,
+                "weights": None if weights is None else str(weights),
+                "folder": str(folder),
+                "ids": IDS,
+            }
+        )
 
     for case in OF_BOTH:
         older = Saved.of(folders.older, case.name)
@@ -185,11 +244,11 @@ def saved(tmp_path_factory) -> Saved:
     (out / "jobs.json").write_text(json.dumps(jobs))
     environment = {**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable,
-         Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
+        [sys.executable, Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
         env=environment,
         capture_output=True,
-        text=True)
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip().startswith("5."), done.stdout
     return folders
@@ -206,9 +265,11 @@ def difference(path: Path, wanted: np.ndarray) -> float:
     """Of the outputs of the reference, as a share of the range of what is wanted."""
     reference = Reference(PhasorFile(path))
     ids = np.array(IDS)
-    ours = reference.decode(
-        ids).logits if reference.d["model"]["stack"] == D.DECODER else reference.output(
-            reference.encode(ids))
+    ours = (
+        reference.decode(ids).logits
+        if reference.d["model"]["stack"] == D.DECODER
+        else reference.output(reference.encode(ids))
+    )
     wanted = wanted.reshape(ours.shape)
     return float(np.abs(ours - wanted).max() / max(np.ptp(wanted), np.abs(wanted).max()))
 
@@ -236,11 +297,13 @@ def test_a_model_of_the_newer_version(saved, name):
 
 @names(AGAIN)
 def test_a_model_of_the_older_version_that_the_newer_saved_again(saved, name):
-    both = check(Saved.of(saved.again, name)).read_bytes(), converted(Saved.of(saved.older,
-                                                                               name)).read_bytes()
+    both = (
+        check(Saved.of(saved.again, name)).read_bytes(),
+        converted(Saved.of(saved.older, name)).read_bytes(),
+    )
     assert (both[0] == both[1]) == (
-        name
-        != "Olmo3ForCausalLM")  # whose layers with a window the newer version gives its own default
+        name != "Olmo3ForCausalLM"
+    )  # whose layers with a window the newer version gives its own default
 
 
 @names(OF_NEWER)
@@ -254,11 +317,18 @@ def test_nothing_of_a_table_is_passed_over(saved):
     values = json.loads((folder / "config.json").read_text())
     whole = converted(folder).read_bytes()
     try:
-        for name, other in (("partial_rotary_factor", 0.75), ("rope_theta", 4000),
-                            ("rope_type", "dynamic"), ("factor", 2.0), ("new", 1)):
+        for name, other in (
+            ("partial_rotary_factor", 0.75),
+            ("rope_theta", 4000),
+            ("rope_type", "dynamic"),
+            ("factor", 2.0),
+            ("new", 1),
+        ):
             (folder / "config.json").write_text(
                 json.dumps(
-                    {**values, "rope_parameters": {**values["rope_parameters"], name: other}}))
+                    {**values, "rope_parameters": {**values["rope_parameters"], name: other}}
+                )
+            )
             try:
                 assert converted(folder).read_bytes() != whole, name
             except PhasorError as error:

@@ -1,4 +1,5 @@
-"""phasor itself against PyTorch in float32, for the three presets: logits within 1e-4 of the range, and the same greedy tokens."""
+"""phasor itself against PyTorch in float32, for the three presets: logits within 1e-4 of the range,
+and the same greedy tokens."""
 
 import subprocess
 
@@ -6,17 +7,50 @@ import numpy as np
 import pytest
 import torch
 
-import convert
-from phasor_file import PhasorFile
+from phasor import convert
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Reference
 from presets import Config, write_checkpoint
-from reference import Reference
 
 CONFIGS = [
     Config("torch-transformer"),
-    Config("torch-transformer", width=48, heads=1, hidden=37, layers=(3, 1), place="before", output="target-embedding"),
-    Config("torch-transformer", width=36, heads=3, hidden=20, layers=(1, 2), position="learned", biases=False, place="before"),
-    Config("separate", width=60, heads=3, hidden=75, layers=(3, 3), position="learned", score="sqrt_heads"),
-    Config("separate", width=20, heads=1, hidden=31, place="before", layers=(1, 3), output="target-embedding"),
+    Config(
+        "torch-transformer",
+        width=48,
+        heads=1,
+        hidden=37,
+        layers=(3, 1),
+        place="before",
+        output="target-embedding",
+    ),
+    Config(
+        "torch-transformer",
+        width=36,
+        heads=3,
+        hidden=20,
+        layers=(1, 2),
+        position="learned",
+        biases=False,
+        place="before",
+    ),
+    Config(
+        "separate",
+        width=60,
+        heads=3,
+        hidden=75,
+        layers=(3, 3),
+        position="learned",
+        score="sqrt_heads",
+    ),
+    Config(
+        "separate",
+        width=20,
+        heads=1,
+        hidden=31,
+        place="before",
+        layers=(1, 3),
+        output="target-embedding",
+    ),
     Config("bias-free", width=100, heads=5, hidden=64),
 ]
 TIE = 1e-4  # of the range: nearer candidates may change places
@@ -27,14 +61,22 @@ def ids_text(ids) -> str:
 
 
 def run(phasor, *arguments: str) -> str:
-    done = subprocess.run([phasor, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [phasor, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module", params=CONFIGS, ids=lambda c: c.name)
 def converted(request, tmp_path_factory, phasor):
-    """(config, module, path); the hashes of phasor's logits are recorded, so converting has run `phasor verify`."""
+    """(config, module, path); the hashes of phasor's logits are recorded, so converting has run
+    `phasor verify`."""
     folder = tmp_path_factory.mktemp("model")
     module, path = write_checkpoint(request.param, folder)
     output = folder / "model.phasor"
@@ -50,11 +92,23 @@ def test_logits(converted, phasor, lengths, tmp_path):
     target = np.concatenate([[2], rng.integers(4, config.vocabularies[1], lengths[1] - 1)])
     out = tmp_path / "logits.npy"
     arguments = ["--prefix-ids", ids_text(target[1:])] if lengths[1] > 1 else []
-    run(phasor, "run", str(path), "--ids", ids_text(source), *arguments, "-n", str(lengths[1]), "--logits", str(out), "--quiet")
+    run(
+        phasor,
+        "run",
+        str(path),
+        "--ids",
+        ids_text(source),
+        *arguments,
+        "-n",
+        str(lengths[1]),
+        "--logits",
+        str(out),
+        "--quiet",
+    )
     ours = np.load(out)
     with torch.no_grad():
         theirs = module(torch.from_numpy(source)[None], torch.from_numpy(target)[None])[0].numpy()
-    ours = ours.reshape(-1, ours.shape[-1])[:lengths[1]]
+    ours = ours.reshape(-1, ours.shape[-1])[: lengths[1]]
     assert ours.shape == theirs.shape
     assert (np.abs(ours - theirs).max(axis=1) / np.ptp(theirs, axis=1)).max() <= 1e-4
 
@@ -65,7 +119,17 @@ def test_greedy_tokens(converted, phasor):
     rng = np.random.default_rng(5)
     for n in (1, 4, 12):
         source = rng.integers(0, config.vocabularies[0], n).tolist()
-        printed = run(phasor, "run", str(path), "--ids", ids_text(source), "--print-ids", "-n", "20", "--quiet")
+        printed = run(
+            phasor,
+            "run",
+            str(path),
+            "--ids",
+            ids_text(source),
+            "--print-ids",
+            "-n",
+            "20",
+            "--quiet",
+        )
         ours = [int(word) for word in printed.replace(",", " ").split()]
         theirs = module.greedy(source, 20)
         theirs = theirs if len(ours) == len(theirs) or theirs[-1] != 3 else theirs[:-1]

@@ -1,7 +1,9 @@
-"""Every architecture of GGUF files against llama.cpp: small random models, all logits of 24 positions.
+"""Every architecture of GGUF files against llama.cpp: small random models, all logits of 24
+positions.
 
-llama.cpp rounds the inputs and the values of GELU to f16, so its tolerance is larger where there is one. For gptneox, falcon and mpt it has the
-approximation by tanh, which those models were not trained with: they are compared with it put in.
+llama.cpp rounds the inputs and the values of GELU to f16, so its tolerance is larger where there is
+one. For gptneox, falcon and mpt it has the approximation by tanh, which those models were not
+trained with: they are compared with it put in.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import pytest
 pytest.importorskip("cyllama")
 pytest.importorskip("gguf")
 
-import convert  # noqa: E402
 import gguf_models  # noqa: E402
-import phasor_descriptor as D  # noqa: E402
-from families import gguf  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
-from phasor_file import PhasorFile  # noqa: E402
-from reference import Reference  # noqa: E402
+from phasor import convert  # noqa: E402
+from phasor.families import gguf  # noqa: E402
+from phasor.format import descriptor as D  # noqa: E402
+from phasor.format.file import PhasorFile  # noqa: E402
+from phasor.reference.forward import Reference  # noqa: E402
 
 IDS = np.random.default_rng(5).integers(0, gguf_models.VOCABULARY, 24).tolist()
 TOLERANCE = {D.SILU: 3e-6, D.GELU_TANH: 1e-3}  # of the largest range of a position's logits
@@ -29,10 +31,15 @@ EXACT_GELU = ("gptneox", "falcon", "mpt")
 
 
 def reference(path: Path, output: Path) -> tuple[np.ndarray, int]:
-    """Logits of the converted file in float64, with the activation that llama.cpp has, and which that is."""
+    """Logits of the converted file in float64, with the activation that llama.cpp has, and which
+    that is."""
     model = gguf.read(path)
     kinds = model.descriptor["kinds"]
-    assert all((kind["activation"] == D.GELU_ERF) == (gguf.GGUF(path).metadata["general.architecture"] in EXACT_GELU) for kind in kinds)
+    assert all(
+        (kind["activation"] == D.GELU_ERF)
+        == (gguf.GGUF(path).metadata["general.architecture"] in EXACT_GELU)
+        for kind in kinds
+    )
     for kind in kinds:
         kind["activation"] = D.GELU_TANH if kind["activation"] == D.GELU_ERF else kind["activation"]
     convert.convert(model, output, None, {}, None, True)
@@ -53,19 +60,45 @@ def test_every_architecture_has_a_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3", "bloom", "olmo2"])
-def test_the_program_computes_what_the_reference_does(tmp_path: Path, phasor: Path, name: str) -> None:
+def test_the_program_computes_what_the_reference_does(
+    tmp_path: Path, phasor: Path, name: str
+) -> None:
     gguf_models.write(tmp_path / "model.gguf", gguf_models.CASES[name])
-    assert convert.main([str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]) == 0
-    subprocess.run([phasor, "verify", tmp_path / "model.phasor"], check=True, capture_output=True, timeout=60)
+    assert (
+        convert.main(
+            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
+        )
+        == 0
+    )
+    subprocess.run(
+        [phasor, "verify", tmp_path / "model.phasor"], check=True, capture_output=True, timeout=60
+    )
 
 
-@pytest.mark.parametrize("name, keys, line", [
-    ("phi3", {"attention.sliding_window": 20}, "a window of 20 positions"),
-    ("mpt", {"attention.head_count": 2, "attention.max_alibi_bias": 4.0}, "attention.max_alibi_bias: 4 is not built"),
-    ("gemma2", {"rope.scaling.yarn_log_multiplier": 0.1}, "gemma2.rope.scaling.yarn_log_multiplier: 0.1"),
-    ("gptneox", {"rope.scaling.factor": 2.0, "rope.scaling.type": "su"}, "gptneox.rope.scaling.type: 'su' is not built"),
-])
-def test_what_is_not_computed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture, name: str, keys: dict, line: str) -> None:
+@pytest.mark.parametrize(
+    "name, keys, line",
+    [
+        ("phi3", {"attention.sliding_window": 20}, "a window of 20 positions"),
+        (
+            "mpt",
+            {"attention.head_count": 2, "attention.max_alibi_bias": 4.0},
+            "attention.max_alibi_bias: 4 is not built",
+        ),
+        (
+            "gemma2",
+            {"rope.scaling.yarn_log_multiplier": 0.1},
+            "gemma2.rope.scaling.yarn_log_multiplier: 0.1",
+        ),
+        (
+            "gptneox",
+            {"rope.scaling.factor": 2.0, "rope.scaling.type": "su"},
+            "gptneox.rope.scaling.type: 'su' is not built",
+        ),
+    ],
+)
+def test_what_is_not_computed_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture, name: str, keys: dict, line: str
+) -> None:
     gguf_models.write(tmp_path / "model.gguf", gguf_models.CASES[name], keys=keys)
     convert.main([str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor")])
     assert line in capsys.readouterr().err

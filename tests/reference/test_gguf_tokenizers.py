@@ -1,4 +1,5 @@
-"""Tokenizers in GGUF files beside llama.cpp: a SentencePiece vocabulary, and which texts begin and end with which ids."""
+"""Tokenizers in GGUF files beside llama.cpp: a SentencePiece vocabulary, and which texts begin and
+end with which ids."""
 
 from __future__ import annotations
 
@@ -11,30 +12,61 @@ pytest.importorskip("cyllama")
 gguf = pytest.importorskip("gguf")
 sentencepiece = pytest.importorskip("sentencepiece")
 
-import convert  # noqa: E402
 import gguf_models  # noqa: E402
-import phasor_tokenizer_bpe  # noqa: E402
-from families.gguf import read  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
+from phasor import convert  # noqa: E402
+from phasor.families.gguf import read  # noqa: E402
+from phasor.tokenizers import bpe as phasor_tokenizer_bpe  # noqa: E402
 
-SENTENCES = ["The quick brown fox jumps over the lazy dog.", "Once upon a time, there was a little girl named Lily.", "She loved to play outside in the park with her friends.",
-             "One day, they found a big red ball, and they played with it all day long.", "It was 1999, or 2024; nobody knew 3.14159 better than she did."] * 4
-TEXTS = [*SENTENCES[:5], "", " ", "  two  spaces", " leading", "trailing ", "naïve café, 東京, 🙂👩‍🚀", "don't", "tab\there", "<s>no control</s>"]
+SENTENCES = [
+    "The quick brown fox jumps over the lazy dog.",
+    "Once upon a time, there was a little girl named Lily.",
+    "She loved to play outside in the park with her friends.",
+    "One day, they found a big red ball, and they played with it all day long.",
+    "It was 1999, or 2024; nobody knew 3.14159 better than she did.",
+] * 4
+TEXTS = [
+    *SENTENCES[:5],
+    "",
+    " ",
+    "  two  spaces",
+    " leading",
+    "trailing ",
+    "naïve café, 東京, 🙂👩‍🚀",
+    "don't",
+    "tab\there",
+    "<s>no control</s>",
+]
 
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
     """A BPE vocabulary with bytes, without normalisation, as Llama's."""
     prefix = tmp_path_factory.mktemp("pieces") / "small"
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES), model_prefix=str(prefix), model_type="bpe", vocab_size=420, byte_fallback=True,
-                                             normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True, minloglevel=2)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_prefix=str(prefix),
+        model_type="bpe",
+        vocab_size=420,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        split_digits=True,
+        minloglevel=2,
+    )
     return sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
 
 
-def write(path: Path, sp: sentencepiece.SentencePieceProcessor, template: str | None = None, **flags: bool) -> None:
+def write(
+    path: Path, sp: sentencepiece.SentencePieceProcessor, template: str | None = None, **flags: bool
+) -> None:
     """A small model with the vocabulary, written as llama.cpp's converter writes it."""
+
     def tokenizer(writer: gguf.GGUFWriter) -> None:
-        kinds = [6 if sp.is_byte(i) else 3 if sp.is_control(i) else 2 if sp.is_unknown(i) else 1 for i in range(len(sp))]
+        kinds = [
+            6 if sp.is_byte(i) else 3 if sp.is_control(i) else 2 if sp.is_unknown(i) else 1
+            for i in range(len(sp))
+        ]
         writer.add_tokenizer_model("llama")
         writer.add_tokenizer_pre("default")
         writer.add_token_list([sp.id_to_piece(i) for i in range(len(sp))])
@@ -51,24 +83,60 @@ def write(path: Path, sp: sentencepiece.SentencePieceProcessor, template: str | 
     gguf_models.write(path, {**gguf_models.CASES["llama"], "rows": len(sp)}, tokenizer=tokenizer)
 
 
-@pytest.mark.parametrize("flags", [{}, {"add_space_prefix": False}, {"add_bos_token": False, "add_eos_token": True}], ids=str)
-def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor, flags: dict) -> None:
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"add_space_prefix": False}, {"add_bos_token": False, "add_eos_token": True}],
+    ids=str,
+)
+def test_a_sentencepiece_vocabulary_gives_llama_cpps_ids(
+    tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor, flags: dict
+) -> None:
     write(tmp_path / "model.gguf", pieces, **flags)
-    assert convert.main([str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]) == 0
+    assert (
+        convert.main(
+            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
+        )
+        == 0
+    )
     model = LlamaCpp(tmp_path / "model.gguf")
     for text in TEXTS:
-        done = subprocess.run([phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         want = list(model.vocabulary.tokenize(text, True, False))
         assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == want, text
 
 
-def test_with_a_chat_template_control_pieces_are_found_in_the_text(tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor) -> None:
-    write(tmp_path / "model.gguf", pieces, "{% for message in messages %}{{ message.content + eos_token }}{% endfor %}")
-    assert convert.main([str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]) == 0
+def test_with_a_chat_template_control_pieces_are_found_in_the_text(
+    tmp_path: Path, phasor: Path, pieces: sentencepiece.SentencePieceProcessor
+) -> None:
+    write(
+        tmp_path / "model.gguf",
+        pieces,
+        "{% for message in messages %}{{ message.content + eos_token }}{% endfor %}",
+    )
+    assert (
+        convert.main(
+            [str(tmp_path / "model.gguf"), "-o", str(tmp_path / "model.phasor"), "--quiet"]
+        )
+        == 0
+    )
     model = LlamaCpp(tmp_path / "model.gguf")
     for text in [*TEXTS, "a cat</s>", "</s><s>the", "a</s> the cat<s>", "<s", "</s> "]:
-        done = subprocess.run([phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text], check=True, capture_output=True, text=True, timeout=60)
-        assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == list(model.vocabulary.tokenize(text, True, True)), text
+        done = subprocess.run(
+            [phasor, "tokenize", tmp_path / "model.phasor", "--print-ids", text],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert [int(id_) for id_ in done.stdout.strip().split(",") if id_] == list(
+            model.vocabulary.tokenize(text, True, True)
+        ), text
 
 
 @pytest.mark.parametrize("pre", sorted(phasor_tokenizer_bpe.PRE_TOKENIZERS))
@@ -88,4 +156,7 @@ def test_texts_begin_with_the_start_token_where_llama_cpps_do(tmp_path: Path, pr
     except Exception as error:  # cyllama's, for a name that this llama.cpp does not know
         pytest.skip(f"this llama.cpp has no {pre}: {str(error)[:40]}")
     side = read(tmp_path / "model.gguf").descriptor["target"]
-    assert (side["prefix"], side["suffix"]) == ([94] * vocabulary.get_add_bos(), [95] * vocabulary.get_add_eos())
+    assert (side["prefix"], side["suffix"]) == (
+        [94] * vocabulary.get_add_bos(),
+        [95] * vocabulary.get_add_eos(),
+    )

@@ -4,21 +4,25 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import phasor_descriptor as D
-import phasor_layout as L
-from checkpoint import open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format import descriptor as D
+from phasor.format import layout as L
 from torch_zip import save
 
-settings.register_profile("phasor", deadline=None, derandomize=True)  # machines differ, and so may not the examples
+settings.register_profile(
+    "phasor", deadline=None, derandomize=True
+)  # machines differ, and so may not the examples
 settings.load_profile("phasor")
 
 sizes = st.integers(1, 70)
-seeds = st.integers(0, 2 ** 32 - 1)
+seeds = st.integers(0, 2**32 - 1)
 
 
 def matrix(seed: int, rows: int, cols: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    return (rng.normal(size=(rows, cols)) * 10.0 ** rng.integers(-6, 5, size=(rows, 1))).astype(np.float32)
+    return (rng.normal(size=(rows, cols)) * 10.0 ** rng.integers(-6, 5, size=(rows, 1))).astype(
+        np.float32
+    )
 
 
 @given(seeds, sizes, sizes)
@@ -35,7 +39,10 @@ def test_q8_panels_and_rows(seed, rows, cols):
     scales, q = L.quantize_q8(matrix(seed, rows, cols))
     data = np.frombuffer(L.pack_panels_q8(scales, q), np.uint8)
     assert data.size == L.panels_of([rows]) * L.panel_bytes(L.Q8, cols)
-    for back in (L.unpack_panels_q8(data, cols), L.unpack_rows_q8(np.frombuffer(L.pack_rows_q8(scales, q), np.uint8), rows, cols)):
+    for back in (
+        L.unpack_panels_q8(data, cols),
+        L.unpack_rows_q8(np.frombuffer(L.pack_rows_q8(scales, q), np.uint8), rows, cols),
+    ):
         assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows], q)
         assert not back[0][rows:].any() and not back[1][rows:].any()
 
@@ -49,9 +56,18 @@ def test_no_group_is_worse_than_by_the_plain_rule(seed, rows, cols):
     padded[:, :cols] = x
     grouped = padded.reshape(rows, -1, 32)
     plain = (np.abs(grouped).max(axis=2) / 127).astype(np.float16).astype(np.float64)[..., None]
-    rounded = np.clip(np.rint(np.divide(grouped, plain, where=plain > 0, out=np.zeros_like(grouped))), -127, 127) * plain
+    rounded = (
+        np.clip(
+            np.rint(np.divide(grouped, plain, where=plain > 0, out=np.zeros_like(grouped))),
+            -127,
+            127,
+        )
+        * plain
+    )
     theirs = ((rounded - grouped) ** 2).sum(axis=2)
-    ours = ((L.dequantize_q8(scales, q, q.shape[1]).reshape(grouped.shape) - grouped) ** 2).sum(axis=2)
+    ours = ((L.dequantize_q8(scales, q, q.shape[1]).reshape(grouped.shape) - grouped) ** 2).sum(
+        axis=2
+    )
     assert (ours <= theirs * (1 + 1e-5) + 1e-30).all()
     assert not q[:, cols:].any()
 
@@ -59,7 +75,11 @@ def test_no_group_is_worse_than_by_the_plain_rule(seed, rows, cols):
 @given(st.binary(max_size=5000), st.integers(0, 5000))
 def test_checksums_join(data, at):
     a, b = data[:at], data[at:]
-    assert L.crc32c(data) == L.crc32c(b, L.crc32c(a)) == L.crc32c_join(L.crc32c(a), L.crc32c(b), len(b))
+    assert (
+        L.crc32c(data)
+        == L.crc32c(b, L.crc32c(a))
+        == L.crc32c_join(L.crc32c(a), L.crc32c(b), len(b))
+    )
 
 
 @given(st.lists(sizes, min_size=1, max_size=3))
@@ -78,14 +98,29 @@ def test_metadata_of_any_bytes(data):
 
 
 @settings(max_examples=20)
-@given(st.lists(st.tuples(st.sampled_from(["<f4", "<f8", "<f2", "<i8"]), st.lists(st.integers(0, 5), max_size=3)), min_size=1, max_size=4), seeds)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["<f4", "<f8", "<f2", "<i8"]), st.lists(st.integers(0, 5), max_size=3)
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    seeds,
+)
 def test_torch_reads_what_we_read(tmp_path_factory, shapes, seed):
     """The handmade zip format is torch's: torch.load of the same file gives the same tensors."""
     import torch
+
     rng = np.random.default_rng(seed)
-    arrays = {f"t{i}": (rng.normal(size=shape) * 100).astype(dtype) for i, (dtype, shape) in enumerate(shapes)}
+    arrays = {
+        f"t{i}": (rng.normal(size=shape) * 100).astype(dtype)
+        for i, (dtype, shape) in enumerate(shapes)
+    }
     path = save(tmp_path_factory.mktemp("zip") / "m.pt", arrays)
     theirs, ours = torch.load(path, weights_only=True), open_checkpoint(path)
     for name, array in arrays.items():
         assert np.array_equal(theirs[name].numpy(), array)
-        assert np.array_equal(ours.tensors[name].load(), array.astype("<f4") if array.dtype == np.float16 else array)
+        assert np.array_equal(
+            ours.tensors[name].load(), array.astype("<f4") if array.dtype == np.float16 else array
+        )

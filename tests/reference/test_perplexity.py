@@ -1,4 +1,5 @@
-"""`phasor score --blocks` beside llama.cpp: the perplexity of its own logits, window by window as its perplexity program takes them."""
+"""`phasor score --blocks` beside llama.cpp: the perplexity of its own logits, window by window as
+its perplexity program takes them."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ import pytest
 pytest.importorskip("cyllama")
 pytest.importorskip("gguf")
 
-import convert  # noqa: E402
 import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
+from phasor import convert  # noqa: E402
 
 
 @pytest.mark.parametrize("window", [16, 33])
@@ -25,13 +26,28 @@ def test_blocks_are_llama_cpps_perplexity(tmp_path: Path, phasor: Path, window: 
     ids = np.random.default_rng(8).integers(3, gguf_models.VOCABULARY, 150).tolist()
     model, nll, count = LlamaCpp(path), 0.0, 0
     for begin in range(0, len(ids) - window + 1, window):
-        rows = model.logits(ids[begin:begin + window]).astype(np.float64)
+        rows = model.logits(ids[begin : begin + window]).astype(np.float64)
         rows -= rows.max(1, keepdims=True)
         rows -= np.log(np.exp(rows).sum(1, keepdims=True))
         for i in range(window // 2, window - 1):
             nll -= rows[i][ids[begin + i + 1]]
             count += 1
-    done = subprocess.run([phasor, "score", out, "--ids", ",".join(map(str, ids)), "--context", str(window), "--blocks", "--json", "--quiet"],
-                          stdout=subprocess.PIPE, check=True, timeout=60)
+    done = subprocess.run(
+        [
+            phasor,
+            "score",
+            out,
+            "--ids",
+            ",".join(map(str, ids)),
+            "--context",
+            str(window),
+            "--blocks",
+            "--json",
+            "--quiet",
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
     got = json.loads(done.stdout)
     assert got["tokens"] == count and got["nll"] == pytest.approx(nll, rel=2e-5)

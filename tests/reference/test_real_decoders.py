@@ -1,4 +1,5 @@
-"""Published decoders through the converter, against transformers. Skipped where the files are not."""
+"""Published decoders through the converter, against transformers. Skipped where the files are
+not."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ import pytest
 import torch
 import transformers
 
-import convert
-from phasor_file import PhasorFile
+from phasor import convert
+from phasor.format.file import PhasorFile
 
 CAPP = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2-capp"
 PROMPTS, NEW = 200, 24
@@ -29,7 +30,8 @@ def words() -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def prompts(words) -> list[list[int]]:
-    """Words of a part's shape, one of each kind, drawn from all that there are, then the mark that its plan begins."""
+    """Words of a part's shape, one of each kind, drawn from all that there are, then the mark that
+    its plan begins."""
     kinds = [[word for word in words if word.startswith(part)] for part in PARTS]
     assert all(kinds)
     every = list(itertools.product(*kinds))
@@ -40,28 +42,65 @@ def prompts(words) -> list[list[int]]:
 @pytest.fixture(scope="module")
 def converted(words, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("capp")
-    (folder / "words.txt").write_text("".join(word + "\n" for word in sorted(words, key=words.__getitem__)))
-    assert convert.main([str(CAPP), "-o", str(folder / "capp.phasor"), "--tokenizer", str(folder / "words.txt"), "--quiet"]) == 0
+    (folder / "words.txt").write_text(
+        "".join(word + "\n" for word in sorted(words, key=words.__getitem__))
+    )
+    assert (
+        convert.main(
+            [
+                str(CAPP),
+                "-o",
+                str(folder / "capp.phasor"),
+                "--tokenizer",
+                str(folder / "words.txt"),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     return folder / "capp.phasor"
 
 
 def test_the_ids_of_its_configuration(converted):
     """Its bos, 50256, is another model's."""
     target = PhasorFile(converted).descriptor["target"]
-    assert (target["start"], target["end"], target["pad"], target["vocabulary"]) == (None, [51], 52, 53)
+    assert (target["start"], target["end"], target["pad"], target["vocabulary"]) == (
+        None,
+        [51],
+        52,
+        53,
+    )
 
 
 def test_greedy_tokens_of_200_prompts(converted, prompts, words, phasor):
     model = transformers.GPT2LMHeadModel.from_pretrained(CAPP).eval()
-    settings = transformers.GenerationConfig(do_sample=False, max_new_tokens=NEW, eos_token_id=51, pad_token_id=52)
+    settings = transformers.GenerationConfig(
+        do_sample=False, max_new_tokens=NEW, eos_token_id=51, pad_token_id=52
+    )
     batch = torch.tensor(prompts)
     with torch.no_grad():
-        rows = model.generate(batch, attention_mask=torch.ones_like(batch), generation_config=settings)[:, batch.shape[1]:].tolist()
-    theirs = [row[:row.index(51) + 1] if 51 in row else row for row in rows]
+        rows = model.generate(
+            batch, attention_mask=torch.ones_like(batch), generation_config=settings
+        )[:, batch.shape[1] :].tolist()
+    theirs = [row[: row.index(51) + 1] if 51 in row else row for row in rows]
     ours = []
     for prompt in prompts:
-        done = subprocess.run([phasor, "run", converted, "--ids", ",".join(map(str, prompt)), "-n", str(NEW), "--print-ids", "--quiet"],
-                              stdout=subprocess.PIPE, check=True, timeout=60)
+        done = subprocess.run(
+            [
+                phasor,
+                "run",
+                converted,
+                "--ids",
+                ",".join(map(str, prompt)),
+                "-n",
+                str(NEW),
+                "--print-ids",
+                "--quiet",
+            ],
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=60,
+        )
         ours.append([int(i) for i in done.stdout.split(b",")])
     assert ours == theirs
     assert len({tuple(row) for row in ours}) > 5  # the prompts are told apart
@@ -72,7 +111,12 @@ def test_a_prompt_in_words(converted, prompts, words, phasor):
     prompt = " ".join(text[i] for i in prompts[0])
 
     def run(*what: str) -> str:
-        return subprocess.run([phasor, "run", converted, *what, "-n", str(NEW), "--print-ids", "--quiet"], stdout=subprocess.PIPE, check=True, text=True,
-                              timeout=60).stdout
+        return subprocess.run(
+            [phasor, "run", converted, *what, "-n", str(NEW), "--print-ids", "--quiet"],
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+            timeout=60,
+        ).stdout
 
     assert run(prompt) == run("--ids", ",".join(map(str, prompts[0])))

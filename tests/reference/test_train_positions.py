@@ -1,4 +1,5 @@
-"""Tests of tools/train_positions.py: the split, the windows, equal beginnings, resuming, learning, the export and its conversion."""
+"""Tests of tools/train_positions.py: the split, the windows, equal beginnings, resuming, learning,
+the export and its conversion."""
 
 from __future__ import annotations
 
@@ -11,12 +12,24 @@ import numpy as np
 import pytest
 import torch
 
-import convert
-import train_positions as tp
-from phasor_file import PhasorFile
-from reference import Reference
+from phasor import convert
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Reference
+from train import positions as tp
 
-TINY = tp.Recipe(seed=3, vocabulary=36, width=16, layers=1, heads=2, hidden=24, length=16, batch=8, steps=60, warmup=5, peak_rate=2e-2)
+TINY = tp.Recipe(
+    seed=3,
+    vocabulary=36,
+    width=16,
+    layers=1,
+    heads=2,
+    hidden=24,
+    length=16,
+    batch=8,
+    steps=60,
+    warmup=5,
+    peak_rate=2e-2,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +41,10 @@ def one_thread():
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """A text of 40 articles in a language of three-word sentences."""
-    rng, words = random.Random(1), [["the", "a", "one"], ["cat", "dog", "bird", "fish"], ["sits", "runs", "sings"]]
+    rng, words = (
+        random.Random(1),
+        [["the", "a", "one"], ["cat", "dog", "bird", "fish"], ["sits", "runs", "sings"]],
+    )
     lines = []
     for i in range(40):
         lines += ["", f" = Article {i} = ", ""]
@@ -43,7 +59,11 @@ def trained(corpus, tmp_path_factory):
     """(folder of the checkpoints, text) with every encoding trained."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("out")
-    recipe = [word for f in dataclasses.fields(TINY) for word in ("--" + f.name.replace("_", "-"), str(getattr(TINY, f.name)))]
+    recipe = [
+        word
+        for f in dataclasses.fields(TINY)
+        for word in ("--" + f.name.replace("_", "-"), str(getattr(TINY, f.name)))
+    ]
     assert tp.main(["train", "--text", str(corpus), "--out", str(out), *recipe]) == 0
     return out, tp.obtain_text([corpus], out, TINY), recipe
 
@@ -60,11 +80,17 @@ def test_a_window_is_the_start_and_the_text(trained):
     _, text, _ = trained
     given, targets = tp.windows(text.train, [0, 5], 8)
     assert given[:, 0].tolist() == [tp.START] * 2
-    assert given[1, 1:].tolist() == text.train[5:12].tolist() and targets[1].tolist() == text.train[5:13].tolist()
+    assert (
+        given[1, 1:].tolist() == text.train[5:12].tolist()
+        and targets[1].tolist() == text.train[5:13].tolist()
+    )
 
 
 def test_the_encodings_begin_alike():
-    models = {name: dict(tp.make_model(TINY, e).named_parameters()) for name, e in tp.encodings(TINY).items()}
+    models = {
+        name: dict(tp.make_model(TINY, e).named_parameters())
+        for name, e in tp.encodings(TINY).items()
+    }
     for name, parameters in models.items():
         for key, value in models["none"].items():
             assert torch.equal(parameters[key], value), (name, key)
@@ -75,7 +101,9 @@ def test_no_model_sees_the_future(name):
     model = tp.make_model(TINY, tp.encodings(TINY)[name])
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) * 0.3
+            parameter += (
+                torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) * 0.3
+            )
         ids = torch.randint(36, (1, 8), generator=torch.Generator().manual_seed(2))
         changed = ids.clone()
         changed[0, 5] = (ids[0, 5] + 1) % 36
@@ -119,7 +147,11 @@ def test_every_encoding_learns_and_says_where_it_ends(trained):
     for name, row in results.items():
         assert row["loss"]["16"] < 0.6 * math.log(36), name
         ends = row["loss"]["32"] is None
-        assert ends == (row["loss"]["64"] is None) == (name in ("learned", "relative-key", "relative-key-query", "three-way"))
+        assert (
+            ends
+            == (row["loss"]["64"] is None)
+            == (name in ("learned", "relative-key", "relative-key-query", "three-way"))
+        )
     table = tp.as_table(results)
     assert table.count("no position there") == 8 and len(table.splitlines()) == 2 + len(results)
 
@@ -134,35 +166,56 @@ def test_losses_of_all_lengths_are_over_the_same_tokens(trained):
                 parameter.zero_()
     count = len(text.valid) // 64 * 64
     each = [tp.held_out_loss(model, text.valid, n, 64) for n in (16, 32, 64)]
-    first = [torch.nn.functional.cross_entropy(model(None, torch.tensor([[tp.START]]))[0], text.valid[i:i + 1]).item() for i in range(0, count, 16)]
+    first = [
+        torch.nn.functional.cross_entropy(
+            model(None, torch.tensor([[tp.START]]))[0], text.valid[i : i + 1]
+        ).item()
+        for i in range(0, count, 16)
+    ]
     assert len(first) == count // 16 and all(math.isfinite(v) for v in each)
-    targets = [tp.windows(text.valid, range(0, count, n), n)[1].flatten().tolist() for n in (16, 32, 64)]
+    targets = [
+        tp.windows(text.valid, range(0, count, n), n)[1].flatten().tolist() for n in (16, 32, 64)
+    ]
     assert targets[0] == targets[1] == targets[2] == text.valid[:count].tolist()
 
 
 def test_the_export_converts(trained, corpus, tmp_path):
     out, text, recipe = trained
     to = tmp_path / "to"
-    assert tp.main(["export", "--text", str(corpus), "--out", str(out), "--to", str(to), *recipe]) == 0
+    assert (
+        tp.main(["export", "--text", str(corpus), "--out", str(out), "--to", str(to), *recipe]) == 0
+    )
     assert json.loads((to / "losses.json").read_text())["models"]["alibi"]["parameters"] > 0
     ids = [tp.START, *text.valid[:7].tolist()]
     for name, encoding in tp.encodings(TINY).items():
-        assert convert.main([str(to / f"{name}.pt"), "-o", str(to / f"{name}.phasor"), "--quiet"]) == 0
+        assert (
+            convert.main([str(to / f"{name}.pt"), "-o", str(to / f"{name}.phasor"), "--quiet"]) == 0
+        )
         model = tp.make_model(TINY, encoding)
         model.load_state_dict(torch.load(to / f"{name}.pt", weights_only=True))
         with torch.no_grad():
             want = model.double()(None, torch.tensor([ids]))[0].numpy()
         got = Reference(PhasorFile(to / f"{name}.phasor")).decode(ids).logits
-        assert np.abs(got - want).max() < 1e-5 * np.abs(want).max(), name  # the scale and the norms' epsilon are f32 in the file
+        assert np.abs(got - want).max() < 1e-5 * np.abs(want).max(), (
+            name
+        )  # the scale and the norms' epsilon are f32 in the file
 
 
-@pytest.mark.parametrize("arguments,message", [
-    (["train", "nonsense"], "no encoding is called nonsense"),
-    (["table"], "no trained model"),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["train", "nonsense"], "no encoding is called nonsense"),
+        (["table"], "no trained model"),
+    ],
+)
 def test_faults_are_one_line(corpus, tmp_path, capsys, arguments, message):
     command, *names = arguments
-    assert tp.main([command, "--text", str(corpus), "--out", str(tmp_path), "--vocabulary", "36", *names]) == 1
+    assert (
+        tp.main(
+            [command, "--text", str(corpus), "--out", str(tmp_path), "--vocabulary", "36", *names]
+        )
+        == 1
+    )
     error = capsys.readouterr().err
     assert message in error and error.startswith("train_positions: ") and error.count("\n") == 1
 

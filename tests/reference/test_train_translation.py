@@ -1,4 +1,5 @@
-"""Tests of tools/train_translation.py: the split, teacher forcing, the masks, resuming, learning."""
+"""Tests of tools/train_translation.py: the split, teacher forcing, the masks, resuming,
+learning."""
 
 from __future__ import annotations
 
@@ -31,9 +32,24 @@ def load_script():
 tt = load_script()
 
 TINY = tt.Recipe(
-    seed=7, valid_pairs=10, test_pairs=20, source_vocab=60, target_vocab=60, d_model=32, heads=2, ffn=64,
-    encoder_layers=1, decoder_layers=1, max_length=64, dropout=0.1, batch_tokens=200, epochs=4, warmup_steps=10,
-    peak_lr=5e-3, average=2, bf16=False,
+    seed=7,
+    valid_pairs=10,
+    test_pairs=20,
+    source_vocab=60,
+    target_vocab=60,
+    d_model=32,
+    heads=2,
+    ffn=64,
+    encoder_layers=1,
+    decoder_layers=1,
+    max_length=64,
+    dropout=0.1,
+    batch_tokens=200,
+    epochs=4,
+    warmup_steps=10,
+    peak_lr=5e-3,
+    average=2,
+    bf16=False,
 )
 
 
@@ -62,12 +78,14 @@ def tiny_model(recipe=TINY, vocab: int = 40):
     return tt.Translator(vocab, vocab, recipe)
 
 
-# ------------------------------------------------------------------------------------- split
+# ---- split
 
 sentence = st.text(alphabet="abcABC .!我你。", min_size=1, max_size=4).filter(str.strip)
 
 
-@hypothesis.given(st.lists(st.builds(tt.Pair, sentence, sentence), min_size=1, max_size=120), st.integers(0, 5))
+@hypothesis.given(
+    st.lists(st.builds(tt.Pair, sentence, sentence), min_size=1, max_size=120), st.integers(0, 5)
+)
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_split_is_clean_and_whole(pairs, seed):
     pairs = list(dict.fromkeys(pairs))
@@ -98,7 +116,11 @@ def test_the_showcase_sentence_is_kept_out_of_training():
     pair = tt.Pair("我有一只猫", "I've got a cat.")
     with pytest.raises(tt.UserError, match="in training"):
         tt.check_split(tt.Split([pair], [], []))
-    many = [tt.Pair(f"句{i}", f"s{i}") for i in range(200)] + [pair] + [tt.Pair("我有一只猫。", f"v{i}") for i in range(40)]
+    many = (
+        [tt.Pair(f"句{i}", f"s{i}") for i in range(200)]
+        + [pair]
+        + [tt.Pair("我有一只猫。", f"v{i}") for i in range(40)]
+    )
     assert pair in tt.split_pairs(many, TINY).test
 
 
@@ -120,8 +142,13 @@ def test_reading_skips_the_mark_blank_lines_and_repeats(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot read"), (b"\xff\xfe", "not UTF-8"), (b"a\tb\nalone\n", ":2: expected"), (b"a\t \n", ":1: expected"),
-     (b"\n", "no sentence pairs")],
+    [
+        (None, "cannot read"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"a\tb\nalone\n", ":2: expected"),
+        (b"a\t \n", ":1: expected"),
+        (b"\n", "no sentence pairs"),
+    ],
 )
 def test_bad_input_is_one_line(tmp_path, capsys, content, message):
     path = tmp_path / "pairs.txt"
@@ -132,7 +159,7 @@ def test_bad_input_is_one_line(tmp_path, capsys, content, message):
     assert message in error and error.count("\n") == 1
 
 
-# --------------------------------------------------------------------------- teacher forcing
+# ---- teacher forcing
 
 
 def test_target_is_shifted_by_one():
@@ -167,7 +194,7 @@ def test_label_smoothing_is_a_mixture_with_the_uniform_distribution():
     torch.testing.assert_close(tt.batch_loss(model, batch, 0.1), 0.9 * plain - 0.1 * logs.mean())
 
 
-# ------------------------------------------------------------------------------------- masks
+# ---- masks
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -192,7 +219,9 @@ def test_positions_are_the_papers():
     table = tt.sinusoids(8, 6)
     assert table[0].tolist() == [0, 1, 0, 1, 0, 1]
     angle = 3 / 10000 ** (2 / 6)
-    torch.testing.assert_close(table[3, 2:4], torch.tensor([tt.math.sin(angle), tt.math.cos(angle)]))
+    torch.testing.assert_close(
+        table[3, 2:4], torch.tensor([tt.math.sin(angle), tt.math.cos(angle)])
+    )
 
 
 def test_dropout_keeps_the_mean_and_is_off_in_evaluation():
@@ -207,13 +236,19 @@ def test_dropout_keeps_the_mean_and_is_off_in_evaluation():
 
 def test_names_are_those_of_torch():
     names = set(tiny_model().state_dict())
-    assert {"src_embedding.weight", "tgt_embedding.weight", "encoder.layers.0.self_attn.in_proj_weight",
-            "decoder.layers.0.multihead_attn.out_proj.bias", "decoder.layers.0.norm3.weight",
-            "encoder.norm.weight", "decoder.norm.bias"} <= names
+    assert {
+        "src_embedding.weight",
+        "tgt_embedding.weight",
+        "encoder.layers.0.self_attn.in_proj_weight",
+        "decoder.layers.0.multihead_attn.out_proj.bias",
+        "decoder.layers.0.norm3.weight",
+        "encoder.norm.weight",
+        "decoder.norm.bias",
+    } <= names
     assert "positions" not in names
 
 
-# ---------------------------------------------------------------------------------- training
+# ---- training
 
 
 def test_sampling_depends_on_the_seed_alone(segmenters):
@@ -249,7 +284,9 @@ def test_a_resumed_run_gives_the_same_losses_and_weights(tmp_path, segmenters):
 
 
 def test_a_copy_task_is_learnt(segmenters):
-    recipe = dataclasses.replace(TINY, epochs=80, dropout=0.0, activation_dropout=0.0, sample_share=0.0, label_smoothing=0.0)
+    recipe = dataclasses.replace(
+        TINY, epochs=80, dropout=0.0, activation_dropout=0.0, sample_share=0.0, label_smoothing=0.0
+    )
     run = tt.Run.start(recipe, segmenters)
     pairs = copy_corpus()
     losses = [tt.np.mean(run.train_epoch(pairs, quiet=True)) for _ in range(recipe.epochs)]
@@ -272,7 +309,11 @@ def test_average_is_the_mean():
 
 
 def test_scores_read_single_and_multiple_references():
-    pairs = [tt.Pair("甲", "one two three four five"), tt.Pair("甲", "a b c d e"), tt.Pair("乙", "six seven eight nine ten")]
+    pairs = [
+        tt.Pair("甲", "one two three four five"),
+        tt.Pair("甲", "a b c d e"),
+        tt.Pair("乙", "six seven eight nine ten"),
+    ]
     outputs = ["a b c d e", "a b c d e", "six seven eight nine ten"]
     scores = tt.score_pairs(pairs, outputs)
     assert scores["multi_reference"] == {"sentences": 2, "bleu": 100.0, "chrf": 100.0}
@@ -281,9 +322,16 @@ def test_scores_read_single_and_multiple_references():
 
 def test_the_commands_work_together(tmp_path, capsys):
     corpus = tmp_path / "pairs.txt"
-    corpus.write_text("".join(f"{pair.target}\t{pair.source}\tcredit\n" for pair in copy_corpus()), encoding="utf-8")
+    corpus.write_text(
+        "".join(f"{pair.target}\t{pair.source}\tcredit\n" for pair in copy_corpus()),
+        encoding="utf-8",
+    )
     options = ["--data", str(corpus), "--out", str(tmp_path / "run"), "--threads", "1"]
-    recipe = [f"--{name.replace('_', '-')}={value}" for name, value in dataclasses.asdict(TINY).items() if not isinstance(value, bool)]
+    recipe = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in dataclasses.asdict(TINY).items()
+        if not isinstance(value, bool)
+    ]
     assert tt.main(["train", *options, *recipe, "--no-bf16", "--epochs=2"]) == 0
     assert tt.main(["train", *options, "--epochs=3"]) == 0
     assert "resumed after epoch 2" in capsys.readouterr().out
@@ -292,12 +340,25 @@ def test_the_commands_work_together(tmp_path, capsys):
     to = tmp_path / "final"
     assert tt.main(["export", *options, "--to", str(to)]) == 0
     assert sorted(path.name for path in to.iterdir()) == sorted(
-        ["zh-en.pt", "zh-en.json", "zh.model", "en.model", "test.zh", "test.en", "test.hyp", "scores.json", "samples.txt"])
+        [
+            "zh-en.pt",
+            "zh-en.json",
+            "zh.model",
+            "en.model",
+            "test.zh",
+            "test.en",
+            "test.hyp",
+            "scores.json",
+            "samples.txt",
+        ]
+    )
     scores = json.loads((to / "scores.json").read_text(encoding="utf-8"))
     assert scores["averaged_epochs"] == [2, 3] and scores["recipe"]["d_model"] == 32
     model, parts, kept = tt.load_translator(to)
     lines = (to / "test.zh").read_text(encoding="utf-8").splitlines()
-    assert "\n".join(tt.greedy(model, parts, lines, kept)) + "\n" == (to / "test.hyp").read_text(encoding="utf-8")
+    assert "\n".join(tt.greedy(model, parts, lines, kept)) + "\n" == (to / "test.hyp").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path, capsys):

@@ -2,12 +2,14 @@
 
 import pytest
 
-import convert
-import verify
+from phasor import convert, verify
 from presets import Config, write_checkpoint
 
-CONFIGS = [Config("torch-transformer", place="before", output="target-embedding"), Config("separate", position="learned", score="sqrt_heads"),
-           Config("bias-free", width=100, heads=5)]
+CONFIGS = [
+    Config("torch-transformer", place="before", output="target-embedding"),
+    Config("separate", position="learned", score="sqrt_heads"),
+    Config("bias-free", width=100, heads=5),
+]
 
 
 @pytest.fixture(params=CONFIGS, ids=lambda c: c.name)
@@ -25,7 +27,11 @@ def run(model, *more) -> int:
 def test_without_phasor(model, capsys):
     assert run(model, "--no-phasor") == 0
     out = capsys.readouterr().out
-    assert out.count("encoder layer 1") == 3 and out.count("decoder layer 1") == 3 and out.count("logits (of the range)") == 3
+    assert (
+        out.count("encoder layer 1") == 3
+        and out.count("decoder layer 1") == 3
+        and out.count("logits (of the range)") == 3
+    )
     assert "best token at 0 of 9 positions" in out
 
 
@@ -50,18 +56,31 @@ def test_another_checkpoint_is_found_out(model, tmp_path, capsys):
 
 def test_names_of_the_description(tmp_path):
     import torch
+
     module, path = write_checkpoint(CONFIGS[1], tmp_path)
-    state = {name.replace("self_attention.fc_q", "query"): value for name, value in module.state_dict().items()}
+    state = {
+        name.replace("self_attention.fc_q", "query"): value
+        for name, value in module.state_dict().items()
+    }
     torch.save(state, path)
-    path.with_suffix(".toml").write_text(path.with_suffix(".toml").read_text() + "[names]\n" + "".join(
-        f'{stack}.q = "{stack}.layers.{{layer}}.query.weight"\n' for stack in ("encoder", "decoder")))
+    path.with_suffix(".toml").write_text(
+        path.with_suffix(".toml").read_text()
+        + "[names]\n"
+        + "".join(
+            f'{stack}.q = "{stack}.layers.{{layer}}.query.weight"\n'
+            for stack in ("encoder", "decoder")
+        )
+    )
     assert convert.main([str(path), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 0
     assert run((tmp_path / "m.phasor", path), "--no-phasor") == 0
 
 
 def test_errors_are_one_line(model, tmp_path, capsys):
     capsys.readouterr()
-    for arguments in ([str(tmp_path / "absent"), "--checkpoint", str(model[1])], [str(model[0]), "--checkpoint", str(tmp_path / "absent.pt")]):
+    for arguments in (
+        [str(tmp_path / "absent"), "--checkpoint", str(model[1])],
+        [str(model[0]), "--checkpoint", str(tmp_path / "absent.pt")],
+    ):
         assert verify.main(arguments) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
 

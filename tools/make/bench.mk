@@ -6,7 +6,7 @@ HAS_MUSL := $(shell command -v $(MUSL_GCC) 2>/dev/null)
 STATIC_CC := $(if $(HAS_MUSL),$(MUSL_GCC),$(CC))
 BENCH_PROGRAMS += $(if $(HAS_MUSL),$(OUT)/phasor-small $(OUT)/phasor-smaller)
 bench: .venv-bench/ready .venv-bench/llama all $(BENCH_PROGRAMS)
-	.venv-bench/bin/python tools/bench.py $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
+	PYTHONPATH=tools .venv-bench/bin/python -m bench $(ROWS) $(if $(RUNS),--runs $(RUNS)) --build $(OUT) $(if $(PAGE),--page $(PAGE))
 
 # What the programs weigh with everything in them: with musl where its tools are, else with the system's C library.
 ifneq ($(HAS_MUSL),)
@@ -33,9 +33,9 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
 .venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
-	bash tools/bench_llama_cpp.sh .venv-bench
+	bash tools/bench/llama_cpp.sh .venv-bench
 	@touch $@
 
 # A sentence encoder in more lengths, batches and engines than the part "encoder" of bench has.
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
-	.venv-bench/bin/python tools/bench_encoder.py $(MODEL_DIRECTORY) --build $(OUT) --out docs/performance-encoder.md
+	PYTHONPATH=tools .venv-bench/bin/python -m bench.encoder $(MODEL_DIRECTORY) --build $(OUT) --out docs/performance-encoder.md

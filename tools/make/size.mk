@@ -1,7 +1,7 @@
 # Code size: the engine at -Os for a Cortex-M4F, and for a Cortex-M55 with its Helium level, linked with a program that opens a model, encodes, generates and turns ids into text.
 .PHONY: size
 
-# What is measured, against the record in tools/size.txt: everything; a translator's engine; a language model's; a translator's for a Cortex-M55.
+# What is measured, against the record in tools/make/size.txt: everything; a translator's engine; a language model's; a translator's for a Cortex-M55.
 SIZE_CONFIGS := whole translator story translator-m55
 SIZE_ONLY_whole      :=
 SIZE_ONLY_translator := q8 unigram layer-norm relu sinusoidal cache-f16
@@ -12,7 +12,7 @@ SIZE_ONLY_story      := q8 sentencepiece-bpe rms-norm silu rotary
 SIZE_OUT = build/size$(if $(SIZE_NAME),/$(SIZE_NAME))
 size: $(PROGRAM)
 	@$(foreach n,$(SIZE_CONFIGS),$(MAKE) -s build/size/$n/engine.elf SIZE_NAME=$n BOARD=$(or $(SIZE_BOARD_$n),mps2-an386) &&) true
-	@python3 tools/size.py tools/size.txt $(SIZE_CONFIGS:%=build/size/%)
+	@PYTHONPATH=tools python3 tools/make/size.py tools/make/size.txt $(SIZE_CONFIGS:%=build/size/%)
 
 ifneq ($(SIZE_NAME),)
 SIZE_CPU  := -mthumb $(BM_CPU)

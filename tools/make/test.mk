@@ -3,13 +3,13 @@
 .PHONY: demo test test-machines test-reference test-c test-hashes check
 
 test:
-	@bash tools/test.sh $(or $(ONLY),quick)
+	@bash tools/make/test.sh $(or $(ONLY),quick)
 
 test-machines:
-	@bash tools/test.sh machines
+	@bash tools/make/test.sh machines
 
 test-reference:
-	@bash tools/test.sh reference
+	@bash tools/make/test.sh reference
 
 # What the converter needs: python3 with its venv, and the packages in .venv.
 .PHONY: python

@@ -1,7 +1,9 @@
-"""Writes tools/phasor_tokenizer_unicode.py: what the `tokenizers` package makes of every code point, asked from the package itself.
+"""Writes tools/phasor/tokenizers/unicode.py: what the `tokenizers` package makes of every code
+point, asked from the package itself.
 
-The package mixes several versions of Unicode (each of its libraries has its own), and none is Python's, so the table is neither Python's
-nor computed. Needs the tokenizers package (0.22.2 was used). From the repository's root:
+The package mixes several versions of Unicode (each of its libraries has its own), and none is
+Python's, so the table is neither Python's nor computed. Needs the tokenizers package (0.22.2 was
+used). From the repository's root:
 
     python tests/golden/tokenizers/make_unicode.py
 """
@@ -16,11 +18,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "tools"))
-TABLE = HERE.parents[2] / "tools" / "phasor_tokenizer_unicode.py"
+TABLE = HERE.parents[2] / "tools" / "phasor" / "tokenizers" / "unicode.py"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 HANGUL = range(0xAC00, 0xD7A4)
 
-BEGIN, END = '_TABLE = r"""\n', '\n"""\n'  # of the table in that file, whose other lines stay as they are
+BEGIN, END = (
+    '_TABLE = r"""\n',
+    '\n"""\n',
+)  # of the table in that file, whose other lines stay as they are
 
 
 def runs(code_points: set[int]) -> list[tuple[int, int]]:
@@ -38,11 +43,20 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
     def bert(**on):
-        options = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+        options = dict(
+            clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False
+        )
         return normalizers.BertNormalizer(**{**options, **on}).normalize_str
 
-    sets: dict[str, set[int]] = {name: set() for name in ("space", "letter", "number", "punctuation")}
-    clean, pad, strip, lower = bert(clean_text=True), bert(handle_chinese_chars=True), bert(strip_accents=True), bert(lowercase=True)
+    sets: dict[str, set[int]] = {
+        name: set() for name in ("space", "letter", "number", "punctuation")
+    }
+    clean, pad, strip, lower = (
+        bert(clean_text=True),
+        bert(handle_chinese_chars=True),
+        bert(strip_accents=True),
+        bert(lowercase=True),
+    )
     sets["removed"] = {c for c in CODE_POINTS if clean(chr(c)) == ""}
     sets["padded"] = {c for c in CODE_POINTS if pad(chr(c)) != chr(c)}
     stripped = {c: text for c in CODE_POINTS if (text := strip(chr(c))) != chr(c)}
@@ -52,7 +66,10 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     for c in HANGUL:
         assert stripped.pop(c) == hangul(c)
 
-    bert_words, byte_words = pre_tokenizers.BertPreTokenizer(), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bert_words, byte_words = (
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
     for c in CODE_POINTS:
         stretches = [offsets for _, offsets in bert_words.pre_tokenize_str("a" + chr(c) + "b")]
         if stretches == [(0, 1), (2, 3)]:
@@ -78,7 +95,11 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     sets["word"].add(ord("q"))
     sets.update(clusters())
     sets.update(categories(sets))
-    maps = {"stripped": {c: text for c, text in stripped.items() if text}, "lower": lowered, **canonical(normalizers)}
+    maps = {
+        "stripped": {c: text for c, text in stripped.items() if text},
+        "lower": lowered,
+        **canonical(normalizers),
+    }
     return sets, maps
 
 
@@ -92,37 +113,72 @@ def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:
         found = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
         return {ord(c) for stretch, _ in found for c in stretch}
 
-    assert matching(r"\p{L}") == sets["letter"] and matching(r"\p{N}") == sets["number"] and matching(r"\s") == sets["space"]
-    upper, lower, other = matching(r"[\p{Lu}\p{Lt}]"), matching(r"\p{Ll}"), matching(r"[\p{Lm}\p{Lo}]")
-    assert upper | lower | other == sets["letter"] and len(upper) + len(lower) + len(other) == len(sets["letter"])
-    found = pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str("".join(f"a{c}a" for c in text if c != "a"))
-    return {"mark": matching(r"\p{M}"), "sign": matching(r"\p{P}"), "symbol": matching(r"\p{S}"), "upper": upper, "small": lower,
-            "numeric": {ord(stretch) for stretch, _ in found if len(stretch) == 1 and stretch != "a"}}
+    assert (
+        matching(r"\p{L}") == sets["letter"]
+        and matching(r"\p{N}") == sets["number"]
+        and matching(r"\s") == sets["space"]
+    )
+    upper, lower, other = (
+        matching(r"[\p{Lu}\p{Lt}]"),
+        matching(r"\p{Ll}"),
+        matching(r"[\p{Lm}\p{Lo}]"),
+    )
+    assert upper | lower | other == sets["letter"] and len(upper) + len(lower) + len(other) == len(
+        sets["letter"]
+    )
+    found = pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str(
+        "".join(f"a{c}a" for c in text if c != "a")
+    )
+    return {
+        "mark": matching(r"\p{M}"),
+        "sign": matching(r"\p{P}"),
+        "symbol": matching(r"\p{S}"),
+        "upper": upper,
+        "small": lower,
+        "numeric": {ord(stretch) for stretch, _ in found if len(stretch) == 1 and stretch != "a"},
+    }
 
 
 def canonical(normalizers) -> dict[str, dict[int, str]]:
-    """Canonical decomposition, composition and order (Unicode, 3.11), without the syllables of Hangul.
+    """Canonical decomposition, composition and order (Unicode, 3.11), without the syllables of
+    Hangul.
 
-    Orders are Python's numbers where the package has the same order: between every character that it moves and one of each number.
+    Orders are Python's numbers where the package has the same order: between every character that
+    it moves and one of each number.
     """
     import unicodedata
 
     decompose, compose = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
-    decomposed = {c: text for c in CODE_POINTS if c not in HANGUL and (text := decompose(chr(c))) != chr(c)}
+    decomposed = {
+        c: text for c in CODE_POINTS if c not in HANGUL and (text := decompose(chr(c))) != chr(c)
+    }
     composed = {}
     for c, text in decomposed.items():
         if compose(text) == chr(c):
             pairs = {compose(text[:i]) + compose(text[i:]) for i in range(1, len(text))}
-            pair, = (p for p in pairs if len(p) == 2 and compose(p) == chr(c))
+            (pair,) = (p for p in pairs if len(p) == 2 and compose(p) == chr(c))
             composed[c] = pair
-    moved = {c for c in CODE_POINTS if c not in decomposed and (decompose(chr(c) + "\u0334") == "\u0334" + chr(c)
-                                                               or decompose("\u0345" + chr(c)) == chr(c) + "\u0345")}
+    moved = {
+        c
+        for c in CODE_POINTS
+        if c not in decomposed
+        and (
+            decompose(chr(c) + "\u0334") == "\u0334" + chr(c)
+            or decompose("\u0345" + chr(c)) == chr(c) + "\u0345"
+        )
+    }
     order = {c: unicodedata.combining(chr(c)) for c in moved}
     one_of = {number: chr(c) for c, number in order.items()}
     for c, number in order.items():
         for other, mark in one_of.items():
-            assert decompose(mark + chr(c)) == (chr(c) + mark if number < other else mark + chr(c)), f"{c:x} {other}"
-    return {"decomposed": decomposed, "composed": composed, "order": {c: chr(number) for c, number in order.items()}}
+            assert decompose(mark + chr(c)) == (
+                chr(c) + mark if number < other else mark + chr(c)
+            ), f"{c:x} {other}"
+    return {
+        "decomposed": decomposed,
+        "composed": composed,
+        "order": {c: chr(number) for c, number in order.items()},
+    }
 
 
 def hangul(c: int) -> str:
@@ -135,12 +191,17 @@ def hangul(c: int) -> str:
 def reordered(decompose) -> set[int]:
     """Characters of a canonical combining class: one of class 1 or 240 changes places with them."""
     low, high = "\u0334", "\u0345"
-    return {c for c in CODE_POINTS
-            if decompose(chr(c)) == chr(c) and (decompose(chr(c) + low) == low + chr(c) or decompose(high + chr(c)) == chr(c) + high)}
+    return {
+        c
+        for c in CODE_POINTS
+        if decompose(chr(c)) == chr(c)
+        and (decompose(chr(c) + low) == low + chr(c) or decompose(high + chr(c)) == chr(c) + high)
+    }
 
 
 def space_of(byte_words, sets: dict[str, set[int]]) -> set[int]:
-    """White space of the byte-level rule: what is neither letter nor number and does not join a sign."""
+    """White space of the byte-level rule: what is neither letter nor number and does not join a
+    sign."""
     out = set()
     for c in CODE_POINTS:
         if c in sets["letter"] or c in sets["number"]:
@@ -154,14 +215,22 @@ def space_of(byte_words, sets: dict[str, set[int]]) -> set[int]:
 def clusters() -> dict[str, set[int]]:
     """The classes of annex 29, as far as Precompiled can show them.
 
-    It replaces a whole cluster of less than 6 bytes by what its first characters become, and goes by characters in a longer one. Here all
-    characters of up to 3 bytes become "<", and U+0301 becomes nothing else: so it is gone where it ends a short cluster.
+    It replaces a whole cluster of less than 6 bytes by what its first characters become, and goes
+    by characters in a longer one. Here all characters of up to 3 bytes become "<", and U+0301
+    becomes nothing else: so it is gone where it ends a short cluster.
     """
-    from phasor_tokenizer_models import build_trie
     from tokenizers import normalizers
 
-    acute, heart, joiner, ka, virama = "\u0301", "\u2764", "\u200D", "\u0915", "\u094D"
-    trie = build_trie({chr(c).encode(): 0 for c in range(1, 0x10000) if not 0xD800 <= c <= 0xDFFF and chr(c) != acute})
+    from phasor.tokenizers.models import build_trie
+
+    acute, heart, joiner, ka, virama = "\u0301", "\u2764", "\u200d", "\u0915", "\u094d"
+    trie = build_trie(
+        {
+            chr(c).encode(): 0
+            for c in range(1, 0x10000)
+            if not 0xD800 <= c <= 0xDFFF and chr(c) != acute
+        }
+    )
     normalize = normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + b"<\0").normalize_str
     others = [c for c in CODE_POINTS if c != 0 and chr(c) != acute]
 
@@ -173,9 +242,10 @@ def clusters() -> dict[str, set[int]]:
 
     joined = kept_or_one(lambda c: "a" + acute + c) | {ord(acute)}
     prepend = kept_or_one(lambda c: c + "a" + acute)
-    trailing = kept(lambda c: c + "\u11A8" + acute) - prepend
+    trailing = kept(lambda c: c + "\u11a8" + acute) - prepend
     leading = kept(lambda c: c + "\u1161" + acute) - prepend
-    # A mark of 3 or more bytes, or one that goes on with a virama, is in clusters that are longer than 5 bytes.
+    # A mark of 3 or more bytes, or one that goes on with a virama, is in clusters that are longer
+    # than 5 bytes.
     extend = (kept(lambda c: heart + c + joiner + heart + acute) & joined) | {ord(acute)}
     conjunct = (kept(lambda c: ka + c + virama + ka + acute) & joined) | {ord(acute)}
     linker = kept(lambda c: ka + c + ka + acute) & joined
@@ -183,22 +253,49 @@ def clusters() -> dict[str, set[int]]:
     assert zwj <= conjunct and not zwj & linker and linker <= extend
     # Old vowels of 4 bytes cannot be told from syllables by what follows them; they are none.
     return {
-        "control": {c for c in others if normalize(chr(c) + "\u0300" + acute) == ("<" if c < 0x10000 else chr(c)) + "<"} - {0x0A, 0x0D} | {0},
-        "extend": extend - conjunct - linker - zwj, "extend_conjunct": (extend & conjunct) - linker - zwj, "linker": linker,
-        "spacing": joined - extend - zwj, "prepend": prepend, "leading": leading - trailing, "vowel": (leading & trailing) - syllables,
-        "trailing": trailing - leading - syllables, "pictographic": kept(lambda c: c + joiner + heart + acute) - joined - prepend,
+        "control": {
+            c
+            for c in others
+            if normalize(chr(c) + "\u0300" + acute) == ("<" if c < 0x10000 else chr(c)) + "<"
+        }
+        - {0x0A, 0x0D}
+        | {0},
+        "extend": extend - conjunct - linker - zwj,
+        "extend_conjunct": (extend & conjunct) - linker - zwj,
+        "linker": linker,
+        "spacing": joined - extend - zwj,
+        "prepend": prepend,
+        "leading": leading - trailing,
+        "vowel": (leading & trailing) - syllables,
+        "trailing": trailing - leading - syllables,
+        "pictographic": kept(lambda c: c + joiner + heart + acute) - joined - prepend,
         "consonant": kept(lambda c: c + virama + ka + acute) - joined - prepend,
     }
 
 
 def write(sets: dict[str, set[int]], maps: dict[str, dict[int, str]]) -> str:
-    lines = [f"{name}:" + " ".join(f"{a:x}" if a == b else f"{a:x}-{b:x}" for a, b in runs(sets[name])) for name in sorted(sets)]
-    lines += [f"{name}:" + " ".join(f"{c:x}=" + "+".join(f"{ord(x):x}" for x in text) for c, text in sorted(maps[name].items()))
-              for name in sorted(maps)]
+    lines = [
+        f"{name}:" + " ".join(f"{a:x}" if a == b else f"{a:x}-{b:x}" for a, b in runs(sets[name]))
+        for name in sorted(sets)
+    ]
+    lines += [
+        f"{name}:"
+        + " ".join(
+            f"{c:x}=" + "+".join(f"{ord(x):x}" for x in text)
+            for c, text in sorted(maps[name].items())
+        )
+        for name in sorted(maps)
+    ]
     packed = base64.b85encode(zlib.compress("\n".join(lines).encode("ascii"), 9)).decode("ascii")
     before, rest = TABLE.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END, 1)[1]
-    return before + BEGIN + "\n".join(packed[i : i + 140] for i in range(0, len(packed), 140)) + END + after
+    return (
+        before
+        + BEGIN
+        + "\n".join(packed[i : i + 100] for i in range(0, len(packed), 100))
+        + END
+        + after
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,273 @@
+"""Models for the benchmarks: random weights in the shapes of published ones, the same for every
+engine, kept in build/bench/models.
+
+For speed random weights are as good as trained ones. Llamas are written as .phasor, as GGUF (the
+gguf package) and for CTranslate2.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phasor.files import replacing
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import Quantised, Weights, write_model
+
+
+class Llama(NamedTuple):
+    width: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    context: int = 8192
+    base: float = 10000.0
+
+    @property
+    def head(self) -> int:
+        return self.width // self.heads
+
+
+SHAPES = {
+    "135m": Llama(576, 1536, 30, 9, 3, 49152, base=1e5),  # SmolLM2-135M
+    "15m": Llama(288, 768, 6, 6, 6, 32000),  # stories15M of llama2.c
+    "d256": Llama(256, 704, 4, 8, 4, 4096),
+    "260k": Llama(
+        64, 160, 5, 8, 4, 512
+    ),  # stories260K of llama2.c, its hidden width in whole groups
+}
+GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
+CT2_TYPES = {"f32": "float32", "q8": "int8"}
+
+
+def tensor(shape: Llama, name: str) -> np.ndarray:
+    """A tensor by its GGUF name, always the same: (N, K), or (N,) of ones."""
+    kv = shape.kv_heads * shape.head
+    sizes = {
+        "attn_q": (shape.width, shape.width),
+        "attn_k": (kv, shape.width),
+        "attn_v": (kv, shape.width),
+        "attn_output": (shape.width, shape.width),
+        "ffn_gate": (shape.hidden, shape.width),
+        "ffn_up": (shape.hidden, shape.width),
+        "ffn_down": (shape.width, shape.hidden),
+        "token_embd": (shape.vocabulary, shape.width),
+    }
+    if name.split(".")[-1].endswith("norm"):
+        return np.ones(shape.width, np.float32)
+    size = sizes[name.split(".")[-1]]
+    rng = np.random.default_rng(zlib.crc32(f"{shape}{name}".encode()))
+    return rng.standard_normal(size, dtype=np.float32) * np.float32(size[-1] ** -0.5)
+
+
+def names(shape: Llama) -> list[str]:
+    block = [
+        "attn_norm",
+        "attn_q",
+        "attn_k",
+        "attn_v",
+        "attn_output",
+        "ffn_norm",
+        "ffn_gate",
+        "ffn_up",
+        "ffn_down",
+    ]
+    return [
+        "token_embd",
+        "output_norm",
+        *(f"blk.{i}.{part}" for i in range(shape.layers) for part in block),
+    ]
+
+
+def descriptor(shape: Llama) -> dict:
+    kind = {
+        "norm": D.RMS_NORM,
+        "norm_place": D.BEFORE,
+        "norm_eps": 1e-5,
+        "heads": shape.heads,
+        "kv_heads": shape.kv_heads,
+        "head_width": shape.head,
+        "scale": shape.head**-0.5,
+        "hidden": shape.hidden,
+        "activation": D.SILU,
+        "gated": 1,
+        "position": D.ROTARY_INTERLEAVED,
+        "rotary_width": shape.head,
+    }
+    return {
+        "model": {"stack": D.DECODER, "name": "random weights"},
+        "target": {"vocabulary": shape.vocabulary, "start": 1, "end": [2]},
+        "decoder": {
+            "width": shape.width,
+            "layers": [n for i in range(shape.layers) for n in (0, i)],
+            "max_positions": shape.context,
+            "final_norm": D.RMS_NORM,
+            "final_norm_eps": 1e-5,
+        },
+        "kinds": [kind],
+        "output": {"output": D.LOGITS, "tied": 1},
+    }
+
+
+def rounded(x: np.ndarray, kind: str) -> Weights:
+    """q8 and q4 as the gguf package rounds them to Q8_0 and Q4_0, so that the engines compute with
+    the same weights."""
+    if kind not in ("q8", "q4"):
+        return x
+    import gguf
+
+    blocks = gguf.quants.quantize(x, gguf.GGMLQuantizationType[GGUF_TYPES[kind]]).reshape(
+        len(x), x.shape[1] // 32, -1
+    )
+    scales, values = (
+        np.ascontiguousarray(blocks[:, :, :2]).view(np.float16)[:, :, 0],
+        blocks[:, :, 2:],
+    )
+    if kind == "q4":
+        values = np.concatenate([values & 15, values >> 4], axis=2).astype(np.int8) - 8
+    return Quantised(
+        scales, np.ascontiguousarray(values).view(np.int8).reshape(len(x), -1), L.type_code(kind)
+    )
+
+
+def write_phasor(path: Path, shape: Llama, kind: str) -> None:
+    roles = {
+        R.ATTENTION_BEFORE: ["attn_norm"],
+        R.QKV: ["attn_q", "attn_k", "attn_v"],
+        R.ATTENTION_OUT: ["attn_output"],
+        R.FFN_BEFORE: ["ffn_norm"],
+        R.FFN_IN: ["ffn_gate", "ffn_up"],
+        R.FFN_OUT: ["ffn_down"],
+    }
+
+    def values(slot: R.Slot) -> np.ndarray:
+        if slot.stack == R.KINDS:
+            return shape.base ** (-np.arange(0, shape.head, 2) / shape.head)
+        if slot.stack == R.TARGET:
+            return tensor(shape, "token_embd")
+        if slot.set == R.FINAL:
+            return tensor(shape, "output_norm")
+        return np.concatenate(
+            [tensor(shape, f"blk.{slot.set}.{part}") for part in roles[slot.role]]
+        )
+
+    with replacing(path) as file:
+        write_model(
+            file,
+            descriptor(shape),
+            lambda slot: rounded(values(slot), kind) if slot.matrix else values(slot),
+            L.type_code(kind),
+        )
+
+
+def write_gguf(path: Path, shape: Llama, kind: str) -> None:
+    import gguf
+
+    with replacing(path) as file:
+        fill_gguf(
+            gguf.GGUFWriter(file.name, "llama"), shape, gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
+        )
+
+
+def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
+    import gguf
+
+    writer.add_tokenizer_model("no_vocab")
+    for name, value in {
+        "block_count": shape.layers,
+        "context_length": shape.context,
+        "embedding_length": shape.width,
+        "feed_forward_length": shape.hidden,
+        "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads,
+        "vocab_size": shape.vocabulary,
+        "rope.dimension_count": shape.head,
+    }.items():
+        writer.add_uint32(f"llama.{name}", value)
+    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+    writer.add_float32("llama.rope.freq_base", shape.base)
+
+    for name in names(shape):
+        value = tensor(shape, name)
+        kind_of = type_ if value.ndim == 2 else gguf.GGMLQuantizationType.F32
+        data = (
+            value
+            if kind_of == gguf.GGMLQuantizationType.F32
+            else gguf.quants.quantize(value, kind_of)
+        )
+        writer.add_tensor(f"{name}.weight", data, raw_dtype=kind_of)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_ctranslate2(path: Path, shape: Llama, kind: str) -> None:
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    part = path.with_name(path.name + f".{os.getpid()}.part")
+    spec = transformer_spec.TransformerDecoderModelSpec.from_config(
+        shape.layers,
+        shape.heads,
+        activation=common_spec.Activation.SWISH,
+        pre_norm=True,
+        ffn_glu=True,
+        rms_norm=True,
+        rotary_dim=0,
+        rotary_interleave=True,
+        rotary_base=shape.base,
+        num_heads_kv=shape.kv_heads,
+    )
+    decoder = spec.decoder
+    decoder.scale_embeddings = False
+    decoder.embeddings.weight = decoder.projection.weight = tensor(shape, "token_embd")
+    decoder.layer_norm.gamma = tensor(shape, "output_norm")
+    for i, layer in enumerate(decoder.layer):
+
+        def part_of(name: str) -> np.ndarray:
+            return tensor(shape, f"blk.{i}.{name}")
+
+        layer.self_attention.layer_norm.gamma, layer.ffn.layer_norm.gamma = (
+            part_of("attn_norm"),
+            part_of("ffn_norm"),
+        )
+        layer.self_attention.linear[0].weight = np.concatenate(
+            [part_of("attn_q"), part_of("attn_k"), part_of("attn_v")]
+        )
+        layer.self_attention.linear[1].weight = part_of("attn_output")
+        layer.ffn.linear_0.weight, layer.ffn.linear_0_noact.weight, layer.ffn.linear_1.weight = (
+            part_of("ffn_gate"),
+            part_of("ffn_up"),
+            part_of("ffn_down"),
+        )
+    spec.register_vocabulary([f"t{i}" for i in range(shape.vocabulary)])
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = "t1", "t2", "t0"
+    spec.config.layer_norm_epsilon = 1e-5
+    spec.validate()
+    spec.optimize(quantization=None if kind == "f32" else CT2_TYPES[kind])
+    part.mkdir(parents=True, exist_ok=True)
+    spec.save(str(part))
+    part.replace(path)
+
+
+WRITERS = {"phasor": write_phasor, "gguf": write_gguf, "ct2": write_ctranslate2}
+
+
+def model(folder: Path, shape: str, kind: str, form: str) -> Path:
+    """The file, made if it is not there. form: phasor, gguf, ct2."""
+    path = folder / "models" / f"{shape}-{kind}.{form}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for old in path.parent.glob(f"{path.name}.*.part"):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        WRITERS[form](path, SHAPES[shape], kind)
+    return path

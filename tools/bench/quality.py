@@ -1,0 +1,310 @@
+"""What each type costs: size, perplexity or BLEU, and the largest difference of a logit, as a
+table; beside llama.cpp's types of the same size.
+
+    quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy] [--gguf
+    f32.gguf] [--threads N] quality.py TRANSLATOR.phasor --sources test.zh --references test.en
+
+MODEL is the f32 file; its types are made by `phasor quantize`. Perplexity is llama.cpp's, over the
+first windows of the text, and its baseline the first row. --gguf: the same weights in F32 as GGUF;
+llama.cpp (package cyllama) makes its types of it, all matrices of one type, and reads the same ids.
+BLEU needs the package sacrebleu.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from phasor.entry import front_door
+from phasor.files import read_text
+from phasor.format.layout import PhasorError
+
+TYPES = (
+    ("f32", ()),
+    ("f16", ()),
+    ("bf16", ()),
+    ("q8", ()),
+    ("q4", ()),
+    ("q4", ("--output-type", "q8")),
+)
+QUANTISED = ("q8", "q4")
+EXCERPT = 128  # tokens whose logits are compared
+_CHARACTERS = 6  # of a token, at most on average
+LLAMA = (
+    ("F32", 0, None),
+    ("F16", 1, 1),
+    ("Q8_0", 7, 8),
+    ("Q4_0", 2, 2),
+    ("Q4_0, output Q8_0", 2, 8),
+)  # name, llama.cpp's file type, ggml's type of the embedding
+
+
+class QualityError(PhasorError):
+    """One line."""
+
+
+class Row(NamedTuple):
+    name: str
+    bytes: int
+    score: float
+    logits: np.ndarray | None
+
+
+def call(program: Path, *arguments: object, text: str = "") -> str:
+    done = subprocess.run(
+        [program, *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    if done.returncode:
+        raise QualityError(
+            (done.stderr.strip().splitlines() or [f"{program}: exit status {done.returncode}"])[-1]
+        )
+    return done.stdout
+
+
+def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path]]:
+    """(name, file) of each type; a file is there until the next is asked for."""
+    for kind, more in TYPES:
+        for moments in (None, args.moments) if args.moments and kind in QUANTISED else (None,):
+            path = folder / "model.phasor"
+            call(
+                args.phasor,
+                "quantize",
+                args.model,
+                path,
+                "--type",
+                kind,
+                *more,
+                *(["--moments", moments] if moments else []),
+                "--threads",
+                args.threads,
+                "--quiet",
+            )
+            yield (
+                kind + (f", output {more[1]}" if more else "") + (", moments" if moments else ""),
+                path,
+            )
+
+
+# ---- A language model
+
+
+def first_windows(args: argparse.Namespace) -> list[int]:
+    """The ids of the text's first windows."""
+    wanted = args.windows * args.window
+    text = read_text(args.text)[: wanted * _CHARACTERS]
+    ids = [
+        int(id_)
+        for id_ in call(args.phasor, "tokenize", args.model, "--print-ids", "--", text)
+        .strip()
+        .split(",")
+    ]
+    if len(ids) < wanted:
+        raise QualityError(f"{args.text}: {len(ids)} tokens, expected {wanted}")
+    return ids[:wanted]
+
+
+def language_row(
+    args: argparse.Namespace, name: str, path: Path, ids: list[int], folder: Path
+) -> Row:
+    listed = ",".join(map(str, ids))
+    done = subprocess.run(
+        [
+            args.phasor,
+            "score",
+            path,
+            "--ids",
+            "-",
+            "--blocks",
+            "--context",
+            str(args.window),
+            "--threads",
+            str(args.threads),
+            "--json",
+            "--quiet",
+        ],
+        input=listed + "\n",
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise QualityError(done.stderr.strip())
+    call(
+        args.phasor,
+        "run",
+        path,
+        "--ids",
+        ",".join(map(str, ids[:EXCERPT])),
+        "-n",
+        1,
+        "--print-ids",
+        "--quiet",
+        "--logits",
+        folder / "logits.npy",
+    )
+    return Row(
+        name,
+        path.stat().st_size,
+        json.loads(done.stdout)["perplexity"],
+        np.load(folder / "logits.npy"),
+    )
+
+
+class Llama:
+    """llama.cpp on the processor, keys and values in f32."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        from cyllama.llama import llama_cpp
+
+        llama_cpp.disable_logging()
+        self.api, self.threads = llama_cpp, threads
+        params = llama_cpp.LlamaModelParams()
+        params.n_gpu_layers = 0
+        self.model = llama_cpp.LlamaModel(str(path), params, False)
+        self.model.n_vocab = self.model.get_vocab().n_vocab  # which the context asks it for
+
+    def logits(self, ids: Sequence[int]) -> np.ndarray:
+        params = self.api.LlamaContextParams()
+        params.n_ctx = params.n_batch = params.n_ubatch = len(ids) + 8
+        params.n_threads = params.n_threads_batch = self.threads
+        params.flash_attn_type, params.type_k, params.type_v = 0, 0, 0
+        context = self.api.LlamaContext(self.model, params, False)
+        batch = self.api.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
+        for position, id_ in enumerate(ids):
+            batch.add(int(id_), position, [0], True)
+        if context.decode(batch) != 0:
+            raise QualityError("llama.cpp cannot read the ids")
+        out = np.array([context.get_logits_ith(i) for i in range(len(ids))], dtype=np.float32)
+        context.close()
+        return out
+
+
+def llama_rows(args: argparse.Namespace, ids: list[int], folder: Path) -> Iterator[Row]:
+    from cyllama.llama import llama_cpp
+
+    llama_cpp.disable_logging()
+    for name, kind, ends in LLAMA:
+        path = args.gguf
+        if kind:
+            path = folder / "model.gguf"
+            params = llama_cpp.LlamaModelQuantizeParams()
+            params.ftype, params.pure, params.nthread = kind, True, args.threads
+            params.token_embedding_type = params.output_tensor_type = ends
+            llama_cpp.model_quantize(str(args.gguf), str(path), params)
+        model, total, count = Llama(path, args.threads), 0.0, 0
+        for first in range(0, len(ids), args.window):
+            window, half = ids[first : first + args.window], args.window // 2
+            rows = model.logits(window)[half:-1].astype(np.float64)
+            largest = rows.max(axis=1)
+            total += (
+                rows[np.arange(len(rows)), window[half + 1 :]]
+                - largest
+                - np.log(np.exp(rows - largest[:, None]).sum(axis=1))
+            ).sum()
+            count += len(rows)
+        yield Row(
+            f"llama.cpp {name}",
+            path.stat().st_size,
+            float(np.exp(-total / count)),
+            model.logits(ids[:EXCERPT]),
+        )
+
+
+def language(args: argparse.Namespace, folder: Path) -> None:
+    ids = first_windows(args)
+    print(
+        f"Perplexity over {args.windows} windows of {args.window} tokens; logits of the first "
+        f"{EXCERPT} tokens beside those of the first row, as a share of each position's range.\n"
+    )
+    print(
+        "| | MB | perplexity | beside the first | largest difference of a logit | best token is "
+        "another |\n|---|---:|---:|---:|---:|---:|",
+        flush=True,
+    )
+    first: Row | None = None
+
+    def rows() -> Iterator[Row]:
+        for name, path in variants(args, folder):
+            yield language_row(args, name, path, ids, folder)
+        if args.gguf:
+            yield from llama_rows(args, ids, folder)
+
+    for row in rows():
+        first = first or row
+        share = np.abs(row.logits - first.logits).max(axis=1) / np.ptp(first.logits, axis=1)
+        others = int((row.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
+        print(
+            f"| {row.name} | {row.bytes / 1e6:.1f} | {row.score:.3f} | "
+            f"{row.score / first.score - 1:+.2%} | {share.max():.2g} | {others} of {EXCERPT} |",
+            flush=True,
+        )
+
+
+# ---- A translator
+
+
+def translation(args: argparse.Namespace, folder: Path) -> None:
+    from sacrebleu.metrics import BLEU
+
+    sources, references = read_text(args.sources), read_text(args.references).splitlines()
+    print("| | MB | BLEU | lines that are others |\n|---|---:|---:|---:|", flush=True)
+    first: list[str] = []
+    for name, path in variants(args, folder):
+        made = call(
+            args.phasor, "run", path, "--quiet", "--threads", args.threads, text=sources
+        ).split("\n")[: len(references)]
+        first = first or made
+        score = BLEU().corpus_score(made, [references]).score
+        print(
+            f"| {name} | {path.stat().st_size / 1e6:.1f} | {score:.2f} | "
+            f"{sum(a != b for a, b in zip(made, first))} of {len(made)} |",
+            flush=True,
+        )
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What each type costs, as a table.")
+    parser.add_argument("model", type=Path, help="the model in f32")
+    parser.add_argument("--text", type=Path, help="a language model's text")
+    parser.add_argument("--windows", type=int, default=20)
+    parser.add_argument("--window", type=int, default=512)
+    parser.add_argument("--gguf", type=Path, help="the same weights in F32, for llama.cpp")
+    parser.add_argument("--sources", type=Path, help="a translator's lines")
+    parser.add_argument("--references", type=Path, help="and what they should become")
+    parser.add_argument("--moments", type=Path, help="of tools/moments.py: q8 and q4 with them too")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--phasor",
+        type=Path,
+        default=Path(__file__).resolve().parents[2] / "build" / "phasor",
+        metavar="PATH",
+    )
+    args = parser.parse_args(argv)
+    if (args.text is None) == (args.sources is None) or (args.sources is None) != (
+        args.references is None
+    ):
+        parser.error("expected either --text, or --sources and --references")
+    return args
+
+
+@front_door("quality")
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    work: Callable[[argparse.Namespace, Path], None] = language if args.text else translation
+    with tempfile.TemporaryDirectory() as folder:
+        work(args, Path(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

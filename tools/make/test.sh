@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one line, its output goes to
+# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last line is the sum.
+#   tools/make/test.sh quick|machines|reference|STAGE…     default: quick
+# After the build the stages do not touch each other's files, and two run at a time where there are two cores: much of an emulated test is one thread.
+# Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+make=${MAKE:-make}
+jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+lanes=$((jobs < 2 ? 1 : 2))
+logs=build/test
+mkdir -p "$logs"
+unset MAKEFLAGS MFLAGS MAKELEVEL
+results=$logs/results  # a line for each stage that has ended: NAME PASSED FAILED
+: > "$results"
+
+# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1 failed").
+count() {  # LOG -> "passed failed"
+  sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
+    /^\[doctest\] test cases:/ { n = split($0, f, /[|:]/); for (i in f) { if (f[i] ~ /passed/) p += f[i] + 0; if (f[i] ~ /failed/) q += f[i] + 0 } next }
+    /^(=+ )?[0-9]+ (passed|failed|error|errors|skipped|deselected|warning|warnings|xfailed|xpassed).* in [0-9.]+s/ ||
+    /^[a-z0-9 -]+: [0-9]+ passed, [0-9]+ failed$/ {
+      line = $0; sub(/^[^:0-9]*: /, "", line); gsub(/[=,]/, " ", line); n = split(line, w, / +/)
+      for (i = 2; i <= n; ++i) { if (w[i] == "passed") p += w[i-1]; if (w[i] == "failed" || w[i] ~ /^errors?$/) q += w[i-1] }
+    }
+    END { print p + 0, q + 0 }'
+}
+
+stage() {  # NAME COMMAND…
+  local name=$1 log start rc p q; shift
+  log=$logs/$name.log start=$SECONDS
+  "$@" >"$log" 2>&1 </dev/null; rc=$?
+  read -r p q < <(count "$log")
+  # What the stage needs may not exist on this system: it says so and is no test.
+  if [ $rc = 0 ] && grep "^$name: skipped" "$log"; then echo "$name 0 0" >> "$results"; return; fi
+  # A stage without a closing line of its own counts as one test.
+  if [ "$p" = 0 ] && [ "$q" = 0 ]; then if [ $rc = 0 ]; then p=1; else q=1; fi; fi
+  if [ $rc != 0 ] && [ "$q" = 0 ]; then q=1; fi
+  echo "$name $p $q" >> "$results"
+  if [ "$q" = 0 ]; then
+    printf '%-12s ok    %4d passed             %4d s\n' "$name" "$p" $((SECONDS - start))
+  else
+    { printf '%-12s FAIL  %4d passed, %4d failed %4d s   %s\n' "$name" "$p" "$q" $((SECONDS - start)) "$log"
+      tail -n 40 "$log" | sed 's/^/    | /'; } | cat
+  fi
+}
+
+mk() { "$make" -j"$jobs" "$@"; }
+
+do_install()   { bash tools/install.sh build test; }
+do_emulators() { bash tools/install.sh build test machines; }
+do_python()    { mk .venv/ready; }
+do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
+do_unit()      { build/phasor-tests && build/phasor-bounds; }
+do_example()   { mk WERROR=1 test-c; }
+do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
+do_check()     { mk WERROR=1 check; }
+do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
+do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
+do_hashes()    { mk WERROR=1 test-hashes; }
+do_stack()     { mk WERROR=1 test-stack; }
+do_threads()   { mk WERROR=1 test-threads; }
+do_realtime()  { mk WERROR=1 realtime; }
+do_aarch64()   { mk WERROR=1 test-cross TARGET=aarch64 && mk WERROR=1 bench-cross TARGET=aarch64; }
+do_armhf()     { mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross TARGET=armhf; }
+do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
+do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
+do_baremetal() { mk WERROR=1 test-baremetal; }
+do_readme()    { python3 tests/readme_check.py; }
+do_size()      { mk WERROR=1 size; }
+do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
+
+case "${*:-quick}" in
+  quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;
+  machines) stages=(emulators python build sanitize armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
+  *)        stages=("$@") ;;
+esac
+started=()
+for s in "${stages[@]}"; do
+  started+=("$s")
+  case $s in
+    install|emulators|python|build)
+      stage "$s" "do_$s"
+      # Without the tools or the build nothing that follows means anything.
+      awk '$3 != 0 { exit 1 }' "$results" || break ;;
+    *)
+      while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n; done
+      stage "$s" "do_$s" & ;;
+  esac
+done
+wait
+for s in "${started[@]}"; do  # one that was killed has no line
+  grep -q "^$s " "$results" || { echo "$s: has not ended, see $logs/$s.log"; echo "$s 0 1" >> "$results"; }
+done
+read -r passed failed failures < <(awk '{ p += $2; q += $3; if ($3 != 0) names = names " " $1 } END { print p + 0, q + 0, names }' "$results")
+echo "$passed passed, $failed failed in $SECONDS s${failures:+ ($failures)}"
+printf '%s %s\n' "$passed" "$failed" > "$logs/totals"
+[ "$failed" = 0 ]

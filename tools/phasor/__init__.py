@@ -1,0 +1,15 @@
+"""Phasor's Python side: checkpoints and weight files. `python -m phasor.convert`, `.verify`,
+`.plot`; docs/convert.md.
+
+Rooms, each of which imports only those above it:
+
+    errors, files, values, entry, positions    what all share: one way to say an error, one way to
+                                               write a file
+    format        the weight file: layout, descriptor, tensors, reader and writer
+    tokenizers    vocabularies and merges, from SentencePiece and tokenizer.json
+    chat          chat templates to programs
+    reference     the forward pass in float64 and in PyTorch
+    checkpoints   files of PyTorch, safetensors and GGUF
+    families      a checkpoint of somebody's library to a model
+    convert, verify, plot, moments, smoothing, vectors    what a user calls, and what it is made of
+"""

@@ -1,0 +1,1 @@
+"""Chat templates (Jinja) to programs of the chat machine (docs/chat.md)."""

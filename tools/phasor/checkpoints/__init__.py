@@ -1,0 +1,1 @@
+"""Readers of checkpoints: PyTorch, safetensors, GGUF."""

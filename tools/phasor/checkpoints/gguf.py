@@ -1,0 +1,396 @@
+"""A GGUF file: its metadata, its tensors where they lie, and what their types mean (the format's
+own definition, versions 2 and 3). numpy only.
+
+Everything a file says is checked before it is used: a count is compared with the bytes that are
+left, a tensor's place with the end of the file.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.errors import named, shown
+from phasor.files import map_bytes, open_regular
+from phasor.format import layout as L
+from phasor.format.layout import PhasorError, round_up
+
+MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
+_STRING, _ARRAY = 8, 9
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+_MAX_DIMENSIONS, _MAX_ELEMENTS = 4, 1 << 40
+# Of all metadata together: the largest vocabularies have 2 million values (pieces, scores, types,
+# merges), in 10 MB.
+_MAX_KEYS, _MAX_TENSORS, _MAX_VALUES, _MAX_TEXT = 1 << 16, 1 << 16, 1 << 23, 128 << 20
+
+# ---- Types of elements
+# -----------------------------------------------------------------------------------------------
+
+
+def _halves(blocks: np.ndarray, field: str) -> np.ndarray:
+    """An f16 of each block, (B, 1) f32."""
+    return blocks[field].astype(np.float32)[:, None]
+
+
+def _nibbles(packed: np.ndarray) -> np.ndarray:
+    """(B, n) bytes -> (B, 2n): all low nibbles, then all high ones."""
+    return np.concatenate([packed & 15, packed >> 4], axis=1)
+
+
+def _fives(blocks: np.ndarray) -> np.ndarray:
+    """Nibbles with a fifth bit each."""
+    bits = blocks["high"][:, None] >> np.arange(32, dtype=np.uint32) & 1
+    return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
+
+
+def _q8_0(blocks: np.ndarray) -> np.ndarray:
+    return blocks["q"].astype(np.float32) * _halves(blocks, "d")
+
+
+def _q4_0(blocks: np.ndarray) -> np.ndarray:
+    return (_nibbles(blocks["q"]).astype(np.float32) - 8) * _halves(blocks, "d")
+
+
+def _q4_1(blocks: np.ndarray) -> np.ndarray:
+    return _nibbles(blocks["q"]).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
+
+
+def _q5_0(blocks: np.ndarray) -> np.ndarray:
+    return (_fives(blocks).astype(np.float32) - 16) * _halves(blocks, "d")
+
+
+def _q5_1(blocks: np.ndarray) -> np.ndarray:
+    return _fives(blocks).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
+
+
+def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the eight sub-blocks of 32: scale and minimum, (B, 8, 1) f32. Each is six bits of twelve
+    bytes."""
+    low, middle, high = (blocks["scales"][:, i : i + 4] for i in (0, 4, 8))
+    scale = np.concatenate([low & 63, high & 15 | (low >> 6) << 4], axis=1)
+    least = np.concatenate([middle & 63, high >> 4 | (middle >> 6) << 4], axis=1)
+    return (_halves(blocks, "d") * scale)[:, :, None], (_halves(blocks, "m") * least)[:, :, None]
+
+
+def _q4_k(blocks: np.ndarray) -> np.ndarray:
+    scale, least = _k_scales(blocks)
+    q = _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
+    return (scale * q.astype(np.float32) - least).reshape(-1, 256)
+
+
+def _q5_k(blocks: np.ndarray) -> np.ndarray:
+    scale, least = _k_scales(blocks)
+    bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
+    q = _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32) | bits << 4
+    return (scale * q.astype(np.float32) - least).reshape(-1, 256)
+
+
+def _q6_k(blocks: np.ndarray) -> np.ndarray:
+    low = _nibbles(blocks["q"].reshape(-1, 64)).reshape(-1, 8, 32)
+    bits = blocks["high"].reshape(-1, 1, 32) >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
+    q = (low | bits.reshape(-1, 8, 32) << 4).astype(np.float32) - 32
+    scale = _halves(blocks, "d") * blocks["scales"].astype(np.float32)
+    return (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+
+
+class Type(NamedTuple):
+    """How elements lie: blocks of `size` values, and what they are in f32."""
+
+    name: str
+    size: int
+    block: np.dtype
+    widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
+    keeps: int = L.F32  # the type of a .phasor file that has the same values
+
+    def bytes(self, count: int) -> int:
+        return count // self.size * self.block.itemsize
+
+
+def _type(name: str, size: int, widen: Callable, keeps: int, *fields: tuple) -> Type:
+    return Type(name, size, np.dtype(list(fields)), widen, keeps)
+
+
+_D, _M = ("d", "<f2"), ("m", "<f2")
+TYPES = {
+    0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
+    1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
+    2: _type("Q4_0", 32, _q4_0, L.Q4, _D, ("q", "u1", 16)),
+    3: _type("Q4_1", 32, _q4_1, L.F32, _D, _M, ("q", "u1", 16)),
+    6: _type("Q5_0", 32, _q5_0, L.F32, _D, ("high", "<u4"), ("q", "u1", 16)),
+    7: _type("Q5_1", 32, _q5_1, L.F32, _D, _M, ("high", "<u4"), ("q", "u1", 16)),
+    8: _type("Q8_0", 32, _q8_0, L.Q8, _D, ("q", "i1", 32)),
+    12: _type("Q4_K", 256, _q4_k, L.F32, _D, _M, ("scales", "u1", 12), ("q", "u1", 128)),
+    13: _type(
+        "Q5_K",
+        256,
+        _q5_k,
+        L.F32,
+        _D,
+        _M,
+        ("scales", "u1", 12),
+        ("high", "u1", 32),
+        ("q", "u1", 128),
+    ),
+    14: _type(
+        "Q6_K", 256, _q6_k, L.F32, ("q", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), _D
+    ),
+    30: _type(
+        "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
+    ),
+}
+# Names of the types that are not read, for the message.
+_OTHERS = {
+    9: "Q8_1",
+    10: "Q2_K",
+    11: "Q3_K",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+    28: "F64",
+    29: "IQ1_M",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    39: "MXFP4",
+    40: "NVFP4",
+    41: "Q1_0",
+}
+
+
+class Tensor(NamedTuple):
+    """A tensor where it lies. `shape` is (rows, columns), the opposite of the file's order."""
+
+    type: Type
+    shape: tuple[int, ...]
+    data: np.ndarray  # u8
+    is_float: bool = True
+
+    def load(self) -> np.ndarray:
+        """The values in f32."""
+        return self.type.widen(self.data.view(self.type.block)).reshape(self.shape)
+
+    def is_finite(self) -> bool:
+        """Of a quantised type: whether its scales are; their products with a block's integers do
+        not leave f32."""
+        blocks = self.data.view(self.type.block)
+        if self.type.keeps == L.BF16:
+            return not (blocks["x"] & 0x7F80 == 0x7F80).any()
+        return all(
+            np.isfinite(blocks[name]).all()
+            for name in ("x", "d", "m")
+            if name in (self.type.block.names or ())
+        )
+
+    def quantised(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of Q8_0 and Q4_0: f16 scales (N, G), int8 values (N, 32·G), as .phasor files have
+        them."""
+        blocks = self.data.view(self.type.block)
+        values = (
+            blocks["q"]
+            if self.type.keeps == L.Q8
+            else _nibbles(blocks["q"]).astype(np.int8) - np.int8(8)
+        )
+        return blocks["d"].reshape(self.shape[0], -1), values.reshape(self.shape[0], -1)
+
+
+# ---- Reading
+# ---------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """A position in the file's bytes that never passes their end."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data, self.at = memoryview(data), 0
+        self.values = self.text_bytes = 0  # of the metadata so far
+
+    def take(self, size: int, what: str) -> memoryview:
+        if size > len(self.data) - self.at:
+            raise PhasorError(f"{what}: the file ends in it (it has {len(self.data)} bytes)")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, code: str, what: str) -> Any:
+        return struct.unpack(code, self.take(struct.calcsize(code), what))[0]
+
+    def count(self, least: int, what: str) -> int:
+        """How many things of `least` bytes and more follow."""
+        value = self.number("<Q", what)
+        if value > (len(self.data) - self.at) // least:
+            raise PhasorError(
+                f"{what}: {value}, more than the file's {len(self.data)} bytes can hold"
+            )
+        return value
+
+    def text(self, what: str) -> str:
+        size = self.count(1, f"{what}, the length of a text")
+        self.text_bytes += size
+        if self.text_bytes > _MAX_TEXT:
+            raise PhasorError(
+                f"{what}: a text of {size} bytes, expected at most {_MAX_TEXT} in all metadata"
+            )
+        raw = bytes(self.take(size, what))
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise PhasorError(f"{what}: is not UTF-8") from error
+
+    def value(self, kind: int, what: str) -> Any:
+        if kind == _STRING:
+            return self.text(what)
+        if kind == _ARRAY:
+            return self.array(what)
+        if kind not in _SCALARS:
+            raise PhasorError(f"{what}: values of type {kind} are not known")
+        return self.number(_SCALARS[kind], what)
+
+    def array(self, what: str) -> list:
+        kind = self.number("<I", what)
+        if kind != _STRING and kind not in _SCALARS:
+            raise PhasorError(f"{what}: an array of values of type {kind} is not built")
+        item = np.dtype("<u8" if kind == _STRING else _SCALARS[kind])
+        count = self.count(item.itemsize, f"{what}, the number of values")
+        self.values += count
+        if self.values > _MAX_VALUES:
+            raise PhasorError(
+                f"{what}: {count} values, expected at most {_MAX_VALUES} in all metadata"
+            )
+        if kind == _STRING:
+            return [self.text(what) for _ in range(count)]
+        return np.frombuffer(self.take(count * item.itemsize, what), dtype=item).tolist()
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() and len(name) <= 80 else ascii(name[:80])
+
+
+class GGUF(Checkpoint):
+    """A file that was read: `metadata` by key, the tensors as a checkpoint. PhasorError names the
+    file and the thing that is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, {})
+        self.data = map_bytes(path)
+        try:
+            self._read(_Reader(self.data))
+        except PhasorError as error:
+            raise named(path, error) from error
+
+    def _read(self, r: _Reader) -> None:
+        if bytes(r.take(4, "the header")) != MAGIC:
+            raise PhasorError("not a GGUF file: it does not begin with the letters GGUF")
+        version = r.number("<I", "the version")
+        if version not in VERSIONS:
+            swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+            raise PhasorError(
+                f"version {swapped} in big-endian order is not built"
+                if swapped in VERSIONS
+                else f"version {version} is not built; there are 2 and 3"
+            )
+        tensors = r.count(24, "the number of tensors")
+        keys = r.count(13, "the number of keys")
+        for what, count, most in (("tensors", tensors, _MAX_TENSORS), ("keys", keys, _MAX_KEYS)):
+            if count > most:
+                raise PhasorError(f"the number of {what}: {count}, expected at most {most}")
+        self.metadata = self._read_metadata(r, keys)
+        alignment = self.metadata.get("general.alignment", ALIGNMENT)
+        if (
+            isinstance(alignment, bool)
+            or not isinstance(alignment, int)
+            or not 1 <= alignment <= 1 << 20
+            or alignment & alignment - 1
+        ):
+            raise PhasorError(f"general.alignment: {shown(alignment)}, expected a power of two")
+        entries = [self._read_entry(r) for _ in range(tensors)]
+        self._place(entries, round_up(r.at, alignment), alignment)
+
+    def _read_metadata(self, r: _Reader, count: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for i in range(count):
+            key = _printable(r.text(f"the name of key {i}"))
+            if key in out:
+                raise PhasorError(f"{key}: is there twice")
+            out[key] = r.value(r.number("<I", key), key)
+        return out
+
+    def _read_entry(self, r: _Reader) -> tuple[str, Type, tuple[int, ...], int]:
+        name = _printable(r.text("the name of a tensor"))
+        dimensions = r.number("<I", name)
+        if not 1 <= dimensions <= _MAX_DIMENSIONS:
+            raise PhasorError(
+                f"{name}: has {dimensions} dimensions, expected 1 to {_MAX_DIMENSIONS}"
+            )
+        shape = tuple(r.number("<Q", name) for _ in range(dimensions))
+        kind, offset = r.number("<I", name), r.number("<Q", name)
+        if kind not in TYPES:
+            raise PhasorError(
+                f"{name}: has type {_OTHERS.get(kind, kind)}, which is not built; there are "
+                f"{', '.join(t.name for t in TYPES.values())}"
+            )
+        if not all(shape) or math.prod(shape) > _MAX_ELEMENTS:
+            raise PhasorError(
+                f"{name}: has shape {' x '.join(map(str, shape))}, which is no tensor's"
+            )
+        if shape[0] % TYPES[kind].size:
+            raise PhasorError(
+                f"{name}: has rows of {shape[0]} values, {TYPES[kind].name} needs a multiple of "
+                f"{TYPES[kind].size}"
+            )
+        return name, TYPES[kind], shape[::-1], offset
+
+    def _place(self, entries: list, start: int, alignment: int) -> None:
+        end, last = 0, ""
+        for name, kind, shape, offset in sorted(entries, key=lambda entry: entry[3]):
+            size, left = kind.bytes(math.prod(shape)), self.data.size - start
+            if offset % alignment:
+                raise PhasorError(f"{name}: begins at {offset}, expected a multiple of {alignment}")
+            if offset > left or size > left - offset:
+                raise PhasorError(
+                    f"{name}: has {size} bytes from {offset} on, the file has {max(left, 0)} for "
+                    "all tensors"
+                )
+            if offset < end:
+                raise PhasorError(f"{name}: begins at {offset}, in {last}, which ends at {end}")
+            end, last = offset + size, name
+        for name, kind, shape, offset in entries:
+            if name in self.tensors:
+                raise PhasorError(f"{name}: is there twice")
+            self.tensors[name] = Tensor(
+                kind,
+                shape,
+                self.data[start + offset : start + offset + kind.bytes(math.prod(shape))],
+            )
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file calls itself one, by its name or its first bytes."""
+    if path.suffix == ".gguf":
+        return True
+    with open_regular(path) as file:
+        return file.read(4) == MAGIC

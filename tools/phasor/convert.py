@@ -1,0 +1,709 @@
+"""Turns a checkpoint into a `.phasor` file. Needs numpy only.
+
+    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--output-type TYPE] [--describe
+    FILE.toml] [--tokenizer FILE|none]…
+
+SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself;
+or a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors, and what its weights
+cannot say stands in a small TOML beside it (SOURCE with .toml, or --describe;
+tools/phasor/families/description.py has its keys); or a file of llama2.c, which lacks only its
+tokenizer; or a GGUF file. The file gets test vectors from the float64 reference, and the hashes of
+phasor's own logits where a phasor program is found. It is written whole or not at all. Exit: 0
+done, 1 the model or the data is bad, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, Callable, NamedTuple, Sequence
+
+import numpy as np
+
+from phasor import vectors as V
+from phasor.chat import template as chat_template
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.gguf import is_gguf
+from phasor.entry import front_door, say
+from phasor.errors import named
+from phasor.families import gguf, hugging_face, llama2c, state_dict
+from phasor.families.description import Description, read_description
+from phasor.families.model import Model
+from phasor.files import check_output, map_bytes, open_regular, parse_json, read_bytes, replacing
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import (
+    CHAT,
+    SOURCE_TOKENIZER,
+    TARGET_TOKENIZER,
+    VECTORS,
+    PhasorFile,
+    Quantised,
+    Rounding,
+    Weights,
+    replace_section,
+    write_model,
+)
+from phasor.format.layout import PhasorError
+from phasor.smoothing import Smoothed
+
+ROOT = Path(__file__).resolve().parents[2]
+_NONE = Path("none")
+_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
+
+
+_MOST_PROBLEMS = 100
+_MOST_COPIES, _SMALL = (
+    4,
+    1 << 20,
+)  # weights of a model by those of its source; padding and tables of a small one
+
+
+class Problems(PhasorError):
+    """Several faults, a line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        more = len(lines) - _MOST_PROBLEMS
+        self.lines = [
+            *lines[:_MOST_PROBLEMS],
+            *([f"and {more} more faults like these"] if more > 0 else []),
+        ]
+        super().__init__("\n".join(self.lines))
+
+
+def note(text: str) -> None:
+    say("convert", text)
+
+
+# ---- Tokenizers
+# ------------------------------------------------------------------------------------------------------
+
+
+def tokenizer_section(path: Path, side: dict) -> bytes:
+    """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
+    list, or word -> id)."""
+    from phasor.tokenizers import tokenizer as phasor_tokenizer
+
+    data = read_bytes(path)
+    try:
+        if path.suffix == ".model":
+            return phasor_tokenizer.build_sentencepiece_section(data)
+        if path.suffix in (".txt", ".json"):
+            control = [
+                side[k] for k in ("pad", "start", "decoder_start", "mask") if side[k] is not None
+            ] + side["end"]
+            return phasor_tokenizer.build_wordlist_section(
+                _words(data, path.suffix), side["unknown"], control
+            )
+        raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
+    except PhasorError as error:
+        raise named(path, error) from error
+
+
+def _words(data: bytes, suffix: str) -> list[str]:
+    if suffix == ".txt":
+        try:
+            return data.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise PhasorError(f"is not UTF-8: byte {error.start}") from error
+    content = parse_json(data)
+    if isinstance(content, dict):
+        if not all(type(id_) is int for id_ in content.values()) or sorted(
+            content.values()
+        ) != list(range(len(content))):
+            raise PhasorError("the ids of the words are not 0, 1, 2, …")
+        content = sorted(content, key=content.__getitem__)
+    if not isinstance(content, list) or not all(isinstance(word, str) for word in content):
+        raise PhasorError("expected a list of words, or a table from word to id")
+    return content
+
+
+def add_tokenizers(
+    model: Model, description: Description, given: Sequence[Path], output: Path | None = None
+) -> dict[int, bytes]:
+    """The tokenizer sections; the sides of the descriptor say which is theirs. One file for two
+    sides is stored once."""
+    sides = list(description.sides)
+    if len(given) > len(sides):
+        raise PhasorError(
+            f"--tokenizer: {len(given)} files, the model has {len(sides)} side"
+            + "s" * (len(sides) > 1)
+        )
+    paths = {
+        side: description.path.parent / values["tokenizer"]
+        for side, values in description.sides.items()
+        if values["tokenizer"]
+    }
+    if given:
+        paths = (
+            dict(zip(sides, given))
+            if len(given) == len(sides)
+            else {side: given[0] for side in sides}
+        )
+    if output is not None:
+        check_output(output, *paths.values())
+    return tokenizer_sections(model, paths)
+
+
+def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]:
+    """A section for each side that has a file, the same one for the same file; the descriptor says
+    which is whose."""
+    own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
+    sections: dict[int, bytes] = {}
+    for side, path in paths.items():
+        shared = next((s for s in sections if side == "target" and path == paths["source"]), None)
+        kind = shared or own[side]
+        if shared is None:
+            sections[kind] = tokenizer_section(path, model.descriptor[side])
+        pieces = int.from_bytes(sections[kind][8:12], "little")
+        if pieces > model.descriptor[side]["vocabulary"]:
+            raise PhasorError(
+                f"{path}: has {pieces} pieces, the {side} embedding has "
+                f"{model.descriptor[side]['vocabulary']} rows"
+            )
+        model.descriptor[side]["tokenizer"] = kind
+    return sections
+
+
+def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -> dict[int, bytes]:
+    """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of
+    pairs goes into the descriptor."""
+    if len(given) > 1:
+        raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
+    if (
+        given
+        and given[0].is_file()
+        and given[0].suffix != ".json"
+        and not source.family.wordpiece
+        and given[0].name != "tokenizer.model"
+    ):
+        return tokenizer_sections(source.model, {source.side: given[0]})
+    path = given[0] if given else source.tokenizer_file()
+    if path is None or given == [_NONE]:
+        return {}
+    from phasor.tokenizers import tokenizer_json
+
+    try:
+        source.check_tokenizer(path)
+        if path.suffix == ".model" and source.side == "target":
+            source.describe_sentencepiece(path)
+            return tokenizer_sections(source.model, {"target": path})
+        section, info = tokenizer_json.build_hf_section(path)
+        kind = SOURCE_TOKENIZER if source.side == "source" else TARGET_TOKENIZER
+        source.describe_tokenizer(info, kind)
+    except PhasorError as error:
+        message = str(error)
+        known = message.startswith((str(path), str(path.parent)))
+        raise PhasorError(
+            (message if known else f"{path}: {message}") + " (--tokenizer none converts without)"
+        ) from error
+    return {kind: section}
+
+
+def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
+    """The tokenizer that is in the file, or the one given; `none` is none."""
+    if len(given) > 1:
+        raise PhasorError(f"--tokenizer: {len(given)} files, a decoder has one side")
+    if given and given != [_NONE]:
+        return tokenizer_sections(model, {"target": given[0]})
+    section = None if given else model.vocabulary.section()
+    if section is None:
+        return {}
+    model.descriptor["target"]["tokenizer"] = TARGET_TOKENIZER
+    return {TARGET_TOKENIZER: section}
+
+
+def chat_sections(
+    model: Model, source: Path, chat: Path | None, date: str | None
+) -> dict[int, bytes]:
+    """The chat program of a decoder: of the template given, or of the source's own; `none` is none.
+    A template of the source's own that is not in the subset is left out with a line."""
+    if chat == _NONE or model.descriptor["model"]["stack"] != D.DECODER:
+        return {}
+    try:
+        section = chat_template.section_of(
+            source, getattr(model.checkpoint, "metadata", None), chat, date, model.notes
+        )
+    except chat_template.Refused as error:
+        if chat is not None:
+            raise PhasorError(f"{chat}: {error} (--chat none converts without)") from error
+        note(f"{source}: {error}: the model is converted without a chat program")
+        return {}
+    return {CHAT: section} if section else {}
+
+
+# ---- Hashes of phasor's own logits
+# -----------------------------------------------------------------------------------
+
+
+class Replay(NamedTuple):
+    """What `phasor verify` says of a file's vectors."""
+
+    vectors: list[dict]
+    numerics: int
+
+    @property
+    def hashes(self) -> list[int]:
+        return [int(vector["hash"], 16) for vector in self.vectors]
+
+    def worst(self, name: str) -> float:
+        return max(vector[name] for vector in self.vectors)
+
+
+def replay(program: Path, path: Path, count: int) -> Replay:
+    """PhasorError when the program does not agree with the vectors."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [program, "verify", "--json", path],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=1800,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PhasorError(f"{program}: cannot be run: {error}") from error
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise PhasorError(
+            f"{program} verify refuses the file (exit {done.returncode}): "
+            f"{lines[-1] if lines else 'no message'}"
+        )
+    try:
+        result = json.loads(done.stdout)
+        found = Replay(result["vectors"], int(result["numerics"]))
+        if len(found.hashes) != count:
+            raise ValueError
+        return found
+    except (ValueError, KeyError, TypeError) as error:
+        raise PhasorError(
+            f"{program} verify --json printed something else than {count} vectors with a hash"
+        ) from error
+
+
+# ---- How much each input counts
+# --------------------------------------------------------------------------------------
+
+
+class Moments:
+    """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the
+    order of the file (tools/moments.py)."""
+
+    def __init__(self, descriptor: dict, values: np.ndarray, name: str = "moments") -> None:
+        self._rows, at = {}, 0
+        for slot in R.slots(descriptor):
+            if slot.matrix:
+                self._rows[slot.key] = slice(at, at + slot.cols)
+                at += slot.cols
+        if values.shape != (at,) or values.dtype != np.float32:
+            raise PhasorError(
+                f"{name}: expected {at:,} values of f32, one for each column of each matrix, got "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise PhasorError(f"{name}: a value is negative or not finite")
+        self._values = values
+
+    def __call__(self, slot: R.Slot) -> np.ndarray:
+        return self._values[self._rows[slot.key]]
+
+
+_NPY_HEAD = re.compile(
+    rb"\{'descr': '([<>|=]?[a-z]\d{1,3})', 'fortran_order': (?:True|False), 'shape': \(([0-9, ]{0,60})\), \} *\n?"
+)
+
+
+def read_moments(path: Path | None) -> np.ndarray | None:
+    """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only
+    one that there is, and not evaluated."""
+    if path is None:
+        return None
+    data = map_bytes(path)
+    start = data[:10].tobytes()
+    if start[:7] != b"\x93NUMPY\x01":
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: not a .npy file of version 1")
+    begin = 10 + int.from_bytes(start[8:10], "little")
+    head = _NPY_HEAD.fullmatch(data[10:begin].tobytes())
+    if head is None:
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: its head is not one")
+    kind, shape = (
+        head[1].decode(),
+        tuple(int(part) for part in head[2].decode().replace(" ", "").split(",") if part),
+    )
+    if kind != "<f4" or len(shape) != 1 or data.size - begin != 4 * shape[0]:
+        raise PhasorError(
+            f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row "
+            "of f32"
+        )
+    return np.frombuffer(data[begin:].tobytes(), dtype="<f4")
+
+
+# ---- Conversion
+# ------------------------------------------------------------------------------------------------------
+
+
+def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
+    """(call for each tensor, call at the end): tqdm where there is one, else a line that counts; on
+    standard error."""
+    if quiet or not sys.stderr.isatty():
+        return (lambda slot: None), (lambda: None)
+    try:
+        from tqdm import tqdm
+
+        bar = tqdm(total=count, unit="tensor", desc="convert", leave=False)
+        return (
+            lambda slot: bar.set_postfix_str(slot.name, refresh=False) or bar.update(1)
+        ), bar.close
+    except ImportError:
+        done = [0]
+
+        def step(slot: R.Slot) -> None:
+            done[0] += 1
+            print(f"\rconvert: {done[0]} of {count} tensors", end="", file=sys.stderr, flush=True)
+
+        return step, lambda: print(file=sys.stderr)
+
+
+def convert(
+    model: Model,
+    output: Path,
+    kind: int | None,
+    sections: dict[int, bytes],
+    phasor: Path | None,
+    quiet: bool = False,
+    smooth: bool | None = None,
+    output_kind: int | None = None,
+    moments: np.ndarray | None = None,
+) -> list[Rounding]:
+    """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
+    there before.
+
+    kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
+    that of the embeddings and the output's matrix; None: as the others. moments: of Moments.
+    """
+    problems = model.problems()
+    if problems:
+        raise Problems([f"{model.checkpoint.path}: {line}" for line in problems])
+    check_growth(model)
+    descriptor, weights = model.descriptor, model.weights
+    model.asked, model.asked_output = kind, output_kind
+    if isinstance(model, gguf.GGUFModel):
+        model.note_types()
+    if smooth or (
+        smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER
+    ):
+        smoothed = Smoothed(descriptor, lambda slot: as_array(slot, model.weights(slot)))
+        descriptor, weights = smoothed.descriptor, smoothed.weights
+        model.notes.append(
+            "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
+            "(--no-smooth leaves them)"
+        )
+    inputs = V.choose_inputs(descriptor)
+    stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
+    section = V.build(V.ExactWeights(stored, lambda slot: as_array(slot, weights(slot))), inputs)
+    step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
+    with replacing(output) as file:
+        try:
+            rounding = write_model(
+                file,
+                descriptor,
+                weights,
+                model.type_of,
+                {**sections, VECTORS: section},
+                step,
+                None if moments is None else Moments(stored, moments),
+            )
+        finally:
+            close()
+        file.flush()
+        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
+    return rounding
+
+
+def check_growth(model: Model) -> None:
+    """PhasorError where one tensor stands for so many parts that a small source would make a large
+    model."""
+    given = sum(math.prod(tensor.shape) for tensor in model.checkpoint.tensors.values())
+    made = sum(
+        slot.rows * max(slot.cols, 1)
+        for slot in R.slots(model.descriptor)
+        if slot.key in model.parts
+    )
+    if made > _MOST_COPIES * given + _SMALL:
+        raise PhasorError(
+            f"{model.checkpoint.path}: the model would have {made:,} weights, the file has "
+            f"{given:,}: a tensor stands for too many parts"
+        )
+
+
+def finished(
+    stream: BinaryIO, section: bytes, inputs: Sequence[V.Input], phasor: Path | None
+) -> bytes:
+    """The test vectors with the tolerance of the file's types, and with hashes where there is a
+    phasor program. `section` is that of the exact weights."""
+    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
+    exact = all(entry.type in (L.F32, L.F64) for entry in file.entries.values())
+    if phasor is None:
+        return (
+            section
+            if exact
+            else V.with_tolerance(section, V.measured_tolerance(section, file, inputs))
+        )
+    if not exact:  # the program must agree with float64 on the weights as they are stored; then it says how far these are from the exact ones
+        replace_section(stream, VECTORS, V.build(file, inputs, V.STEP))
+        replay(phasor, path, len(inputs))
+        replace_section(stream, VECTORS, V.with_tolerance(section, _ANY_DIFFERENCE))
+    found = replay(phasor, path, len(inputs))
+    if not exact:
+        tolerance = V.read(section, file.descriptor).tolerance
+        section = V.with_tolerance(
+            section,
+            V.tolerance_of(
+                tolerance,
+                *(found.worst(name) for name in ("worst_logit", "worst_residual", "worst_lead")),
+            ),
+        )
+    return V.with_hashes(section, file.descriptor, found.hashes, found.numerics)
+
+
+def as_array(slot: R.Slot, given: Weights) -> np.ndarray:
+    """The values of a slot whatever they are stored as."""
+    return (
+        L.dequantize_q8(given.scales, given.values, slot.cols, np.float32)
+        if isinstance(given, Quantised)
+        else given
+    )
+
+
+def read_source(
+    source: Path,
+    describe: Path | None,
+    tokenizers: Sequence[Path],
+    context: int = 0,
+    lora: Path | None = None,
+    output: Path | None = None,
+) -> tuple[Model, dict[int, bytes]]:
+    """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's
+    directory; output: which must be none of the files."""
+    if not source.exists():
+        raise PhasorError(f"{source}: there is no such file")
+    if not source.is_dir():
+        open_regular(source).close()
+    if describe is None and hugging_face.is_source(source):
+        read = hugging_face.read(source, context, lora)
+        return read.model, hugging_face_tokenizer(read, tokenizers)
+    for flag, given in (("--rope-context", context), ("--lora", lora)):
+        if given:
+            raise PhasorError(f"{flag}: goes with a Hugging Face directory")
+    if describe is None and source.is_file() and is_gguf(source):
+        model = gguf.read(source)
+        return model, gguf_tokenizer(model, tokenizers)
+    described = describe or source.with_suffix(".toml")
+    if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
+        if len(tokenizers) > 1:
+            raise PhasorError(f"--tokenizer: {len(tokenizers)} files, a decoder has one side")
+        return model, tokenizer_sections(model, {"target": tokenizers[0]} if tokenizers else {})
+    if describe is None and not described.is_file():
+        raise PhasorError(
+            f"{described}: there is no description; write one "
+            "(tools/phasor/families/description.py) or give --describe"
+        )
+    description = read_description(described)
+    model = state_dict.read(open_checkpoint(source, description.key), description)
+    return model, add_tokenizers(model, description, tokenizers, output)
+
+
+def _llama2c(source: Path, description: Path) -> Model | None:
+    """The model of a file of llama2.c; None for another, and for a checkpoint that has a
+    description."""
+    if llama2c.read_config(source) is not None:
+        return llama2c.read(source)
+    return None if description.is_file() else llama2c.read_checkpoint(source)
+
+
+def find_phasor(given: Path | None) -> Path | None:
+    """The program that records hashes: the one given, or build/phasor."""
+    if given is not None:
+        if not given.is_file():
+            raise PhasorError(f"--phasor: {given} is not a file")
+        return given.absolute()
+    built = ROOT / "build" / "phasor"
+    return built if built.is_file() else None
+
+
+def report(output: Path, rounding: Sequence[Rounding]) -> None:
+    """Size, and the largest rounding error of each type."""
+    print(f"{output}: {output.stat().st_size:,} bytes")
+    for r in rounding:
+        text = (
+            f"largest rounding error {r.largest:.3g} ({r.share:.3%} of its tensor's largest value)"
+            if r.largest
+            else "stored exactly"
+        )
+        print(
+            f"  {L.TYPES[r.type]:4} {r.bytes:>12,} bytes   {text}"
+            + (f", in {r.where}" if r.where else "")
+        )
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Turns a checkpoint into a .phasor file.")
+    parser.add_argument(
+        "source",
+        type=Path,
+        metavar="SOURCE",
+        help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin, a GGUF file",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument(
+        "--type",
+        choices=("f32", "f16", "bf16", "q8", "q4"),
+        help=(
+            "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file "
+            "what keeps each matrix exactly"
+        ),
+    )
+    parser.add_argument(
+        "--output-type",
+        choices=("f32", "f16", "bf16", "q8", "q4"),
+        help="of the embeddings and the output matrix (as --type)",
+    )
+    parser.add_argument(
+        "--describe",
+        type=Path,
+        metavar="FILE",
+        help="the description; default: the checkpoint's name with .toml",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="for the source side, then the target; one for both; none: without",
+    )
+    parser.add_argument(
+        "--rope-context",
+        type=int,
+        default=0,
+        metavar="N",
+        help=(
+            "a decoder with rotary positions: the longest sequence; frequencies that depend on "
+            "the length are those of this one"
+        ),
+    )
+    parser.add_argument(
+        "--lora", type=Path, metavar="DIR", help="an adapter of PEFT, added to the weights"
+    )
+    parser.add_argument(
+        "--chat",
+        type=Path,
+        metavar="FILE",
+        help="a decoder's chat template (Jinja); default: the source's own; none: without",
+    )
+    parser.add_argument(
+        "--chat-date",
+        metavar="YYYY-MM-DD",
+        help="the day that the template takes for today; default: it knows none",
+    )
+    parser.add_argument(
+        "--phasor",
+        type=Path,
+        metavar="PATH",
+        help="the program that records hashes; default: build/phasor where it is",
+    )
+    parser.add_argument(
+        "--smooth",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help=(
+            "q8 and q4: scale the inputs of layers by channel before they are rounded (an "
+            "encoder's are, others' are not)"
+        ),
+    )
+    parser.add_argument(
+        "--moments",
+        type=Path,
+        metavar="FILE.npy",
+        help="q8 and q4: how much each input of the matrices counts (tools/moments.py makes it)",
+    )
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args(argv)
+    if not 0 <= args.rope_context <= 1 << 24:
+        parser.error("--rope-context: expected a number of positions")
+    return args
+
+
+def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
+    """The error with the source's name, where it names no file and no flag yet."""
+    named_already = [
+        args.source,
+        args.output,
+        args.describe,
+        args.lora,
+        args.chat,
+        args.moments,
+        args.phasor,
+        *args.tokenizer,
+        "--",
+    ]
+    return (
+        error
+        if any(str(name) in str(error) for name in named_already if name is not None)
+        else named(args.source, error)
+    )
+
+
+@front_door("convert")
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    check_output(
+        args.output,
+        args.source,
+        args.describe or args.source.with_suffix(".toml"),
+        args.lora,
+        args.chat,
+        args.moments,
+        args.phasor,
+        *args.tokenizer,
+    )
+    try:
+        model, sections = read_source(
+            args.source, args.describe, args.tokenizer, args.rope_context, args.lora, args.output
+        )
+        sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
+        phasor = find_phasor(args.phasor)
+        rounding = convert(
+            model,
+            args.output,
+            L.type_code(args.type) if args.type else None,
+            sections,
+            phasor,
+            args.quiet,
+            args.smooth,
+            L.type_code(args.output_type) if args.output_type else None,
+            read_moments(args.moments),
+        )
+    except Problems:
+        raise
+    except PhasorError as error:
+        raise with_file(error, args) from error
+    if not args.quiet:
+        for line in model.notes:
+            note(line)
+        if phasor is None:
+            note("no phasor program was found: the test vectors have no hashes of its logits")
+        report(args.output, rounding)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

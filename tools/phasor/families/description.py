@@ -1,0 +1,405 @@
+"""The TOML that describes a state_dict: what its weights cannot say. Read, checked, and with its
+defaults filled in.
+
+    name = "zh-en"                     # also author, licence, credit, origin: text for people
+    preset = "torch-transformer"       # or "separate", "bias-free": how the tensors are called
+    stack = "encoder-decoder"          # or "encoder", "decoder"
+    heads = 4
+    norm_place = "before"              # or "after" (the residual)
+    position = "sinusoidal"            # added to the embedding; or "sinusoidal-halves", "learned",
+                                       "none"
+    attention_position = "alibi"       # inside self-attention; or "relative_key", "t5", "rotary", …
+                                       ("none")
+
+A key that is not known is an error. `KEYS` says what there is, with the defaults; [encoder] and
+[decoder] may have most of the keys of the model once more, for that stack only. [source] and
+[target] have the ids and the tokenizer; [names] maps a part of the model to the name of its tensor,
+`{layer}` standing for the layer's number; [rename] replaces the start of names; [checkpoint] has
+`key` (the entry of a nested file) and `ignore` (patterns of tensors that are not part of the
+model).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phasor.errors import named, printable, shown
+from phasor.files import JSON_DEPTH, read_text
+from phasor.format import descriptor as D
+from phasor.format.layout import PhasorError
+
+_MOST_BYTES = 64 << 10  # of a description
+_MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
+_MOST_DOTS = 4096  # of a line
+_MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
+PRESETS = ("torch-transformer", "separate", "bias-free")
+STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
+CHOICES = {
+    "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
+    "norm_place": {"before": D.BEFORE, "after": D.AFTER},
+    "activation": {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu-tanh": D.GELU_TANH, "silu": D.SILU},
+    "position": {
+        "none": 0,
+        "learned": D.LEARNED,
+        "sinusoidal": D.INTERLEAVED,
+        "sinusoidal-halves": D.HALVES,
+    },
+    "attention_position": {
+        "none": 0,
+        "relative_key": D.RELATIVE_KEY,
+        "relative_key_query": D.RELATIVE_KEY_QUERY,
+        "three-way": D.THREE_WAY,
+        "clipped": D.CLIPPED,
+        "t5": D.T5_BIAS,
+        "alibi": D.ALIBI,
+        "rotary": D.ROTARY_INTERLEAVED,
+        "rotary-halves": D.ROTARY_HALVES,
+    },
+    "relative_order": {"key-query": False, "query-key": True},
+    "score": {"dot": 0, "additive": 1},
+    "cross_score": {"dot": 0, "additive": 1},
+    "output": {
+        "own": D.TIED_OWN,
+        "target-embedding": D.TIED_TARGET,
+        "source-embedding": D.TIED_SOURCE,
+    },
+}
+_STACK_KEYS: dict[
+    str, tuple[type | tuple[type, ...], Any]
+] = {  # name -> type, default (None: must be there or is found in the weights)
+    "heads": (int, None),
+    "kv_heads": (int, 0),
+    "norm": (str, "layer"),
+    "norm_place": (str, None),
+    "norm_eps": (float, 1e-5),
+    "final_norm": (bool, None),
+    "activation": (str, "relu"),
+    "position": (str, None),
+    "position_base": (float, 10000.0),
+    "position_offset": (int, 0),
+    "max_positions": (int, 0),
+    "embedding_scale": ((float, str), None),
+    "score_scale": ((float, str), None),
+    "layers": (int, 0),
+    "hidden": (int, 0),
+    "width": (int, 0),
+    "attention_position": (str, "none"),
+    "max_distance": (int, 0),
+    "relative_order": (str, "key-query"),
+    "relative_values": (bool, True),
+    "num_buckets": (int, 0),
+    "two_sided": (bool, None),
+    "alibi_slopes": (list, []),
+    "rotary_width": (int, 0),
+    "rotary_base": (float, 10000.0),
+    "rotary_scaling": (dict, {}),
+    "rotary_trained": (int, 0),
+    "rotary_context": (int, 0),
+    "score": (str, "dot"),
+    "cross_score": (str, "dot"),
+    "cross_score_scale": ((float, str), None),
+}
+_NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
+_MODEL_KEYS = {
+    "name": (str, ""),
+    "author": (str, ""),
+    "licence": (str, ""),
+    "credit": (str, ""),
+    "origin": (str, ""),
+    "preset": (str, None),
+    "stack": (str, "encoder-decoder"),
+    "output": (str, "own"),
+}
+_SIDE_KEYS = {
+    "tokenizer": (str, ""),
+    "pad": (int, -1),
+    "unknown": (int, -1),
+    "start": (int, -1),
+    "end": (list, []),
+    "decoder_start": (int, -1),
+    "forced_first": (int, -1),
+    "mask": (int, -1),
+    "prefix": (list, []),
+    "suffix": (list, []),
+    "embedding_shared": (bool, False),
+}
+KEYS = {**_MODEL_KEYS, **_STACK_KEYS}
+_PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
+    # nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides
+    # by √(head width).
+    "torch-transformer": {
+        "final_norm": True,
+        "score_scale": "sqrt_head_width",
+        "norm_place": "after",
+    },
+    # Published code of this style divides scores by √(head width) or by √heads: the description
+    # must say which.
+    "separate": {
+        "final_norm": False,
+        "norm_place": "after",
+        "position": "learned",
+        "embedding_scale": "sqrt_width",
+    },
+    "bias-free": {
+        "final_norm": False,
+        "score_scale": "sqrt_head_width",
+        "norm_place": "after",
+        "position": "sinusoidal",
+        "embedding_scale": "sqrt_width",
+    },
+}
+
+
+@dataclass
+class Description:
+    """What a TOML says. `stacks` has the keys of _STACK_KEYS for each stack there is, `sides` those
+    of _SIDE_KEYS."""
+
+    path: Path
+    model: dict[str, Any]
+    stacks: dict[str, dict[str, Any]]
+    sides: dict[str, dict[str, Any]]
+    names: dict[str, str] = field(default_factory=dict)
+    rename: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    ignore: list[str] = field(default_factory=list)
+
+    @property
+    def stack(self) -> int:
+        return STACKS[self.model["stack"]]
+
+    @property
+    def preset(self) -> str:
+        return self.model["preset"]
+
+
+def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> Any:
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise PhasorError(
+            f"{where}{key}: {shown(value)}, expected {' or '.join(k.__name__ for k in kinds)}"
+        )
+    if type(value) is int and abs(value) > _MOST_NUMBER:
+        raise PhasorError(f"{where}{key}: {shown(value)}, expected at most {_MOST_NUMBER}")
+    if key == "layers" and value > D.MAX_LAYERS:
+        raise PhasorError(f"{where}{key}: {value}, expected at most {D.MAX_LAYERS}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
+    if key in _NUMBERS:
+        if not all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+            for v in value
+        ):
+            raise PhasorError(f"{where}{key}: expected a list of finite numbers")
+    elif isinstance(value, list) and not all(
+        isinstance(v, int) and not isinstance(v, bool) and 0 <= v <= _MOST_NUMBER for v in value
+    ):
+        raise PhasorError(f"{where}{key}: expected a list of ids")
+    if key in CHOICES and value not in CHOICES[key]:
+        other = {"position": "attention_position", "attention_position": "position"}.get(key)
+        hint = f'; did you mean {other} = "{value}"?' if other and value in CHOICES[other] else ""
+        raise PhasorError(
+            f"{where}{key}: {shown(value)}, expected {' or '.join(CHOICES[key])}{hint}"
+        )
+    return value
+
+
+def _table(content: dict, name: str) -> dict:
+    value = content.pop(name, {})
+    if not isinstance(value, dict):
+        raise PhasorError(f"{name}: expected a table")
+    return value
+
+
+def _keys(where: str, content: dict, known: dict) -> dict[str, Any]:
+    for key in content:
+        if key not in known:
+            raise PhasorError(
+                f"{where}{printable(key)}: no key is called so here; there are {', '.join(known)}"
+            )
+    return {key: _typed(where, key, value, known[key][0]) for key, value in content.items()}
+
+
+def _texts(name: str, table: dict) -> dict[str, str]:
+    """A table of texts; nested tables (encoder.q = …) become dotted names."""
+    out = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            out.update(
+                {f"{key}.{inner}": text for inner, text in _texts(f"{name}.{key}", value).items()}
+            )
+        elif isinstance(value, str):
+            out[key] = value
+        else:
+            raise PhasorError(f"{name}.{printable(key)}: {shown(value)}, expected text")
+    return out
+
+
+def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
+    """The keys of one stack: its own, else the model's, else the preset's, else the default."""
+    given, preset_values = {**shared, **own}, _PRESET_DEFAULTS[preset]
+    out = {key: default for key, (_, default) in _STACK_KEYS.items()}
+    out.update(preset_values)
+    out.update(given)
+    _scales(out, given, preset_values.get("score_scale"))
+    for key in ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm"):
+        if out[key] is None:
+            extra = (
+                ' (the scores are divided by "sqrt_head_width", "sqrt_heads" or a number)'
+                if key == "score_scale"
+                else ""
+            )
+            raise PhasorError(
+                f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}"
+            )
+    for key in (
+        "heads",
+        "kv_heads",
+        "position_offset",
+        "max_positions",
+        "layers",
+        "hidden",
+        "width",
+        "max_distance",
+        "num_buckets",
+        "rotary_width",
+        "rotary_trained",
+        "rotary_context",
+    ):
+        if out[key] < (1 if key == "heads" else 0):
+            raise PhasorError(f"{name}: {key}: {out[key]} is too small")
+    if out["norm_eps"] < 0:
+        raise PhasorError(f"{name}: norm_eps: {out['norm_eps']} is negative")
+    if out["two_sided"] is None:
+        out["two_sided"] = name == "encoder"
+    return out
+
+
+def _scales(out: dict[str, Any], given: dict, preset: float | str | None) -> None:
+    """What the scores are divided by where it is not said: an additive score by 1; cross-attention
+    as self-attention, where the scores are of one kind."""
+    for key in ("", "cross_"):
+        additive, scale = out[f"{key}score"] == "additive", given.get(f"{key}score_scale")
+        if scale is None and key and out["score"] == out["cross_score"]:
+            scale = out["score_scale"]
+        out[f"{key}score_scale"] = scale if scale is not None else 1.0 if additive else preset
+
+
+def scale_of(where: str, value: float | str, names: dict[str, float]) -> float:
+    """A number, or one of the names."""
+    if isinstance(value, str):
+        if value not in names:
+            raise PhasorError(f"{where}: {value!r}, expected a number or {' or '.join(names)}")
+        return names[value]
+    return value
+
+
+def read_description(path: os.PathLike | str) -> Description:
+    """Reads and checks a description; PhasorError names the file and the key."""
+    path = Path(path)
+    text = read_text(path, _MOST_BYTES)
+    try:
+        return parse_description(_parse(text), path)
+    except PhasorError as error:
+        raise named(path, error) from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. PhasorError for one that is none, or that is nested deeper than
+    any description."""
+    dots = max(line.partition("=")[0].count(".") for line in text.split("\n"))
+    if dots > _MOST_DOTS:  # tomllib takes the square of them
+        raise PhasorError(f"not TOML that is built: a key with {dots} dots")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PhasorError(f"not TOML: {printable(str(error), 200)}") from error
+    except RecursionError as error:
+        raise PhasorError("not TOML that is built: it is nested too deep") from error
+    except ValueError as error:  # of int() and of datetime
+        raise PhasorError(
+            f"not TOML: a number or a date that cannot be: {printable(str(error))}"
+        ) from error
+    todo = [(content, 0)]
+    while todo:
+        inside, depth = todo.pop()
+        if depth > JSON_DEPTH:
+            raise PhasorError("not TOML that is built: it is nested too deep")
+        todo += [
+            (child, depth + 1)
+            for child in (inside.values() if isinstance(inside, dict) else inside)
+            if isinstance(child, (dict, list))
+        ]
+    return content
+
+
+def parse_description(content: dict, path: Path = Path("description")) -> Description:
+    """The same from a dictionary, as a TOML reader gives it."""
+    content = dict(content)
+    tables = {
+        name: _table(content, name)
+        for name in ("encoder", "decoder", "source", "target", "names", "rename", "checkpoint")
+    }
+    given = _keys("", content, KEYS)
+    model = {key: given.get(key, default) for key, (_, default) in _MODEL_KEYS.items()}
+    if model["preset"] is None:
+        raise PhasorError(f"preset: missing, expected one of {', '.join(PRESETS)}")
+    if model["preset"] not in PRESETS:
+        raise PhasorError(f"preset: {shown(model['preset'])}, expected one of {', '.join(PRESETS)}")
+    if model["stack"] not in STACKS:
+        raise PhasorError(f"stack: {shown(model['stack'])}, expected one of {', '.join(STACKS)}")
+    wanted = STACKS[model["stack"]]
+    shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
+    stacks, sides = {}, {}
+    for name, side, absent in (("encoder", "source", D.DECODER), ("decoder", "target", D.ENCODER)):
+        if wanted == absent:
+            for table in (name, side):
+                if tables[table]:
+                    raise PhasorError(f"{table}: a model of stack {model['stack']!r} has none")
+            continue
+        stacks[name] = _stack(
+            name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"]
+        )
+        given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
+        for key, value in given_side.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+                raise PhasorError(f"{side}.{key}: {value} is not an id")
+        sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
+    checkpoint = tables["checkpoint"]
+    key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])
+    if checkpoint:
+        raise PhasorError(
+            f"checkpoint.{printable(next(iter(checkpoint)))}: no key is called so here; there are "
+            "key, ignore"
+        )
+    if (
+        not (key is None or isinstance(key, str))
+        or not isinstance(ignore, list)
+        or not all(isinstance(p, str) for p in ignore)
+    ):
+        raise PhasorError("checkpoint: key is text and ignore a list of patterns")
+    if any(c in pattern for pattern in ignore for c in "[]"):
+        raise PhasorError(
+            "checkpoint.ignore: in a pattern * is any text and ? any character; [ and ] are not "
+            "built"
+        )
+    for where, rules in (("checkpoint.ignore", ignore), ("rename", tables["rename"])):
+        if len(rules) > _MOST_RULES:
+            raise PhasorError(f"{where}: {len(rules)} entries, expected at most {_MOST_RULES}")
+    return Description(
+        path,
+        model,
+        stacks,
+        sides,
+        _texts("names", tables["names"]),
+        _texts("rename", tables["rename"]),
+        key,
+        ignore,
+    )

@@ -1,0 +1,518 @@
+"""Encoders of Hugging Face directories: a family is a table (`Family`); this turns the table, a
+config.json and the weights into a `Model`.
+
+Parts of a model, as a table names their tensors (the weight; its bias is called the same with
+`bias`):
+
+    embedding positions segments embedding_norm projection         the input
+    qkv | q k v, attention_out attention_norm ffn_in ffn_gate ffn_out ffn_norm relative_keys
+                                                                   a set of a block's tensors;
+                                                                   {layer}, {group}, {inner} are
+                                                                   numbers
+    t5_bias final_norm                                             of the stack
+    head head_norm output output_bias classifier                   of an output (`Head`)
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, NamedTuple
+
+import numpy as np
+
+from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.layout import VECTOR, PhasorError
+from phasor.positions import powers
+
+from .hf_config import ACTIVATIONS, NEWER, Config
+from .model import Model, Part
+from .names import bias_name
+
+_MOST_LABELS = 1 << 16
+_BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
+
+
+class Head(NamedTuple):
+    """What follows the stack in one class of a family. Names without `.weight`."""
+
+    output: int = D.HIDDEN
+    pooling: int = 0
+    dense: str = ""
+    activation: int | str = 0  # a head_activation, or the field of config.json that names it
+    dense_bias: bool = True
+    dense_width: int = 0  # 0: the embedding's for words, otherwise the stack's
+    norm: str = ""
+    norm_eps: float | None = None  # None: the stack's
+    last: str = ""  # the matrix: of the vocabulary, or the classifier
+    biases: tuple[
+        str, ...
+    ] = ()  # names of the vocabulary's bias; more than one are one tensor twice
+    fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
+    scores: int | None = None  # None: from config.json
+    normalise: bool = False
+    prompts: str = ""
+    unused: tuple[str, ...] = ()  # patterns of tensors that this output has no use for: noted
+
+
+@dataclass(frozen=True)
+class Family:
+    """One architecture as a table."""
+
+    types: tuple[str, ...]  # model_type of config.json
+    classes: tuple[str, ...]  # how the names of its classes begin
+    trunk: str  # how the names of the stack's tensors begin where the model has a head
+    names: Mapping[str, str]
+    heads: Mapping[str, Head]  # by the rest of the class's name
+    defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
+    fields: Mapping[str, str] = field(
+        default_factory=dict
+    )  # where config.json has another name than BERT's
+    harmless: tuple[str, ...] = ()
+    unused: tuple[
+        str, ...
+    ] = ()  # patterns of tensors without a use in any output, but not worth a note
+    adapt: Callable[["Encoder"], None] | None = None  # what is its own
+    activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
+    newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
+    wordpiece: bool = False  # a vocab.txt is BERT's WordPiece
+    tokenizer_code: str = ""  # what its tokenizer does that no file says
+    custom_code: bool = (
+        False  # published with code of its own (auto_map), which this family's table restates
+    )
+
+
+class Encoder:
+    """Collects a model's descriptor and the places of its tensors; `adapt` changes what a family
+    has of its own."""
+
+    def __init__(self, family: Family, config: Config, checkpoint: Checkpoint, head: Head) -> None:
+        self.family, self.config, self.checkpoint, self.head = family, config, checkpoint, head
+        self.names = dict(family.names)
+        self.trunk = (
+            family.trunk if any(name.startswith(family.trunk) for name in checkpoint) else ""
+        )
+        self.values: dict[int, np.ndarray] = {}
+        self.used: set[str] = set()
+        self.notes: list[str] = []
+        self.ignore = [*_BUFFERS, *(self.trunk + pattern for pattern in family.unused)]
+        self.relative_factor = 1.0
+        self.position_rows = slice(0, None)  # of the learned table, those that are used
+        if family.custom_code:
+            config.get("auto_map")
+        width, heads = self.size("hidden_size", high=D.MAX_WIDTH), self.size("num_attention_heads")
+        if width % heads:
+            raise config.error(
+                self.field("num_attention_heads"), f"{heads} does not divide the width {width}"
+            )
+        self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
+        eps = config.number(self.field("layer_norm_eps"))
+        self._check_positions()
+        self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
+        pad = config.get("pad_token_id")
+        if pad is not None and 0 <= config.whole("pad_token_id", -1) < self.side["vocabulary"]:
+            self.side["pad"] = pad
+        self.stack: dict[str, Any] = {
+            "width": width,
+            "position": D.LEARNED,
+            "max_positions": self.size("max_position_embeddings"),
+            "embedding_norm": D.LAYER_NORM,
+            "embedding_norm_eps": eps,
+        }
+        self.kind: dict[str, Any] = {
+            "norm": D.LAYER_NORM,
+            "norm_place": D.AFTER,
+            "norm_eps": eps,
+            "heads": heads,
+            "head_width": width // heads,
+            "scale": float(np.float32((width // heads) ** -0.5)),
+            "attention_biases": 15,
+            "hidden": self.size("intermediate_size"),
+            "activation": config.choice(self.field("hidden_act"), family.activations),
+            "ffn_biases": 3,
+        }
+        self.kinds: list[dict[str, Any]] = [self.kind]
+        self.layers = [(0, i) for i in range(self.count)]  # (kind, set)
+        self.places: list[dict[str, int]] = [
+            {"layer": i} for i in range(self.count)
+        ]  # of each set, what stands in its names
+        self.output: dict[str, Any] = {"output": head.output}
+
+    def _check_positions(self) -> None:
+        """A table of positions as long as the vocabulary, and no max_position_embeddings: a table
+        that its model looks up by ids."""
+        name = self.trunk + self.names.get("positions", "")
+        if (
+            self.config.values.get(self.field("max_position_embeddings")) is None
+            and name in self.checkpoint
+            and self.checkpoint.shape(name)[:1] == (self.size("vocab_size"),)
+        ):
+            raise PhasorError(
+                f"{self.checkpoint.path}: {name} has as many rows as the vocabulary, and nothing "
+                "says how many positions there are: "
+                "positions are counted from 0, and not looked up by token ids"
+            )
+
+    # ---- for adapt
+
+    def field(self, name: str) -> str:
+        return self.family.fields.get(name, name)
+
+    def size(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
+        return self.config.whole(self.field(name), low, high)
+
+    def segments(self) -> None:
+        """A table of token types, where the configuration has any."""
+        count = self.size("type_vocab_size", 0)
+        if count:
+            self.stack["segments"] = count
+
+    def embedding_width(self) -> None:
+        """Embeddings of their own width, then a projection."""
+        width = self.config.get("embedding_size")
+        width = self.stack["width"] if width is None else self.config.whole("embedding_size")
+        if width != self.stack["width"]:
+            self.stack.update(embedding_width=width, projection_bias=1)
+
+    def relative_keys(self, factor: float = 1.0) -> None:
+        """BERT's position_embedding_type (Shaw et al. 2018; Huang et al. 2020, method 4). factor:
+        what the table is multiplied by."""
+        kind = self.config.choice(
+            "position_embedding_type",
+            {
+                "absolute": 0,
+                "relative_key": D.RELATIVE_KEY,
+                "relative_key_query": D.RELATIVE_KEY_QUERY,
+            },
+        )
+        if kind:
+            if (self.config.version or 0) >= NEWER:
+                raise self.config.error(
+                    "position_embedding_type",
+                    f"transformers {NEWER}, which wrote this, has it and does not compute it",
+                )
+            self.stack["position"] = 0
+            self.kind.update(position=kind, max_distance=self.stack["max_positions"])
+            self.relative_factor = factor
+            self.ignore.append(
+                self.trunk + self.names["positions"]
+            )  # made by transformers, never added
+
+    def skip_positions(self, count: int) -> None:
+        """The learned table has `count` rows that come before position 0."""
+        rows = self.stack["max_positions"]
+        if rows <= count:
+            raise self.config.error(
+                self.field("max_position_embeddings"),
+                f"{rows} rows, of which {count} come before position 0",
+            )
+        self.position_rows = slice(count, rows)
+        self.stack["max_positions"] = rows - count
+
+    # ---- tensors
+
+    def name(self, part: str, weights: int = 0) -> str:
+        text = (
+            self.names[part].format(**self.places[weights])
+            if part in _BLOCK_PARTS
+            else self.names[part]
+        )
+        return self.trunk + text
+
+    def load(self, name: str, part: str, shape: tuple[int, ...]) -> np.ndarray:
+        """A tensor that is not stored as it is; it counts as used."""
+        where = f"{self.checkpoint.path}: "
+        if name not in self.checkpoint:
+            raise PhasorError(f"{where}missing: {name} ({part})")
+        if self.checkpoint.shape(name) != shape:
+            raise PhasorError(
+                f"{where}misshapen: {name} ({part}) has shape {self.checkpoint.shape(name)}, "
+                f"expected {shape}"
+            )
+        self.used.add(name)
+        return self.checkpoint.load(name)
+
+    def double(self, name: str, original: str) -> None:
+        """A tensor that the configuration says is another's double: it may be absent, it may not
+        differ."""
+        if name in self.checkpoint and name != original:
+            if original not in self.checkpoint or not np.array_equal(
+                self.checkpoint.load(name), self.checkpoint.load(original)
+            ):
+                raise PhasorError(
+                    f"{self.checkpoint.path}: {name} differs from {original}, with which it is tied"
+                )
+            self.used.add(name)
+
+    # ---- the output
+
+    def add_head(self) -> None:
+        """The descriptor of the head's class."""
+        head, out = self.head, self.output
+        if head.pooling:
+            out["pooling"] = head.pooling
+        if head.normalise:
+            out["normalise"] = 1
+        if head.prompts:
+            out["prompts"] = head.prompts
+        if head.dense:
+            width = (
+                self.stack.get("embedding_width") if head.output == D.LOGITS else None
+            )  # an ELECTRA's words come back to its embedding
+            out["head_width"] = head.dense_width or width or self.stack["width"]
+            out["head_bias"] = int(head.dense_bias)
+            out["head_activation"] = (
+                self.config.activation(head.activation)
+                if isinstance(head.activation, str)
+                else head.activation
+            )
+        if head.norm:
+            eps = self.stack["embedding_norm_eps"] if head.norm_eps is None else head.norm_eps
+            out.update(head_norm=D.LAYER_NORM, head_norm_eps=eps)
+        if head.output == D.LOGITS:
+            self._add_vocabulary()
+        elif head.output == D.CLASSES:
+            self._add_classes()
+        unused = [
+            name
+            for name in self.checkpoint
+            if any(
+                fnmatch.fnmatchcase(name, self.trunk + p) or fnmatch.fnmatchcase(name, p)
+                for p in head.unused
+            )
+        ]
+        if unused:
+            self.used.update(unused)
+            self.notes.append(f"{', '.join(unused)}: no use in this output")
+
+    def _add_vocabulary(self) -> None:
+        tied = self.config.flag("tie_word_embeddings", absent=True)
+        biases = [name for name in self.head.biases if name in self.checkpoint]
+        self.output.update(
+            tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
+        )
+        if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
+            # transformers 5 adds the last, which is the matrix's own.
+            self.used.update(biases[:-1])
+            self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
+        for name in biases[1:]:
+            self.double(name, biases[0])
+        if tied:
+            self.double(self.head.last + ".weight", self.name("embedding"))
+
+    def _add_classes(self) -> None:
+        labels = list(self.head.fixed_classes) or labels_of(self.config)
+        self.output.update(
+            classes=len(labels),
+            labels="".join(label + D.RECORD_END for label in labels),
+            bias=1,
+            scores=scores_of(self.config, len(labels))
+            if self.head.scores is None
+            else self.head.scores,
+        )
+
+    # ---- the model
+
+    def descriptor(self, name: str) -> dict:
+        self.stack["layers"] = [n for pair in self.layers for n in pair]
+        return D.with_defaults(
+            {
+                "model": {"stack": D.ENCODER, "name": name, "converter": "tools/convert.py"},
+                "source": self.side,
+                "encoder": self.stack,
+                "kinds": self.kinds,
+                "output": self.output,
+            }
+        )
+
+    def relative_tables(self, d: dict) -> None:
+        """transformers' tables, by i − j, a distance a row: here by j − i, the distances side by
+        side."""
+        for kind, weights in dict((w, (k, w)) for k, w in self.layers).values():
+            if d["kinds"][kind]["position"] in D.BOUNDED:
+                entries = 2 * d["kinds"][kind]["max_distance"] - 1
+                table = self.load(
+                    self.name("relative_keys", weights),
+                    "relative keys",
+                    (entries, d["kinds"][kind]["head_width"]),
+                )
+                self.values[R.ENCODER << 24 | weights << 8 | R.RELATIVE_KEYS] = (
+                    np.ascontiguousarray(table[::-1].T * self.relative_factor)
+                )
+
+    def parts(self, slot: R.Slot, d: dict) -> list[Part]:
+        """Where the values of a slot come from."""
+        if slot.stack == R.SOURCE:
+            return self.input_parts(slot)
+        if slot.stack == R.OUTPUT:
+            return self.output_parts(slot)
+        bias, role = slot.role & 1, slot.role & ~1
+        if role == R.QKV:
+            return self.attention_parts(slot, d, bool(bias))
+        wanted = [_ROLES[role]]
+        if role == R.FFN_IN and len(slot.parts) == 2:
+            wanted = ["ffn_gate", "ffn_in"]
+            if self.names["ffn_gate"] == self.names["ffn_in"]:  # one tensor, gate first
+                return [self.part("ffn_in", slot.set, bool(bias), _shape(slot))]
+        shape = _shape(slot)[1:]
+        weights = 0 if slot.set == R.FINAL else slot.set
+        if bias and role == R.FINAL_NORM and not self.kind.get("norm_biases", 1):
+            return [Part(None, _shape(slot))]
+        return [self.part(part, weights, bool(bias), (slot.parts[0], *shape)) for part in wanted]
+
+    def part(self, part: str, weights: int, bias: bool, shape: tuple[int, ...]) -> Part:
+        name = self.name(part, weights)
+        return Part(bias_name(name) if bias else name, shape)
+
+    def input_parts(self, slot: R.Slot) -> list[Part]:
+        if slot.role == R.POSITIONS:
+            rows = self.position_rows
+            return [Part(self.name("positions"), (rows.start + slot.rows, slot.cols), rows)]
+        part, bias = _INPUTS[slot.role]
+        if part == "embedding_norm" and bias and not self.kind.get("norm_biases", 1):
+            return [Part(None, _shape(slot))]
+        return [self.part(part, 0, bias, _shape(slot))]
+
+    def output_parts(self, slot: R.Slot) -> list[Part]:
+        head, role = self.head, slot.role
+        if role == R.OUTPUT_WEIGHT + 1:
+            return [
+                Part(
+                    next((n for n in head.biases if n in self.checkpoint), head.biases[0]),
+                    _shape(slot),
+                )
+            ]
+        weight = role - 1 if role in _OUTPUT_BIASES else role
+        base = {
+            R.OUTPUT_WEIGHT: head.last,
+            R.HEAD: head.dense,
+            R.HEAD_NORM: head.norm,
+            R.CLASSIFIER: head.last,
+        }[weight]
+        if role == R.HEAD_NORM + 1 and not self.kind.get("norm_biases", 1):
+            return [Part(None, _shape(slot))]
+        return [Part(base + (".weight" if role == weight else ".bias"), _shape(slot))]
+
+    def attention_parts(self, slot: R.Slot, d: dict, bias: bool) -> list[Part]:
+        if "qkv" in self.names:
+            return [self.part("qkv", slot.set, bias, _shape(slot))]
+        return [
+            self.part(letter, slot.set, bias, (rows,) if bias else (rows, slot.cols))
+            for letter, rows in zip("qkv", slot.parts)
+        ]
+
+    def build(self, name: str) -> Model:
+        if self.family.adapt is not None:
+            self.family.adapt(self)
+        self.add_head()
+        self.config.finish(self.family.harmless)
+        d = self.descriptor(name)
+        D.check(d)
+        self.relative_tables(d)
+        model = Model(
+            d,
+            self.checkpoint,
+            values=self.values,
+            used=self.used,
+            ignore=self.ignore,
+            notes=self.notes,
+        )
+        for slot in R.slots(d):
+            if slot.key not in model.values:
+                model.parts[slot.key] = self.parts(slot, d)
+        return model
+
+
+_BLOCK_PARTS = {
+    "qkv",
+    "q",
+    "k",
+    "v",
+    "attention_out",
+    "attention_norm",
+    "ffn_in",
+    "ffn_gate",
+    "ffn_out",
+    "ffn_norm",
+    "relative_keys",
+}
+_INPUTS = {
+    R.EMBEDDING: ("embedding", False),
+    R.SEGMENTS: ("segments", False),
+    R.EMBEDDING_NORM: ("embedding_norm", False),
+    R.EMBEDDING_NORM + 1: ("embedding_norm", True),
+    R.PROJECTION: ("projection", False),
+    R.PROJECTION + 1: ("projection", True),
+}
+_ROLES = {
+    R.ATTENTION_BEFORE: "attention_norm",
+    R.ATTENTION_AFTER: "attention_norm",
+    R.ATTENTION_OUT: "attention_out",
+    R.FFN_BEFORE: "ffn_norm",
+    R.FFN_AFTER: "ffn_norm",
+    R.FFN_IN: "ffn_in",
+    R.FFN_OUT: "ffn_out",
+    R.FINAL_NORM: "final_norm",
+}
+_OUTPUT_BIASES = (R.HEAD + 1, R.HEAD_NORM + 1, R.CLASSIFIER + 1)
+
+
+def _shape(slot: R.Slot) -> tuple[int, ...]:
+    return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
+
+
+def labels_of(config: Config) -> list[str]:
+    """id2label in the order of its ids; LABEL_0, … where the configuration has none."""
+    table, count = config.get("id2label"), config.get("num_labels")
+    if table is None:
+        return [
+            f"LABEL_{i}"
+            for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))
+        ]
+    if (
+        not isinstance(table, dict)
+        or not 1 <= len(table) <= _MOST_LABELS
+        or sorted(table, key=str) != sorted(map(str, range(len(table))))
+    ):
+        raise config.error("id2label", "its keys are not 0, 1, 2, …")
+    labels = [table[str(i)] for i in range(len(table))]
+    if not all(isinstance(label, str) for label in labels):
+        raise config.error("id2label", "a label that is not a text")
+    if not all(label.isprintable() for label in labels):
+        raise config.error("id2label", "a label with a character that cannot be printed")
+    return labels
+
+
+def scores_of(config: Config, classes: int) -> int:
+    """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes:
+    softmax, a sigmoid each, or nothing."""
+    functions = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
+    newer, older = config.table("sentence_transformers"), "sbert_ce_default_activation_function"
+    given = [] if config.get(older) is None else [config.class_name(older, functions)]
+    if newer is not None:
+        newer.get("version")
+        if newer.get("activation_fn") is not None:
+            given.append(newer.class_name("activation_fn", functions))
+    if len(set(given)) > 1:
+        raise config.error(older, "is not what sentence_transformers.activation_fn says")
+    if given:
+        return given[0]
+    problem = config.get("problem_type")
+    if problem is None:
+        return D.SIGMOID if classes == 1 else D.SOFTMAX
+    return config.choice(
+        "problem_type",
+        {
+            "regression": D.PLAIN,
+            "single_label_classification": D.SOFTMAX,
+            "multi_label_classification": D.SIGMOID,
+        },
+    )
+
+
+def float32_frequencies(width: int, base: float) -> np.ndarray:
+    """1 / base^(2i/w) as PyTorch's models compute it, in float32: width/2 values, as float64."""
+    power = np.arange(0, width, 2).astype(np.float32) / np.float32(width)
+    return (np.float32(1) / powers(base, power).astype(np.float32)).astype(np.float64)

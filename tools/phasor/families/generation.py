@@ -1,0 +1,146 @@
+"""What a directory recommends for generation: the ids that begin and end a text, and how tokens are
+chosen (docs/format.md, scope 7).
+
+generation_config.json counts more than config.json. What only it may say is kept where the format
+has a place for it, and noted where it has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phasor.errors import printable, shown
+from phasor.files import read_json
+from phasor.values import is_number, is_whole
+
+from .hf_config import Config, same
+
+_MOST_ENDS = 16
+_MOST_IDS = 1 << 20  # in a list
+_LARGEST_ID = 1 << 31
+_MOST_NAMES = 8  # in a note
+_IDS = (("bos_token_id", "start"), ("pad_token_id", "pad"), ("eos_token_id", "end"))
+_WHOLE = {
+    "top_k": "top_k",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+    "min_new_tokens": "min_new",
+    "max_new_tokens": "max_new",
+}
+_NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty")
+_SHARES = ("top_p", "min_p", "typical_p")
+# Recommendations without a place in the format, with the values that say nothing.
+_WITHOUT_PLACE: dict[str, tuple] = {
+    "num_beams": (1,),
+    "bad_words_ids": ([],),
+    "begin_suppress_tokens": ([],),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "length_penalty": (1,),
+    "penalty_alpha": (0,),
+    "epsilon_cutoff": (0,),
+    "eta_cutoff": (0,),
+    "sequence_bias": (),
+    "encoder_repetition_penalty": (1,),
+    "min_length": (0,),
+    "exponential_decay_length_penalty": (),
+    "guidance_scale": (1,),
+}
+# What says nothing of which token comes next, by the reason why; anything else is noted by name.
+_HARMLESS_BECAUSE: dict[str, str] = {
+    "book-keeping": "_from_model_config transformers_version _commit_hash _name_or_path",
+    "how the same tokens are computed": """
+        use_cache cache_implementation cache_config low_memory compile_config disable_compile
+        return_legacy_cache prefill_chunk_size prompt_lookup_num_tokens num_assistant_tokens
+        num_assistant_tokens_schedule assistant_confidence_threshold assistant_early_exit
+        assistant_lookbehind target_lookbehind max_matching_ngram_size is_assistant
+        speculation_type assistant_ensemble_weight continuous_batching_config max_cache_len""",
+    "what is given beside the tokens": """
+        output_attentions output_hidden_states output_scores output_logits
+        return_dict_in_generate num_return_sequences""",
+    "for beams alone, of which num_beams speaks": """
+        num_beam_groups diversity_penalty early_stopping renormalize_logits constraints
+        force_words_ids""",
+    "for an encoder with a decoder": "decoder_start_token_id encoder_no_repeat_ngram_size",
+    "the whole length, which is the caller's": "max_length max_time",
+    "only of values that are no numbers": "remove_invalid_values",
+}
+_HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
+
+
+def read(
+    config: Config, vocabulary: int, notes: list[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(fields of the target side, fields of scope 7: only those that say something)."""
+    where = config.path.parent / "generation_config.json"
+    own = read_json(where) if where.is_file() else {}
+    values = {**config.values, **{name: value for name, value in own.items() if value is not None}}
+    return _ids(Config(where if own else config.path, values), vocabulary, notes), _options(
+        Config(where, own), vocabulary, notes
+    )
+
+
+def _ids(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, place in _IDS:
+        given = _list(config, name)
+        if place != "end" and len(given) > 1:
+            raise config.error(name, f"{shown(given)}, expected one token id")
+        inside = [i for i in given if 0 <= i < vocabulary]
+        if len(inside) < len(given):
+            outside = [i for i in given if not 0 <= i < vocabulary]
+            which = shown(outside[0] if len(outside) == 1 else outside)
+            notes.append(f"{name}: {which} is not in the vocabulary of {vocabulary}, and left out")
+        if len(inside) > _MOST_ENDS:
+            raise config.error(name, f"{len(inside)} ids, the format has {_MOST_ENDS}")
+        if inside:
+            out[place] = list(dict.fromkeys(inside)) if place == "end" else inside[0]
+    return out
+
+
+def _list(config: Config, name: str) -> list[int]:
+    value = config.get(name)
+    given = value if isinstance(value, list) else [] if value is None else [value]
+    if len(given) > _MOST_IDS or not all(is_whole(i, -_LARGEST_ID, _LARGEST_ID) for i in given):
+        raise config.error(name, f"{shown(value)}, expected token ids")
+    return given
+
+
+def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if config.get("do_sample") is not None and config.flag("do_sample"):
+        out["sample"] = 1
+    for name, place in _WHOLE.items():
+        value = config.get(name)
+        if value:
+            out[place] = config.whole(name)
+    for name in _NUMBERS:
+        value = config.get(name)
+        if value is None:
+            continue
+        if not is_number(value) or value < 0 or (name in _SHARES and value > 1):
+            raise config.error(
+                name,
+                f"{shown(value)}, expected a number from 0{' to 1' if name in _SHARES else ''}",
+            )
+        if value and value != 1:
+            out[name] = float(np.float32(value))
+    suppressed = _list(config, "suppress_tokens")
+    if suppressed:
+        out["suppressed"] = sorted({i for i in suppressed if 0 <= i < vocabulary})
+    left = [
+        name
+        for name, nothing in _WITHOUT_PLACE.items()
+        if config.get(name) is not None
+        and not any(same(config.get(name), value) for value in nothing)
+    ]
+    left += [
+        printable(name)
+        for name in config.unknown(_HARMLESS.union(name for name, _ in _IDS))
+        if config.values[name] not in (False, [], {})
+    ]
+    if left:
+        names = ", ".join(left[:_MOST_NAMES]) + (" and more" if len(left) > _MOST_NAMES else "")
+        notes.append(f"generation_config.json: {names}: recommended, and not kept in the file")
+    return out

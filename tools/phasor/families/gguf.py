@@ -1,0 +1,724 @@
+"""GGUF as a source: metadata becomes a descriptor, tensors are taken as they lie
+(tools/phasor/checkpoints/gguf.py reads the container).
+
+An architecture is a row of ARCHITECTURES: what llama.cpp computes for it, of which the metadata has
+the sizes. A key under the architecture's prefix that nobody asked for stops the conversion with its
+name, and so does a tensor without a use. llama.cpp's converter has put q and k of some
+architectures in the order of interleaved rotary positions, and added 1 to the norms of others:
+neither is undone here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+
+from phasor.checkpoints.gguf import GGUF, Tensor, Type
+from phasor.errors import printable, shown
+from phasor.families.rotary_scaling import rotary
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import Quantised, Weights
+from phasor.format.layout import VECTOR, PhasorError
+from phasor.positions import alibi_slopes
+
+from .gguf_tokenizer import Vocabulary
+from .model import Model, Part
+
+# Keys that say nothing about the arithmetic, under the prefix of an architecture.
+_HARMLESS = frozenset(
+    """vocab_size tensor_data_layout rope.scaling.finetuned expert_used_count context_length block_count""".split()
+)
+# Keys that have one value which changes nothing; any other is refused.
+_NEUTRAL = {
+    "expert_count": (0,),
+    "attention.causal": (True,),
+    "pooling_type": (0,),
+    "attention.scale": (0.0,),
+    "logit_scale": (0.0, 1.0),
+    "embedding_scale": (0.0, 1.0),
+    "residual_scale": (0.0, 1.0),
+    "attn_logit_softcapping": (0.0,),
+    "final_logit_softcapping": (0.0,),
+    "attention.clamp_kqv": (0.0,),
+    "attention.shared_kv_layers": (0,),
+    "rope.scaling.yarn_log_multiplier": (0.0,),
+    "rope.scaling.yarn_ext_factor": (1.0,),
+    "rope.scaling.yarn_attn_factor": (1.0,),
+}
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))
+
+
+class Keys:
+    """The metadata under one architecture's prefix, read key by key."""
+
+    def __init__(self, path: Path, prefix: str, metadata: dict[str, Any]) -> None:
+        self.path, self.prefix = path, prefix
+        self.values = {
+            key[len(prefix) + 1 :]: value
+            for key, value in metadata.items()
+            if key.startswith(prefix + ".")
+        }
+        self.asked: set[str] = set()
+
+    def error(self, name: str, what: str) -> PhasorError:
+        return PhasorError(f"{self.path}: {self.prefix}.{name}: {what}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The key's value; a list of equal values, one for each layer, is one value."""
+        self.asked.add(name)
+        value = self.values.get(name, default)
+        if isinstance(value, list):
+            if not value or any(v != value[0] for v in value):
+                raise self.error(name, "values that differ from layer to layer are not built")
+            value = value[0]
+        return value
+
+    def whole(
+        self, name: str, default: int | None = None, low: int = 1, high: int = 1 << 24
+    ) -> int:
+        value = self.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.error(
+                name,
+                "is missing"
+                if value is None
+                else f"{shown(value)}, expected a whole number from {low} to {high}",
+            )
+        return value
+
+    def number(self, name: str, default: float | None = None, low: float = 0.0) -> float:
+        value = self.get(name, default)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not math.isfinite(value)
+            or value < low
+        ):
+            raise self.error(
+                name,
+                "is missing"
+                if value is None
+                else f"{shown(value)}, expected a number from {low:g}",
+            )
+        return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.get(name, default)
+        if not isinstance(value, bool):
+            raise self.error(name, f"{shown(value)}, expected true or false")
+        return value
+
+    def finish(self) -> None:
+        """Refuses what nobody asked for, by name."""
+        for name, wanted in _NEUTRAL.items():
+            if name in self.values and name not in self.asked and self.get(name) not in wanted:
+                raise self.error(
+                    name, f"{shown(self.get(name))} is not built for this architecture"
+                )
+        unknown = [
+            f"{self.prefix}.{name}"
+            for name in self.values
+            if name not in self.asked and name not in _HARMLESS
+        ]
+        if unknown:
+            raise PhasorError(
+                f"{self.path}: {printable(', '.join(unknown), 500)}: not understood, and it might "
+                "change the arithmetic"
+            )
+
+
+# ---- Architectures
+# ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What the metadata do not say. `adapt` changes what is its own."""
+
+    norm: int = D.RMS_NORM
+    position: int = D.ROTARY_HALVES  # of the blocks; 0: none
+    activation: int = D.SILU
+    gated: bool = True
+    parallel: int = D.SERIAL
+    adapt: Callable[["Decoder"], None] = lambda d: None
+
+
+class Decoder:
+    """A descriptor from metadata and from the tensors that are there."""
+
+    def __init__(self, file: GGUF, name: str, own: Architecture) -> None:
+        self.file, self.own, self.notes = file, own, []
+        self.keys = k = Keys(file.path, name, file.metadata)
+        self.count = k.whole("block_count", high=D.MAX_LAYERS)
+        self.width, self.heads = (
+            k.whole("embedding_length", high=D.MAX_WIDTH),
+            k.whole("attention.head_count", high=4096),
+        )
+        self.head_width = k.whole(
+            "attention.key_length", max(1, self.width // self.heads), high=4096
+        )
+        if k.get("attention.value_length", self.head_width) != self.head_width:
+            raise k.error(
+                "attention.value_length",
+                f"{shown(k.get('attention.value_length'))}, and attention.key_length is "
+                f"{self.head_width}",
+            )
+        eps = k.number(
+            "attention.layer_norm_rms_epsilon"
+            if own.norm == D.RMS_NORM
+            else "attention.layer_norm_epsilon"
+        )
+        self.stack: dict[str, Any] = {
+            "width": self.width,
+            "max_positions": k.whole("context_length"),
+            "final_norm": own.norm,
+            "final_norm_eps": eps,
+        }
+        self.kind = self._kind(eps)
+        self.per_layer: list[dict[str, Any]] = [{} for _ in range(self.count)]
+        self.output: dict[str, Any] = {
+            "output": D.LOGITS,
+            "tied": D.TIED_OWN if "output.weight" in file else D.TIED_TARGET,
+            "bias": int("output.bias" in file),
+        }
+        self.bare_norms = False  # norms without weights
+        self.names = {
+            R.ATTENTION_BEFORE: "attn_norm",
+            R.FFN_BEFORE: "ffn_norm",
+            R.ATTENTION_AFTER: "post_attention_norm",
+            R.FFN_AFTER: "post_ffw_norm",
+        }
+        if own.position:
+            self.rotate()
+        own.adapt(self)
+        self._limit_by_window()
+        k.finish()
+
+    def has(self, name: str) -> bool:
+        """Whether the first block has a tensor; where the others are different, they are missing or
+        left over."""
+        return f"blk.0.{name}" in self.file
+
+    def _kind(self, eps: float) -> dict[str, Any]:
+        k, own = self.keys, self.own
+        kv_heads = k.whole("attention.head_count_kv", self.heads, high=self.heads)
+        parts = (
+            ("attn_q", "attn_k", "attn_v", "attn_output")
+            if not self.has("attn_qkv.weight")
+            else ("attn_qkv",) * 3 + ("attn_output",)
+        )
+        qk_norm = own.norm if self.has("attn_q_norm.weight") else 0
+        return {
+            "norm": own.norm,
+            "norm_place": D.BEFORE,
+            "norm_eps": eps,
+            "norm_biases": int(self.has("attn_norm.bias")),
+            "heads": self.heads,
+            "kv_heads": kv_heads,
+            "head_width": self.head_width,
+            "scale": _single(self.head_width**-0.5),
+            "qk_norm": qk_norm,
+            "parallel": own.parallel,
+            "attention_biases": sum(self.has(f"{part}.bias") << i for i, part in enumerate(parts)),
+            "hidden": k.whole("feed_forward_length", high=1 << 20),
+            "activation": own.activation,
+            "gated": int(own.gated),
+            "ffn_biases": self.has("ffn_up.bias") | self.has("ffn_down.bias") << 1,
+        }
+
+    # ---- positions
+
+    def rotate(self) -> None:
+        """Rotary positions in every block, with the scaling that metadata and tensors say."""
+        width = self.keys.whole("rope.dimension_count", self.head_width, 2, self.head_width)
+        self.kind.update(
+            position=self.own.position,
+            rotary_width=width,
+            inv_freq=self.frequencies(self.keys.number("rope.freq_base", 10000.0, 1.0), width),
+        )
+
+    def frequencies(self, base: float, width: int, scaled: bool = True) -> np.ndarray:
+        k = self.keys
+        kind, linear = k.get("rope.scaling.type", "linear"), k.number("rope.scale_linear", 0.0)
+        factor, magnitude = (
+            k.number("rope.scaling.factor", linear) or 1.0,
+            k.number("rope.scaling.attn_factor", 1.0),
+        )
+        original = k.get("rope.scaling.original_context_length")
+        table: dict[str, Any] | None = None
+        if kind == "linear" and scaled:
+            table = {"type": "linear", "factor": factor}
+        elif kind == "yarn" and scaled:
+            table = {
+                "type": "yarn",
+                "factor": factor,
+                "original_max_position_embeddings": k.whole("rope.scaling.original_context_length"),
+            }
+            for name in ("beta_fast", "beta_slow"):
+                if k.get(f"rope.scaling.yarn_{name}") is not None:
+                    table[name] = k.number(f"rope.scaling.yarn_{name}")
+        elif kind not in ("none", "linear", "yarn", "longrope"):
+            raise k.error(
+                "rope.scaling.type",
+                f"{shown(kind)} is not built; there are none, linear, yarn, longrope",
+            )
+        if width % 2:
+            raise k.error("rope.dimension_count", f"{width} is odd")
+        made = rotary(width, base, table)
+        if scaled and made.factor * magnitude != 1:
+            self.kind["rotary_factor"] = _single(made.factor * magnitude)
+        return made.inv_freq / self._divisors(width, original) if scaled else made.inv_freq
+
+    def _divisors(self, width: int, original: Any) -> np.ndarray | float:
+        """llama3's factors of the frequencies, or longrope's short ones: then the file takes no
+        longer sequence than they hold for."""
+        name = (
+            "rope_freqs.weight" if "rope_freqs.weight" in self.file else "rope_factors_short.weight"
+        )
+        if name not in self.file:
+            return 1.0
+        if self.file.shape(name) != (width // 2,):
+            raise PhasorError(
+                f"{self.file.path}: {name}: has shape {self.file.shape(name)}, expected "
+                f"({width // 2},)"
+            )
+        values = self.file.load(name).astype(np.float64)
+        if not np.isfinite(values).all() or not (values > 0).all():
+            raise PhasorError(f"{self.file.path}: {name}: a factor is not a positive number")
+        if name == "rope_factors_short.weight":
+            longest = self.keys.whole("rope.scaling.original_context_length")
+            if longest < self.stack["max_positions"]:
+                self.stack["max_positions"] = longest
+                self.notes.append(
+                    f"the frequencies are those of sequences of up to {longest} positions, and the "
+                    "file takes no longer ones"
+                )
+        return values
+
+    def alibi(self, most: float = 8.0) -> None:
+        if most != 8:
+            raise self.keys.error("attention.max_alibi_bias", f"{most:g} is not built, expected 8")
+        self.kind.update(position=D.ALIBI, slopes=alibi_slopes(self.heads).astype(np.float32))
+
+    def windows(self, period: int) -> list[bool]:
+        """Which layers see a window: of each `period` all but the last."""
+        pattern = self.keys.values.get("attention.sliding_window_pattern", period)
+        self.keys.asked.add("attention.sliding_window_pattern")
+        if isinstance(pattern, list):
+            if len(pattern) != self.count or not all(isinstance(own, bool) for own in pattern):
+                raise self.keys.error(
+                    "attention.sliding_window_pattern",
+                    f"expected true or false for each of {self.count} layers",
+                )
+            return pattern
+        if isinstance(pattern, bool) or not isinstance(pattern, int) or pattern < 1:
+            raise self.keys.error(
+                "attention.sliding_window_pattern",
+                f"{shown(pattern)}, expected a whole number from 1",
+            )
+        return [i % pattern < pattern - 1 for i in range(self.count)]
+
+    def _limit_by_window(self) -> None:
+        """A window that some architectures have and llama.cpp does not compute: up to its size it
+        changes nothing, and the file takes no longer sequence."""
+        name = "attention.sliding_window"
+        if name in self.keys.asked or not self.keys.get(name):
+            return
+        window = self.keys.whole(name)
+        if window < self.stack["max_positions"]:
+            self.stack["max_positions"] = window
+            self.notes.append(
+                f"the layers see a window of {window} positions; the file takes no longer "
+                "sequence, so that it changes nothing"
+            )
+
+    # ---- the model
+
+    def build(self) -> "GGUFModel":
+        kinds, layers = self._number()
+        tables = [
+            {
+                role: kind.pop(name)
+                for role, name in ((R.ROTARY, "inv_freq"), (R.ALIBI, "slopes"))
+                if name in kind
+            }
+            for kind in kinds
+        ]
+        embedding = self.file.tensors.get("token_embd.weight")
+        if embedding is None or len(embedding.shape) != 2:
+            raise PhasorError(
+                f"{self.file.path}: token_embd.weight: "
+                + (
+                    "is missing"
+                    if embedding is None
+                    else f"has shape {embedding.shape}, expected two dimensions"
+                )
+            )
+        vocabulary = Vocabulary(self.file, embedding.shape[0])
+        text = {
+            name: self._text(f"general.{key}")
+            for name, key in (
+                ("name", "name"),
+                ("author", "organization"),
+                ("licence", "license"),
+                ("origin", "source.url"),
+            )
+        }
+        descriptor = D.with_defaults(
+            {
+                "model": {
+                    "stack": D.DECODER,
+                    **text,
+                    "name": text["name"] or self.file.path.stem,
+                    "converter": "tools/convert.py",
+                },
+                "target": {"vocabulary": embedding.shape[0], **vocabulary.ids()},
+                "decoder": {
+                    **self.stack,
+                    "layers": [x for i, kind in enumerate(layers) for x in (kind, i)],
+                },
+                "kinds": kinds,
+                "output": self.output,
+            }
+        )
+        try:
+            D.check(descriptor)
+        except PhasorError as error:
+            raise PhasorError(f"{self.file.path}: {error}") from error
+        model = GGUFModel(descriptor, self.file, notes=self.notes, vocabulary=vocabulary)
+        for slot in R.slots(descriptor):
+            if slot.stack == R.KINDS:
+                model.values[slot.key] = tables[slot.set][slot.role]
+            elif self.bare_norms and slot.layout == VECTOR:
+                model.values[slot.key] = np.full(slot.parts, slot.role % 2 == 0, np.float32)
+            else:
+                model.parts[slot.key] = self._parts(
+                    slot,
+                    descriptor["kinds"][layers[slot.set]]
+                    if slot.stack == R.DECODER and slot.set != R.FINAL
+                    else {},
+                )
+        model.used |= (
+            {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}
+            if self.own.position
+            else set()
+        )
+        return model
+
+    def _text(self, key: str) -> str:
+        value = self.file.metadata.get(key, "")
+        if not isinstance(value, str):
+            raise PhasorError(f"{self.file.path}: {key}: {shown(value)}, expected text")
+        return value
+
+    def _number(self) -> tuple[list[dict[str, Any]], list[int]]:
+        """The kinds of block, in order of their first use, and each layer's."""
+        kinds: list[dict[str, Any]] = []
+        keys: dict[tuple, int] = {}
+        layers = []
+        for own in self.per_layer:
+            kind = {**self.kind, **own}
+            key = tuple(
+                (name, value.tobytes() if isinstance(value, np.ndarray) else value)
+                for name, value in sorted(kind.items())
+            )
+            if key not in keys:
+                keys[key] = len(kinds)
+                kinds.append(kind)
+            layers.append(keys[key])
+        return kinds, layers
+
+    def _parts(self, slot: R.Slot, kind: dict[str, Any]) -> list[Part]:
+        if slot.stack == R.TARGET:
+            name, bias = (
+                {R.EMBEDDING: "token_embd", R.POSITIONS: "position_embd"}.get(
+                    slot.role, "token_embd_norm"
+                ),
+                slot.role == R.EMBEDDING_NORM + 1,
+            )
+        elif slot.stack == R.OUTPUT:
+            name, bias = "output", slot.role == R.OUTPUT_WEIGHT + 1
+        else:
+            return self._block_parts(slot, kind)
+        return [self._part(name, bias, (sum(slot.parts),), slot)]
+
+    def _block_parts(self, slot: R.Slot, kind: dict[str, Any]) -> list[Part]:
+        role, bias = slot.role & ~1, bool(slot.role & 1)
+        if slot.set == R.FINAL:
+            return [self._part("output_norm", bias, slot.parts, slot)]
+        fused = {
+            R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
+            R.FFN_IN: ("ffn_up", ("ffn_gate", "ffn_up") if kind["gated"] else ("ffn_up",)),
+        }
+        single = {
+            R.ATTENTION_OUT: "attn_output",
+            R.FFN_OUT: "ffn_down",
+            R.Q_NORM: "attn_q_norm",
+            R.K_NORM: "attn_k_norm",
+            **self.names,
+        }
+        start = f"blk.{slot.set}."
+        if role not in fused:
+            return [
+                self._part(start + single[role], bias, self._norm_shape(role, slot, kind), slot)
+            ]
+        whole, names = fused[role]
+        if (
+            role == R.QKV
+            and self.has("attn_qkv.weight")
+            or role == R.FFN_IN
+            and not self.has("ffn_gate.weight")
+        ):
+            return [self._part(start + whole, bias, (sum(slot.parts),), slot)]
+        return [
+            self._part(start + name, bias, (rows,), slot) for name, rows in zip(names, slot.parts)
+        ]
+
+    def _norm_shape(self, role: int, slot: R.Slot, kind: dict[str, Any]) -> tuple[int, ...]:
+        """A norm that each head has weights of its own for is stored as a matrix."""
+        if role in (R.Q_NORM, R.K_NORM) and kind["qk_norm_over"] == D.OWN_HEAD:
+            return (slot.parts[0] // kind["head_width"], kind["head_width"])
+        return slot.parts
+
+    def _part(self, name: str, bias: bool, rows: tuple[int, ...], slot: R.Slot) -> Part:
+        """The tensor of a part; a bias that only the other parts have, or that only the descriptor
+        has, is zeros."""
+        full = f"{name}.{'bias' if bias else 'weight'}"
+        shape = rows if slot.layout == VECTOR else (*rows, slot.cols)
+        if bias and full not in self.file:
+            return Part(None, (math.prod(shape),))
+        return Part(full, shape, flat=slot.layout == VECTOR and len(shape) > 1)
+
+
+# ---- The model
+# -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class GGUFModel(Model):
+    """Its matrices keep the type that they have where a .phasor file has it too."""
+
+    vocabulary: Vocabulary | None = None
+
+    def type_of(self, slot: R.Slot) -> int:
+        """The type asked for; else the one that holds every part of the slot without loss: Q4_0
+        beside Q8_0 fits q8, any other pair is widened."""
+        asked = self.asked_for(slot)
+        if asked is not None:
+            return asked
+        kept = {tensor.type.keeps for tensor in self._tensors(slot)}
+        return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q8, L.Q4} else L.F32
+
+    def _tensors(self, slot: R.Slot) -> list[Tensor]:
+        return [
+            self.checkpoint.tensors[part.name]
+            for part in self.parts.get(slot.key, ())
+            if part.name is not None
+        ]
+
+    def weights(self, slot: R.Slot) -> Weights:
+        tensors = self._tensors(slot)
+        for tensor, part in zip(
+            tensors, (part for part in self.parts.get(slot.key, ()) if part.name is not None)
+        ):
+            if not tensor.is_finite():
+                raise PhasorError(f"{self.checkpoint.path}: {part.name}: a value is not finite")
+        if (
+            slot.matrix
+            and self.type_of(slot) in L.QUANTISED
+            and {tensor.type.keeps for tensor in tensors} <= {L.Q4, self.type_of(slot)}
+        ):
+            scales, values = zip(*(tensor.quantised() for tensor in tensors))
+            return Quantised(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
+        return super().weights(slot)
+
+    def note_types(self) -> None:
+        """Notes what becomes of each type of the file."""
+        count: Counter[tuple[Type, int]] = Counter()
+        for slot in R.slots(self.descriptor):
+            if slot.matrix:
+                count.update((tensor.type, self.type_of(slot)) for tensor in self._tensors(slot))
+        self.notes.append(
+            "matrices: "
+            + ", ".join(
+                f"{n} {own.name} to {L.TYPES[to]}" + " (exactly)" * _exact(own, to)
+                for (own, to), n in count.items()
+            )
+        )
+
+
+def _exact(own: Type, to: int) -> bool:
+    """Whether a type of the file holds every value of a GGUF type."""
+    return to in (L.F32, own.keeps) or (own.keeps, to) == (L.Q4, L.Q8)
+
+
+def read(path: Path) -> GGUFModel:
+    """The model of a GGUF file. PhasorError names the file and the key, tensor or architecture that
+    is not built."""
+    file = GGUF(path)
+    kind, name = (
+        file.metadata.get("general.type", "model"),
+        file.metadata.get("general.architecture"),
+    )
+    if kind != "model":
+        raise PhasorError(f"{path}: general.type: {shown(kind)} is not built, expected 'model'")
+    if file.metadata.get("split.count", 1) not in (0, 1):
+        raise PhasorError(
+            f"{path}: split.count: {shown(file.metadata['split.count'])}, a model in several files "
+            "is not built (gguf-split --merge joins them)"
+        )
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        raise PhasorError(
+            f"{path}: general.architecture: {shown(name)} is not built; there are "
+            f"{', '.join(ARCHITECTURES)}"
+        )
+    return Decoder(file, name, ARCHITECTURES[name]).build()
+
+
+# ---- What is each architecture's own
+# ---------------------------------------------------------------------------------
+
+
+def _gemma(d: Decoder) -> None:
+    d.stack["embedding_scale"] = _single(math.sqrt(d.width))
+
+
+def _gemma2(d: Decoder) -> None:
+    """Two norms around each sub-layer, caps, and a window in every other layer."""
+    _gemma(d)
+    d.kind["norm_place"] = D.BOTH
+    d.kind["cap"] = _single(d.keys.number("attn_logit_softcapping", 50.0))
+    d.output["cap"] = _single(d.keys.number("final_logit_softcapping", 30.0))
+    if d.count == 46:  # the model of 27 billion weights divides by the width of an input's share
+        d.kind["scale"] = _single((d.width / d.heads) ** -0.5)
+    window = d.keys.whole("attention.sliding_window")
+    for own, sees in zip(d.per_layer, d.windows(2)):
+        own.update({"window": window} if sees else {})
+
+
+def _gemma3(d: Decoder) -> None:
+    """Five layers with a window and frequencies of their own, then one that sees all."""
+    _gemma(d)
+    d.kind["norm_place"] = D.BOTH
+    d.output["cap"] = _single(d.keys.number("final_logit_softcapping", 0.0))
+    if d.count == 62:
+        d.kind["scale"] = _single((d.width / d.heads) ** -0.5)
+    window = d.keys.whole("attention.sliding_window")
+    near = d.frequencies(
+        d.keys.number("rope.freq_base_swa", 10000.0, 1.0), d.kind["rotary_width"], scaled=False
+    )
+    for own, sees in zip(d.per_layer, d.windows(6)):
+        own.update({"window": window, "inv_freq": near} if sees else {})
+
+
+def _gpt2(d: Decoder) -> None:
+    d.stack["position"] = D.LEARNED
+
+
+def _gptneox(d: Decoder) -> None:
+    d.kind["parallel"] = D.TWO_NORMS * d.keys.flag("use_parallel_residual", True)
+
+
+def _falcon(d: Decoder) -> None:
+    if d.has("attn_norm_2.weight"):
+        d.kind["parallel"] = D.TWO_NORMS
+        d.names.update({R.ATTENTION_BEFORE: "attn_norm_2", R.FFN_BEFORE: "attn_norm"})
+
+
+def _bloom(d: Decoder) -> None:
+    d.alibi()
+    d.stack.update(
+        max_positions=0, embedding_norm=D.LAYER_NORM, embedding_norm_eps=d.kind["norm_eps"]
+    )  # its context_length is no limit
+
+
+def _mpt(d: Decoder) -> None:
+    d.alibi(d.keys.number("attention.max_alibi_bias", 0.0))
+    if d.heads & d.heads - 1:
+        raise d.keys.error(
+            "attention.head_count",
+            f"{d.heads}: slopes of a number of heads that is no power of two are not built",
+        )
+    d.kind["qkv_clip"] = _single(d.keys.number("attention.clamp_kqv", 0.0))
+
+
+def _stablelm(d: Decoder) -> None:
+    d.keys.get("use_parallel_residual")  # the tensors say it
+    if not d.has("ffn_norm.weight"):
+        d.kind["parallel"] = D.SHARED_INPUT
+    if d.kind["qk_norm"]:
+        d.kind["qk_norm_over"] = D.OWN_HEAD
+
+
+def _olmo(d: Decoder) -> None:
+    d.bare_norms = True
+    d.kind["qkv_clip"] = _single(d.keys.number("attention.clamp_kqv", 0.0))
+
+
+def _olmo2(d: Decoder) -> None:
+    d.kind.update(norm_place=D.SUBLAYER, qk_norm_over=D.ALL_HEADS)
+
+
+def _command_r(d: Decoder) -> None:
+    d.output["scale"] = _single(d.keys.number("logit_scale", 1.0))
+    if d.kind["qk_norm"]:
+        d.kind["qk_norm_over"] = D.OWN_HEAD
+
+
+def _granite(d: Decoder) -> None:
+    """Scales of the embedding, of what sub-layers add, of the scores, and what the logits are
+    divided by; 0 is none."""
+    k = d.keys
+    d.stack["embedding_scale"] = _single(k.number("embedding_scale", 0.0) or 1.0)
+    d.kind.update(
+        residual_scale=_single(k.number("residual_scale", 0.0) or 1.0),
+        scale=_single(k.number("attention.scale", 0.0) or d.kind["scale"]),
+    )
+    d.output["scale"] = _single(1 / (k.number("logit_scale") or 1.0))
+
+
+def _smollm3(d: Decoder) -> None:
+    """Every fourth layer has no positions."""
+    for own in d.per_layer[3::4]:
+        own.update(position=0, rotary_width=0)
+
+
+# llama.cpp has the approximation of GELU by tanh in all of them; gptneox, falcon and mpt were
+# trained with the exact one.
+_LAYER = {"norm": D.LAYER_NORM, "gated": False}
+ARCHITECTURES = {
+    "llama": Architecture(position=D.ROTARY_INTERLEAVED),
+    "qwen2": Architecture(),
+    "qwen3": Architecture(),
+    "gemma": Architecture(activation=D.GELU_TANH, adapt=_gemma),
+    "gemma2": Architecture(activation=D.GELU_TANH, adapt=_gemma2),
+    "gemma3": Architecture(activation=D.GELU_TANH, adapt=_gemma3),
+    "phi2": Architecture(**_LAYER, activation=D.GELU_TANH, parallel=D.SHARED_INPUT),
+    "phi3": Architecture(),
+    "gpt2": Architecture(**_LAYER, position=0, activation=D.GELU_TANH, adapt=_gpt2),
+    "gptneox": Architecture(**_LAYER, activation=D.GELU_ERF, adapt=_gptneox),
+    "falcon": Architecture(**_LAYER, activation=D.GELU_ERF, parallel=D.SHARED_INPUT, adapt=_falcon),
+    "bloom": Architecture(**_LAYER, position=0, activation=D.GELU_TANH, adapt=_bloom),
+    "mpt": Architecture(**_LAYER, position=0, activation=D.GELU_ERF, adapt=_mpt),
+    "stablelm": Architecture(norm=D.LAYER_NORM, adapt=_stablelm),
+    "olmo": Architecture(norm=D.LAYER_NORM, position=D.ROTARY_INTERLEAVED, adapt=_olmo),
+    "olmo2": Architecture(adapt=_olmo2),
+    "command-r": Architecture(
+        norm=D.LAYER_NORM, position=D.ROTARY_INTERLEAVED, parallel=D.SHARED_INPUT, adapt=_command_r
+    ),
+    "starcoder2": Architecture(**_LAYER, activation=D.GELU_TANH),
+    "granite": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_granite),
+    "smollm3": Architecture(position=D.ROTARY_INTERLEAVED, adapt=_smollm3),
+    "internlm2": Architecture(position=D.ROTARY_INTERLEAVED),
+    "exaone": Architecture(),
+}

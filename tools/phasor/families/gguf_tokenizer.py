@@ -1,0 +1,150 @@
+"""The tokenizer that a GGUF file carries in its metadata, and the ids that go around a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phasor.checkpoints.gguf import GGUF
+from phasor.errors import shown
+from phasor.format.layout import PhasorError
+
+_PREFIX = "tokenizer.ggml."
+_KNOWN = frozenset(
+    """model pre tokens token_type scores merges add_bos_token add_eos_token add_sep_token add_space_prefix remove_extra_whitespaces token_type_count
+    bos_token_id eos_token_id eot_token_id eom_token_id unknown_token_id padding_token_id seperator_token_id separator_token_id cls_token_id mask_token_id
+    prefix_token_id suffix_token_id middle_token_id fim_pre_token_id fim_suf_token_id fim_mid_token_id fim_pad_token_id fim_rep_token_id
+    fim_sep_token_id""".split()
+)
+_NONE = (None, "no_vocab", "none")
+# Pre-tokenizers whose texts begin with the start token where the file does not say it.
+_BEGIN = frozenset(
+    "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken".split()
+)
+
+
+class Vocabulary:
+    """What the metadata say of tokens. PhasorError names the file and the key."""
+
+    def __init__(self, file: GGUF, rows: int) -> None:
+        self.file, self.rows = file, rows
+        self.values = {
+            key[len(_PREFIX) :]: value
+            for key, value in file.metadata.items()
+            if key.startswith(_PREFIX)
+        }
+
+    def error(self, name: str, what: str) -> PhasorError:
+        return PhasorError(f"{self.file.path}: {_PREFIX}{name}: {what}")
+
+    def refuse(self, name: str, what: str) -> PhasorError:
+        """Of what a file without a tokenizer does not need."""
+        return PhasorError(f"{self.error(name, what)} (--tokenizer none converts without)")
+
+    def id(self, name: str) -> int | None:
+        value = self.values.get(name)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < self.rows
+        ):
+            raise self.error(name, f"{shown(value)}, expected an id below {self.rows}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.values.get(name, default)
+        if not isinstance(value, bool):
+            raise self.error(name, f"{shown(value)}, expected true or false")
+        return value
+
+    def list(self, name: str, kinds: type | tuple, default: Any = None) -> Any:
+        value = self.values.get(name, default)
+        if not isinstance(value, list) or not all(
+            isinstance(v, kinds) and not isinstance(v, bool) for v in value
+        ):
+            raise self.refuse(
+                name, "is missing" if value is None else "expected an array of another kind"
+            )
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        value = self.values.get(name, default)
+        if value is not None and not isinstance(value, str):
+            raise self.error(name, "expected text")
+        return value
+
+    @property
+    def model(self) -> str | None:
+        return self.text("model")
+
+    def ids(self) -> dict[str, Any]:
+        """The fields of the descriptor's side."""
+        first, last, unknown, pad = (
+            self.id(name)
+            for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
+        )
+        ends = [self.id(name) for name in ("eos_token_id", "eot_token_id", "eom_token_id")]
+        begins = self.flag("add_bos_token", self.model == "llama" or self.text("pre") in _BEGIN)
+        out = {
+            "start": first,
+            "unknown": unknown,
+            "pad": pad,
+            "end": list(dict.fromkeys(end for end in ends if end is not None)),
+            "prefix": [first] if begins and first is not None else [],
+            "suffix": [last] if self.flag("add_eos_token", False) and last is not None else [],
+        }
+        return {name: value for name, value in out.items() if value is not None}
+
+    def section(self) -> bytes | None:
+        """The tokenizer's section; None where the file has none."""
+        if self.model in _NONE:
+            return None
+        unknown = [name for name in self.values if name not in _KNOWN]
+        if unknown:
+            raise self.refuse(unknown[0], "not understood, and it might change the ids")
+        tokens = self.list("tokens", str)
+        if len(tokens) > self.rows:
+            raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")
+        from phasor.tokenizers.tokenizer import TokenizerError
+
+        try:
+            if self.model == "gpt2":
+                return self._bpe(tokens)
+            if self.model == "llama":
+                return self._sentencepiece(tokens)
+        except TokenizerError as error:
+            raise PhasorError(
+                f"{self.file.path}: {_PREFIX}tokens: {error} (--tokenizer none converts without)"
+            ) from error
+        raise self.refuse("model", f"{shown(self.model)} is not built; there are gpt2 and llama")
+
+    def _types(self, tokens: list[str]) -> list[int]:
+        types = self.list("token_type", int, [1] * len(tokens))
+        if len(types) != len(tokens):
+            raise self.refuse("token_type", f"{len(types)} values for {len(tokens)} pieces")
+        return types
+
+    def _bpe(self, tokens: list[str]) -> bytes:
+        from phasor.tokenizers import bpe
+
+        pre = self.text("pre", "default")
+        if pre not in bpe.PRE_TOKENIZERS:
+            raise self.refuse(
+                "pre",
+                f"{shown(pre)} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}",
+            )
+        if self.flag("add_space_prefix", False):
+            raise self.refuse("add_space_prefix", "True is not built for gpt2")
+        return bpe.build_bpe_section(
+            tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
+        )
+
+    def _sentencepiece(self, tokens: list[str]) -> bytes:
+        from phasor.tokenizers import bpe
+
+        scores = self.list("scores", (int, float))
+        return bpe.build_sentencepiece_like(
+            tokens,
+            scores,
+            self._types(tokens),
+            model="bpe",
+            add_space_prefix=self.flag("add_space_prefix", True),
+            find_control="tokenizer.chat_template" in self.file.metadata,
+        )

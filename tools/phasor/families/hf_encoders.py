@@ -1,0 +1,743 @@
+"""The encoders that transformers has, as tables. Each is tested against transformers itself
+(docs/families.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.layout import PhasorError
+from phasor.positions import inverse_frequencies, t5_buckets
+
+from .encoder import Encoder, Family, Head, float32_frequencies
+from .hf_config import FULL, NEWER, SLIDING, Config, rope_table, rope_value
+
+FIRST, TANH = D.FIRST, D.TANH
+_SIZES = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+}
+_POOLER = ("pooler.*",)
+
+
+# ---- BERT (Devlin et al. 2019) and those that keep its names
+# ---------------------------------------------------------
+
+_BLOCK = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "attention_out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "ffn_in": "intermediate.dense",
+    "ffn_out": "output.dense",
+    "ffn_norm": "output.LayerNorm",
+}
+_BERT = {
+    "embedding": "embeddings.word_embeddings.weight",
+    "positions": "embeddings.position_embeddings.weight",
+    "segments": "embeddings.token_type_embeddings.weight",
+    "embedding_norm": "embeddings.LayerNorm.weight",
+    "relative_keys": "encoder.layer.{layer}.attention.self.distance_embedding.weight",
+    **{part: f"encoder.layer.{{layer}}.{name}.weight" for part, name in _BLOCK.items()},
+}
+_BERT_WORDS = Head(
+    D.LOGITS,
+    dense="cls.predictions.transform.dense",
+    activation="hidden_act",
+    norm="cls.predictions.transform.LayerNorm",
+    last="cls.predictions.decoder",
+    biases=("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    unused=("pooler.*", "cls.seq_relationship.*"),
+)
+_BARE = Head(unused=("pooler.*", "cls.*", "lm_head.*"))
+_TOKENS = Head(D.CLASSES, last="classifier", unused=_POOLER, scores=D.SOFTMAX)
+
+
+def _bert(e: Encoder) -> None:
+    e.segments()
+    e.relative_keys()
+
+
+BERT = Family(
+    ("bert",),
+    ("Bert",),
+    "bert.",
+    _BERT,
+    {
+        "Model": _BARE,
+        "ForMaskedLM": _BERT_WORDS,
+        "ForPreTraining": _BERT_WORDS,
+        "ForSequenceClassification": Head(
+            D.CLASSES, FIRST, "bert.pooler.dense", TANH, last="classifier"
+        ),
+        "ForTokenClassification": _TOKENS,
+    },
+    _SIZES,
+    harmless=(
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+    ),
+    adapt=_bert,
+    wordpiece=True,
+)
+
+
+# ---- RoBERTa (Liu et al. 2019), XLM-R, CamemBERT: positions begin after the padding id
+# -------------------------------
+
+_ROBERTA_WORDS = Head(
+    D.LOGITS,
+    dense="lm_head.dense",
+    activation=D.GELU_ERF,
+    norm="lm_head.layer_norm",
+    last="lm_head.decoder",
+    biases=("lm_head.bias", "lm_head.decoder.bias"),
+    unused=_POOLER,
+)
+_ROBERTA_CLASSES = Head(
+    D.CLASSES, FIRST, "classifier.dense", TANH, last="classifier.out_proj", unused=_POOLER
+)
+
+
+def _roberta(e: Encoder) -> None:
+    _bert(e)
+    if e.stack["position"] == D.LEARNED:
+        e.skip_positions(e.config.whole("pad_token_id", 0) + 1)
+
+
+ROBERTA = Family(
+    ("roberta", "xlm-roberta", "camembert"),
+    ("Roberta", "XLMRoberta", "Camembert"),
+    "roberta.",
+    _BERT,
+    {
+        "Model": _BARE,
+        "ForMaskedLM": _ROBERTA_WORDS,
+        "ForSequenceClassification": _ROBERTA_CLASSES,
+        "ForTokenClassification": _TOKENS,
+    },
+    {**_SIZES, "pad_token_id": 1},
+    adapt=_roberta,
+)
+
+
+# ---- DistilBERT (Sanh et al. 2019)
+# -----------------------------------------------------------------------------------
+
+_DISTILBERT_BLOCK = {
+    "q": "attention.q_lin",
+    "k": "attention.k_lin",
+    "v": "attention.v_lin",
+    "attention_out": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "ffn_in": "ffn.lin1",
+    "ffn_out": "ffn.lin2",
+    "ffn_norm": "output_layer_norm",
+}
+
+
+def _distilbert(e: Encoder) -> None:
+    e.config.must("layer_norm_eps", 1e-12)  # of the code
+
+
+DISTILBERT = Family(
+    ("distilbert",),
+    ("DistilBert",),
+    "distilbert.",
+    {
+        "embedding": "embeddings.word_embeddings.weight",
+        "positions": "embeddings.position_embeddings.weight",
+        "embedding_norm": "embeddings.LayerNorm.weight",
+        **{
+            part: f"transformer.layer.{{layer}}.{name}.weight"
+            for part, name in _DISTILBERT_BLOCK.items()
+        },
+    },
+    {
+        "Model": Head(unused=("vocab_transform.*", "vocab_layer_norm.*", "vocab_projector.*")),
+        "ForMaskedLM": Head(
+            D.LOGITS,
+            dense="vocab_transform",
+            activation="activation",
+            norm="vocab_layer_norm",
+            last="vocab_projector",
+            biases=("vocab_projector.bias",),
+        ),
+        "ForSequenceClassification": Head(
+            D.CLASSES, FIRST, "pre_classifier", D.RELU, last="classifier"
+        ),
+        "ForTokenClassification": _TOKENS,
+    },
+    {**_SIZES, "n_layers": 6, "n_heads": 12, "dim": 768, "hidden_dim": 3072, "activation": "gelu"},
+    fields={
+        "hidden_size": "dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+    },
+    # sinusoidal_pos_embds says how the table began; the table itself is among the weights.
+    harmless=(
+        "sinusoidal_pos_embds",
+        "dropout",
+        "attention_dropout",
+        "qa_dropout",
+        "seq_classif_dropout",
+        "tie_weights_",
+    ),
+    adapt=_distilbert,
+    wordpiece=True,
+)
+
+
+# ---- MPNet (Song et al. 2020): a relative bias in the buckets of T5
+# --------------------------------------------------
+
+_MPNET_BLOCK = {
+    "q": "attention.attn.q",
+    "k": "attention.attn.k",
+    "v": "attention.attn.v",
+    "attention_out": "attention.attn.o",
+    "attention_norm": "attention.LayerNorm",
+    "ffn_in": "intermediate.dense",
+    "ffn_out": "output.dense",
+    "ffn_norm": "output.LayerNorm",
+}
+_MPNET_BUCKETS, _MPNET_DISTANCE = 32, 128  # of the code; config.json may only repeat the first
+
+
+def _mpnet(e: Encoder) -> None:
+    e.config.must("relative_attention_num_buckets", _MPNET_BUCKETS)
+    e.skip_positions(2)  # padding_idx is 1 in the code
+    heads = e.kind["heads"]
+    table = e.load(
+        e.trunk + "encoder.relative_attention_bias.weight", "relative bias", (_MPNET_BUCKETS, heads)
+    )
+    e.kind.update(position=D.T5_BIAS, max_distance=_MPNET_DISTANCE)
+    buckets = t5_buckets(
+        np.arange(-_MPNET_DISTANCE, _MPNET_DISTANCE + 1),
+        _MPNET_BUCKETS,
+        _MPNET_DISTANCE,
+        two_sided=True,
+    )
+    e.values[R.KINDS << 24 | R.T5_BIAS] = np.ascontiguousarray(table[buckets].T)
+
+
+MPNET = Family(
+    ("mpnet",),
+    ("MPNet",),
+    "mpnet.",
+    {
+        **{part: _BERT[part] for part in ("embedding", "positions", "embedding_norm")},
+        **{part: f"encoder.layer.{{layer}}.{name}.weight" for part, name in _MPNET_BLOCK.items()},
+    },
+    {
+        "Model": _BARE,
+        "ForMaskedLM": _ROBERTA_WORDS,
+        "ForSequenceClassification": _ROBERTA_CLASSES,
+        "ForTokenClassification": _TOKENS,
+    },
+    {**_SIZES, "vocab_size": 30527},
+    adapt=_mpnet,
+    wordpiece=True,
+)
+
+
+# ---- ALBERT (Lan et al. 2020): groups of layers that share their tensors
+# ---------------------------------------------
+
+_ALBERT_BLOCK = {
+    "q": "attention.query",
+    "k": "attention.key",
+    "v": "attention.value",
+    "attention_out": "attention.dense",
+    "attention_norm": "attention.LayerNorm",
+    "ffn_in": "ffn",
+    "ffn_out": "ffn_output",
+    "ffn_norm": "full_layer_layer_norm",
+    "relative_keys": "attention.distance_embedding",
+}
+_ALBERT_WORDS = Head(
+    D.LOGITS,
+    dense="predictions.dense",
+    activation="hidden_act",
+    norm="predictions.LayerNorm",
+    last="predictions.decoder",
+    biases=("predictions.bias", "predictions.decoder.bias"),
+    unused=("pooler.*", "sop_classifier.*"),
+)
+
+
+def _albert(e: Encoder) -> None:
+    e.segments()
+    e.relative_keys(
+        e.kind["head_width"] ** 0.5
+    )  # its code adds the relative scores after it has divided
+    e.embedding_width()
+    if "embedding_width" not in e.stack:
+        raise e.config.error("embedding_size", "a projection from the width to itself is not built")
+    groups, inner = (
+        e.config.whole("num_hidden_groups"),
+        e.config.whole("inner_group_num", 1, D.MAX_LAYERS // e.count),
+    )
+    order = [
+        (int(i / (e.count / groups)), j) for i in range(e.count) for j in range(inner)
+    ]  # as AlbertTransformer.forward
+    sets = list(dict.fromkeys(order))
+    e.layers = [(0, sets.index(place)) for place in order]
+    e.places = [{"group": group, "inner": j} for group, j in sets]
+
+
+ALBERT = Family(
+    ("albert",),
+    ("Albert",),
+    "albert.",
+    {
+        **{part: _BERT[part] for part in ("embedding", "positions", "segments", "embedding_norm")},
+        "projection": "encoder.embedding_hidden_mapping_in.weight",
+        **{
+            part: f"encoder.albert_layer_groups.{{group}}.albert_layers.{{inner}}.{name}.weight"
+            for part, name in _ALBERT_BLOCK.items()
+        },
+    },
+    {
+        "Model": Head(unused=("pooler.*", "predictions.*", "sop_classifier.*")),
+        "ForMaskedLM": _ALBERT_WORDS,
+        "ForPreTraining": _ALBERT_WORDS,
+        "ForSequenceClassification": Head(
+            D.CLASSES, FIRST, "albert.pooler", TANH, last="classifier"
+        ),
+        "ForTokenClassification": _TOKENS,
+    },
+    {
+        **_SIZES,
+        "vocab_size": 30000,
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_act": "gelu_new",
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+    },
+    harmless=("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"),
+    adapt=_albert,
+)
+
+
+# ---- ELECTRA (Clark et al. 2020)
+# -------------------------------------------------------------------------------------
+
+
+def _electra(e: Encoder) -> None:
+    _bert(e)
+    e.embedding_width()
+
+
+ELECTRA = Family(
+    ("electra",),
+    ("Electra",),
+    "electra.",
+    {**_BERT, "projection": "embeddings_project.weight"},
+    {
+        "Model": Head(
+            unused=("generator_predictions.*", "generator_lm_head.*", "discriminator_predictions.*")
+        ),
+        "ForMaskedLM": Head(
+            D.LOGITS,
+            dense="generator_predictions.dense",
+            activation=D.GELU_ERF,
+            norm="generator_predictions.LayerNorm",
+            last="generator_lm_head",
+            biases=("generator_lm_head.bias",),
+        ),
+        "ForPreTraining": Head(
+            D.CLASSES,
+            dense="discriminator_predictions.dense",
+            activation="hidden_act",
+            last="discriminator_predictions.dense_prediction",
+            fixed_classes=("replaced",),
+            scores=D.SIGMOID,
+        ),
+        "ForSequenceClassification": Head(
+            D.CLASSES, FIRST, "classifier.dense", D.GELU_ERF, last="classifier.out_proj"
+        ),
+        "ForTokenClassification": _TOKENS,
+    },
+    {
+        **_SIZES,
+        "hidden_size": 256,
+        "embedding_size": 128,
+        "num_attention_heads": 4,
+        "intermediate_size": 1024,
+    },
+    harmless=("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),
+    adapt=_electra,
+    wordpiece=True,
+)
+
+
+# ---- RoFormer (Su et al. 2021)
+# ---------------------------------------------------------------------------------------
+
+_ROFORMER_TOLERANCE = 1e-6  # of a sine that was rounded to float32
+
+
+def _roformer(e: Encoder) -> None:
+    e.segments()
+    e.embedding_width()
+    e.config.must("rotary_value", False)
+    width = e.kind["head_width"]
+    if width % 2:
+        raise e.config.error(
+            "num_attention_heads", f"a head of {width} values cannot be rotated in pairs"
+        )
+    e.stack["position"] = 0
+    e.kind.update(position=D.ROTARY_INTERLEAVED, rotary_width=width)
+    rates = inverse_frequencies(width, 10000.0)
+    e.values[R.KINDS << 24 | R.ROTARY] = rates
+    name = e.trunk + "encoder.embed_positions.weight"
+    if name in e.checkpoint:
+        table = e.load(name, "sines and cosines", (e.stack["max_positions"], width))
+        angle = np.arange(len(table))[:, None] * rates
+        if (
+            np.abs(table - np.concatenate([np.sin(angle), np.cos(angle)], axis=1)).max()
+            > _ROFORMER_TOLERANCE
+        ):
+            raise PhasorError(
+                f"{e.checkpoint.path}: {name} is not the table of sines and cosines of a RoFormer"
+            )
+
+
+ROFORMER = Family(
+    ("roformer",),
+    ("RoFormer",),
+    "roformer.",
+    {**_BERT, "projection": "embeddings_project.weight"},
+    {
+        "Model": _BARE,
+        "ForMaskedLM": _BERT_WORDS,
+        "ForSequenceClassification": Head(
+            D.CLASSES, FIRST, "classifier.dense", "hidden_act", last="classifier.out_proj"
+        ),
+        "ForTokenClassification": _TOKENS,
+    },
+    {**_SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
+    harmless=("embedding_size",),
+    adapt=_roformer,
+    tokenizer_code="RoFormer splits Chinese into words with a dictionary first",
+)
+
+
+# ---- ModernBERT (Warner et al. 2024)
+# ---------------------------------------------------------------------------------
+
+_MODERNBERT_BLOCK = {
+    "qkv": "attn.Wqkv",
+    "attention_out": "attn.Wo",
+    "attention_norm": "attn_norm",
+    "ffn_in": "mlp.Wi",
+    "ffn_gate": "mlp.Wi",
+    "ffn_out": "mlp.Wo",
+    "ffn_norm": "mlp_norm",
+}
+
+
+def _modernbert_types(e: Encoder) -> list[str]:
+    """What each layer's attention sees: every so many all, or layer_types of transformers 5."""
+    c, every = e.config, e.config.whole("global_attn_every_n_layers")
+    types = [SLIDING if i % every else FULL for i in range(e.count)]
+    given = c.get("layer_types")
+    if given is None or given == types:
+        return types
+    if (c.version or 0) < NEWER:
+        raise c.error(
+            "layer_types",
+            f"not what global_attn_every_n_layers says, which transformers before {NEWER} reads",
+        )
+    if (
+        not isinstance(given, list)
+        or len(given) != e.count
+        or any(t not in (FULL, SLIDING) for t in given)
+    ):
+        raise c.error("layer_types", f"expected {e.count} times {FULL} or {SLIDING}")
+    return given
+
+
+def _modernbert_theta(c: Config, layer_type: str, beside: str) -> float:
+    table = rope_table(c, layer_type)
+    table.must("rope_type", "default")
+    table.must("type", "default")
+    table.must("partial_rotary_factor", 1)
+    return c.checked_base(beside, rope_value(c, table, "rope_theta", beside))
+
+
+def _modernbert(e: Encoder) -> None:
+    """Norms before, no learned positions; the first block has no norm before attention, and most
+    blocks see a window."""
+    c, kind = e.config, e.kind
+    eps, width = e.stack["embedding_norm_eps"], kind["head_width"]
+    if width % 2:
+        raise c.error(
+            "num_attention_heads", f"a head of {width} values cannot be rotated in halves"
+        )
+    norm_biases = int(c.flag("norm_bias"))
+    e.stack.update(position=0, final_norm=D.LAYER_NORM, final_norm_eps=eps)
+    kind.update(
+        norm_place=D.BEFORE,
+        gated=1,
+        norm_biases=norm_biases,
+        attention_biases=15 * c.flag("attention_bias"),
+        ffn_biases=3 * c.flag("mlp_bias"),
+        position=D.ROTARY_HALVES,
+        rotary_width=width,
+    )
+    theta = _modernbert_theta(c, FULL, "global_rope_theta")
+    window = {"window": 2 * (c.whole("local_attention") // 2) + 1}
+    one = c.get("local_rope_theta") is None and c.get("rope_parameters") is None
+    local = theta if one else _modernbert_theta(c, SLIDING, "local_rope_theta")
+    thetas = {FULL: theta, SLIDING: local}
+    order = [(i == 0, name) for i, name in enumerate(_modernbert_types(e))]
+    kinds = list(dict.fromkeys(order))
+    e.kinds = [
+        {**kind, **({"attention_norm": 0} if first else {}), **(window if name == SLIDING else {})}
+        for first, name in kinds
+    ]
+    e.layers = [(kinds.index(name), i) for i, name in enumerate(order)]
+    for i, (_, name) in enumerate(kinds):
+        e.values[R.KINDS << 24 | i << 8 | R.ROTARY] = float32_frequencies(width, thetas[name])
+    pooling = c.choice("classifier_pooling", {"cls": FIRST, "mean": D.MEAN})
+    if e.head.pooling:
+        e.head = e.head._replace(pooling=pooling)
+    if e.head.dense:
+        e.head = e.head._replace(dense_bias=c.flag("classifier_bias"))
+    if e.head.output == D.LOGITS and not c.flag("decoder_bias"):
+        e.head = e.head._replace(biases=())
+
+
+_MODERNBERT_HEAD = {
+    "dense": "head.dense",
+    "activation": "classifier_activation",
+    "norm": "head.norm",
+}
+MODERNBERT = Family(
+    ("modernbert",),
+    ("ModernBert",),
+    "model.",
+    {
+        "embedding": "embeddings.tok_embeddings.weight",
+        "embedding_norm": "embeddings.norm.weight",
+        "final_norm": "final_norm.weight",
+        **{part: f"layers.{{layer}}.{name}.weight" for part, name in _MODERNBERT_BLOCK.items()},
+    },
+    {
+        "Model": Head(unused=("head.*", "decoder.*")),
+        "ForMaskedLM": Head(D.LOGITS, last="decoder", biases=("decoder.bias",), **_MODERNBERT_HEAD),
+        "ForSequenceClassification": Head(D.CLASSES, FIRST, last="classifier", **_MODERNBERT_HEAD),
+        "ForTokenClassification": Head(
+            D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
+        ),
+    },
+    {
+        "vocab_size": 50368,
+        "hidden_size": 768,
+        "intermediate_size": 1152,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 12,
+        "hidden_activation": "gelu",
+        "max_position_embeddings": 8192,
+        "norm_eps": 1e-5,
+        "norm_bias": False,
+        "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0,
+        "attention_bias": False,
+        "global_attn_every_n_layers": 3,
+        "local_attention": 128,
+        "mlp_bias": False,
+        "decoder_bias": True,
+        "classifier_pooling": "cls",
+        "classifier_bias": False,
+        "classifier_activation": "gelu",
+    },
+    fields={"layer_norm_eps": "norm_eps", "hidden_act": "hidden_activation"},
+    harmless=(
+        "initializer_cutoff_factor",
+        "attention_dropout",
+        "embedding_dropout",
+        "mlp_dropout",
+        "deterministic_flash_attn",
+        "sparse_prediction",
+        "sparse_pred_ignore_index",
+        "reference_compile",
+        "repad_logits_with_grad",
+        "decoder_bias",
+        "classifier_bias",
+        "classifier_activation",
+        "layer_norm_eps",
+        "position_embedding_type",
+    ),
+    adapt=_modernbert,
+)
+
+
+# ---- Nomic-BERT (Nussbaum et al. 2024), whose code is published with its weights
+# -------------------------------------
+
+_NOMIC_BLOCK = {
+    "qkv": "attn.Wqkv",
+    "attention_out": "attn.out_proj",
+    "attention_norm": "norm1",
+    "ffn_out": "mlp.fc2",
+    "ffn_norm": "norm2",
+}
+_NOMIC_ACTIVATIONS = {
+    "swiglu": D.SILU,
+    "geglu": D.GELU_ERF,
+    "gelu": D.GELU_ERF,
+}  # the first two are gated
+_NOMIC_MULTIPLE = 256  # a gated feed-forward is made wider to a multiple of it
+
+
+def _nomic(e: Encoder) -> None:
+    c, kind, width = e.config, e.kind, e.kind["head_width"]
+    for name, value in (
+        ("prenorm", False),
+        ("use_rms_norm", False),
+        ("causal", False),
+        ("parallel_block", False),
+        ("rotary_emb_scale_base", None),
+        ("scale_attn_weights", True),
+        ("scale_attn_by_inverse_layer_idx", False),
+        ("norm_mlp", False),
+        ("rotary_head_dim", False),
+        ("num_heads_kv", kind["heads"]),
+        ("parallel_block_tied_norm", False),
+        ("tie_word_embeddings", True),
+    ):
+        c.must(name, value)
+    gated = int(c.get("activation_function") in ("swiglu", "geglu"))
+    biases = c.flag("mlp_fc1_bias") + 2 * c.flag("mlp_fc2_bias")
+    kind.update(gated=gated, ffn_biases=biases, attention_biases=15 * c.flag("qkv_proj_bias"))
+    block = "encoder.layers.{layer}.mlp."
+    if gated:
+        kind["hidden"] = -(-kind["hidden"] // _NOMIC_MULTIPLE) * _NOMIC_MULTIPLE
+        e.names.update(ffn_in=block + "fc11.weight", ffn_gate=block + "fc12.weight")
+    else:
+        e.names["ffn_in"] = block + "fc1.weight"
+    multiple = c.whole("pad_vocab_size_multiple")
+    e.side["vocabulary"] = -(-e.side["vocabulary"] // multiple) * multiple
+    e.segments()
+    rotated = c.number("rotary_emb_fraction") * width
+    if rotated < 2 or rotated > width or rotated % 2:
+        raise c.error(
+            "rotary_emb_fraction", f"{rotated:g} of {width} values of a head are not built"
+        )
+    e.stack["position"] = 0
+    kind.update(
+        position=D.ROTARY_INTERLEAVED if c.flag("rotary_emb_interleaved") else D.ROTARY_HALVES,
+        rotary_width=int(rotated),
+    )
+    e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(
+        int(rotated), c.base("rotary_emb_base")
+    )
+    if (
+        c.get("rotary_scaling_factor") is not None
+    ):  # the frequencies change with the length, from here on
+        trained = c.whole("max_trained_positions")
+        e.stack["max_positions"] = min(e.stack["max_positions"], trained)
+        e.notes.append(
+            f"rotary_scaling_factor: longer than {trained} positions the frequencies depend on the "
+            f"length; max_positions is {trained}"
+        )
+    if e.head.dense:
+        biased = c.flag("mlp_fc1_bias")
+        e.head = e.head._replace(
+            activation=kind["activation"], dense_bias=biased, biases=e.head.biases if biased else ()
+        )
+
+
+NOMIC = Family(
+    ("nomic_bert",),
+    ("NomicBert",),
+    "bert.",
+    {
+        "embedding": "embeddings.word_embeddings.weight",
+        "segments": "embeddings.token_type_embeddings.weight",
+        "embedding_norm": "emb_ln.weight",
+        **{part: f"encoder.layers.{{layer}}.{name}.weight" for part, name in _NOMIC_BLOCK.items()},
+    },
+    {
+        "Model": _BARE,
+        "ForPreTraining": Head(
+            D.LOGITS,
+            dense="cls.predictions.transform.dense",
+            activation=D.SILU,
+            norm="cls.predictions.transform.layer_norm",
+            last="cls.predictions.decoder",
+            biases=("cls.predictions.decoder.bias",),
+            unused=_POOLER,
+        ),
+    },
+    {
+        "type_vocab_size": 2,
+        "layer_norm_epsilon": 1e-5,
+        "pad_vocab_size_multiple": 1,
+        "rotary_emb_fraction": 0.0,
+        "rotary_emb_base": 10000.0,
+        "rotary_emb_interleaved": False,
+        "qkv_proj_bias": True,
+        "mlp_fc1_bias": True,
+        "mlp_fc2_bias": True,
+        "max_trained_positions": 2048,
+    },
+    fields={
+        "hidden_size": "n_embd",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "n_inner",
+        "max_position_embeddings": "n_positions",
+        "layer_norm_eps": "layer_norm_epsilon",
+        "hidden_act": "activation_function",
+    },
+    harmless=(
+        "attn_pdrop",
+        "embd_pdrop",
+        "resid_pdrop",
+        "fused_bias_fc",
+        "fused_dropout_add_ln",
+        "use_xentropy",
+        "reorder_and_upcast_attn",
+        "dense_seq_output",
+        "max_trained_positions",
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_proj_to_labels",
+        "summary_type",
+        "summary_use_proj",
+        "last_layer_subset",
+        "add_pooling_layer",
+        "ffn_div",
+        "expand",
+    ),
+    unused=("encoder.layers.*.attn.rotary_emb.inv_freq",),
+    adapt=_nomic,
+    activations=_NOMIC_ACTIVATIONS,
+    wordpiece=True,
+    custom_code=True,
+)
+
+
+FAMILIES = (BERT, ROBERTA, DISTILBERT, MPNET, ALBERT, ELECTRA, ROFORMER, MODERNBERT, NOMIC)

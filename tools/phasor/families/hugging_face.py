@@ -1,0 +1,278 @@
+"""A Hugging Face directory as a source: config.json says the family and the class, the weights lie
+beside it.
+
+A directory of sentence-transformers (modules.json) has its encoder's files there or one folder
+deeper, and says how the hidden states become one vector. The ids that begin and end a decoder's
+texts come from generation_config.json, then config.json, then the tokenizer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from phasor.errors import printable, shown
+from phasor.files import read_json
+from phasor.format import descriptor as D
+from phasor.format.layout import PhasorError
+
+from . import decoder, generation, lora, sentence
+from .decoder import Decoder
+from .encoder import Encoder, Family, Head
+from .hf_config import Config, refuse
+from .hf_decoders import LLAMAS
+from .hf_decoders_more import OTHERS
+from .hf_encoders import FAMILIES
+from .model import Model
+
+DECODERS = LLAMAS + OTHERS
+
+
+def is_source(path: Path) -> bool:
+    return path.is_dir() and any(
+        (path / name).is_file() for name in ("config.json", "modules.json")
+    )
+
+
+# Files that a tokenizer is in, the first that is there; transformers' older ones have no
+# tokenizer.json.
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
+# Classes that read a vocab.txt as BERT does, without steps of their own.
+_WORDPIECE_CLASSES = {
+    f"{name}Tokenizer{fast}"
+    for name in ("Bert", "DistilBert", "Electra", "MPNet")
+    for fast in ("", "Fast")
+}
+# Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece
+# tokenizer.model with <s> before a text. A directory that names no class has its architecture's.
+_MERGES_CLASSES = {
+    f"{name}Tokenizer{fast}" for name in ("GPT2", "CodeGen") for fast in ("", "Fast")
+}
+_SENTENCEPIECE_CLASSES = {
+    f"{name}Tokenizer{fast}" for name in ("Llama", "Gemma") for fast in ("", "Fast")
+}
+_OWN_CLASSES = {
+    "vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
+    "tokenizer.model": {"llama", "mistral", "gemma", "gemma2", "gemma3_text", "phi3"},
+}
+
+
+class Source(NamedTuple):
+    """A directory, read."""
+
+    model: Model
+    folder: Path  # where the tokenizer's files are
+    family: Family | decoder.Family
+
+    @property
+    def side(self) -> str:
+        """Of the descriptor: whose tokenizer it is."""
+        return "target" if isinstance(self.family, decoder.Family) else "source"
+
+    def tokenizer_file(self) -> Path | None:
+        return next(
+            (self.folder / name for name in _TOKENIZER_FILES if (self.folder / name).is_file()),
+            None,
+        )
+
+    def check_tokenizer(self, path: Path) -> None:
+        """PhasorError when the files do not say all that transformers' class does."""
+        if self.family.tokenizer_code:
+            raise PhasorError(f"its tokenizer is not in the files: {self.family.tokenizer_code}")
+        if path.name == "tokenizer.json" or path.is_dir():
+            return
+        known, own = self._classes(path)
+        if not known:
+            raise PhasorError(
+                "not a tokenizer that is built; save it as tokenizer.json "
+                "(AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+            )
+        for name in ("tokenizer_config.json", "config.json"):
+            values = read_json(path.parent / name) if (path.parent / name).is_file() else {}
+            kind = values.get("tokenizer_class")
+            if kind is not None and not (isinstance(kind, str) and kind in known):
+                raise PhasorError(
+                    f"{name}: tokenizer_class: {shown(kind)} may split texts in its own way;"
+                    f" there are {', '.join(sorted(known))}"
+                )
+            own = own or kind is not None
+        if not own:
+            raise PhasorError(
+                f"tokenizer_config.json: tokenizer_class is not there, and says how {path.name} is "
+                "read"
+            )
+
+    def _classes(self, path: Path) -> tuple[set[str], bool]:
+        """(the classes that read this file in a way that is built, whether the architecture's own
+        is one of them)."""
+        if self.side == "source":
+            return (
+                (_WORDPIECE_CLASSES, True)
+                if path.suffix in (".txt", ".json") and self.family.wordpiece
+                else (set(), False)
+            )
+        own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))
+        return (
+            {"vocab.json": _MERGES_CLASSES, "tokenizer.model": _SENTENCEPIECE_CLASSES}.get(
+                path.name, set()
+            ),
+            own,
+        )
+
+    def describe_sentencepiece(self, path: Path) -> None:
+        """What tokenizer_config.json says of the ids around a text."""
+        where = path.parent / "tokenizer_config.json"
+        config = Config(
+            where,
+            read_json(where) if where.is_file() else {},
+            {"add_bos_token": True, "add_eos_token": False},
+        )
+        side = self.model.descriptor["target"]
+        for flag, place, ids in (
+            ("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]),
+            ("add_eos_token", "suffix", side["end"][:1]),
+        ):
+            if config.flag(flag):
+                if not ids:
+                    raise config.error(flag, "true, and no configuration has the id")
+                side[place] = ids
+
+    def describe_tokenizer(self, info: dict[str, Any], section: int) -> None:
+        """Puts what a tokenizer says of ids and pairs into the descriptor (`info` of
+        phasor_tokenizer_hf)."""
+        side = self.model.descriptor[self.side]
+        if info["pieces"] > side["vocabulary"]:
+            raise PhasorError(
+                f"has {info['pieces']} pieces, the embedding has {side['vocabulary']} rows"
+            )
+        first, last = (
+            info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
+        )
+        if self.side == "target":
+            self._describe_text(side, info, section)
+            return
+        for name, value in (
+            ("pad", info["pad"]),
+            ("unknown", info["unknown"]),
+            ("mask", info["mask"]),
+            ("start", first),
+        ):
+            if value is not None:
+                side[name] = value
+        side.update(
+            tokenizer=section,
+            end=[] if last is None else [last],
+            **{name: info[name] for name in ("prefix", "suffix", "pair", "pair_segment")},
+        )
+        if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
+            side["pair_segment"] = 0  # the model has no token types to tell two texts apart
+
+    def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
+        """Of a decoder: the configurations' ids count more than the tokenizer's."""
+        for name, value in (
+            ("pad", info["pad"]),
+            ("unknown", info["unknown"]),
+            ("start", info["bos"]),
+        ):
+            if side[name] is None and value is not None:
+                side[name] = value
+        if not side["end"] and info["eos"] is not None:
+            side["end"] = [info["eos"]]
+        side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
+
+
+def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Source:
+    """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the
+    directory says; lora_folder: an adapter that is added. PhasorError names the file and the field,
+    or the architecture, that is not built."""
+    modules = sentence.read(path) if (path / "modules.json").is_file() else None
+    folder = modules.folder if modules else path
+    where = folder / "config.json"
+    values = read_json(where)
+    family = _family(where, values)
+    config = Config(where, values, family.defaults, family.newer)
+    if isinstance(family, decoder.Family):
+        return _read_decoder(path, config, family, context, lora_folder)
+    if context:
+        raise PhasorError("--rope-context: an encoder's positions are not changed")
+    checkpoint = _modern(open_checkpoint(folder))
+    if lora_folder is not None:
+        checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
+    if not modules:
+        head = _head(config, family)
+    else:  # whatever class the weights were saved from
+        head = family.heads["Model"]._replace(output=D.POOLED, **modules.head)
+        checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
+    return Source(
+        Encoder(family, config, checkpoint, head).build(path.resolve().name), folder, family
+    )
+
+
+def _read_decoder(
+    path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None
+) -> Source:
+    names = config.get("architectures")
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
+        raise config.error(
+            "architectures", f"{shown(names)} is not built; there is {', '.join(family.classes)}"
+        )
+    made = Decoder(family, config, context)
+    ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
+    made.side.update(ids)
+    checkpoint = open_checkpoint(path)
+    if lora_folder is not None:
+        checkpoint = lora.merged(
+            checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied
+        )
+        made.notes.append(f"the adapter {lora_folder} is added to the weights")
+    return Source(made.build(path.resolve().name, checkpoint), path, family)
+
+
+def _family(where: Path, values: dict[str, Any]) -> Family | decoder.Family:
+    kind = values.get("model_type")
+    refuse(where, values)
+    for family in FAMILIES + DECODERS:
+        if kind in family.types:
+            return family
+    what = "is missing" if kind is None else f"{shown(kind)} is not built"
+    known = ", ".join(t for f in FAMILIES + DECODERS for t in f.types)
+    raise PhasorError(f"{where}: model_type: {what}; there are {known}")
+
+
+def _head(config: Config, family: Family) -> Head:
+    """What the class of `architectures` does with the hidden states."""
+    names = config.get("architectures")
+    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        raise config.error(
+            "architectures",
+            f"{shown(names)}, expected the name of one class, such as {family.classes[0]}Model",
+        )
+    for start in family.classes:
+        if names[0].startswith(start) and names[0][len(start) :] in family.heads:
+            return family.heads[names[0][len(start) :]]
+    raise config.error(
+        "architectures",
+        f"{printable(names[0])} is not built;"
+        f" there are {', '.join(family.classes[0] + end for end in family.heads)}",
+    )
+
+
+def _modern(checkpoint: Checkpoint) -> Checkpoint:
+    """The names of TensorFlow that the first checkpoints kept for the norms, as transformers
+    renames them."""
+    ends = {".gamma": ".weight", ".beta": ".bias"}
+    out = {}
+    for name, stored in checkpoint.tensors.items():
+        new = next((name[: -len(old)] + to for old, to in ends.items() if name.endswith(old)), name)
+        if new in out:
+            raise PhasorError(f"{checkpoint.path}: two tensors are called {new}")
+        out[new] = stored
+    return Checkpoint(checkpoint.path, out)

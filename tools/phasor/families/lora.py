@@ -1,0 +1,295 @@
+"""An adapter of PEFT, added to the weights: W + (alpha / r) · B · A (Hu et al. 2021, section 4.1),
+or alpha / √r (rsLoRA, Kalajdzievski 2023).
+
+The directory has adapter_config.json and adapter_model.safetensors or .bin. Sums are computed in
+float64 and rounded once. Every tensor of the adapter has its place in the checkpoint, or the
+conversion stops with its name.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Callable, Mapping, NamedTuple
+
+import numpy as np
+
+from phasor.checkpoints.checkpoint import Checkpoint, Stored, open_checkpoint
+from phasor.errors import printable, shown
+from phasor.files import read_json
+from phasor.format.layout import PhasorError
+
+from .hf_config import Config
+
+_FILES = ("adapter_model.safetensors", "adapter_model.bin")
+_PREFIX = "base_model.model."
+_MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
+_DEFAULTS = {
+    "r": 8,
+    "lora_alpha": 8,
+    "bias": "none",
+    "use_rslora": False,
+    "fan_in_fan_out": False,
+    "rank_pattern": {},
+    "alpha_pattern": {},
+}
+_ONE_VALUE: dict[str, tuple] = {
+    "peft_type": ("LORA",),
+    "use_dora": (False,),
+    "lora_bias": (False,),
+    "layer_replication": (None,),
+    "use_qalora": (False,),
+    "trainable_token_indices": (None,),
+    "target_parameters": (None, []),
+    "alora_invocation_tokens": (None,),
+    "arrow_config": (None,),
+    "is_prompt_learning": (False,),
+}
+# Initialisations that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ, CorDA)
+# change them.
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
+_HARMLESS = (
+    "base_model_name_or_path",
+    "revision",
+    "task_type",
+    "inference_mode",
+    "auto_mapping",
+    "target_modules",
+    "exclude_modules",
+    "modules_to_save",
+    "lora_dropout",
+    "layers_to_transform",
+    "layers_pattern",
+    "megatron_config",
+    "megatron_core",
+    "loftq_config",
+    "eva_config",
+    "corda_config",
+    "runtime_config",
+    "peft_version",
+    "qalora_group_size",
+    "ensure_weight_tying",
+    "base_model_class",
+)
+
+
+class Change(NamedTuple):
+    """What is added to one tensor: factor · B · A, turned over where the tensor is stored as
+    (inputs, outputs)."""
+
+    a: np.ndarray  # (r, inputs)
+    b: np.ndarray  # (outputs, r)
+    factor: float
+    turned: bool
+
+    def added(self, base: np.ndarray) -> np.ndarray:
+        delta = self.factor * (self.b.astype(np.float64) @ self.a.astype(np.float64))
+        return (base.astype(np.float64) + (delta.T if self.turned else delta)).astype(np.float32)
+
+
+class Merged(Checkpoint):
+    """A checkpoint of which some tensors are others, and to some something is added when they are
+    loaded (to those others too: PEFT keeps the embedding that it changes)."""
+
+    def __init__(
+        self, base: Checkpoint, replaced: Mapping[str, Stored], changes: Mapping[str, Change]
+    ) -> None:
+        super().__init__(base.path, {**base.tensors, **replaced})
+        self.changes = changes
+
+    def load(self, name: str) -> np.ndarray:
+        value = super().load(name)
+        return self.changes[name].added(value) if name in self.changes else value
+
+
+def merged(
+    base: Checkpoint,
+    folder: Path,
+    trunk: str,
+    transposed: Callable[[str], bool] = lambda _: False,
+    tied: bool = False,
+) -> Merged:
+    """The checkpoint with an adapter. transposed: which tensors of the base are stored as (inputs,
+    outputs); tied: the output is the embedding."""
+    if not folder.is_dir():
+        raise PhasorError(f"{folder}: --lora: expected a directory with adapter_config.json")
+    config = _config(folder)
+    path = next((folder / name for name in _FILES if (folder / name).is_file()), None)
+    if path is None:
+        raise PhasorError(f"{folder}: expected {' or '.join(_FILES)}")
+    adapter = open_checkpoint(path)
+    pairs: dict[str, dict[str, str]] = {}
+    replaced: dict[str, Stored] = {}
+    for name in adapter:
+        place, part = _place(name)
+        if part is None:
+            replaced[_found(base, place, trunk, path, name)] = adapter.tensors[name]
+        else:
+            pairs.setdefault(place, {})[part] = name
+    for target, stored in replaced.items():
+        if base.shape(target) != stored.shape:
+            raise PhasorError(
+                f"{path}: {target} has shape {stored.shape}, expected {base.shape(target)}"
+            )
+    changes = {}
+    for module, parts in pairs.items():
+        target = _found(base, module + ".weight", trunk, path, next(iter(parts.values())))
+        changes[target] = _change(
+            adapter, module, parts, config, base.shape(target), transposed(target), tied
+        )
+    return Merged(base, replaced, changes)
+
+
+def _config(folder: Path) -> Config:
+    path = folder / "adapter_config.json"
+    config = Config(path, read_json(path), _DEFAULTS)
+    if config.get("peft_type") is None:
+        raise config.error("peft_type", "is missing")
+    for name, values in _ONE_VALUE.items():
+        config.must(name, *values)
+    start = config.get("init_lora_weights")
+    if start not in _PLAIN_STARTS:
+        raise config.error(
+            "init_lora_weights",
+            f"{shown(start)} changes the weights that it is added to, which are not in the adapter",
+        )
+    config.choice("bias", {"none": 0, "all": 1, "lora_only": 1})
+    for name in ("rank_pattern", "alpha_pattern"):
+        table = config.get(name)
+        if not isinstance(table, dict) or len(table) > _MOST_PATTERNS:
+            raise config.error(name, f"expected a table of at most {_MOST_PATTERNS} patterns")
+        for pattern in table:
+            _tokens(config, name, pattern)
+    for name in ("r", "lora_alpha", "use_rslora", "fan_in_fan_out"):
+        config.get(name)
+    config.finish(_HARMLESS)
+    return config
+
+
+def _place(name: str) -> tuple[str, str | None]:
+    """(module, A or B or their forms for an embedding), or (tensor, None) of a tensor that replaces
+    the base's."""
+    short = name.removeprefix(_PREFIX).replace(".base_layer.", ".")
+    for part in ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B"):
+        module, found, rest = short.partition(f".{part}")
+        if found and rest in ("", ".weight", ".default", ".default.weight"):
+            return module, part
+    if "lora_" in short or "dora" in short:
+        raise PhasorError(f"the adapter's tensor {printable(name)} is of a kind that is not built")
+    return short.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", "."), None
+
+
+def _found(base: Checkpoint, name: str, trunk: str, path: Path, original: str) -> str:
+    """The tensor's name in the base, which may be without the trunk's."""
+    for candidate in (name, name.removeprefix(trunk), trunk + name):
+        if candidate in base:
+            return candidate
+    raise PhasorError(f"{path}: {original}: the checkpoint has no {name} to add it to")
+
+
+def _change(
+    adapter: Checkpoint,
+    module: str,
+    parts: dict[str, str],
+    config: Config,
+    shape: tuple[int, ...],
+    transposed: bool,
+    tied: bool,
+) -> Change:
+    embedding = "lora_embedding_A" in parts
+    wanted = ("lora_embedding_A", "lora_embedding_B") if embedding else ("lora_A", "lora_B")
+    if sorted(parts) != sorted(wanted):
+        raise PhasorError(
+            f"{adapter.path}: {module}: expected {' and '.join(wanted)}, found "
+            f"{', '.join(sorted(parts))}"
+        )
+    if embedding and tied:
+        raise PhasorError(
+            f"{adapter.path}: {module}: the embedding is the output matrix too, and the adapter "
+            "changes only one of them"
+        )
+    a, b = (adapter.load(parts[name]) for name in wanted)
+    turned = embedding or transposed or config.flag("fan_in_fan_out")
+    delta = (b.shape[0], a.shape[1]) if a.ndim == b.ndim == 2 and a.shape[0] == b.shape[1] else ()
+    if (delta[::-1] if turned else delta) != shape:
+        raise PhasorError(
+            f"{adapter.path}: {module}: A {a.shape} and B {b.shape} do not make a change of shape "
+            f"{shape}"
+        )
+    rank = _by_pattern(config, "rank_pattern", module, "r")
+    if rank != a.shape[0]:
+        raise PhasorError(f"{adapter.path}: {module}: A has {a.shape[0]} rows, r is {rank:g}")
+    alpha = _by_pattern(config, "alpha_pattern", module, "lora_alpha")
+    return Change(
+        a, b, alpha / math.sqrt(rank) if config.flag("use_rslora") else alpha / rank, turned
+    )
+
+
+def _by_pattern(config: Config, name: str, module: str, default: str) -> float:
+    """The number that a pattern has for a module, or the one for all."""
+    table: dict[str, Any] = config.get(name)
+    for pattern, value in table.items():
+        if _is_end(_tokens(config, name, pattern), module):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 < value < 1 << 31
+            ):
+                raise config.error(name, f"{shown(value)}, expected a number above 0")
+            return float(value)
+    number = config.number(default)
+    if number <= 0:
+        raise config.error(default, f"{number!r}, expected a number above 0")
+    return number
+
+
+# PEFT takes a pattern for a regular expression of the end of a module's name, from its start or
+# from behind a dot. A stranger's expression is not given to Python's matcher, some of which never
+# end: what is built are characters of a name, "." for any one, "\\." for a dot, ".*" for any text,
+# and "^" at the start for the whole name. Everything else is refused by name.
+
+
+def _tokens(config: Config, name: str, pattern: str) -> tuple[bool, list[str]]:
+    """(whether it begins at the name's start, the tokens: a character, or "any", or "some")."""
+    whole, at, out = pattern.startswith("^"), int(pattern.startswith("^")), []
+    while at < len(pattern) and len(pattern) <= _LONGEST_PATTERN:
+        c = pattern[at]
+        if pattern.startswith("\\.", at):
+            out.append(".")
+            at += 1
+        elif c == ".":
+            some = pattern.startswith(".*", at)
+            out.append("some" if some else "any")
+            at += some
+        elif c.isalnum() or c in "_-":
+            out.append(c)
+        else:
+            break
+        at += 1
+    if at < len(pattern) or not out:
+        raise config.error(
+            name,
+            f"{shown(pattern)} is not built; a pattern is a module's name, in which . is any "
+            "character and .* any text",
+        )
+    return whole, out
+
+
+def _is_end(pattern: tuple[bool, list[str]], module: str) -> bool:
+    """Whether the tokens fit the module's name, or what is behind one of its dots: at most
+    len(tokens)·len(module) steps."""
+    whole, tokens = pattern
+    starts = {0} if whole else {0, *(i + 1 for i, c in enumerate(module) if c == ".")}
+    reached = [
+        at in starts for at in range(len(module) + 1)
+    ]  # where a part of the name that fits the tokens so far may end
+    for token in tokens:
+        if token == "some":
+            first = next((at for at, here in enumerate(reached) if here), len(reached))
+            reached = [at >= first for at in range(len(reached))]
+        else:
+            reached = [
+                False,
+                *(here and (token == "any" or token == c) for here, c in zip(reached, module)),
+            ]
+    return reached[-1]

@@ -1,0 +1,123 @@
+"""The one internal description that every family makes and the writer takes: a descriptor, and the
+parts of each tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.errors import printable
+from phasor.files import fits
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.layout import VECTOR, PhasorError
+
+_ENDS = (
+    R.SOURCE,
+    R.TARGET,
+    R.OUTPUT,
+)  # stacks in which role 1 is an embedding or the output's matrix
+assert R.OUTPUT_WEIGHT == R.EMBEDDING
+
+
+def is_end(slot: R.Slot) -> bool:
+    """Whether a slot is an embedding or the output's matrix, of which --output-type speaks."""
+    return slot.role == R.EMBEDDING and slot.stack in _ENDS
+
+
+class Part(NamedTuple):
+    """Some rows of a tensor of the checkpoint, or zeros."""
+
+    name: str | None  # None: zeros (a bias that a part of a fused layer does not have)
+    shape: tuple[int, ...]  # the whole tensor's, as it must be
+    rows: slice | np.ndarray = slice(None)  # which of its rows, in which order
+    transposed: bool = False  # the checkpoint has (inputs, outputs)
+    reversed: bool = False  # the checkpoint has its rows in the opposite order
+    offset: float = 0.0  # added to every value
+    flat: bool = False  # a vector that the checkpoint has in several rows
+
+
+@dataclass
+class Model:
+    """A descriptor with defaults, the checkpoint, and for each slot its parts (one below the other)
+    or its values."""
+
+    descriptor: dict
+    checkpoint: Checkpoint
+    parts: dict[int, list[Part]] = field(default_factory=dict)
+    values: dict[int, np.ndarray] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)  # names that were compared or are doubles of others
+    ignore: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    asked: int | None = None  # the type that matrices are to have
+    asked_output: int | None = None  # and the embeddings and the matrix of the logits
+
+    def asked_for(self, slot: R.Slot) -> int | None:
+        """The type that this matrix is to have, or None."""
+        return self.asked_output if self.asked_output is not None and is_end(slot) else self.asked
+
+    def type_of(self, slot: R.Slot) -> int:
+        """The type of a matrix: the one asked for, else f32."""
+        asked = self.asked_for(slot)
+        return L.F32 if asked is None else asked
+
+    def problems(self) -> list[str]:
+        """One line for each tensor that is missing, misshapen or left over."""
+        out, used = [], set(self.used)
+        for slot in R.slots(self.descriptor):
+            for part in self.parts.get(slot.key, ()):
+                if part.name is None:
+                    continue
+                used.add(part.name)
+                if part.name not in self.checkpoint:
+                    out.append(f"missing: {printable(part.name)} ({slot.name})")
+                elif self.checkpoint.shape(part.name) != part.shape:
+                    out.append(
+                        f"misshapen: {printable(part.name)} ({slot.name}) has shape"
+                        f" {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}"
+                    )
+        for name in self.checkpoint:
+            if name not in used and not any(fits(pattern, name) for pattern in self.ignore):
+                out.append(
+                    f"left over: {printable(name)} {_text(self.checkpoint.shape(name))}"
+                    " has no use in this model"
+                )
+        return list(dict.fromkeys(out))
+
+    def weights(self, slot: R.Slot) -> np.ndarray:
+        """The values of a slot: (N, K), or (N,) of a vector; only this tensor is in memory."""
+        if slot.key in self.values:
+            return self.values[slot.key]
+        pieces = []
+        for part in self.parts[slot.key]:
+            if part.name is None:
+                pieces.append(np.full(part.shape, part.offset, dtype=np.float32))
+                continue
+            value = self.checkpoint.load(part.name)
+            value = value[::-1] if part.reversed else value.ravel() if part.flat else value
+            value = (value.T if part.transposed else value)[part.rows]
+            pieces.append(value + value.dtype.type(part.offset) if part.offset else value)
+        out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        expected = (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
+        if out.shape != expected:
+            raise PhasorError(
+                f"{slot.name}: has shape {_text(out.shape)}, expected {_text(expected)}"
+            )
+        return out
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "(" + " x ".join(map(str, shape)) + ")"
+
+
+def same_sides(descriptor: dict) -> bool:
+    """Whether source and target could share an embedding."""
+    return (
+        descriptor["model"]["stack"] == D.ENCODER_DECODER
+        and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"]
+        and descriptor["encoder"]["width"] == descriptor["decoder"]["width"]
+    )

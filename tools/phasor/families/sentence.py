@@ -1,0 +1,170 @@
+"""The modules of a sentence-transformers directory that follow the encoder: a pooling, a dense
+layer or none, a norm or none, division by the length or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phasor.checkpoints.checkpoint import Stored, open_checkpoint
+from phasor.errors import printable
+from phasor.files import read_json, read_value
+from phasor.format import descriptor as D
+from phasor.format.layout import PhasorError
+from phasor.values import is_whole
+
+from .hf_config import Config
+
+_POOLINGS = {
+    "pooling_mode_cls_token": D.FIRST,
+    "pooling_mode_mean_tokens": D.MEAN,
+    "pooling_mode_lasttoken": D.LAST,
+}
+_ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
+# Book-keeping; what is done with two vectors.
+_PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
+_ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
+
+
+class Modules(NamedTuple):
+    """What modules.json says."""
+
+    folder: Path  # of the encoder
+    head: dict[str, Any]  # fields of an encoder.Head
+    tensors: dict[str, Stored]
+
+
+def read(path: Path) -> Modules:
+    """The modules of a directory; PhasorError for one that is not built, by its name."""
+    where = path / "modules.json"
+    found: dict[str, Path] = {}
+    for kind, folder in _modules(where):
+        if kind not in _ORDER:
+            raise PhasorError(
+                f"{where}: the module {printable(kind)} is not built; there are {', '.join(_ORDER)}"
+            )
+        if kind in found or any(_ORDER.index(kind) < _ORDER.index(other) for other in found):
+            raise PhasorError(
+                f"{where}: the module {kind} is not where it can be; the order is "
+                f"{', '.join(_ORDER)}, each at most once"
+            )
+        found[kind] = path / folder
+    if "Transformer" not in found or "Pooling" not in found:
+        raise PhasorError(f"{where}: an encoder and a pooling are needed")
+    head: dict[str, Any] = {
+        "pooling": _pooling(found["Pooling"]),
+        "normalise": "Normalize" in found,
+        "prompts": _prompts(path),
+    }
+    tensors: dict[str, Stored] = {}
+    if "Dense" in found:
+        head.update(_dense(found["Dense"]))
+        tensors.update(_weights(found["Dense"]))
+    if "LayerNorm" in found:
+        head.update(
+            norm=found["LayerNorm"].name + ".norm", norm_eps=1e-5
+        )  # torch.nn.LayerNorm's, which the module does not change
+        tensors.update(_weights(found["LayerNorm"]))
+    _check_text(found["Transformer"])
+    return Modules(found["Transformer"], head, tensors)
+
+
+def _modules(where: Path) -> list[tuple[str, str]]:
+    """(class, folder) of each module in order."""
+    entries = read_value(where)
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, dict) and _is_module(entry) for entry in entries
+    ):
+        raise PhasorError(f"{where}: not a list of modules with idx, path and type")
+    return [
+        (entry["type"].rsplit(".", 1)[-1], entry["path"])
+        for entry in sorted(entries, key=lambda entry: entry["idx"])
+    ]
+
+
+def _is_module(entry: dict[str, Any]) -> bool:
+    """Its folder is one of the directory's own."""
+    kind, folder = entry.get("type"), entry.get("path")
+    if not isinstance(kind, str) or not isinstance(folder, str) or not folder.isprintable():
+        return False
+    inside = ".." not in Path(folder).parts and not Path(folder).is_absolute()
+    return inside and is_whole(entry.get("idx"), 0, 1 << 16)
+
+
+def _pooling(folder: Path) -> int:
+    config = Config(folder / "config.json", read_json(folder / "config.json"))
+    modes = [
+        name for name, value in config.values.items() if name.startswith("pooling_mode_") and value
+    ]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        given = " and ".join(map(printable, modes[:4])) or "no pooling_mode"
+        raise PhasorError(f"{config.path}: {given} is not built; there are {', '.join(_POOLINGS)}")
+    config.flag(modes[0])
+    config.must("include_prompt", True)
+    config.finish(
+        (
+            "word_embedding_dimension",
+            *(name for name in config.values if name.startswith("pooling_mode_")),
+        )
+    )
+    return _POOLINGS[modes[0]]
+
+
+def _dense(folder: Path) -> dict[str, Any]:
+    config = Config(
+        folder / "config.json",
+        read_json(folder / "config.json"),
+        {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"},
+    )
+    out = {
+        "dense": folder.name + ".linear",
+        "dense_width": config.whole("out_features"),
+        "dense_bias": config.flag("bias"),
+        "activation": config.class_name("activation_function", _ACTIVATIONS),
+    }
+    config.finish(("in_features",))
+    return out
+
+
+def _weights(folder: Path) -> dict[str, Stored]:
+    """A module's tensors, under the name of its folder."""
+    return {
+        f"{folder.name}.{name}": stored for name, stored in open_checkpoint(folder).tensors.items()
+    }
+
+
+def _check_text(folder: Path) -> None:
+    """sentence_bert_config.json: max_seq_length only cuts texts; lower case would be another
+    tokenizer."""
+    path = folder / "sentence_bert_config.json"
+    if path.is_file():
+        config = Config(path, read_json(path))
+        config.must("do_lower_case", False)
+        config.finish(("max_seq_length",))
+
+
+def _prompts(path: Path) -> str:
+    """The prompts of config_sentence_transformers.json, the default one first; without a default,
+    an empty one is."""
+    where = path / "config_sentence_transformers.json"
+    if not where.is_file():
+        return ""
+    config = Config(where, read_json(where))
+    config.must("model_type", "SentenceTransformer")  # and not a sparse one
+    prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
+    config.finish(_PROMPTS_HARMLESS)
+    if (
+        not isinstance(prompts, dict)
+        or not all(isinstance(text, str) for text in prompts.values())
+        or (default is not None and not (isinstance(default, str) and default in prompts))
+    ):
+        raise PhasorError(
+            f"{where}: prompts: expected a table of texts, and default_prompt_name one of its names"
+        )
+    if any(c in name + text for name, text in prompts.items() for c in (D.UNIT_END, D.RECORD_END)):
+        raise PhasorError(f"{where}: prompts: a prompt with a separator of the format")
+    if not any(prompts.values()):
+        return ""
+    first = [("", "")] if default is None else [(default, prompts[default])]
+    rest = [(name, text) for name, text in prompts.items() if name != default]
+    return "".join(f"{name}{D.UNIT_END}{text}{D.RECORD_END}" for name, text in first + rest)

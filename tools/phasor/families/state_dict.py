@@ -1,0 +1,785 @@
+"""A plain PyTorch state_dict with its description: presets, and any naming by the description's
+[names]."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from phasor import positions
+from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.families import names as N
+from phasor.families.description import CHOICES, Description, scale_of
+from phasor.families.model import Model, Part, same_sides
+from phasor.families.rotary_scaling import Rotary, rotary
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.layout import PhasorError
+
+_SIDES = {"encoder": "source", "decoder": "target"}
+_MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
+_SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
+
+
+class _Reader:
+    """Builds the Model: first the descriptor from the shapes that are found, then the parts of each
+    slot."""
+
+    def __init__(self, checkpoint: Checkpoint, description: Description) -> None:
+        self.description = description
+        self.checkpoint = (
+            checkpoint.renamed(description.rename) if description.rename else checkpoint
+        )
+        self.names = N.PRESETS[description.preset](description.stack)
+        for part, name in description.names.items():
+            if part not in N.ALL:
+                raise PhasorError(
+                    f"{description.path}: names.{part}: no part is called so; there are "
+                    f"{', '.join(sorted(N.ALL))}"
+                )
+            self._forget_rivals(part)
+            self.names[part] = name
+        if description.sides.get("target", {}).get("embedding_shared") and not self.has(
+            "target.embedding"
+        ):
+            self.names["target.embedding"] = self.names.get("source.embedding", "")
+        self.rotary: dict[str, Rotary] = {}
+        self.notes: list[str] = []
+        self.used: set[str] = set()
+        self.values: dict[int, np.ndarray] = {}
+
+    def _forget_rivals(self, part: str) -> None:
+        """A name for q, k and v separately takes the place of the preset's fused one, and the other
+        way round."""
+        stack, _, what = part.partition(".")
+        cross = "cross_" if what.startswith("cross_") else ""
+        rivals = {"qkv": ("q", "k", "v"), "q": ("qkv",), "k": ("qkv",), "v": ("qkv",)}
+        for rival in rivals.get(what[len(cross) :], ()):
+            self.names.pop(f"{stack}.{cross}{rival}", None)
+
+    # ---- looking into the checkpoint
+
+    def name(self, part: str, layer: int = 0) -> str:
+        if part not in self.names:
+            raise PhasorError(
+                f"{self.description.path}: names.{part}: missing, the preset "
+                f"{self.description.preset!r} has no name for it"
+            )
+        return self.names[part].replace("{layer}", str(layer))
+
+    def has(self, part: str, layer: int = 0) -> bool:
+        return part in self.names and self.name(part, layer) in self.checkpoint
+
+    def has_bias(self, part: str, layers: int) -> bool:
+        """Whether any layer has this bias; then every layer must."""
+        return part in self.names and any(
+            N.bias_name(self.name(part, i)) in self.checkpoint for i in range(layers)
+        )
+
+    def rows(self, part: str, axis: int = 0) -> int:
+        """The size of a matrix that gives the model a dimension."""
+        name = self.name(part)
+        if name not in self.checkpoint:
+            raise PhasorError(
+                f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does "
+                "[names] lack an entry?"
+            )
+        shape = self.checkpoint.shape(name)
+        if len(shape) != 2:
+            raise PhasorError(
+                f"{self.checkpoint.path}: misshapen: {name} ({part}) has {len(shape)} dimensions, "
+                "expected 2"
+            )
+        return shape[axis]
+
+    def layers(self, stack: str) -> int:
+        part = f"{stack}.ffn_in"
+        if said := self.description.stacks[stack]["layers"]:
+            return said
+        if "{layer}" not in self.names.get(part, "{layer}"):
+            raise PhasorError(
+                f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers "
+                "there are"
+            )
+        count = next(
+            i for i in range(D.MAX_LAYERS + 1) if i == D.MAX_LAYERS or not self.has(part, i)
+        )
+        if count:
+            return count
+        raise PhasorError(
+            f"{self.checkpoint.path}: missing: {self.name(f'{stack}.ffn_in')} ({stack} 0); is the "
+            "preset right, or does [names] lack an entry?"
+        )
+
+    # ---- the descriptor
+
+    def descriptor(self) -> dict:
+        d, model = self.description, self.description.model
+        out: dict = {
+            "model": {
+                "stack": d.stack,
+                **{
+                    k: model[k]
+                    for k in ("name", "author", "licence", "credit", "origin")
+                    if model[k]
+                },
+                "converter": "tools/convert.py",
+            },
+            "kinds": [],
+        }
+        for stack in d.stacks:
+            out[_SIDES[stack]] = self.side(_SIDES[stack])
+            out[stack] = self.stack(stack)
+            out[stack]["layers"] = [
+                n for i, kind in enumerate(self.kinds(stack, out["kinds"])) for n in (kind, i)
+            ]
+            widths = [
+                out["kinds"][kind].get("rotary_width", 0) for kind, _ in D.layers_of(out[stack])
+            ]
+            if d.stacks[stack]["rotary_scaling"]:
+                if not all(widths):
+                    raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
+                s = d.stacks[stack]
+                s["max_positions"] = min(
+                    [n for n in (self.scaled(stack, widths[0]).most, s["max_positions"]) if n],
+                    default=0,
+                )
+                if s["max_positions"]:
+                    out[stack]["max_positions"] = s["max_positions"]
+        out["output"] = self.output()
+        return out
+
+    def side(self, side: str) -> dict:
+        given = self.description.sides[side]
+        out = {
+            "vocabulary": self.rows(f"{side}.embedding"),
+            "embedding_shared": int(given["embedding_shared"]),
+        }
+        for key in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask"):
+            if given[key] >= 0:
+                out[key] = given[key]
+        out.update({key: given[key] for key in ("end", "prefix", "suffix") if given[key]})
+        if (
+            side == "target"
+            and self.description.stack == D.ENCODER_DECODER
+            and "decoder_start" not in out
+            and "start" in out
+        ):
+            out["decoder_start"] = out["start"]
+        return out
+
+    def stack(self, stack: str) -> dict:
+        """The fields of a stack but its layers."""
+        s, side = self.description.stacks[stack], _SIDES[stack]
+        width = s["width"] or self.rows(f"{side}.embedding", 1)
+        out = {
+            "width": width,
+            "position": CHOICES["position"][s["position"]],
+            "embedding_scale": scale_of(
+                "embedding_scale",
+                s["embedding_scale"],
+                {"sqrt_width": math.sqrt(width), "one": 1.0},
+            ),
+        }
+        if s["final_norm"]:
+            out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
+        if f"{side}.embedding_norm" in self.names:
+            out.update(embedding_norm=CHOICES["norm"][s["norm"]], embedding_norm_eps=s["norm_eps"])
+        if s["max_positions"]:
+            out["max_positions"] = s["max_positions"]
+        if out["position"] in (D.INTERLEAVED, D.HALVES) and width % 2:
+            raise PhasorError(f"{stack}: width {width} is odd, sine and cosine need an even width")
+        return out
+
+    def attention(self, stack: str, prefix: str, layers: int) -> tuple[int, int, int]:
+        """(head width, kv heads, bias bits) of self- ("") or cross-attention ("cross_")."""
+        s, name = self.description.stacks[stack], f"{stack}.{prefix}"
+        kv, heads = s["kv_heads"] or s["heads"], s["heads"]
+        out_bias = 8 * self.has_bias(f"{name}attention_out" if not prefix else f"{name}out", layers)
+        if f"{name}qkv" in self.names:
+            rows, units = self.rows(f"{name}qkv"), heads + 2 * kv
+            bits = 7 * self.has_bias(f"{name}qkv", layers)
+        else:
+            rows, units = self.rows(f"{name}q"), heads
+            bits = sum(
+                bit * self.has_bias(f"{name}{part}", layers)
+                for part, bit in (("q", 1), ("k", 2), ("v", 4))
+            )
+        if rows % units:
+            fused = f"{name}qkv" in self.names
+            raise PhasorError(
+                f"{stack}: {rows} rows of {self.name(f'{name}qkv' if fused else f'{name}q')} are "
+                f"not divisible by {units} heads"
+            )
+        return rows // units, kv, bits | out_bias
+
+    def kinds(self, stack: str, kinds: list[dict]) -> list[int]:
+        """The kind of each layer, put behind `kinds`: one, or several where layers differ in a
+        table that belongs to a kind."""
+        layers = self.layers(stack)
+        kind = self.kind(stack, layers)
+        tables, out = [], []
+        for role, table in self.kind_tables(stack, kind, layers):
+            same = next(
+                (i for i, other in enumerate(tables) if np.array_equal(other, table)), len(tables)
+            )
+            if same == len(tables):
+                tables.append(table)
+                if role:
+                    self.values[R.KINDS << 24 | len(kinds) + same << 8 | role] = table
+            out.append(len(kinds) + same)
+        kinds.extend(dict(kind) for _ in tables)
+        return out
+
+    def kind(self, stack: str, layers: int) -> dict:
+        s = self.description.stacks[stack]
+        head_width, kv, bits = self.attention(stack, "", layers)
+        gated = f"{stack}.ffn_gate" in self.names
+        out = {
+            "norm": CHOICES["norm"][s["norm"]],
+            "norm_place": CHOICES["norm_place"][s["norm_place"]],
+            "norm_eps": s["norm_eps"],
+            "heads": s["heads"],
+            "kv_heads": kv,
+            "head_width": head_width,
+            "scale": self.scale(stack, "", head_width),
+            "attention_biases": bits,
+            "hidden": s["hidden"] or self.rows(f"{stack}.ffn_in"),
+            "activation": CHOICES["activation"][s["activation"]],
+            "gated": int(gated),
+            "ffn_biases": self.has_bias(f"{stack}.ffn_in", layers)
+            + 2 * self.has_bias(f"{stack}.ffn_out", layers),
+            "norm_biases": int(self.has_bias(f"{stack}.attention_norm", layers)),
+        }
+        if stack == "decoder" and self.description.stack == D.ENCODER_DECODER:
+            cross_width, cross_kv, cross_bits = self.attention(stack, "cross_", layers)
+            out.update(
+                cross=1,
+                cross_heads=s["heads"],
+                cross_kv_heads=cross_kv,
+                cross_head_width=cross_width,
+                cross_scale=self.scale(stack, "cross_", cross_width),
+                cross_biases=cross_bits,
+                cross_score=CHOICES["cross_score"][s["cross_score"]],
+            )
+        out.update(score=CHOICES["score"][s["score"]], **self.attention_position(stack, head_width))
+        return out
+
+    def scale(self, stack: str, prefix: str, head_width: int) -> float:
+        """What the scores are multiplied by."""
+        s, key = self.description.stacks[stack], f"{prefix}score_scale"
+        if s[key] is None:
+            raise PhasorError(
+                f"{self.description.path}: {key}: missing for the {stack}: self- and "
+                "cross-attention have scores of different kinds"
+            )
+        divisor = scale_of(
+            key,
+            s[key],
+            {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])},
+        )
+        if divisor == 0:
+            raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
+        return 1 / divisor
+
+    # ---- positions inside attention
+
+    def attention_position(self, stack: str, head_width: int) -> dict:
+        """The fields of a kind that say how self-attention knows positions."""
+        s = self.description.stacks[stack]
+        position = CHOICES["attention_position"][s["attention_position"]]
+        out = {"position": position}
+        if position in D.RELATIVE_KEYS:
+            if s["score"] == "additive":
+                raise PhasorError(
+                    f"{stack}: attention_position {s['attention_position']!r} needs q·k, not the "
+                    "additive score"
+                )
+            out["max_distance"] = self.table_distance(stack, position)
+        elif position == D.T5_BIAS:
+            out["max_distance"] = s["max_distance"] or 128  # as Raffel et al. have it
+        elif position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            width = out["rotary_width"] = s["rotary_width"] or head_width
+            if width % 2 or width > head_width:
+                raise PhasorError(
+                    f"{stack}: rotary_width {width}, expected an even number of the head's "
+                    f"{head_width} values"
+                )
+            if s["rotary_scaling"]:
+                out["rotary_factor"] = self.scaled(stack, width).factor
+        return out
+
+    def table_distance(self, stack: str, position: int) -> int:
+        """M of a table of relative keys, from its rows."""
+        part, s = f"{stack}.relative_keys", self.description.stacks[stack]
+        rows = self.rows(part)
+        form, most = (
+            ("2·M + 1", (rows - 1) // 2) if position == D.CLIPPED else ("2·M − 1", (rows + 1) // 2)
+        )
+        if rows % 2 == 0:
+            raise PhasorError(
+                f"{self.checkpoint.path}: misshapen: {self.name(part)} ({part}) has {rows} rows, "
+                f"expected an odd number, {form}"
+            )
+        if s["max_distance"] not in (0, most):
+            raise PhasorError(
+                f"{stack}: max_distance {s['max_distance']}, but {self.name(part)} has {rows} "
+                f"rows, {form} for M = {most}"
+            )
+        return most
+
+    def kind_tables(
+        self, stack: str, kind: dict, layers: int
+    ) -> list[tuple[int, np.ndarray | None]]:
+        """(role, table) for each layer of what a kind has of its own; (0, None) where it has
+        nothing."""
+        s, position = self.description.stacks[stack], kind["position"]
+        if position == D.T5_BIAS:
+            biases = self.of_layers(
+                f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"])
+            )
+            if kind["heads"] * (2 * kind["max_distance"] + 1) * layers > _MOST_BIASES:
+                raise PhasorError(
+                    f"{stack}: max_distance {kind['max_distance']} of {kind['heads']} heads in "
+                    f"{layers} layers: the tables would have more than "
+                    f"{_MOST_BIASES:,} values"
+                )
+            return [
+                (R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases
+            ]
+        if position == D.ALIBI:
+            return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
+        if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            return [(R.ROTARY, f) for f in self.frequencies(stack, kind["rotary_width"], layers)]
+        return [(0, None)] * layers
+
+    def of_layers(self, part: str, layers: int, shape: tuple[int | None, ...]) -> list[np.ndarray]:
+        """A tensor of each layer; one that only layer 0 has, or whose name has no {layer}, is that
+        of all. None: any size."""
+        alone = "{layer}" not in self.names.get(part, "") or not any(
+            self.has(part, i) for i in range(1, layers)
+        )
+        out = []
+        for layer in range(1 if alone else layers):
+            name = self.name(part, layer)
+            if name not in self.checkpoint:
+                raise PhasorError(
+                    f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or "
+                    "does [names] lack an entry?"
+                )
+            found = self.checkpoint.shape(name)
+            if len(found) != len(shape) or any(
+                want not in (None, n) for want, n in zip(shape, found)
+            ):
+                want = " x ".join("any" if n is None else str(n) for n in shape)
+                raise PhasorError(
+                    f"{self.checkpoint.path}: misshapen: {name} ({part}) has shape "
+                    f"({' x '.join(map(str, found))}), expected ({want})"
+                )
+            self.used.add(name)
+            out.append(self.checkpoint.load(name))
+        return out * layers if alone else out
+
+    def expand_buckets(self, stack: str, bias: np.ndarray, most: int) -> np.ndarray:
+        """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads): M is the first distance
+        that lies in the last bucket for sure."""
+        two_sided, buckets = self.description.stacks[stack]["two_sided"], len(bias)
+        if (
+            buckets < (4 if two_sided else 2)
+            or buckets % 2
+            or most <= buckets // (4 if two_sided else 2)
+        ):
+            raise PhasorError(
+                f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of "
+                "buckets, "
+                f"and more distance than the half of them that are single distances"
+            )
+        return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
+
+    def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:
+        """ALiBi's slopes for each layer: a tensor of the checkpoint, the description's, or the
+        paper's."""
+        given = self.description.stacks[stack]["alibi_slopes"]
+        if f"{stack}.alibi_slopes" in self.names:
+            return self.of_layers(f"{stack}.alibi_slopes", layers, (heads,))
+        if given and len(given) != heads:
+            raise PhasorError(
+                f"{stack}: alibi_slopes has {len(given)} numbers, there are {heads} heads"
+            )
+        return [np.asarray(given) if given else positions.alibi_slopes(heads)] * layers
+
+    def frequencies(self, stack: str, width: int, layers: int) -> list[np.ndarray]:
+        """The rotary frequencies of each layer: a tensor of the checkpoint where the description
+        names it, else from the base."""
+        if f"{stack}.inv_freq" in self.names:
+            return [
+                value.astype(np.float64)
+                for value in self.of_layers(f"{stack}.inv_freq", layers, (width // 2,))
+            ]
+        if self.description.stacks[stack]["rotary_scaling"]:
+            return [self.scaled(stack, width).inv_freq] * layers
+        return [
+            positions.inverse_frequencies(width, self.description.stacks[stack]["rotary_base"])
+        ] * layers
+
+    def scaled(self, stack: str, width: int) -> Rotary:
+        """The frequencies under the description's scaling."""
+        s = self.description.stacks[stack]
+        if stack in self.rotary:
+            return self.rotary[stack]
+        try:
+            self.rotary[stack] = rotary(
+                width,
+                s["rotary_base"],
+                s["rotary_scaling"],
+                s["rotary_trained"],
+                s["rotary_context"],
+                s["max_positions"],
+            )
+        except PhasorError as error:
+            raise PhasorError(f"{stack}: {error}") from error
+        return self.rotary[stack]
+
+    def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
+        """v of the additive score, (H·w); one for all heads, (w), is repeated."""
+        name = self.name(part, layer)
+        if name not in self.checkpoint:
+            raise PhasorError(
+                f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does "
+                "[names] lack an entry?"
+            )
+        value = self.checkpoint.load(name).reshape(-1)
+        if value.size not in (width, heads * width):
+            raise PhasorError(
+                f"{self.checkpoint.path}: misshapen: {name} ({part}) has {value.size} values, "
+                f"expected {heads} heads x {width}, or {width} for all"
+            )
+        self.used.add(name)
+        return value if value.size == heads * width else np.tile(value, heads)
+
+    def output(self) -> dict:
+        if self.description.stack == D.ENCODER:
+            return {"output": D.HIDDEN}
+        tied = CHOICES["output"][self.description.model["output"]]
+        return {"output": D.LOGITS, "tied": tied, "bias": int(self.has_bias("output", 1))}
+
+    # ---- sharing and positions
+
+    def find_sharing(self, d: dict) -> None:
+        """Stores once what the checkpoint has twice, and checks what the description says is
+        shared."""
+        if d["model"]["stack"] == D.ENCODER:
+            return
+        source, target, output = (
+            self.names.get(p) for p in ("source.embedding", "target.embedding", "output")
+        )
+        if same_sides(d) and not d["target"]["embedding_shared"] and self.same(source, target):
+            d["target"]["embedding_shared"] = 1
+            self.notes.append("the target's embedding is the source's: stored once")
+        if d["target"]["embedding_shared"]:
+            self.double("target.embedding", target, source)
+        tied_to = {D.TIED_TARGET: target, D.TIED_SOURCE: source}
+        if d["output"]["tied"] == D.TIED_OWN and self.same(output, target):
+            d["output"]["tied"] = D.TIED_TARGET
+            self.notes.append("the output matrix is the target's embedding: stored once")
+        if d["output"]["tied"] != D.TIED_OWN:
+            self.double("output", output, tied_to[d["output"]["tied"]])
+
+    def same(self, a: str | None, b: str | None) -> bool:
+        if a not in self.checkpoint or b not in self.checkpoint:
+            return False
+        return a == b or (
+            self.checkpoint.shape(a) == self.checkpoint.shape(b)
+            and np.array_equal(self.checkpoint.load(a), self.checkpoint.load(b))
+        )
+
+    def double(self, part: str, name: str | None, original: str | None) -> None:
+        """A tensor that the description says is another's double: it may be absent, it may not
+        differ."""
+        if name in self.checkpoint and name != original:
+            if not self.same(name, original):
+                raise PhasorError(
+                    f"{self.checkpoint.path}: {name} ({part}) differs from {original}, which the "
+                    "description says it shares"
+                )
+            self.used.add(name)
+
+    def positions(self, d: dict, stack: str) -> None:
+        """max_positions of a learned table; a sinusoid that the model brings is compared with
+        ours."""
+        side, s, out = _SIDES[stack], self.description.stacks[stack], d[stack]
+        self.limit(d, stack)
+        if out["position"] == D.LEARNED:
+            rows = self.rows(f"{side}.positions") - s["position_offset"]
+            if not s["max_positions"] and self.rows(f"{side}.positions") == self.rows(
+                f"{side}.embedding"
+            ):
+                raise PhasorError(
+                    f"{stack}: {self.name(f'{side}.positions')} has {rows + s['position_offset']} "
+                    "rows, as many as the vocabulary: positions are counted "
+                    "from 0, not looked up by token ids; say max_positions if the table is one of "
+                    "positions"
+                )
+            if rows < 1 or s["max_positions"] > rows:
+                total = rows + s["position_offset"]
+                raise PhasorError(
+                    f"{stack}: max_positions {s['max_positions']} with offset "
+                    f"{s['position_offset']}, the table has {total} rows"
+                )
+            out["max_positions"] = s["max_positions"] or rows
+        if out["position"] not in (D.INTERLEAVED, D.HALVES):
+            return
+        candidates = _inverse_frequencies(out["width"], s["position_base"])
+        stack_id = R.SOURCE if stack == "encoder" else R.TARGET
+        chosen = candidates[0]
+        if self.has(f"{side}.sinusoid"):
+            table = self.own_table(f"{side}.sinusoid", out["width"], s)
+            differences = [
+                float(np.abs(table - _sinusoid(c, len(table), out["position"])).max())
+                for c in candidates
+            ]
+            best = int(np.argmin(differences))
+            chosen = candidates[best]
+            if differences[best] > _SINUSOID_TOLERANCE:
+                self.notes.append(
+                    f"{stack}: the model's own table of positions differs from the sinusoid by "
+                    f"{differences[best]:.3g}: "
+                    f"stored as it is, as {len(table)} learned positions"
+                )
+                out.update(position=D.LEARNED, max_positions=len(table))
+                self.values[stack_id << 24 | R.POSITIONS] = table
+                return
+            self.notes.append(
+                f"{stack}: the model's own table of positions is the sinusoid within "
+                f"{differences[best]:.3g}"
+            )
+        self.values[stack_id << 24 | R.SINUSOID] = chosen
+
+    def limit(self, d: dict, stack: str) -> None:
+        """A table of unclipped distances ends: so does a sequence."""
+        most, wanted = (
+            d["kinds"][d[stack]["layers"][0]].get("max_distance", 0),
+            self.description.stacks[stack]["max_positions"],
+        )
+        if d["kinds"][d[stack]["layers"][0]]["position"] in D.BOUNDED and wanted > most:
+            raise PhasorError(
+                f"{stack}: max_positions {wanted}, the table of distances has rows for {most} "
+                "positions"
+            )
+
+    def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
+        """The model's table (positions, D), of the positions that it may use."""
+        name = self.name(part)
+        self.used.add(name)
+        table = self.checkpoint.load(name)
+        table = table.reshape([n for n in table.shape if n != 1] or [1])
+        if table.ndim == 1 and width == table.size:
+            table = table[None]
+        if table.ndim != 2 or table.shape[1] != width:
+            raise PhasorError(
+                f"{self.checkpoint.path}: misshapen: {name} ({part}) has shape "
+                f"{self.checkpoint.shape(name)}, expected positions x {width}"
+            )
+        table = table[s["position_offset"] :]
+        if len(table) < max(s["max_positions"], 1):
+            raise PhasorError(
+                f"{self.checkpoint.path}: {name} ({part}) has {len(table)} positions, "
+                f"max_positions is {s['max_positions']}"
+            )
+        return table[: s["max_positions"] or len(table)]
+
+    # ---- the parts
+
+    def parts(self, d: dict, slot: R.Slot) -> list[Part]:
+        """Where the values of a slot come from."""
+        if slot.stack in (R.SOURCE, R.TARGET):
+            return self.input_parts(d, slot)
+        if slot.stack == R.OUTPUT:
+            name = self.name("output")
+            return [Part(name if slot.role == R.OUTPUT_WEIGHT else N.bias_name(name), _shape(slot))]
+        stack = "encoder" if slot.stack == R.ENCODER else "decoder"
+        bias, role = slot.role & 1, slot.role & ~1
+        if slot.role in (R.RELATIVE_KEYS, R.RELATIVE_VALUES):
+            return self.relative_parts(slot, stack)
+        if role in (R.QKV, R.CROSS_Q, R.CROSS_KV):
+            return self.attention_parts(d, slot, stack, role, bool(bias))
+        if role == R.FFN_IN and len(slot.parts) == 2:
+            wanted = [f"{stack}.ffn_gate", f"{stack}.ffn_in"]
+        else:
+            wanted = [f"{stack}.{_ROLES[role]}"]
+        rows = slot.parts[0]
+        shape = (rows,) if slot.layout == R.VECTOR else (rows, slot.cols)
+        if (
+            role == R.FINAL_NORM
+            and bias
+            and not d["kinds"][D.layers_of(d[stack])[0][0]]["norm_biases"]
+            and not self.has_bias(wanted[0], 1)
+        ):
+            return [
+                Part(None, shape)
+            ]  # norms without biases throughout; the format gives a final layer norm one
+        return [Part(self._weight_or_bias(part, slot.set, bool(bias)), shape) for part in wanted]
+
+    def relative_parts(self, slot: R.Slot, stack: str) -> list[Part]:
+        """Tables of distances: (entries, w) in the checkpoint; the file has keys transposed, the
+        distance fastest."""
+        s, keys = self.description.stacks[stack], slot.role == R.RELATIVE_KEYS
+        shape = (slot.cols, slot.rows) if keys else (slot.rows, slot.cols)
+        if not keys and not s["relative_values"]:
+            return [Part(None, shape)]
+        name = self.name(f"{stack}.relative_keys" if keys else f"{stack}.relative_values", slot.set)
+        return [
+            Part(
+                name,
+                shape,
+                transposed=keys,
+                reversed=CHOICES["relative_order"][s["relative_order"]],
+            )
+        ]
+
+    def _weight_or_bias(self, part: str, layer: int, bias: bool) -> str:
+        name = self.name(part, layer)
+        return N.bias_name(name) if bias else name
+
+    def input_parts(self, d: dict, slot: R.Slot) -> list[Part]:
+        side, stack = ("source", "encoder") if slot.stack == R.SOURCE else ("target", "decoder")
+        if slot.role == R.POSITIONS:
+            offset = self.description.stacks[stack]["position_offset"]
+            rows = self.rows(f"{side}.positions")
+            return [
+                Part(
+                    self.name(f"{side}.positions"),
+                    (rows, slot.cols),
+                    slice(offset, offset + slot.rows),
+                )
+            ]
+        part = {
+            R.EMBEDDING: "embedding",
+            R.EMBEDDING_NORM: "embedding_norm",
+            R.EMBEDDING_NORM + 1: "embedding_norm",
+        }[slot.role]
+        return [
+            Part(
+                self._weight_or_bias(f"{side}.{part}", 0, slot.role == R.EMBEDDING_NORM + 1),
+                _shape(slot),
+            )
+        ]
+
+    def attention_parts(
+        self, d: dict, slot: R.Slot, stack: str, role: int, bias: bool
+    ) -> list[Part]:
+        """q, k and v: rows of a fused tensor, or tensors of their own."""
+        prefix = "" if role == R.QKV else "cross_"
+        kind = d["kinds"][D.layers_of(d[stack])[slot.set][0]]
+        width = kind[f"{prefix}head_width"]
+        sizes = {
+            "q": kind[f"{prefix}heads"] * width,
+            "k": kind[f"{prefix}kv_heads"] * width,
+            "v": kind[f"{prefix}kv_heads"] * width,
+        }
+        wanted = {R.QKV: "qkv", R.CROSS_Q: "q", R.CROSS_KV: "kv"}[role]
+        fused = f"{stack}.{prefix}qkv"
+        if fused in self.names:
+            total, start = sum(sizes.values()), 0 if "q" in wanted else sizes["q"]
+            rows = slice(start, start + sum(slot.parts))
+            return [
+                Part(
+                    self._weight_or_bias(fused, slot.set, bias),
+                    (total,) if bias else (total, slot.cols),
+                    rows,
+                )
+            ]
+        bits = kind[f"{prefix}biases" if prefix else "attention_biases"]
+        out = []
+        for letter in wanted:
+            shape = (sizes[letter],) if bias else (sizes[letter], slot.cols)
+            absent = bias and not bits & {"q": 1, "k": 2, "v": 4}[letter]
+            out.append(
+                Part(
+                    None
+                    if absent
+                    else self._weight_or_bias(f"{stack}.{prefix}{letter}", slot.set, bias),
+                    shape,
+                )
+            )
+        return out
+
+    def scores(self, d: dict, stack: str) -> None:
+        """The vectors of additive scores."""
+        for index, layer in D.layers_of(d[stack]):
+            kind = d["kinds"][index]
+            for prefix, role in (("", R.SCORE), ("cross_", R.CROSS_SCORE)):
+                if kind.get(f"{prefix}score"):
+                    heads, width = kind[f"{prefix}heads"], kind[f"{prefix}head_width"]
+                    key = (R.ENCODER if stack == "encoder" else R.DECODER) << 24 | layer << 8 | role
+                    self.values[key] = self.score_vector(
+                        f"{stack}.{prefix}score", layer, heads, width
+                    )
+
+    def read(self) -> Model:
+        d = self.descriptor()
+        for stack in self.description.stacks:
+            self.positions(d, stack)
+            self.scores(d, stack)
+        self.find_sharing(d)
+        d = D.with_defaults(d)
+        D.check(d)
+        model = Model(
+            d,
+            self.checkpoint,
+            values=self.values,
+            used=self.used,
+            ignore=self.description.ignore,
+            notes=self.notes,
+        )
+        for slot in R.slots(d):
+            if slot.key not in model.values:
+                model.parts[slot.key] = self.parts(d, slot)
+        return model
+
+
+_ROLES = {
+    R.ATTENTION_BEFORE: "attention_norm",
+    R.ATTENTION_AFTER: "attention_norm",
+    R.ATTENTION_OUT: "attention_out",
+    R.CROSS_BEFORE: "cross_norm",
+    R.CROSS_AFTER: "cross_norm",
+    R.CROSS_OUT: "cross_out",
+    R.FFN_BEFORE: "ffn_norm",
+    R.FFN_AFTER: "ffn_norm",
+    R.FFN_IN: "ffn_in",
+    R.FFN_OUT: "ffn_out",
+    R.FINAL_NORM: "final_norm",
+}
+
+
+def _shape(slot: R.Slot) -> tuple[int, ...]:
+    return (slot.rows,) if slot.layout == R.VECTOR else (sum(slot.parts), slot.cols)
+
+
+def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
+    """base^(−2i/D) in float64; and as published code has it in float32, by exp and by pow, which
+    differ in the last bits."""
+    even = np.arange(0, width, 2)
+    by_exp = np.exp(even.astype(np.float32) * np.float32(-math.log(base) / width))
+    by_pow = np.float32(1) / positions.powers(
+        base, even.astype(np.float32) / np.float32(width)
+    ).astype(np.float32)
+    return [
+        positions.inverse_frequencies(width, base),
+        by_exp.astype(np.float64),
+        by_pow.astype(np.float64),
+    ]
+
+
+def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
+    from phasor.reference.forward import sinusoid
+
+    return sinusoid(inv_freq, np.arange(count), layout)
+
+
+def read(checkpoint: Checkpoint, description: Description) -> Model:
+    """The Model of a state_dict. PhasorError when a dimension cannot be found; `Model.problems`
+    names every other fault."""
+    return _Reader(checkpoint, description).read()

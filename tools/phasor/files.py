@@ -1,0 +1,303 @@
+"""Files of strangers, read within bounds; and files of ours, written whole or not at all.
+
+Whatever a tool reads that it did not write goes through `open_regular` (no device, no pipe, no
+directory), through a limit in bytes, and, where it is text or JSON, through a check of everything
+that Python would stumble over later: the encoding, the depth, names that are there twice, numbers
+that are none. Whatever a tool writes goes through `replacing`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, Iterator
+
+import numpy as np
+
+from phasor.errors import PhasorError, named, printable, shown
+
+TEXT_BYTES = 256 << 20  # a vocabulary, a text to measure with
+CONFIG_BYTES = 16 << 20  # a configuration
+JSON_DEPTH = 64  # of a tokenizer.json, the deepest of the files, it is about ten
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+# ---- Reading
+# ---------------------------------------------------------------------------------------------------------
+
+
+def cannot_read(path: os.PathLike | str, error: OSError) -> PhasorError:
+    return PhasorError(f"{path}: cannot be read: {error.strerror or error}")
+
+
+def _kind_of(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
+
+
+def open_regular(path: os.PathLike | str) -> BinaryIO:
+    """The file, open for reading. PhasorError for what is no regular file: a pipe would wait, a
+    device never ends."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode):
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            file = os.fdopen(os.open(path, flags), "rb")
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode):
+                return file
+            file.close()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except ValueError as error:  # a zero byte in the name
+        raise PhasorError(f"{printable(str(path))}: not a file's name") from error
+    raise PhasorError(f"{path}: is {_kind_of(mode)}, expected a file")
+
+
+def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
+    """The whole file, of at most so many bytes."""
+    with open_regular(path) as file:
+        try:
+            data = file.read(limit + 1)
+        except OSError as error:
+            raise cannot_read(path, error) from error
+    if len(data) > limit:
+        raise PhasorError(
+            f"{path}: is longer than {limit:,} bytes, the most that such a file may have"
+        )
+    return data
+
+
+def read_text(path: os.PathLike | str, limit: int = TEXT_BYTES) -> str:
+    """The whole file as text; as in Python's text files every line end becomes a line feed."""
+    try:
+        text = read_bytes(path, limit).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PhasorError(f"{path}: is not UTF-8: byte {error.start}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def map_bytes(path: os.PathLike | str) -> np.ndarray:
+    """The file's bytes, mapped and not read: u8."""
+    with open_regular(path) as file:
+        try:
+            if os.fstat(file.fileno()).st_size == 0:
+                return np.zeros(0, np.uint8)
+            return np.memmap(file, dtype=np.uint8, mode="r")
+        except (OSError, ValueError) as error:  # ValueError: it was cut in between
+            raise PhasorError(f"{path}: cannot be mapped: {printable(str(error))}") from error
+
+
+def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(items)
+    if len(out) != len(items):
+        seen: set[str] = set()
+        twice = next(key for key, _ in items if key in seen or seen.add(key))
+        raise PhasorError(f"{shown(twice)} is there twice")
+    return out
+
+
+def _check_values(value: Any, texts: bool) -> None:
+    """Depth and numbers, and where `texts` the halves of surrogate pairs, which no encoding has."""
+    todo = [({"": value}, "", -1)]
+    while todo:
+        inside, name, depth = todo.pop()
+        if depth > JSON_DEPTH:
+            raise PhasorError(f"is nested deeper than {JSON_DEPTH} levels")
+        for key, child in (
+            inside.items() if type(inside) is dict else ((name, child) for child in inside)
+        ):
+            kind = type(child)
+            if kind is dict or kind is list:
+                todo.append((child, key, depth + 1))
+            elif kind is float and not math.isfinite(child):
+                raise PhasorError(f"{printable(key)}: {child!r} is no number of JSON")
+            if texts:
+                for text in (key, child) if kind is str else (key,):
+                    if any("\ud800" <= c <= "\udfff" for c in text):
+                        raise PhasorError(
+                            f"{shown(key)}: has half of a surrogate pair, which is no character"
+                        )
+
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # of ours, and without a choice: linear
+
+
+def parse_json(data: bytes, what: str = "JSON") -> Any:
+    """The value of a JSON text; PhasorError for one that is not `what` (its caller names the file),
+    that is nested deeper than JSON_DEPTH, has a name twice in an object, a number that is none or
+    has thousands of digits, or half of a surrogate pair."""
+    try:
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
+        _check_values(value, _SURROGATE.search(data) is not None)
+        return value
+    except UnicodeDecodeError as error:
+        raise PhasorError(f"not {what}: byte {error.start} is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise PhasorError(
+            f"not {what}: {error.msg} (line {error.lineno}, column {error.colno})"
+        ) from error
+    except ValueError as error:
+        raise PhasorError(f"not {what}: a number has too many digits") from error
+    except RecursionError as error:
+        raise PhasorError(f"not {what}: is nested deeper than {JSON_DEPTH} levels") from error
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    value = parse_json(data, "a JSON object")
+    if not isinstance(value, dict):
+        raise PhasorError("not a JSON object")
+    return value
+
+
+def read_value(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> Any:
+    """What a JSON file holds; PhasorError names the file."""
+    try:
+        return parse_json(read_bytes(path, limit))
+    except PhasorError as error:
+        raise named(path, error) from error
+
+
+def read_json(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> dict[str, Any]:
+    """A file with a JSON object; PhasorError names the file."""
+    try:
+        return parse_object(read_bytes(path, limit))
+    except PhasorError as error:
+        raise named(path, error) from error
+
+
+# ---- Patterns
+# --------------------------------------------------------------------------------------------------------
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a pattern of * (any text) and ? (any character) fits a whole name: at most
+    len(pattern)·len(name) steps."""
+    at = star = -1
+    where = here = 0
+    while here < len(name):
+        if where < len(pattern) and pattern[where] == "*":
+            star, at, where = where, here, where + 1
+        elif where < len(pattern) and pattern[where] in ("?", name[here]):
+            where, here = where + 1, here + 1
+        elif star >= 0:
+            at += 1
+            where, here = star + 1, at
+        else:
+            return False
+    return all(c == "*" for c in pattern[where:])
+
+
+# ---- Writing
+# ---------------------------------------------------------------------------------------------------------
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a file is a .phasor file, or empty."""
+    with open_regular(path) as file:
+        return file.read(8) in (b"\x89PHASOR\n", b"")
+
+
+def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -> None:
+    """PhasorError where `output` cannot become a file, or where it is one of the inputs, under
+    whatever name: the file itself, a link to it, or what a directory of inputs has in it (a .phasor
+    file there is a result, and may be replaced). Nothing is read and nothing is written."""
+    real = os.path.realpath(output)
+    try:
+        found = os.stat(real)
+    except FileNotFoundError:
+        found = None
+    except (OSError, ValueError) as error:
+        raise PhasorError(
+            f"{printable(str(output))}: cannot be written: "
+            f"{getattr(error, 'strerror', None) or 'not a file name'}"
+        ) from error
+    if found is None:
+        if not os.path.isdir(os.path.dirname(real)):
+            raise PhasorError(
+                f"{output}: cannot be written: there is no directory {os.path.dirname(output)}"
+            )
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise PhasorError(f"{output}: is {_kind_of(found.st_mode)}, expected the name of a file")
+    for given in filter(None, inputs):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(given), found):
+                raise PhasorError(
+                    f"{output}: is the input {given} itself: give the output another name"
+                )
+            if (
+                os.path.isdir(given)
+                and not _is_ours(real)
+                and (_is_inside(real, os.path.realpath(given)) or _is_linked(found, given))
+            ):
+                raise PhasorError(
+                    f"{output}: is a file of the input {given}: give the output another name"
+                )
+
+
+def _is_linked(found: os.stat_result, folder: os.PathLike | str) -> bool:
+    """Whether a file has another name in a directory."""
+    names = (
+        (os.path.join(place, name) for place, _, files in os.walk(folder) for name in files)
+        if found.st_nlink > 1
+        else ()
+    )
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(name), found):
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
+    """A temporary file beside `path` that no other process has, open for reading and writing; it
+    becomes `path` when the block ends without an error. A link is followed. After any error, and
+    after a signal that entry.py turns into one, the temporary file is gone and `path` is what it
+    was."""
+    check_output(path)
+    target = Path(os.path.realpath(path))
+    start = target.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+    scratch = target.parent / f".{start}.{secrets.token_hex(8)}.tmp"
+    try:
+        with open(scratch, "x+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except OSError as error:
+        raise PhasorError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+    with contextlib.suppress(
+        OSError
+    ):  # the file is there; that its name outlasts a power cut is more than some file systems offer
+        directory = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def write_text(path: os.PathLike | str, text: str) -> None:
+    """A UTF-8 text file, whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))

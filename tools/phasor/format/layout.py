@@ -1,0 +1,510 @@
+"""Bytes of tensors: types, layouts, quantisation and CRC-32C, as docs/format.md has them. numpy
+only.
+
+Letters: N rows (outputs), K columns (inputs), P panels of 16 rows, G groups of 32 columns.
+Everything is little-endian.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+import numpy as np
+
+from phasor.errors import PhasorError
+
+F32, F16, BF16, Q8, Q4, F64 = 1, 2, 3, 4, 5, 6
+PANEL16, ROWS, VECTOR = 1, 2, 3
+TYPES = {F32: "f32", F16: "f16", BF16: "bf16", Q8: "q8", Q4: "q4", F64: "f64"}
+LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
+LANES = 16  # rows of a panel
+GROUP = 32  # columns that share a scale
+_ALLOWED = {PANEL16: (F32, F16, BF16, Q8, Q4), ROWS: (F32, F16, BF16, Q8, Q4), VECTOR: (F32, F64)}
+QUANTISED = (Q8, Q4)  # types with a scale for each group
+HALVES = (F16, BF16)
+_BLOCK_BYTES = 4 << 20
+
+
+def round_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
+
+
+def type_code(name: str) -> int:
+    """The code of a type's name; PhasorError for a name that does not exist."""
+    for code, text in TYPES.items():
+        if text == name:
+            return code
+    raise PhasorError(f"no type is called {name!r}; there are {', '.join(TYPES.values())}")
+
+
+def require_built(kind: int, layout: int) -> None:
+    """PhasorError, by name, for a type that this layout does not have."""
+    if layout not in LAYOUTS:
+        raise PhasorError(f"layout {layout} is not known")
+    if kind not in TYPES:
+        raise PhasorError(f"type {kind} is not known")
+    if kind not in _ALLOWED[layout]:
+        raise PhasorError(f"type {TYPES[kind]} in layout {LAYOUTS[layout]} does not exist")
+
+
+def panels_of(parts: Sequence[int]) -> int:
+    """Panels of a tensor whose parts have these many rows; each part starts a panel."""
+    return sum(-(-rows // LANES) for rows in parts)
+
+
+def scale_plane_bytes(count: int) -> int:
+    """Bytes of the plane of `count` f16 scales at the head of a quantised panel or table."""
+    return round_up(count * 2, 64)
+
+
+def _group_bytes(kind: int) -> int:
+    return GROUP if kind == Q8 else GROUP // 2
+
+
+def panel_bytes(kind: int, cols: int) -> int:
+    """Bytes of one panel of 16 rows by `cols`."""
+    if kind in QUANTISED:
+        groups = -(-cols // GROUP)
+        return scale_plane_bytes(groups * LANES) + groups * LANES * _group_bytes(kind)
+    return {F32: cols * LANES * 4, F16: cols * LANES * 2, BF16: round_up(cols, 2) * LANES * 2}[kind]
+
+
+def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> int:
+    """Bytes of a tensor, exactly what type, layout and shape ask for."""
+    require_built(kind, layout)
+    if layout == VECTOR:
+        return rows * (8 if kind == F64 else 4)
+    if layout == PANEL16:
+        return panels * panel_bytes(kind, cols)
+    if kind not in QUANTISED:
+        return rows * cols * (4 if kind == F32 else 2)
+    groups = -(-cols // GROUP)
+    return scale_plane_bytes(rows * groups) + rows * groups * _group_bytes(kind)
+
+
+# ---- CRC-32C
+# ---- A checksum is linear over GF(2): the data is cut into equal lanes, all lanes go through the table
+# side by side, and the lanes' values are joined in pairs with the operator "append m zero bytes".
+
+_CRC_LANE = 512  # bytes of a lane
+
+
+def _crc_table8() -> np.ndarray:
+    """What one byte does to a register of zeros: u32[256]."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> 1) ^ np.where(table & 1, np.uint32(0x82F63B78), np.uint32(0))
+    return table
+
+
+def _crc_table16() -> np.ndarray:
+    """What two bytes do to a register of zeros: u32[65536]."""
+    table = _crc_table8()
+    value = np.arange(65536, dtype=np.uint32)
+    once = table[value & 255] ^ (value >> 8)
+    return table[once & 255] ^ (once >> 8)
+
+
+_TABLE16 = _crc_table16()
+_TABLE8 = [int(v) for v in _crc_table8()]
+_shifts: dict[
+    int, np.ndarray
+] = {}  # bytes appended -> u32[4][256], one table for each byte of the register
+
+
+def _apply(tables: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """The operator given by u32[4][256] on registers u32[n]."""
+    return (
+        tables[0][value & 255]
+        ^ tables[1][value >> 8 & 255]
+        ^ tables[2][value >> 16 & 255]
+        ^ tables[3][value >> 24]
+    )
+
+
+def _shift(count: int) -> np.ndarray:
+    """The operator "append `count` zero bytes", by squaring."""
+    if count in _shifts:
+        return _shifts[count]
+    single = np.arange(256, dtype=np.uint32)
+    basis = np.stack([single << np.uint32(8 * i) for i in range(4)])
+    if count == 0:
+        tables = basis
+    elif count == 1:
+        table = np.array(_TABLE8, dtype=np.uint32)
+        tables = table[basis & 255] ^ (basis >> 8)
+    else:
+        half = _shift(count // 2)
+        tables = _apply(half, half.reshape(-1)).reshape(4, 256)
+        if count % 2:
+            tables = _apply(_shift(1), tables.reshape(-1)).reshape(4, 256)
+    if len(_shifts) < 256:
+        _shifts[count] = tables
+    return tables
+
+
+def _crc_of_block(data: np.ndarray) -> int:
+    """The register after u8[n], from a register of zeros. Zeros put in front change nothing."""
+    lanes = max(1, -(-data.size // _CRC_LANE))
+    padded = np.zeros(lanes * _CRC_LANE, dtype=np.uint8)
+    padded[padded.size - data.size :] = data
+    words = np.ascontiguousarray(padded.view("<u2").reshape(lanes, _CRC_LANE // 2).T)
+    register = np.zeros(lanes, dtype=np.uint32)
+    for word in words:
+        register = _TABLE16[(register & 0xFFFF) ^ word] ^ (register >> 16)
+    length = _CRC_LANE
+    while register.size > 1:
+        if register.size % 2:
+            register = np.concatenate([np.zeros(1, np.uint32), register])
+        register = _apply(_shift(length), register[0::2]) ^ register[1::2]
+        length *= 2
+    return int(register[0])
+
+
+def crc32c(data, crc: int = 0) -> int:
+    """The checksum of what `crc` covers followed by `data` (anything with a buffer); start with
+    0."""
+    view = (
+        np.frombuffer(data, dtype=np.uint8)
+        if not isinstance(data, np.ndarray)
+        else data.reshape(-1).view(np.uint8)
+    )
+    register = crc ^ 0xFFFFFFFF
+    if view.size <= 64:
+        for byte in view.tolist():
+            register = register >> 8 ^ _TABLE8[(register ^ byte) & 255]
+        return register ^ 0xFFFFFFFF
+    for at in range(0, view.size, _BLOCK_BYTES):
+        block = view[at : at + _BLOCK_BYTES]
+        carried = _apply(_shift(block.size), np.array([register], dtype=np.uint32))
+        register = int(carried[0]) ^ _crc_of_block(block)
+    return register ^ 0xFFFFFFFF
+
+
+def crc32c_join(first: int, second: int, length: int) -> int:
+    """The checksum of A followed by B, from that of A, that of B, and the bytes of B."""
+    return int(_apply(_shift(length), np.array([first], dtype=np.uint32))[0]) ^ second
+
+
+# ---- Values
+# ----------------------------------------------------------------------------------------------------------
+
+
+def flush_subnormals(values: np.ndarray) -> np.ndarray:
+    """f32, with subnormals as +0 (rule 1.12 of the contract)."""
+    out = np.ascontiguousarray(values, dtype="<f4")
+    tiny = np.abs(out) < np.finfo(np.float32).tiny
+    if tiny.any():
+        out = np.where(tiny, np.float32(0), out).astype("<f4")
+    return out
+
+
+# What a group's scale is tried as: its value of largest magnitude (of q8 the magnitude) divided by
+# each of these.
+DIVISORS = {
+    Q8: tuple(range(128, 115, -1)),
+    Q4: tuple(sign * i / 4 for sign in (-1, 1) for i in range(24, 41)),
+}
+_INTEGERS = {Q8: (-128, 127), Q4: (-8, 7)}
+_REFINEMENTS = 2
+_BLOCK_GROUPS = 2048
+
+
+def quantize(
+    x: np.ndarray, kind: int, moments: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """f32 (N, K) as q8 or q4: f16 scales (N, G), of q4 also negative ones, and int8 (N, 32·G), the
+    tail of a row padded with zeros.
+
+    Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
+    those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
+    quantize` makes the same bytes. PhasorError when a scale does not fit f16.
+    """
+    rows, cols = x.shape
+    groups = -(-cols // GROUP)
+    padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
+    padded[:, :cols] = x
+    weight = None
+    if moments is not None:
+        weight = np.zeros(groups * GROUP, dtype=np.float32)
+        weight[:cols] = moments
+        weight = weight.reshape(groups, GROUP)
+    flat = padded.reshape(-1, GROUP)
+    scales, q = np.empty(len(flat), np.float16), np.empty(flat.shape, np.int8)
+    for first in range(0, len(flat), _BLOCK_GROUPS):
+        part = slice(first, min(first + _BLOCK_GROUPS, len(flat)))
+        given = (
+            None
+            if weight is None
+            else np.ascontiguousarray(weight[np.arange(part.start, part.stop) % groups].T)
+        )
+        scales[part], q[part] = _quantize_groups(np.ascontiguousarray(flat[part].T), given, kind)
+    return scales.reshape(rows, groups), q.reshape(rows, groups * GROUP)
+
+
+def quantize_q8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return quantize(x, Q8)
+
+
+def quantize_q4(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return quantize(x, Q4)
+
+
+def _tree(terms: np.ndarray) -> np.ndarray:
+    """(32, M) -> (M): term i and i + 16, then i and i + 8, … The terms are overwritten."""
+    half = GROUP // 2
+    while half:
+        terms[:half] += terms[half : 2 * half]
+        half //= 2
+    return terms[0]
+
+
+def _quantize_groups(
+    x: np.ndarray, moments: np.ndarray | None, kind: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(32, M) f32 -> f16 (M,), int8 (M, 32)."""
+    count = x.shape[1]
+    extreme = np.take_along_axis(x, np.abs(x).argmax(axis=0)[None], axis=0)[0]
+    if kind == Q8:
+        extreme = np.abs(extreme)
+    best_error, best_scale = np.full(count, np.inf, np.float32), np.full(count, np.inf, np.float32)
+    best, q, work = np.zeros_like(x), np.empty_like(x), np.empty_like(x)
+
+    def weighted() -> np.ndarray:
+        return _tree(work if moments is None else np.multiply(work, moments, out=work))
+
+    def attempt(scale: np.ndarray) -> None:
+        scale = scale.astype(np.float16).astype(np.float32) + np.float32(0)  # never −0
+        inverse = np.divide(np.float32(1), scale, where=scale != 0, out=np.zeros_like(scale))
+        np.multiply(x, inverse, out=q)
+        np.rint(
+            np.minimum(np.maximum(q, _INTEGERS[kind][0], out=q), _INTEGERS[kind][1], out=q), out=q
+        )
+        np.subtract(x, np.multiply(q, scale, out=work), out=work)
+        np.multiply(work, work, out=work)
+        error = weighted()
+        better = error < best_error
+        np.copyto(best_error, error, where=better)
+        np.copyto(best_scale, scale, where=better)
+        np.copyto(best, q, where=better)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        for divisor in DIVISORS[kind]:
+            attempt(extreme / np.float32(divisor))
+        for _ in range(_REFINEMENTS):  # the scale that is best for these integers
+            np.multiply(x, best, out=work)
+            products = weighted().copy()
+            np.multiply(best, best, out=work)
+            squares = weighted()
+            attempt(np.divide(products, squares, where=squares > 0, out=best_scale.copy()))
+    if not np.isfinite(best_error).all():
+        raise PhasorError(f"a weight is too large for {TYPES[kind]} (its scale does not fit f16)")
+    return best_scale.astype(np.float16), best.T.astype(np.int8)
+
+
+def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
+    """(N, cols): scale · q of q8 and q4, exact in float64 and in float32."""
+    rows, groups = scales.shape
+    values = q.reshape(rows, groups, GROUP).astype(dtype) * scales.astype(dtype)[:, :, None]
+    return values.reshape(rows, groups * GROUP)[:, :cols]
+
+
+# ---- Panels
+# ----------------------------------------------------------------------------------------------------------
+
+
+def _whole_panels(x: np.ndarray) -> np.ndarray:
+    rows = round_up(x.shape[0], LANES)
+    if rows == x.shape[0]:
+        return x
+    return np.concatenate([x, np.zeros((rows - x.shape[0],) + x.shape[1:], dtype=x.dtype)])
+
+
+def pack_panels_f32(x: np.ndarray) -> bytes:
+    """f32 (N, K) of one part as panels [P][K][16]."""
+    full = _whole_panels(flush_subnormals(x))
+    return (
+        full.reshape(-1, LANES, full.shape[1]).transpose(0, 2, 1).astype("<f4", order="C").tobytes()
+    )
+
+
+def pack_panels_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
+    """f16 (N, G) and int8 (N, 32·G) of one part as panels: the plane of scales, padded to 64 bytes,
+    then [G][8][16][4]."""
+    scales, q = _whole_panels(scales), _whole_panels(q)
+    groups = scales.shape[1]
+    count = scales.shape[0] // LANES
+    plane = round_up(groups * LANES * 2, 64)
+    out = np.zeros((count, plane + groups * LANES * GROUP), dtype=np.uint8)
+    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
+    out[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
+    body = q.reshape(count, LANES, groups, GROUP // 4, 4).transpose(0, 2, 3, 1, 4)
+    out[:, plane:] = np.ascontiguousarray(body).reshape(count, -1).view(np.uint8)
+    return out.tobytes()
+
+
+def _nibbles(scales: np.ndarray, q: np.ndarray, cols: int) -> np.ndarray:
+    """int8 values (N, 32·G) of q4 as bytes (N, G, 16); padding columns, and groups whose scale is
+    0, are 0."""
+    n = (q + 8).astype(np.uint8)
+    n[:, cols:] = 0
+    grouped = n.reshape(len(q), -1, 2, GROUP // 2)
+    grouped[scales == 0] = 0
+    return grouped[:, :, 0] | grouped[:, :, 1] << 4
+
+
+def _values_q4(data: np.ndarray) -> np.ndarray:
+    """bytes (N, G, 16) -> int8 (N, 32·G)."""
+    return np.concatenate(
+        [(data & 15).astype(np.int8), (data >> 4).astype(np.int8)], axis=2
+    ).reshape(len(data), -1) - np.int8(8)
+
+
+def pack_panels_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
+    """f16 (N, G) and int8 −8 … 7 (N, 32·G) of one part as panels: the plane of scales, then bytes
+    [G][4][16][4]."""
+    scales, data = _whole_panels(scales), _whole_panels(_nibbles(scales, q, cols))
+    groups, count = scales.shape[1], scales.shape[0] // LANES
+    plane = scale_plane_bytes(groups * LANES)
+    out = np.zeros((count, plane + groups * LANES * GROUP // 2), dtype=np.uint8)
+    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
+    out[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
+    body = data.reshape(count, LANES, groups, 4, 4).transpose(0, 2, 3, 1, 4)
+    out[:, plane:] = np.ascontiguousarray(body).reshape(count, -1)
+    return out.tobytes()
+
+
+def unpack_panels_q4(data: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
+    groups = -(-cols // GROUP)
+    plane = scale_plane_bytes(groups * LANES)
+    panels = data.reshape(-1, plane + groups * LANES * GROUP // 2)
+    scales = (
+        np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2").reshape(-1, groups, LANES)
+    )
+    body = (
+        np.ascontiguousarray(panels[:, plane:])
+        .reshape(-1, groups, 4, LANES, 4)
+        .transpose(0, 3, 1, 2, 4)
+    )
+    return scales.transpose(0, 2, 1).reshape(-1, groups), _values_q4(
+        np.ascontiguousarray(body).reshape(-1, groups, GROUP // 2)
+    )
+
+
+def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
+    """f32 (N, K) as the bits of f16 or bf16, rounded to nearest even, u16. PhasorError when a value
+    does not fit f16."""
+    if kind == F16:
+        with np.errstate(over="ignore"):
+            halves = flush_subnormals(values).astype("<f2")
+        if not np.isfinite(halves).all():
+            raise PhasorError("a weight is too large for f16")
+        return halves.view("<u2")
+    bits = np.ascontiguousarray(flush_subnormals(values)).view("<u4")
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
+    if ((rounded & 0x7F80) == 0x7F80).any():
+        raise PhasorError("a weight is too large for bf16")
+    return rounded
+
+
+def widen(halves: np.ndarray, kind: int) -> np.ndarray:
+    """The bits of f16 or bf16, u16, as f32: exact."""
+    if kind == F16:
+        return np.ascontiguousarray(halves).view("<f2").astype(np.float32)
+    return (halves.astype("<u4") << 16).view("<f4")
+
+
+def pack_panels_halves(halves: np.ndarray, kind: int) -> bytes:
+    """u16 (N, K) of one part as panels: f16 [P][K][16], bf16 [P][⌈K/2⌉][16][2]."""
+    full = _whole_panels(halves)
+    cols = full.shape[1]
+    if kind == F16:
+        return full.reshape(-1, LANES, cols).transpose(0, 2, 1).astype("<u2", order="C").tobytes()
+    even = np.zeros((len(full), round_up(cols, 2)), dtype="<u2")
+    even[:, :cols] = full
+    return (
+        even.reshape(-1, LANES, even.shape[1] // 2, 2)
+        .transpose(0, 2, 1, 3)
+        .astype("<u2", order="C")
+        .tobytes()
+    )
+
+
+def unpack_panels_halves(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
+    """u8 of P panels -> u16 (16·P, K)."""
+    if kind == F16:
+        return data.view("<u2").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
+    pairs = data.view("<u2").reshape(-1, round_up(cols, 2) // 2, LANES, 2)
+    return pairs.transpose(0, 2, 1, 3).reshape(-1, round_up(cols, 2))[:, :cols]
+
+
+def unpack_panels_f32(data: np.ndarray, cols: int) -> np.ndarray:
+    """u8 of P panels -> f32 (16·P, K)."""
+    return data.view("<f4").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
+
+
+def unpack_panels_q8(data: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
+    groups = -(-cols // GROUP)
+    plane = round_up(groups * LANES * 2, 64)
+    panels = data.reshape(-1, plane + groups * LANES * GROUP)
+    scales = (
+        np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2").reshape(-1, groups, LANES)
+    )
+    body = (
+        np.ascontiguousarray(panels[:, plane:])
+        .view(np.int8)
+        .reshape(-1, groups, GROUP // 4, LANES, 4)
+    )
+    return scales.transpose(0, 2, 1).reshape(-1, groups), body.transpose(0, 3, 1, 2, 4).reshape(
+        -1, groups * GROUP
+    )
+
+
+def pack_rows_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
+    """f16 (N, G) and int8 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then the
+    values."""
+    plane = scales.astype("<f2").tobytes()
+    return plane + bytes(round_up(len(plane), 64) - len(plane)) + q.tobytes()
+
+
+def unpack_rows_q8(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 -> f16 (N, G), int8 (N, 32·G)."""
+    groups = -(-cols // GROUP)
+    size = rows * groups * 2
+    scales = np.ascontiguousarray(data[:size]).view("<f2").reshape(rows, groups)
+    return scales, np.ascontiguousarray(data[round_up(size, 64) :]).view(np.int8).reshape(
+        rows, groups * GROUP
+    )
+
+
+def pack_rows_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
+    """f16 (N, G) and int8 −8 … 7 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 16
+    bytes a group."""
+    plane = scales.astype("<f2").tobytes()
+    return (
+        plane
+        + bytes(scale_plane_bytes(scales.size) - len(plane))
+        + _nibbles(scales, q, cols).tobytes()
+    )
+
+
+def unpack_rows_q4(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+    """u8 -> f16 (N, G), int8 (N, 32·G)."""
+    groups = -(-cols // GROUP)
+    scales = np.ascontiguousarray(data[: rows * groups * 2]).view("<f2").reshape(rows, groups)
+    return scales, _values_q4(
+        np.ascontiguousarray(data[scale_plane_bytes(rows * groups) :]).reshape(
+            rows, groups, GROUP // 2
+        )
+    )
+
+
+def part_rows(parts: Sequence[int]) -> Iterator[tuple[slice, slice]]:
+    """For each part: its true rows, and the same rows in the padded (16·panels) numbering."""
+    true = padded = 0
+    for rows in parts:
+        yield slice(true, true + rows), slice(padded, padded + rows)
+        true += rows
+        padded += round_up(rows, LANES)

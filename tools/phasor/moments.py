@@ -1,0 +1,199 @@
+"""How much each input of a model's matrices counts: the mean square of every column's input over a
+text. numpy only, and the phasor program for the ids.
+
+    moments.py MODEL.phasor TEXT… -o moments.npy [--tokens 4096] [--window 512]
+    phasor quantize MODEL.phasor small.phasor --type q4 --moments moments.npy
+
+MODEL is the f32 file. Its float32 reference reads windows of a decoder's text, each line of an
+encoder's, and of an encoder–decoder each line with what the model makes of it. The array has the
+columns of all matrices, in the order of the file, each matrix with a mean of 1; `convert.py
+--moments` takes it too. A table that is only looked up has ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, Sequence
+
+import numpy as np
+
+from phasor.entry import front_door
+from phasor.files import check_output, read_text, replacing
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
+from phasor.reference.forward import Reference
+
+_LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
+
+
+class Observer(Reference):
+    """Sums the squares of what each matrix reads."""
+
+    def __init__(self, file: PhasorFile) -> None:
+        super().__init__(file, emulate=False, dtype=np.float32)
+        self._keep = True
+        self.squares: dict[int, np.ndarray] = {}
+        self.rows: dict[int, int] = {}
+
+    def see(self, x: np.ndarray, stack: int, weights: int, role: int) -> None:
+        key = stack << 24 | weights << 8 | role
+        self.squares[key] = self.squares.get(key, 0) + (x.astype(np.float64) ** 2).sum(axis=0)
+        self.rows[key] = self.rows.get(key, 0) + len(x)
+
+    def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
+        scale = (
+            self.tensor(stack, weights, role + 2)
+            if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER)
+            else None
+        )
+        self.see(x if scale is None else x * scale, stack, weights, role)
+        return super().linear(x, stack, weights, role)
+
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        if self.d["output"]["tied"] != D.TIED_OWN:
+            shared = (
+                self.d["output"]["tied"] == D.TIED_SOURCE
+                or "target" not in self.d
+                or self.d["target"]["embedding_shared"]
+            )
+            self.see(y, R.SOURCE if shared else R.TARGET, 0, R.EMBEDDING)
+        return super().logits(y)
+
+    def moments(self) -> np.ndarray:
+        """Columns of all matrices in the order of the file, f32."""
+        out = []
+        for slot in R.slots(self.d):
+            if slot.matrix:
+                mean = self.squares.get(slot.key, np.ones(slot.cols)) / self.rows.get(slot.key, 1)
+                out.append(mean / mean.mean() if mean.any() else np.ones(slot.cols))
+        return np.concatenate(out).astype(np.float32)
+
+
+def printed_ids(program: Path, *arguments: object, text: str) -> list[list[int]]:
+    """What a command with --print-ids prints for each line of a text."""
+    done = subprocess.run(
+        [program, *map(str, arguments), "--print-ids"],
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    if done.returncode:
+        raise PhasorError(
+            (done.stderr.strip().splitlines() or [f"{program}: exit status {done.returncode}"])[-1]
+        )
+    return [[int(id_) for id_ in line.split(",") if id_] for line in done.stdout.split("\n")]
+
+
+def inputs(
+    file: PhasorFile, program: Path, text: str, tokens: int, window: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """(source ids, target ids) of about so many tokens, either of them empty where the model has no
+    such side."""
+    d, lines = file.descriptor, [line for line in text.split("\n") if line.strip()]
+    side = d["source" if "encoder" in d else "target"]
+    if not side["tokenizer"]:
+        raise PhasorError(f"{file.path}: the file has no tokenizer")
+    done = 0
+    if "encoder" not in d:
+        ids = [
+            id_
+            for line in printed_ids(program, "tokenize", file.path, text="\n".join(lines[:tokens]))
+            for id_ in line
+        ]
+        window = min(window, D.longest(d, "decoder") or window)
+        for first in range(0, min(tokens, len(ids)), window):
+            yield [], ids[first : min(first + window, tokens)]
+        return
+    start = (
+        None
+        if "decoder" not in d
+        else d["target"]["decoder_start"]
+        if d["target"]["decoder_start"] is not None
+        else d["target"]["start"]
+    )
+    for line in lines:
+        source = printed_ids(program, "tokenize", file.path, text=line)[0][
+            : min(_LONGEST_LINE, D.longest(d, "encoder") or _LONGEST_LINE)
+        ]
+        target = []
+        if start is not None:
+            made = printed_ids(
+                program,
+                "run",
+                file.path,
+                "--ids",
+                ",".join(map(str, source)),
+                "-n",
+                _LONGEST_LINE,
+                "--quiet",
+                text="",
+            )[0]
+            target = [start, *made[:-1]]
+        yield source, target
+        done += len(source) + len(target)
+        if done >= tokens:
+            return
+
+
+def measure(
+    file: PhasorFile, program: Path, text: str, tokens: int = 4096, window: int = 512
+) -> np.ndarray:
+    """The moments of a model over a text."""
+    model, seen = Observer(file), 0
+    for source, target in inputs(file, program, text, tokens, window):
+        memory = model.encode(source) if source else None
+        if target:
+            model.decode(target, memory.output if memory else None)
+        elif memory and file.descriptor["output"]["output"] in (D.LOGITS, D.CLASSES):
+            model.output(memory)
+        seen += len(source) + len(target)
+    if not seen:
+        raise PhasorError("the text has no tokens")
+    return model.moments()
+
+
+@front_door("moments")
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="The mean square of every input of a model's matrices over a text."
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXT")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument(
+        "--tokens", type=int, default=4096, metavar="N", help="about so many are read (4096)"
+    )
+    parser.add_argument(
+        "--window",
+        type=int,
+        default=512,
+        metavar="N",
+        help="tokens that a decoder reads at once (512)",
+    )
+    parser.add_argument(
+        "--phasor",
+        type=Path,
+        default=Path(__file__).resolve().parents[2] / "build" / "phasor",
+        metavar="PATH",
+    )
+    args = parser.parse_args(argv)
+    if args.tokens < 1 or args.window < 1:
+        parser.error("--tokens, --window: expected a number above 0")
+    check_output(args.output, args.model, *args.texts, args.phasor)
+    if not args.phasor.is_file():
+        raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
+    text = "\n".join(map(read_text, args.texts))
+    found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
+    with replacing(args.output) as out:
+        np.save(out, found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What the tables of position encodings are made of: T5's buckets, ALiBi's slopes, frequencies.
+numpy only."""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+import numpy as np
+
+from phasor.errors import PhasorError
+
+_DIGITS = decimal.Context(prec=60)
+
+
+def powers(base: float, exponents: np.ndarray) -> np.ndarray:
+    """base^e for each of `exponents`, rounded once from 60 digits: numpy's power has another last
+    bit on another processor, and a file shall not."""
+    exact = decimal.Decimal(base)
+    return np.array([float(_DIGITS.power(exact, decimal.Decimal(float(e)))) for e in exponents])
+
+
+def inverse_frequencies(width: int, base: float = 10000.0) -> np.ndarray:
+    """(width / 2): base^(−2i/width), of sinusoids (Vaswani et al. 2017, section 3.5) and of rotary
+    positions."""
+    if width <= 0 or width % 2:
+        raise PhasorError(
+            f"width {width}: sine and cosine need an even width, a pair of values for each "
+            "frequency"
+        )
+    return powers(base, -np.arange(0, width, 2, dtype=np.float64) / width)
+
+
+def t5_buckets(distance: np.ndarray, buckets: int, most: int, two_sided: bool) -> np.ndarray:
+    """The bucket of each distance, key − query, as published code computes it in float32 (Raffel et
+    al. 2020, section 2.1).
+
+    Half of the buckets are single distances, the others grow as the logarithm up to `most`; all
+    beyond it share the last. Two-sided: one half for keys before the query and one for those after
+    it. One-sided: keys after the query have distance 0.
+    """
+    distance = np.asarray(distance)
+    first = np.zeros_like(distance)
+    if two_sided:
+        buckets //= 2
+        first = np.where(distance > 0, buckets, 0)
+        away = np.abs(distance)
+    else:
+        away = np.maximum(-distance, 0)
+    exact = buckets // 2
+    ratio = np.log(np.maximum(away, 1).astype(np.float32) / np.float32(exact)) / np.float32(
+        math.log(most / exact)
+    )
+    grown = np.minimum(
+        exact + (ratio * np.float32(buckets - exact)).astype(distance.dtype), buckets - 1
+    )
+    return first + np.where(away < exact, away, grown)
+
+
+def alibi_slopes(heads: int) -> np.ndarray:
+    """(H) in float64: 2^(−8/H), its square, its cube, …; where H is no power of two those of the
+    power below, then every second of the one above (Press et al. 2022, section 3 and its code)."""
+
+    def geometric(count: int) -> np.ndarray:
+        return powers(2.0, -8.0 / count * np.arange(1, count + 1))
+
+    below = 1 << heads.bit_length() - 1
+    return np.concatenate([geometric(below), geometric(2 * below)[::2][: heads - below]])

@@ -1,0 +1,718 @@
+"""The forward pass of any descriptor in float64, from the papers (Vaswani et al. 2017 and those
+named below). numpy only.
+
+It reads a `.phasor` file and computes with the weights as they are stored. For q8 and q4 layers it
+also rounds the activations as the engine does (rule 1.3 of the contract), unless told otherwise; so
+what differs from the engine is arithmetic.
+
+    reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits
+                                                              at each position
+    reference.py MODEL --source-ids 1,2,3 [--segments 0,0,1]  an encoder: the largest values of each
+    output row
+    reference.py MODEL --source-ids 1,2,3 --greedy 20         the plain loop: the whole prefix again
+                                                              at each step
+
+Letters: S source positions, T positions of the rows at hand, D width, H heads, w head width, V
+vocabulary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Callable, NamedTuple, Sequence
+
+import numpy as np
+
+from phasor.entry import front_door
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile
+from phasor.format.layout import GROUP, QUANTISED, PhasorError
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+_KEPT_VALUES = (
+    1 << 26
+)  # a larger model is dequantised tensor by tensor each time: slower, and never whole in memory
+_SMALLEST_AMAX = 2.0**-80
+_INVERSE_127 = float(np.float32(1) / np.float32(127))
+
+
+@dataclass
+class Trace:
+    """What a stack computed for T positions."""
+
+    embedding: np.ndarray = None  # (T, D) with positions, before the first block
+    residuals: list[np.ndarray] = field(default_factory=list)  # (T, D) after each block
+    output: np.ndarray = None  # (T, D) after the final norm, where there is one
+    logits: np.ndarray = None  # (T, V), of a decoder
+
+
+def round_activations(x: np.ndarray) -> np.ndarray:
+    """x (T, K) as the int8 path sees it: groups of 32 along K, q·s with s = amax/127 and q rounded
+    half to even."""
+    rows, cols = x.shape
+    groups = -(-cols // GROUP)
+    padded = np.zeros((rows, groups * GROUP), dtype=x.dtype)
+    padded[:, :cols] = x
+    grouped = padded.reshape(rows, groups, GROUP)
+    amax = np.abs(grouped).max(axis=2, keepdims=True)
+    live = amax >= _SMALLEST_AMAX
+    inverse = np.divide(x.dtype.type(127), amax, where=live, out=np.zeros_like(amax))
+    q = np.clip(np.rint(grouped * inverse), -127, 127)
+    scale = np.where(live, amax * x.dtype.type(_INVERSE_127), 0)
+    return (q * scale).reshape(rows, groups * GROUP)[:, :cols]
+
+
+def _cache_q8(x: np.ndarray) -> np.ndarray:
+    """x (S, KV, w) in a cache of q8: groups of 32 along the head's width, within a position and a
+    head."""
+    return round_activations(x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+
+CACHES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "f32": lambda x: x,
+    "f16": lambda x: x.astype(np.float16).astype(x.dtype),
+    "q8": _cache_q8,
+}
+
+
+def layer_norm(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float
+) -> np.ndarray:
+    """Ba et al. 2016, over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    y = (
+        centred
+        / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + x.dtype.type(eps))
+        * weight
+    )
+    return y if bias is None else y + bias
+
+
+def rms_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+    """Zhang and Sennrich 2019, over the last axis."""
+    y = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(eps)) * weight
+    return y if bias is None else y + bias
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; −inf is an absent key, and a row without keys gives zeros."""
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    return np.divide(e, total, where=total > 0, out=np.zeros_like(e))
+
+
+def _gelu_erf(x: np.ndarray) -> np.ndarray:
+    return x * (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
+
+
+ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    D.RELU: lambda x: np.maximum(x, 0),
+    D.GELU_ERF: _gelu_erf,
+    D.GELU_TANH: _gelu_tanh,
+    D.SILU: _silu,
+    D.TANH: np.tanh,
+}
+
+
+def check_positions(positions: np.ndarray, rows: int = 0) -> np.ndarray:
+    """positions (T) as they are, or PhasorError in one line. They count the tokens one by one, from
+    0 for a whole sequence; token ids do not.
+
+    rows: of a table that the positions are looked up in; 0 = no table.
+    """
+    positions = np.asarray(positions)
+    if positions.ndim != 1 or (positions.size and positions.dtype.kind not in "iu"):
+        raise PhasorError(
+            f"positions: expected whole numbers in one row, got {positions.dtype} of shape "
+            f"{positions.shape}"
+        )
+    wrong = np.flatnonzero(positions[1:] != positions[:-1] + 1)
+    if wrong.size:
+        before, after = positions[wrong[0] : wrong[0] + 2]
+        raise PhasorError(
+            f"positions: {after} follows {before}; positions count the tokens one by one, they are "
+            "not token ids"
+        )
+    if positions.size and positions[0] < 0:
+        raise PhasorError(f"positions: {positions[0]} is negative")
+    if positions.size and 0 < rows <= positions[-1]:
+        raise PhasorError(f"positions: {positions[-1]} is past the table of {rows} positions")
+    return positions
+
+
+def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.ndarray:
+    """(T, D) for inv_freq (D/2) and positions (T): sin at even and cos at odd places, or sin in the
+    first half and cos in the second."""
+    angle = check_positions(positions)[:, None].astype(np.float64) * inv_freq
+    if layout == D.HALVES:
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(positions), -1)
+
+
+def learned(table: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """(T, D): the rows of table (P, D) at positions (T)."""
+    return table[check_positions(positions, len(table))]
+
+
+def rotate(
+    x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool, factor: float = 1.0
+) -> np.ndarray:
+    """Su et al. 2021: x (T, H, w); the first 2·len(inv_freq) values of each head turn by
+    position·inv_freq, as pairs or as halves."""
+    width = 2 * len(inv_freq)
+    angle = (check_positions(positions)[:, None].astype(np.float64) * inv_freq)[:, None, :]
+    c, s = (np.cos(angle) * factor).astype(x.dtype), (np.sin(angle) * factor).astype(x.dtype)
+    turned = x.copy()
+    first, second = (
+        (slice(0, width // 2), slice(width // 2, width))
+        if halves
+        else (slice(0, width, 2), slice(1, width, 2))
+    )
+    turned[..., first] = x[..., first] * c - x[..., second] * s
+    turned[..., second] = x[..., second] * c + x[..., first] * s
+    return turned
+
+
+class Terms(NamedTuple):
+    """What positions and an additive score bring to an attention of T queries over S keys; None
+    where there is nothing."""
+
+    keys: np.ndarray | None = None  # (T, S, w) relative keys
+    values: np.ndarray | None = None  # (T, S, w) relative values
+    bias: np.ndarray | None = None  # (H, T, S)
+    additive: np.ndarray | None = None  # (H, w)
+    key_query: bool = False  # k·a too
+    three_way: bool = False  # (q ∘ k)·a in place of q·k
+
+
+NO_TERMS = Terms()
+
+
+class Reference:
+    """The model of one file. dtype float32 is for measuring how far rounding moves a result;
+    everything else is float64.
+
+    cache: the type that a decoder's keys and values are rounded to before their first use, one of
+    CACHES; cross-attention's too.
+    """
+
+    def __init__(
+        self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64, cache: str = "f32"
+    ) -> None:
+        self.file, self.emulate, self.dtype, self.cached = (
+            file,
+            emulate,
+            np.dtype(dtype),
+            CACHES[cache],
+        )
+        self.d = file.descriptor
+        self._weights: dict[int, np.ndarray] = {}
+        self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
+        _refuse(self.d)
+
+    # ---- tensors
+
+    def tensor(self, stack: int, weights: int, role: int) -> np.ndarray | None:
+        """A tensor as stored, or None when the model has none."""
+        key = stack << 24 | weights << 8 | role
+        if key not in self.file.entries:
+            return None
+        value = self._weights.get(key)
+        if value is None:
+            value = self.file.weights(key)
+            if not (role == R.SINUSOID and stack in (R.SOURCE, R.TARGET)):
+                value = value.astype(self.dtype, copy=False)
+            if self._keep:
+                self._weights[key] = value
+        return value
+
+    def _is_quantised(self, stack: int, weights: int, role: int) -> bool:
+        return self.file.entries[stack << 24 | weights << 8 | role].type in QUANTISED
+
+    def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
+        """x (T, K) · Wᵀ + b -> (T, N)."""
+        scale = (
+            self.tensor(stack, weights, role + 2)
+            if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER)
+            else None
+        )
+        if scale is not None:
+            x = x * scale
+        if self.emulate and self._is_quantised(stack, weights, role):
+            x = round_activations(x)
+        y = x @ self.tensor(stack, weights, role).T
+        bias = self.tensor(stack, weights, role + 1)
+        return y if bias is None else y + bias
+
+    def norm(
+        self, x: np.ndarray, kind: int, eps: float, stack: int, weights: int, role: int
+    ) -> np.ndarray:
+        """The norm with these tensors; x itself where the model has none."""
+        weight = self.tensor(stack, weights, role)
+        if weight is None:
+            return x
+        return (rms_norm if kind == D.RMS_NORM else layer_norm)(
+            x, weight, self.tensor(stack, weights, role + 1), eps
+        )
+
+    # ---- parts of a block
+
+    def attention(
+        self,
+        q: np.ndarray,
+        k: np.ndarray,
+        v: np.ndarray,
+        scale: float,
+        cap: float,
+        seen: np.ndarray | None,
+        terms: Terms = NO_TERMS,
+    ) -> np.ndarray:
+        """Section 3.2.1. q (T, H, w), k and v (S, KV, w), seen (T, S) bool or None for all -> (T,
+        H·w)."""
+        group = q.shape[1] // k.shape[1]  # query heads that share a key head
+        k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+        if terms.additive is not None:  # Bahdanau et al. 2015: v·tanh(q + k)
+            scores = np.einsum(
+                "htsw,hw->hts",
+                np.tanh(q.transpose(1, 0, 2)[:, :, None] + k.transpose(1, 0, 2)[:, None]),
+                terms.additive,
+            )
+        elif terms.three_way:  # Huang et al. 2020, method 3
+            scores = np.einsum("thw,shw,tsw->hts", q, k, terms.keys, optimize=True)
+        else:
+            scores = np.einsum("thw,shw->hts", q, k)
+            if terms.keys is not None:  # Shaw et al. 2018, equation 4
+                scores = scores + np.einsum("thw,tsw->hts", q, terms.keys)
+            if terms.key_query:  # Huang et al. 2020, method 4
+                scores = scores + np.einsum("shw,tsw->hts", k, terms.keys)
+        scores = scores * self.dtype.type(scale)
+        if terms.bias is not None:
+            scores = scores + terms.bias
+        if cap:
+            scores = cap * np.tanh(scores / self.dtype.type(cap))
+        if seen is not None:
+            scores = np.where(seen, scores, -np.inf)
+        weights = softmax(scores)
+        mixed = np.einsum("hts,shw->thw", weights, v)
+        if terms.values is not None:  # Shaw et al. 2018, equation 3
+            mixed = mixed + np.einsum("hts,tsw->thw", weights, terms.values)
+        return mixed.reshape(q.shape[0], -1)
+
+    def terms(self, kind: dict, index: int, stack: int, weights: int, count: int) -> Terms:
+        """What positions add to the scores and the values of `count` queries and keys."""
+        position, at = kind["position"], np.arange(count)
+        distance = at[None, :] - at[:, None]  # key − query
+        additive = self.tensor(stack, weights, R.SCORE)
+        if additive is not None:
+            additive = additive.reshape(kind["heads"], kind["head_width"])
+        if position == D.ALIBI:  # Press et al. 2022
+            return Terms(
+                additive=additive,
+                bias=-np.abs(distance).astype(self.dtype)
+                * self.tensor(R.KINDS, index, R.ALIBI)[:, None, None],
+            )
+        if position not in (*D.RELATIVE_KEYS, D.T5_BIAS):
+            return Terms(additive=additive)
+        if position in D.BOUNDED and count > kind["max_distance"]:
+            raise PhasorError(
+                f"{count} positions, kind{index}'s table of distances ends at "
+                f"{kind['max_distance']}"
+            )
+        entry = np.clip(distance, -D.reach(kind), D.reach(kind)) + D.reach(kind)
+        if position == D.T5_BIAS:
+            return Terms(additive=additive, bias=self.tensor(R.KINDS, index, R.T5_BIAS)[:, entry])
+        values = self.tensor(stack, weights, R.RELATIVE_VALUES)
+        return Terms(
+            keys=self.tensor(stack, weights, R.RELATIVE_KEYS).T[entry],
+            values=None if values is None else values[entry],
+            key_query=position == D.RELATIVE_KEY_QUERY,
+            three_way=position == D.THREE_WAY,
+        )
+
+    def self_attention(
+        self, h: np.ndarray, kind: dict, index: int, stack: int, weights: int
+    ) -> np.ndarray:
+        heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
+        fused = self.linear(h, stack, weights, R.QKV)
+        if kind["qkv_clip"]:
+            fused = np.clip(
+                fused, -self.dtype.type(kind["qkv_clip"]), self.dtype.type(kind["qkv_clip"])
+            )
+        q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
+        if kind["qk_norm"]:
+            q, k = (
+                self.qk_norm(q, kind, stack, weights, R.Q_NORM),
+                self.qk_norm(k, kind, stack, weights, R.K_NORM),
+            )
+        q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
+        at = np.arange(count)
+        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
+            inv_freq = self.file.weights(R.KINDS << 24 | index << 8 | R.ROTARY)
+            q, k = (
+                rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"])
+                for x in (q, k)
+            )
+        distance, seen = at[None, :] - at[:, None], None  # key − query
+        if stack == R.DECODER:
+            k, v = self.cached(k), self.cached(v)
+            seen = distance <= 0
+            if kind["window"]:
+                seen &= distance > -kind["window"]
+        elif kind["window"]:
+            seen = np.abs(distance) <= kind["window"] // 2
+        terms = self.terms(kind, index, stack, weights, count)
+        return self.linear(
+            self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms),
+            stack,
+            weights,
+            R.ATTENTION_OUT,
+        )
+
+    def qk_norm(self, x: np.ndarray, kind: dict, stack: int, weights: int, role: int) -> np.ndarray:
+        """x (T, H·w), normalised head by head (the heads share their weights, or have each their
+        own) or all heads at once."""
+        if kind["qk_norm_over"] == D.ALL_HEADS:
+            return self.norm(x, kind["qk_norm"], kind["norm_eps"], stack, weights, role)
+        heads = x.reshape(len(x), -1, kind["head_width"])
+        own = kind["qk_norm_over"] == D.OWN_HEAD
+        shape = heads.shape[1:] if own else heads.shape[2:]
+        weight, bias = self.tensor(stack, weights, role), self.tensor(stack, weights, role + 1)
+        normalise = rms_norm if kind["qk_norm"] == D.RMS_NORM else layer_norm
+        return normalise(
+            heads,
+            weight.reshape(shape),
+            None if bias is None else bias.reshape(shape),
+            kind["norm_eps"],
+        ).reshape(x.shape)
+
+    def cross_attention(
+        self, h: np.ndarray, memory: np.ndarray, kind: dict, weights: int
+    ) -> np.ndarray:
+        heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
+        q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
+        k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
+        additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
+        terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
+        mixed = self.attention(
+            q,
+            self.cached(k.reshape(-1, kv, w)),
+            self.cached(v.reshape(-1, kv, w)),
+            kind["cross_scale"],
+            kind["cap"],
+            None,
+            terms,
+        )
+        return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
+
+    def feed_forward(self, h: np.ndarray, kind: dict, stack: int, weights: int) -> np.ndarray:
+        """Section 3.3, or the gated form of Shazeer 2020."""
+        h, activation = self.linear(h, stack, weights, R.FFN_IN), ACTIVATIONS[kind["activation"]]
+        if kind["gated"]:
+            gate, up = np.split(h, 2, axis=1)
+            h = activation(gate) * up
+        else:
+            h = activation(h)
+        return self.linear(h, stack, weights, R.FFN_OUT)
+
+    def block(
+        self, x: np.ndarray, memory: np.ndarray | None, index: int, stack: int, weights: int
+    ) -> np.ndarray:
+        """x (T, D) -> (T, D). Norm before: x + f(norm(x)); after: norm(x + f(x)); both: x +
+        norm(f(norm(x))); of the sub-layer: x + norm(f(x)).
+
+        A parallel block is x + attention(norm(x)) + feed_forward(norm(x)), with one norm or two.
+        """
+        kind = self.d["kinds"][index]
+
+        def norm(value: np.ndarray, role: int) -> np.ndarray:
+            return self.norm(value, kind["norm"], kind["norm_eps"], stack, weights, role)
+
+        def add(x: np.ndarray, given: np.ndarray, after: int) -> np.ndarray:
+            given = given * self.dtype.type(kind["residual_scale"])
+            if kind["norm_place"] in (D.BOTH, D.SUBLAYER):
+                return x + norm(given, after)
+            return norm(x + given, after)
+
+        before = norm(x, R.ATTENTION_BEFORE)
+        attended = self.self_attention(before, kind, index, stack, weights)
+        if kind["parallel"]:
+            other = before if kind["parallel"] == D.SHARED_INPUT else norm(x, R.FFN_BEFORE)
+            return add(
+                x, attended + self.feed_forward(other, kind, stack, weights), R.ATTENTION_AFTER
+            )
+        x = add(x, attended, R.ATTENTION_AFTER)
+        if kind["cross"]:
+            x = add(
+                x,
+                self.cross_attention(norm(x, R.CROSS_BEFORE), memory, kind, weights),
+                R.CROSS_AFTER,
+            )
+        return add(x, self.feed_forward(norm(x, R.FFN_BEFORE), kind, stack, weights), R.FFN_AFTER)
+
+    # ---- the whole
+
+    def embed(
+        self, ids: np.ndarray, name: str, stack: int, segments: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Section 3.4: projection(norm(embedding × scale + segment + position)), or the projection
+        first. ids and segments (T) -> (T, D)."""
+        s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
+        if ids.size == 0 or ids.min() < 0 or ids.max() >= side["vocabulary"]:
+            raise PhasorError(f"ids: expected at least one, all from 0 to {side['vocabulary'] - 1}")
+        most = D.longest(self.d, name)
+        if most and ids.size > most:
+            raise PhasorError(f"{ids.size} ids, the model allows {most} positions")
+        types = np.zeros(ids.size, np.int64) if segments is None else np.asarray(segments, np.int64)
+        if types.shape != ids.shape or types.min() < 0 or types.max() >= max(s["segments"], 1):
+            raise PhasorError(
+                f"segments: expected {ids.size} values from 0 to {max(s['segments'], 1) - 1}"
+            )
+        x = self.tensor(R.SOURCE if side["embedding_shared"] else stack, 0, R.EMBEDDING)[
+            ids
+        ] * self.dtype.type(s["embedding_scale"])
+        projected = s["embedding_width"] != s["width"]
+        if projected and s["projection_place"]:
+            x = self.linear(x, stack, 0, R.PROJECTION)
+        if s["segments"]:
+            x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
+        if s["position"] == D.LEARNED:
+            x = x + learned(self.tensor(stack, 0, R.POSITIONS), np.arange(ids.size))
+        elif s["position"]:
+            x = x + sinusoid(
+                self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]
+            ).astype(self.dtype)
+        x = self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
+        return (
+            self.linear(x, stack, 0, R.PROJECTION) if projected and not s["projection_place"] else x
+        )
+
+    def _run(
+        self,
+        ids: Sequence[int],
+        memory: np.ndarray | None,
+        name: str,
+        inputs: int,
+        stack: int,
+        segments: Sequence[int] | None = None,
+    ) -> Trace:
+        s, trace = self.d[name], Trace()
+        x = trace.embedding = self.embed(np.asarray(ids, dtype=np.int64), name, inputs, segments)
+        for index, weights in D.layers_of(s):
+            x = self.block(x, memory, index, stack, weights)
+            trace.residuals.append(x)
+        trace.output = self.norm(
+            x, s["final_norm"], s["final_norm_eps"], stack, R.FINAL, R.FINAL_NORM
+        )
+        return trace
+
+    def encode(self, ids: Sequence[int], segments: Sequence[int] | None = None) -> Trace:
+        """The encoder over S source ids, with their token types."""
+        if "encoder" not in self.d:
+            raise PhasorError("this model is a decoder: there is nothing to encode")
+        return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
+
+    def pool(self, hidden: np.ndarray, pooling: int) -> np.ndarray:
+        """(S, D) -> (S, D) without pooling, else one row (1, D)."""
+        if pooling == D.MEAN:
+            return hidden.mean(axis=0, keepdims=True)
+        return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden
+
+    def output(self, trace: Trace) -> np.ndarray:
+        """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R,
+        W) as docs/format.md has them. Classes are not made scores."""
+        o = self.d["output"]
+        if "decoder" in self.d:
+            return trace.logits
+        y = self.head(self.pool(trace.output, o["pooling"]))
+        if o["output"] == D.LOGITS:
+            return self.logits(y)
+        if o["output"] == D.CLASSES:
+            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
+        return (
+            y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12)
+            if o["normalise"]
+            else y
+        )
+
+    def head(self, y: np.ndarray) -> np.ndarray:
+        """norm(activation(dense(y))), each step where the output has it."""
+        o = self.d["output"]
+        if o["head_width"]:
+            y = self.linear(y, R.OUTPUT, 0, R.HEAD)
+        if o["head_activation"]:
+            y = ACTIVATIONS[o["head_activation"]](y)
+        if o["head_norm"]:
+            y = self.norm(y, o["head_norm"], o["head_norm_eps"], R.OUTPUT, 0, R.HEAD_NORM)
+        return y
+
+    def decode(
+        self,
+        ids: Sequence[int],
+        memory: np.ndarray | None = None,
+        segments: Sequence[int] | None = None,
+    ) -> Trace:
+        """The decoder over T target ids, causal, with their token types; memory (S, D) is the
+        encoder's output."""
+        if "decoder" not in self.d:
+            raise PhasorError("this model is an encoder: it has no decoder")
+        if (memory is None) != (self.d["model"]["stack"] == D.DECODER):
+            raise PhasorError("an encoder-decoder needs a source, a decoder has none")
+        trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
+        if self.d["output"]["output"] == D.LOGITS:
+            trace.logits = self.logits(self.head(trace.output))
+        return trace
+
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        """y (T, D) -> (T, V)."""
+        o = self.d["output"]
+        if o["tied"] == D.TIED_OWN:
+            logits = self.linear(y, R.OUTPUT, 0, R.OUTPUT_WEIGHT)
+        else:
+            shared = (
+                o["tied"] == D.TIED_SOURCE
+                or "target" not in self.d
+                or self.d["target"]["embedding_shared"]
+            )
+            stack = R.SOURCE if shared else R.TARGET
+            rounded = (
+                round_activations(y)
+                if self.emulate and self._is_quantised(stack, 0, R.EMBEDDING)
+                else y
+            )
+            logits = rounded @ self.tensor(stack, 0, R.EMBEDDING).T
+            bias = self.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
+            logits = logits if bias is None else logits + bias
+        return self._capped(logits)
+
+    def _capped(self, logits: np.ndarray) -> np.ndarray:
+        o = self.d["output"]
+        if o["scale"] != 1:
+            logits = logits * self.dtype.type(o["scale"])
+        return o["cap"] * np.tanh(logits / self.dtype.type(o["cap"])) if o["cap"] else logits
+
+    def greedy(
+        self,
+        source: Sequence[int] | None,
+        most: int,
+        prefix: Sequence[int] = (),
+        exclude: Sequence[int] = (),
+    ) -> list[int]:
+        """The tutorial's loop: the whole prefix again at each step; ties to the lowest id. At most
+        `most` new ids, an end id last.
+
+        exclude: ids that are never chosen. An encoder-decoder begins with its start token, which is
+        not returned.
+        """
+        target = self.d["target"]
+        memory = self.encode(source).output if source is not None else None
+        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+        ids = list(prefix) or [start]
+        if ids == [None]:
+            raise PhasorError("an empty prompt, and the model has no start token")
+        made: list[int] = []
+        limit = D.longest(self.d, "decoder") or sys.maxsize
+        while len(made) < most and len(ids) <= limit:
+            row = self.decode(ids, memory).logits[-1].copy()
+            row[list(exclude)] = -np.inf
+            best = int(np.argmax(row))
+            if not made and not prefix and target["forced_first"] is not None:
+                best = target["forced_first"]
+            made.append(best)
+            ids.append(best)
+            if best in target["end"]:
+                break
+        return made
+
+
+def _refuse(d: dict) -> None:
+    """PhasorError, by name, for what the reference does not compute yet."""
+    for i, kind in enumerate(d["kinds"]):
+        if kind["score_order"]:
+            raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
+
+
+# ---- Command line
+# ----------------------------------------------------------------------------------------------------
+
+
+def parse_ids(text: str) -> list[int]:
+    """ "1,2,3" as numbers."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected ids such as 1,2,3") from error
+
+
+@front_door("reference")
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The float64 forward pass of a .phasor file.")
+    parser.add_argument("model")
+    parser.add_argument("--source-ids", type=parse_ids)
+    parser.add_argument(
+        "--target-ids",
+        type=parse_ids,
+        default=[],
+        help="the decoder's input; empty: its start token",
+    )
+    parser.add_argument(
+        "--segments", type=parse_ids, help="the segment of each source id; without it all are 0"
+    )
+    parser.add_argument(
+        "--greedy", type=int, metavar="N", help="continue with at most N new tokens"
+    )
+    parser.add_argument(
+        "--exclude", type=parse_ids, default=[], help="ids that greedy decoding never chooses"
+    )
+    parser.add_argument(
+        "--cache",
+        choices=CACHES,
+        default="f32",
+        help="the type of the decoder's keys and values (f32)",
+    )
+    parser.add_argument(
+        "--exact", action="store_true", help="do not round the activations of quantised layers"
+    )
+    args = parser.parse_args(argv)
+    model = Reference(PhasorFile(args.model), emulate=not args.exact, cache=args.cache)
+    if args.greedy is not None:
+        print(
+            ",".join(
+                map(str, model.greedy(args.source_ids, args.greedy, args.target_ids, args.exclude))
+            )
+        )
+        return 0
+    memory = None
+    if args.source_ids is not None:
+        trace = model.encode(args.source_ids, args.segments)
+        memory = trace.output
+        print(
+            f"encoder output: {memory.shape[0]} x {memory.shape[1]}, largest "
+            f"{np.abs(memory).max():.6g}"
+        )
+    if "decoder" in model.d:
+        target = model.d["target"]
+        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
+        trace = model.decode(args.target_ids or [start], memory)
+    elif args.source_ids is None:
+        raise PhasorError("an encoder needs --source-ids")
+    for position, row in enumerate(model.output(trace)):
+        best = np.argsort(-row, kind="stable")[:5]
+        print(f"{position}: best {best[0]}; " + ", ".join(f"{i}: {row[i]:.6g}" for i in best))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

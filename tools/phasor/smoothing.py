@@ -1,0 +1,109 @@
+"""Input scales for q8: channels whose activations are much larger than their neighbours' spoil the
+rounding of their group of 32.
+
+The input of q, k, v and of the feed-forward is multiplied by u (a power of two for each channel, so
+no value changes but by its exponent) and the columns of the matrix are divided by it: the function
+is the same, its rounding is not (Xiao et al. 2023, SmoothQuant, equation 4). Where the layer has a
+norm of its own before it, u goes into the norm's weights; else the file has it as a vector. The
+activations are those of random token ids in the float32 reference: no text is needed, and the same
+model gives the same file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+
+from phasor import vectors as V
+from phasor.format import descriptor as D
+from phasor.format import tensors as R
+from phasor.format.file import PhasorFile, Weights, write_model
+from phasor.format.layout import F32
+from phasor.reference.forward import Reference
+
+_LENGTH, _STRENGTH = 64, 0.5
+_NORM_OF = {R.QKV: R.ATTENTION_BEFORE, R.FFN_IN: R.FFN_BEFORE}
+_FLAG = {R.QKV: 1, R.FFN_IN: 2}
+Source = Callable[[R.Slot], Weights]
+
+
+class _Observer(Reference):
+    """Keeps the largest magnitude of each channel that the layers read, (stack, set, role) ->
+    (D)."""
+
+    largest: dict[tuple[int, int, int], np.ndarray]
+
+    def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
+        if role in _FLAG and stack in (R.ENCODER, R.DECODER):
+            key = stack, weights, role
+            self.largest[key] = np.maximum(self.largest.get(key, 0), np.abs(x).max(axis=0))
+        return super().linear(x, stack, weights, role)
+
+
+def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.ndarray]:
+    """The largest magnitudes over three inputs of random ids, of the model in float32."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "exact.phasor"
+        with open(path, "wb+") as file:
+            write_model(file, descriptor, source, F32)
+        model = _Observer(PhasorFile(path), dtype=np.float32)
+        model.largest = {}
+        for given in V.choose_inputs(model.d):
+            memory = model.encode(given.source).output if given.source else None
+            if given.target:
+                model.decode(given.target, memory if "encoder" in model.d else None)
+        return model.largest
+
+
+def scales(largest: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """u (D) for channels of these magnitudes and a matrix (N, D): √(max|W| / max|x|), as powers of
+    two around 1."""
+    weight, floor = np.abs(matrix).max(axis=0), largest.max() * 2.0**-10
+    if floor == 0 or weight.max() == 0:
+        return np.ones(len(largest), np.float32)
+    exponent = _STRENGTH * np.log2(np.maximum(weight, weight.max() * 2.0**-10)) - (
+        1 - _STRENGTH
+    ) * np.log2(np.maximum(largest, floor))
+    return np.exp2(np.clip(np.rint(exponent - np.median(exponent)), -12, 12)).astype(np.float32)
+
+
+class Smoothed:
+    """A model's descriptor and weights with input scales. `weights` has the signature of a source
+    of write_model."""
+
+    def __init__(self, descriptor: dict, source: Source) -> None:
+        self.descriptor = {**descriptor, "kinds": [dict(kind) for kind in descriptor["kinds"]]}
+        self.source, self._scales, self._folded = source, {}, {}
+        slots = {slot.key: slot for slot in R.slots(descriptor)}
+        kinds = {
+            (stack, weights): kind
+            for stack, name in ((R.ENCODER, "encoder"), (R.DECODER, "decoder"))
+            if name in descriptor
+            for kind, weights in D.layers_of(descriptor[name])
+        }
+        for (stack, weights, role), seen in observe(descriptor, source).items():
+            kind = self.descriptor["kinds"][kinds[stack, weights]]
+            key = stack << 24 | weights << 8 | role
+            if kind["parallel"] or kind["input_scales"]:
+                continue
+            self._scales[key] = scales(seen, source(slots[key]))
+            norm = stack << 24 | weights << 8 | _NORM_OF[role]
+            if norm in slots:
+                self._folded[norm] = self._folded[norm + 1] = self._scales[key]
+        for (stack, weights), kind in kinds.items():
+            for role, flag in _FLAG.items():
+                key = stack << 24 | weights << 8 | role
+                if key in self._scales and stack << 24 | weights << 8 | _NORM_OF[role] not in slots:
+                    self.descriptor["kinds"][kind]["input_scales"] |= flag
+
+    def weights(self, slot: R.Slot) -> Weights:
+        matrix = slot.key - 2
+        if slot.role - 2 in _FLAG and matrix in self._scales:
+            return self._scales[matrix]
+        value = self.source(slot)
+        if slot.key in self._scales:
+            return value / self._scales[slot.key]
+        return value * self._folded[slot.key] if slot.key in self._folded else value

@@ -1,0 +1,466 @@
+"""Tokenizer sections from the files of Hugging Face's `tokenizers` and `transformers`
+(docs/format.md, TOKENIZER, models 4 to 7).
+
+`build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
+the `tokenizers` package. Where a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with
+merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa) is read as the conversion in
+`transformers` reads it. phasor_tokenizer_models.py and phasor_tokenizer_bpe.py have the models; the
+latter's `build_bpe_section` and `build_sentencepiece_like` take vocabularies of other sources.
+Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from phasor.errors import shown
+from phasor.files import read_bytes, read_json, read_text
+from phasor.tokenizers import tokenizer as pt
+from phasor.tokenizers.bpe import build_bpe, build_bpe_section, build_sentencepiece_like  # noqa: F401 (the entries for other sources)
+from phasor.tokenizers.models import (
+    META,
+    Vocabulary,
+    build_unigram,
+    build_wordpiece,
+    fields,
+    member,
+    refuse,
+    steps,
+)
+from phasor.tokenizers.tokenizer import TokenizerError
+
+BUILDERS = {
+    "WordPiece": ("wordpiece", build_wordpiece),
+    "BPE": ("bpe", build_bpe),
+    "Unigram": ("unigram", build_unigram),
+}
+
+
+# ---- What the template says
+# ------------------------------------------------------------------------------------------
+
+
+def _template(spec: dict, vocabulary: Vocabulary) -> dict:
+    """The ids around a text and between two: prefix, suffix, pair, and the segment of the second
+    text."""
+    found = {"prefix": [], "suffix": [], "pair": [], "pair_segment": 0}
+    for step in steps(spec.get("post_processor"), "post_processor", "processors"):
+        kind = step.get("type")
+        if kind == "ByteLevel":  # offsets only
+            continue
+        if kind == "TemplateProcessing":
+            found = _read_template(
+                fields(step, "post_processor", ("single", "pair", "special_tokens")),
+                spec["model"].get("type") == "BPE",
+            )
+        elif kind in ("BertProcessing", "RobertaProcessing"):
+            fields(step, "post_processor", ("sep", "cls", "trim_offsets", "add_prefix_space"))
+            sep, cls = (
+                _token_id(member(step, name, "post_processor"), name) for name in ("sep", "cls")
+            )
+            bert = kind == "BertProcessing"
+            found = {
+                "prefix": [cls],
+                "suffix": [sep],
+                "pair": [sep] if bert else [sep, sep],
+                "pair_segment": int(bert),
+            }
+        else:
+            refuse(f"post_processor {kind}")
+    for id_ in [*found["prefix"], *found["suffix"], *found["pair"]]:
+        if id_ not in vocabulary.texts:
+            raise TokenizerError(f"post_processor: the id {id_} is not in the vocabulary")
+    return found
+
+
+_MOST_AROUND = 64  # ids around a text
+
+
+def _token_id(pair: list, name: str) -> int:
+    """The id of [text, id]."""
+    if len(pair) != 2 or type(pair[1]) is not int:
+        raise TokenizerError(f"post_processor.{name}: {shown(pair)}, expected a text and an id")
+    return pair[1]
+
+
+def _template_item(item: Any, tokens: dict) -> tuple[str | None, list[int], int]:
+    """(a sequence's name or None, a special token's ids, the segment)."""
+    kind, value = (
+        next(iter(item.items())) if isinstance(item, dict) and len(item) == 1 else ("", None)
+    )
+    name, segment = (
+        value.get(field) if isinstance(value, dict) else None for field in ("id", "type_id")
+    )
+    if (
+        kind not in ("SpecialToken", "Sequence")
+        or not isinstance(name, str)
+        or type(segment) is not int
+        or not 0 <= segment < 1 << 16
+    ):
+        raise TokenizerError(
+            f"post_processor: {shown(item)}, expected a Sequence or a SpecialToken with id and "
+            "type_id"
+        )
+    if kind == "Sequence":
+        return name, [], segment
+    ids = tokens[name].get("ids") if isinstance(tokens.get(name), dict) else None
+    if not isinstance(ids, list) or not all(type(id_) is int for id_ in ids):
+        raise TokenizerError(f"post_processor.special_tokens: {shown(name)} has no list of ids")
+    return None, ids, segment
+
+
+def _read_template(step: dict, language_model: bool) -> dict:
+    """language_model: the segments of special tokens do not matter, since models with such
+    tokenizers have no segments."""
+
+    def items(name: str) -> list[tuple[str | None, list[int], int]]:
+        given = member(step, name, "post_processor")
+        if len(given) > _MOST_AROUND:
+            raise TokenizerError(
+                f"post_processor.{name}: {len(given)} parts, expected at most {_MOST_AROUND}"
+            )
+        return [
+            _template_item(item, member(step, "special_tokens", "post_processor")) for item in given
+        ]
+
+    def parts(name: str, sequences: str) -> list[tuple[list[int], set[int]]]:
+        """The ids before, between and behind the sequences, each with the segments that occur in it
+        and in the text before it."""
+        out: list[tuple[list[int], set[int]]] = [([], set())]
+        met = ""
+        for sequence, ids, segment in items(name):
+            if sequence is not None:
+                met += sequence
+                out.append(([], {segment}))
+            else:
+                out[-1][0].extend(ids)
+                out[-1][1].add(segment)
+        if met != sequences:
+            refuse(f"post_processor.{name} with the texts {met or 'none'}")
+        return out
+
+    (prefix, _), (suffix, _) = single = parts("single", "A")
+    (before, first), (between, middle), (behind, second) = parts("pair", "AB")
+    if any(segments - {0} for _, segments in single) or (
+        (first - {0} or middle - {0} or len(second) != 1) and not language_model
+    ):
+        refuse("post_processor with such type ids")
+    if before != prefix or behind != suffix:
+        refuse("post_processor with other ids around a pair than around a text")
+    return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": max(second)}
+
+
+# Classes of transformers that put the template together from add_bos_token and add_eos_token, with
+# these values where nothing is said.
+_TEMPLATE_CLASSES = {
+    "Llama": (True, False),
+    "CodeLlama": (True, False),
+    "Gemma": (True, False),
+    "Cohere": (True, False),
+    "GPTNeoX": (False, False),
+}
+
+
+def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
+    """What the class of the tokenizer puts in the template's place; nothing for other classes."""
+    name = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    if name not in _TEMPLATE_CLASSES:
+        return {}
+    around = []
+    for token, usual in zip(("bos", "eos"), _TEMPLATE_CLASSES[name]):
+        content = _content(config.get(f"{token}_token")) or {
+            "Llama": {"bos": "<s>", "eos": "</s>"},
+            "CodeLlama": {"bos": "<s>", "eos": "</s>"},
+            "Gemma": {"bos": "<bos>", "eos": "<eos>"},
+        }.get(name, {}).get(token)
+        said = config.get(f"add_{token}_token")
+        wanted, id_ = usual if said is None else said, vocabulary.id(content)
+        if wanted and id_ is None:
+            raise TokenizerError(
+                f"tokenizer_config.json: add_{token}_token, but {token}_token {content!r} is not "
+                "in the vocabulary"
+            )
+        around.append([id_] if wanted else [])
+    prefix, suffix = around
+    return {"prefix": prefix, "suffix": suffix, "pair": [*suffix, *prefix], "pair_segment": 1}
+
+
+# ---- Directories
+# -----------------------------------------------------------------------------------------------------
+
+_USUAL = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "mask": ("[MASK]", "<mask>"),
+    "cls": ("[CLS]",),
+    "sep": ("[SEP]",),
+    "bos": (),
+    "eos": (),
+}
+
+
+_JSON_BYTES = 128 << 20
+
+
+def _json(path: Path) -> dict:
+    return read_json(path, _JSON_BYTES) if path.exists() else {}
+
+
+def _content(token: object) -> str | None:
+    return (
+        token.get("content")
+        if isinstance(token, dict)
+        else token
+        if isinstance(token, str)
+        else None
+    )
+
+
+def _special_ids(
+    config: dict, vocabulary: Vocabulary, unknown: int | None
+) -> dict[str, int | None]:
+    """The ids of the special tokens: what the configuration names; else the usual names among the
+    special tokens."""
+    out: dict[str, int | None] = {}
+    for name, usual in _USUAL.items():
+        token = _content(config.get(f"{name}_token"))
+        if token is None:
+            token = next((text for text in usual if text in vocabulary.special), None)
+        out[name] = vocabulary.id(token)
+    named = out.pop("unk")
+    return {**out, "unknown": named if unknown is None else unknown}
+
+
+def _special_token(content: str, id_: int, **options: bool) -> dict:
+    return {
+        "id": id_,
+        "content": content,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+        **options,
+    }
+
+
+def _from_vocab_txt(path: Path, config: dict) -> dict:
+    """What transformers' conversion of a BERT vocabulary gives."""
+    lines = read_text(path).split("\n")
+    vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+    names = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+    names = {name: _content(config.get(f"{name}_token")) or usual for name, usual in names.items()}
+    for name in ("unk", "cls", "sep"):
+        if names[name] not in vocabulary:
+            raise TokenizerError(
+                f"{path.name}: the {name} token {names[name]!r} is not in the vocabulary"
+            )
+    added = [
+        _special_token(text, vocabulary[text])
+        for text in dict.fromkeys(names.values())
+        if text in vocabulary
+    ]
+    cls, sep = ([names[name], vocabulary[names[name]]] for name in ("cls", "sep"))
+    return {
+        "added_tokens": added,
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "strip_accents": config.get("strip_accents"),
+            "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
+            "lowercase": config.get("do_lower_case", True),
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": sep, "cls": cls},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": names["unk"],
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": vocabulary,
+        },
+    }
+
+
+def _from_merges(folder: Path, config: dict) -> dict:
+    """What transformers' conversion of vocab.json and merges.txt gives: RoBERTa's where there is a
+    mask, else GPT-2's."""
+    vocabulary = _json(folder / "vocab.json")
+    lines = read_text(folder / "merges.txt").split("\n")
+    merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :] if line]
+    gpt2 = str(config.get("tokenizer_class")).startswith("GPT2")
+    roberta = not gpt2 and ("<mask>" in vocabulary or config.get("mask_token") is not None)
+    names = (
+        dict(bos="<s>", eos="</s>", unk="<unk>", sep="</s>", pad="<pad>", cls="<s>", mask="<mask>")
+        if roberta
+        else dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+    )
+    names = {
+        **names,
+        **{
+            name: text
+            for name in _USUAL
+            if (text := _content(config.get(f"{name}_token"))) is not None
+        },
+    }
+    for name, text in names.items():
+        if text not in vocabulary:
+            raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
+    mask = names.get("mask")
+    added = [
+        _special_token(text, vocabulary[text], lstrip=text == mask)
+        for text in dict.fromkeys(names.values())
+    ]
+    around_text = None
+    if config.get("add_bos_token"):  # OPT
+        bos, piece = names["bos"], {"Sequence": {"id": "A", "type_id": 0}}
+        begin = {"SpecialToken": {"id": bos, "type_id": 0}}
+        around_text = {
+            "type": "TemplateProcessing",
+            "single": [begin, piece],
+            "pair": [begin, piece, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {bos: {"id": bos, "ids": [vocabulary[bos]], "tokens": [bos]}},
+        }
+    around = {name: [names[name], vocabulary[names[name]]] for name in ("sep", "cls") if roberta}
+    return {
+        "added_tokens": added,
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": config.get("add_prefix_space", False),
+        },
+        "post_processor": {"type": "RobertaProcessing", **around} if roberta else around_text,
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+    }
+
+
+def _from_xlm_roberta(path: Path, config: dict) -> dict:
+    """What transformers' conversion of XLM-RoBERTa's SentencePiece model gives: ids in fairseq's
+    order, <mask> behind them."""
+    kind = str(config.get("tokenizer_class") or config.get("model_type"))
+    if not kind.lower().replace("-", "").startswith("xlmroberta"):
+        refuse(f"{path.name} of {kind} without tokenizer.json")
+    proto = pt._read_model_proto(read_bytes(path))
+    if proto["model_type"] != 1:
+        refuse(f"{path.name} with a model that is not unigram")
+    try:
+        pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
+    except UnicodeDecodeError as error:
+        raise TokenizerError(f"{path.name}: a piece is not UTF-8") from error
+    first = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")]
+    vocab = [*first, *((text, score) for text, score, _ in pieces[3:]), ("<mask>", 0.0)]
+    ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
+    added = {
+        text: _special_token(text, ids[text], special=kind == pt.CONTROL)
+        for text, _, kind in pieces
+        if kind in (pt.CONTROL, pt.USER_DEFINED)
+    }
+    for text in ("<s>", "</s>", "<unk>", "<pad>"):
+        added[text] = _special_token(text, ids[text])
+    added["<mask>"] = _special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
+    normalizers = [
+        {"type": "Strip", "strip_left": False, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META},
+    ]
+    if proto["charsmap"]:
+        normalizers.insert(
+            0,
+            {
+                "type": "Precompiled",
+                "precompiled_charsmap": base64.b64encode(proto["charsmap"]).decode(),
+            },
+        )
+    words = {"type": "Metaspace", "replacement": META, "prepend_scheme": "always", "split": True}
+    return {
+        "added_tokens": list(added.values()),
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": words,
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+        "decoder": words,
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab},
+    }
+
+
+def _read_spec(path: Path, config: dict) -> dict:
+    folder = path if path.is_dir() else path.parent
+    if path.is_file() and path.suffix == ".txt":
+        return _from_vocab_txt(path, config)
+    if path.is_file() and path.name == "sentencepiece.bpe.model":
+        return _from_xlm_roberta(path, config)
+    if path.is_file() and path.name in ("vocab.json", "merges.txt"):
+        return _from_merges(folder, config)
+    file = path if path.is_file() else folder / "tokenizer.json"
+    if file.exists():
+        return _json(file)
+    if (folder / "vocab.txt").exists():
+        return _from_vocab_txt(folder / "vocab.txt", config)
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        return _from_merges(folder, config)
+    if (folder / "sentencepiece.bpe.model").exists():
+        return _from_xlm_roberta(folder / "sentencepiece.bpe.model", config)
+    raise TokenizerError(
+        f"{path}: neither tokenizer.json nor vocab.txt, vocab.json with merges.txt or "
+        "sentencepiece.bpe.model is there"
+    )
+
+
+def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, dict]:
+    """Builds the section for a tokenizer of Hugging Face's packages.
+
+    path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
+    place of tokenizer_config.json's (do_lower_case, …). Returns the section and what else the files
+    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `pad`, `unknown`,
+    `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
+    `pair` (lists) and `pair_segment` (the segment of a second text and of what follows it),
+    `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
+    (tokenizer.json's, or None; the engine's limits are the user's). Raises TokenizerError, naming
+    the thing, for what would change the ids and is not understood.
+    """
+    path = Path(path)
+    folder = path if path.is_dir() else path.parent
+    config = {
+        "model_type": _json(folder / "config.json").get("model_type"),
+        **_json(folder / "special_tokens_map.json"),
+        **_json(folder / "tokenizer_config.json"),
+        **(options or {}),
+    }
+    spec = _read_spec(path, config)
+    try:
+        fields(
+            spec,
+            "tokenizer.json",
+            (
+                "version",
+                "truncation",
+                "padding",
+                "added_tokens",
+                "normalizer",
+                "pre_tokenizer",
+                "post_processor",
+                "decoder",
+                "model",
+            ),
+        )
+        kind = member(spec, "model", "tokenizer.json").get("type")
+        if not isinstance(kind, str) or kind not in BUILDERS:
+            refuse(f"model {shown(kind)}")
+        name, build = BUILDERS[kind]
+        section, vocabulary, unknown = build({"added_tokens": [], **spec})
+        template = {**_template(spec, vocabulary), **_class_template(config, vocabulary)}
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TokenizerError(
+            f"{path}: a part is missing or of another kind than it should be: {shown(error)}"
+        ) from error
+    longest = config.get("model_max_length")
+    truncation = spec.get("truncation") or {}
+    return section, {
+        "model": name,
+        "pieces": vocabulary.count(),
+        **_special_ids(config, vocabulary, unknown),
+        **template,
+        "max_length": longest if isinstance(longest, int) and longest < 1 << 31 else None,
+        "truncation": truncation.get("max_length"),
+    }

@@ -1,0 +1,18 @@
+"""Values of a stranger's file: whether they are numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LARGEST = 1e30  # of a number
+
+
+def is_number(value: Any) -> bool:
+    """A finite number of a size that can be computed with."""
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    )
+
+
+def is_whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -1,0 +1,383 @@
+"""Test vectors: the VECTORS section of a file, made with the float64 reference (docs/format.md).
+numpy only."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from typing import Callable, NamedTuple, Sequence, Union
+
+import numpy as np
+
+from phasor.format import descriptor as D
+from phasor.format.file import PhasorFile
+from phasor.format.layout import F32, PANEL16, PhasorError, flush_subnormals, round_up
+from phasor.format.tensors import Slot, slots
+from phasor.reference.forward import Reference, Trace
+
+SAMPLES = 16
+AUTHOR = "tools/reference.py, float64, from the weights in f32"
+
+
+class _Entry(NamedTuple):
+    """What the reference asks a directory about a tensor."""
+
+    type: int
+    layout: int
+    rows: int
+    cols: int
+
+
+class ExactWeights:
+    """What the reference reads of a file (descriptor, entries, weights), of weights that are not
+    stored yet: all matrices are f32."""
+
+    def __init__(self, descriptor: dict, source: Callable[[Slot], np.ndarray]) -> None:
+        """source gives the values of each slot; the descriptor has every default filled in."""
+        self.descriptor, self._source = descriptor, source
+        self._slots = {slot.key: slot for slot in slots(descriptor)}
+        self.entries = {
+            key: _Entry(slot.type, slot.layout, slot.rows, slot.cols)
+            for key, slot in self._slots.items()
+        }
+
+    def weights(self, key: int) -> np.ndarray:
+        """True rows, as PhasorFile.weights."""
+        slot = self._slots[key]
+        values = np.asarray(self._source(slot))
+        return (flush_subnormals(values) if slot.type == F32 else values).astype(np.float64)
+
+
+Weights = Union[PhasorFile, ExactWeights]
+
+
+class Input(NamedTuple):
+    """What one vector feeds: source ids (empty for a decoder) and the decoder's input (empty for an
+    encoder)."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+
+def _numbers(text: str, count: int) -> np.ndarray:
+    """Numbers that are the same with every version of every library: int64 (count), below 2³²."""
+    return np.frombuffer(hashlib.shake_128(text.encode()).digest(4 * count), dtype="<u4").astype(
+        np.int64
+    )
+
+
+def choose_inputs(descriptor: dict, seed: int = 1) -> list[Input]:
+    """Three inputs: of length 1, of a usual length, and a long one of bounded cost (at most 64,
+    below the model's maximum)."""
+
+    def ids(side: str, count: int, first: int | None, last: Sequence[int] = ()) -> tuple[int, ...]:
+        values = (
+            _numbers(f"{seed} {side} {count}", count) % descriptor[side]["vocabulary"]
+        ).tolist()
+        if first is not None:
+            values[0] = first
+        if last and count > 1:
+            values[-1] = last[0]
+        return tuple(values)
+
+    def length(name: str, wanted: int) -> int:
+        most = D.longest(descriptor, name)
+        return max(1, min(wanted, most) if most else wanted)
+
+    out = []
+    for source_wanted, target_wanted in ((1, 1), (11, 9), (64, 40)):
+        source = target = ()
+        if "encoder" in descriptor:
+            source = ids(
+                "source", length("encoder", source_wanted), None, descriptor["source"]["suffix"]
+            )
+        if "decoder" in descriptor:
+            side = descriptor["target"]
+            first = side["decoder_start"] if side["decoder_start"] is not None else side["start"]
+            target = ids("target", length("decoder", target_wanted), first)
+        out.append(Input(source, target))
+    return out
+
+
+def _places(count: int, seed: int) -> np.ndarray:
+    """16 places below count, ascending; they repeat only where count is smaller than 16."""
+    if count >= SAMPLES:  # one of each of 16 equal stretches
+        borders = np.arange(SAMPLES + 1) * count // SAMPLES
+        return (borders[:-1] + _numbers(f"places {seed}", SAMPLES) % np.diff(borders)).astype("<u4")
+    return np.sort(np.arange(SAMPLES) % count).astype("<u4")
+
+
+def _rows(descriptor: dict, source: Sequence[int], target: Sequence[int]) -> int:
+    """Output rows of a vector: one a target token; of an encoder as its output says."""
+    return len(target) or D.output_rows(descriptor, len(source))
+
+
+def section_bytes(descriptor: dict, inputs: Sequence[Input]) -> int:
+    """Bytes of the section for these inputs, before anything is computed."""
+    size = 24 + round_up(len(AUTHOR.encode()), 4)
+    for source, target in inputs:
+        words = (
+            6
+            + len(source)
+            + len(target)
+            + SAMPLES
+            + _rows(descriptor, source, target) * (3 + SAMPLES)
+        )
+        for ids, name in ((source, "encoder"), (target, "decoder")):
+            if ids:
+                words += SAMPLES * (1 + len(descriptor[name]["layers"]) // 2)
+        size += 4 * words
+    return size
+
+
+def _run(model: Reference, given: Input) -> tuple[Trace | None, Trace | None]:
+    source = model.encode(given.source) if given.source else None
+    target = model.decode(given.target, source.output if source else None) if given.target else None
+    return source, target
+
+
+def _samples(trace: Trace, position: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places (16), and the residual there after each block, (layers, 16)."""
+    places = _places(trace.output.shape[1], seed)
+    return places, np.stack([x[position][places] for x in trace.residuals])
+
+
+def _differences(model: Reference, rounded: Reference, given: Input, seed: int) -> float:
+    """Largest difference of a float32 run from the float64 run, as `phasor verify` measures it: of
+    the logits as a share of the position's range, of the sampled residuals as a share of the
+    largest of them."""
+    worst, runs = 0.0, (_run(model, given), _run(rounded, given))
+    for exact, other, offset in zip(*runs, (0, 1)):
+        if exact is None:
+            continue
+        _, want = _samples(exact, exact.output.shape[0] // 2, seed + offset)
+        _, got = _samples(other, exact.output.shape[0] // 2, seed + offset)
+        worst = max(worst, float((np.abs(got - want).max(axis=1) / np.abs(want).max(axis=1)).max()))
+    want, got = _output(model, runs[0]), _output(rounded, runs[1])
+    span = np.ptp(want, axis=1, keepdims=True)
+    return max(worst, float((np.abs(got - want) / np.where(span > 0, span, 1)).max()))
+
+
+def _output(model: Reference, traces: tuple[Trace | None, Trace | None]) -> np.ndarray:
+    """The output rows (R, W) of what _run gave."""
+    source, target = traces
+    return target.logits if target else model.output(source)
+
+
+def rounding_bound(file: Weights) -> float:
+    """2⁻²⁴ · √K · √(linear layers), the growth of rounding errors that are independent, for the
+    largest K."""
+    matrices = [e for e in file.entries.values() if e.layout == PANEL16]
+    return 2.0**-24 * math.sqrt(max(e.cols for e in matrices)) * math.sqrt(len(matrices))
+
+
+def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> bytes:
+    """The section of these weights: values in float64 and, as tolerance, 8 × the largest of the
+    bound, what a float32 run of the reference measured, and `smallest`."""
+    model, rounded = Reference(file), Reference(file, dtype=np.float32)
+    body, measured = [], 0.0
+    for index, given in enumerate(inputs):
+        seed = 100 + 10 * index
+        body.append(_vector(model, given, seed, 0))
+        measured = max(measured, _differences(model, rounded, given, seed))
+    author = AUTHOR.encode()
+    head = struct.pack(
+        "<IIIfII",
+        len(inputs),
+        0,
+        len(author),
+        8 * max(rounding_bound(file), measured, smallest),
+        SAMPLES,
+        0,
+    )
+    return head + author + bytes(-len(author) % 4) + b"".join(body)
+
+
+# Of the proof that a quantised file's arithmetic is right, by its stored weights: a rounding
+# difference can move an activation across the border between two integers, a step of 1/127 of its
+# group's largest value, and several such steps meet in one sum. What is damaged or misread differs
+# by far more.
+STEP = 2.0**-8
+
+
+def tolerance_of(exact: float, logit: float, residual: float, lead: float) -> float:
+    """The tolerance of a file whose matrices are not all f32: twice what storing them so does to
+    the vectors, and at least that of the exact weights.
+
+    The numbers are those of `phasor verify`: f32, and the same ones on every machine. `phasor
+    quantize` takes the same.
+    """
+    return float(
+        max(
+            np.float32(exact),
+            np.float32(lead),
+            np.float32(2) * max(np.float32(logit), np.float32(residual)),
+        )
+    )
+
+
+def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]) -> float:
+    """The same, measured with the float32 reference: for a file that no phasor program has run."""
+    head, model = read(section, file.descriptor), Reference(file, dtype=np.float32)
+    logit = residual = lead = 0.0
+    for vector, given in zip(head.vectors, inputs):
+        traces = _run(model, given)
+        output = _output(model, traces)
+        span = np.where(vector.range > 0, vector.range, 1).astype(np.float64)
+        rows = np.arange(len(output))
+        logit = max(
+            logit,
+            float((np.abs(output[:, vector.logit_ids] - vector.logits).max(axis=1) / span).max()),
+            float((np.abs(output[rows, vector.argmax] - vector.largest) / span).max()),
+        )
+        lead = max(lead, float(((output.max(axis=1) - output[rows, vector.argmax]) / span).max()))
+        for trace, at, places, want in zip(
+            traces,
+            vector.positions,
+            (vector.source_places, vector.target_places),
+            (vector.source_residuals, vector.target_residuals),
+        ):
+            if trace is not None:
+                got = np.stack([x[at][places] for x in trace.residuals])
+                largest = np.abs(want).max(axis=1)
+                residual = max(
+                    residual,
+                    float(
+                        (np.abs(got - want).max(axis=1) / np.where(largest > 0, largest, 1)).max()
+                    ),
+                )
+    return tolerance_of(head.tolerance, logit, residual, lead)
+
+
+def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
+    source, target = _run(model, given)
+    logit_ids = _places(D.output_width(model.d), seed + 2)
+    out = [
+        struct.pack(
+            "<IIIIQ",
+            len(given.source),
+            len(given.target),
+            len(given.source) // 2,
+            len(given.target) // 2,
+            hash_,
+        ),
+        np.asarray(given.source + given.target, dtype="<u4").tobytes(),
+        logit_ids.tobytes(),
+    ]
+    for row in _output(model, (source, target)):
+        out.append(
+            struct.pack("<Iff", int(np.argmax(row)), row.max(), np.ptp(row))
+            + row[logit_ids].astype("<f4").tobytes()
+        )
+    for trace, offset in ((source, 0), (target, 1)):
+        if trace is not None:
+            places, values = _samples(trace, trace.output.shape[0] // 2, seed + offset)
+            out.append(places.tobytes() + values.astype("<f4").tobytes())
+    return b"".join(out)
+
+
+def with_tolerance(section: bytes, tolerance: float) -> bytes:
+    """The same section with another tolerance."""
+    out = bytearray(section)
+    struct.pack_into("<f", out, 12, tolerance)
+    return bytes(out)
+
+
+def with_hashes(section: bytes, descriptor: dict, hashes: Sequence[int], numerics: int) -> bytes:
+    """The same section with the hashes of phasor's own logits put in."""
+    out = bytearray(section)
+    struct.pack_into("<I", out, 4, numerics)
+    at = 24 + round_up(struct.unpack_from("<I", out, 8)[0], 4)
+    for value in hashes:
+        n, t = struct.unpack_from("<II", out, at)
+        struct.pack_into("<Q", out, at + 16, value)
+        at += section_bytes(descriptor, [Input((0,) * n, (0,) * t)]) - section_bytes(descriptor, [])
+    if at != len(out):
+        raise AssertionError("the section is not as long as its vectors")
+    return bytes(out)
+
+
+class Vector(NamedTuple):
+    """One vector as read back."""
+
+    source: np.ndarray  # (n)
+    target: np.ndarray  # (t)
+    positions: tuple[int, int]
+    hash: int
+    logit_ids: np.ndarray  # (16)
+    argmax: np.ndarray  # (rows)
+    largest: np.ndarray  # (rows)
+    range: np.ndarray  # (rows)
+    logits: np.ndarray  # (rows, 16)
+    source_places: np.ndarray
+    source_residuals: np.ndarray  # (encoder layers, 16)
+    target_places: np.ndarray
+    target_residuals: np.ndarray  # (decoder layers, 16)
+
+
+class Section(NamedTuple):
+    """A VECTORS section as read back."""
+
+    numerics: int
+    tolerance: float
+    author: str
+    vectors: list[Vector]
+
+
+def read(section: bytes, descriptor: dict) -> Section:
+    """The section's content; PhasorError when it is not sound."""
+    try:
+        return _read(section, descriptor)
+    except (struct.error, ValueError) as error:
+        raise PhasorError("test vectors: the section is cut off") from error
+
+
+def _read(section: bytes, descriptor: dict) -> Section:
+    count, numerics, author_bytes, tolerance, samples, reserved = struct.unpack_from(
+        "<IIIfII", section
+    )
+    if not 1 <= count <= 64 or samples != SAMPLES or reserved:
+        raise PhasorError("test vectors: the section's head is not sound")
+    at = 24
+
+    def take(words: int, kind: str) -> np.ndarray:
+        nonlocal at
+        out = np.frombuffer(section, dtype=kind, count=words, offset=at)
+        at += 4 * words
+        return out
+
+    author = section[at : at + author_bytes].decode()
+    at += round_up(author_bytes, 4)
+    vectors = []
+    for _ in range(count):
+        n, t, rs, rt, hash_ = struct.unpack_from("<IIIIQ", section, at)
+        at += 24
+        source, target, logit_ids = take(n, "<u4"), take(t, "<u4"), take(samples, "<u4")
+        count = _rows(descriptor, source, target)
+        rows = take(count * (3 + samples), "<u4").reshape(count, 3 + samples)
+        floats = np.ascontiguousarray(rows[:, 1:]).view("<f4")
+        residuals = []
+        for ids, name in ((n, "encoder"), (t, "decoder")):
+            layers = len(descriptor[name]["layers"]) // 2 if ids else 0
+            residuals += [
+                take(samples if ids else 0, "<u4"),
+                take(layers * samples, "<f4").reshape(layers, samples),
+            ]
+        vectors.append(
+            Vector(
+                source,
+                target,
+                (rs, rt),
+                hash_,
+                logit_ids,
+                rows[:, 0],
+                floats[:, 0],
+                floats[:, 1],
+                floats[:, 2:],
+                *residuals,
+            )
+        )
+    if at != len(section):
+        raise PhasorError(f"test vectors: {len(section) - at} bytes are left over")
+    return Section(numerics, tolerance, author, vectors)

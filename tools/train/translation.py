@@ -1,0 +1,688 @@
+"""Train the Chinese -> English Transformer that Phasor ships.
+
+The model and the training follow "Attention is all you need" (Vaswani et al., 2017), sized for a
+microcontroller-class engine and a small corpus: teacher forcing with the target shifted by one,
+cross-entropy that ignores padding, label smoothing, dropout, a warm-up schedule, Adam with
+beta2 = 0.98, a padding mask on the source, a causal mask on the target, and the average of the last
+checkpoints as the final weights. SentencePiece unigram models, one for each language, are trained
+on the training split only; training segments are sampled anew in each epoch (subword
+regularisation, Kudo 2018).
+
+    train_translation.py check-split               prove that no test sentence is in training
+    train_translation.py train  --out DIR          train; run it again to resume after a stop
+    train_translation.py export --out DIR --to DIR average checkpoints, score, write the artefacts
+    train_translation.py translate --model DIR     translate standard input, a sentence a line
+
+Everything is seeded. A resumed run repeats an uninterrupted one: the order of batches and the
+sampled segments depend on (seed, epoch) alone, and the checkpoint, written after each epoch, holds
+the optimizer and the state of torch's generator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import dataclasses
+import json
+import math
+import platform
+import random
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sacrebleu
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from phasor.entry import front_door
+from phasor.errors import PhasorError
+from phasor.files import read_bytes, read_json
+from train.common import load_weights, write_atomically
+from train.translation_data import (  # the tests and other tools find them here
+    BOS,
+    DEFAULT_DATA,
+    EOS,
+    PAD,
+    SHOWCASE,
+    UNK,
+    Batch,
+    Pair,
+    Recipe,
+    Segmenters,
+    Split,
+    UserError,
+    check_split,
+    epoch_batches,
+    pad,
+    read_pairs,
+    split_pairs,
+    train_segmenter,
+)
+
+# ---- model
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """The paper's table: sine in even columns, cosine in odd ones, base 10000."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(
+        torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model)
+    )
+    table = torch.empty(length, d_model, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)
+    return table.float()
+
+
+class ByteDropout(nn.Module):
+    """Dropout whose mask costs one random byte an element.
+
+    torch draws its CPU masks one number at a time in one thread, a quarter of a training step;
+    eight bytes of each number serve as well. The rate is rounded to a multiple of 1/256.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = round(rate * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero a share of the elements in training and scale up the others."""
+        if not self.training or self.threshold == 0:
+            return x
+        draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        keep = draws.view(torch.uint8)[: x.numel()].view(x.shape) >= self.threshold
+        return x * keep.to(x.dtype).mul_(256 / (256 - self.threshold))
+
+
+class Translator(nn.Module):
+    """Encoder-decoder Transformer of torch's own layers; the output projection is the target
+    embedding."""
+
+    def __init__(self, source_vocab: int, target_vocab: int, recipe: Recipe) -> None:
+        super().__init__()
+        d = recipe.d_model
+        common = {
+            "d_model": d,
+            "nhead": recipe.heads,
+            "dim_feedforward": recipe.ffn,
+            "dropout": 0.0,
+            "activation": "relu",
+            "batch_first": True,
+            "norm_first": recipe.norm_first,
+            "layer_norm_eps": 1e-5,
+        }
+        final = (lambda: nn.LayerNorm(d, eps=1e-5)) if recipe.norm_first else (lambda: None)
+        self.src_embedding = nn.Embedding(source_vocab, d, padding_idx=PAD)
+        self.tgt_embedding = nn.Embedding(target_vocab, d, padding_idx=PAD)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(**common),
+            recipe.encoder_layers,
+            final(),
+            enable_nested_tensor=False,
+        )
+        self.decoder = nn.TransformerDecoder(
+            nn.TransformerDecoderLayer(**common), recipe.decoder_layers, final()
+        )
+        self.dropout = ByteDropout(recipe.dropout)
+        self.scale = math.sqrt(d)
+        self.register_buffer("positions", sinusoids(recipe.max_length, d), persistent=False)
+        self._initialise(recipe)
+
+    def _initialise(self, recipe: Recipe) -> None:
+        for name, parameter in self.named_parameters():
+            if "embedding" in name:
+                nn.init.normal_(parameter, std=recipe.d_model**-0.5)
+                with torch.no_grad():
+                    parameter[PAD].zero_()
+            elif parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+        for layer in (*self.encoder.layers, *self.decoder.layers):
+            layer.dropout = ByteDropout(recipe.activation_dropout)
+            for name in ("dropout1", "dropout2", "dropout3"):
+                if hasattr(layer, name):
+                    setattr(layer, name, ByteDropout(recipe.dropout))
+
+    def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Token embedding times the root of the width, plus positions."""
+        return self.dropout(embedding(ids) * self.scale + self.positions[: ids.shape[1]])
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory and its padding mask (True where there is nothing to attend to)."""
+        mask = source == PAD
+        return self.encoder(self.embed(self.src_embedding, source), src_key_padding_mask=mask), mask
+
+    def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """Hidden states of the target, each position blind to those after it."""
+        causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        return self.decoder(
+            self.embed(self.tgt_embedding, target),
+            memory,
+            tgt_mask=causal,
+            tgt_is_causal=True,
+            memory_key_padding_mask=memory_mask,
+        )
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores over the target vocabulary."""
+        return F.linear(hidden, self.tgt_embedding.weight)
+
+    def forward(self, source: Tensor, target_in: Tensor) -> Tensor:
+        """Logits for every target position."""
+        return self.logits(self.decode(target_in, *self.encode(source)))
+
+
+def batch_loss(model: Translator, batch: Batch, smoothing: float) -> Tensor:
+    """Mean label-smoothed cross-entropy over the positions that are not padding."""
+    real = batch.target_out != PAD
+    hidden = model.decode(batch.target_in, *model.encode(batch.source))[real]
+    return F.cross_entropy(
+        model.logits(hidden).float(), batch.target_out[real], label_smoothing=smoothing
+    )
+
+
+def output_limit(source_pieces: int, recipe: Recipe) -> int:
+    """The most pieces to produce for a source of so many: a stop for a model that repeats
+    itself."""
+    return min(recipe.max_length - 1, 3 * source_pieces + 10)
+
+
+@torch.no_grad()
+def greedy(
+    model: Translator,
+    segmenters: Segmenters,
+    sentences: Sequence[str],
+    recipe: Recipe,
+    batch_size: int = 64,
+) -> list[str]:
+    """The likeliest next piece at each step, until </s>."""
+    model.eval()
+    rows = [segmenters.source.encode(s)[: recipe.max_length - 1] for s in sentences]
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    output = [""] * len(rows)
+    for start in range(0, len(order), batch_size):
+        chunk = order[start : start + batch_size]
+        source = pad([[*rows[i], EOS] for i in chunk])
+        memory, mask = model.encode(source)
+        limits = torch.tensor([output_limit(len(rows[i]), recipe) for i in chunk])
+        ids = torch.full((len(chunk), 1), BOS)
+        done = torch.zeros(len(chunk), dtype=torch.bool)
+        for produced in range(1, int(limits.max()) + 1):
+            scores = model.logits(model.decode(ids, memory, mask)[:, -1])
+            scores[:, [PAD, BOS]] = -math.inf
+            best = scores.argmax(-1).masked_fill(done, EOS)
+            ids = torch.cat([ids, best[:, None]], 1)
+            done |= (best == EOS) | (limits <= produced)
+            if bool(done.all()):
+                break
+        for i, row in zip(chunk, ids[:, 1:].tolist(), strict=True):
+            output[i] = segmenters.target.decode(row[: row.index(EOS)] if EOS in row else row)
+    return output
+
+
+# ---- training
+
+
+def prepare_torch(threads: int) -> None:
+    """Settings that make short sentences fast on a CPU, and runs repeatable."""
+    torch.set_num_threads(threads)
+    torch.backends.cuda.enable_flash_sdp(
+        False
+    )  # the plain attention is faster below some 50 tokens
+    torch.backends.mha.set_fastpath_enabled(False)  # one set of kernels in training and evaluation
+    mmap_threshold, trim_threshold = -3, -1
+    try:  # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time)
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(mmap_threshold, 2**30)
+        libc.mallopt(trim_threshold, 2**31 - 1)
+    except (OSError, AttributeError):
+        pass
+
+
+def learning_rate(recipe: Recipe, step: int, progress: float) -> float:
+    """Linear warm-up over `warmup_steps`, then a cosine down to zero at the end (progress 1)."""
+    warm = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    return recipe.peak_lr * warm * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+
+
+def write_text(path: Path, text: str) -> None:
+    """A UTF-8 text file, whole or not at all."""
+    write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def checkpoint_path(out: Path, epoch: int) -> Path:
+    """Where the state after `epoch` epochs lies."""
+    return out / f"epoch-{epoch:03d}.pt"
+
+
+def checkpoints(out: Path) -> list[Path]:
+    """Checkpoints in the order of their epochs."""
+    return sorted(out.glob("epoch-[0-9][0-9][0-9].pt"))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The contents of a checkpoint, read without running any code from it."""
+    state = load_weights(path)
+    wanted = {"recipe", "model", "optimizer", "torch_rng", "epoch", "step", "seconds", "history"}
+    if not isinstance(state, dict) or not wanted <= state.keys():
+        raise UserError(f"{path} is not a checkpoint of this program")
+    return state
+
+
+@dataclasses.dataclass
+class Run:
+    """A model in training."""
+
+    recipe: Recipe
+    segmenters: Segmenters
+    model: Translator
+    optimizer: torch.optim.Optimizer
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def start(cls, recipe: Recipe, segmenters: Segmenters) -> Run:
+        """A new model with seeded weights."""
+        torch.manual_seed(recipe.seed)
+        model = Translator(
+            segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe
+        )
+        optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=0.0,
+            betas=(recipe.beta1, recipe.beta2),
+            eps=recipe.adam_eps,
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
+        return cls(recipe, segmenters, model, optimizer)
+
+    def save(self, path: Path) -> None:
+        """Everything that a faithful continuation needs."""
+        state = {
+            "recipe": dataclasses.asdict(self.recipe),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+            "epoch": self.epoch,
+            "step": self.step,
+            "seconds": self.seconds,
+            "history": self.history,
+        }
+        write_atomically(path, lambda scratch: torch.save(state, scratch))
+
+    def load(self, path: Path) -> None:
+        """Continue from a checkpoint."""
+        state = load_checkpoint(path)
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{path} does not fit this recipe: {str(error).splitlines()[0]}"
+            ) from error
+        torch.set_rng_state(state["torch_rng"])
+        self.epoch, self.step, self.seconds = state["epoch"], state["step"], state["seconds"]
+        self.history = state["history"]
+
+    def train_epoch(self, pairs: Sequence[Pair], quiet: bool = False) -> list[float]:
+        """One pass over the training pairs; returns the loss of each step."""
+        batches = epoch_batches(pairs, self.segmenters, self.recipe, self.epoch)
+        losses: list[float] = []
+        self.model.train()
+        bar = tqdm(
+            batches,
+            desc=f"epoch {self.epoch + 1}/{self.recipe.epochs}",
+            unit="step",
+            disable=quiet,
+            mininterval=0.5 if sys.stderr.isatty() else 30.0,
+        )
+        began = time.monotonic()
+        for i, batch in enumerate(bar):
+            rate = learning_rate(
+                self.recipe, self.step, (self.epoch + i / len(batches)) / self.recipe.epochs
+            )
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.recipe.bf16):
+                loss = batch_loss(self.model, batch, self.recipe.label_smoothing)
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                raise UserError(
+                    f"loss is {losses[-1]} at step {self.step}: resume with a lower --peak-lr"
+                )
+            bar.set_postfix(loss=f"{losses[-1]:.3f}", lr=f"{rate:.1e}", refresh=False)
+        self.epoch += 1
+        self.seconds += time.monotonic() - began
+        return losses
+
+
+def obtain_segmenters(out: Path, split: Split, recipe: Recipe) -> Segmenters:
+    """The SentencePiece models of a run: read if they are there, else trained on the training
+    split."""
+    paths = (out / "zh.model", out / "en.model")
+    if not all(path.exists() for path in paths):
+        models = (
+            train_segmenter(
+                (pair.source for pair in split.train),
+                recipe.source_vocab,
+                recipe.source_coverage,
+                recipe.normalization,
+            ),
+            train_segmenter(
+                (pair.target for pair in split.train),
+                recipe.target_vocab,
+                1.0,
+                recipe.normalization,
+            ),
+        )
+        for path, model in zip(paths, models, strict=True):
+            write_atomically(path, lambda scratch, data=model: scratch.write_bytes(data))
+    return Segmenters(*(path.read_bytes() for path in paths))
+
+
+def bleu_chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Corpus BLEU (13a tokens, cased) and chrF2; each sentence has one reference or more."""
+    most = max(map(len, references))
+    streams = [[row[i] if i < len(row) else None for row in references] for i in range(most)]
+    return {
+        "bleu": round(BLEU().corpus_score(list(hypotheses), streams).score, 2),
+        "chrf": round(CHRF().corpus_score(list(hypotheses), streams).score, 2),
+    }
+
+
+def score_pairs(pairs: Sequence[Pair], hypotheses: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Two readings of one set of outputs.
+
+    `single_reference`: each pair counts, against its own reference alone, so a source that has two
+    translations counts twice and can match at most one of them. `multi_reference`: each distinct
+    source counts once, against all its translations in the set.
+    """
+    references: dict[str, list[str]] = {}
+    outputs: dict[str, str] = {}
+    for pair, hypothesis in zip(pairs, hypotheses, strict=True):
+        references.setdefault(pair.source, []).append(pair.target)
+        outputs[pair.source] = hypothesis
+    return {
+        "single_reference": {
+            "sentences": len(pairs),
+            **bleu_chrf(hypotheses, [[pair.target] for pair in pairs]),
+        },
+        "multi_reference": {
+            "sentences": len(outputs),
+            **bleu_chrf(list(outputs.values()), list(references.values())),
+        },
+    }
+
+
+def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
+    """The recipe of the run in `out`, changed only where the command line says so."""
+    found = checkpoints(out)
+    if not found:
+        return wanted
+    stored = load_checkpoint(found[-1])["recipe"]
+    changes = {name: getattr(wanted, name) for name in given}
+    data_fields = {
+        "seed",
+        "valid_pairs",
+        "test_pairs",
+        "max_component",
+        "source_vocab",
+        "target_vocab",
+        "source_coverage",
+        "normalization",
+    }
+    for name in sorted((data_fields | wanted.model_fields().keys()) & given):
+        if changes[name] != stored[name]:
+            raise UserError(
+                f"{out} was begun with {name} {stored[name]}: cannot continue with {changes[name]}"
+            )
+    return Recipe(**{**stored, **changes})
+
+
+def train(out: Path, split: Split, recipe: Recipe, keep: int = 10, validate_every: int = 4) -> Run:
+    """Train to the last epoch, continuing from the newest checkpoint in `out`."""
+    segmenters = obtain_segmenters(out, split, recipe)
+    run = Run.start(recipe, segmenters)
+    found = checkpoints(out)
+    if found:
+        run.load(found[-1])
+        print(f"resumed after epoch {run.epoch}", flush=True)
+    while run.epoch < recipe.epochs:
+        losses = run.train_epoch(split.train)
+        entry = {
+            "epoch": run.epoch,
+            "planned": recipe.epochs,
+            "step": run.step,
+            "loss": round(float(np.mean(losses)), 4),
+            "seconds": round(run.seconds, 1),
+        }
+        if run.epoch % validate_every == 0 or run.epoch == recipe.epochs:
+            sources = [pair.source for pair in split.valid]
+            outputs = greedy(run.model, segmenters, [*sources, SHOWCASE[0]], recipe)
+            entry |= bleu_chrf(outputs[:-1], [[pair.target] for pair in split.valid])
+            print(f"  {SHOWCASE[0]} -> {outputs[-1]}", flush=True)
+        run.history.append(entry)
+        print(json.dumps(entry), flush=True)
+        run.save(checkpoint_path(out, run.epoch))
+        for stale in checkpoints(out)[:-keep]:
+            stale.unlink()
+    return run
+
+
+# ---- export
+
+
+def average_states(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights, computed in double precision."""
+    return {
+        name: torch.stack([state[name].double() for state in states]).mean(0).float()
+        for name in states[0]
+    }
+
+
+def model_card(model: Translator, recipe: Recipe) -> dict[str, Any]:
+    """What a reader of the weights must know to run them."""
+    return {
+        **recipe.model_fields(),
+        "source_vocab": model.src_embedding.num_embeddings,
+        "target_vocab": model.tgt_embedding.num_embeddings,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "activation": "relu",
+        "layer_norm_eps": 1e-5,
+        "final_norm": recipe.norm_first,
+        "positions": "sinusoidal, interleaved, base 10000, not stored",
+        "embedding_scale": model.scale,
+        "output_projection": "tgt_embedding.weight, no bias",
+        "pad_id": PAD,
+        "unk_id": UNK,
+        "bos_id": BOS,
+        "eos_id": EOS,
+        "source_form": "pieces </s>",
+        "decoder_start": "<s>",
+    }
+
+
+def processor_name() -> str:
+    """The name the processor gives itself, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
+
+
+def sample_text(
+    pairs: Sequence[Pair], hypotheses: Sequence[str], seed: int, count: int = 20
+) -> str:
+    """Seeded random outputs beside source and reference, as they come."""
+    chosen = sorted(random.Random(seed).sample(range(len(pairs)), min(count, len(pairs))))
+    return "".join(
+        f"zh   {pairs[i].source}\nref  {pairs[i].target}\nout  {hypotheses[i]}\n\n" for i in chosen
+    )
+
+
+def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
+    """Average the last checkpoints, score them and write the artefacts."""
+    found = checkpoints(out)[-recipe.average :]
+    if not found:
+        raise UserError(f"no checkpoint in {out}: run train first")
+    segmenters = obtain_segmenters(out, split, recipe)
+    states = [load_checkpoint(path) for path in found]
+    model = Translator(
+        segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe
+    )
+    weights = average_states([state["model"] for state in states])
+    model.load_state_dict(weights)
+    hypotheses = {
+        name: greedy(model, segmenters, [pair.source for pair in getattr(split, name)], recipe)
+        for name in ("valid", "test")
+    }
+    scores = {
+        "recipe": dataclasses.asdict(recipe),
+        "averaged_epochs": [state["epoch"] for state in states],
+        "steps": states[-1]["step"],
+        "training_seconds": round(states[-1]["seconds"]),
+        "processor": processor_name(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "split": check_split(split),
+        "decoding": "greedy, float32",
+        "metrics": f"sacrebleu {sacrebleu.__version__}: BLEU 13a cased exp-smoothed, chrF2",
+        "valid": score_pairs(split.valid, hypotheses["valid"]),
+        "test": score_pairs(split.test, hypotheses["test"]),
+        "showcase": {
+            "source": SHOWCASE[0],
+            "output": greedy(model, segmenters, [SHOWCASE[0]], recipe)[0],
+        },
+        "history": states[-1]["history"],
+    }
+    write_atomically(to / "zh.model", lambda scratch: scratch.write_bytes(segmenters.source_bytes))
+    write_atomically(to / "en.model", lambda scratch: scratch.write_bytes(segmenters.target_bytes))
+    write_text(to / "zh-en.json", to_json(model_card(model, recipe)))
+    write_text(to / "test.zh", "".join(f"{pair.source}\n" for pair in split.test))
+    write_text(to / "test.en", "".join(f"{pair.target}\n" for pair in split.test))
+    write_text(to / "test.hyp", "".join(f"{line}\n" for line in hypotheses["test"]))
+    write_text(to / "samples.txt", sample_text(split.test, hypotheses["test"], recipe.seed))
+    write_text(to / "scores.json", to_json(scores))
+    write_atomically(to / "zh-en.pt", lambda scratch: torch.save(weights, scratch))
+    return scores
+
+
+def to_json(value: object) -> str:
+    """Readable JSON that keeps Chinese as it is."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def load_translator(folder: Path) -> tuple[Translator, Segmenters, Recipe]:
+    """A model from the files that `export` writes."""
+    try:
+        card = read_json(folder / "zh-en.json")
+        segmenters = Segmenters(read_bytes(folder / "zh.model"), read_bytes(folder / "en.model"))
+        recipe = Recipe(**{name: card[name] for name in Recipe().model_fields()})
+        model = Translator(card["source_vocab"], card["target_vocab"], recipe)
+        model.load_state_dict(load_weights(folder / "zh-en.pt"))
+    except (PhasorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"cannot load the model in {folder}: {str(error).splitlines()[0]}"
+        ) from error
+    return model, segmenters, recipe
+
+
+# ---- command line
+
+
+def add_recipe_options(parser: argparse.ArgumentParser) -> None:
+    """An option for each field of the recipe."""
+    group = parser.add_argument_group("recipe (defaults shown; a resumed run keeps its own)")
+    for field in dataclasses.fields(Recipe):
+        flag = "--" + field.name.replace("_", "-")
+        if isinstance(field.default, bool):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+        else:
+            group.add_argument(
+                flag, type=type(field.default), default=None, metavar=str(field.default)
+            )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, summary in (
+        ("check-split", "prove that no test sentence is in training"),
+        ("train", "train, or resume"),
+        ("export", "average, score and write the artefacts"),
+    ):
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.add_argument(
+            "--data", type=Path, default=DEFAULT_DATA, help="English TAB Chinese TAB credit lines"
+        )
+        if name != "check-split":
+            command.add_argument(
+                "--out", type=Path, required=True, help="folder of the checkpoints"
+            )
+            command.add_argument("--threads", type=int, default=2)
+        if name == "export":
+            command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
+        add_recipe_options(command)
+    command = commands.add_parser("translate", help="translate standard input, a sentence a line")
+    command.add_argument("--model", type=Path, required=True, help="folder that export wrote")
+    command.add_argument("--threads", type=int, default=2)
+    return parser
+
+
+def run_command(options: argparse.Namespace) -> None:
+    """Do what the command line says."""
+    if options.command == "translate":
+        prepare_torch(options.threads)
+        model, segmenters, recipe = load_translator(options.model)
+        for line in sys.stdin:
+            print(greedy(model, segmenters, [line.strip()], recipe)[0], flush=True)
+        return
+    given = {f.name for f in dataclasses.fields(Recipe) if getattr(options, f.name) is not None}
+    recipe = Recipe(**{name: getattr(options, name) for name in given})
+    if options.command != "check-split":
+        prepare_torch(options.threads)
+        recipe = resume_recipe(options.out, recipe, given)
+    split = split_pairs(read_pairs(options.data), recipe)
+    counts = check_split(split)
+    print(json.dumps(counts), flush=True)
+    if options.command == "train":
+        train(options.out, split, recipe)
+    elif options.command == "export":
+        scores = export(options.out, options.to, split, recipe)
+        print(
+            json.dumps(
+                {name: scores[name] for name in ("valid", "test", "showcase")}, ensure_ascii=False
+            )
+        )
+
+
+@front_door("train_translation", "; run the same command to resume")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    run_command(build_parser().parse_args(arguments))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
