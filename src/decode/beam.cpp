@@ -366,8 +366,11 @@ bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexce
   if (index >= s.hypotheses) return false;
   const Room r{const_cast<Session*>(&s)};
   const Finished& f = r.finished[index];
-  *out = {sizeof(phasor_hypothesis), f.count, f.finish, f.score, f.log_probability,
-          r.ids.row(f.row, f.count)};
+  out->count = f.count;
+  out->finish = f.finish;
+  out->score = f.score;
+  out->log_probability = f.log_probability;
+  out->ids = r.ids.row(f.row, f.count);
   return true;
 }
 

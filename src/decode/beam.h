@@ -11,7 +11,7 @@ namespace phasor {
                                         uint32_t count, const phasor_beam_options& options,
                                         phasor_beam_result* result, phasor_error* error) noexcept;
 
-// Output `index` of the last search; false past the last.
+// Fills *out, which is zero, with output `index` of the last search; false past the last.
 bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexcept;
 
 }  // namespace phasor

@@ -91,7 +91,7 @@ constexpr BuiltModels built_models() {
   BuiltModels all{};
   for (uint32_t i = 0; i < kModelCount; ++i) {
     all.of[i] = kModels[i].model;
-    all.package = all.package || (kModels[i].package && all.of[i] != nullptr);
+    all.package = all.package || (kModels[i].package && built(kModels[i].word));
     all.words += has_word(PHASOR_ONLY, kModels[i].word);
   }
   return all;
