@@ -159,8 +159,8 @@ constexpr Flag kFlags[] = {
     {"--isa", "NAME", kForward | kQuantize, &Options::isa,
      "instruction set, one of those that phasor --version lists (the best)"},
     {"--load", "auto|map|copy", kSteps, &Options::load,
-     "the weight file: map it, copy it to memory in huge pages, or auto: map it and, after "
-     "some tokens, move it there (auto; score, bench: copy)"},
+     "the weights: the file mapped, or a copy in huge pages; auto: mapped, for score and bench "
+     "a copy (auto)"},
     {"--check", nullptr, kSteps, &Options::check,
      "first read the whole file: checksums and finite weights"},
     {"--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits,
