@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from phasor.chat.code import Excess, Refused
+from phasor.chat.instructions import Excess, Refused
 from phasor.format.layout import PhasorError
 
 try:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from phasor.chat import syntax as chat_syntax
-from phasor.chat.code import Excess, Refused
-from phasor.chat.compiler import Compiler, Work
+from phasor.chat.compiler import Compiler
+from phasor.chat.instructions import Excess, Refused
+from phasor.chat.state import Work
 from phasor.errors import PhasorError, printable
 from phasor.files import read_json, read_text
 

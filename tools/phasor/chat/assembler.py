@@ -1,155 +1,23 @@
-"""The code of chat programs (docs/format.md, CHAT): operations by number, and the assembler that
-makes a section of them."""
+"""The assembler of chat programs: from the compiler's code to a section (docs/format.md, CHAT)."""
 
 from __future__ import annotations
 
 import struct
 from typing import Any, Callable, Iterable
 
-from phasor.format.layout import PhasorError
-
-MAX_CODE, MAX_STRINGS, MAX_TEXT, MAX_SLOTS, MAX_STACK, MAX_LOOPS = (
-    1 << 16,
-    1 << 14,
-    1 << 20,
-    64,
-    32,
-    2,
+from phasor.chat.instructions import (
+    INSTRUCTIONS,
+    JUMPS,
+    MAX_CODE,
+    MAX_SLOTS,
+    MAX_STACK,
+    MAX_STRINGS,
+    MAX_TEXT,
+    STRIP_CHARS,
+    Refused,
 )
 
-# Operations, by number (docs/format.md).
-OPERATIONS = (
-    "END",
-    "LINE",
-    "LABEL",
-    "TEXT",
-    "EMIT",
-    "EMIT_STRING",
-    "NONE",
-    "UNDEFINED",
-    "BOOL",
-    "INT",
-    "STRING",
-    "LOAD",
-    "STORE",
-    "POP",
-    "MESSAGES",
-    "PROMPT",
-    "ITEM",
-    "INDEX",
-    "COUNT",
-    "ROLE",
-    "CONTENT",
-    "FIELD",
-    "ELEMENT",
-    "SLICE",
-    "LENGTH",
-    "NOT",
-    "NEG",
-    "ADD",
-    "SUB",
-    "MUL",
-    "DIV",
-    "MOD",
-    "CONCAT",
-    "EQ",
-    "NE",
-    "LT",
-    "LE",
-    "GT",
-    "GE",
-    "IN",
-    "TEST",
-    "JUMP",
-    "JUMP_FALSE",
-    "AND",
-    "OR",
-    "FOR",
-    "NEXT",
-    "BREAK",
-    "STRIP",
-    "STARTS",
-    "ENDS",
-    "SPLIT",
-    "REPLACE",
-    "CASE",
-    "JSON",
-    "STR",
-    "RAISE",
-)
-_CODE = {name: i for i, name in enumerate(OPERATIONS)}
-_JUMPS = {"JUMP", "JUMP_FALSE", "AND", "OR", "FOR", "NEXT", "BREAK"}
 _LEAVES = {"END", "JUMP", "BREAK", "RAISE"}  # what follows is not reached from here
-# (taken from the stack, put on it); FOR, NEXT, AND and OR are told apart where they matter.
-_EFFECTS = {
-    "EMIT": (1, 0),
-    "EMIT_STRING": (1, 0),
-    "STORE": (1, 0),
-    "POP": (1, 0),
-    "RAISE": (1, 0),
-    "JUMP_FALSE": (1, 0),
-    "FOR": (1, 0),
-    "SLICE": (4, 1),
-    "SPLIT": (4, 1),
-    "REPLACE": (3, 1),
-    **{
-        n: (0, 1)
-        for n in (
-            "NONE",
-            "UNDEFINED",
-            "BOOL",
-            "INT",
-            "STRING",
-            "LOAD",
-            "MESSAGES",
-            "PROMPT",
-            "ITEM",
-            "INDEX",
-            "COUNT",
-        )
-    },
-    **{
-        n: (1, 1)
-        for n in ("ROLE", "CONTENT", "FIELD", "LENGTH", "NOT", "NEG", "TEST", "CASE", "JSON", "STR")
-    },
-    **{
-        n: (2, 1)
-        for n in (
-            "ELEMENT",
-            "ADD",
-            "SUB",
-            "MUL",
-            "DIV",
-            "MOD",
-            "CONCAT",
-            "EQ",
-            "NE",
-            "LT",
-            "LE",
-            "GT",
-            "GE",
-            "IN",
-            "STARTS",
-            "ENDS",
-        )
-    },
-}
-
-
-def one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:300])
-
-
-class Refused(PhasorError):
-    """The template needs something that a chat program does not have: one line."""
-
-    def __init__(self, what: str, line: int | None = None) -> None:
-        text = what if line is None else f"chat template, line {line}: {what} is not supported"
-        super().__init__(one_line(text))
-
-
-class Excess(Refused):
-    """The template is too much: for its size, or for what follows from it."""
 
 
 class Label:
@@ -205,26 +73,21 @@ class Assembler:
                 if not here:
                     continue
                 out.append((op, arg))
-                if op in _JUMPS and op != "NEXT":
+                if op in JUMPS and op != "NEXT":
                     wanted.add(arg)
                 if op in _LEAVES:
                     here = False
-            kept = []
-            targets = {arg for op, arg in out if op in _JUMPS}
-            for i, (op, arg) in enumerate(out):
-                if op == "LABEL" and arg not in targets:
+            kept, near = [], set()  # near: labels that stand right behind
+            targets = {arg for op, arg in out if op in JUMPS}
+            for op, arg in reversed(out):
+                if op == "LABEL" and arg not in targets or op == "JUMP" and arg in near:
                     continue
-                if op == "JUMP":
-                    behind = i + 1
-                    while (
-                        behind < len(out)
-                        and out[behind][0] in ("LABEL", "LINE")
-                        and (out[behind][1] is not arg)
-                    ):
-                        behind += 1
-                    if behind < len(out) and out[behind] == ("LABEL", arg):
-                        continue
+                if op == "LABEL":
+                    near.add(arg)
+                elif op != "LINE":
+                    near = set()
                 kept.append((op, arg))
+            kept.reverse()
             if kept == code:
                 return kept
             code = kept
@@ -259,24 +122,23 @@ class Assembler:
         depths: dict[Label, tuple[int, int]] = {self.end: (0, 0)}
         words, depth, level, deepest = [], 0, 0, 0
         for op, arg in self.code:
-            if op in ("TEXT", "STRING"):
+            row = INSTRUCTIONS[op]
+            if row.operand == "text":
                 arg = strings.setdefault(arg.encode("utf-8"), len(strings))
-            elif op in ("LOAD", "STORE"):
+            elif row.operand == "slot":
                 arg = slots.setdefault(arg, len(slots))
-            if op == "LABEL":
+            elif op == "LABEL":
                 depth, level = depths.setdefault(arg, (depth, level))
                 arg = depth | level << 8
-            taken, put = _EFFECTS.get(op, (0, 0))
-            depth += put - taken - (op == "STRIP" and arg >> 2)
-            if op in _JUMPS:
-                inside = level - 1 if op == "BREAK" else level
-                if op != "NEXT":
-                    depths.setdefault(arg, (depth, inside))
+            depth += bool(row.puts) - len(row.takes) + (op == "STRIP" and not arg & STRIP_CHARS)
+            if op in JUMPS:
+                if op != "NEXT":  # where AND and OR jump, the value stays
+                    there = depth + (op in ("AND", "OR")), level - (op == "BREAK")
+                    depths.setdefault(arg, there)
                 arg = places[arg]
-                depth -= op in ("AND", "OR")
                 level += (op == "FOR") - (op == "NEXT")
             deepest = max(deepest, depth)
-            words.append(_CODE[op] | (arg & 0xFFFFFF) << 8)
+            words.append(row.number | (arg & 0xFFFFFF) << 8)
         text = b"".join(strings)
         for what, found, most in (
             ("operations", len(words), MAX_CODE),
@@ -287,20 +149,9 @@ class Assembler:
         ):
             if found > most:
                 raise Refused(f"chat template: {found} {what}, a program has at most {most}")
-        places_of_text, at = [], 0
+        at = 0
         for string in strings:
-            places_of_text += [at, len(string)]
+            words += at, len(string)
             at += len(string)
-        numbers = [
-            1,
-            flags,
-            len(words),
-            len(strings),
-            len(text),
-            len(slots),
-            deepest,
-            0,
-            *words,
-            *places_of_text,
-        ]
-        return struct.pack(f"<{len(numbers)}I", *numbers) + text + bytes(-len(text) % 4)
+        head = 1, flags, len(self.code), len(strings), len(text), len(slots), deepest, 0
+        return struct.pack(f"<{8 + len(words)}I", *head, *words) + text + bytes(-len(text) % 4)
