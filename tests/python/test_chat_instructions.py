@@ -80,11 +80,11 @@ def test_the_page_has_the_compilers_table():
 
 def test_the_engine_has_the_compilers_limits():
     for theirs, limit in {
-        "kMostCode": ours.MAX_CODE,
-        "kMostStrings": ours.MAX_STRINGS,
-        "kMostText": ours.MAX_TEXT,
-        "kMostSlots": ours.MAX_SLOTS,
-        "kMostStack": ours.MAX_STACK,
+        "kMostCode": ours.LIMITS["operations"],
+        "kMostStrings": ours.LIMITS["texts"],
+        "kMostText": ours.LIMITS["bytes of text"],
+        "kMostSlots": ours.LIMITS["variables"],
+        "kMostStack": ours.LIMITS["values at once"],
         "kMostLoops": ours.MAX_LOOPS,
         "kStripLeft": ours.STRIP_LEFT,
         "kStripRight": ours.STRIP_RIGHT,

@@ -86,9 +86,19 @@ class Val(NamedTuple):
         return self.const is not UNKNOWN
 
     @property
+    def sure(self) -> bool:
+        return self.known and self.pure
+
+    @property
     def constant(self) -> bool:
         """A value of the template's, certain and without a failure."""
-        return self.known and self.pure and not isinstance(self.const, (*OBJECTS, Items))
+        return self.sure and not isinstance(self.const, (*OBJECTS, Items))
+
+    @property
+    def seen(self) -> tuple:
+        """What must be alike for two values to be taken for one."""
+        kind = type(self.const) if self.known else None
+        return kind, self.types, self.role, self.truth, self.code
 
     @property
     def truth(self) -> bool | None:

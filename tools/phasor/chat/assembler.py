@@ -5,17 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Callable, Iterable
 
-from phasor.chat.instructions import (
-    INSTRUCTIONS,
-    JUMPS,
-    MAX_CODE,
-    MAX_SLOTS,
-    MAX_STACK,
-    MAX_STRINGS,
-    MAX_TEXT,
-    STRIP_CHARS,
-    Refused,
-)
+from phasor.chat.instructions import INSTRUCTIONS, JUMPS, LIMITS, STRIP_CHARS, Refused
 
 _LEAVES = {"END", "JUMP", "BREAK", "RAISE"}  # what follows is not reached from here
 
@@ -140,18 +130,13 @@ class Assembler:
             deepest = max(deepest, depth)
             words.append(row.number | (arg & 0xFFFFFF) << 8)
         text = b"".join(strings)
-        for what, found, most in (
-            ("operations", len(words), MAX_CODE),
-            ("texts", len(strings), MAX_STRINGS),
-            ("bytes of text", len(text), MAX_TEXT),
-            ("variables", len(slots), MAX_SLOTS),
-            ("values at once", deepest, MAX_STACK),
-        ):
+        counts = len(words), len(strings), len(text), len(slots), deepest
+        for (what, most), found in zip(LIMITS.items(), counts):
             if found > most:
                 raise Refused(f"chat template: {found} {what}, a program has at most {most}")
         at = 0
         for string in strings:
             words += at, len(string)
             at += len(string)
-        head = 1, flags, len(self.code), len(strings), len(text), len(slots), deepest, 0
-        return struct.pack(f"<{8 + len(words)}I", *head, *words) + text + bytes(-len(text) % 4)
+        numbers = 1, flags, *counts, 0, *words
+        return struct.pack(f"<{len(numbers)}I", *numbers) + text + bytes(-len(text) % 4)

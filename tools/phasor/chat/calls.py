@@ -212,7 +212,7 @@ class Calls(Expressions):
 
     def f_default(self, value, default_value=None, boolean=None):
         default_value = default_value or self.known("")
-        if boolean is not None and not (boolean.known and boolean.pure):
+        if boolean is not None and not boolean.sure:
             return None
         if boolean is not None and boolean.const:
             return self.lazy(value, default_value, True)
@@ -234,7 +234,7 @@ class Calls(Expressions):
     def f_tojson(self, value, *, indent=None, separators=None, sort_keys=None, ensure_ascii=None):
         """Of a single value the options for indents and separators change nothing."""
         options = [v for v in (indent, separators, sort_keys, ensure_ascii) if v is not None]
-        if not all(v.known and v.pure for v in options) or "other" in value.types:
+        if not all(v.sure for v in options) or "other" in value.types:
             return None
         if ensure_ascii is not None and ensure_ascii.const:
             return None

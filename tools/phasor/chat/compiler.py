@@ -118,6 +118,7 @@ class Compiler(Statements):
 
     def round(self, node: Any, scope: Any, item: Val, loop: Loop) -> None:
         self.enter(scope, self.fact(assigned, node) - {node.target.name, "loop"})
+        self.store((scope, node.target.name), item)  # for where a branch sets it again
         self.state[scope, node.target.name] = item
         self.state[scope, "loop"] = self.known(loop)
         self.run(node.body)

@@ -67,7 +67,7 @@ class Expressions(State):
 
     def x_List(self, node):
         values = tuple(self.eval(item) for item in node.items)
-        if all(v.known and v.pure for v in values):
+        if all(v.sure for v in values):
             return self.fold(lambda *parts: list(parts), *values)
         return failing(*values) or self.other("a list as a value", Items(values))
 
@@ -77,7 +77,7 @@ class Expressions(State):
 
     def x_Dict(self, node):
         pairs = [(self.eval(pair.key), self.eval(pair.value)) for pair in node.items]
-        if all(v.known and v.pure for pair in pairs for v in pair):
+        if all(v.sure for pair in pairs for v in pair):
             return self.fold(V.table, *((k.const, v.const) for k, v in pairs))
         return self.refuse("a table as a value")
 
@@ -116,7 +116,7 @@ class Expressions(State):
             values = base.const.values
             inside = -len(values) <= index.const < len(values)
             return values[index.const] if inside else self.undefined()
-        if base.known and base.pure and index.known:
+        if base.sure and index.known:
             return self.fold(V.element, base, index)
         if "list" not in base.types:
             text = "str" in base.types
@@ -142,10 +142,11 @@ class Expressions(State):
         if base.types <= {"message", "undefined"}:
             if name not in V.NAMES[dict]:
                 return self.message_field(base, name)
-            return self.refuse(f".{name}") if item else self.known(Method(base, name))
-        if not item and name in V.NAMES[str]:
-            return self.known(Method(base, name))
-        if base.types == STR and name not in V.NAMES[str]:
+            return self.method(base, name, item)
+        if name in V.NAMES[str]:
+            if not item:
+                return self.method(base, name, item)
+        elif base.types == STR:
             return after(base, self.undefined(name))
         if "message" in base.types and name in ("role", "content"):
             return self.op(name.upper(), base)
@@ -158,6 +159,9 @@ class Expressions(State):
             return self.fold(V.element, const, name)
         if name not in names:
             return self.undefined(name)
+        return self.method(base, name, item)
+
+    def method(self, base: Val, name: str, item: bool) -> Val:
         return self.refuse(f".{name}") if item else self.known(Method(base, name))
 
     def message_field(self, base: Val, name: str) -> Val:
@@ -166,26 +170,25 @@ class Expressions(State):
         return self.certain(V.Undefined(name), self.op("FIELD", base))
 
     def loop_attribute(self, loop: Loop, name: str) -> Val:
-        index, length, zero, one = loop.index, loop.length, self.known(0), self.known(1)
+        one = self.known(1)
 
-        def number(a: Val, what: str, b: Val) -> Val:
-            known = self.folded(partial(V.operate, what), a, b)
-            return known or self.op("ADD" if what == "+" else "SUB", a, b, types=INT)
+        def number(name: str, a: Val, b: Val) -> Val:
+            if a.known:
+                return self.known(a.const + b.const if name == "ADD" else a.const - b.const)
+            return self.op(name, a, b, types=INT)
 
-        if name == "index0":
-            return index
-        if name == "index":
-            return number(index, "+", one)
-        if name == "length":
-            return length
-        if name == "revindex":
-            return number(length, "-", index)
-        if name == "revindex0":
-            return number(number(length, "-", index), "-", one)
-        if name == "first":
-            return self.compare("eq", index, zero)
-        if name == "last":
-            return self.compare("eq", number(index, "+", one), length)
+        following, left = number("ADD", loop.index, one), number("SUB", loop.length, loop.index)
+        table = {
+            "index0": lambda: loop.index,
+            "index": lambda: following,
+            "length": lambda: loop.length,
+            "revindex": lambda: left,
+            "revindex0": lambda: number("SUB", left, one),
+            "first": lambda: self.compare("eq", loop.index, self.known(0)),
+            "last": lambda: self.compare("eq", following, loop.length),
+        }
+        if name in table:
+            return table[name]()
         if name in ("previtem", "nextitem") and loop.level is not None:
             return self.op("ITEM", arg=loop.level | 2 * (name == "nextitem") << 8)
         return self.refuse(f"loop.{name}")
@@ -216,7 +219,7 @@ class Expressions(State):
         if value := self.folded(partial(V.operate, "+"), a, b):
             return value
         both = a.types & b.types
-        if a.known and b.known and a.pure and b.pure or both == LIST:
+        if a.sure and b.sure or both == LIST:
             return self.refuse("a sum of lists")
         if STR in (a.types, b.types):
             value = self.op("ADD", a, b, sure=a.types == b.types, types=STR)
@@ -226,7 +229,7 @@ class Expressions(State):
 
     def x_Concat(self, node):
         values = self.eval_all(node, *node.nodes)
-        if all(v.known and v.pure and v.types != OTHER for v in values):
+        if all(v.sure and v.types != OTHER for v in values):
             return self.fold(V.joined, *values)
         shape = "cat", tuple((v, False) for v in values)
         return reduce(partial(self.op, "CONCAT"), values)._replace(shape=shape)
@@ -326,9 +329,9 @@ class Expressions(State):
     def contains(self, a: Val, b: Val) -> Val:
         if isinstance(b.const, Items):
             return self.any_of(b.const.values, a, partial(self.compare, "eq"))
-        plain = a.known and a.pure and a.types != OTHER
+        plain = a.sure and a.types != OTHER
         listed = b.known and type(b.const) in (list, tuple, dict)
-        if plain and (listed or b.known and b.pure and b.types != OTHER):
+        if plain and (listed or b.sure and b.types != OTHER):
             return self.fold(V.contains, a, b)
         if listed:
             return self.any_of(b.const, a, partial(self.compare, "eq"))

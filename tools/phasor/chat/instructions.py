@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from phasor.errors import PhasorError, printable
 
-MAX_CODE, MAX_STRINGS, MAX_TEXT, MAX_SLOTS, MAX_STACK, MAX_LOOPS = (
-    1 << 16,
-    1 << 14,
-    1 << 20,
-    64,
-    32,
-    2,
-)
+LIMITS = {
+    "operations": 1 << 16,
+    "texts": 1 << 14,
+    "bytes of text": 1 << 20,
+    "variables": 64,
+    "values at once": 32,
+}
+MAX_LOOPS = 2  # in one another
 
 # The argument of STRIP: at the front, at the end, with characters of one's own.
 STRIP_LEFT, STRIP_RIGHT, STRIP_CHARS = 1, 2, 4

@@ -176,7 +176,7 @@ class State:
     def again(self, value: Val, copy: bool = False) -> tuple[tuple, Val]:
         """A value that is used more than once: (code that comes first, the value). `copy`: in a
         variable of its own, where another one could change."""
-        if value.known and value.pure or not copy and len(value.code) == 1:
+        if value.sure or not copy and len(value.code) == 1:
             return (), value
         self.temporaries += 1
         slot = ("temporary", self.temporaries)
@@ -215,8 +215,8 @@ class State:
         self.spend(1)
         self.code.append(("SET", (key, value.code, value.pure)))
         # Where a value is certain and cannot fail it need not be loaded again.
-        sure = value.known and value.pure and value.types != OTHER
-        code = value.code if sure else (("LOAD", key),)
+        certain = value.sure and value.types != OTHER
+        code = value.code if certain else (("LOAD", key),)
         self.state[key] = value._replace(code=code, pure=True, shape=None)
 
     def join(self, a: dict | None, b: dict | None) -> dict | None:
@@ -243,13 +243,4 @@ class State:
         return bool(a == b)
 
     def same(self, a: Val | None, b: Val) -> bool:
-        if a is None:
-            return False
-        known = a.known == b.known and (not a.known or type(a.const) is type(b.const))
-        return (
-            known
-            and a.types == b.types
-            and a.role == b.role
-            and a.truth == b.truth
-            and a.code == b.code
-        )
+        return a is not None and a.seen == b.seen

@@ -207,17 +207,13 @@ def _get(value: dict, key: Any, default: Any = None) -> Any:
 
 METHODS = {
     str: {
-        "strip": str.strip,
-        "lstrip": str.lstrip,
-        "rstrip": str.rstrip,
-        "startswith": str.startswith,
-        "endswith": str.endswith,
-        "split": str.split,
         "replace": _replace,
-        "upper": str.upper,
-        "lower": str.lower,
-        "capitalize": str.capitalize,
-        "title": str.title,
+        **{
+            name: getattr(str, name)
+            for name in (
+                "strip lstrip rstrip startswith endswith split upper lower capitalize title"
+            ).split()
+        },
     },
     dict: {"get": _get},
 }
