@@ -209,8 +209,7 @@ else
     CXX_CORE += -DPHASOR_LEVELS=\"$(subst $(empty) $(empty),$(comma),$(strip $(LEVELS)))\"
   endif
   # These have all but the integer products from another.
-  $(foreach pair,avx512vnni:avx512 avxvnni:avx2 dotprod:neon,$(if $(filter $(firstword $(subst :, ,$(pair))),$(LEVELS)),\
-    $(if $(filter $(lastword $(subst :, ,$(pair))),$(LEVELS)),,$(error LEVELS=$(LEVELS): $(firstword $(subst :, ,$(pair))) needs $(lastword $(subst :, ,$(pair)))))))
+  $(foreach l,$(LEVELS),$(if $(filter-out $(LEVELS),$(LEVEL_NEEDS_$l)),$(error LEVELS=$(LEVELS): $l needs $(LEVEL_NEEDS_$l))))
 endif
 
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
@@ -252,7 +251,7 @@ C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libphasor.a
 PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
-BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/bounds/*.cpp)
+BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/cpp/bounds/*.cpp)
 BOUND_OBJ   := $(BOUND_SRC:%.cpp=$(OUT)/bounds/%.o)
 BOUND_TESTS := $(OUT)/phasor-bounds
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
