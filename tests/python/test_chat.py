@@ -71,6 +71,16 @@ def test_without_a_date_strftime_now_is_not_there(render):
         compile_template(chat.TEMPLATES["smollm3"].read_text(encoding="utf-8"), chat.TOKENS)
 
 
+def test_a_loop_variable_that_a_branch_sets(render):
+    for items in ("[messages[0].content, 'b']", "messages"):
+        source = (
+            "{% for x in " + items + " %}{% if add_generation_prompt %}{% set x = 'q' %}{% endif %}"
+            "{{ x if x is string else x.content }}{% endfor %}"
+        )
+        problem, _ = differences(render, source, chat.conversations(7, 100)[1:])
+        assert problem is None, problem
+
+
 def test_other_special_tokens(render):
     for variables in ({}, {"bos_token": "<|begin|>", "eos_token": "€\n'\""}):
         for name in ("llama3", "chatml", "phi3"):
