@@ -13,7 +13,7 @@
 #include "properties/properties.h"
 #include "properties/trial.h"
 #include "text/added.h"
-#include "text/chat_code.h"
+#include "text/chat/instructions.h"
 #include "text/words.h"
 
 using namespace generator;
