@@ -247,7 +247,7 @@ def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path) -> None:
         convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet", "--smooth") == 0
     )
     assert convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet") == 0
-    scales, q = L.quantize_q4(values["blk.0.ffn_down.weight"].astype(np.float32))
+    scales, q = L.quantize(values["blk.0.ffn_down.weight"].astype(np.float32), L.Q4)
     got = stored(PhasorFile(tmp_path / "small.phasor"), key(R.DECODER, 0, FFN_OUT))
     assert np.array_equal(got, L.dequantize_q8(scales, q, HIDDEN))
 
