@@ -83,7 +83,6 @@ def note(text: str) -> None:
 
 
 # ---- Tokenizers
-# ------------------------------------------------------------------------------------------------------
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
@@ -240,7 +239,6 @@ def chat_sections(
 
 
 # ---- Hashes of phasor's own logits
-# -----------------------------------------------------------------------------------
 
 
 class Replay(NamedTuple):
@@ -290,7 +288,6 @@ def replay(program: Path, path: Path, count: int) -> Replay:
 
 
 # ---- How much each input counts
-# --------------------------------------------------------------------------------------
 
 
 class Moments:
@@ -347,7 +344,6 @@ def read_moments(path: Path | None) -> np.ndarray | None:
 
 
 # ---- Conversion
-# ------------------------------------------------------------------------------------------------------
 
 
 def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:

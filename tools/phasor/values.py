@@ -16,3 +16,13 @@ def is_number(value: Any) -> bool:
 
 def is_whole(value: Any, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def table(text: str) -> dict[str, str]:
+    """A table written as text, a line for each row: a name, and what it stands for."""
+    return dict(line.split() for line in text.splitlines() if line.strip())
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A list of names written as text."""
+    return tuple(text.split())

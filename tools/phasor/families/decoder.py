@@ -20,19 +20,26 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import shown
+from phasor.families.hf_config import (
+    ACTIVATIONS,
+    FULL,
+    NEWER,
+    SLIDING,
+    Config,
+    rope_table,
+    rope_value,
+    same,
+)
+from phasor.families.model import INPUTS, ROLES, Model, Part, shape_of, single
+from phasor.families.names import bias_name
 from phasor.families.rotary_scaling import Rotary, rotary, scaling_type
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import VECTOR, PhasorError
+from phasor.format.layout import PhasorError
+from phasor.values import words
 
-from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value, same
-from .model import Model, Part
-from .names import bias_name
-
-# Names of config.json for what most families call the same; `fields` of a family has its own.
-_SIZES = {"norm_eps": "rms_norm_eps"}
 # Fields that published configurations have beside those of their family, with the values that
 # change nothing; a family that asks for one decides itself.
 _NEUTRAL: dict[str, tuple] = {
@@ -52,18 +59,11 @@ _NEUTRAL: dict[str, tuple] = {
     "use_gated_activation": (True,),
     "use_parallel_block": (True,),
 }
-_HARMLESS = (
-    "is_llama_config",
-    "transformers.js_config",
-    "tokenizer_name",
-    "model_max_length",
-    "max_sequence_length",
-    "layer_switch",
-    "attention_softmax_in_fp32",
-    "scale_attention_softmax_in_fp32",
-    "max_window_layers",
-    "cache_implementation",
-)
+_HARMLESS = words("""
+    is_llama_config transformers.js_config tokenizer_name model_max_length max_sequence_length
+    layer_switch attention_softmax_in_fp32 scale_attention_softmax_in_fp32 max_window_layers
+    cache_implementation
+""")
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,20 @@ class Family:
     names: Mapping[str, str]
     defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
     adapt: Callable[["Decoder"], None]  # what is its own
-    fields: Mapping[str, str] = field(
-        default_factory=dict
-    )  # where config.json has another name than most
+    # Where config.json has another name than most.
+    fields: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()  # patterns of tensors that are buffers
     norm: int = D.RMS_NORM
     activation: int = 0  # of the code; 0: config.json says it
     gated: bool = False
     grouped: bool = True  # num_key_value_heads and head_dim are its fields
-    hidden_factor: int = (
-        0  # the feed-forward's width where config.json has none, as a multiple of the width
-    )
+    # The feed-forward's width where config.json has none, as a multiple of the width.
+    hidden_factor: int = 0
     positions: bool = True  # config.json says how many there are
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
-    aliases: Mapping[str, str] = field(
-        default_factory=dict
-    )  # a second name of a field: the two may not differ
+    # A second name of a field: the two may not differ.
+    aliases: Mapping[str, str] = field(default_factory=dict)
     newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
     wordpiece: bool = False
     tokenizer_code: str = ""
@@ -110,15 +107,12 @@ class Decoder:
         self.names = dict(family.names)
         self.notes: list[str] = []
         self._join_aliases()
-        config.get(
-            "auto_map"
-        )  # code of its own that is published beside: transformers' class is what is restated here
-        width, heads = (
-            self.size("hidden_size", high=D.MAX_WIDTH),
-            self.size("num_attention_heads", high=4096),
-        )
+        # Code of its own that is published beside: transformers' class is what is restated here.
+        config.get("auto_map")
+        width = self.size("hidden_size", high=D.MAX_WIDTH)
+        heads = self.size("num_attention_heads", high=4096)
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
-        eps = config.number(self.field("norm_eps"))
+        eps = config.number(self.field("rms_norm_eps"))
         head_width = self._head_width(width, heads)
         self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size", high=D.MAX_VOCABULARY)}
         self.stack: dict[str, Any] = {
@@ -142,26 +136,22 @@ class Decoder:
             "gated": int(family.gated),
         }
         self.tables: dict[int, np.ndarray] = {}  # of every kind that has none of its own, by role
-        self.per_layer: list[dict[str, Any]] = [
-            {} for _ in range(self.count)
-        ]  # what a layer has otherwise; "tables" too
+        # What a layer has otherwise; "tables" too.
+        self.per_layer: list[dict[str, Any]] = [{} for _ in range(self.count)]
         self.output: dict[str, Any] = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
         self.tied = config.flag("tie_word_embeddings", absent=True)
-        self.transposed: frozenset[str] = (
-            frozenset()
-        )  # parts whose matrices are stored as (inputs, outputs)
+        # Parts whose matrices are stored as (inputs, outputs).
+        self.transposed: frozenset[str] = frozenset()
         self.norm_offset = 0.0  # added to the weights of all norms
         self.bare_norms: frozenset[str] = frozenset()  # norms without weights
         self.qkv_rows: np.ndarray | None = None  # of the fused tensor: the rows of q, of k, of v
         self.position_rows = 0  # of the learned table, before position 0
         self.own_norms: dict[str, str] = {}  # q_norm, k_norm: a tensor for each {head}
-        self.norm_shapes: dict[
-            str, tuple[int, ...]
-        ] = {}  # of norms whose weights are not stored as a vector
-        self.bias_free: set[str] = (
-            set()
-        )  # norms of the layer kind that are stored without their bias
+        # Of norms whose weights are not stored as a vector.
+        self.norm_shapes: dict[str, tuple[int, ...]] = {}
+        # Norms of the layer kind that are stored without their bias.
+        self.bias_free: set[str] = set()
         family.adapt(self)
         if context:
             self._limit(context)
@@ -182,7 +172,7 @@ class Decoder:
                 values[first] = value
 
     def field(self, name: str) -> str:
-        return self.family.fields.get(name) or _SIZES.get(name, name)
+        return self.family.fields.get(name, name)
 
     def size(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
         return self.config.whole(self.field(name), low, high)
@@ -365,8 +355,8 @@ class Decoder:
 
     def each(self, types: Sequence[str], **by_type: dict[str, Any]) -> None:
         """What the layers of each type have otherwise."""
-        for i, name in enumerate(types):
-            self.per_layer[i] = {**self.per_layer[i], **by_type.get(name, {})}
+        for own, name in zip(self.per_layer, types):
+            own.update(by_type.get(name, {}))
 
     def learned(self, before: int = 0) -> None:
         """A table of positions, of whose rows `before` come before position 0."""
@@ -432,7 +422,7 @@ class Decoder:
     def values(self) -> dict[int, np.ndarray]:
         """The tables of the kinds, by the keys of their slots."""
         return {
-            R.KINDS << 24 | i << 8 | role: table
+            R.key_of(R.KINDS, i, role): table
             for i, tables in enumerate(self.kind_tables)
             for role, table in tables.items()
         }
@@ -456,32 +446,19 @@ class Decoder:
         ignore = [self.trunk + pattern for pattern in self.family.unused]
         model = Model(d, checkpoint, values=self.values(), ignore=ignore, notes=self.notes)
         if self.tied:
-            self._check_tied(checkpoint, model.used)
-        for slot in R.slots(d):
-            if slot.key not in model.values:
-                model.parts[slot.key] = self._parts(slot, d)
-        return model
-
-    def _check_tied(self, checkpoint: Checkpoint, used: set[str]) -> None:
-        """The output's matrix is the embedding: another tensor of it may be absent, it may not
-        differ."""
-        double, original = self.names["output"], self._name("embedding")
-        if double in checkpoint:
-            if original not in checkpoint or not np.array_equal(
-                checkpoint.load(double), checkpoint.load(original)
-            ):
-                raise PhasorError(
-                    f"{checkpoint.path}: {double} differs from {original}, and tie_word_embeddings "
-                    "says that they are one"
-                )
-            used.add(double)
+            model.must_be_same(
+                self.names["output"],
+                self._name("embedding"),
+                "and tie_word_embeddings says that they are one",
+            )
+        return model.fill(lambda slot: self._parts(slot, d))
 
     def _name(self, part: str, layer: int = 0) -> str:
         name = self.names[part].format(layer=layer, head="{head}")
         return name if part == "output" else self.trunk + name
 
     def _part(
-        self, part: str, layer: int, bias: bool, shape: tuple[int, ...], rows: Any = slice(None)
+        self, part: str, bias: bool, shape: tuple[int, ...], layer: int = 0, rows: Any = slice(None)
     ) -> Part:
         name, turned = self._name(part, layer), part in self.transposed and not bias
         return Part(
@@ -490,18 +467,12 @@ class Decoder:
 
     def _parts(self, slot: R.Slot, d: dict) -> list[Part]:
         """Where the values of a slot come from."""
-        bias, role, layer = (
-            bool(slot.role & 1),
-            slot.role & ~1,
-            0 if slot.set == R.FINAL else slot.set,
-        )
         if slot.stack == R.TARGET:
             return self._input(slot)
         if slot.stack == R.OUTPUT:
-            part = "output" if slot.role in (R.OUTPUT_WEIGHT, R.OUTPUT_WEIGHT + 1) else "head"
-            return [
-                self._part(part, 0, slot.role in (R.OUTPUT_WEIGHT + 1, R.HEAD + 1), _shape(slot))
-            ]
+            return [self._part(*_OUTPUTS[slot.role], shape_of(slot))]
+        bias, role = bool(slot.role & 1), slot.role & ~1
+        layer = 0 if slot.set == R.FINAL else slot.set
         if role == R.QKV:
             return self._attention(slot, d, bias)
         part = _ROLES[role]
@@ -509,44 +480,29 @@ class Decoder:
             return self._norm(part, layer, bias, slot)
         if role == R.FFN_IN and len(slot.parts) == 2:
             if self.names["ffn_gate"] == self.names["ffn_in"]:  # one tensor, gate first
-                return [self._part("ffn_in", layer, bias, _shape(slot))]
+                return [self._part("ffn_in", bias, shape_of(slot), layer)]
             return [
-                self._part(p, layer, bias, (slot.parts[0], *_shape(slot)[1:]))
+                self._part(p, bias, (slot.parts[0], *shape_of(slot)[1:]), layer)
                 for p in ("ffn_gate", "ffn_in")
             ]
-        return [self._part(part, layer, bias, _shape(slot))]
+        return [self._part(part, bias, shape_of(slot), layer)]
 
     def _input(self, slot: R.Slot) -> list[Part]:
         if slot.role == R.POSITIONS:
-            return [
-                self._part(
-                    "positions",
-                    0,
-                    False,
-                    (self.position_rows + slot.rows, slot.cols),
-                    slice(self.position_rows, None),
-                )
-            ]
-        part, bias = {
-            R.EMBEDDING: ("embedding", False),
-            R.EMBEDDING_NORM: ("embedding_norm", False),
-            R.EMBEDDING_NORM + 1: ("embedding_norm", True),
-            R.PROJECTION: ("projection", False),
-            R.PROJECTION + 1: ("projection", True),
-        }[slot.role]
-        return [self._part(part, 0, bias, _shape(slot))]
+            before = self.position_rows
+            shape = (before + slot.rows, slot.cols)
+            return [self._part("positions", False, shape, rows=slice(before, None))]
+        return [self._part(*INPUTS[slot.role], shape_of(slot))]
 
     def _norm(self, part: str, layer: int, bias: bool, slot: R.Slot) -> list[Part]:
-        shape = _shape(slot)
-        if bias and (part in self.bias_free or part in self.bare_norms):
-            return [Part(None, shape)]
-        if part in self.bare_norms:
-            return [Part(None, shape, offset=1.0)]
+        shape = shape_of(slot)
+        if part in self.bare_norms or bias and part in self.bias_free:
+            return [Part(None, shape, offset=float(not bias))]
         if part in self.own_norms:
             width = self.kind["head_width"]
             name = self.trunk + self.own_norms[part].format(layer=layer, head="{head}")
             return [Part(name.format(head=h), (width,)) for h in range(shape[0] // width)]
-        found = self._part(part, layer, bias, shape)
+        found = self._part(part, bias, shape, layer)
         stored = self.norm_shapes.get(part)
         if stored is not None:
             found = found._replace(shape=stored, flat=True)
@@ -555,7 +511,7 @@ class Decoder:
     def _attention(self, slot: R.Slot, d: dict, bias: bool) -> list[Part]:
         if "qkv" in self.names:
             rows = slice(None) if self.qkv_rows is None else self.qkv_rows
-            return [self._part("qkv", slot.set, bias, _shape(slot), rows)]
+            return [self._part("qkv", bias, shape_of(slot), slot.set, rows)]
         biases = d["kinds"][self.layers[slot.set][0]]["attention_biases"]
         out = []
         for i, (letter, rows) in enumerate(zip("qkv", slot.parts)):
@@ -563,22 +519,17 @@ class Decoder:
             out.append(
                 Part(None, shape)
                 if bias and not biases >> i & 1
-                else self._part(letter, slot.set, bias, shape)
+                else self._part(letter, bias, shape, slot.set)
             )
         return out
 
 
-_ROLES = {
-    R.ATTENTION_BEFORE: "attention_norm",
-    R.ATTENTION_AFTER: "attention_after",
-    R.ATTENTION_OUT: "attention_out",
-    R.FFN_BEFORE: "ffn_norm",
-    R.FFN_AFTER: "ffn_after",
-    R.FFN_IN: "ffn_in",
-    R.FFN_OUT: "ffn_out",
-    R.FINAL_NORM: "final_norm",
-    R.Q_NORM: "q_norm",
-    R.K_NORM: "k_norm",
+_ROLES = {**ROLES, R.ATTENTION_AFTER: "attention_after", R.FFN_AFTER: "ffn_after"}
+_OUTPUTS = {
+    R.OUTPUT_WEIGHT: ("output", False),
+    R.OUTPUT_WEIGHT + 1: ("output", True),
+    R.HEAD: ("head", False),
+    R.HEAD + 1: ("head", True),
 }
 _NORMS = {
     R.ATTENTION_BEFORE,
@@ -592,17 +543,8 @@ _NORMS = {
 NORMS = frozenset(_ROLES[role] for role in _NORMS)
 
 
-def _shape(slot: R.Slot) -> tuple[int, ...]:
-    return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
-
-
 def _shorter(trunk: str) -> list[str]:
     """ "model.decoder." with less and less before it: a checkpoint may be of a part of the
     class."""
     parts = trunk.split(".")
     return [".".join(parts[i:]) for i in range(len(parts))]
-
-
-def single(value: float) -> float:
-    """Rounded to float32, which is what a descriptor keeps."""
-    return float(np.float32(value))

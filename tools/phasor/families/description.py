@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from phasor.errors import named, printable, shown
+from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
@@ -37,7 +38,6 @@ _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
 _MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
-PRESETS = ("torch-transformer", "separate", "bias-free")
 STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
 CHOICES = {
     "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},

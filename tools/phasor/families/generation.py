@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 
 from phasor.errors import printable, shown
+from phasor.families.hf_config import Config, same
 from phasor.files import read_json
-from phasor.values import is_number, is_whole
-
-from .hf_config import Config, same
+from phasor.values import is_number, is_whole, table, words
 
 _MOST_ENDS = 16
 _MOST_IDS = 1 << 20  # in a list
 _LARGEST_ID = 1 << 31
 _MOST_NAMES = 8  # in a note
 _IDS = (("bos_token_id", "start"), ("pad_token_id", "pad"), ("eos_token_id", "end"))
-_WHOLE = {
-    "top_k": "top_k",
-    "no_repeat_ngram_size": "no_repeat_ngram",
-    "min_new_tokens": "min_new",
-    "max_new_tokens": "max_new",
-}
-_NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty")
+_WHOLE = table("""
+    top_k                 top_k
+    no_repeat_ngram_size  no_repeat_ngram
+    min_new_tokens        min_new
+    max_new_tokens        max_new
+""")
+_NUMBERS = words("temperature top_p min_p typical_p repetition_penalty")
 _SHARES = ("top_p", "min_p", "typical_p")
 # Recommendations without a place in the format, with the values that say nothing.
 _WITHOUT_PLACE: dict[str, tuple] = {

@@ -20,6 +20,8 @@ import numpy as np
 
 from phasor.checkpoints.gguf import GGUF, Tensor, Type
 from phasor.errors import printable, shown
+from phasor.families.gguf_tokenizer import Vocabulary
+from phasor.families.model import Model, Part
 from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -27,9 +29,6 @@ from phasor.format import tensors as R
 from phasor.format.file import Quantised, Weights
 from phasor.format.layout import VECTOR, PhasorError
 from phasor.positions import alibi_slopes
-
-from .gguf_tokenizer import Vocabulary
-from .model import Model, Part
 
 # Keys that say nothing about the arithmetic, under the prefix of an architecture.
 _HARMLESS = frozenset(
@@ -138,7 +137,6 @@ class Keys:
 
 
 # ---- Architectures
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -501,7 +499,6 @@ class Decoder:
 
 
 # ---- The model
-# -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -586,7 +583,6 @@ def read(path: Path) -> GGUFModel:
 
 
 # ---- What is each architecture's own
-# ---------------------------------------------------------------------------------
 
 
 def _gemma(d: Decoder) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from phasor.errors import PhasorError, printable, shown
 from phasor.format import descriptor as D
-from phasor.values import is_number, is_whole
+from phasor.values import is_number, is_whole, words
 
 # transformers' names of the activations (activations.py), those that a block or a head can have.
 ACTIVATIONS = {
@@ -78,26 +78,22 @@ NEUTRAL: dict[str, tuple] = {
 _REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
     (
         "a mixture of experts",
-        (
-            "num_local_experts",
-            "num_experts",
-            "n_routed_experts",
-            "moe_num_experts",
-            "num_experts_per_tok",
-        ),
+        words("""
+            num_local_experts num_experts n_routed_experts moe_num_experts num_experts_per_tok
+        """),
         (None, 0, 1),
     ),
     ("latent attention", ("kv_lora_rank",), (None, 0)),
     (
         "a state-space layer",
-        ("state_size", "ssm_cfg", "mamba_d_state", "mamba_d_ssm", "ssm_state_size"),
+        words("state_size ssm_cfg mamba_d_state mamba_d_ssm ssm_state_size"),
         (None, 0),
     ),
     ("a model with a part for pictures", ("vision_config", "vision_tower"), (None,)),
     ("a model with a part for sound", ("audio_config",), (None,)),
     (
         "linear or recurrent attention",
-        ("attention_hidden_size", "linear_num_value_heads", "lru_width", "rwkv_version"),
+        words("attention_hidden_size linear_num_value_heads lru_width rwkv_version"),
         (None,),
     ),
 )

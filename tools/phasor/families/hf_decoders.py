@@ -3,42 +3,39 @@ against transformers itself (docs/families.md)."""
 
 from __future__ import annotations
 
-from phasor.format import descriptor as D
+from typing import Any, Callable
 
-from .decoder import FULL, SLIDING, Decoder, Family, single
+from phasor.families.decoder import FULL, SLIDING, Decoder, Family
+from phasor.families.model import single
+from phasor.format import descriptor as D
+from phasor.values import table, words
 
 NORM_BIASES = {"norm_biases": 0}  # a layer norm without
 
-BLOCK = {
-    "q": "self_attn.q_proj",
-    "k": "self_attn.k_proj",
-    "v": "self_attn.v_proj",
-    "attention_out": "self_attn.o_proj",
-    "attention_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_in": "mlp.up_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_out": "mlp.down_proj",
-    "q_norm": "self_attn.q_norm",
-    "k_norm": "self_attn.k_norm",
-}
-
-
-def named(layers: str, block: dict[str, str], **rest: str) -> dict[str, str]:
-    """A table of names: those of a block's parts below `layers`."""
-    return {**rest, **{part: f"{layers}.{{layer}}.{name}.weight" for part, name in block.items()}}
+BLOCK = table("""
+    q               self_attn.q_proj
+    k               self_attn.k_proj
+    v               self_attn.v_proj
+    attention_out   self_attn.o_proj
+    attention_norm  input_layernorm
+    ffn_norm        post_attention_layernorm
+    ffn_in          mlp.up_proj
+    ffn_gate        mlp.gate_proj
+    ffn_out         mlp.down_proj
+    q_norm          self_attn.q_norm
+    k_norm          self_attn.k_norm
+""")
 
 
 def llama_names(**changes: str | None) -> dict[str, str]:
     """Llama's names, some of a block's otherwise; None drops a part."""
-    block = {part: name for part, name in {**BLOCK, **changes}.items() if name is not None}
-    return named(
-        "layers",
-        block,
-        embedding="embed_tokens.weight",
-        final_norm="norm.weight",
-        output="lm_head.weight",
-    )
+    block = {part: module for part, module in {**BLOCK, **changes}.items() if module}
+    return {
+        "embedding": "embed_tokens.weight",
+        "final_norm": "norm.weight",
+        "output": "lm_head.weight",
+        **{part: f"layers.{{layer}}.{module}.weight" for part, module in block.items()},
+    }
 
 
 SIZES = {
@@ -55,24 +52,14 @@ SIZES = {
     "attention_bias": False,
     "mlp_bias": False,
 }
-DROPPED = (
-    "attention_dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "hidden_dropout",
-    "residual_dropout",
-    "embedding_dropout",
-    "dropout",
-    "layerdrop",
-    "init_std",
-    "pretraining_tp",
-)
+DROPPED = words("""
+    attention_dropout resid_pdrop embd_pdrop attn_pdrop hidden_dropout residual_dropout
+    embedding_dropout dropout layerdrop init_std pretraining_tp
+""")
 BUFFERS = ("layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq")
 
 
 # ---- Llama (Touvron et al. 2023), also 2 and 3; SmolLM
-# -----------------------------------------------------------------
 
 
 def biases(d: Decoder, attention: int = 15) -> None:
@@ -89,27 +76,25 @@ def _llama(d: Decoder) -> None:
 
 
 def llama_like(
-    types: tuple[str, ...], classes: tuple[str, ...], adapt, names=None, defaults=None, **more
+    kind: str, name: str, adapt: Callable[[Decoder], None], names=None, defaults=None, **more: Any
 ) -> Family:
+    """A family of this model_type and class with Llama's names and sizes, but for its own."""
+    own = {"gated": True, "unused": BUFFERS, **more, "harmless": DROPPED + more.get("harmless", ())}
     return Family(
-        types,
-        classes,
+        (kind,),
+        (name,),
         "model.",
         names or llama_names(),
         {**SIZES, **(defaults or {})},
         adapt,
-        gated=True,
-        harmless=DROPPED + more.pop("harmless", ()),
-        unused=BUFFERS,
-        **more,
+        **own,
     )
 
 
-LLAMA = llama_like(("llama",), ("LlamaForCausalLM",), _llama)
+LLAMA = llama_like("llama", "LlamaForCausalLM", _llama)
 
 
 # ---- SmolLM3 (Bakouch et al. 2025): layers without positions
-# -----------------------------------------------------------
 
 
 def _smollm3(d: Decoder) -> None:
@@ -135,8 +120,8 @@ def _turned(d: Decoder) -> list[int]:
 
 
 SMOLLM3 = llama_like(
-    ("smollm3",),
-    ("SmolLM3ForCausalLM",),
+    "smollm3",
+    "SmolLM3ForCausalLM",
     _smollm3,
     defaults={
         "vocab_size": 128256,
@@ -154,7 +139,6 @@ SMOLLM3 = llama_like(
 
 
 # ---- Mistral (Jiang et al. 2023)
-# ---------------------------------------------------------------------------------------
 
 
 def _mistral(d: Decoder) -> None:
@@ -174,12 +158,11 @@ _MISTRAL = {
     "max_position_embeddings": 131072,
     "sliding_window": 4096,
 }
-MISTRAL = llama_like(("mistral",), ("MistralForCausalLM",), _mistral, defaults=_MISTRAL)
-MINISTRAL = llama_like(("ministral",), ("MinistralForCausalLM",), _ministral, defaults=_MISTRAL)
+MISTRAL = llama_like("mistral", "MistralForCausalLM", _mistral, defaults=_MISTRAL)
+MINISTRAL = llama_like("ministral", "MinistralForCausalLM", _ministral, defaults=_MISTRAL)
 
 
 # ---- Qwen2 (Yang et al. 2024), Qwen3 (2025)
-# ----------------------------------------------------------------------------
 
 
 def _windows(d: Decoder) -> None:
@@ -211,12 +194,11 @@ _QWEN = {
     "sliding_window": 4096,
     "max_window_layers": 28,
 }
-QWEN2 = llama_like(("qwen2",), ("Qwen2ForCausalLM",), _qwen2, defaults=_QWEN)
-QWEN3 = llama_like(("qwen3",), ("Qwen3ForCausalLM",), _qwen3, defaults={**_QWEN, "head_dim": 128})
+QWEN2 = llama_like("qwen2", "Qwen2ForCausalLM", _qwen2, defaults=_QWEN)
+QWEN3 = llama_like("qwen3", "Qwen3ForCausalLM", _qwen3, defaults={**_QWEN, "head_dim": 128})
 
 
 # ---- Gemma (Mesnard et al. 2024), 2 and 3: the norms' weights are stored less one
-# ---------------------------------------
 
 
 def _gemma(d: Decoder) -> None:
@@ -314,10 +296,10 @@ _GEMMA_NAMES = llama_names(
     ffn_after="post_feedforward_layernorm",
 )
 _ACTIVATION = {"hidden_act": "hidden_activation"}
-GEMMA = llama_like(("gemma",), ("GemmaForCausalLM",), _gemma1, defaults=_GEMMA)
+GEMMA = llama_like("gemma", "GemmaForCausalLM", _gemma1, defaults=_GEMMA)
 GEMMA2 = llama_like(
-    ("gemma2",),
-    ("Gemma2ForCausalLM",),
+    "gemma2",
+    "Gemma2ForCausalLM",
     _gemma2,
     _GEMMA_NAMES,
     {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
@@ -325,8 +307,8 @@ GEMMA2 = llama_like(
     harmless=("hidden_act",),
 )
 VAULTGEMMA = llama_like(
-    ("vaultgemma",),
-    ("VaultGemmaForCausalLM",),
+    "vaultgemma",
+    "VaultGemmaForCausalLM",
     _vaultgemma,
     llama_names(ffn_norm="pre_feedforward_layernorm"),
     {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
@@ -334,8 +316,8 @@ VAULTGEMMA = llama_like(
     harmless=("hidden_act",),
 )
 GEMMA3 = llama_like(
-    ("gemma3_text",),
-    ("Gemma3ForCausalLM",),
+    "gemma3_text",
+    "Gemma3ForCausalLM",
     _gemma3,
     _GEMMA_NAMES,
     {
@@ -352,7 +334,6 @@ GEMMA3 = llama_like(
 
 
 # ---- Phi-3 (Abdin et al. 2024): fused matrices
-# -------------------------------------------------------------------------
 
 
 def _phi3(d: Decoder) -> None:
@@ -361,8 +342,8 @@ def _phi3(d: Decoder) -> None:
 
 
 PHI3 = llama_like(
-    ("phi3",),
-    ("Phi3ForCausalLM",),
+    "phi3",
+    "Phi3ForCausalLM",
     _phi3,
     llama_names(
         q=None,
@@ -384,8 +365,7 @@ PHI3 = llama_like(
 )
 
 
-# ---- OLMo (Groeneveld et al. 2024): norms without weights; OLMo 2 (2025): norms of what the
-# sub-layers give; 3 -----------
+# ---- OLMo (Groeneveld et al. 2024): norms without weights; OLMo 2 (2025): norms of what the sub-layers give; 3
 
 
 def _olmo(d: Decoder) -> None:
@@ -434,20 +414,20 @@ _OLMO_NAMES = llama_names(
 )
 _OLMO = {"vocab_size": 50304}
 OLMO = llama_like(
-    ("olmo",),
-    ("OlmoForCausalLM",),
+    "olmo",
+    "OlmoForCausalLM",
     _olmo,
     llama_names(),
     {**_OLMO, "norm_eps": 1e-5},
     norm=D.LAYER_NORM,
-    fields={"norm_eps": "norm_eps"},
+    fields={"rms_norm_eps": "norm_eps"},
 )
 OLMO2 = llama_like(
-    ("olmo2",), ("Olmo2ForCausalLM",), _olmo2, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5}
+    "olmo2", "Olmo2ForCausalLM", _olmo2, _OLMO_NAMES, {**_OLMO, "rms_norm_eps": 1e-5}
 )
 OLMO3 = llama_like(
-    ("olmo3",),
-    ("Olmo3ForCausalLM",),
+    "olmo3",
+    "Olmo3ForCausalLM",
     _olmo3,
     _OLMO_NAMES,
     {**_OLMO, "rms_norm_eps": 1e-5, "sliding_window": 4096},
@@ -456,7 +436,6 @@ OLMO3 = llama_like(
 
 
 # ---- Granite (IBM 2024): factors
-# ---------------------------------------------------------------------------------------
 
 
 def _granite(d: Decoder) -> None:
@@ -471,8 +450,8 @@ def _granite(d: Decoder) -> None:
 
 
 GRANITE = llama_like(
-    ("granite",),
-    ("GraniteForCausalLM",),
+    "granite",
+    "GraniteForCausalLM",
     _granite,
     defaults={
         "attention_multiplier": 1.0,
@@ -484,7 +463,6 @@ GRANITE = llama_like(
 
 
 # ---- Cohere's Command R (2024) and R7B: parallel blocks with one norm
-# ---------------------------------------------------
 
 
 def _cohere(d: Decoder) -> None:
@@ -532,29 +510,28 @@ _COHERE = {
     "tie_word_embeddings": True,
 }
 COHERE = llama_like(
-    ("cohere",),
-    ("CohereForCausalLM",),
+    "cohere",
+    "CohereForCausalLM",
     _cohere1,
     _COHERE_NAMES,
     _COHERE,
     norm=D.LAYER_NORM,
-    fields={"norm_eps": "layer_norm_eps"},
+    fields={"rms_norm_eps": "layer_norm_eps"},
     newer={"rope_theta": 500000.0},
 )
 COHERE2 = llama_like(
-    ("cohere2",),
-    ("Cohere2ForCausalLM",),
+    "cohere2",
+    "Cohere2ForCausalLM",
     _cohere2,
     _COHERE_NAMES,
     {**_COHERE, "sliding_window": 4096, "_sliding_window_pattern": 4},
     norm=D.LAYER_NORM,
-    fields={"norm_eps": "layer_norm_eps"},
+    fields={"rms_norm_eps": "layer_norm_eps"},
     harmless=("order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"),
 )
 
 
 # ---- GLM-4 (2024) and GLM-4-0414: pairs of neighbours turn, in half of each head
-# ------------------------------------------
 
 
 def _glm(d: Decoder) -> None:
@@ -579,10 +556,10 @@ _GLM = {
     "attention_bias": True,
     "partial_rotary_factor": 0.5,
 }
-GLM = llama_like(("glm",), ("GlmForCausalLM",), _glm, llama_names(**_GLM_NAMES), _GLM)
+GLM = llama_like("glm", "GlmForCausalLM", _glm, llama_names(**_GLM_NAMES), _GLM)
 GLM4 = llama_like(
-    ("glm4",),
-    ("Glm4ForCausalLM",),
+    "glm4",
+    "Glm4ForCausalLM",
     _glm4,
     llama_names(
         **_GLM_NAMES, attention_after="post_self_attn_layernorm", ffn_after="post_mlp_layernorm"
@@ -592,7 +569,6 @@ GLM4 = llama_like(
 
 
 # ---- EXAONE 4 (LG 2025)
-# --------------------------------------------------------------------------------------------------
 
 
 def _exaone4(d: Decoder) -> None:
@@ -612,8 +588,8 @@ def _exaone4(d: Decoder) -> None:
 
 
 EXAONE4 = llama_like(
-    ("exaone4",),
-    ("Exaone4ForCausalLM",),
+    "exaone4",
+    "Exaone4ForCausalLM",
     _exaone4,
     _OLMO_NAMES,
     {
@@ -627,8 +603,7 @@ EXAONE4 = llama_like(
 )
 
 
-# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS
-# (ByteDance 2025) -----------------
+# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS (ByteDance 2025)
 
 
 def _helium(d: Decoder) -> None:
@@ -649,8 +624,8 @@ def _seed_oss(d: Decoder) -> None:
 
 
 HELIUM = llama_like(
-    ("helium",),
-    ("HeliumForCausalLM",),
+    "helium",
+    "HeliumForCausalLM",
     _helium,
     defaults={
         "vocab_size": 48000,
@@ -666,8 +641,8 @@ HELIUM = llama_like(
     },
 )
 ERNIE = llama_like(
-    ("ernie4_5",),
-    ("Ernie4_5ForCausalLM",),
+    "ernie4_5",
+    "Ernie4_5ForCausalLM",
     _ernie,
     defaults={
         "vocab_size": 103424,
@@ -685,8 +660,8 @@ ERNIE = llama_like(
     },
 )
 SEED_OSS = llama_like(
-    ("seed_oss",),
-    ("SeedOssForCausalLM",),
+    "seed_oss",
+    "SeedOssForCausalLM",
     _seed_oss,
     defaults={
         "vocab_size": 155136,

@@ -3,40 +3,55 @@ tested against transformers itself (docs/families.md)."""
 
 from __future__ import annotations
 
+from typing import Any, Callable
+
 import numpy as np
 
+from phasor.families.decoder import NORMS, Decoder, Family
+from phasor.families.hf_config import rope_table, rope_value
+from phasor.families.hf_decoders import DROPPED, NORM_BIASES, llama_like, llama_names
+from phasor.families.model import single
+from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.positions import alibi_slopes
-from phasor.values import is_whole
-
-from .decoder import NORMS, Decoder, Family, single
-from .hf_config import rope_table, rope_value
-from .hf_decoders import BUFFERS, DROPPED, NORM_BIASES, llama_names, named
+from phasor.values import is_whole, table, words
 
 _TRUNK = "transformer."
-_SUMMARY = (
-    "summary_type",
-    "summary_use_proj",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_hidden_size",
-    "resid_dropout",
-    "embed_dropout",
-    "classifier_dropout",
-    "scale_attn_by_inverse_layer_idx",
-    "n_ctx",
-)
-_GPT_FIELDS = {
-    "hidden_size": "n_embd",
-    "num_hidden_layers": "n_layer",
-    "num_attention_heads": "n_head",
-    "intermediate_size": "n_inner",
-    "max_position_embeddings": "n_positions",
-    "norm_eps": "layer_norm_epsilon",
-    "hidden_act": "activation_function",
-}
+
+
+def _gpt_like(
+    kind: str, name: str, names: dict, defaults: dict, adapt: Callable[[Decoder], None], **more: Any
+) -> Family:
+    """A family with layer norms; as GPT-2's are, but for its own, its trunk, its heads (each with
+    keys and values) and its feed-forward (four times as wide)."""
+    own = {"trunk": _TRUNK, "grouped": False, "hidden_factor": 4, **more}
+    own["harmless"] = DROPPED + own.get("harmless", ())
+    return Family(
+        (kind,),
+        (name,),
+        names=names,
+        defaults=defaults,
+        adapt=adapt,
+        norm=D.LAYER_NORM,
+        **own,
+    )
+
+
+_SUMMARY = words("""
+    summary_type summary_use_proj summary_activation summary_first_dropout
+    summary_proj_to_labels summary_hidden_size resid_dropout embed_dropout classifier_dropout
+    scale_attn_by_inverse_layer_idx n_ctx
+""")
+_GPT_FIELDS = table("""
+    hidden_size              n_embd
+    num_hidden_layers        n_layer
+    num_attention_heads      n_head
+    intermediate_size        n_inner
+    max_position_embeddings  n_positions
+    rms_norm_eps             layer_norm_epsilon
+    hidden_act               activation_function
+""")
 _GPT = {
     "vocab_size": 50257,
     "n_positions": 1024,
@@ -49,34 +64,28 @@ _GPT = {
     "scale_attn_by_inverse_layer_idx": False,
     "tie_word_embeddings": True,
 }
-_MASKS = (
-    "h.*.attn.bias",
-    "h.*.attn.masked_bias",
-    "h.*.attn.attention.bias",
-    "h.*.attn.attention.masked_bias",
-    "h.*.attn.causal_mask",
-    "h.*.attn.embed_positions",
-)
-_GPT_BLOCK = {
-    "qkv": "attn.c_attn",
-    "attention_out": "attn.c_proj",
-    "attention_norm": "ln_1",
-    "ffn_norm": "ln_2",
-    "ffn_in": "mlp.c_fc",
-    "ffn_out": "mlp.c_proj",
-}
-_GPT_NAMES = named(
-    "h",
-    _GPT_BLOCK,
-    embedding="wte.weight",
-    positions="wpe.weight",
-    final_norm="ln_f.weight",
-    output="lm_head.weight",
+_MASKS = words("""
+    h.*.attn.bias h.*.attn.masked_bias h.*.attn.attention.bias h.*.attn.attention.masked_bias
+    h.*.attn.causal_mask h.*.attn.embed_positions
+""")
+_GPT_NAMES = tensor_names(
+    "h.{layer}",
+    """
+    embedding       wte
+    positions       wpe
+    final_norm      ln_f
+    output          lm_head
+    qkv             .attn.c_attn
+    attention_out   .attn.c_proj
+    attention_norm  .ln_1
+    ffn_norm        .ln_2
+    ffn_in          .mlp.c_fc
+    ffn_out         .mlp.c_proj
+    """,
 )
 
 
 # ---- GPT-2 (Radford et al. 2019): matrices stored as (inputs, outputs)
-# -------------------------------------------------
 
 
 def _gpt2(d: Decoder) -> None:
@@ -89,24 +98,19 @@ def _gpt2(d: Decoder) -> None:
         own["scale"] = single(scale / (i + 1 if by_layer else 1))
 
 
-GPT2 = Family(
-    ("gpt2",),
-    ("GPT2LMHeadModel",),
-    _TRUNK,
+GPT2 = _gpt_like(
+    "gpt2",
+    "GPT2LMHeadModel",
     _GPT_NAMES,
     _GPT,
     _gpt2,
-    _GPT_FIELDS,
-    DROPPED + _SUMMARY + ("reorder_and_upcast_attn",),
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_SUMMARY + ("reorder_and_upcast_attn",),
+    unused=_MASKS,
 )
 
 
 # ---- GPT-BigCode (Ben Allal et al. 2023): one head of keys and values
-# ----------------------------------------------------
 
 
 def _gpt_bigcode(d: Decoder) -> None:
@@ -120,35 +124,24 @@ def _gpt_bigcode(d: Decoder) -> None:
         d.kind["scale"] = 1.0
 
 
-GPT_BIGCODE = Family(
-    ("gpt_bigcode",),
-    ("GPTBigCodeForCausalLM",),
-    _TRUNK,
+GPT_BIGCODE = _gpt_like(
+    "gpt_bigcode",
+    "GPTBigCodeForCausalLM",
     _GPT_NAMES,
     {**_GPT, "activation_function": "gelu_pytorch_tanh", "multi_query": True},
     _gpt_bigcode,
-    _GPT_FIELDS,
-    DROPPED
-    + _SUMMARY
-    + (
-        "attention_softmax_in_fp32",
-        "scale_attention_softmax_in_fp32",
-        "inference_runner",
-        "max_batch_size",
-        "max_sequence_length",
-        "pad_key_length",
-        "pre_allocate_kv_cache",
-        "validate_runner_input",
-    ),
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_SUMMARY
+    + words("""
+        attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner
+        max_batch_size max_sequence_length pad_key_length pre_allocate_kv_cache
+        validate_runner_input
+    """),
+    unused=_MASKS,
 )
 
 
 # ---- GPT-Neo (Black et al. 2021): layers that see a window, scores that are not divided
-# ------------------------------------
 
 
 def _gpt_neo(d: Decoder) -> None:
@@ -183,26 +176,25 @@ def _attention_layers(d: Decoder) -> list[str]:
     return kinds
 
 
-GPT_NEO = Family(
-    ("gpt_neo",),
-    ("GPTNeoForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "q": "attn.attention.q_proj",
-            "k": "attn.attention.k_proj",
-            "v": "attn.attention.v_proj",
-            "attention_out": "attn.attention.out_proj",
-            "attention_norm": "ln_1",
-            "ffn_norm": "ln_2",
-            "ffn_in": "mlp.c_fc",
-            "ffn_out": "mlp.c_proj",
-        },
-        embedding="wte.weight",
-        positions="wpe.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+GPT_NEO = _gpt_like(
+    "gpt_neo",
+    "GPTNeoForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        positions       wpe
+        final_norm      ln_f
+        output          lm_head
+        q               .attn.attention.q_proj
+        k               .attn.attention.k_proj
+        v               .attn.attention.v_proj
+        attention_out   .attn.attention.out_proj
+        attention_norm  .ln_1
+        ffn_norm        .ln_2
+        ffn_in          .mlp.c_fc
+        ffn_out         .mlp.c_proj
+        """,
     ),
     {
         "vocab_size": 50257,
@@ -217,22 +209,18 @@ GPT_NEO = Family(
         "tie_word_embeddings": True,
     },
     _gpt_neo,
-    {
-        "num_hidden_layers": "num_layers",
-        "num_attention_heads": "num_heads",
-        "norm_eps": "layer_norm_epsilon",
-        "hidden_act": "activation_function",
-    },
-    DROPPED + _SUMMARY,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=table("""
+        num_hidden_layers    num_layers
+        num_attention_heads  num_heads
+        rms_norm_eps         layer_norm_epsilon
+        hidden_act           activation_function
+    """),
+    harmless=_SUMMARY,
+    unused=_MASKS,
 )
 
 
-# ---- GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022): both sub-layers read one
-# norm ---------------------
+# ---- GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022): both sub-layers read one norm
 
 
 def _gptj(d: Decoder) -> None:
@@ -264,50 +252,56 @@ _GPTJ = {
     "rotary_dim": 64,
     "tie_word_embeddings": False,
 }
-_GPTJ_REST = {
-    "attention_out": "attn.out_proj",
-    "attention_norm": "ln_1",
-    "ffn_in": "mlp.fc_in",
-    "ffn_out": "mlp.fc_out",
-}
-_GPTJ_ENDS = {"embedding": "wte.weight", "final_norm": "ln_f.weight", "output": "lm_head.weight"}
-_GPTJ_HARMLESS = DROPPED + _SUMMARY + ("rotary", "scale_attn_weights")
-GPTJ = Family(
-    ("gptj",),
-    ("GPTJForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", **_GPTJ_REST},
-        **_GPTJ_ENDS,
+_GPTJ_HARMLESS = _SUMMARY + ("rotary", "scale_attn_weights")
+GPTJ = _gpt_like(
+    "gptj",
+    "GPTJForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        final_norm      ln_f
+        output          lm_head
+        q               .attn.q_proj
+        k               .attn.k_proj
+        v               .attn.v_proj
+        attention_out   .attn.out_proj
+        attention_norm  .ln_1
+        ffn_in          .mlp.fc_in
+        ffn_out         .mlp.fc_out
+        """,
     ),
     _GPTJ,
     _gptj,
-    _GPT_FIELDS,
-    _GPTJ_HARMLESS,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_GPTJ_HARMLESS,
+    unused=_MASKS,
 )
-CODEGEN = Family(
-    ("codegen",),
-    ("CodeGenForCausalLM",),
-    _TRUNK,
-    named("h", {"qkv": "attn.qkv_proj", **_GPTJ_REST}, **_GPTJ_ENDS),
+CODEGEN = _gpt_like(
+    "codegen",
+    "CodeGenForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        final_norm      ln_f
+        output          lm_head
+        qkv             .attn.qkv_proj
+        attention_out   .attn.out_proj
+        attention_norm  .ln_1
+        ffn_in          .mlp.fc_in
+        ffn_out         .mlp.fc_out
+        """,
+    ),
     _GPTJ,
     _codegen,
-    _GPT_FIELDS,
-    _GPTJ_HARMLESS,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_GPTJ_HARMLESS,
+    unused=_MASKS,
 )
 
 
 # ---- GPT-NeoX (Black et al. 2022), Pythia
-# -----------------------------------------------------------------------------------
 
 
 def _gpt_neox(d: Decoder) -> None:
@@ -324,23 +318,22 @@ def _gpt_neox(d: Decoder) -> None:
         c.must(name, rope_value(c, table, name, older))
 
 
-GPT_NEOX = Family(
-    ("gpt_neox",),
-    ("GPTNeoXForCausalLM",),
-    "gpt_neox.",
-    named(
-        "layers",
-        {
-            "qkv": "attention.query_key_value",
-            "attention_out": "attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="embed_in.weight",
-        final_norm="final_layer_norm.weight",
-        output="embed_out.weight",
+GPT_NEOX = _gpt_like(
+    "gpt_neox",
+    "GPTNeoXForCausalLM",
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embed_in
+        final_norm      final_layer_norm
+        output          embed_out
+        qkv             .attention.query_key_value
+        attention_out   .attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
     {
         "vocab_size": 50432,
@@ -358,20 +351,19 @@ GPT_NEOX = Family(
         "tie_word_embeddings": False,
     },
     _gpt_neox,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED + ("classifier_dropout",),
-    (
+    fields={"rms_norm_eps": "layer_norm_eps"},
+    harmless=("classifier_dropout",),
+    unused=(
         "layers.*.attention.bias",
         "layers.*.attention.masked_bias",
         "layers.*.attention.rotary_emb.inv_freq",
     ),
-    norm=D.LAYER_NORM,
-    grouped=False,
+    hidden_factor=0,
+    trunk="gpt_neox.",
 )
 
 
 # ---- OPT (Zhang et al. 2022)
-# --------------------------------------------------------------------------------------------------
 
 
 def _opt(d: Decoder) -> None:
@@ -392,28 +384,27 @@ def _opt(d: Decoder) -> None:
         d.output["head_width"] = inner
 
 
-OPT = Family(
-    ("opt",),
-    ("OPTForCausalLM",),
-    "model.decoder.",
-    named(
-        "layers",
-        {
-            "q": "self_attn.q_proj",
-            "k": "self_attn.k_proj",
-            "v": "self_attn.v_proj",
-            "attention_out": "self_attn.out_proj",
-            "attention_norm": "self_attn_layer_norm",
-            "ffn_norm": "final_layer_norm",
-            "ffn_in": "fc1",
-            "ffn_out": "fc2",
-        },
-        embedding="embed_tokens.weight",
-        positions="embed_positions.weight",
-        projection="project_in.weight",
-        head="project_out.weight",
-        final_norm="final_layer_norm.weight",
-        output="lm_head.weight",
+OPT = _gpt_like(
+    "opt",
+    "OPTForCausalLM",
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embed_tokens
+        positions       embed_positions
+        projection      project_in
+        head            project_out
+        final_norm      final_layer_norm
+        output          lm_head
+        q               .self_attn.q_proj
+        k               .self_attn.k_proj
+        v               .self_attn.v_proj
+        attention_out   .self_attn.out_proj
+        attention_norm  .self_attn_layer_norm
+        ffn_norm        .final_layer_norm
+        ffn_in          .fc1
+        ffn_out         .fc2
+        """,
     ),
     {
         "vocab_size": 50272,
@@ -432,19 +423,18 @@ OPT = Family(
         "tie_word_embeddings": True,
     },
     _opt,
-    {
+    fields={
         "intermediate_size": "ffn_dim",
         "hidden_act": "activation_function",
-        "norm_eps": "layer_norm_eps",
+        "rms_norm_eps": "layer_norm_eps",
     },
-    DROPPED + ("activation_dropout",),
-    norm=D.LAYER_NORM,
-    grouped=False,
+    harmless=("activation_dropout",),
+    hidden_factor=0,
+    trunk="model.decoder.",
 )
 
 
 # ---- BLOOM (Le Scao et al. 2022)
-# ------------------------------------------------------------------------------------------------
 
 
 def _bloom(d: Decoder) -> None:
@@ -456,24 +446,23 @@ def _bloom(d: Decoder) -> None:
     d.fused()
 
 
-BLOOM = Family(
-    ("bloom",),
-    ("BloomForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "qkv": "self_attention.query_key_value",
-            "attention_out": "self_attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="word_embeddings.weight",
-        embedding_norm="word_embeddings_layernorm.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+BLOOM = _gpt_like(
+    "bloom",
+    "BloomForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       word_embeddings
+        embedding_norm  word_embeddings_layernorm
+        final_norm      ln_f
+        output          lm_head
+        qkv             .self_attention.query_key_value
+        attention_out   .self_attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
     {
         "vocab_size": 250880,
@@ -484,29 +473,18 @@ BLOOM = Family(
         "tie_word_embeddings": True,
     },
     _bloom,
-    {
-        "num_hidden_layers": "n_layer",
-        "num_attention_heads": "n_head",
-        "norm_eps": "layer_norm_epsilon",
-        "intermediate_size": "n_inner",
-    },
-    DROPPED
-    + (
-        "seq_length",
-        "slow_but_exact",
-        "offset_alibi",
-        "bias_dropout_fusion",
-        "masked_softmax_fusion",
-        "skip_bias_add",
-        "skip_bias_add_qkv",
-        "unk_token_id",
-        "attention_softmax_in_fp32",
-    ),
-    ("h.*.self_attention.alibi",),
-    norm=D.LAYER_NORM,
+    fields=table("""
+        num_hidden_layers    n_layer
+        num_attention_heads  n_head
+        rms_norm_eps         layer_norm_epsilon
+        intermediate_size    n_inner
+    """),
+    harmless=words("""
+        seq_length slow_but_exact offset_alibi bias_dropout_fusion masked_softmax_fusion
+        skip_bias_add skip_bias_add_qkv unk_token_id attention_softmax_in_fp32
+    """),
+    unused=("h.*.self_attention.alibi",),
     activation=D.GELU_TANH,
-    grouped=False,
-    hidden_factor=4,
     positions=False,
     aliases={
         "n_embed": "hidden_size",
@@ -517,7 +495,6 @@ BLOOM = Family(
 
 
 # ---- MPT (MosaicML 2023)
-# ------------------------------------------------------------------------------------------------------------
 
 _MPT_ATTENTION = {
     "alibi": True,
@@ -527,16 +504,10 @@ _MPT_ATTENTION = {
     "prefix_lm": False,
 }
 _MPT_HARMLESS = frozenset(
-    (
-        "attn_pdrop",
-        "attn_impl",
-        "attn_uses_sequence_id",
-        "model_type",
-        "rope",
-        "rope_impl",
-        "rope_theta",
-        "sliding_window_size",
-    )
+    words("""
+        attn_pdrop attn_impl attn_uses_sequence_id model_type rope rope_impl rope_theta
+        sliding_window_size
+    """)
 )
 
 
@@ -574,23 +545,22 @@ def _mpt_slopes(heads: int) -> np.ndarray:
     return slopes if above == heads else np.concatenate([slopes[1::2], slopes[::2]])[:heads]
 
 
-MPT = Family(
-    ("mpt",),
-    ("MptForCausalLM",),
-    _TRUNK,
-    named(
-        "blocks",
-        {
-            "qkv": "attn.Wqkv",
-            "attention_out": "attn.out_proj",
-            "attention_norm": "norm_1",
-            "ffn_norm": "norm_2",
-            "ffn_in": "ffn.up_proj",
-            "ffn_out": "ffn.down_proj",
-        },
-        embedding="wte.weight",
-        final_norm="norm_f.weight",
-        output="lm_head.weight",
+MPT = _gpt_like(
+    "mpt",
+    "MptForCausalLM",
+    tensor_names(
+        "blocks.{layer}",
+        """
+        embedding       wte
+        final_norm      norm_f
+        output          lm_head
+        qkv             .attn.Wqkv
+        attention_out   .attn.out_proj
+        attention_norm  .norm_1
+        ffn_norm        .norm_2
+        ffn_in          .ffn.up_proj
+        ffn_out         .ffn.down_proj
+        """,
     ),
     {
         "d_model": 2048,
@@ -604,35 +574,23 @@ MPT = Family(
         "tie_word_embeddings": True,
     },
     _mpt,
-    {
-        "hidden_size": "d_model",
-        "num_attention_heads": "n_heads",
-        "num_hidden_layers": "n_layers",
-        "max_position_embeddings": "max_seq_len",
-        "norm_eps": "layer_norm_epsilon",
-        "intermediate_size": "intermediate_size",
-    },
-    DROPPED
-    + (
-        "emb_pdrop",
-        "learned_pos_emb",
-        "init_device",
-        "init_config",
-        "verbose",
-        "embedding_fraction",
-        "fc_type",
-        "ffn_config",
-        "use_pad_tok_in_ffn",
-    ),
-    norm=D.LAYER_NORM,
+    fields=table("""
+        hidden_size              d_model
+        num_attention_heads      n_heads
+        num_hidden_layers        n_layers
+        max_position_embeddings  max_seq_len
+        rms_norm_eps             layer_norm_epsilon
+        intermediate_size        intermediate_size
+    """),
+    harmless=words("""
+        emb_pdrop learned_pos_emb init_device init_config verbose embedding_fraction fc_type
+        ffn_config use_pad_tok_in_ffn
+    """),
     activation=D.GELU_ERF,
-    grouped=False,
-    hidden_factor=4,
 )
 
 
 # ---- Falcon (Almazrouei et al. 2023)
-# --------------------------------------------------------------------------------------------------
 
 
 def _falcon(d: Decoder) -> None:
@@ -689,23 +647,22 @@ def _falcon_slopes(d: Decoder) -> np.ndarray:
     return rounded * np.float32(d.kind["head_width"] ** -0.5)
 
 
-FALCON = Family(
-    ("falcon",),
-    ("FalconForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "qkv": "self_attention.query_key_value",
-            "attention_out": "self_attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="word_embeddings.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+FALCON = _gpt_like(
+    "falcon",
+    "FalconForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       word_embeddings
+        final_norm      ln_f
+        output          lm_head
+        qkv             .self_attention.query_key_value
+        attention_out   .self_attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
     {
         "vocab_size": 65024,
@@ -724,20 +681,16 @@ FALCON = Family(
         "tie_word_embeddings": True,
     },
     _falcon,
-    {
-        "norm_eps": "layer_norm_epsilon",
+    fields={
+        "rms_norm_eps": "layer_norm_epsilon",
         "hidden_act": "activation",
         "intermediate_size": "ffn_hidden_size",
     },
-    DROPPED + ("num_kv_heads", "multi_query"),
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    harmless=("num_kv_heads", "multi_query"),
 )
 
 
 # ---- Phi (Gunasekar et al. 2023), 1, 1.5 and 2
-# ----------------------------------------------------------------------------------------------
 
 
 def _phi(d: Decoder) -> None:
@@ -748,10 +701,10 @@ def _phi(d: Decoder) -> None:
     d.output["bias"] = 1
 
 
-PHI = Family(
-    ("phi",),
-    ("PhiForCausalLM",),
-    "model.",
+PHI = llama_like(
+    "phi",
+    "PhiForCausalLM",
+    _phi,
     {
         **llama_names(
             attention_out="self_attn.dense",
@@ -768,26 +721,19 @@ PHI = Family(
         "vocab_size": 51200,
         "hidden_size": 2048,
         "num_hidden_layers": 24,
-        "num_attention_heads": 32,
         "intermediate_size": 8192,
         "hidden_act": "gelu_new",
-        "max_position_embeddings": 2048,
         "layer_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
         "partial_rotary_factor": 0.5,
         "qk_layernorm": False,
-        "tie_word_embeddings": False,
     },
-    _phi,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED,
-    BUFFERS,
+    fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
+    gated=False,
 )
 
 
 # ---- StableLM (Bellagente et al. 2024)
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _stablelm(d: Decoder) -> None:
@@ -804,39 +750,29 @@ def _stablelm(d: Decoder) -> None:
     d.rotate(width=d.share())
 
 
-STABLELM = Family(
-    ("stablelm",),
-    ("StableLmForCausalLM",),
-    "model.",
-    llama_names(),
+STABLELM = llama_like(
+    "stablelm",
+    "StableLmForCausalLM",
+    _stablelm,
+    None,
     {
         "vocab_size": 50304,
         "hidden_size": 2560,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
         "num_key_value_heads": 32,
         "intermediate_size": 6912,
-        "hidden_act": "silu",
         "max_position_embeddings": 4096,
         "layer_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
         "partial_rotary_factor": 0.25,
         "use_qkv_bias": False,
         "qk_layernorm": False,
         "use_parallel_residual": False,
-        "tie_word_embeddings": False,
     },
-    _stablelm,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED,
-    BUFFERS,
+    fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
-    gated=True,
 )
 
 
 # ---- StarCoder2 (Lozhkov et al. 2024)
-# ------------------------------------------------------------------------------------------------------------
 
 
 def _starcoder2(d: Decoder) -> None:
@@ -845,10 +781,10 @@ def _starcoder2(d: Decoder) -> None:
     d.rotate()
 
 
-STARCODER2 = Family(
-    ("starcoder2",),
-    ("Starcoder2ForCausalLM",),
-    "model.",
+STARCODER2 = llama_like(
+    "starcoder2",
+    "Starcoder2ForCausalLM",
+    _starcoder2,
     llama_names(ffn_gate=None, ffn_in="mlp.c_fc", ffn_out="mlp.c_proj"),
     {
         "vocab_size": 49152,
@@ -860,23 +796,16 @@ STARCODER2 = Family(
         "hidden_act": "gelu_pytorch_tanh",
         "max_position_embeddings": 4096,
         "norm_epsilon": 1e-5,
-        "rope_theta": 10000.0,
         "use_bias": True,
         "tie_word_embeddings": True,
     },
-    _starcoder2,
-    {"norm_eps": "norm_epsilon"},
-    DROPPED
-    + (
-        "layer_norm_eps",
-        "layer_norm_epsilon",
-        "norm_type",
-        "mlp_type",
-        "activation_function",
-        "scale_attn_weights",
-    ),
-    BUFFERS,
+    fields={"rms_norm_eps": "norm_epsilon"},
+    harmless=words("""
+        layer_norm_eps layer_norm_epsilon norm_type mlp_type activation_function
+        scale_attn_weights
+    """),
     norm=D.LAYER_NORM,
+    gated=False,
 )
 
 

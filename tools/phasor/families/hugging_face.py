@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.errors import printable, shown
+from phasor.families import decoder, generation, lora, sentence
+from phasor.families.decoder import Decoder
+from phasor.families.encoder import Encoder, Family, Head
+from phasor.families.hf_config import Config, refuse
+from phasor.families.hf_decoders import LLAMAS
+from phasor.families.hf_decoders_more import OTHERS
+from phasor.families.hf_encoders import FAMILIES
+from phasor.families.model import Model
 from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-
-from . import decoder, generation, lora, sentence
-from .decoder import Decoder
-from .encoder import Encoder, Family, Head
-from .hf_config import Config, refuse
-from .hf_decoders import LLAMAS
-from .hf_decoders_more import OTHERS
-from .hf_encoders import FAMILIES
-from .model import Model
+from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS
 
@@ -37,18 +37,13 @@ def is_source(path: Path) -> bool:
 
 # Files that a tokenizer is in, the first that is there; transformers' older ones have no
 # tokenizer.json.
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-)
+_TOKENIZER_FILES = words("""
+    tokenizer.json vocab.txt vocab.json spiece.model sentencepiece.bpe.model tokenizer.model
+""")
 # Classes that read a vocab.txt as BERT does, without steps of their own.
 _WORDPIECE_CLASSES = {
     f"{name}Tokenizer{fast}"
-    for name in ("Bert", "DistilBert", "Electra", "MPNet")
+    for name in words("Bert DistilBert Electra MPNet")
     for fast in ("", "Fast")
 }
 # Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece

@@ -18,13 +18,13 @@ import numpy as np
 
 from phasor.checkpoints.checkpoint import Checkpoint, Stored, read_content
 from phasor.errors import printable, shown
+from phasor.families.model import Model
 from phasor.files import open_regular
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.positions import inverse_frequencies
-
-from .model import Model
+from phasor.values import table
 
 HEADER = struct.Struct("<7i")
 MAGIC, HEADER_BYTES = 0x616B3432, 256
@@ -94,7 +94,6 @@ class Config(NamedTuple):
 
 
 # ---- .bin
-# --------------------------------------------------------------------------------------------------------------
 
 
 def read_config(path: Path) -> Config | None:
@@ -190,19 +189,18 @@ def _groups(path: Path, at: int, shape: tuple[int, ...], config: Config) -> tupl
 
 
 # ---- .pt
-# ---------------------------------------------------------------------------------------------------------------
 
-_NAMES = {
-    "attention_norm": "attention_norm",
-    "q": "attention.wq",
-    "k": "attention.wk",
-    "v": "attention.wv",
-    "out": "attention.wo",
-    "ffn_norm": "ffn_norm",
-    "gate": "feed_forward.w1",
-    "down": "feed_forward.w2",
-    "up": "feed_forward.w3",
-}
+_NAMES = table("""
+    attention_norm  attention_norm
+    q               attention.wq
+    k               attention.wk
+    v               attention.wv
+    out             attention.wo
+    ffn_norm        ffn_norm
+    gate            feed_forward.w1
+    down            feed_forward.w2
+    up              feed_forward.w3
+""")
 _BUFFERS = {"freqs_cos", "freqs_sin", "freqs_cis", "rope.freqs"}
 _ARGUMENTS = {
     "dim",
@@ -331,7 +329,6 @@ def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
 
 
 # ---- The model
-# ---------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> Model:

@@ -16,10 +16,10 @@ import numpy as np
 
 from phasor.checkpoints.checkpoint import Checkpoint, Stored, open_checkpoint
 from phasor.errors import printable, shown
+from phasor.families.hf_config import Config
 from phasor.files import read_json
 from phasor.format.layout import PhasorError
-
-from .hf_config import Config
+from phasor.values import words
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
 _PREFIX = "base_model.model."
@@ -48,29 +48,12 @@ _ONE_VALUE: dict[str, tuple] = {
 # Initialisations that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ, CorDA)
 # change them.
 _PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
-_HARMLESS = (
-    "base_model_name_or_path",
-    "revision",
-    "task_type",
-    "inference_mode",
-    "auto_mapping",
-    "target_modules",
-    "exclude_modules",
-    "modules_to_save",
-    "lora_dropout",
-    "layers_to_transform",
-    "layers_pattern",
-    "megatron_config",
-    "megatron_core",
-    "loftq_config",
-    "eva_config",
-    "corda_config",
-    "runtime_config",
-    "peft_version",
-    "qalora_group_size",
-    "ensure_weight_tying",
-    "base_model_class",
-)
+_HARMLESS = words("""
+    base_model_name_or_path revision task_type inference_mode auto_mapping target_modules
+    exclude_modules modules_to_save lora_dropout layers_to_transform layers_pattern
+    megatron_config megatron_core loftq_config eva_config corda_config runtime_config
+    peft_version qalora_group_size ensure_weight_tying base_model_class
+""")
 
 
 class Change(NamedTuple):

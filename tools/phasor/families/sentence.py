@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from phasor.checkpoints.checkpoint import Stored, open_checkpoint
 from phasor.errors import printable
+from phasor.families.hf_config import Config
 from phasor.files import read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_whole
-
-from .hf_config import Config
+from phasor.values import is_whole, words
 
 _POOLINGS = {
     "pooling_mode_cls_token": D.FIRST,
@@ -23,7 +22,7 @@ _POOLINGS = {
 _ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
-_ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
+_ORDER = words("Transformer Pooling Dense LayerNorm Normalize")
 
 
 class Modules(NamedTuple):

@@ -82,6 +82,11 @@ _SINGLE_NAMES = {
 }
 
 
+def key_of(stack: int, weights: int, role: int) -> int:
+    """A directory key; `weights` is the set."""
+    return stack << 24 | weights << 8 | role
+
+
 class Slot(NamedTuple):
     """One tensor that the descriptor asks for. A fused tensor has several parts, in rows; a vector
     of a fused layer too."""
@@ -97,7 +102,7 @@ class Slot(NamedTuple):
 
     @property
     def key(self) -> int:
-        return self.stack << 24 | self.set << 8 | self.role
+        return key_of(self.stack, self.set, self.role)
 
     @property
     def rows(self) -> int:
