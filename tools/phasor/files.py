@@ -102,7 +102,7 @@ def map_bytes(path: os.PathLike | str) -> np.ndarray:
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(items)
     if len(out) != len(items):
-        seen: set[str] = set()
+        seen = set()
         twice = next(key for key, _ in items if key in seen or seen.add(key))
         raise PhasorError(f"{shown(twice)} is there twice")
     return out

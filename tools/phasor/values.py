@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 _LARGEST = 1e30  # of a number
@@ -26,3 +27,9 @@ def table(text: str) -> dict[str, str]:
 def words(text: str) -> tuple[str, ...]:
     """A list of names written as text."""
     return tuple(text.split())
+
+
+def settings(text: str) -> dict[str, Any]:
+    """Fields of a configuration written as text, a line for each: the name, and the value in JSON."""
+    lines = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
+    return {name: json.loads(value) for name, value in lines}

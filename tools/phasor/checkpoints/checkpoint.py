@@ -117,8 +117,8 @@ def _read_shards(index: Path) -> dict[str, Stored]:
                 f"{index}: {printable(name)} is said to be in {shown(shard)}, which is not a file "
                 "beside the index"
             )
-    shards: dict[str, Checkpoint] = {}
-    seen: dict[tuple[int, int], str] = {}
+    shards = {}
+    seen = {}
     for shard in dict.fromkeys(places.values()):
         shards[shard] = _open_file(index.parent / shard, index=False)
         found = (index.parent / shard).stat()

@@ -14,7 +14,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.tensors import Checkpoint, check_apart
+from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
 from phasor.errors import PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
@@ -180,7 +180,7 @@ class Tensor(NamedTuple):
     """A tensor where it lies. `shape` is (rows, columns), the opposite of the file's order."""
 
     type: Type
-    shape: tuple[int, ...]
+    shape: Shape
     data: np.ndarray  # u8
     is_float: bool = True
 
@@ -294,6 +294,11 @@ class GGUF(Checkpoint):
         except PhasorError as error:
             raise named(path, error) from error
 
+    def under(self, prefix: str) -> dict[str, Any]:
+        """The metadata whose keys begin so, by the rest of the key."""
+        start = len(prefix)
+        return {k[start:]: value for k, value in self.metadata.items() if k.startswith(prefix)}
+
     def _read(self, r: _Reader) -> None:
         if bytes(r.take(4, "the header")) != MAGIC:
             raise PhasorError("not a GGUF file: it does not begin with the letters GGUF")
@@ -318,7 +323,7 @@ class GGUF(Checkpoint):
         self._place(entries, round_up(r.at, alignment), alignment)
 
     def _read_metadata(self, r: _Reader, count: int) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+        out = {}
         for i in range(count):
             key = _printable(r.text(f"the name of key {i}"))
             if key in out:
@@ -326,7 +331,7 @@ class GGUF(Checkpoint):
             out[key] = r.value(r.number("<I", key), key)
         return out
 
-    def _read_entry(self, r: _Reader) -> tuple[str, Type, tuple[int, ...], int]:
+    def _read_entry(self, r: _Reader) -> tuple[str, Type, Shape, int]:
         name = _printable(r.text("the name of a tensor"))
         dimensions = r.number("<I", name)
         if not 1 <= dimensions <= _MAX_DIMENSIONS:

@@ -35,13 +35,16 @@ _FLOATS = words("<f4 <f8 <f2 bf16")
 MAX_DIMENSIONS, MAX_NUMBER = 8, 1 << 48
 
 
+Shape = tuple[int, ...]
+
+
 class Stored(NamedTuple):
     """A tensor where it lies: raw bytes, element type, shape, and the view in elements."""
 
     data: np.ndarray  # u8 of the storage
     dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: Shape
+    strides: Shape
     offset: int
 
     @property
@@ -83,7 +86,7 @@ class Checkpoint:
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def shape(self, name: str) -> Shape:
         return self.tensors[name].shape
 
     def load(self, name: str) -> np.ndarray:
@@ -106,7 +109,7 @@ class Checkpoint:
     def renamed(self, rules: dict[str, str]) -> "Checkpoint":
         """The same tensors; a name that begins with a rule's text has it replaced (the first rule
         that fits)."""
-        out: dict[str, Stored] = {}
+        out = {}
         for name, stored in self.tensors.items():
             new = next(
                 (to + name[len(start) :] for start, to in rules.items() if name.startswith(start)),
@@ -123,7 +126,7 @@ def item_bytes(dtype: str) -> int:
     return 2 if dtype == "bf16" else np.dtype(dtype).itemsize
 
 
-def check_view(dtype: str, shape: tuple[int, ...], numbers: Iterable[Any] = ()) -> int:
+def check_view(dtype: str, shape: Shape, numbers: Iterable[Any] = ()) -> int:
     """The bytes of a tensor of this type and shape; PhasorError for numbers that are none of a
     tensor's."""
     if len(shape) > MAX_DIMENSIONS:
@@ -138,7 +141,7 @@ def check_view(dtype: str, shape: tuple[int, ...], numbers: Iterable[Any] = ()) 
     return item_bytes(dtype) * math.prod(shape)
 
 
-def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous(shape: Shape) -> Shape:
     """The strides, in elements, of a tensor without gaps."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 

@@ -54,7 +54,7 @@ def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
     if len(pickles) != 1:
         raise PhasorError("a zip file without one data.pkl: not a file of torch.save")
     folder = pickles[0][: -len("data.pkl")]
-    records: dict[str, zipfile.ZipInfo] = {}
+    records = {}
     for info in infos:
         if not info.filename.startswith(folder):
             continue
@@ -206,7 +206,7 @@ class _Legacy:
 
     def check_cover(self, content: Any) -> None:
         """Together, the tensors of a storage must reach from its first element to its last."""
-        spans: dict[int, list[tuple[int, int]]] = {}
+        spans = {}
         for tensor in _tensors(content):
             if all(tensor.shape):
                 place = tensor.data.ctypes.data

@@ -16,11 +16,11 @@ names. Parts of a model, as a table names them (the weight; its bias is called t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from phasor.checkpoints.tensors import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import shown
 from phasor.families.hf_config import (
     ACTIVATIONS,
@@ -32,33 +32,42 @@ from phasor.families.hf_config import (
     rope_value,
     same,
 )
-from phasor.families.model import INPUTS, ROLES, Model, Part, shape_of, single
+from phasor.families.model import (
+    INPUTS,
+    ROLES,
+    Model,
+    Part,
+    described,
+    shape_of,
+    shared_kinds,
+    single,
+)
 from phasor.families.names import bias_name
 from phasor.families.rotary_scaling import Rotary, rotary, scaling_type
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
-from phasor.values import words
+from phasor.values import settings, words
 
 # Fields that published configurations have beside those of their family, with the values that
 # change nothing; a family that asks for one decides itself.
-_NEUTRAL: dict[str, tuple] = {
-    "attention_bias": (False,),
-    "mlp_bias": (False,),
-    "lm_head_bias": (False,),
-    "use_mrope": (False,),
-    "rope_interleaved": (False,),
-    "interpolate_factor": (1,),
-    "full_attn_mod": (1,),
-    "apply_residual_connection_post_layernorm": (False,),
-    "partial_rotary_factor": (1,),
-    "rotary_pct": (1,),
-    "use_qk_norm": (False,),
-    "use_bidirectional_attention": (False,),
-    "position_embedding_type": ("rope_gptj",),
-    "use_gated_activation": (True,),
-    "use_parallel_block": (True,),
-}
+_NEUTRAL: dict[str, list] = settings("""
+    attention_bias                            [false]
+    mlp_bias                                  [false]
+    lm_head_bias                              [false]
+    use_mrope                                 [false]
+    rope_interleaved                          [false]
+    interpolate_factor                        [1]
+    full_attn_mod                             [1]
+    apply_residual_connection_post_layernorm  [false]
+    partial_rotary_factor                     [1]
+    rotary_pct                                [1]
+    use_qk_norm                               [false]
+    use_bidirectional_attention               [false]
+    position_embedding_type                   ["rope_gptj"]
+    use_gated_activation                      [true]
+    use_parallel_block                        [true]
+""")
 _HARMLESS = words("""
     is_llama_config transformers.js_config tokenizer_name model_max_length max_sequence_length
     layer_switch attention_softmax_in_fp32 scale_attention_softmax_in_fp32 max_window_layers
@@ -114,15 +123,15 @@ class Decoder:
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
         eps = config.number(self.field("rms_norm_eps"))
         head_width = self._head_width(width, heads)
-        self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size", high=D.MAX_VOCABULARY)}
-        self.stack: dict[str, Any] = {
+        self.side = {"vocabulary": self.size("vocab_size", high=D.MAX_VOCABULARY)}
+        self.stack = {
             "width": width,
             "final_norm": family.norm,
             "final_norm_eps": eps,
         }
         if family.positions:
             self.stack["max_positions"] = self.size("max_position_embeddings")
-        self.kind: dict[str, Any] = {
+        self.kind = {
             "norm": family.norm,
             "norm_place": D.BEFORE,
             "norm_eps": eps,
@@ -135,12 +144,11 @@ class Decoder:
             or config.choice(self.field("hidden_act"), family.activations),
             "gated": int(family.gated),
         }
-        self.tables: dict[int, np.ndarray] = {}  # of every kind that has none of its own, by role
-        # What a layer has otherwise; "tables" too.
-        self.per_layer: list[dict[str, Any]] = [{} for _ in range(self.count)]
-        self.output: dict[str, Any] = {"output": D.LOGITS}
+        # What a layer has otherwise.
+        self.per_layer = [{} for _ in range(self.count)]
+        self.output = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
-        self.tied = config.flag("tie_word_embeddings", absent=True)
+        self.tied = config.flag("tie_word_embeddings", default=True)
         # Parts whose matrices are stored as (inputs, outputs).
         self.transposed: frozenset[str] = frozenset()
         self.norm_offset = 0.0  # added to the weights of all norms
@@ -149,14 +157,20 @@ class Decoder:
         self.position_rows = 0  # of the learned table, before position 0
         self.own_norms: dict[str, str] = {}  # q_norm, k_norm: a tensor for each {head}
         # Of norms whose weights are not stored as a vector.
-        self.norm_shapes: dict[str, tuple[int, ...]] = {}
+        self.norm_shapes: dict[str, Shape] = {}
         # Norms of the layer kind that are stored without their bias.
         self.bias_free: set[str] = set()
         family.adapt(self)
         if context:
             self._limit(context)
         config.finish((*family.harmless, *_HARMLESS), _NEUTRAL)
-        self.kinds, self.layers = self._number()
+        layers = ({**self.kind, **own} for own in self.per_layer)
+        self.kinds, self.stack["layers"], self.values = shared_kinds(layers)
+        if len(self.kinds) > D.MAX_KINDS:
+            raise config.error(
+                self.field("num_hidden_layers"),
+                f"{len(self.kinds)} kinds of layer, the format has {D.MAX_KINDS}",
+            )
 
     # ---- sizes
 
@@ -317,9 +331,7 @@ class Decoder:
 
     def rotate(self, **how: Any) -> None:
         """Rotary positions in every layer."""
-        made = self.rotation(**how)
-        self.tables.update(made.pop("tables"))
-        self.kind.update(made)
+        self.kind.update(self.rotation(**how))
 
     def share(self, name: str = "partial_rotary_factor") -> int:
         """An even number of a head's values: this share of them, cut down to a whole number.
@@ -334,10 +346,14 @@ class Decoder:
             )
         return width
 
-    def layer_types(self, default: Callable[[int], str]) -> list[str]:
-        """What each layer's attention sees: full_attention or sliding_attention."""
+    def sliding(
+        self, chosen: Callable[[int], Any], near: dict[str, Any], far: Mapping[str, Any] = {}
+    ) -> None:
+        """What those layers have otherwise that see a window, and what the others: layer_types says
+        which they are, or else `chosen` of the layer's number."""
         given = self.config.get("layer_types")
-        types = [default(i) for i in range(self.count)] if given is None else given
+        made = (SLIDING if chosen(i) else FULL for i in range(self.count))
+        types = list(made) if given is None else given
         if (
             not isinstance(types, list)
             or len(types) != self.count
@@ -346,17 +362,13 @@ class Decoder:
             raise self.config.error(
                 "layer_types", f"expected {self.count} times {FULL} or {SLIDING}"
             )
-        return types
+        for own, name in zip(self.per_layer, types):
+            own.update(near if name == SLIDING else far)
 
     def window(self, name: str = "sliding_window") -> dict[str, int]:
         """What a kind has that sees a window: itself and the keys before it, as many as the field
         says."""
         return {} if self.config.get(name) is None else {"window": self.config.whole(name)}
-
-    def each(self, types: Sequence[str], **by_type: dict[str, Any]) -> None:
-        """What the layers of each type have otherwise."""
-        for own, name in zip(self.per_layer, types):
-            own.update(by_type.get(name, {}))
 
     def learned(self, before: int = 0) -> None:
         """A table of positions, of whose rows `before` come before position 0."""
@@ -375,57 +387,21 @@ class Decoder:
 
     # ---- the descriptor
 
-    def _number(self) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-        """The kinds of block, in order of their first use, and (kind, set) of each layer; `tables`
-        become those of the kinds."""
-        kinds, layers, known = [], [], {}
-        self.kind_tables: list[dict[int, np.ndarray]] = []
-        for i, own in enumerate(self.per_layer):
-            kind = {**self.kind, **own}
-            tables = kind.pop("tables", self.tables)
-            if "position" not in kind or not kind["position"]:
-                tables = {}
-            key = (
-                tuple(sorted(kind.items())),
-                tuple((role, values.tobytes()) for role, values in sorted(tables.items())),
-            )
-            if key not in known:
-                known[key] = len(kinds)
-                kinds.append(kind)
-                self.kind_tables.append(tables)
-            layers.append((known[key], i))
-        if len(kinds) > D.MAX_KINDS:
-            raise self.config.error(
-                self.field("num_hidden_layers"),
-                f"{len(kinds)} kinds of layer, the format has {D.MAX_KINDS}",
-            )
-        return kinds, layers
-
     def descriptor(self, name: str) -> dict:
         """With defaults, and checked."""
         output = {**self.output, "tied": D.TIED_TARGET if self.tied else D.TIED_OWN}
-        stack = {**self.stack, "layers": [n for pair in self.layers for n in pair]}
         more = {"generation": self.generation} if self.generation else {}
-        d = D.with_defaults(
-            {
-                "model": {"stack": D.DECODER, "name": name, "converter": "tools/convert.py"},
-                "target": self.side,
-                "decoder": stack,
-                "kinds": self.kinds,
-                "output": output,
-                **more,
-            }
+        d = described(
+            D.DECODER,
+            {"name": name},
+            target=self.side,
+            decoder=self.stack,
+            kinds=self.kinds,
+            output=output,
+            **more,
         )
         D.check(d)
         return d
-
-    def values(self) -> dict[int, np.ndarray]:
-        """The tables of the kinds, by the keys of their slots."""
-        return {
-            R.key_of(R.KINDS, i, role): table
-            for i, tables in enumerate(self.kind_tables)
-            for role, table in tables.items()
-        }
 
     # ---- tensors
 
@@ -444,7 +420,7 @@ class Decoder:
         )
         d = self.descriptor(name)
         ignore = [self.trunk + pattern for pattern in self.family.unused]
-        model = Model(d, checkpoint, values=self.values(), ignore=ignore, notes=self.notes)
+        model = Model(d, checkpoint, values=self.values, ignore=ignore, notes=self.notes)
         if self.tied:
             model.must_be_same(
                 self.names["output"],
@@ -458,7 +434,7 @@ class Decoder:
         return name if part == "output" else self.trunk + name
 
     def _part(
-        self, part: str, bias: bool, shape: tuple[int, ...], layer: int = 0, rows: Any = slice(None)
+        self, part: str, bias: bool, shape: Shape, layer: int = 0, rows: Any = slice(None)
     ) -> Part:
         name, turned = self._name(part, layer), part in self.transposed and not bias
         return Part(
@@ -512,7 +488,7 @@ class Decoder:
         if "qkv" in self.names:
             rows = slice(None) if self.qkv_rows is None else self.qkv_rows
             return [self._part("qkv", bias, shape_of(slot), slot.set, rows)]
-        biases = d["kinds"][self.layers[slot.set][0]]["attention_biases"]
+        biases = d["kinds"][self.stack["layers"][2 * slot.set]]["attention_biases"]
         out = []
         for i, (letter, rows) in enumerate(zip("qkv", slot.parts)):
             shape = (rows,) if bias else (rows, slot.cols)

@@ -21,14 +21,14 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.tensors import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.families.hf_config import ACTIVATIONS, NEWER, Config
-from phasor.families.model import INPUTS, ROLES, Model, Part, shape_of, single
+from phasor.families.model import INPUTS, ROLES, Model, Part, described, shape_of, single
 from phasor.families.names import bias_name
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
-from phasor.positions import powers
+from phasor.positions import float32_powers
 
 _MOST_LABELS = 1 << 16
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
@@ -106,18 +106,18 @@ class Encoder:
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
         eps = config.number(self.field("layer_norm_eps"))
         self._check_positions()
-        self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
-        pad = config.get("pad_token_id")
-        if pad is not None and 0 <= config.whole("pad_token_id", -1) < self.side["vocabulary"]:
+        self.side = {"vocabulary": self.size("vocab_size")}
+        pad = config.whole("pad_token_id", -1, default=-1)
+        if 0 <= pad < self.side["vocabulary"]:
             self.side["pad"] = pad
-        self.stack: dict[str, Any] = {
+        self.stack = {
             "width": width,
             "position": D.LEARNED,
             "max_positions": self.size("max_position_embeddings"),
             "embedding_norm": D.LAYER_NORM,
             "embedding_norm_eps": eps,
         }
-        self.kind: dict[str, Any] = {
+        self.kind = {
             "norm": D.LAYER_NORM,
             "norm_place": D.AFTER,
             "norm_eps": eps,
@@ -129,11 +129,11 @@ class Encoder:
             "activation": config.choice(self.field("hidden_act"), family.activations),
             "ffn_biases": 3,
         }
-        self.kinds: list[dict[str, Any]] = [self.kind]
+        self.kinds = [self.kind]
         self.layers = [(0, i) for i in range(self.count)]  # (kind, set)
         # Of each set, what stands in its names.
-        self.places: list[dict[str, int]] = [{"layer": i} for i in range(self.count)]
-        self.output: dict[str, Any] = {"output": head.output}
+        self.places = [{"layer": i} for i in range(self.count)]
+        self.output = {"output": head.output}
 
     def _check_positions(self) -> None:
         """A table of positions as long as the vocabulary, and no max_position_embeddings: a table
@@ -166,28 +166,20 @@ class Encoder:
 
     def embedding_width(self) -> None:
         """Embeddings of their own width, then a projection."""
-        width = self.config.get("embedding_size")
-        width = self.stack["width"] if width is None else self.config.whole("embedding_size")
+        width = self.config.whole("embedding_size", default=self.stack["width"])
         if width != self.stack["width"]:
             self.stack.update(embedding_width=width, projection_bias=1)
 
     def relative_keys(self, factor: float = 1.0) -> None:
         """BERT's position_embedding_type (Shaw et al. 2018; Huang et al. 2020, method 4). factor:
         what the table is multiplied by."""
-        kind = self.config.choice(
-            "position_embedding_type",
-            {
-                "absolute": 0,
-                "relative_key": D.RELATIVE_KEY,
-                "relative_key_query": D.RELATIVE_KEY_QUERY,
-            },
-        )
+        name = "position_embedding_type"
+        kinds = {"relative_key": D.RELATIVE_KEY, "relative_key_query": D.RELATIVE_KEY_QUERY}
+        kind = self.config.choice(name, {"absolute": 0, **kinds})
         if kind:
             if (self.config.version or 0) >= NEWER:
-                raise self.config.error(
-                    "position_embedding_type",
-                    f"transformers {NEWER}, which wrote this, has it and does not compute it",
-                )
+                what = f"transformers {NEWER}, which wrote this, has it and does not compute it"
+                raise self.config.error(name, what)
             self.stack["position"] = 0
             self.kind.update(position=kind, max_distance=self.stack["max_positions"])
             self.relative_factor = factor
@@ -210,7 +202,7 @@ class Encoder:
     def name(self, part: str, weights: int = 0) -> str:
         return self.trunk + self.names[part].format(**self.places[weights])
 
-    def load(self, name: str, part: str, shape: tuple[int, ...]) -> np.ndarray:
+    def load(self, name: str, part: str, shape: Shape) -> np.ndarray:
         """A tensor that is not stored as it is; it counts as used."""
         where = f"{self.checkpoint.path}: "
         if name not in self.checkpoint:
@@ -264,7 +256,7 @@ class Encoder:
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
-        tied = self.config.flag("tie_word_embeddings", absent=True)
+        tied = self.config.flag("tie_word_embeddings", default=True)
         biases = [name for name in self.head.biases if name in self.checkpoint]
         self.output.update(
             tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
@@ -292,14 +284,13 @@ class Encoder:
 
     def descriptor(self, name: str) -> dict:
         self.stack["layers"] = [n for pair in self.layers for n in pair]
-        return D.with_defaults(
-            {
-                "model": {"stack": D.ENCODER, "name": name, "converter": "tools/convert.py"},
-                "source": self.side,
-                "encoder": self.stack,
-                "kinds": self.kinds,
-                "output": self.output,
-            }
+        return described(
+            D.ENCODER,
+            {"name": name},
+            source=self.side,
+            encoder=self.stack,
+            kinds=self.kinds,
+            output=self.output,
         )
 
     def relative_tables(self, d: dict) -> None:
@@ -307,12 +298,8 @@ class Encoder:
         side."""
         for kind, weights in dict((w, (k, w)) for k, w in self.layers).values():
             if d["kinds"][kind]["position"] in D.BOUNDED:
-                entries = 2 * d["kinds"][kind]["max_distance"] - 1
-                table = self.load(
-                    self.name("relative_keys", weights),
-                    "relative keys",
-                    (entries, d["kinds"][kind]["head_width"]),
-                )
+                shape = (2 * d["kinds"][kind]["max_distance"] - 1, d["kinds"][kind]["head_width"])
+                table = self.load(self.name("relative_keys", weights), "relative keys", shape)
                 self.values[R.key_of(R.ENCODER, weights, R.RELATIVE_KEYS)] = np.ascontiguousarray(
                     table[::-1].T * self.relative_factor
                 )
@@ -344,7 +331,7 @@ class Encoder:
         """Whether this is the bias of a norm that the format gives one, and the family does not."""
         return bias and not self.kind.get("norm_biases", 1)
 
-    def part(self, part: str, weights: int, bias: bool, shape: tuple[int, ...]) -> Part:
+    def part(self, part: str, weights: int, bias: bool, shape: Shape) -> Part:
         name = self.name(part, weights)
         return Part(bias_name(name) if bias else name, shape)
 
@@ -399,12 +386,11 @@ _OUTPUT_BIASES = (R.HEAD + 1, R.HEAD_NORM + 1, R.CLASSIFIER + 1)
 
 def labels_of(config: Config) -> list[str]:
     """id2label in the order of its ids; LABEL_0, … where the configuration has none."""
-    table, count = config.get("id2label"), config.get("num_labels")
+    table = config.get("id2label")
+    config.get("num_labels")
     if table is None:
-        return [
-            f"LABEL_{i}"
-            for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))
-        ]
+        count = config.whole("num_labels", 1, _MOST_LABELS, default=2)
+        return [f"LABEL_{i}" for i in range(count)]
     if (
         not isinstance(table, dict)
         or not 1 <= len(table) <= _MOST_LABELS
@@ -449,4 +435,4 @@ def scores_of(config: Config, classes: int) -> int:
 def float32_frequencies(width: int, base: float) -> np.ndarray:
     """1 / base^(2i/w) as PyTorch's models compute it, in float32: width/2 values, as float64."""
     power = np.arange(0, width, 2).astype(np.float32) / np.float32(width)
-    return (np.float32(1) / powers(base, power).astype(np.float32)).astype(np.float64)
+    return (np.float32(1) / float32_powers(base, power)).astype(np.float64)

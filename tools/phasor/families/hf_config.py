@@ -9,11 +9,12 @@ is read has a type and a range; a field that does not is one line with the name 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from phasor.errors import PhasorError, printable, shown
+from phasor.families.fields import Fields
 from phasor.format import descriptor as D
-from phasor.values import is_number, is_whole, words
+from phasor.values import settings, words
 
 # transformers' names of the activations (activations.py), those that a block or a head can have.
 ACTIVATIONS = {
@@ -63,15 +64,15 @@ _HARMLESS_BECAUSE: dict[str, str] = {
 HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
 
 # Fields that have one value which changes nothing; any other is refused.
-NEUTRAL: dict[str, tuple] = {
-    "is_decoder": (False,),
-    "is_encoder_decoder": (False,),
-    "add_cross_attention": (False,),
-    "pruned_heads": ({},),
-    "cross_attention_hidden_size": (None,),
-    "quantization_config": (None,),
-    "auto_map": (None,),
-}
+NEUTRAL: dict[str, list] = settings("""
+    is_decoder                   [false]
+    is_encoder_decoder           [false]
+    add_cross_attention          [false]
+    pruned_heads                 [{}]
+    cross_attention_hidden_size  [null]
+    quantization_config          [null]
+    auto_map                     [null]
+""")
 
 
 # What is not built at all, and the fields that tell it, with the values that say it is not there.
@@ -113,7 +114,7 @@ def refuse(where: Path, values: Mapping[str, Any]) -> None:
                 )
 
 
-class Config:
+class Config(Fields):
     """The fields of one table, with the defaults of its family where it leaves one out.
 
     newer: the defaults that are others from transformers 5 on; transformers_version says which
@@ -128,19 +129,16 @@ class Config:
         newer: Mapping[str, Any] | None = None,
         prefix: str = "",
     ) -> None:
-        self.path, self.values, self.prefix = path, values, prefix
+        super().__init__(path, values, prefix)
         self.defaults, self.changed = dict(defaults or {}), dict(newer or {})
-        self.asked: set[str] = set()
         self.tables: dict[str, Config] = {}
         self.finished = False  # a table that has harmless fields of its own
 
-    def error(self, name: str, what: str) -> PhasorError:
-        return PhasorError(f"{self.path}: {self.prefix}{name}: {what}")
-
-    def get(self, name: str) -> Any:
-        """The field (null is None), or the family's default where it is left out, or None."""
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field, or the family's default where it is left out; `default` where that is null."""
         self.asked.add(name)
-        return self.values[name] if name in self.values else self._default(name)
+        value = self.values[name] if name in self.values else self._default(name)
+        return default if value is None else value
 
     def _default(self, name: str) -> Any:
         older = self.defaults.get(name)
@@ -161,36 +159,21 @@ class Config:
         text = self.values.get("transformers_version")
         first = text.split(".")[0] if isinstance(text, str) else ""
         if text is not None and not (first.isascii() and first.isdigit() and len(first) < 4):
-            raise self.error(
-                "transformers_version", f"{shown(text)}, expected a version, such as '4.57.6'"
-            )
+            raise self.expected("transformers_version", text, "a version, such as '4.57.6'")
         if not first and self.values.get("rope_parameters") is not None:
             return NEWER
         return int(first) if first else None
 
     def table(self, name: str, defaults: Mapping[str, Any] | None = None) -> Config | None:
         """The table that a field is; where nothing says it, None or one with the defaults."""
-        value = self.get(name)
-        if value is None and defaults is None:
+        value = self.get(name, None if defaults is None else {})
+        if value is None:
             return None
-        value = {} if value is None else value
         if not isinstance(value, dict):
-            raise self.error(name, f"{shown(value)}, expected a table")
+            raise self.expected(name, value, "a table")
         if name not in self.tables:
             self.tables[name] = Config(self.path, value, defaults, prefix=f"{self.prefix}{name}.")
         return self.tables[name]
-
-    def whole(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
-        value = self.get(name)
-        if not is_whole(value, low, high):
-            raise self.error(name, f"{shown(value)}, expected a whole number from {low} to {high}")
-        return value
-
-    def number(self, name: str) -> float:
-        value = self.get(name)
-        if not is_number(value) or value < 0:
-            raise self.error(name, f"{shown(value)}, expected a number from 0")
-        return float(value)
 
     def base(self, name: str) -> float:
         """Of rotary frequencies."""
@@ -200,26 +183,6 @@ class Config:
         if value < 1:
             raise self.error(name, f"{value!r}, expected a number from 1")
         return value
-
-    def flag(self, name: str, absent: bool | None = None) -> bool:
-        """absent: what counts where the field is null or nothing says it."""
-        value = absent if self.get(name) is None else self.get(name)
-        if not isinstance(value, bool):
-            raise self.error(name, f"{shown(value)}, expected true or false")
-        return value
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        if not isinstance(value, str):
-            raise self.error(name, f"{shown(value)}, expected a text")
-        return value
-
-    def choice(self, name: str, choices: Mapping[str, Any]) -> Any:
-        """What stands for the field's value in a table."""
-        value = self.get(name)
-        if not isinstance(value, str) or value not in choices:
-            raise self.error(name, f"{shown(value)} is not built; there are {', '.join(choices)}")
-        return choices[value]
 
     def class_name(self, name: str, choices: Mapping[str, Any]) -> Any:
         """The same for the last part of a Python class's name."""
@@ -239,7 +202,7 @@ class Config:
             raise self.error(name, f"{shown(value)} is not built, expected {expected or 'nothing'}")
 
     def finish(
-        self, harmless: Iterable[str] = (), neutral: Mapping[str, tuple] | None = None
+        self, harmless: Iterable[str] = (), neutral: Mapping[str, Sequence] | None = None
     ) -> None:
         """Refuses what nobody asked for, by name, here and in the tables that were read; a field
         that is null says nothing. neutral: fields with the values that change nothing."""

@@ -8,7 +8,7 @@ from typing import Any, Callable
 from phasor.families.decoder import FULL, SLIDING, Decoder, Family
 from phasor.families.model import single
 from phasor.format import descriptor as D
-from phasor.values import table, words
+from phasor.values import settings, table, words
 
 NORM_BIASES = {"norm_biases": 0}  # a layer norm without
 
@@ -38,20 +38,20 @@ def llama_names(**changes: str | None) -> dict[str, str]:
     }
 
 
-SIZES = {
-    "vocab_size": 32000,
-    "hidden_size": 4096,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "intermediate_size": 11008,
-    "hidden_act": "silu",
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-}
+SIZES = settings("""
+    vocab_size               32000
+    hidden_size              4096
+    num_hidden_layers        32
+    num_attention_heads      32
+    intermediate_size        11008
+    hidden_act               "silu"
+    max_position_embeddings  2048
+    rms_norm_eps             1e-6
+    rope_theta               10000.0
+    tie_word_embeddings      false
+    attention_bias           false
+    mlp_bias                 false
+""")
 DROPPED = words("""
     attention_dropout resid_pdrop embd_pdrop attn_pdrop hidden_dropout residual_dropout
     embedding_dropout dropout layerdrop init_std pretraining_tp
@@ -99,14 +99,16 @@ LLAMA = llama_like("llama", "LlamaForCausalLM", _llama)
 
 def _smollm3(d: Decoder) -> None:
     biases(d)
-    turned, turn, window = _turned(d), d.rotation(), d.window()
-    window = window if d.flag("use_sliding_window") else {}
-    d.each(
-        d.layer_types(lambda i: SLIDING if window and not turned[i] else FULL), **{SLIDING: window}
-    )
-    for i, with_positions in enumerate(turned):
-        if with_positions:
-            d.per_layer[i].update(turn)
+    turned, turn, window = _turned(d), d.rotation(), _used_window(d)
+    d.sliding(lambda i: window and not turned[i], window)
+    for own, with_positions in zip(d.per_layer, turned):
+        own.update(turn if with_positions else {})
+
+
+def _used_window(d: Decoder) -> dict[str, int]:
+    """What a layer has that sees a window; nothing where use_sliding_window says so."""
+    window = d.window()
+    return window if d.flag("use_sliding_window") else {}
 
 
 def _turned(d: Decoder) -> list[int]:
@@ -123,18 +125,18 @@ SMOLLM3 = llama_like(
     "smollm3",
     "SmolLM3ForCausalLM",
     _smollm3,
-    defaults={
-        "vocab_size": 128256,
-        "hidden_size": 2048,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 4,
-        "max_position_embeddings": 32768,
-        "rope_theta": 2000000.0,
-        "use_sliding_window": False,
-        "no_rope_layer_interval": 4,
-        "tie_word_embeddings": True,
-    },
+    defaults=settings("""
+        vocab_size               128256
+        hidden_size              2048
+        num_hidden_layers        36
+        num_attention_heads      16
+        num_key_value_heads      4
+        max_position_embeddings  32768
+        rope_theta               2000000.0
+        use_sliding_window       false
+        no_rope_layer_interval   4
+        tie_word_embeddings      true
+    """),
 )
 
 
@@ -149,15 +151,15 @@ def _mistral(d: Decoder) -> None:
 def _ministral(d: Decoder) -> None:
     d.rotate()
     window = d.window()
-    d.each(d.layer_types(lambda _: SLIDING if window else FULL), **{SLIDING: window})
+    d.sliding(lambda _: window, window)
 
 
-_MISTRAL = {
-    "intermediate_size": 14336,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-    "sliding_window": 4096,
-}
+_MISTRAL = settings("""
+    intermediate_size        14336
+    num_key_value_heads      8
+    max_position_embeddings  131072
+    sliding_window           4096
+""")
 MISTRAL = llama_like("mistral", "MistralForCausalLM", _mistral, defaults=_MISTRAL)
 MINISTRAL = llama_like("ministral", "MinistralForCausalLM", _ministral, defaults=_MISTRAL)
 
@@ -166,10 +168,8 @@ MINISTRAL = llama_like("ministral", "MinistralForCausalLM", _ministral, defaults
 
 
 def _windows(d: Decoder) -> None:
-    window = d.window()
-    window = window if d.flag("use_sliding_window") else {}
-    first = d.config.whole("max_window_layers", 0)
-    d.each(d.layer_types(lambda i: SLIDING if window and i >= first else FULL), **{SLIDING: window})
+    window, first = _used_window(d), d.config.whole("max_window_layers", 0)
+    d.sliding(lambda i: window and i >= first, window)
 
 
 def _qwen2(d: Decoder) -> None:
@@ -185,15 +185,15 @@ def _qwen3(d: Decoder) -> None:
     _windows(d)
 
 
-_QWEN = {
-    "vocab_size": 151936,
-    "intermediate_size": 22016,
-    "num_key_value_heads": 32,
-    "max_position_embeddings": 32768,
-    "use_sliding_window": False,
-    "sliding_window": 4096,
-    "max_window_layers": 28,
-}
+_QWEN = settings("""
+    vocab_size               151936
+    intermediate_size        22016
+    num_key_value_heads      32
+    max_position_embeddings  32768
+    use_sliding_window       false
+    sliding_window           4096
+    max_window_layers        28
+""")
 QWEN2 = llama_like("qwen2", "Qwen2ForCausalLM", _qwen2, defaults=_QWEN)
 QWEN3 = llama_like("qwen3", "Qwen3ForCausalLM", _qwen3, defaults={**_QWEN, "head_dim": 128})
 
@@ -242,7 +242,7 @@ def _gemma2(d: Decoder) -> None:
     _gemma_both(d)
     _cap(d, "attn_logit_softcapping", d.kind)
     d.rotate()
-    d.each(d.layer_types(lambda i: SLIDING if (i + 1) % 2 else FULL), **{SLIDING: d.window()})
+    d.sliding(lambda i: (i + 1) % 2, d.window())
 
 
 def _vaultgemma(d: Decoder) -> None:
@@ -253,42 +253,45 @@ def _vaultgemma(d: Decoder) -> None:
 def _gemma3(d: Decoder) -> None:
     _gemma_both(d)
     d.config.must("use_bidirectional_attention", False)
-    d.config.must(
-        "attn_logit_softcapping", None
-    )  # a field that transformers has and does not compute
+    d.config.must("attn_logit_softcapping", None)  # which transformers has and does not compute
     d.kind["qk_norm"] = D.RMS_NORM
-    older = d.config.get("sliding_window_pattern")
-    pattern = d.config.whole(
-        "_sliding_window_pattern" if older is None else "sliding_window_pattern"
-    )
-    types = d.layer_types(lambda i: SLIDING if (i + 1) % pattern else FULL)
-    d.config.get("_sliding_window_pattern")
+    pattern = _pattern(d)
     local = d.rotation("rope_local_base_freq", scaled=False, layer_type=SLIDING)
-    d.each(types, **{SLIDING: {**d.window(), **local}, FULL: d.rotation(layer_type=FULL)})
+    near, far = {**d.window(), **local}, d.rotation(layer_type=FULL)
+    d.sliding(lambda i: (i + 1) % pattern, near, far)
 
 
-_GEMMA = {
-    "vocab_size": 256000,
-    "hidden_size": 3072,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 16,
-    "head_dim": 256,
-    "intermediate_size": 24576,
-    "hidden_act": "gelu_pytorch_tanh",
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
+def _pattern(d: Decoder) -> int:
+    """Every so many layers one sees everything."""
+    newer, older = "_sliding_window_pattern", "sliding_window_pattern"
+    d.config.get(newer)
+    return d.config.whole(newer if d.config.get(older) is None else older)
+
+
+_GEMMA = settings("""
+    vocab_size               256000
+    hidden_size              3072
+    num_hidden_layers        28
+    num_attention_heads      16
+    num_key_value_heads      16
+    head_dim                 256
+    intermediate_size        24576
+    hidden_act               "gelu_pytorch_tanh"
+    max_position_embeddings  8192
+    tie_word_embeddings      true
+""")
 _GEMMA2 = {
     **_GEMMA,
-    "hidden_size": 2304,
-    "num_hidden_layers": 26,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "intermediate_size": 9216,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "query_pre_attn_scalar": 256,
-    "sliding_window": 4096,
+    **settings("""
+    hidden_size            2304
+    num_hidden_layers      26
+    num_attention_heads    8
+    num_key_value_heads    4
+    intermediate_size      9216
+    hidden_activation      "gelu_pytorch_tanh"
+    query_pre_attn_scalar  256
+    sliding_window         4096
+"""),
 }
 _GEMMA_NAMES = llama_names(
     attention_after="post_attention_layernorm",
@@ -322,11 +325,13 @@ GEMMA3 = llama_like(
     _GEMMA_NAMES,
     {
         **_GEMMA2,
-        "vocab_size": 262208,
-        "max_position_embeddings": 131072,
-        "rope_theta": 1000000.0,
-        "rope_local_base_freq": 10000.0,
-        "_sliding_window_pattern": 6,
+        **settings("""
+        vocab_size               262208
+        max_position_embeddings  131072
+        rope_theta               1000000.0
+        rope_local_base_freq     10000.0
+        _sliding_window_pattern  6
+    """),
     },
     fields=_ACTIVATION,
     harmless=("hidden_act",),
@@ -353,15 +358,15 @@ PHI3 = llama_like(
         ffn_in="mlp.gate_up_proj",
         ffn_gate="mlp.gate_up_proj",
     ),
-    {
-        "vocab_size": 32064,
-        "hidden_size": 3072,
-        "intermediate_size": 8192,
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 4096,
-        "original_max_position_embeddings": 4096,
-        "partial_rotary_factor": 1.0,
-    },
+    settings("""
+        vocab_size                        32064
+        hidden_size                       3072
+        intermediate_size                 8192
+        rms_norm_eps                      1e-5
+        max_position_embeddings           4096
+        original_max_position_embeddings  4096
+        partial_rotary_factor             1.0
+    """),
 )
 
 
@@ -379,31 +384,24 @@ def _olmo(d: Decoder) -> None:
 
 
 def _olmo2(d: Decoder) -> None:
+    _norms_behind(d)
+    d.rotate()
+
+
+def _norms_behind(d: Decoder) -> None:
     d.kind.update(
         attention_biases=15 * d.flag("attention_bias"),
         norm_place=D.SUBLAYER,
         qk_norm=D.RMS_NORM,
         qk_norm_over=D.ALL_HEADS,
     )
-    d.rotate()
 
 
 def _olmo3(d: Decoder) -> None:
     """Layers that see a window turn without rope_scaling."""
-    d.kind.update(
-        attention_biases=15 * d.flag("attention_bias"),
-        norm_place=D.SUBLAYER,
-        qk_norm=D.RMS_NORM,
-        qk_norm_over=D.ALL_HEADS,
-    )
-    types = d.layer_types(lambda i: SLIDING if (i + 1) % 4 else FULL)
-    d.each(
-        types,
-        **{
-            SLIDING: {**d.window(), **d.rotation(scaled=False, layer_type=SLIDING)},
-            FULL: d.rotation(layer_type=FULL),
-        },
-    )
+    _norms_behind(d)
+    near = {**d.window(), **d.rotation(scaled=False, layer_type=SLIDING)}
+    d.sliding(lambda i: (i + 1) % 4, near, d.rotation(layer_type=FULL))
 
 
 _OLMO_NAMES = llama_names(
@@ -453,12 +451,12 @@ GRANITE = llama_like(
     "granite",
     "GraniteForCausalLM",
     _granite,
-    defaults={
-        "attention_multiplier": 1.0,
-        "residual_multiplier": 1.0,
-        "embedding_multiplier": 1.0,
-        "logits_scaling": 1.0,
-    },
+    defaults=settings("""
+        attention_multiplier  1.0
+        residual_multiplier   1.0
+        embedding_multiplier  1.0
+        logits_scaling        1.0
+    """),
 )
 
 
@@ -487,28 +485,23 @@ def _cohere1(d: Decoder) -> None:
 def _cohere2(d: Decoder) -> None:
     """Layers that see everything have no positions."""
     _cohere(d)
-    older = d.config.get("sliding_window_pattern")
-    pattern = d.config.whole(
-        "_sliding_window_pattern" if older is None else "sliding_window_pattern"
-    )
-    types = d.layer_types(lambda i: SLIDING if (i + 1) % pattern else FULL)
-    d.config.get("_sliding_window_pattern")
-    d.each(types, **{SLIDING: {**d.window(), **d.rotation(interleaved=True)}})
+    pattern = _pattern(d)
+    d.sliding(lambda i: (i + 1) % pattern, {**d.window(), **d.rotation(interleaved=True)})
 
 
 _COHERE_NAMES = llama_names(ffn_norm=None)
-_COHERE = {
-    "vocab_size": 256000,
-    "hidden_size": 8192,
-    "num_hidden_layers": 40,
-    "num_attention_heads": 64,
-    "intermediate_size": 22528,
-    "layer_norm_eps": 1e-5,
-    "max_position_embeddings": 8192,
-    "logit_scale": 0.0625,
-    "use_qk_norm": False,
-    "tie_word_embeddings": True,
-}
+_COHERE = settings("""
+    vocab_size               256000
+    hidden_size              8192
+    num_hidden_layers        40
+    num_attention_heads      64
+    intermediate_size        22528
+    layer_norm_eps           1e-5
+    max_position_embeddings  8192
+    logit_scale              0.0625
+    use_qk_norm              false
+    tie_word_embeddings      true
+""")
 COHERE = llama_like(
     "cohere",
     "CohereForCausalLM",
@@ -545,17 +538,17 @@ def _glm4(d: Decoder) -> None:
 
 
 _GLM_NAMES = dict(ffn_in="mlp.gate_up_proj", ffn_gate="mlp.gate_up_proj")
-_GLM = {
-    "vocab_size": 151552,
-    "num_hidden_layers": 40,
-    "num_key_value_heads": 2,
-    "head_dim": 128,
-    "intermediate_size": 13696,
-    "rms_norm_eps": 1.5625e-07,
-    "max_position_embeddings": 131072,
-    "attention_bias": True,
-    "partial_rotary_factor": 0.5,
-}
+_GLM = settings("""
+    vocab_size               151552
+    num_hidden_layers        40
+    num_key_value_heads      2
+    head_dim                 128
+    intermediate_size        13696
+    rms_norm_eps             1.5625e-07
+    max_position_embeddings  131072
+    attention_bias           true
+    partial_rotary_factor    0.5
+""")
 GLM = llama_like("glm", "GlmForCausalLM", _glm, llama_names(**_GLM_NAMES), _GLM)
 GLM4 = llama_like(
     "glm4",
@@ -575,16 +568,10 @@ def _exaone4(d: Decoder) -> None:
     """Layers that see everything have no positions, where others see a window."""
     d.kind.update(norm_place=D.SUBLAYER, qk_norm=D.RMS_NORM)
     window = d.window()
-    pattern = d.config.get(
-        "sliding_window_pattern"
-    )  # of a configuration with layer_types it may be anything
-    if d.config.get("layer_types") is None:
+    pattern, turn = d.config.get("sliding_window_pattern"), d.rotation()
+    if d.config.get("layer_types") is None:  # beside which the pattern may be anything
         pattern = d.config.whole("sliding_window_pattern")
-    types, turn = (
-        d.layer_types(lambda i: SLIDING if window and (i + 1) % pattern else FULL),
-        d.rotation(),
-    )
-    d.each(types, **{SLIDING: {**window, **turn}, FULL: {} if window else turn})
+    d.sliding(lambda i: window and (i + 1) % pattern, {**window, **turn}, {} if window else turn)
 
 
 EXAONE4 = llama_like(
@@ -592,14 +579,14 @@ EXAONE4 = llama_like(
     "Exaone4ForCausalLM",
     _exaone4,
     _OLMO_NAMES,
-    {
-        "vocab_size": 102400,
-        "num_key_value_heads": 32,
-        "intermediate_size": 16384,
-        "rms_norm_eps": 1e-5,
-        "sliding_window": 4096,
-        "sliding_window_pattern": 4,
-    },
+    settings("""
+        vocab_size              102400
+        num_key_value_heads     32
+        intermediate_size       16384
+        rms_norm_eps            1e-5
+        sliding_window          4096
+        sliding_window_pattern  4
+    """),
 )
 
 
@@ -611,9 +598,14 @@ def _helium(d: Decoder) -> None:
     d.rotate(interleaved=True)
 
 
-def _ernie(d: Decoder) -> None:
-    bias = d.flag("use_bias")
+def all_biases(d: Decoder, name: str) -> None:
+    """One flag for all matrices of a block."""
+    bias = d.flag(name)
     d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+
+
+def _ernie(d: Decoder) -> None:
+    all_biases(d, "use_bias")
     d.rotate(interleaved=True)
 
 
@@ -627,53 +619,53 @@ HELIUM = llama_like(
     "helium",
     "HeliumForCausalLM",
     _helium,
-    defaults={
-        "vocab_size": 48000,
-        "hidden_size": 2560,
-        "intermediate_size": 7040,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 20,
-        "num_key_value_heads": 20,
-        "head_dim": 128,
-        "max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-8,
-        "rope_theta": 100000.0,
-    },
+    defaults=settings("""
+        vocab_size               48000
+        hidden_size              2560
+        intermediate_size        7040
+        num_hidden_layers        24
+        num_attention_heads      20
+        num_key_value_heads      20
+        head_dim                 128
+        max_position_embeddings  4096
+        rms_norm_eps             1e-8
+        rope_theta               100000.0
+    """),
 )
 ERNIE = llama_like(
     "ernie4_5",
     "Ernie4_5ForCausalLM",
     _ernie,
-    defaults={
-        "vocab_size": 103424,
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 18,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "head_dim": 128,
-        "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 500000.0,
-        "use_bias": False,
-        "tie_word_embeddings": True,
-    },
+    defaults=settings("""
+        vocab_size               103424
+        hidden_size              1024
+        intermediate_size        3072
+        num_hidden_layers        18
+        num_attention_heads      16
+        num_key_value_heads      2
+        head_dim                 128
+        max_position_embeddings  131072
+        rms_norm_eps             1e-5
+        rope_theta               500000.0
+        use_bias                 false
+        tie_word_embeddings      true
+    """),
 )
 SEED_OSS = llama_like(
     "seed_oss",
     "SeedOssForCausalLM",
     _seed_oss,
-    defaults={
-        "vocab_size": 155136,
-        "intermediate_size": 27648,
-        "num_hidden_layers": 64,
-        "num_attention_heads": 80,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "max_position_embeddings": 524288,
-        "attention_bias": True,
-        "attention_out_bias": False,
-    },
+    defaults=settings("""
+        vocab_size               155136
+        intermediate_size        27648
+        num_hidden_layers        64
+        num_attention_heads      80
+        num_key_value_heads      8
+        head_dim                 128
+        max_position_embeddings  524288
+        attention_bias           true
+        attention_out_bias       false
+    """),
 )
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from phasor.families.decoder import NORMS, Decoder, Family
 from phasor.families.hf_config import rope_table, rope_value
-from phasor.families.hf_decoders import DROPPED, NORM_BIASES, llama_like, llama_names
+from phasor.families.hf_decoders import DROPPED, NORM_BIASES, all_biases, llama_like, llama_names
 from phasor.families.model import single
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.positions import alibi_slopes
-from phasor.values import is_whole, table, words
+from phasor.positions import alibi_slopes, float32_powers
+from phasor.values import is_whole, settings, table, words
 
 _TRUNK = "transformer."
 
@@ -52,18 +52,18 @@ _GPT_FIELDS = table("""
     rms_norm_eps             layer_norm_epsilon
     hidden_act               activation_function
 """)
-_GPT = {
-    "vocab_size": 50257,
-    "n_positions": 1024,
-    "n_embd": 768,
-    "n_layer": 12,
-    "n_head": 12,
-    "activation_function": "gelu_new",
-    "layer_norm_epsilon": 1e-5,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "tie_word_embeddings": True,
-}
+_GPT = settings("""
+    vocab_size                       50257
+    n_positions                      1024
+    n_embd                           768
+    n_layer                          12
+    n_head                           12
+    activation_function              "gelu_new"
+    layer_norm_epsilon               1e-5
+    scale_attn_weights               true
+    scale_attn_by_inverse_layer_idx  false
+    tie_word_embeddings              true
+""")
 _MASKS = words("""
     h.*.attn.bias h.*.attn.masked_bias h.*.attn.attention.bias h.*.attn.attention.masked_bias
     h.*.attn.causal_mask h.*.attn.embed_positions
@@ -196,18 +196,18 @@ GPT_NEO = _gpt_like(
         ffn_out         .mlp.c_proj
         """,
     ),
-    {
-        "vocab_size": 50257,
-        "max_position_embeddings": 2048,
-        "hidden_size": 2048,
-        "num_layers": 24,
-        "num_heads": 16,
-        "window_size": 256,
-        "activation_function": "gelu_new",
-        "layer_norm_epsilon": 1e-5,
-        "attention_types": [[["global", "local"], 12]],
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size               50257
+        max_position_embeddings  2048
+        hidden_size              2048
+        num_layers               24
+        num_heads                16
+        window_size              256
+        activation_function      "gelu_new"
+        layer_norm_epsilon       1e-5
+        attention_types          [[["global", "local"], 12]]
+        tie_word_embeddings      true
+    """),
     _gpt_neo,
     fields=table("""
         num_hidden_layers    num_layers
@@ -244,13 +244,15 @@ def _codegen(d: Decoder) -> None:
 
 _GPTJ = {
     **_GPT,
-    "vocab_size": 50400,
-    "n_positions": 2048,
-    "n_embd": 4096,
-    "n_layer": 28,
-    "n_head": 16,
-    "rotary_dim": 64,
-    "tie_word_embeddings": False,
+    **settings("""
+    vocab_size           50400
+    n_positions          2048
+    n_embd               4096
+    n_layer              28
+    n_head               16
+    rotary_dim           64
+    tie_word_embeddings  false
+"""),
 }
 _GPTJ_HARMLESS = _SUMMARY + ("rotary", "scale_attn_weights")
 GPTJ = _gpt_like(
@@ -335,21 +337,21 @@ GPT_NEOX = _gpt_like(
         ffn_out         .mlp.dense_4h_to_h
         """,
     ),
-    {
-        "vocab_size": 50432,
-        "hidden_size": 6144,
-        "num_hidden_layers": 44,
-        "num_attention_heads": 64,
-        "intermediate_size": 24576,
-        "hidden_act": "gelu",
-        "max_position_embeddings": 2048,
-        "rotary_pct": 0.25,
-        "rotary_emb_base": 10000,
-        "layer_norm_eps": 1e-5,
-        "use_parallel_residual": True,
-        "attention_bias": True,
-        "tie_word_embeddings": False,
-    },
+    settings("""
+        vocab_size               50432
+        hidden_size              6144
+        num_hidden_layers        44
+        num_attention_heads      64
+        intermediate_size        24576
+        hidden_act               "gelu"
+        max_position_embeddings  2048
+        rotary_pct               0.25
+        rotary_emb_base          10000
+        layer_norm_eps           1e-5
+        use_parallel_residual    true
+        attention_bias           true
+        tie_word_embeddings      false
+    """),
     _gpt_neox,
     fields={"rms_norm_eps": "layer_norm_eps"},
     harmless=("classifier_dropout",),
@@ -368,8 +370,7 @@ GPT_NEOX = _gpt_like(
 
 def _opt(d: Decoder) -> None:
     width, inner = d.stack["width"], d.size("word_embed_proj_dim", high=D.MAX_WIDTH)
-    bias = d.flag("enable_bias")
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    all_biases(d, "enable_bias")
     d.learned(before=2)
     if not d.flag("do_layer_norm_before"):
         d.kind["norm_place"] = D.AFTER
@@ -406,22 +407,22 @@ OPT = _gpt_like(
         ffn_out         .fc2
         """,
     ),
-    {
-        "vocab_size": 50272,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "ffn_dim": 3072,
-        "max_position_embeddings": 2048,
-        "do_layer_norm_before": True,
-        "_remove_final_layer_norm": False,
-        "word_embed_proj_dim": 768,
-        "num_attention_heads": 12,
-        "activation_function": "relu",
-        "enable_bias": True,
-        "layer_norm_elementwise_affine": True,
-        "layer_norm_eps": 1e-5,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size                     50272
+        hidden_size                    768
+        num_hidden_layers              12
+        ffn_dim                        3072
+        max_position_embeddings        2048
+        do_layer_norm_before           true
+        _remove_final_layer_norm       false
+        word_embed_proj_dim            768
+        num_attention_heads            12
+        activation_function            "relu"
+        enable_bias                    true
+        layer_norm_elementwise_affine  true
+        layer_norm_eps                 1e-5
+        tie_word_embeddings            true
+    """),
     _opt,
     fields={
         "intermediate_size": "ffn_dim",
@@ -441,7 +442,7 @@ def _bloom(d: Decoder) -> None:
     d.config.must("apply_residual_connection_post_layernorm", False)
     d.config.must("n_inner", None)
     d.kind.update(attention_biases=15, ffn_biases=3, position=D.ALIBI)
-    d.tables[R.ALIBI] = alibi_slopes(d.kind["heads"]).astype(np.float32)
+    d.kind["tables"] = {R.ALIBI: alibi_slopes(d.kind["heads"]).astype(np.float32)}
     d.stack.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=d.kind["norm_eps"])
     d.fused()
 
@@ -464,14 +465,14 @@ BLOOM = _gpt_like(
         ffn_out         .mlp.dense_4h_to_h
         """,
     ),
-    {
-        "vocab_size": 250880,
-        "hidden_size": 64,
-        "n_layer": 2,
-        "n_head": 8,
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size           250880
+        hidden_size          64
+        n_layer              2
+        n_head               8
+        layer_norm_epsilon   1e-5
+        tie_word_embeddings  true
+    """),
     _bloom,
     fields=table("""
         num_hidden_layers    n_layer
@@ -496,13 +497,13 @@ BLOOM = _gpt_like(
 
 # ---- MPT (MosaicML 2023)
 
-_MPT_ATTENTION = {
-    "alibi": True,
-    "alibi_bias_max": 8,
-    "attn_type": "multihead_attention",
-    "qk_ln": False,
-    "prefix_lm": False,
-}
+_MPT_ATTENTION = settings("""
+    alibi           true
+    alibi_bias_max  8
+    attn_type       "multihead_attention"
+    qk_ln           false
+    prefix_lm       false
+""")
 _MPT_HARMLESS = frozenset(
     words("""
         attn_pdrop attn_impl attn_uses_sequence_id model_type rope rope_impl rope_theta
@@ -532,16 +533,15 @@ def _mpt(d: Decoder) -> None:
     inner.finish((*_MPT_HARMLESS, *without_rope))
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
     d.bias_free = {"final_norm"}
-    d.tables[R.ALIBI] = _mpt_slopes(d.kind["heads"])
+    d.kind["tables"] = {R.ALIBI: _mpt_slopes(d.kind["heads"])}
 
 
 def _mpt_slopes(heads: int) -> np.ndarray:
     """2^(−8·i/H) for H a power of two; for another number those of the power above, the second, the
     fourth, … first (its code, in float32)."""
     above = 1 << (heads - 1).bit_length()
-    slopes = np.float32(1) / np.power(
-        np.float32(2), np.arange(1, above + 1).astype(np.float32) * np.float32(8 / above)
-    )
+    exponents = np.arange(1, above + 1).astype(np.float32) * np.float32(8 / above)
+    slopes = np.float32(1) / float32_powers(2.0, exponents)
     return slopes if above == heads else np.concatenate([slopes[1::2], slopes[::2]])[:heads]
 
 
@@ -562,17 +562,17 @@ MPT = _gpt_like(
         ffn_out         .ffn.down_proj
         """,
     ),
-    {
-        "d_model": 2048,
-        "n_heads": 16,
-        "n_layers": 24,
-        "expansion_ratio": 4,
-        "max_seq_len": 2048,
-        "vocab_size": 50368,
-        "layer_norm_epsilon": 1e-5,
-        "no_bias": True,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        d_model              2048
+        n_heads              16
+        n_layers             24
+        expansion_ratio      4
+        max_seq_len          2048
+        vocab_size           50368
+        layer_norm_epsilon   1e-5
+        no_bias              true
+        tie_word_embeddings  true
+    """),
     _mpt,
     fields=table("""
         hidden_size              d_model
@@ -595,28 +595,16 @@ MPT = _gpt_like(
 
 def _falcon(d: Decoder) -> None:
     c, heads = d.config, d.kind["heads"]
-    bias, newer, parallel = (
-        d.flag("bias"),
-        d.flag("new_decoder_architecture"),
-        d.flag("parallel_attn"),
-    )
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    newer, parallel = d.flag("new_decoder_architecture"), d.flag("parallel_attn")
+    all_biases(d, "bias")
     if newer:
-        groups = c.get("num_kv_heads")
-        d.kind["kv_heads"] = heads if groups is None else c.whole("num_kv_heads", 1, heads)
+        d.kind["kv_heads"] = c.whole("num_kv_heads", 1, heads, default=heads)
         if heads % d.kind["kv_heads"]:
             raise c.error("num_kv_heads", f"{d.kind['kv_heads']} does not divide the {heads} heads")
     elif d.flag("multi_query"):
         d.kind["kv_heads"] = 1
     d.fused()
-    norms = c.get("num_ln_in_parallel_attn")
-    norms = (
-        2
-        if norms is None and newer
-        else 1
-        if norms is None
-        else c.whole("num_ln_in_parallel_attn", 1, 2)
-    )
+    norms = c.whole("num_ln_in_parallel_attn", 1, 2, default=1 + newer)
     if newer and not parallel:
         raise c.error("parallel_attn", "False is not built in the new architecture")
     if parallel and norms == 2:
@@ -628,7 +616,7 @@ def _falcon(d: Decoder) -> None:
     d.kind["parallel"] = 0 if not parallel else D.TWO_NORMS if norms == 2 else D.SHARED_INPUT
     if d.flag("alibi"):
         d.kind["position"] = D.ALIBI
-        d.tables[R.ALIBI] = _falcon_slopes(d)
+        d.kind["tables"] = {R.ALIBI: _falcon_slopes(d)}
         for name in ("rope_theta", "rope_scaling", "rope_parameters"):  # which then say nothing
             c.get(name)
     else:
@@ -664,22 +652,22 @@ FALCON = _gpt_like(
         ffn_out         .mlp.dense_4h_to_h
         """,
     ),
-    {
-        "vocab_size": 65024,
-        "hidden_size": 4544,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 71,
-        "layer_norm_epsilon": 1e-5,
-        "alibi": False,
-        "new_decoder_architecture": False,
-        "multi_query": True,
-        "parallel_attn": True,
-        "bias": False,
-        "max_position_embeddings": 2048,
-        "rope_theta": 10000.0,
-        "activation": "gelu",
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size                65024
+        hidden_size               4544
+        num_hidden_layers         32
+        num_attention_heads       71
+        layer_norm_epsilon        1e-5
+        alibi                     false
+        new_decoder_architecture  false
+        multi_query               true
+        parallel_attn             true
+        bias                      false
+        max_position_embeddings   2048
+        rope_theta                10000.0
+        activation                "gelu"
+        tie_word_embeddings       true
+    """),
     _falcon,
     fields={
         "rms_norm_eps": "layer_norm_epsilon",
@@ -717,16 +705,16 @@ PHI = llama_like(
         ),
         "final_norm": "final_layernorm.weight",
     },
-    {
-        "vocab_size": 51200,
-        "hidden_size": 2048,
-        "num_hidden_layers": 24,
-        "intermediate_size": 8192,
-        "hidden_act": "gelu_new",
-        "layer_norm_eps": 1e-5,
-        "partial_rotary_factor": 0.5,
-        "qk_layernorm": False,
-    },
+    settings("""
+        vocab_size             51200
+        hidden_size            2048
+        num_hidden_layers      24
+        intermediate_size      8192
+        hidden_act             "gelu_new"
+        layer_norm_eps         1e-5
+        partial_rotary_factor  0.5
+        qk_layernorm           false
+    """),
     fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
     gated=False,
@@ -755,18 +743,18 @@ STABLELM = llama_like(
     "StableLmForCausalLM",
     _stablelm,
     None,
-    {
-        "vocab_size": 50304,
-        "hidden_size": 2560,
-        "num_key_value_heads": 32,
-        "intermediate_size": 6912,
-        "max_position_embeddings": 4096,
-        "layer_norm_eps": 1e-5,
-        "partial_rotary_factor": 0.25,
-        "use_qkv_bias": False,
-        "qk_layernorm": False,
-        "use_parallel_residual": False,
-    },
+    settings("""
+        vocab_size               50304
+        hidden_size              2560
+        num_key_value_heads      32
+        intermediate_size        6912
+        max_position_embeddings  4096
+        layer_norm_eps           1e-5
+        partial_rotary_factor    0.25
+        use_qkv_bias             false
+        qk_layernorm             false
+        use_parallel_residual    false
+    """),
     fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
 )
@@ -776,8 +764,8 @@ STABLELM = llama_like(
 
 
 def _starcoder2(d: Decoder) -> None:
-    bias = d.flag("use_bias")
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias, **d.window())
+    all_biases(d, "use_bias")
+    d.kind.update(d.window())
     d.rotate()
 
 
@@ -786,19 +774,19 @@ STARCODER2 = llama_like(
     "Starcoder2ForCausalLM",
     _starcoder2,
     llama_names(ffn_gate=None, ffn_in="mlp.c_fc", ffn_out="mlp.c_proj"),
-    {
-        "vocab_size": 49152,
-        "hidden_size": 3072,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 24,
-        "num_key_value_heads": 2,
-        "intermediate_size": 12288,
-        "hidden_act": "gelu_pytorch_tanh",
-        "max_position_embeddings": 4096,
-        "norm_epsilon": 1e-5,
-        "use_bias": True,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size               49152
+        hidden_size              3072
+        num_hidden_layers        30
+        num_attention_heads      24
+        num_key_value_heads      2
+        intermediate_size        12288
+        hidden_act               "gelu_pytorch_tanh"
+        max_position_embeddings  4096
+        norm_epsilon             1e-5
+        use_bias                 true
+        tie_word_embeddings      true
+    """),
     fields={"rms_norm_eps": "norm_epsilon"},
     harmless=words("""
         layer_norm_eps layer_norm_epsilon norm_type mlp_type activation_function

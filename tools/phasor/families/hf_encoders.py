@@ -12,21 +12,21 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.positions import inverse_frequencies, t5_buckets
-from phasor.values import table, words
+from phasor.values import settings, table, words
 
 FIRST, TANH = D.FIRST, D.TANH
-_SIZES = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    "position_embedding_type": "absolute",
-}
+_SIZES = settings("""
+    vocab_size               30522
+    hidden_size              768
+    num_hidden_layers        12
+    num_attention_heads      12
+    intermediate_size        3072
+    hidden_act               "gelu"
+    max_position_embeddings  512
+    type_vocab_size          2
+    layer_norm_eps           1e-12
+    position_embedding_type  "absolute"
+""")
 _POOLER = ("pooler.*",)
 
 
@@ -172,7 +172,16 @@ DISTILBERT = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {**_SIZES, "n_layers": 6, "n_heads": 12, "dim": 768, "hidden_dim": 3072, "activation": "gelu"},
+    {
+        **_SIZES,
+        **settings("""
+        n_layers    6
+        n_heads     12
+        dim         768
+        hidden_dim  3072
+        activation  "gelu"
+    """),
+    },
     fields=table("""
         hidden_size          dim
         num_hidden_layers    n_layers
@@ -311,14 +320,16 @@ ALBERT = Family(
     },
     {
         **_SIZES,
-        "vocab_size": 30000,
-        "embedding_size": 128,
-        "hidden_size": 4096,
-        "num_attention_heads": 64,
-        "intermediate_size": 16384,
-        "hidden_act": "gelu_new",
-        "num_hidden_groups": 1,
-        "inner_group_num": 1,
+        **settings("""
+        vocab_size           30000
+        embedding_size       128
+        hidden_size          4096
+        num_attention_heads  64
+        intermediate_size    16384
+        hidden_act           "gelu_new"
+        num_hidden_groups    1
+        inner_group_num      1
+    """),
     },
     harmless=words("down_scale_factor gap_size net_structure_type num_memory_blocks"),
     adapt=_albert,
@@ -365,10 +376,12 @@ ELECTRA = Family(
     },
     {
         **_SIZES,
-        "hidden_size": 256,
-        "embedding_size": 128,
-        "num_attention_heads": 4,
-        "intermediate_size": 1024,
+        **settings("""
+        hidden_size          256
+        embedding_size       128
+        num_attention_heads  4
+        intermediate_size    1024
+    """),
     },
     harmless=words("summary_type summary_use_proj summary_activation summary_last_dropout"),
     adapt=_electra,
@@ -534,27 +547,27 @@ MODERNBERT = Family(
             D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
         ),
     },
-    {
-        "vocab_size": 50368,
-        "hidden_size": 768,
-        "intermediate_size": 1152,
-        "num_hidden_layers": 22,
-        "num_attention_heads": 12,
-        "hidden_activation": "gelu",
-        "max_position_embeddings": 8192,
-        "norm_eps": 1e-5,
-        "norm_bias": False,
-        "global_rope_theta": 160000.0,
-        "local_rope_theta": 10000.0,
-        "attention_bias": False,
-        "global_attn_every_n_layers": 3,
-        "local_attention": 128,
-        "mlp_bias": False,
-        "decoder_bias": True,
-        "classifier_pooling": "cls",
-        "classifier_bias": False,
-        "classifier_activation": "gelu",
-    },
+    settings("""
+        vocab_size                  50368
+        hidden_size                 768
+        intermediate_size           1152
+        num_hidden_layers           22
+        num_attention_heads         12
+        hidden_activation           "gelu"
+        max_position_embeddings     8192
+        norm_eps                    1e-5
+        norm_bias                   false
+        global_rope_theta           160000.0
+        local_rope_theta            10000.0
+        attention_bias              false
+        global_attn_every_n_layers  3
+        local_attention             128
+        mlp_bias                    false
+        decoder_bias                true
+        classifier_pooling          "cls"
+        classifier_bias             false
+        classifier_activation       "gelu"
+    """),
     fields={"layer_norm_eps": "norm_eps", "hidden_act": "hidden_activation"},
     harmless=words("""
         initializer_cutoff_factor attention_dropout embedding_dropout mlp_dropout
@@ -663,18 +676,18 @@ NOMIC = Family(
             unused=_POOLER,
         ),
     },
-    {
-        "type_vocab_size": 2,
-        "layer_norm_epsilon": 1e-5,
-        "pad_vocab_size_multiple": 1,
-        "rotary_emb_fraction": 0.0,
-        "rotary_emb_base": 10000.0,
-        "rotary_emb_interleaved": False,
-        "qkv_proj_bias": True,
-        "mlp_fc1_bias": True,
-        "mlp_fc2_bias": True,
-        "max_trained_positions": 2048,
-    },
+    settings("""
+        type_vocab_size          2
+        layer_norm_epsilon       1e-5
+        pad_vocab_size_multiple  1
+        rotary_emb_fraction      0.0
+        rotary_emb_base          10000.0
+        rotary_emb_interleaved   false
+        qkv_proj_bias            true
+        mlp_fc1_bias             true
+        mlp_fc2_bias             true
+        max_trained_positions    2048
+    """),
     fields=table("""
         hidden_size              n_embd
         num_hidden_layers        n_layer

@@ -4,11 +4,11 @@ parts of each tensor."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.tensors import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import printable
 from phasor.files import fits
 from phasor.format import descriptor as D
@@ -52,7 +52,7 @@ def single(value: float) -> float:
     return float(np.float32(value))
 
 
-def shape_of(slot: R.Slot) -> tuple[int, ...]:
+def shape_of(slot: R.Slot) -> Shape:
     """Of a slot's values, and of a tensor that is one."""
     return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
 
@@ -66,7 +66,7 @@ class Part(NamedTuple):
     """Some rows of a tensor of the checkpoint, or zeros."""
 
     name: str | None  # None: zeros (a bias that a part of a fused layer does not have)
-    shape: tuple[int, ...]  # the whole tensor's, as it must be
+    shape: Shape  # the whole tensor's, as it must be
     rows: slice | np.ndarray = slice(None)  # which of its rows, in which order
     transposed: bool = False  # the checkpoint has (inputs, outputs)
     reversed: bool = False  # the checkpoint has its rows in the opposite order
@@ -159,8 +159,33 @@ class Model:
         return out
 
 
-def _text(shape: tuple[int, ...]) -> str:
+def _text(shape: Shape) -> str:
     return "(" + " x ".join(map(str, shape)) + ")"
+
+
+def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict:
+    """A descriptor with defaults. texts: the model's name, and who made it."""
+    model = {"stack": stack, **texts, "converter": "tools/convert.py"}
+    return D.with_defaults({"model": model, **scopes})
+
+
+def shared_kinds(
+    layers: Iterable[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[int], dict[int, np.ndarray]]:
+    """The kinds of these layers in order of their first use, `layers` of the stack (each with a set
+    of its own), and the kinds' tables by the keys of their slots. `tables` of a layer are arrays by
+    role; without positions it has none."""
+    kinds, order, values, known = [], [], {}, {}
+    for i, layer in enumerate(layers):
+        tables = layer.get("tables", {}) if layer.get("position") else {}
+        kind = {name: value for name, value in layer.items() if name != "tables"}
+        bits = tuple((role, table.tobytes()) for role, table in sorted(tables.items()))
+        place = known.setdefault((tuple(sorted(kind.items())), bits), len(kinds))
+        if place == len(kinds):
+            kinds.append(kind)
+            values.update((R.key_of(R.KINDS, place, role), tables[role]) for role in tables)
+        order += [place, i]
+    return kinds, order, values
 
 
 def same_sides(descriptor: dict) -> bool:

@@ -16,7 +16,9 @@ from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.values import words
 
+_TEXTS = words("name author licence credit origin")
 _SIDES = {"encoder": "source", "decoder": "target"}
 _MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
@@ -120,35 +122,22 @@ class _Reader:
 
     def descriptor(self) -> dict:
         d, model = self.description, self.description.model
-        out: dict = {
-            "model": {
-                "stack": d.stack,
-                **{
-                    k: model[k]
-                    for k in ("name", "author", "licence", "credit", "origin")
-                    if model[k]
-                },
-                "converter": "tools/convert.py",
-            },
+        texts = {key: model[key] for key in _TEXTS if model[key]}
+        out = {
+            "model": {"stack": d.stack, **texts, "converter": "tools/convert.py"},
             "kinds": [],
         }
         for stack in d.stacks:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
             out[stack] = self.stack(stack)
-            out[stack]["layers"] = [
-                n for i, kind in enumerate(self.kinds(stack, out["kinds"])) for n in (kind, i)
-            ]
-            widths = [
-                out["kinds"][kind].get("rotary_width", 0) for kind, _ in D.layers_of(out[stack])
-            ]
-            if d.stacks[stack]["rotary_scaling"]:
-                if not all(widths):
+            kinds, s = self.kinds(stack, out["kinds"]), d.stacks[stack]
+            out[stack]["layers"] = [n for i, kind in enumerate(kinds) for n in (kind, i)]
+            if s["rotary_scaling"]:
+                width = out["kinds"][kinds[0]].get("rotary_width")
+                if not width:
                     raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
-                s = d.stacks[stack]
-                s["max_positions"] = min(
-                    [n for n in (self.scaled(stack, widths[0]).most, s["max_positions"]) if n],
-                    default=0,
-                )
+                limits = (self.scaled(stack, width).most, s["max_positions"])
+                s["max_positions"] = min(filter(None, limits), default=0)
                 if s["max_positions"]:
                     out[stack]["max_positions"] = s["max_positions"]
         out["output"] = self.output()
@@ -177,14 +166,11 @@ class _Reader:
         """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], _SIDES[stack]
         width = s["width"] or self.rows(f"{side}.embedding", 1)
+        scales = {"sqrt_width": math.sqrt(width), "one": 1.0}
         out = {
             "width": width,
             "position": CHOICES["position"][s["position"]],
-            "embedding_scale": scale_of(
-                "embedding_scale",
-                s["embedding_scale"],
-                {"sqrt_width": math.sqrt(width), "one": 1.0},
-            ),
+            "embedding_scale": scale_of("embedding_scale", s["embedding_scale"], scales),
         }
         if s["final_norm"]:
             out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
@@ -201,20 +187,15 @@ class _Reader:
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
         kv, heads = s["kv_heads"] or s["heads"], s["heads"]
         out_bias = 8 * self.has_bias(f"{name}attention_out" if not prefix else f"{name}out", layers)
+        first, units = f"{name}q", heads
+        bits = sum(self.has_bias(name + part, layers) << i for i, part in enumerate("qkv"))
         if f"{name}qkv" in self.names:
-            rows, units = self.rows(f"{name}qkv"), heads + 2 * kv
-            bits = 7 * self.has_bias(f"{name}qkv", layers)
-        else:
-            rows, units = self.rows(f"{name}q"), heads
-            bits = sum(
-                bit * self.has_bias(f"{name}{part}", layers)
-                for part, bit in (("q", 1), ("k", 2), ("v", 4))
-            )
+            first, units = f"{name}qkv", heads + 2 * kv
+            bits = 7 * self.has_bias(first, layers)
+        rows = self.rows(first)
         if rows % units:
-            fused = f"{name}qkv" in self.names
             raise PhasorError(
-                f"{stack}: {rows} rows of {self.name(f'{name}qkv' if fused else f'{name}q')} are "
-                f"not divisible by {units} heads"
+                f"{stack}: {rows} rows of {self.name(first)} are not divisible by {units} heads"
             )
         return rows // units, kv, bits | out_bias
 
@@ -278,11 +259,8 @@ class _Reader:
                 f"{self.description.path}: {key}: missing for the {stack}: self- and "
                 "cross-attention have scores of different kinds"
             )
-        divisor = scale_of(
-            key,
-            s[key],
-            {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])},
-        )
+        roots = {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])}
+        divisor = scale_of(key, s[key], roots)
         if divisor == 0:
             raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
         return 1 / divisor
@@ -379,15 +357,11 @@ class _Reader:
         """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads): M is the first distance
         that lies in the last bucket for sure."""
         two_sided, buckets = self.description.stacks[stack]["two_sided"], len(bias)
-        if (
-            buckets < (4 if two_sided else 2)
-            or buckets % 2
-            or most <= buckets // (4 if two_sided else 2)
-        ):
+        least = 4 if two_sided else 2
+        if buckets < least or buckets % 2 or most <= buckets // least:
             raise PhasorError(
                 f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of "
-                "buckets, "
-                f"and more distance than the half of them that are single distances"
+                "buckets, and more distance than the half of them that are single distances"
             )
         return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
 
@@ -406,31 +380,22 @@ class _Reader:
     def frequencies(self, stack: str, width: int, layers: int) -> list[np.ndarray]:
         """The rotary frequencies of each layer: a tensor of the checkpoint where the description
         names it, else from the base."""
-        if f"{stack}.inv_freq" in self.names:
-            return [
-                value.astype(np.float64)
-                for value in self.of_layers(f"{stack}.inv_freq", layers, (width // 2,))
-            ]
-        if self.description.stacks[stack]["rotary_scaling"]:
+        s, own = self.description.stacks[stack], f"{stack}.inv_freq"
+        if own in self.names:
+            found = self.of_layers(own, layers, (width // 2,))
+            return [value.astype(np.float64) for value in found]
+        if s["rotary_scaling"]:
             return [self.scaled(stack, width).inv_freq] * layers
-        return [
-            positions.inverse_frequencies(width, self.description.stacks[stack]["rotary_base"])
-        ] * layers
+        return [positions.inverse_frequencies(width, s["rotary_base"])] * layers
 
     def scaled(self, stack: str, width: int) -> Rotary:
         """The frequencies under the description's scaling."""
         s = self.description.stacks[stack]
         if stack in self.rotary:
             return self.rotary[stack]
+        lengths = (s["rotary_trained"], s["rotary_context"], s["max_positions"])
         try:
-            self.rotary[stack] = rotary(
-                width,
-                s["rotary_base"],
-                s["rotary_scaling"],
-                s["rotary_trained"],
-                s["rotary_context"],
-                s["max_positions"],
-            )
+            self.rotary[stack] = rotary(width, s["rotary_base"], s["rotary_scaling"], *lengths)
         except PhasorError as error:
             raise PhasorError(f"{stack}: {error}") from error
         return self.rotary[stack]
@@ -662,11 +627,10 @@ class _Reader:
 def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
     """base^(−2i/D) in float64; and as published code has it in float32, by exp and by pow, which
     differ in the last bits."""
-    even = np.arange(0, width, 2)
-    by_exp = np.exp(even.astype(np.float32) * np.float32(-math.log(base) / width))
-    by_pow = np.float32(1) / positions.powers(
-        base, even.astype(np.float32) / np.float32(width)
-    ).astype(np.float32)
+    even = np.arange(0, width, 2).astype(np.float32)
+    exponents = (even * np.float32(-math.log(base) / width)).astype(np.float64)
+    by_exp = np.exp(exponents).astype(np.float32)
+    by_pow = np.float32(1) / positions.float32_powers(base, even / np.float32(width))
     return [
         positions.inverse_frequencies(width, base),
         by_exp.astype(np.float64),
