@@ -197,7 +197,7 @@ endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels text quantize model runtime decode api
+ROOMS := format kernels text text/chat quantize model runtime decode api
 -include src/kernels/levels.mk
 
 ifeq ($(config),scalar)
@@ -252,7 +252,7 @@ C_OBJ    := $(C_SRC:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libphasor.a
 PROGRAM := $(if $(CLI_SRC),$(CLI_OUT)/phasor)
 TESTS   := $(OUT)/phasor-tests
-BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/bounds/*.cpp)
+BOUND_SRC   := $(filter-out src/kernels/%,$(CORE_SRC)) tests/cpp/main.cpp tests/cpp/support.cpp $(wildcard tests/cpp/bounds/*.cpp)
 BOUND_OBJ   := $(BOUND_SRC:%.cpp=$(OUT)/bounds/%.o)
 BOUND_TESTS := $(OUT)/phasor-bounds
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)

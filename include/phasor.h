@@ -313,7 +313,7 @@ const uint32_t* phasor_sequence_ids(const phasor_session* session, uint32_t sequ
 /* How many of the first ids are those that the sequence has, at most its length. */
 uint32_t phasor_sequence_common(const phasor_session* session, uint32_t sequence, const uint32_t* ids, uint32_t count) PHASOR_NONBLOCKING;
 phasor_status phasor_sequence_truncate(phasor_session* session, uint32_t sequence, uint32_t length) PHASOR_NONBLOCKING;  /* forgets the tail;
-  * PHASOR_BAD_INPUT, and nothing is changed, where layers with a window have let go of positions that the next token would see (docs/design.md) */
+  * PHASOR_BAD_INPUT, and nothing is changed, where layers with a window have let go of positions that the next token would see (docs/architecture.md) */
 phasor_status phasor_sequence_fork(phasor_session* session, uint32_t to, uint32_t from) PHASOR_NONBLOCKING;  /* `to` becomes a copy; pages are shared */
 phasor_status phasor_sequence_clear(phasor_session* session, uint32_t sequence) PHASOR_NONBLOCKING;  /* empty, without a source */
 

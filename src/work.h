@@ -1,5 +1,5 @@
 // Counted work: what loops over a file's or a text's bytes report where a bound on their time is
-// tested (tests/bounds). A build without PHASOR_COUNT_WORK has no counter and no code for it.
+// tested (tests/cpp/bounds). A build without PHASOR_COUNT_WORK has no counter and no code for it.
 // Includes nothing of the project.
 #pragma once
 #include <cstdint>

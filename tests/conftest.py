@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "tools", ROOT / "tests"):
+for folder in (ROOT / "tools", ROOT / "tests" / "support"):
     sys.path.insert(0, str(folder))
 
 

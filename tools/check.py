@@ -4,7 +4,10 @@ result.
 
     python3 tools/check.py [--build build] [NAME…]
 
-rooms         include directions between the folders of src/ (docs: README, "Rooms")
+rooms         include directions between the folders of src/ (docs/architecture.md)
+python-rooms  import directions between the packages of tools/, and no circle among their modules
+lines         no line of a source is longer than 100 characters
+functions     no function of src/ is longer than 80 lines without a comment that says why
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
 arena         nobody goes to a part of the arena but through a view, from the session
@@ -25,8 +28,10 @@ paths         no path of somebody's machine in a tracked file or in the library
 """
 
 import argparse
+import ast
 import collections
 import concurrent.futures
+import itertools
 import os
 import re
 import shutil
@@ -39,6 +44,7 @@ from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
+TOOLS = ROOT / "tools"
 
 # A room may include itself, the leaf headers that lie in src/ itself, and these.
 ROOMS = {
@@ -46,15 +52,16 @@ ROOMS = {
     "format": set(),
     "kernels": set(),
     "text": set(),
+    "text/chat": {"text"},
     "quantize": {"format", "kernels"},
     "model": {"format", "kernels", "text"},
     "runtime": {"format", "kernels", "text", "model"},
     "decode": {"format", "kernels", "text", "model", "runtime"},
-    "api": {"format", "kernels", "text", "quantize", "model", "runtime", "decode"},
+    "api": {"format", "kernels", "text", "text/chat", "quantize", "model", "runtime", "decode"},
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
-NO_PUBLIC = {"kernels", "text"}  # arrays, bytes and sizes only, no status
+NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
     "array",
     "atomic",
@@ -110,8 +117,9 @@ def core_files():
 
 
 def room_of(path):
-    parts = path.relative_to(SRC).parts
-    return parts[0] if len(parts) > 1 else ""
+    folders = path.relative_to(SRC).parts[:-1]
+    nested = "/".join(folders[:2])
+    return nested if nested in ROOMS else "".join(folders[:1])
 
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
@@ -220,6 +228,148 @@ def check_headers(_):
     return problems_to(
         problems, f"{len(files)} files, xsimd in {sum(p.suffix == '.cpp' for p in wraps)} levels"
     )
+
+
+# Of tools/: a package may import itself and these. The longest prefix of a module's name counts.
+SHARED = "phasor.errors phasor.files phasor.values phasor.entry phasor.positions".split()
+PYTHON_ROOMS = {
+    **{module: set(SHARED) for module in SHARED},
+    "phasor.format": {*SHARED},
+    "phasor.tokenizers": {*SHARED, "phasor.format"},
+    "phasor.chat": {*SHARED, "phasor.format"},
+    "phasor.reference": {*SHARED, "phasor.format"},
+    "phasor.checkpoints": {*SHARED, "phasor.format"},
+    "phasor.families": {
+        *SHARED,
+        "phasor.format",
+        "phasor.tokenizers",
+        "phasor.reference",
+        "phasor.checkpoints",
+    },
+    "phasor": {"phasor"},
+    "train": {"phasor"},
+    "bench": {"phasor"},
+    "": {"phasor", "train", "bench"},
+}
+
+
+def prefix_of(module, names):
+    """The longest of `names` that `module` is, or is in."""
+    return max((n for n in names if not n or f"{module}.".startswith(f"{n}.")), key=len)
+
+
+def imports_of(path, modules):
+    """The modules of tools/ that a file imports, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = path.relative_to(TOOLS).parent.parts
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [base])])
+            names = [
+                f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base
+                for alias in node.names
+            ]
+        else:
+            continue
+        found.update(name for name in names if name in modules)
+    return found
+
+
+def check_python_rooms(_):
+    files = {}
+    for path in sorted(TOOLS.rglob("*.py")):
+        parts = path.relative_to(TOOLS).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    edges = {module: imports_of(path, files) - {module} for module, path in files.items()}
+    problems = []
+    for module, others in edges.items():
+        room = prefix_of(module, PYTHON_ROOMS)
+        for other in sorted(others):
+            allowed = {room} | PYTHON_ROOMS[room] if room else PYTHON_ROOMS[room]
+            if not any(f"{other}.".startswith(f"{name}.") for name in allowed if name):
+                problems.append(f"{module} imports {other}: {room or 'tools'} may not know it")
+    done = set()
+    while True:  # takes away what imports nothing that is left; a circle stays
+        free = {m for m in edges if m not in done and edges[m] <= done}
+        if not free:
+            break
+        done |= free
+    if circle := sorted(set(edges) - done):
+        problems.append(f"a circle among or above {', '.join(circle[:6])}")
+    return problems_to(problems, f"{len(files)} modules")
+
+
+LONGEST_LINE = 100
+SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py", ".sh")
+
+
+def check_lines(_):
+    problems, count = [], 0
+    for name in filter(None, run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")):
+        path = ROOT / name
+        if path.suffix not in SOURCES or not path.is_file():
+            continue
+        count += 1
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > LONGEST_LINE:
+                problems.append(f"{name}:{i} has {len(line)} characters")
+    return problems_to(problems, f"{count} files")
+
+
+LONGEST_FUNCTION = 80
+CPP_TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^[ ]*\#(?:\\\n|[^\n])*"""
+    r"""|\w+|[^\s\w]|\n""",
+    re.S | re.M,
+)
+NO_FUNCTION = {"namespace", "struct", "class", "enum", "union", "extern", "="}
+NO_FUNCTION |= {"if", "for", "while", "switch", "do", "else"}
+
+
+def functions(text):
+    """(first line, lines) of each function's definition: a block behind a list of parameters."""
+    line, head, head_line, blocks = 1, [], 1, []
+    for match in CPP_TOKEN.finditer(text):
+        token = match.group()
+        if token == "{":
+            outside = all(kind == "scope" for kind, _ in blocks)
+            opens = {"namespace", "struct", "class", "union", "extern"} & set(head)
+            is_function = ")" in head and not NO_FUNCTION & set(head)
+            kind = "scope" if opens and "(" not in head else "function" if is_function else "block"
+            blocks.append((kind if outside else "block", head_line))
+            head = []
+        elif token == "}":
+            if blocks:
+                kind, first = blocks.pop()
+                if kind == "function":
+                    yield first, line - first + 1
+            head = []
+        elif token == ";":
+            head = []
+        elif not token.isspace() and not token.startswith(("//", "/*", "#")):
+            if not head:
+                head_line = line
+            head.append(token)
+        line += token.count("\n")
+
+
+def check_functions(_):
+    problems, count = [], 0
+    for path in sorted(p for p in SRC.rglob("*") if p.suffix in (".h", ".hpp", ".cpp")):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for first, length in functions(text):
+            count += 1
+            above = itertools.takewhile(
+                lambda s: s.lstrip().startswith("//"), reversed(lines[: first - 1])
+            )
+            if length > LONGEST_FUNCTION and not any("in one piece" in s.lower() for s in above):
+                problems.append(f"{path.relative_to(ROOT)}:{first} has {length} lines")
+    return problems_to(problems, f"{count} functions")
 
 
 # Whose business the places of an arena's parts are.

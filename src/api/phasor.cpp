@@ -8,7 +8,7 @@
 #include "../decode/replay.h"
 #include "../quantize/quantize.h"
 #include "../runtime/cost.h"
-#include "../text/chat.h"
+#include "../text/chat/program.h"
 
 struct phasor_model : phasor::Model {};
 struct phasor_session : phasor::Session {};
@@ -231,7 +231,7 @@ phasor_status check_chat(const Model& m, phasor_error* error) {
   ChatProgram program{};
   const char* why = nullptr;
   if (s.bytes == 0 || !kHasChat) return PHASOR_OK;
-  if (m.descriptor.stack != kDecoder)
+  if (m.descriptor.has(kEncoder))
     return fail(error, PHASOR_BAD_FILE, at, "chat: the model is not a decoder");
   return chat_open(&program, m.at(s.offset), static_cast<size_t>(s.bytes), &why)
              ? PHASOR_OK
@@ -368,7 +368,7 @@ const char* phasor_isa_name(uint32_t index) {
   return index < kernels_available(levels) ? levels[index]->name : nullptr;
 }
 
-uint32_t phasor_model_stack(const phasor_model* model) { return model->descriptor.stack; }
+uint32_t phasor_model_stack(const phasor_model* model) { return model->descriptor.halves; }
 
 phasor_status phasor_model_side(const phasor_model* model, uint32_t side, phasor_side* out) {
   const SideDescriptor* s = side_of(*model, side);
@@ -405,7 +405,7 @@ phasor_status phasor_model_output(const phasor_model* model, phasor_output* out)
           o.classes,
           o.scores,
           output_width(d),
-          d.stacks[d.stack == kDecoder ? 1 : 0].segments,
+          d.stacks[d.has(kEncoder) ? kEncoder : kDecoder].segments,
           model->records[kPrompts]};
   return PHASOR_OK;
 }
@@ -698,7 +698,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   const ZoneGuard guard(session);
   phasor_generate_options all;
   phasor_status status = known_options(&all, options, error);
-  if (status == PHASOR_OK && session->model->descriptor.stack == kEncoder)
+  if (status == PHASOR_OK && !session->model->descriptor.has(kDecoder))
     status = fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it generates nothing");
   if (status == PHASOR_OK) status = check_choice(*session, all, error);
   if (status != PHASOR_OK) return status;

@@ -59,7 +59,7 @@ phasor_status check_item(const Session& s, const phasor_item* items, uint32_t i,
 phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t count,
                              phasor_error* error) noexcept {
   const Model& m = *s->model.pointer;
-  if (m.descriptor.stack == kDecoder)
+  if (!m.descriptor.has(kEncoder))
     return fail(error, PHASOR_BAD_INPUT, {}, "this model is a decoder: there is nothing to encode");
   for (uint32_t i = 0; i < count; ++i) {
     const phasor_status status = check_item(*s, items, i, 0, error);
@@ -78,7 +78,7 @@ phasor_status checked_encode(Session* s, const phasor_item* items, uint32_t coun
 
 // An encoder's sequence whose hidden states are there and sound.
 phasor_status check_encoded(const Session& s, uint32_t sequence, phasor_error* error) {
-  if (s.model->descriptor.stack != kEncoder)
+  if (s.model->descriptor.has(kDecoder))
     return fail(error, PHASOR_BAD_INPUT, {},
                 "this model is no encoder: it has no output of its own for a source");
   if (sequence >= s.plan.sequences)
@@ -144,7 +144,7 @@ phasor_status checked_step(Session* s, const phasor_item* items, uint32_t count,
                            phasor_error* error) noexcept {
   const Model& m = *s->model.pointer;
   s->logits = s->best = 0;
-  if (m.descriptor.stack == kEncoder)
+  if (!m.descriptor.has(kDecoder))
     return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
   uint64_t rows[2] = {0, 0};  // of logits, of best tokens
   for (uint32_t i = 0; i < count; ++i) {
@@ -197,7 +197,7 @@ phasor_status take_step(Session* s, const phasor_item* items, uint32_t count,
 }
 
 phasor_status check_decoder(const Session& s, uint32_t sequence, phasor_error* error) noexcept {
-  if (s.model->descriptor.stack == kEncoder)
+  if (!s.model->descriptor.has(kDecoder))
     return fail(error, PHASOR_BAD_INPUT, {}, "this model is an encoder: it has no decoder to step");
   if (sequence >= s.plan.sequences)
     return bad_input(error, s.plan.sequences, sequence, "sequence ", sequence,

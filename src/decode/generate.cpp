@@ -119,7 +119,7 @@ phasor_status Generator::read_prompt(const uint32_t* ids, uint32_t count) {
     if (status != PHASOR_OK) return status;
     count = 1;
   }
-  if (s_->model->descriptor.stack == kDecoder) {
+  if (!s_->model->descriptor.has(kEncoder)) {
     if (o_.reuse == 0) text_.goes_on(this->ids().data(), sequence().length);
     text_.goes_on(ids, count);
   }

@@ -44,15 +44,15 @@ void compare_residual(Replay* r, const phasor_view& view, uint32_t row, const un
     r->result->worst_layer = view.layer;
   }
   if (!(share <= r->header->tolerance))
-    differ(r, view.layer, view.stack == kStackEncoder ? "encoder" : "decoder", " layer ",
-           view.layer, ": the residual differs by ", share, " of its largest value, tolerance ",
+    differ(r, view.layer, stack_name(view.stack), " layer ", view.layer,
+           ": the residual differs by ", share, " of its largest value, tolerance ",
            r->header->tolerance);
 }
 
 void see(void* user, const phasor_view* view) {
   Replay* r = static_cast<Replay*>(user);
   if (view->what != PHASOR_SEE_RESIDUAL) return;
-  const bool encoder = view->stack == kStackEncoder;
+  const bool encoder = view->stack == block_stack(kEncoder);
   const uint32_t wanted = encoder ? r->v->source_residual : r->v->target_residual;
   if (wanted < view->position || wanted >= view->position + view->rows) return;
   const unsigned char* stored = encoder ? r->v->source_residuals : r->v->target_residuals;

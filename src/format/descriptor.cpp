@@ -4,179 +4,176 @@ namespace phasor {
 namespace {
 
 constexpr uint32_t kAll = 0xFFFFFFFFu;  // every value in range is built
-constexpr uint32_t kZero = 1u;          // only the value 0 is built
-constexpr uint32_t kNeeded = 1, kOptional = 0;
 constexpr uint32_t bits(bool value, uint32_t mask) { return value ? mask : 0; }
-constexpr uint32_t kActivations =
-    bits(kHasRelu, 2) | bits(kHasGelu, 4) | bits(kHasGeluTanh, 8) | bits(kHasSilu, 16);
 constexpr uint32_t kNorms = bits(kHasLayerNorm, 2) | bits(kHasRmsNorm, 4);
 constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2),
                    kOutputs = 2 | bits(kHasOutputs, 28);
 constexpr uint32_t kKindPositions =
     1 | bits(kHasRelative, 0x10E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
-
-#define SIDE(m) static_cast<uint16_t>(offsetof(SideDescriptor, m))
-#define STACK(m) static_cast<uint16_t>(offsetof(StackDescriptor, m))
-#define KIND(m) static_cast<uint16_t>(offsetof(KindDescriptor, m))
-#define OUT(m) static_cast<uint16_t>(offsetof(OutputDescriptor, m))
-#define GENERATION(m) static_cast<uint16_t>(offsetof(GenerationDescriptor, m))
+constexpr const char* kNoneOrNorm = "none|layer norm|RMS norm";
+constexpr const char* kScoreNames = "dot product|additive";
+constexpr uint32_t kHeadActivations = kFfnActivations | 1u << kHeadTanh | 1;
+constexpr const char* kActivationNames = &PHASOR_ACTIVATION_NAMES[1];  // behind the first '|'
 constexpr uint32_t kMaxIds = 16, kMaxVocabulary = 1u << 24, kMaxWidth = 65536,
                    kMaxId = kMaxVocabulary - 1;
 
-// Scopes 2 and 4 have the fields of 1 and 3.
+// A key's scope, name and place: those of the struct's member.
+#define SIDE(member) kScopeSource, #member, offsetof(SideDescriptor, member)
+#define STACK(member) kScopeEncoder, #member, offsetof(StackDescriptor, member)
+#define KIND(member) kScopeKind, #member, offsetof(KindDescriptor, member)
+#define OUTPUT(member) kScopeOutput, #member, offsetof(OutputDescriptor, member)
+#define GENERATION(member) kScopeGeneration, #member, offsetof(GenerationDescriptor, member)
+
+constexpr size_t kNowhere = 0xFFFF;  // the place of what is only for people
+
+// Rows of the table. A whole number from `low` to `high`; a choice is one whose values have names,
+// and perhaps not all in this build.
+constexpr Field choice(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
+                       uint32_t high, uint32_t built, const char* choices) {
+  Field f{};
+  f.number = number;
+  f.scope = scope;
+  f.name = name;
+  f.place = static_cast<uint16_t>(place);
+  f.type = kMetaU32;
+  f.low = low;
+  f.high = high;
+  f.built = built;
+  f.choices = choices;
+  return f;
+}
+constexpr Field whole(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
+                      uint32_t high) {
+  return choice(number, scope, name, place, low, high, kAll, nullptr);
+}
+constexpr Field typed(Field f, uint8_t type) {
+  f.type = type;
+  return f;
+}
+// Of `low` to `high` whole numbers.
+constexpr Field list(uint16_t number, Scope scope, const char* name, size_t place, uint32_t low,
+                     uint32_t high) {
+  return typed(whole(number, scope, name, place, low, high), kMetaU32Array);
+}
+constexpr Field real(uint16_t number, Scope scope, const char* name, size_t place) {
+  return typed(whole(number, scope, name, place, 0, 0), kMetaF32);
+}
+constexpr Field text(uint16_t number, Scope scope, const char* name, size_t place) {
+  return typed(whole(number, scope, name, place, 0, 0), kMetaString);
+}
+// The file must have it.
+constexpr Field needed(Field f) {
+  f.needed = 1;
+  return f;
+}
+
 constexpr Field kFields[] = {
-    {kScopeModel, 1, kMetaU32, kNeeded, 0, 1, 3, kAll, "stack", "encoder|decoder|encoder-decoder"},
-    {kScopeModel, 16, kMetaString, kOptional, 0, 0, 0, kAll, "name", nullptr},
-    {kScopeModel, 17, kMetaString, kOptional, 0, 0, 0, kAll, "author", nullptr},
-    {kScopeModel, 18, kMetaString, kOptional, 0, 0, 0, kAll, "licence", nullptr},
-    {kScopeModel, 19, kMetaString, kOptional, 0, 0, 0, kAll, "credit", nullptr},
-    {kScopeModel, 20, kMetaString, kOptional, 0, 0, 0, kAll, "origin", nullptr},
-    {kScopeModel, 21, kMetaString, kOptional, 0, 0, 0, kAll, "converter", nullptr},
+    needed(choice(1, kScopeModel, "stack", offsetof(Descriptor, halves), 1, 3, kAll,
+                  "encoder|decoder|encoder-decoder")),
+    text(16, kScopeModel, "name", kNowhere),
+    text(17, kScopeModel, "author", kNowhere),
+    text(18, kScopeModel, "licence", kNowhere),
+    text(19, kScopeModel, "credit", kNowhere),
+    text(20, kScopeModel, "origin", kNowhere),
+    text(21, kScopeModel, "converter", kNowhere),
 
-    {kScopeSource, 1, kMetaU32, kNeeded, SIDE(vocabulary), 1, kMaxVocabulary, kAll, "vocabulary",
-     nullptr},
-    {kScopeSource, 2, kMetaU32, kOptional, SIDE(tokenizer), 0, 4, kAll, "tokenizer", nullptr},
-    {kScopeSource, 3, kMetaU32, kOptional, SIDE(embedding_shared), 0, 1, kAll, "embedding_shared",
-     nullptr},
-    {kScopeSource, 4, kMetaU32, kOptional, SIDE(pad), 0, kMaxId, kAll, "pad", nullptr},
-    {kScopeSource, 5, kMetaU32, kOptional, SIDE(unknown), 0, kMaxId, kAll, "unknown", nullptr},
-    {kScopeSource, 6, kMetaU32, kOptional, SIDE(start), 0, kMaxId, kAll, "start", nullptr},
-    {kScopeSource, 7, kMetaU32Array, kOptional, SIDE(end), 0, kMaxIds, kAll, "end", nullptr},
-    {kScopeSource, 8, kMetaU32, kOptional, SIDE(decoder_start), 0, kMaxId, kAll, "decoder_start",
-     nullptr},
-    {kScopeSource, 9, kMetaU32, kOptional, SIDE(forced_first), 0, kMaxId, kAll, "forced_first",
-     nullptr},
-    {kScopeSource, 10, kMetaU32, kOptional, SIDE(mask), 0, kMaxId, kAll, "mask", nullptr},
-    {kScopeSource, 11, kMetaU32Array, kOptional, SIDE(prefix), 0, kMaxIds, kAll, "prefix", nullptr},
-    {kScopeSource, 12, kMetaU32Array, kOptional, SIDE(suffix), 0, kMaxIds, kAll, "suffix", nullptr},
-    {kScopeSource, 13, kMetaU32Array, kOptional, SIDE(pair), 0, kMaxIds, kAll, "pair", nullptr},
-    {kScopeSource, 14, kMetaU32, kOptional, SIDE(pair_segment), 0, 65535, kAll, "pair_segment",
-     nullptr},
+    needed(whole(1, SIDE(vocabulary), 1, kMaxVocabulary)),
+    whole(2, SIDE(tokenizer), 0, 4),
+    whole(3, SIDE(embedding_shared), 0, 1),
+    whole(4, SIDE(pad), 0, kMaxId),
+    whole(5, SIDE(unknown), 0, kMaxId),
+    whole(6, SIDE(start), 0, kMaxId),
+    list(7, SIDE(end), 0, kMaxIds),
+    whole(8, SIDE(decoder_start), 0, kMaxId),
+    whole(9, SIDE(forced_first), 0, kMaxId),
+    whole(10, SIDE(mask), 0, kMaxId),
+    list(11, SIDE(prefix), 0, kMaxIds),
+    list(12, SIDE(suffix), 0, kMaxIds),
+    list(13, SIDE(pair), 0, kMaxIds),
+    whole(14, SIDE(pair_segment), 0, 65535),
 
-    {kScopeEncoder, 1, kMetaU32, kNeeded, STACK(width), 1, kMaxWidth, kAll, "width", nullptr},
-    {kScopeEncoder, 2, kMetaU32Array, kNeeded, STACK(layers), 2, 2 * kMaxLayers, kAll, "layers",
-     nullptr},
-    {kScopeEncoder, 3, kMetaU32, kOptional, STACK(position), 0, 3, kPositions, "position",
-     "none|learned|sinusoidal interleaved|sinusoidal halves"},
-    {kScopeEncoder, 4, kMetaU32, kOptional, STACK(max_positions), 0, 1u << 24, kAll,
-     "max_positions", nullptr},
-    {kScopeEncoder, 5, kMetaF32, kOptional, STACK(embedding_scale), 0, 0, kAll, "embedding_scale",
-     nullptr},
-    {kScopeEncoder, 6, kMetaU32, kOptional, STACK(embedding_width), 1, kMaxWidth, kAll,
-     "embedding_width", nullptr},
-    {kScopeEncoder, 7, kMetaU32, kOptional, STACK(embedding_norm), 0, 2, 1 | kNorms,
-     "embedding_norm", "none|layer norm|RMS norm"},
-    {kScopeEncoder, 8, kMetaF32, kOptional, STACK(embedding_norm_eps), 0, 0, kAll,
-     "embedding_norm_eps", nullptr},
-    {kScopeEncoder, 9, kMetaU32, kOptional, STACK(segments), 0, 65536, kAll, "segments", nullptr},
-    {kScopeEncoder, 10, kMetaU32, kOptional, STACK(final_norm), 0, 2, 1 | kNorms, "final_norm",
-     "none|layer norm|RMS norm"},
-    {kScopeEncoder, 11, kMetaF32, kOptional, STACK(final_norm_eps), 0, 0, kAll, "final_norm_eps",
-     nullptr},
-    {kScopeEncoder, 12, kMetaU32, kOptional, STACK(cross_width), 1, kMaxWidth, kAll, "cross_width",
-     nullptr},
-    {kScopeEncoder, 13, kMetaU32, kOptional, STACK(projection_bias), 0, 1, kAll, "projection_bias",
-     nullptr},
-    {kScopeEncoder, 14, kMetaU32, kOptional, STACK(projection_place), 0, 1, kAll,
-     "projection_place", "last|before positions"},
+    needed(whole(1, STACK(width), 1, kMaxWidth)),
+    needed(list(2, STACK(layers), 2, 2 * kMaxLayers)),
+    choice(3, STACK(position), 0, 3, kPositions,
+           "none|learned|sinusoidal interleaved|sinusoidal halves"),
+    whole(4, STACK(max_positions), 0, 1u << 24),
+    real(5, STACK(embedding_scale)),
+    whole(6, STACK(embedding_width), 1, kMaxWidth),
+    choice(7, STACK(embedding_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
+    real(8, STACK(embedding_norm_eps)),
+    whole(9, STACK(segments), 0, 65536),
+    choice(10, STACK(final_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
+    real(11, STACK(final_norm_eps)),
+    whole(12, STACK(cross_width), 1, kMaxWidth),
+    whole(13, STACK(projection_bias), 0, 1),
+    choice(14, STACK(projection_place), 0, 1, kAll, "last|before positions"),
 
-    {kScopeKind, 1, kMetaU32, kNeeded, KIND(norm), 1, 2, kNorms, "norm", "layer norm|RMS norm"},
-    {kScopeKind, 2, kMetaU32, kNeeded, KIND(norm_place), 1, 4, kAll, "norm_place",
-     "before|after|both|of the sub-layer"},
-    {kScopeKind, 3, kMetaF32, kNeeded, KIND(norm_eps), 0, 0, kAll, "norm_eps", nullptr},
-    {kScopeKind, 4, kMetaU32, kOptional, KIND(parallel), 0, 2, kAll, "parallel",
-     "no|one norm|two norms"},
-    {kScopeKind, 5, kMetaU32, kNeeded, KIND(heads), 1, 4096, kAll, "heads", nullptr},
-    {kScopeKind, 6, kMetaU32, kOptional, KIND(kv_heads), 1, 4096, kAll, "kv_heads", nullptr},
-    {kScopeKind, 7, kMetaU32, kNeeded, KIND(head_width), 1, 4096, kAll, "head_width", nullptr},
-    {kScopeKind, 8, kMetaF32, kNeeded, KIND(scale), 0, 0, kAll, "scale", nullptr},
-    {kScopeKind, 9, kMetaU32, kOptional, KIND(score), 0, 1, kScores, "score",
-     "dot product|additive"},
-    {kScopeKind, 10, kMetaU32, kOptional, KIND(attention_biases), 0, 15, kAll, "attention_biases",
-     nullptr},
-    {kScopeKind, 11, kMetaU32, kOptional, KIND(qk_norm), 0, 2, 1 | kNorms, "qk_norm",
-     "none|layer norm|RMS norm"},
-    {kScopeKind, 12, kMetaU32, kOptional, KIND(window), 0, 1u << 24, kAll, "window", nullptr},
-    {kScopeKind, 13, kMetaF32, kOptional, KIND(cap), 0, 0, kAll, "cap", nullptr},
-    {kScopeKind, 14, kMetaU32, kOptional, KIND(position), 0, 8, kKindPositions, "position",
-     "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary halves|T5 "
-     "bias|ALiBi|three-way relative"},
-    {kScopeKind, 15, kMetaU32, kOptional, KIND(rotary_width), 0, 4096, kAll, "rotary_width",
-     nullptr},
-    {kScopeKind, 16, kMetaU32, kOptional, KIND(max_distance), 0, 1u << 24, kAll, "max_distance",
-     nullptr},
-    {kScopeKind, 17, kMetaU32, kNeeded, KIND(hidden), 1, 1u << 20, kAll, "hidden", nullptr},
-    {kScopeKind, 18, kMetaU32, kNeeded, KIND(activation), 1, 4, kActivations, "activation",
-     "ReLU|GELU (erf)|GELU (tanh)|SiLU"},
-    {kScopeKind, 19, kMetaU32, kOptional, KIND(gated), 0, 1, kAll, "gated", nullptr},
-    {kScopeKind, 20, kMetaU32, kOptional, KIND(ffn_biases), 0, 3, kAll, "ffn_biases", nullptr},
-    {kScopeKind, 21, kMetaU32, kOptional, KIND(cross), 0, 1, kAll, "cross", nullptr},
-    {kScopeKind, 22, kMetaU32, kOptional, KIND(cross_heads), 1, 4096, kAll, "cross_heads", nullptr},
-    {kScopeKind, 23, kMetaU32, kOptional, KIND(cross_kv_heads), 1, 4096, kAll, "cross_kv_heads",
-     nullptr},
-    {kScopeKind, 24, kMetaU32, kOptional, KIND(cross_head_width), 1, 4096, kAll, "cross_head_width",
-     nullptr},
-    {kScopeKind, 25, kMetaF32, kOptional, KIND(cross_scale), 0, 0, kAll, "cross_scale", nullptr},
-    {kScopeKind, 26, kMetaU32, kOptional, KIND(cross_biases), 0, 15, kAll, "cross_biases", nullptr},
-    {kScopeKind, 27, kMetaF32, kOptional, KIND(residual_scale), 0, 0, kAll, "residual_scale",
-     nullptr},
-    {kScopeKind, 28, kMetaU32, kOptional, KIND(norm_biases), 0, 1, kAll, "norm_biases", nullptr},
-    {kScopeKind, 29, kMetaU32, kOptional, KIND(score_order), 0, 0, kZero, "score_order", nullptr},
-    {kScopeKind, 30, kMetaU32, kOptional, KIND(cross_score), 0, 1, kScores, "cross_score",
-     "dot product|additive"},
-    {kScopeKind, 31, kMetaU32, kOptional, KIND(attention_norm), 0, 1, kAll, "attention_norm",
-     nullptr},
-    {kScopeKind, 33, kMetaU32, kOptional, KIND(input_scales), 0, 3, kAll, "input_scales", nullptr},
-    {kScopeKind, 32, kMetaF32, kOptional, KIND(rotary_factor), 0, 0, kAll, "rotary_factor",
-     nullptr},
-    {kScopeKind, 34, kMetaU32, kOptional, KIND(qk_norm_over), 0, 2, kAll, "qk_norm_over",
-     "head|head, own weights|all heads"},
-    {kScopeKind, 35, kMetaF32, kOptional, KIND(qkv_clip), 0, 0, kAll, "qkv_clip", nullptr},
+    needed(choice(1, KIND(norm), 1, 2, kNorms, "layer norm|RMS norm")),
+    needed(choice(2, KIND(norm_place), 1, 4, kAll, "before|after|both|of the sub-layer")),
+    needed(real(3, KIND(norm_eps))),
+    choice(4, KIND(parallel), 0, 2, kAll, "no|one norm|two norms"),
+    needed(whole(5, KIND(heads), 1, 4096)),
+    whole(6, KIND(kv_heads), 1, 4096),
+    needed(whole(7, KIND(head_width), 1, 4096)),
+    needed(real(8, KIND(scale))),
+    choice(9, KIND(score), 0, 1, kScores, kScoreNames),
+    whole(10, KIND(attention_biases), 0, 15),
+    choice(11, KIND(qk_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
+    whole(12, KIND(window), 0, 1u << 24),
+    real(13, KIND(cap)),
+    choice(14, KIND(position), 0, 8, kKindPositions,
+           "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary "
+           "halves|T5 bias|ALiBi|three-way relative"),
+    whole(15, KIND(rotary_width), 0, 4096),
+    whole(16, KIND(max_distance), 0, 1u << 24),
+    needed(whole(17, KIND(hidden), 1, 1u << 20)),
+    needed(choice(18, KIND(activation), 1, kLastActivation, kFfnActivations, kActivationNames)),
+    whole(19, KIND(gated), 0, 1),
+    whole(20, KIND(ffn_biases), 0, 3),
+    whole(21, KIND(cross), 0, 1),
+    whole(22, KIND(cross_heads), 1, 4096),
+    whole(23, KIND(cross_kv_heads), 1, 4096),
+    whole(24, KIND(cross_head_width), 1, 4096),
+    real(25, KIND(cross_scale)),
+    whole(26, KIND(cross_biases), 0, 15),
+    real(27, KIND(residual_scale)),
+    whole(28, KIND(norm_biases), 0, 1),
+    whole(29, KIND(score_order), 0, 0),
+    choice(30, KIND(cross_score), 0, 1, kScores, kScoreNames),
+    whole(31, KIND(attention_norm), 0, 1),
+    whole(33, KIND(input_scales), 0, 3),
+    real(32, KIND(rotary_factor)),
+    choice(34, KIND(qk_norm_over), 0, 2, kAll, "head|head, own weights|all heads"),
+    real(35, KIND(qkv_clip)),
 
-    {kScopeOutput, 1, kMetaU32, kNeeded, OUT(output), 1, 4, kOutputs, "output",
-     "logits|hidden states|pooled|classes"},
-    {kScopeOutput, 2, kMetaU32, kOptional, OUT(tied), 0, 2, kAll, "tied",
-     "own|target embedding|source embedding"},
-    {kScopeOutput, 3, kMetaF32, kOptional, OUT(scale), 0, 0, kAll, "scale", nullptr},
-    {kScopeOutput, 4, kMetaF32, kOptional, OUT(cap), 0, 0, kAll, "cap", nullptr},
-    {kScopeOutput, 5, kMetaU32, kOptional, OUT(bias), 0, 1, kAll, "bias", nullptr},
-    {kScopeOutput, 6, kMetaU32, kOptional, OUT(pooling), 0, 3, kAll, "pooling",
-     "none|mean|first|last"},
-    {kScopeOutput, 7, kMetaU32, kOptional, OUT(normalise), 0, 1, kAll, "normalise", nullptr},
-    {kScopeOutput, 8, kMetaU32, kOptional, OUT(classes), 0, 1u << 24, kAll, "classes", nullptr},
-    {kScopeOutput, 9, kMetaU32, kOptional, OUT(head_width), 0, kMaxWidth, kAll, "head_width",
-     nullptr},
-    {kScopeOutput, 10, kMetaU32, kOptional, OUT(head_activation), 0, 5, kActivations | 33,
-     "head_activation", "none|ReLU|GELU (erf)|GELU (tanh)|SiLU|tanh"},
-    {kScopeOutput, 11, kMetaU32, kOptional, OUT(head_norm), 0, 2, 1 | kNorms, "head_norm",
-     "none|layer norm|RMS norm"},
-    {kScopeOutput, 12, kMetaF32, kOptional, OUT(head_norm_eps), 0, 0, kAll, "head_norm_eps",
-     nullptr},
-    {kScopeOutput, 13, kMetaU32, kOptional, OUT(head_bias), 0, 1, kAll, "head_bias", nullptr},
-    {kScopeOutput, 14, kMetaU32, kOptional, OUT(scores), 0, 2, kAll, "scores",
-     "softmax|sigmoid|as they are"},
-    {kScopeOutput, 16, kMetaString, kOptional, OUT(labels), 0, 0, kAll, "labels", nullptr},
-    {kScopeOutput, 17, kMetaString, kOptional, OUT(prompts), 0, 0, kAll, "prompts", nullptr},
+    needed(choice(1, OUTPUT(output), 1, 4, kOutputs, "logits|hidden states|pooled|classes")),
+    choice(2, OUTPUT(tied), 0, 2, kAll, "own|target embedding|source embedding"),
+    real(3, OUTPUT(scale)),
+    real(4, OUTPUT(cap)),
+    whole(5, OUTPUT(bias), 0, 1),
+    choice(6, OUTPUT(pooling), 0, 3, kAll, "none|mean|first|last"),
+    whole(7, OUTPUT(normalise), 0, 1),
+    whole(8, OUTPUT(classes), 0, 1u << 24),
+    whole(9, OUTPUT(head_width), 0, kMaxWidth),
+    choice(10, OUTPUT(head_activation), 0, 5, kHeadActivations, "none" PHASOR_ACTIVATION_NAMES),
+    choice(11, OUTPUT(head_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
+    real(12, OUTPUT(head_norm_eps)),
+    whole(13, OUTPUT(head_bias), 0, 1),
+    choice(14, OUTPUT(scores), 0, 2, kAll, "softmax|sigmoid|as they are"),
+    text(16, OUTPUT(labels)),
+    text(17, OUTPUT(prompts)),
 
-    {kScopeGeneration, 1, kMetaU32, kOptional, GENERATION(sample), 0, 1, kAll, "sample", nullptr},
-    {kScopeGeneration, 2, kMetaF32, kOptional, GENERATION(temperature), 0, 0, kAll, "temperature",
-     nullptr},
-    {kScopeGeneration, 3, kMetaU32, kOptional, GENERATION(top_k), 0, kMaxVocabulary, kAll, "top_k",
-     nullptr},
-    {kScopeGeneration, 4, kMetaF32, kOptional, GENERATION(top_p), 0, 0, kAll, "top_p", nullptr},
-    {kScopeGeneration, 5, kMetaF32, kOptional, GENERATION(min_p), 0, 0, kAll, "min_p", nullptr},
-    {kScopeGeneration, 6, kMetaF32, kOptional, GENERATION(typical_p), 0, 0, kAll, "typical_p",
-     nullptr},
-    {kScopeGeneration, 7, kMetaF32, kOptional, GENERATION(repetition_penalty), 0, 0, kAll,
-     "repetition_penalty", nullptr},
-    {kScopeGeneration, 8, kMetaU32, kOptional, GENERATION(no_repeat_ngram), 0, kMaxVocabulary, kAll,
-     "no_repeat_ngram", nullptr},
-    {kScopeGeneration, 9, kMetaU32, kOptional, GENERATION(min_new), 0, kMaxVocabulary, kAll,
-     "min_new", nullptr},
-    {kScopeGeneration, 10, kMetaU32, kOptional, GENERATION(max_new), 0, kMaxVocabulary, kAll,
-     "max_new", nullptr},
-    {kScopeGeneration, 11, kMetaU32Array, kOptional, GENERATION(suppressed), 0, 65536, kAll,
-     "suppressed", nullptr},
+    whole(1, GENERATION(sample), 0, 1),
+    real(2, GENERATION(temperature)),
+    whole(3, GENERATION(top_k), 0, kMaxVocabulary),
+    real(4, GENERATION(top_p)),
+    real(5, GENERATION(min_p)),
+    real(6, GENERATION(typical_p)),
+    real(7, GENERATION(repetition_penalty)),
+    whole(8, GENERATION(no_repeat_ngram), 0, kMaxVocabulary),
+    whole(9, GENERATION(min_new), 0, kMaxVocabulary),
+    whole(10, GENERATION(max_new), 0, kMaxVocabulary),
+    list(11, GENERATION(suppressed), 0, 65536),
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
@@ -186,12 +183,16 @@ const char* scope_name(uint32_t scope) {
   return scope <= kLastScope ? names[scope] : "?";
 }
 
+// Scopes 2 and 4 have the fields of 1 and 3.
+uint32_t scope_of_fields(uint32_t scope) {
+  return scope == kScopeTarget ? kScopeSource : scope == kScopeDecoder ? kScopeEncoder : scope;
+}
+
 // The field of a key, or NULL.
-const Field* field_of(uint32_t scope, uint32_t field) {
-  if (scope == kScopeTarget) scope = kScopeSource;
-  if (scope == kScopeDecoder) scope = kScopeEncoder;
+const Field* field_of(uint32_t scope, uint32_t number) {
+  scope = scope_of_fields(scope);
   for (const Field& f : kFields)
-    if (f.scope == scope && f.field == field) return &f;
+    if (f.scope == scope && f.number == number) return &f;
   return nullptr;
 }
 
@@ -252,34 +253,15 @@ phasor_status check_value(const Meta& m, const Field& f, phasor_error* error) {
 }
 
 void store_value(const File& file, const Meta& m, const Field& f, void* target) {
+  if (f.place == kNowhere) return;
   unsigned char* p = static_cast<unsigned char*>(target) + f.place;
-  if (f.type == kMetaU32) {
-    const uint32_t v = load_u32(m.value);
-    memcpy(p, &v, sizeof v);
-  } else if (f.type == kMetaF32) {
-    const float v = load_f32(m.value);
-    memcpy(p, &v, sizeof v);
-  } else if (f.type == kMetaU32Array || f.type == kMetaString) {
-    const Array a{static_cast<uint64_t>(m.value - file.data),
-                  f.type == kMetaString ? m.bytes : m.bytes / 4, 1};
-    memcpy(p, &a, sizeof a);
-  }
-}
-
-// The keys that one scope must have, as bits by position in kFields; a kind's bits are checked when
-// its scope ends.
-struct Seen {
-  bool field[kFieldCount];
-};
-
-// NULL when every needed field of the scope was seen, else the first that was not.
-const Field* missing(const Seen& seen, uint32_t scope) {
-  const uint32_t table = scope == kScopeTarget    ? kScopeSource
-                         : scope == kScopeDecoder ? kScopeEncoder
-                                                  : scope;
-  for (unsigned i = 0; i < kFieldCount; ++i)
-    if (kFields[i].scope == table && kFields[i].needed != 0 && !seen.field[i]) return &kFields[i];
-  return nullptr;
+  const uint32_t number = load_u32(m.value);  // or the bits of a float
+  const Array list{static_cast<uint64_t>(m.value - file.data),
+                   f.type == kMetaString ? m.bytes : m.bytes / 4, 1};
+  if (f.type == kMetaU32 || f.type == kMetaF32)
+    memcpy(p, &number, sizeof number);
+  else
+    memcpy(p, &list, sizeof list);
 }
 
 SideDescriptor default_side() {
@@ -314,153 +296,159 @@ void resolve(KindDescriptor* k) {
   if (k->norm_biases == PHASOR_NONE) k->norm_biases = k->norm == kNormLayer ? 1 : 0;
 }
 
+// The failure of a value that does not go with others; the line begins with `where`.
+phasor_status refuse(phasor_error* error, const char* where, const char* text) {
+  return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, 0, 0}, where, text);
+}
+
 phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* error) {
   const At at{kSectionMeta, PHASOR_NONE, 0, index};
-  if (k.heads % k.kv_heads != 0 || k.cross_heads % k.cross_kv_heads != 0)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".kv_heads: does not divide the heads");
-  if (!(k.norm_eps >= 0))
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".norm_eps: is negative");
   const bool rotary = k.position == kRotaryInterleaved || k.position == kRotaryHalves;
   if (rotary && (k.rotary_width == 0 || k.rotary_width % 2 != 0 || k.rotary_width > k.head_width))
     return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: ", k.rotary_width,
                 ", expected an even number up to the head width ", k.head_width);
-  if (!rotary && k.rotary_width != 0)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".rotary_width: nothing is rotary here");
-  if (k.cap < 0) return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".cap: is negative");
   const bool table = relative_keys(k) || k.position == kT5Bias;
+  const bool before = k.norm_place == kNormBefore;
+  const auto bad = [&](const char* text) {
+    return fail(error, PHASOR_BAD_FILE, at, "kind", index, text);
+  };
+  if (k.heads % k.kv_heads != 0 || k.cross_heads % k.cross_kv_heads != 0)
+    return bad(".kv_heads: does not divide the heads");
+  if (!(k.norm_eps >= 0)) return bad(".norm_eps: is negative");
+  if (!rotary && k.rotary_width != 0) return bad(".rotary_width: nothing is rotary here");
+  if (k.cap < 0) return bad(".cap: is negative");
   if (table && k.max_distance == 0)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".max_distance: missing, its position needs a table of distances");
-  if (!table && k.max_distance != 0)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".max_distance: nothing is relative here");
+    return bad(".max_distance: missing, its position needs a table of distances");
+  if (!table && k.max_distance != 0) return bad(".max_distance: nothing is relative here");
   if (relative_keys(k) && k.score == kScoreAdditive)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".score: an additive score has no relative keys");
-  if (!(k.qkv_clip >= 0))
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index, ".qkv_clip: is negative");
+    return bad(".score: an additive score has no relative keys");
+  if (!(k.qkv_clip >= 0)) return bad(".qkv_clip: is negative");
   if (k.qk_norm_over != kOverHead && k.qk_norm == kNormNone)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".qk_norm_over: there is no norm of q and k");
-  if (k.parallel != kSerial &&
-      (k.norm_place != kNormBefore || k.cross != 0 || k.attention_norm == 0))
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".parallel: goes with norm_place before, without cross-attention");
+    return bad(".qk_norm_over: there is no norm of q and k");
+  if (k.parallel != kSerial && (!before || k.cross != 0 || k.attention_norm == 0))
+    return bad(".parallel: goes with norm_place before, without cross-attention");
   if (k.parallel == kSharedInput && k.input_scales != 0)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".input_scales: the sub-layers of this parallel block read one input");
-  if (k.attention_norm == 0 && k.norm_place != kNormBefore)
-    return fail(error, PHASOR_BAD_FILE, at, "kind", index,
-                ".attention_norm: 0, which goes with norm_place before only");
+    return bad(".input_scales: the sub-layers of this parallel block read one input");
+  if (k.attention_norm == 0 && !before)
+    return bad(".attention_norm: 0, which goes with norm_place before only");
   return PHASOR_OK;
 }
 
-phasor_status check_ids(const File& file, const SideDescriptor& s, const char* side,
-                        phasor_error* error) {
+phasor_status check_id(uint32_t id, const SideDescriptor& s, const char* where,
+                       phasor_error* error) {
+  if (id < s.vocabulary) return PHASOR_OK;
+  return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, s.vocabulary, id}, where, id,
+              " is not below the vocabulary ", s.vocabulary);
+}
+phasor_status check_ids(const File& file, const Array& ids, const SideDescriptor& s,
+                        const char* where, phasor_error* error) {
+  phasor_status status = PHASOR_OK;
+  for (uint32_t i = 0; i < ids.count && status == PHASOR_OK; ++i)
+    status = check_id(array_at(file, ids, i), s, where, error);
+  return status;
+}
+
+phasor_status check_side(const File& file, const SideDescriptor& s, Half half,
+                         phasor_error* error) {
+  const char* const side = kSideNames[half];
+  const char* const where = half == kEncoder ? "source: special id " : "target: special id ";
   const uint32_t ids[] = {s.pad, s.unknown, s.start, s.decoder_start, s.forced_first, s.mask};
+  const Array* const lists[] = {&s.end, &s.prefix, &s.suffix, &s.pair};
+  phasor_status status = PHASOR_OK;
   for (const uint32_t id : ids)
-    if (id != PHASOR_NONE && id >= s.vocabulary)
-      return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, s.vocabulary, id}, side,
-                  ": special id ", id, " is not below the vocabulary ", s.vocabulary);
-  const Array* arrays[] = {&s.end, &s.prefix, &s.suffix, &s.pair};
-  for (const Array* a : arrays)
-    for (uint32_t i = 0; i < a->count; ++i)
-      if (array_at(file, *a, i) >= s.vocabulary)
-        return fail(error, PHASOR_BAD_FILE,
-                    {kSectionMeta, PHASOR_NONE, s.vocabulary, array_at(file, *a, i)}, side,
-                    ": special id ", array_at(file, *a, i), " is not below the vocabulary ",
-                    s.vocabulary);
-  if (s.tokenizer != 0 && s.tokenizer != kSectionSourceTokenizer &&
-      s.tokenizer != kSectionTargetTokenizer)
+    if (status == PHASOR_OK && id != PHASOR_NONE) status = check_id(id, s, where, error);
+  for (const Array* list : lists)
+    if (status == PHASOR_OK) status = check_ids(file, *list, s, where, error);
+  if (status != PHASOR_OK || s.tokenizer == 0) return status;
+  if (s.tokenizer != kSectionSourceTokenizer && s.tokenizer != kSectionTargetTokenizer)
     return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, 0, s.tokenizer}, side,
                 ".tokenizer: ", s.tokenizer, ", expected 0, 3 or 4");
-  if (s.tokenizer != 0 && file.sections[s.tokenizer].bytes == 0)
+  if (file.sections[s.tokenizer].bytes == 0)
     return fail(error, PHASOR_BAD_FILE, {s.tokenizer, PHASOR_NONE, 0, 0}, side,
                 ".tokenizer: the file has no section ", s.tokenizer);
   return PHASOR_OK;
 }
 
-phasor_status check_stack(const File& file, const Descriptor& d, const KindDescriptor* kinds,
-                          uint32_t which, phasor_error* error) {
-  const StackDescriptor& s = d.stacks[which];
-  const char* name = which == 0 ? "encoder" : "decoder";
+phasor_status check_layers(const File& file, const Descriptor& d, const KindDescriptor* kinds,
+                           Half half, phasor_error* error) {
+  const StackDescriptor& s = d.stacks[half];
+  const char* const name = kStackNames[half];
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
   if (s.layers.count % 2 != 0)
     return fail(error, PHASOR_BAD_FILE, at, name, ".layers: an odd number of values");
+  const bool crossing = half == kDecoder && d.has_both();
   uint32_t sets = 0;
-  for (uint32_t i = 0; i < s.layers.count; i += 2) {
-    const uint32_t kind = array_at(file, s.layers, i), set = array_at(file, s.layers, i + 1);
-    if (kind >= d.kinds)
-      return fail(error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i / 2, " is of kind ", kind,
+  for (uint32_t i = 0; i < layer_count(s); ++i) {
+    const LayerOf l = layer_of(file, s, i);
+    if (l.kind >= d.kinds)
+      return fail(error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i, " is of kind ", l.kind,
                   ", there are ", d.kinds);
-    if (set > sets)
+    if (l.set > sets)
       return fail(error, PHASOR_BAD_FILE, at, name,
                   ".layers: sets of weights must be numbered in order of first use");
-    sets += set == sets ? 1u : 0u;
+    sets += l.set == sets ? 1u : 0u;
     if (kinds == nullptr) continue;
-    const bool crossing = kinds[kind].cross != 0, wanted = which == 1 && d.stack == kEncoderDecoder;
-    if (which == 0 && kinds[kind].window != 0 && kinds[kind].window % 2 == 0)
-      return fail(error, PHASOR_BAD_FILE, at, "kind", kind, ".window: ", kinds[kind].window,
+    const KindDescriptor& k = kinds[l.kind];
+    if (half == kEncoder && k.window != 0 && k.window % 2 == 0)
+      return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind, ".window: ", k.window,
                   ", expected an odd number: an encoder's window has as many keys on both sides");
-    if (crossing != wanted)
-      return fail(error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i / 2,
-                  wanted ? " has no cross-attention" : " has a cross-attention without an encoder");
+    if ((k.cross != 0) != crossing)
+      return fail(
+          error, PHASOR_BAD_FILE, at, name, ".layers: layer ", i,
+          crossing ? " has no cross-attention" : " has a cross-attention without an encoder");
   }
-  if (s.position == kPositionLearned && s.max_positions == 0)
-    return fail(error, PHASOR_BAD_FILE, at, name,
-                ".max_positions: learned positions need the number of rows");
-  if ((s.position == kPositionInterleaved || s.position == kPositionHalves) &&
-      input_width(s) % 2 != 0)
-    return fail(error, PHASOR_BAD_FILE, at, name, ".width: ", input_width(s),
+  return PHASOR_OK;
+}
+
+phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
+  const StackDescriptor& s = d.stacks[half];
+  const uint32_t pair_segment = d.sides[half].pair_segment;
+  const At at{kSectionMeta, PHASOR_NONE, 0, 0};
+  if (sinusoidal(s) && input_width(s) % 2 != 0)
+    return fail(error, PHASOR_BAD_FILE, at, kStackNames[half], ".width: ", input_width(s),
                 " is odd, sine and cosine need an even width");
-  if (s.embedding_width == s.width && (s.projection_bias != 0 || s.projection_place != 0))
-    return fail(error, PHASOR_BAD_FILE, at, name,
-                s.projection_bias != 0 ? ".projection_bias" : ".projection_place",
-                ": the embedding is not projected");
-  if (d.sides[which].pair_segment != 0 && d.sides[which].pair_segment >= s.segments)
-    return fail(error, PHASOR_BAD_FILE, at, which == 0 ? "source" : "target",
-                ".pair_segment: ", d.sides[which].pair_segment, ", there are ", s.segments,
-                " segments");
+  if (pair_segment != 0 && pair_segment >= s.segments)
+    return fail(error, PHASOR_BAD_FILE, at, kSideNames[half], ".pair_segment: ", pair_segment,
+                ", there are ", s.segments, " segments");
+  const bool projected = s.embedding_width != s.width;
+  const auto bad = [&](const char* text) { return refuse(error, kStackNames[half], text); };
+  if (s.position == kPositionLearned && s.max_positions == 0)
+    return bad(".max_positions: learned positions need the number of rows");
+  if (!projected && s.projection_bias != 0)
+    return bad(".projection_bias: the embedding is not projected");
+  if (!projected && s.projection_place != 0)
+    return bad(".projection_place: the embedding is not projected");
   return PHASOR_OK;
 }
 
 // What an encoder or a decoder may give, and from which matrix.
 phasor_status check_output(const Descriptor& d, phasor_error* error) {
-  const At at{kSectionMeta, PHASOR_NONE, 0, 0};
   const OutputDescriptor& o = d.output;
-  const bool logits = o.output == kOutputLogits, encoder = d.stack == kEncoder;
-  if (!encoder) {
-    if (!logits) return fail(error, PHASOR_BAD_FILE, at, "output.output: a decoder gives logits");
-    if (o.pooling != 0 || o.normalise != 0 || o.classes != 0)
-      return fail(error, PHASOR_BAD_FILE, at, "output: pooling and classes are an encoder's");
-    if (o.head_norm != 0)
-      return fail(
-          error, PHASOR_BAD_FILE, at,
-          "output.head_norm: an encoder's; a decoder's head is a dense layer with an activation");
-  }
-  if ((o.output == kOutputPooled && o.pooling == 0) ||
-      (o.pooling != 0 && o.output != kOutputPooled && o.output != kOutputClasses))
-    return fail(error, PHASOR_BAD_FILE, at,
-                "output.pooling: a pooled vector needs one; logits and hidden states have none");
-  if ((o.output == kOutputClasses) != (o.classes != 0))
-    return fail(error, PHASOR_BAD_FILE, at,
-                "output.classes: their number goes with output classes, and only there");
-  if (o.normalise != 0 && o.output != kOutputPooled)
-    return fail(error, PHASOR_BAD_FILE, at,
-                "output.normalise: only a pooled vector can have length 1");
+  const bool logits = o.output == kOutputLogits, decoder = d.has(kDecoder);
+  const bool pooled = o.output == kOutputPooled, classes = o.output == kOutputClasses;
+  // A tied matrix takes what its embedding gives.
+  const Half from = o.tied == kTiedSource ? kEncoder : kDecoder;
+  const bool fits = d.has(from) && d.sides[from].vocabulary == d.sides[d.last()].vocabulary &&
+                    d.stacks[from].embedding_width == output_inputs(d);
+  const bool tied = logits && o.tied != kTiedOwn;
+  const auto bad = [&](const char* text) { return refuse(error, "output", text); };
+  if (decoder && !logits) return bad(".output: a decoder gives logits");
+  if (decoder && (o.pooling != 0 || o.normalise != 0 || o.classes != 0))
+    return bad(": pooling and classes are an encoder's");
+  if (decoder && o.head_norm != 0)
+    return bad(".head_norm: an encoder's; a decoder's head is a dense layer with an activation");
+  if (pooled ? o.pooling == 0 : o.pooling != 0 && !classes)
+    return bad(".pooling: a pooled vector needs one; logits and hidden states have none");
+  if (classes != (o.classes != 0))
+    return bad(".classes: their number goes with output classes, and only there");
+  if (o.normalise != 0 && !pooled) return bad(".normalise: only a pooled vector can have length 1");
   if (o.output == kOutputHidden &&
       (o.head_width != 0 || o.head_activation != 0 || o.head_norm != 0))
-    return fail(error, PHASOR_BAD_FILE, at, "output: hidden states have no head");
-  if (o.head_width == 0 && o.head_bias != 0)
-    return fail(error, PHASOR_BAD_FILE, at, "output.head_bias: the head has no dense layer");
-  if (!logits || o.tied == kTiedOwn) return PHASOR_OK;
-  // A tied matrix takes what its embedding gives.
-  const uint32_t from = o.tied == kTiedSource ? 0 : 1, to = encoder ? 0 : 1;
-  const uint32_t inputs = o.head_width != 0 ? o.head_width : d.stacks[to].width;
-  if (d.stacks[from].present == 0 || d.sides[from].vocabulary != d.sides[to].vocabulary ||
-      d.stacks[from].embedding_width != inputs)
-    return fail(error, PHASOR_BAD_FILE, at, "output.tied: the ", from == 0 ? "source" : "target",
-                " embedding has another shape");
+    return bad(": hidden states have no head");
+  if (o.head_width == 0 && o.head_bias != 0) return bad(".head_bias: the head has no dense layer");
+  if (tied && !fits)
+    return bad(from == kEncoder ? ".tied: the source embedding has another shape"
+                                : ".tied: the target embedding has another shape");
   return PHASOR_OK;
 }
 
@@ -468,151 +456,187 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
 phasor_status check_generation(const File& file, const Descriptor& d, phasor_error* error) {
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
   const GenerationDescriptor& g = d.generation;
-  if (d.stack == kEncoder && g.present != 0)
+  if (!d.has(kDecoder) && g.present != 0)
     return fail(error, PHASOR_BAD_FILE, at, "generation: present, an encoder generates nothing");
   const struct {
     const char* name;
     float value;
-  } shares[] = {{"top_p", g.top_p}, {"min_p", g.min_p}, {"typical_p", g.typical_p}},
-    numbers[] = {{"temperature", g.temperature}, {"repetition_penalty", g.repetition_penalty}};
-  for (const auto& s : shares)
-    if (s.value < 0 || s.value > 1)
-      return fail(error, PHASOR_BAD_FILE, at, "generation.", s.name, ": ", s.value,
+    bool share;
+  } numbers[] = {{"top_p", g.top_p, true},
+                 {"min_p", g.min_p, true},
+                 {"typical_p", g.typical_p, true},
+                 {"temperature", g.temperature, false},
+                 {"repetition_penalty", g.repetition_penalty, false}};
+  for (const auto& n : numbers) {
+    if (n.share && (n.value < 0 || n.value > 1))
+      return fail(error, PHASOR_BAD_FILE, at, "generation.", n.name, ": ", n.value,
                   ", expected 0 to 1");
-  for (const auto& n : numbers)
     if (n.value < 0)
       return fail(error, PHASOR_BAD_FILE, at, "generation.", n.name, ": ", n.value, " is negative");
-  for (uint32_t i = 0; i < g.suppressed.count; ++i)
-    if (array_at(file, g.suppressed, i) >= d.sides[1].vocabulary)
-      return fail(
-          error, PHASOR_BAD_FILE,
-          {kSectionMeta, PHASOR_NONE, d.sides[1].vocabulary, array_at(file, g.suppressed, i)},
-          "generation.suppressed: id ", array_at(file, g.suppressed, i),
-          " is not below the vocabulary ", d.sides[1].vocabulary);
-  return PHASOR_OK;
+  }
+  return check_ids(file, g.suppressed, d.sides[kDecoder], "generation.suppressed: id ", error);
 }
 
+// The values against each other.
 phasor_status check_whole(const File& file, const Descriptor& d, const KindDescriptor* kinds,
                           phasor_error* error) {
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
-  const bool wants[2] = {d.stack != kDecoder, d.stack != kEncoder};
-  for (uint32_t i = 0; i < 2; ++i) {
-    if ((d.sides[i].present != 0) != wants[i] || (d.stacks[i].present != 0) != wants[i])
+  const SideDescriptor &source = d.sides[kEncoder], &target = d.sides[kDecoder];
+  const StackDescriptor &encoder = d.stacks[kEncoder], &decoder = d.stacks[kDecoder];
+  for (const Half half : kHalves) {
+    const bool wanted = d.has(half);
+    if ((d.sides[half].present != 0) != wanted || (d.stacks[half].present != 0) != wanted)
       return fail(error, PHASOR_BAD_FILE, at,
-                  i == 0 ? "source side and encoder" : "target side and decoder",
-                  wants[i] ? ": missing, the stack needs them" : ": present, the stack has none");
-    if (!wants[i]) continue;
-    phasor_status status = check_ids(file, d.sides[i], i == 0 ? "source" : "target", error);
-    if (status == PHASOR_OK) status = check_stack(file, d, kinds, i, error);
+                  half == kEncoder ? "source side and encoder" : "target side and decoder",
+                  wanted ? ": missing, the stack needs them" : ": present, the stack has none");
+    if (!wanted) continue;
+    phasor_status status = check_side(file, d.sides[half], half, error);
+    if (status == PHASOR_OK) status = check_layers(file, d, kinds, half, error);
+    if (status == PHASOR_OK) status = check_stack(d, half, error);
     if (status != PHASOR_OK) return status;
   }
-  if (d.stack == kEncoderDecoder) {
-    if (d.stacks[1].cross_width != d.stacks[0].width)
-      return fail(error, PHASOR_BAD_FILE,
-                  {kSectionMeta, PHASOR_NONE, d.stacks[0].width, d.stacks[1].cross_width},
-                  "decoder.cross_width: ", d.stacks[1].cross_width, ", the encoder's width is ",
-                  d.stacks[0].width);
-    if (d.sides[1].decoder_start == PHASOR_NONE)
-      return fail(error, PHASOR_BAD_FILE, at,
-                  "target.decoder_start: missing, an encoder-decoder needs it");
-  }
-  if (d.sides[1].embedding_shared != 0 &&
-      (d.stack != kEncoderDecoder || d.sides[0].vocabulary != d.sides[1].vocabulary ||
-       d.stacks[0].embedding_width != d.stacks[1].embedding_width))
-    return fail(error, PHASOR_BAD_FILE, at,
-                "target.embedding_shared: the sides differ in vocabulary or width");
-  if (d.sides[0].embedding_shared != 0)
-    return fail(error, PHASOR_BAD_FILE, at,
-                "source.embedding_shared: only the target side can share");
+  if (d.has_both() && decoder.cross_width != encoder.width)
+    return fail(
+        error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, encoder.width, decoder.cross_width},
+        "decoder.cross_width: ", decoder.cross_width, ", the encoder's width is ", encoder.width);
+  const bool same = d.has_both() && source.vocabulary == target.vocabulary &&
+                    encoder.embedding_width == decoder.embedding_width;
+  const auto bad = [&](const char* text) { return refuse(error, "", text); };
+  if (d.has_both() && target.decoder_start == PHASOR_NONE)
+    return bad("target.decoder_start: missing, an encoder-decoder needs it");
+  if (target.embedding_shared != 0 && !same)
+    return bad("target.embedding_shared: the sides differ in vocabulary or width");
+  if (source.embedding_shared != 0)
+    return bad("source.embedding_shared: only the target side can share");
   const phasor_status status = check_output(d, error);
   return status != PHASOR_OK ? status : check_generation(file, d, error);
 }
+
+// Reads the keys, which are in the order of their scopes.
+class Reader {
+ public:
+  Reader(const File& file, KindDescriptor* kinds, phasor_error* error)
+      : file_(file), kinds_(kinds), error_(error) {
+    for (const Half half : kHalves) {
+      d_.sides[half] = default_side();
+      d_.stacks[half] = default_stack();
+    }
+    d_.output.scale = 1;
+  }
+
+  phasor_status read(Descriptor* out) {
+    Meta m{};
+    uint64_t at = 0;
+    phasor_status status = PHASOR_OK;
+    while (status == PHASOR_OK && next_meta(file_, &at, &m)) {
+      const uint32_t scope = m.key >> 24, index = m.key >> 12 & 0xFFF;
+      if (scope != scope_ || index != index_) status = change_scope(scope, index);
+      if (status == PHASOR_OK) status = take(m);
+    }
+    if (status == PHASOR_OK) status = end_scope();
+    if (status == PHASOR_OK) status = finish();
+    if (status == PHASOR_OK) *out = d_;
+    return status;
+  }
+
+ private:
+  // The struct that the fields of the scope are in.
+  void* home() {
+    switch (scope_) {
+      case kScopeModel:
+        return &d_;
+      case kScopeSource:
+      case kScopeTarget:
+        return &d_.sides[scope_ - kScopeSource];
+      case kScopeEncoder:
+      case kScopeDecoder:
+        return &d_.stacks[scope_ - kScopeEncoder];
+      case kScopeKind:
+        return &kind_;
+      case kScopeOutput:
+        return &d_.output;
+      default:
+        return &d_.generation;
+    }
+  }
+
+  phasor_status take(const Meta& m) {
+    const Field* f = field_of(scope_, m.key & 0xFFF);
+    if (f == nullptr && m.required)
+      return fail(error_, PHASOR_UNSUPPORTED, {kSectionMeta, PHASOR_NONE, 0, m.key},
+                  "metadata: key ", m.key, " (scope ", scope_, ", field ", m.key & 0xFFF,
+                  ") is required and not known here");
+    if (f == nullptr) return PHASOR_OK;
+    const phasor_status status = check_value(m, *f, error_);
+    if (status != PHASOR_OK) return status;
+    seen_[f - kFields] = true;
+    store_value(file_, m, *f, home());
+    return PHASOR_OK;
+  }
+
+  phasor_status end_scope() {
+    const uint32_t scope = scope_of_fields(scope_);
+    for (const Field& f : kFields)
+      if (f.scope == scope && f.needed != 0 && !seen_[&f - kFields])
+        return fail_key(error_, PHASOR_BAD_FILE, scope_ << 24 | index_ << 12, &f, "is missing");
+    if (scope_ != kScopeKind) return PHASOR_OK;
+    resolve(&kind_);
+    if (kinds_ != nullptr) kinds_[index_] = kind_;
+    d_.kinds = index_ + 1;
+    return check_kind(kind_, index_, error_);
+  }
+
+  phasor_status change_scope(uint32_t scope, uint32_t index) {
+    const phasor_status status = end_scope();
+    if (status != PHASOR_OK) return status;
+    const uint32_t expected = scope == kScopeKind && scope_ == kScopeKind ? index_ + 1 : 0;
+    if (index != expected)
+      return fail(error_, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, expected, index},
+                  "metadata: index ", index, " of scope ", scope, ", expected ", expected);
+    if (index >= kMaxKinds)
+      return fail(error_, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, kMaxKinds, index},
+                  "metadata: more than 256 kinds");
+    memset(seen_, 0, sizeof seen_);
+    kind_ = default_kind();
+    scope_ = scope;
+    index_ = index;
+    if (scope <= kLastScope) started_[scope] = true;
+    return PHASOR_OK;
+  }
+
+  phasor_status finish() {
+    const uint32_t scopes[] = {kScopeKind, kScopeOutput};
+    for (const uint32_t scope : scopes)
+      if (!started_[scope])
+        return fail(error_, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, 0, 0}, "metadata: scope ",
+                    scope_name(scope), " is missing");
+    for (const Half half : kHalves) {
+      StackDescriptor& s = d_.stacks[half];
+      d_.sides[half].present = started_[kScopeSource + half] ? 1u : 0u;
+      s.present = started_[kScopeEncoder + half] ? 1u : 0u;
+      if (s.embedding_width == 0) s.embedding_width = s.width;
+    }
+    StackDescriptor& decoder = d_.stacks[kDecoder];
+    if (decoder.cross_width == 0) decoder.cross_width = d_.stacks[kEncoder].width;
+    d_.generation.present = started_[kScopeGeneration] ? 1u : 0u;
+    return check_whole(file_, d_, kinds_, error_);
+  }
+
+  const File& file_;
+  KindDescriptor* kinds_;
+  phasor_error* error_;
+  Descriptor d_{};
+  KindDescriptor kind_ = default_kind();  // the one being read
+  uint32_t scope_ = kScopeModel, index_ = 0;
+  bool seen_[kFieldCount] = {};  // of the scope being read
+  bool started_[kLastScope + 1] = {true};
+};
 
 }  // namespace
 
 phasor_status read_descriptor(Descriptor* out, KindDescriptor* kinds, const File& file,
                               phasor_error* error) noexcept {
-  Descriptor d{};
-  for (int i = 0; i < 2; ++i) {
-    d.sides[i] = default_side();
-    d.stacks[i] = default_stack();
-  }
-  d.output.scale = 1;
-  Seen seen{};
-  KindDescriptor kind = default_kind();  // the one being read
-  uint32_t scope = kScopeModel;
-  uint32_t index = 0;
-  bool started[kLastScope + 1] = {true};
-  Meta m{};
-  uint64_t at = 0;
-  for (bool more = true; more;) {
-    more = next_meta(file, &at, &m);
-    const uint32_t next_scope = more ? m.key >> 24 : kLastScope + 1u,
-                   next_index = more ? m.key >> 12 & 0xFFF : 0;
-    if (next_scope != scope || next_index != index) {  // the scope that was being read ends here
-      if (scope <= kLastScope) {
-        const Field* f = missing(seen, scope);
-        if (f != nullptr)
-          return fail_key(error, PHASOR_BAD_FILE, scope << 24 | index << 12, f, "is missing");
-      }
-      if (scope == kScopeKind) {
-        resolve(&kind);
-        const phasor_status status = check_kind(kind, index, error);
-        if (status != PHASOR_OK) return status;
-        if (kinds != nullptr) kinds[index] = kind;
-        d.kinds = index + 1;
-      }
-      const uint32_t expected = next_scope == kScopeKind && scope == kScopeKind ? index + 1 : 0;
-      if (more && next_index != expected)
-        return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, expected, next_index},
-                    "metadata: index ", next_index, " of scope ", next_scope, ", expected ",
-                    expected);
-      if (next_index >= kMaxKinds)
-        return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, kMaxKinds, next_index},
-                    "metadata: more than 256 kinds");
-      seen = Seen{};
-      kind = default_kind();
-      scope = next_scope;
-      index = next_index;
-      if (more && scope <= kLastScope) started[scope] = true;
-    }
-    if (!more) break;
-    const Field* f = scope <= kLastScope ? field_of(scope, m.key & 0xFFF) : nullptr;
-    if (f == nullptr) {
-      if (m.required)
-        return fail(error, PHASOR_UNSUPPORTED, {kSectionMeta, PHASOR_NONE, 0, m.key},
-                    "metadata: key ", m.key, " (scope ", scope, ", field ", m.key & 0xFFF,
-                    ") is required and not known here");
-      continue;
-    }
-    const phasor_status status = check_value(m, *f, error);
-    if (status != PHASOR_OK) return status;
-    seen.field[f - kFields] = true;
-    if (scope == kScopeModel && f->type == kMetaU32) d.stack = load_u32(m.value);
-    if (scope == kScopeSource || scope == kScopeTarget)
-      store_value(file, m, *f, &d.sides[scope - kScopeSource]);
-    if (scope == kScopeEncoder || scope == kScopeDecoder)
-      store_value(file, m, *f, &d.stacks[scope - kScopeEncoder]);
-    if (scope == kScopeKind) store_value(file, m, *f, &kind);
-    if (scope == kScopeOutput) store_value(file, m, *f, &d.output);
-    if (scope == kScopeGeneration) store_value(file, m, *f, &d.generation);
-  }
-  const uint32_t scopes[] = {kScopeKind, kScopeOutput};
-  for (const uint32_t s : scopes)
-    if (!started[s])
-      return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, 0, 0}, "metadata: scope ",
-                  scope_name(s), " is missing");
-  for (uint32_t i = 0; i < 2; ++i) {
-    d.sides[i].present = started[kScopeSource + i] ? 1u : 0u;
-    d.stacks[i].present = started[kScopeEncoder + i] ? 1u : 0u;
-    if (d.stacks[i].embedding_width == 0) d.stacks[i].embedding_width = d.stacks[i].width;
-  }
-  d.generation.present = started[kScopeGeneration] ? 1u : 0u;
-  if (d.stacks[1].cross_width == 0) d.stacks[1].cross_width = d.stacks[0].width;
-  const phasor_status status = check_whole(file, d, kinds, error);
-  if (status != PHASOR_OK) return status;
-  *out = d;
-  return PHASOR_OK;
+  return Reader(file, kinds, error).read(out);
 }
 
 bool next_record(const File& file, const Array& list, uint64_t* at, Record* out) noexcept {
@@ -634,7 +658,7 @@ const Field* descriptor_fields(uint32_t* count) noexcept {
 }
 
 void describe_meta(const Meta& m, Line* name, Line* value) noexcept {
-  const Field* f = m.key >> 24 <= kLastScope ? field_of(m.key >> 24, m.key & 0xFFF) : nullptr;
+  const Field* f = field_of(m.key >> 24, m.key & 0xFFF);
   add_key_name(m.key, f, name);
   if (m.type == kMetaString) {
     for (uint32_t i = 0; i < m.bytes; ++i)

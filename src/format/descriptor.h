@@ -2,6 +2,7 @@
 // docs/format.md its type, range, default, name and place, and which values this build has; a value
 // that is known but not built is refused by name.
 #pragma once
+#include "../activations.h"
 #include "file.h"
 
 namespace phasor {
@@ -13,7 +14,13 @@ struct Array {
   uint32_t present;  // 0: the key is absent
 };
 
-enum Stack : uint32_t { kEncoder = 1, kDecoder = 2, kEncoderDecoder = 3 };
+// Index of what a model has for its encoder and for its decoder: stacks, layers, and the sides that
+// are their inputs, source and target. tensors.h has the stacks of the file's keys.
+enum Half : uint32_t { kEncoder = 0, kDecoder = 1 };
+constexpr Half kHalves[] = {kEncoder, kDecoder};
+constexpr const char* kStackNames[] = {"encoder", "decoder"};
+constexpr const char* kSideNames[] = {"source", "target"};
+
 enum Position : uint32_t {
   kPositionNone = 0,
   kPositionLearned = 1,
@@ -37,7 +44,6 @@ enum KindPosition : uint32_t {
 };
 enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
 enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
-enum Activation : uint32_t { kRelu = 1, kGeluErf = 2, kGeluTanh = 3, kSilu = 4 };
 enum Bias : uint32_t {
   kBiasQ = 1,
   kBiasK = 2,
@@ -53,7 +59,7 @@ enum Output : uint32_t {
   kOutputClasses = 4
 };
 enum Pooling : uint32_t { kPoolNone = 0, kPoolMean = 1, kPoolFirst = 2, kPoolLast = 3 };
-enum HeadActivation : uint32_t { kHeadNone = 0, kHeadTanh = 5 };  // between them: Activation
+constexpr uint32_t kHeadNone = 0;  // of a head; the other numbers are those of activations.h
 enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
 
 // Token ids that are absent are PHASOR_NONE.
@@ -101,12 +107,16 @@ struct GenerationDescriptor {
 constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
 
 struct Descriptor {
-  uint32_t stack;
+  uint32_t halves;            // bit 0: it has an encoder, bit 1: a decoder
   uint32_t kinds;             // number of kinds
-  SideDescriptor sides[2];    // source, target
-  StackDescriptor stacks[2];  // encoder, decoder
+  SideDescriptor sides[2];    // by Half: source, target
+  StackDescriptor stacks[2];  // by Half
   OutputDescriptor output;
   GenerationDescriptor generation;
+
+  bool has(Half half) const { return (halves >> half & 1u) != 0; }
+  bool has_both() const { return has(kEncoder) && has(kDecoder); }
+  Half last() const { return has(kDecoder) ? kDecoder : kEncoder; }  // whose output is the model's
 };
 
 enum Scope : uint32_t {
@@ -124,7 +134,8 @@ enum Scope : uint32_t {
 // One key. `built` has a bit for each built value of a choice; for numbers it has all bits, or bit
 // 0 where only 0 is built. `choices` names the values from `low` on, separated by '|'.
 struct Field {
-  uint8_t scope, field, type;
+  uint8_t scope, type;
+  uint16_t number;
   uint8_t needed;
   uint16_t place;      // of the value in its struct
   uint32_t low, high;  // of a u32, or the number of values of an array
@@ -160,6 +171,10 @@ inline uint32_t input_width(const StackDescriptor& s) {
   return s.projection_place != 0 ? s.width : s.embedding_width;
 }
 
+inline bool sinusoidal(const StackDescriptor& s) {
+  return s.position == kPositionInterleaved || s.position == kPositionHalves;
+}
+
 // Distances that a kind's tables have on each side of 0: entries are 2·reach + 1, and distance d is
 // at entry d + reach.
 inline uint32_t reach(const KindDescriptor& k) {
@@ -175,9 +190,40 @@ inline bool bounded(const KindDescriptor& k) {
   return relative_keys(k) && k.position != kClippedRelative;
 }
 
-// Element i of an array, or of a layers array: (kind, weights) of layer i.
+// Entries of such a table.
+inline uint32_t entries(const KindDescriptor& k) { return 2 * reach(k) + 1; }
+
+// Parts of a fused linear layer, in outputs: the panels of a part begin at a multiple of 16.
+inline uint32_t q_width(const KindDescriptor& k) { return k.heads * k.head_width; }
+inline uint32_t kv_width(const KindDescriptor& k) { return k.kv_heads * k.head_width; }
+inline uint32_t cross_q_width(const KindDescriptor& k) {
+  return k.cross_heads * k.cross_head_width;
+}
+inline uint32_t cross_kv_width(const KindDescriptor& k) {
+  return k.cross_kv_heads * k.cross_head_width;
+}
+
+// What the matrix of the output reads, and the width of an output row (the pooled vector's where
+// there is no matrix).
+inline uint32_t output_inputs(const Descriptor& d) {
+  return d.output.head_width != 0 ? d.output.head_width : d.stacks[d.last()].width;
+}
+inline uint32_t output_width(const Descriptor& d) {
+  if (d.output.output == kOutputClasses) return d.output.classes;
+  return d.output.output == kOutputLogits ? d.sides[d.last()].vocabulary : output_inputs(d);
+}
+
+// Element i of an array.
 inline uint32_t array_at(const File& file, const Array& a, uint32_t i) {
   return load_u32(file.data + a.offset + 4u * i);
+}
+
+struct LayerOf {
+  uint32_t kind, set;  // of tensors
+};
+inline uint32_t layer_count(const StackDescriptor& s) { return s.layers.count / 2; }
+inline LayerOf layer_of(const File& file, const StackDescriptor& s, uint32_t i) {
+  return {array_at(file, s.layers, 2 * i), array_at(file, s.layers, 2 * i + 1)};
 }
 
 }  // namespace phasor

@@ -2,18 +2,17 @@
 
 #include "../format/bytes.h"
 #include "../format/crc32c.h"
+#include "../format/tensors.h"
 
 namespace phasor {
 namespace {
 
 constexpr uint64_t kHeaderBytes = 64, kSectionBytes = 32, kEntryBytes = 48, kAlign = 64;
-// docs/format.md
-constexpr uint32_t kStackSource = 1, kStackTarget = 3, kStackOutput = 5, kRoleEmbedding = 1;
 
 // Embeddings and the output's matrix have one role in their stacks.
 bool is_end(const Entry& e) {
   const uint32_t stack = e.key >> 24;
-  return (e.key & 0xFFu) == kRoleEmbedding &&
+  return (e.key & 0xFFu) == kRoleOfEmbedding &&
          (stack == kStackSource || stack == kStackTarget || stack == kStackOutput);
 }
 

@@ -57,9 +57,9 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
   }
   if (m.inputs[0].projection.weight) encoder.add(m.inputs[0].projection);
   if (m.inputs[1].projection.weight) step.add(m.inputs[1].projection);
-  if (m.descriptor.stack != kEncoder) step.add(m.head);
+  if (m.descriptor.has(kDecoder)) step.add(m.head);
   // an encoder's output is computed for the rows that are asked for
-  if (m.descriptor.stack != kEncoder) step.add(m.output);
+  if (m.descriptor.has(kDecoder)) step.add(m.output);
   out->encode_bytes = encoder.bytes + cross.bytes;
   out->encode_macs = (encoder.macs + cross.macs) * source + encoder_attention;
   out->step_bytes = step.bytes + cache;

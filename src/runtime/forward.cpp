@@ -183,7 +183,7 @@ phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error)
 phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count,
                              phasor_error* error) noexcept {
   const Pass pass(s);
-  const bool crossing = s->model->descriptor.stack == kEncoderDecoder;
+  const bool crossing = s->model->descriptor.has_both();
   Outcome outcome;
   forget_hidden(pass);
   uint32_t hidden = 0;

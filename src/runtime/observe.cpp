@@ -3,8 +3,6 @@
 namespace phasor {
 namespace {
 
-uint32_t named_stack(uint32_t stack) { return stack == 0 ? kStackEncoder : kStackDecoder; }
-
 // The rows of a chunk that belong to one sequence: the first that does not, from row r on.
 uint32_t run_end(const Chunk& c, uint32_t r) {
   uint32_t end = r + 1;
@@ -17,7 +15,7 @@ phasor_view view_of(const Chunk& c, uint32_t r, uint32_t end, uint32_t what, uin
   phasor_view view{};
   view.struct_size = sizeof view;
   view.what = what;
-  view.stack = named_stack(c.stack);
+  view.stack = block_stack(static_cast<Half>(c.stack));
   view.layer = layer;
   view.sequence = c.rows[r].sequence;
   view.position = c.rows[r].position;
@@ -64,7 +62,7 @@ void show_attention(const Pass& pass, const Chunk& c, const Heads& heads, const 
 bool stopped(const Pass& pass, uint32_t stack, uint32_t layer) noexcept {
   const Session& s = pass.session;
   return s.progress.pointer != nullptr &&
-         s.progress.pointer(s.user.pointer, named_stack(stack), layer,
+         s.progress.pointer(s.user.pointer, block_stack(static_cast<Half>(stack)), layer,
                             pass.model.layer_count[stack]) != 0;
 }
 

@@ -42,7 +42,7 @@ bool needs_f32_keys(const KindDescriptor& k) {
 
 phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
   const Descriptor& d = m.descriptor;
-  const bool encoder = d.stack != kDecoder, decoder = d.stack != kEncoder;
+  const bool encoder = d.has(kEncoder), decoder = d.has(kDecoder);
   const uint32_t source = encoder ? longest(m, 0) : 0, target = decoder ? longest(m, 1) : 0;
   if (l.source < (encoder ? 1u : 0u) || l.source > source)
     return outside(error, "source", l.source, encoder ? 1 : 0, source);
@@ -82,10 +82,6 @@ phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error*
     return fail(error, PHASOR_UNSUPPORTED, {},
                 "limits.beams: beam search is not in this build (PHASOR_ONLY)");
   return PHASOR_OK;
-}
-
-bool sinusoidal(const StackDescriptor& s) {
-  return s.position == kPositionInterleaved || s.position == kPositionHalves;
 }
 
 bool quantised(const Linear& l) { return l.weight && quantised_type(l.weight.type); }
@@ -140,9 +136,9 @@ void widen_ends(Plan* p, const Model& m) {
 // one alone, in several chunks. n sources of c tokens in all take at most (c + 15·n)/16 pages.
 // False when there are more than can be counted.
 bool plan_groups(Plan* p, const Descriptor& d) {
-  if (d.stack == kDecoder) return true;
+  if (!d.has(kEncoder)) return true;
   const uint64_t all = times(p->sequences, p->source), together = p->chunk < all ? p->chunk : all;
-  const uint64_t rows = d.stack == kEncoder ? all : together > p->source ? together : p->source;
+  const uint64_t rows = !d.has(kDecoder) ? all : together > p->source ? together : p->source;
   const uint64_t many = (together + 15 * uint64_t(smaller(p->sequences, p->chunk))) / kLanes;
   const uint64_t most = times(p->sequences, p->source_pages),
                  pages = many > p->source_pages ? many : p->source_pages;
@@ -253,7 +249,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l,
     b[kPartRingTables] = times(times(p.slots, p.ring_pages), 2 * sizeof(uint32_t));
     b[kPartRing] = times(times(p.slots, p.ring_pages), cache_bytes(p, m.ring));
   }
-  b[kPartResidual] = d.stack == kEncoder ? 0 : times(times(rows, p.ld), f);
+  b[kPartResidual] = !d.has(kDecoder) ? 0 : times(times(rows, p.ld), f);
   b[kPartNormed] = times(times(rows, p.ld), f);
   b[kPartWide] = times(times(rows, p.wide_ld), f);
   b[kPartAttention] = times(times(rows, p.attention_ld), f);
@@ -279,7 +275,7 @@ phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l,
   const uint64_t chat = m.file().sections[kSectionChat].bytes != 0 ? times(4, l.text_bytes) : 0;
   if (chat > b[kPartText]) b[kPartText] = chat;
   b[kPartText] = whole(b[kPartText]);  // a text may use what is left of the last line
-  if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.stack != kEncoder)
+  if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
   b[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, sizeof(uint32_t))));
   for (uint32_t i = 0; i < kPartCount; ++i) {

@@ -1,5 +1,5 @@
 // Runs each kernel once between two marks, for a counter of instructions
-// (tests/cross/instructions.py): count_kernels [LEVEL…]
+// (tests/machines/cross/instructions.py): count_kernels [LEVEL…]
 //   case NUMBER LEVEL KERNEL WORK        WORK: multiply-adds, or elements where a kernel is no
 //   product
 // A mark is the system call getpgid(1000000 + n), which fails and changes nothing: 2·NUMBER before

@@ -13,7 +13,7 @@
 #include "properties/properties.h"
 #include "properties/trial.h"
 #include "text/added.h"
-#include "text/chat_code.h"
+#include "text/chat/instructions.h"
 #include "text/words.h"
 
 using namespace generator;
@@ -118,7 +118,7 @@ void see_metadata(Coverage* c, const Model& m) {
   while (next_meta(file, &at, &meta)) {
     groups.insert(meta.key >> 12);
     for (uint32_t i = 0; i < count; ++i)
-      if (fields[i].scope == table(meta.key >> 24) && fields[i].field == (meta.key & 0xFFF)) {
+      if (fields[i].scope == table(meta.key >> 24) && fields[i].number == (meta.key & 0xFFF)) {
         c->see(axis_of(fields[i]), value_of(fields[i], meta));
         there.insert({meta.key >> 12, &fields[i]});
       }
@@ -341,11 +341,11 @@ const Shape kShapes[] = {
     {"an output tied to the own embedding",
      [](const Model& m) {
        return m.descriptor.output.tied ==
-              (m.descriptor.stack == kEncoder ? kTiedSource : kTiedTarget);
+              (m.descriptor.has(kDecoder) ? kTiedTarget : kTiedSource);
      }},
     {"an output tied to the other side's",
      [](const Model& m) {
-       return m.descriptor.stack == kEncoderDecoder && m.descriptor.output.tied == kTiedSource;
+       return m.descriptor.has_both() && m.descriptor.output.tied == kTiedSource;
      }},
     {"one tokenizer for both sides",
      [](const Model& m) {
@@ -354,7 +354,7 @@ const Shape kShapes[] = {
      }},
     {"a head behind a decoder",
      [](const Model& m) {
-       return m.descriptor.stack != kEncoder && m.descriptor.output.head_width != 0;
+       return m.descriptor.has(kDecoder) && m.descriptor.output.head_width != 0;
      }},
     {"a section that nobody knows",
      [](const Model& m) {

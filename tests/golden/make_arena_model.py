@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 import random_models as M  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "support")]
 
 from presets import Config, write_checkpoint  # noqa: E402
 

@@ -1,5 +1,5 @@
 """Inputs, blocks and outputs of encoders, of random models of odd sizes: the float64 reference and
-phasor against the formulas in PyTorch (tests/formulas.py), alone and in batches."""
+phasor against the formulas in PyTorch (tests/support/formulas.py), alone and in batches."""
 
 import json
 

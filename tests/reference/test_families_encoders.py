@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 if __name__ == "__main__":
-    for folder in ("tools", "tests"):
+    for folder in ("tools", "tests/support"):
         sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
 
 import torch

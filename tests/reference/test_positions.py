@@ -1,5 +1,5 @@
 """Every position encoding and score in every stack, of random models of odd sizes: the float64
-reference and phasor against the papers' formulas in PyTorch (tests/formulas.py); and BERT's
+reference and phasor against the papers' formulas in PyTorch (tests/support/formulas.py); and BERT's
 relative keys, T5's buckets and rotary positions against transformers."""
 
 import math

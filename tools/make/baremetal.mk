@@ -1,5 +1,5 @@
 # Cortex-M images for emulated boards: the core, a weight file in flash, static arenas of the planner's size, and no C library at all
-# (tests/baremetal/memory.c has the four functions a compiler may call; libgcc has the arithmetic the processor lacks).
+# (tests/machines/baremetal/memory.c has the four functions a compiler may call; libgcc has the arithmetic the processor lacks).
 #   vectors    the golden models' test vectors and their hashes      story      a decoder goes on with a text
 #   translate  models/zh-en-small.phasor translates (where it fits)
 .PHONY: baremetal test-baremetal test-board test-only test-board-level bench-board bench-board-write
@@ -38,7 +38,7 @@ endif
 
 BM_PREFIX := arm-none-eabi-
 BM_OUT    := build/$(BOARD)$(if $(PHASOR_ONLY),-only)
-BM_DIR    := tests/baremetal
+BM_DIR    := tests/machines/baremetal
 BM_EXAMPLE := examples/microcontroller
 BM_CPU     = $(or $(BM_CPU_$(BOARD)),$(error BOARD=$(BOARD): expected one of $(BM_BOARDS)))
 BM_COMMON  = -mthumb $(BM_CPU) $(or $(BM_OPTIMISE_$(BOARD)),-O3) -DNDEBUG $(NUMERIC) -Iinclude -ffunction-sections -fdata-sections -fno-builtin-printf $(BM_DEFINE_$(BOARD))
@@ -178,7 +178,7 @@ $(BM_HOSTED)/count_kernels.elf: $(BM_HOSTED)/count_kernels.o $(BM_HOSTED)/count_
 BM_QEMU = qemu-system-arm -M $(BOARD) -nographic -monitor none -serial none -semihosting-config enable=on$(comma)target=native -kernel
 test-board-level: $(BM_HOSTED)/tests.elf
 	$(BM_QEMU) $<
-BM_COUNT = python3 tests/cross/instructions.py $1 $(BOARD) '$(BM_PREFIX)g++ $(shell $(BM_PREFIX)g++ -dumpfullversion)' $(COUNT_PLUGIN)$(comma)bare-metal=on \
+BM_COUNT = python3 tests/machines/cross/instructions.py $1 $(BOARD) '$(BM_PREFIX)g++ $(shell $(BM_PREFIX)g++ -dumpfullversion)' $(COUNT_PLUGIN)$(comma)bare-metal=on \
   $(BM_HOSTED)/count_kernels.elf -- $(BM_QEMU)
 bench-board: $(BM_HOSTED)/count_kernels.elf $(COUNT_PLUGIN)
 	@$(call BM_COUNT)
@@ -191,7 +191,7 @@ BM_CHECK = python3 $(BM_DIR)/check_image.py $(BOARD) $(BM_OUT)/$i.elf --program 
   --inputs $(BM_INPUT_$i) --header $(BM_OUT)/$i/model.h --new $(BM_NEW_$i) $(BM_PUBLISHED_$i) &&
 test-board: baremetal
 	PYTHONPATH=tools python3 tools/make/stack.py $(BM_OUT)/obj --limit src/cli/board.h
-	$(foreach p,$(BM_PARTS),python3 tests/cross/hash_check.py board $(BOARD) $(BM_OUT)/vectors-$p.elf --levels $(call comma_list,$(BM_LEVEL) scalar) \
+	$(foreach p,$(BM_PARTS),python3 tests/machines/cross/hash_check.py board $(BOARD) $(BM_OUT)/vectors-$p.elf --levels $(call comma_list,$(BM_LEVEL) scalar) \
 	  --stack src/cli/board.h $(if $(BM_ARENA_$(BOARD)),--arena-kib $(BM_ARENA_$(BOARD))) $(basename $(notdir $(call bm_models,$p))) &&) true
 	$(foreach i,$(filter-out $(BM_VECTORS),$(BM_IMAGES)),$(BM_CHECK)) true
 

@@ -19,10 +19,10 @@ cross:
 	@$(MAKE) all
 
 hashes: $(OUT)/hash_driver
-	python3 tests/cross/hash_check.py write $(OUT)/hash_driver
+	python3 tests/machines/cross/hash_check.py write $(OUT)/hash_driver
 
 test-hashes: $(OUT)/hash_driver $(PROGRAM)
-	python3 tests/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(if $(RUNNER),-- $(RUNNER))
+	python3 tests/machines/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(if $(RUNNER),-- $(RUNNER))
 
 ifeq ($(TARGET),)
 test-cross:
@@ -32,7 +32,7 @@ test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 	$(RUNNER) $(TESTS) --test-case-exclude=$(SWEEPS)
 	@$(MAKE) test-hashes
 	@$(MAKE) TARGET= CROSS= TOOLCHAIN= RUNNER= ARCHFLAGS= all
-	python3 tests/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
+	python3 tests/machines/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
 endif
 
 # The table of hashes on every processor that QEMU and node give here; the boards are test-baremetal's. PROCESSORS='A53 A9' for some of them.
@@ -42,7 +42,7 @@ test-bits:
 	@bash tools/install.sh build test bits
 	@$(MAKE) build/hash_driver
 	@for t in aarch64 armhf riscv64 wasm; do $(MAKE) TARGET=$$t build/$$t/hash_driver || exit 1; done
-	NODE_PATH=/usr/share/nodejs python3 tests/cross/hash_check.py bits $(PROCESSORS)
+	NODE_PATH=/usr/share/nodejs python3 tests/machines/cross/hash_check.py bits $(PROCESSORS)
 	@$(MAKE) test-clang test-cmake
 	@for t in aarch64 armhf riscv64; do $(MAKE) TARGET=$$t test-stack || exit 1; done
 
@@ -51,15 +51,15 @@ test-clang: all
 	@for t in aarch64 armhf riscv64; do $(MAKE) TARGET=$$t TOOLCHAIN=clang test-clang-target || exit 1; done
 test-clang-target:
 	@$(MAKE) test-hashes
-	python3 tests/cross/program_check.py $(TARGET)-clang build/phasor $(PROGRAM) -- $(RUNNER)
+	python3 tests/machines/cross/program_check.py $(TARGET)-clang build/phasor $(PROGRAM) -- $(RUNNER)
 
 # The example of a CMake project.
 test-cmake: all
-	@bash tests/cross/cmake_check.sh $(PROGRAM) native aarch64-linux-gnu arm-linux-gnueabihf
+	@bash tests/machines/cross/cmake_check.sh $(PROGRAM) native aarch64-linux-gnu arm-linux-gnueabihf
 
 # Instructions of the kernels, counted by a plugin of QEMU's dynamic build.
 .PHONY: bench-cross bench-cross-write
-$(COUNT_PLUGIN): tests/cross/count_instructions.c
+$(COUNT_PLUGIN): tests/machines/cross/count_instructions.c
 	@mkdir -p $(@D)
 	$(call short,CC)cc -O2 -Wall -Wextra -shared -fPIC -fvisibility=hidden $< -o $@
 ifeq ($(TARGET),)
@@ -67,7 +67,7 @@ bench-cross bench-cross-write:
 	@for t in aarch64 armhf; do $(MAKE) $@ TARGET=$$t || exit 1; done
 	@for board in $(BM_LEVEL_BOARDS); do $(MAKE) $(@:bench-cross%=bench-board%) BOARD=$$board || exit 1; done
 else
-COUNT = python3 tests/cross/instructions.py $1 $(TARGET) '$(notdir $(CXX)) $(shell $(CXX) -dumpfullversion -dumpversion)' $(COUNT_PLUGIN) $(OUT)/count_kernels $(RUNNER:%-static=%)
+COUNT = python3 tests/machines/cross/instructions.py $1 $(TARGET) '$(notdir $(CXX)) $(shell $(CXX) -dumpfullversion -dumpversion)' $(COUNT_PLUGIN) $(OUT)/count_kernels $(RUNNER:%-static=%)
 bench-cross: $(OUT)/count_kernels $(COUNT_PLUGIN)
 	@$(call COUNT)
 bench-cross-write: $(OUT)/count_kernels $(COUNT_PLUGIN)

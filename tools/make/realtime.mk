@@ -5,7 +5,7 @@
 # Asked for by these targets only.
 RT_CXX ?= $(if $(filter realtime-run build/realtime/%,$(MAKECMDGOALS)),$(shell bash tools/install.sh realtime-compiler))
 RT_OUT := build/realtime
-RT_SRC := src/api/phasor.cpp src/runtime/parallel.cpp tests/realtime/walk.cpp
+RT_SRC := src/api/phasor.cpp src/runtime/parallel.cpp tests/machines/realtime/walk.cpp
 RT_OBJ := $(RT_SRC:%.cpp=$(RT_OUT)/obj/%.o)
 RT_FLAGS := -std=c++17 -O1 -g -fsanitize=realtime $(NUMERIC) -Iinclude $(WARN) -fno-exceptions -fno-rtti -pthread
 
@@ -13,7 +13,7 @@ realtime:
 	@bash tools/install.sh realtime || true
 	@$(MAKE) realtime-run
 realtime-run: $(if $(RT_CXX),$(RT_OUT)/walk)
-	@$(if $(RT_CXX),python3 tests/realtime/check.py $(RT_OUT) $(RT_CXX),echo "realtime: skipped: there is no clang 20 or newer with RealtimeSanitizer here$(,) and no package of one")
+	@$(if $(RT_CXX),python3 tests/machines/realtime/check.py $(RT_OUT) $(RT_CXX),echo "realtime: skipped: there is no clang 20 or newer with RealtimeSanitizer here$(,) and no package of one")
 
 $(RT_OUT)/walk: $(RT_OBJ) $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(RT_CXX) -fsanitize=realtime -pthread -o $@ $(RT_OBJ) $(POOL_OBJ) $(LIBRARY)
@@ -30,10 +30,10 @@ STACK_MACHINE_x86_64 := x86-64
 STACK_MACHINE_arm    := armhf
 STACK_MACHINE := $(or $(STACK_MACHINE_$(ARCH)),$(ARCH))
 test-stack: $(OUT)/stack
-	python3 tests/realtime/stack_check.py $(STACK_MACHINE) $(if $(FRAMES),$(OBJ)/src,-) $(OUT)/stack $(RUNNER)
-$(OUT)/stack: $(OBJ)/tests/realtime/stack.o $(POOL_OBJ) $(LIBRARY)
+	python3 tests/machines/realtime/stack_check.py $(STACK_MACHINE) $(if $(FRAMES),$(OBJ)/src,-) $(OUT)/stack $(RUNNER)
+$(OUT)/stack: $(OBJ)/tests/machines/realtime/stack.o $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $^ $(LDFLAGS)
-$(OBJ)/tests/realtime/%.o: tests/realtime/%.cpp $(OUT)/flags
+$(OBJ)/tests/machines/realtime/%.o: tests/machines/realtime/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
--include $(OBJ)/tests/realtime/stack.d
+-include $(OBJ)/tests/machines/realtime/stack.d

@@ -269,7 +269,7 @@ uint32_t choose_vocabulary(Choices* c, const Sizes& sizes, uint32_t pieces) {
 
 Draft draft_model(Choices* c) {
   Draft d;
-  d.stack = c->of<uint32_t>({kEncoder, kDecoder, kEncoderDecoder});
+  d.stack = c->of<uint32_t>({kEncoderOnly, kDecoderOnly, kEncoderDecoder});
   const Sizes sizes(c);
   Group model(kScopeModel);
   model.set("stack", d.stack);
@@ -315,7 +315,7 @@ Draft draft_model(Choices* c) {
         stacks[1].leave_out({"projection_bias", "projection_place"});
     }
   }
-  Group output = choose_output(c, sizes, d.stack == kEncoder);
+  Group output = choose_output(c, sizes, d.stack == kEncoderOnly);
   choose_shared(c, d, sides.data(), stacks.data(), &output);
   output.zero_or_absent(c, {"tied", "classes", "head_width"});
 

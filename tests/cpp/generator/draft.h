@@ -11,12 +11,15 @@ struct TokenizerSection {
   uint32_t pieces = 0;
 };
 
+// Values of the key "stack".
+enum : uint32_t { kEncoderOnly = 1, kDecoderOnly = 2, kEncoderDecoder = 3 };
+
 struct Draft {
-  uint32_t stack = phasor::kEncoder;
+  uint32_t stack = kEncoderOnly;
   TokenizerSection tokenizers[2];  // sections 3 and 4
   Bytes meta;
-  bool encoder() const { return stack != phasor::kDecoder; }
-  bool decoder() const { return stack != phasor::kEncoder; }
+  bool encoder() const { return stack != kDecoderOnly; }
+  bool decoder() const { return stack != kEncoderOnly; }
 };
 
 Draft draft_model(Choices* choices);

@@ -123,7 +123,7 @@ void Group::fill(Choices* c) {
 
 void Group::write(Bytes* to, Choices* c) const {
   std::map<uint32_t, const std::pair<const Field* const, Value>*> in_order;
-  for (const auto& value : values_) in_order[value.first->field] = &value;
+  for (const auto& value : values_) in_order[value.first->number] = &value;
   for (const auto& entry : in_order) {
     const Field& f = *entry.second->first;
     const Value& v = entry.second->second;
@@ -132,7 +132,7 @@ void Group::write(Bytes* to, Choices* c) const {
     if (f.type == phasor::kMetaF32) put_f32(&bytes, v.real);
     for (const uint32_t id : v.ids) put_u32(&bytes, id);
     put_text(&bytes, v.text);
-    put_u32(to, scope_ << 24 | index_ << 12 | f.field);
+    put_u32(to, scope_ << 24 | index_ << 12 | f.number);
     const bool required = f.type == phasor::kMetaString ? c->chance(10) : !c->chance(10);
     put_u32(to, f.type | (required ? 1u : 0u) << 8);
     put_u32(to, bytes.size());

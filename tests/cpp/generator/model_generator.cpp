@@ -182,7 +182,7 @@ Bytes generate_model(Choices* c) {
     if (!draft.tokenizers[i].bytes.empty())
       sections.push_back({kSectionSourceTokenizer + i, draft.tokenizers[i].bytes});
   if (c->chance(85)) sections.push_back({kSectionVectors, any_vectors(c, meta, d, kinds)});
-  if (d.stack == kDecoder && c->chance(60)) sections.push_back({kSectionChat, any_chat(c)});
+  if (!d.has(kEncoder) && c->chance(60)) sections.push_back({kSectionChat, any_chat(c)});
   if (c->chance(3)) sections.push_back({c->between(10, 14), any_unknown_section(c)});
   return write_file(c, draft.meta, sections, write_tensors(c, meta, d, kinds));
 }

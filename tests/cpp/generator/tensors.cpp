@@ -9,6 +9,43 @@ namespace {
 
 using namespace phasor;
 
+// Roles of docs/format.md, once more: the engine's table is what the models try.
+enum Role : uint32_t {
+  kRolePositions = 2,
+  kRoleSegments = 3,
+  kRoleEmbeddingNorm = 4,
+  kRoleProjection = 6,
+  kRoleInvFreq = 8,
+  kRoleAttentionBefore = 0x10,
+  kRoleQkv = 0x20,
+  kRoleQkvScale = 0x22,
+  kRoleFfnScale = 0x8A,
+  kRoleRelativeKeys = 0x30,
+  kRoleRelativeValues = 0x31,
+  kRoleQNorm = 0x38,
+  kRoleKNorm = 0x3A,
+  kRoleScore = 0x3C,
+  kRoleCrossScore = 0x64,
+  kRoleAttentionOut = 0x40,
+  kRoleAttentionAfter = 0x48,
+  kRoleCrossBefore = 0x50,
+  kRoleCrossQ = 0x58,
+  kRoleCrossKv = 0x60,
+  kRoleCrossOut = 0x68,
+  kRoleCrossAfter = 0x70,
+  kRoleFfnBefore = 0x80,
+  kRoleFfnIn = 0x88,
+  kRoleFfnOut = 0x90,
+  kRoleFfnAfter = 0x98,
+  kRoleFinalNorm = 0xF0,
+  kRoleHead = 3,
+  kRoleHeadNorm = 5,
+  kRoleClassifier = 7,
+  kRoleRotary = 1,
+  kRoleT5Bias = 2,
+  kRoleSlopes = 3
+};
+
 // Weights as a trained model may have them, and others that are as valid.
 class Weights {
  public:
@@ -230,23 +267,20 @@ void write_kind(Writer* w, const KindDescriptor& k, uint32_t index) {
   if (k.position == kAlibi) w->vector(kRoleSlopes, k.heads, 0.3f, 0.25f);
 }
 
-bool sinusoidal(uint32_t position) {
-  return position == kPositionInterleaved || position == kPositionHalves;
-}
-
 void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embedding) {
   const StackDescriptor& s = d.stacks[which];
   const uint32_t width = input_width(s);
   w->at(which == 0 ? kStackSource : kStackTarget, 0);
   if (d.sides[which].embedding_shared == 0)
-    w->matrix(kRoleEmbedding, embedding, {{d.sides[which].vocabulary, 0, 0}}, s.embedding_width, 1);
+    w->matrix(kRoleOfEmbedding, embedding, {{d.sides[which].vocabulary, 0, 0}}, s.embedding_width,
+              1);
   if (s.position == kPositionLearned) w->table(kRolePositions, s.max_positions, width, 0.5f);
   if (s.segments != 0) w->table(kRoleSegments, s.segments, width, 0.5f);
   if (s.embedding_norm != kNormNone)
     w->norm(kRoleEmbeddingNorm, width, s.embedding_norm == kNormLayer);
   if (s.embedding_width != s.width)
     w->linear(kRoleProjection, {{s.width, 0, 0}}, s.embedding_width, s.projection_bias);
-  if (sinusoidal(s.position)) w->frequencies(kRoleInvFreq, width / 2);
+  if (sinusoidal(s)) w->frequencies(kRoleInvFreq, width / 2);
 }
 
 void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
@@ -295,12 +329,12 @@ void write_set(Writer* w, const KindDescriptor& k, const StackDescriptor& s) {
 void write_output(Writer* w, const Descriptor& d) {
   const OutputDescriptor& o = d.output;
   const uint32_t inputs = output_inputs(d), rows = output_width(d);
-  const uint32_t width = d.stacks[d.stack == kEncoder ? 0 : 1].width;
+  const uint32_t width = d.stacks[d.last()].width;
   const float spread = 1 / std::sqrt(float(inputs));
   w->at(kStackOutput, 0);
   if (o.output == kOutputLogits && o.tied == kTiedOwn)
-    w->matrix(kRoleOutput, Layout::panel16, {{rows, 0, 0}}, inputs, spread);
-  if (o.output == kOutputLogits && o.bias != 0) w->vector(kRoleOutput + 1, rows, 0, 0.5f);
+    w->matrix(kRoleOfEmbedding, Layout::panel16, {{rows, 0, 0}}, inputs, spread);
+  if (o.output == kOutputLogits && o.bias != 0) w->vector(kRoleOfEmbedding + 1, rows, 0, 0.5f);
   if (o.head_width != 0) w->linear(kRoleHead, {{o.head_width, 0, 0}}, width, o.head_bias);
   if (o.head_norm != kNormNone) w->norm(kRoleHeadNorm, inputs, o.head_norm == kNormLayer);
   if (o.output == kOutputClasses) w->linear(kRoleClassifier, {{rows, 0, 0}}, inputs, o.bias);

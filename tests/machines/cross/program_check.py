@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 TINY = "tests/golden/models/tiny-"
 
 # {out} is a file that the program writes; it is compared too.
@@ -54,7 +54,7 @@ COMMANDS = [
     ["inspect", TINY + "rotary-bf16.phasor", "--context", "32", "--json"],
     ["inspect", "models/zh-en.phasor", "--source", "64", "--context", "64", "--json"],
     ["inspect", TINY + "rotary-q8.phasor", "--context", "32", "--ram", "64K", "--flash", "1M"],
-    ["verify", "tests/cross/program_check.py"],
+    ["verify", "tests/machines/cross/program_check.py"],
 ]
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = "tests/golden/models/tiny-d2l-q8.phasor"
 FORBIDDEN = {
     "malloc": "malloc",

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 BASELINE = ROOT / "tests/golden/instructions.txt"
 HEAD = """# Instructions of one call of each kernel under QEMU, written by `make bench-cross-write`, compared by `make bench-cross`:
 # target, level, kernel, work (multiply-adds, or elements), instructions. Sizes: tests/cpp/count_kernels.cpp.

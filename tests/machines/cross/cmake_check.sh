@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # examples/cmake as a user builds it, for this machine and with its toolchain files under emulation: the program translates as build/phasor does.
-#   tests/cross/cmake_check.sh PROGRAM [TOOLCHAIN…]      PROGRAM is the host's; TOOLCHAIN: native, or a file of examples/cmake without .cmake
+#   tests/machines/cross/cmake_check.sh PROGRAM [TOOLCHAIN…]      PROGRAM is the host's; TOOLCHAIN: native, or a file of examples/cmake without .cmake
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 unset MAKEFLAGS MFLAGS MAKELEVEL
 program=$1; shift
 passed=0 failed=0

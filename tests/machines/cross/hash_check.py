@@ -28,7 +28,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 TABLE = ROOT / "tests/golden/hashes.txt"
 MODELS = ROOT / "tests/golden/models"
 PROGRAM_MODELS = ("tiny-rotary-", "tiny-bert-", "tiny-d2l-")

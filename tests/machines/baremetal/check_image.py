@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a speaking image (tests/baremetal/speak.c) on an emulated board and compares it with the
+"""Runs a speaking image (tests/machines/baremetal/speak.c) on an emulated board and compares it with the
 host's program.
 
     check_image.py BOARD IMAGE --program build/phasor --model FILE --inputs FILE --header model.h
@@ -21,8 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/cross"))
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/machines/cross"))
 
 from hash_check import HEAP, OWN_STACK, QEMU  # noqa: E402
 

@@ -17,7 +17,7 @@ from jinja2 import nodes
 from conftest import ROOT
 
 TEMPLATES = {
-    path.stem: path for path in sorted((ROOT / "tests" / "chat_templates").glob("*.jinja"))
+    path.stem: path for path in sorted((ROOT / "tests" / "golden" / "chat_templates").glob("*.jinja"))
 }
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 DATE = datetime.date(2025, 3, 9)

@@ -1,0 +1,32 @@
+// The activations of docs/format.md, in the order of their numbers. A row has the word of
+// PHASOR_ONLY, whether that is built, the constant, the number, and the name for people; FFN is an
+// activation of a feed-forward or a head, HEAD of a head only. The formulas are in src/kernels.
+#pragma once
+#include <stdint.h>
+
+#include "only.h"
+
+#define PHASOR_ACTIVATIONS(FFN, HEAD)                         \
+  FFN("relu", kHasRelu, kRelu, 1, "ReLU")                     \
+  FFN("gelu", kHasGelu, kGeluErf, 2, "GELU (erf)")            \
+  FFN("gelu-tanh", kHasGeluTanh, kGeluTanh, 3, "GELU (tanh)") \
+  FFN("silu", kHasSilu, kSilu, 4, "SiLU")                     \
+  HEAD(kHeadTanh, 5, "tanh")
+
+namespace phasor {
+
+#define PHASOR_CONSTANT(word, is_built, constant, number, name) constant = number,
+#define PHASOR_HEAD_CONSTANT(constant, number, name) constant = number,
+enum Activation : uint32_t { PHASOR_ACTIVATIONS(PHASOR_CONSTANT, PHASOR_HEAD_CONSTANT) };
+
+// A bit by number for each that a feed-forward may have in this build, and the names of all.
+#define PHASOR_BIT(word, is_built, constant, number, name) | (is_built ? 1u << number : 0u)
+#define PHASOR_NO_BIT(constant, number, name)
+constexpr uint32_t kFfnActivations = 0u PHASOR_ACTIVATIONS(PHASOR_BIT, PHASOR_NO_BIT);
+constexpr uint32_t kLastActivation = kSilu;  // of a feed-forward
+
+#define PHASOR_NAME(word, is_built, constant, number, name) "|" name
+#define PHASOR_HEAD_NAME(constant, number, name) "|" name
+#define PHASOR_ACTIVATION_NAMES PHASOR_ACTIVATIONS(PHASOR_NAME, PHASOR_HEAD_NAME)
+
+}  // namespace phasor

@@ -1,0 +1,116 @@
+// format: the tensors of a model. One table (tensors.cpp) has a row for every role of
+// docs/format.md: number, name, place, when a model has it, layout, types and shape as expressions
+// of descriptor values. Binding, checking and naming walk its rows; a new role is one row, and a
+// member of the struct that holds it.
+#pragma once
+#include "descriptor.h"
+
+namespace phasor {
+
+// A tensor where it lies; offset 0 is "the model has none".
+struct alignas(8) Tensor {
+  uint64_t offset;  // from the file's first byte
+  uint32_t rows, cols, panels;
+  Type type;
+  Layout layout;
+  uint8_t padding[2];
+  explicit operator bool() const { return offset != 0; }
+};
+
+struct Linear {
+  Tensor weight;  // panel16 (N, K)
+  Tensor bias;    // vector, or none
+};
+
+struct NormTensors {
+  Tensor weight, bias;
+};
+
+// What belongs to a kind of block and not to a layer.
+struct KindTensors {
+  Tensor inv_freq;  // rotary: (rotary_width/2) f64, or none
+  Tensor bias;      // T5: (heads, 2·max_distance + 1)
+  Tensor slopes;    // ALiBi: (heads)
+};
+
+// What stands before the first block of a stack.
+struct alignas(8) Input {
+  Tensor embedding;  // (V, E), rows or panel16
+  Tensor positions;  // (max_positions, E), learned
+  Tensor segments;   // (segments, E)
+  NormTensors norm;
+  Linear projection;  // (D, E)
+  Tensor inv_freq;    // (E/2) f64, sinusoidal
+};
+
+// The tensors of one block, in the order of a forward pass.
+struct LayerTensors {
+  NormTensors attention_before;
+  Linear qkv, attention_out;
+  Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
+  Tensor relative_keys;         // (w, entries)
+  Tensor relative_values;       // (entries, w)
+  NormTensors q_norm, k_norm;
+  Tensor score, cross_score;  // v (H·w) of an additive score
+  NormTensors attention_after, cross_before;
+  Linear cross_q, cross_kv, cross_out;
+  NormTensors cross_after, ffn_before;
+  Linear ffn_in, ffn_out;
+  NormTensors ffn_after;
+};
+
+// What comes after the last block.
+struct OutputTensors {
+  Linear output;  // the vocabulary's logits, or the classifier
+  Linear head;    // the dense layer before it
+  NormTensors head_norm;
+};
+
+// Stacks of the file's keys. Those of the decoder are kStackPerHalf further than the encoder's.
+enum TensorStack : uint32_t {
+  kStackKinds = 0,
+  kStackSource = 1,
+  kStackEncoder = 2,
+  kStackTarget = 3,
+  kStackDecoder = 4,
+  kStackOutput = 5
+};
+constexpr uint32_t kStackPerHalf = kStackDecoder - kStackEncoder;
+constexpr uint32_t kFinalSet = 0xFFFF;    // of a stack's final norm
+constexpr uint32_t kRoleOfEmbedding = 1;  // in stacks 1 and 3, and of the output's matrix in 5
+constexpr uint32_t input_stack(Half half) { return kStackSource + kStackPerHalf * half; }
+constexpr uint32_t block_stack(Half half) { return kStackEncoder + kStackPerHalf * half; }
+constexpr Half half_of(uint32_t stack) {  // of stacks 1 to 4
+  return static_cast<Half>((stack - kStackSource) / kStackPerHalf);
+}
+
+// One row of the table, with the values of a descriptor in its expressions.
+struct Role {
+  uint32_t key;    // stack · 2^24 + set · 2^8 + role
+  uint32_t index;  // of the kind or of the set's first layer; of a final norm kFinalSet
+  const char* name;
+  uint32_t place;           // of the Tensor in the struct of its set
+  bool there;               // the descriptor asks for it
+  uint32_t layouts, types;  // bits by number
+  uint32_t parts[3], cols;  // true rows of each part
+  uint32_t rows() const;    // N of the directory: of the bias of a fused layer 16·panels
+  uint32_t panels() const;
+};
+
+// Takes a row. Rows come in the order of the directory.
+using VisitRole = void (*)(void* context, const Role& role);
+
+// All rows for a model, also those of tensors that it does not have (Role::there). `kinds` are the
+// descriptor's.
+void each_role(const File& file, const Descriptor& d, const KindDescriptor* kinds, VisitRole visit,
+               void* context) noexcept;
+
+// The row of a key without a model; false where there is none.
+bool find_role(uint32_t key, Role* out) noexcept;
+
+// "q,k,v weight": the name of a directory key; static.
+const char* tensor_name(uint32_t key) noexcept;
+// "encoder" of "encoder set 2, q,k,v weight: …".
+const char* stack_name(uint32_t stack) noexcept;
+
+}  // namespace phasor

@@ -1,0 +1,119 @@
+// What only reading every weight can tell: finite numbers, and zeros where a layout has padding.
+#include "model.h"
+
+namespace phasor {
+namespace {
+
+// Numbers are halves where the type is one; `exponent` has the bits that are all set in an infinity
+// or a NaN.
+bool finite_numbers(const unsigned char* p, uint64_t n, Type type) {
+  const uint32_t exponent = type == Type::f16 ? 0x7C00 : type == Type::bf16 ? 0x7F80 : 0x7F800000;
+  for (uint64_t i = 0; i < n; ++i)
+    if (((type == Type::f32 ? load_u32(p + 4 * i) : load_u16(p + 2 * i)) & exponent) == exponent)
+      return false;
+  return true;
+}
+
+// The bits of element (o, k) of a panel's values.
+uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
+  switch (type) {
+    case Type::f32:
+      return load_u32(p + 4 * panel_index_f32(o, k));
+    case Type::f16:
+      return load_u16(p + 2 * panel_index_f32(o, k));
+    case Type::bf16:
+      return load_u16(p + 2 * panel_index_bf16(o, k));
+    case Type::q8:
+      return p[panel_index_q8(o, k)];
+    default:
+      return p[panel_index_q4(o, k)] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
+  }
+}
+
+// Lanes of a panel from `used` on are zero, and k from cols to the end of its pair or group.
+bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
+  const uint64_t scales = quantised_type(type) ? groups_of(cols) * kLanes : 0,
+                 plane = scale_plane_bytes(scales);
+  for (uint64_t i = scales * 2; i < plane; ++i)
+    if (panel[i] != 0) return false;
+  for (uint64_t g = 0; g < scales; g += kLanes)
+    for (size_t o = used; o < kLanes; ++o)
+      if (load_u16(panel + 2 * (g + o)) != 0) return false;
+  const size_t end = static_cast<size_t>(round_up(cols, quantised_type(type) ? kGroup
+                                                        : type == Type::bf16 ? 2
+                                                                             : 1));
+  for (size_t o = 0; o < kLanes; ++o)
+    for (size_t k = o < used ? cols : 0; k < end; ++k)
+      if (bits_at(panel + plane, type, o, k) != 0) return false;
+  return true;
+}
+
+// Rows of a quantised table: nothing between the scales and the values, nor from cols to the end of
+// a row's last group.
+bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
+  const uint64_t groups = groups_of(cols), count = rows * groups, plane = scale_plane_bytes(count),
+                 half = kGroup / 2;
+  for (uint64_t i = count * 2; i < plane; ++i)
+    if (p[i] != 0) return false;
+  for (uint64_t r = 0; r < rows && cols % kGroup != 0; ++r)
+    for (uint64_t k = cols % kGroup; k < kGroup; ++k) {
+      const uint64_t group = (r + 1) * groups - 1;
+      const uint32_t value = type == Type::q8
+                                 ? p[plane + group * kGroup + k]
+                                 : p[plane + group * half + k % half] >> (k < half ? 0 : 4) & 15u;
+      if (value != 0) return false;
+    }
+  return true;
+}
+
+// One tensor; of a matrix each part starts a panel.
+phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r,
+                           phasor_error* error) {
+  bool finite = true, padded = true;
+  if (e.layout == Layout::panel16) {
+    const uint64_t bytes = panel_bytes(e.type, e.cols);
+    const uint64_t scales = groups_of(e.cols) * kLanes, values = uint64_t(e.cols) * kLanes;
+    for (const uint32_t rows : r.parts)
+      for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
+        const uint32_t used = rows - row < kLanes ? rows - row : static_cast<uint32_t>(kLanes);
+        finite = finite && (quantised_type(e.type) ? finite_numbers(p, scales, Type::f16)
+                                                   : finite_numbers(p, values, e.type));
+        padded = padded && padding_is_zero(p, e.type, e.cols, used);
+      }
+  } else if (quantised_type(e.type)) {
+    finite = finite_numbers(p, e.rows * groups_of(e.cols), Type::f16);
+    padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
+  } else if (e.type != Type::f64) {
+    finite = finite_numbers(p, uint64_t(e.rows) * e.cols, e.type);
+  } else {
+    for (uint32_t i = 0; i < e.rows; ++i)
+      finite = finite && (load_u16(p + 8 * i + 6) & 0x7FF0) != 0x7FF0;
+  }
+  if (finite && padded) return PHASOR_OK;
+  const uint32_t set = e.key >> 8 & 0xFFFF;
+  return fail(error, finite ? PHASOR_BAD_FILE : PHASOR_NOT_FINITE, {kSectionData, set, 0, 0},
+              stack_name(e.key >> 24), " set ", set, ", ", r.name,
+              finite ? ": padding is not zero" : ": a weight is not finite");
+}
+
+}  // namespace
+
+phasor_status model_check(const Model& m, phasor_error* error) noexcept {
+  // The directory has the tensors in the order of the table's rows: open has bound them.
+  struct Checker {
+    const File file;
+    phasor_error* error;
+    uint32_t next = 0;
+    phasor_status status = PHASOR_OK;
+  } checker{m.file(), error};
+  const auto check = [](void* context, const Role& role) {
+    Checker* c = static_cast<Checker*>(context);
+    if (!role.there || c->status != PHASOR_OK) return;
+    const Entry e = entry_at(c->file, c->next++);
+    c->status = check_tensor(c->file.data + e.offset, e, role, c->error);
+  };
+  each_role(checker.file, m.descriptor, &m.kind(0), check, &checker);
+  return checker.status;
+}
+
+}  // namespace phasor
