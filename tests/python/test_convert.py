@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import torch_zip
-from phasor import convert, program
+from phasor import convert
 from phasor import vectors as phasor_vectors
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.format import descriptor as D
@@ -28,7 +28,7 @@ PRESETS = ("torch-transformer", "separate", "bias-free")
 @pytest.fixture(autouse=True)
 def no_program(monkeypatch, tmp_path):
     """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr(program, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 def run(source, output, *more) -> int:

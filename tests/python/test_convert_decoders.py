@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import torch_zip
-from phasor import convert, program
+from phasor import convert
 from phasor.families import decoder, hf_config, hugging_face
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -39,7 +39,7 @@ CONFIG = {
 @pytest.fixture(autouse=True)
 def no_program(monkeypatch, tmp_path):
     """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr(program, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 def shapes():

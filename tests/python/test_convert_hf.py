@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from phasor import convert, program
+from phasor import convert
 from phasor.families import hf_config, hugging_face
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
@@ -36,7 +36,7 @@ CONFIG = {
 @pytest.fixture(autouse=True)
 def no_program(monkeypatch, tmp_path):
     """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr(program, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 def linear(name, rows, cols):

@@ -1,15 +1,21 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
-    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--output-type TYPE] [--describe
-    FILE.toml] [--tokenizer FILE|none]…
+    convert.py SOURCE -o model.phasor
+               [--type f32|f16|bf16|q8|q4] [--output-type TYPE]
+               [--describe FILE.toml] [--tokenizer FILE|none]…
 
-SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself;
-or a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors, and what its weights
-cannot say stands in a small TOML beside it (SOURCE with .toml, or --describe;
-tools/phasor/families/description.py has its keys); or a file of llama2.c, which lacks only its
-tokenizer; or a GGUF file. The file gets test vectors from the float64 reference, and the hashes of
-phasor's own logits where a phasor program is found. It is written whole or not at all. Exit: 0
-done, 1 the model or the data is bad, 2 the command line is wrong.
+SOURCE is one of
+
+    a Hugging Face directory     config.json, weights, tokenizer: it says everything itself
+    a PyTorch state_dict         .pt, .pth, .bin (no code in it is run), or safetensors; what its
+                                 weights cannot say stands in a small TOML beside it (SOURCE with
+                                 .toml, or --describe; phasor/families/description.py has the keys)
+    a file of llama2.c           which lacks only its tokenizer
+    a GGUF file
+
+The file gets test vectors from the float64 reference, and the hashes of phasor's own logits where a
+phasor program is found. It is written whole or not at all. Exit: 0 done, 1 the model or the data is
+bad, 2 the command line is wrong.
 """
 
 from __future__ import annotations
@@ -48,8 +54,10 @@ from phasor.format.layout import PhasorError
 from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
+from phasor.tokenizers import tokenizer, tokenizer_json
 
 _NONE = Path("none")
+_TYPES = ("f32", "f16", "bf16", "q8", "q4")
 
 
 _MOST_PROBLEMS = 100
@@ -79,17 +87,15 @@ def note(text: str) -> None:
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
     list, or word -> id)."""
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
-
     data = read_bytes(path)
     try:
         if path.suffix == ".model":
-            return phasor_tokenizer.build_sentencepiece_section(data)
+            return tokenizer.build_sentencepiece_section(data)
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
-            return phasor_tokenizer.build_wordlist_section(words, side["unknown"], control)
+            return tokenizer.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
     except PhasorError as error:
         raise named(path, error) from error
@@ -169,8 +175,6 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
     plain = path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
-    from phasor.tokenizers import tokenizer_json
-
     try:
         source.check_tokenizer(path)
         if path.suffix == ".model" and source.side == "target":
@@ -382,12 +386,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "source",
         type=Path,
         metavar="SOURCE",
-        help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin, a GGUF file",
+        help="Hugging Face directory, PyTorch file or safetensors, llama2.c file, GGUF file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument(
         "--type",
-        choices=("f32", "f16", "bf16", "q8", "q4"),
+        choices=_TYPES,
         help=(
             "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file "
             "what keeps each matrix exactly"
@@ -395,7 +399,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--output-type",
-        choices=("f32", "f16", "bf16", "q8", "q4"),
+        choices=_TYPES,
         help="of the embeddings and the output matrix (as --type)",
     )
     parser.add_argument(

@@ -27,7 +27,7 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
-from phasor.program import ROOT, ids_text, printed_ids, run
+from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
 
 _LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
@@ -206,20 +206,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="N",
         help="tokens that a decoder reads at once (512)",
     )
-    parser.add_argument(
-        "--phasor",
-        type=Path,
-        default=ROOT / "build" / "phasor",
-        metavar="PATH",
-    )
+    parser.add_argument("--phasor", type=Path, metavar="PATH", help="default: build/phasor")
     args = parser.parse_args(argv)
     if args.tokens < 1 or args.window < 1:
         parser.error("--tokens, --window: expected a number above 0")
-    check_output(args.output, args.model, *args.texts, args.phasor)
-    if not args.phasor.is_file():
-        raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
+    program = need_phasor(args.phasor)
+    check_output(args.output, args.model, *args.texts, program)
     text = "\n".join(map(read_text, args.texts))
-    found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
+    found = measure(PhasorFile(args.model), program, text, args.tokens, args.window)
     with replacing(args.output) as out:
         np.save(out, found)
     return 0

@@ -37,7 +37,7 @@ from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.format.layout import PhasorError  # noqa: E402
-from phasor.program import find_phasor, ids_text, printed_ids, run  # noqa: E402
+from phasor.program import ids_text, need_phasor, printed_ids, run  # noqa: E402
 
 SMALLEST = 1e-30  # a weight below it has no logarithm worth drawing
 
@@ -265,9 +265,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def draw(options: argparse.Namespace) -> plt.Figure:
     """The picture that the command line asks for."""
-    program = find_phasor(options.phasor)
-    if program is None:
-        raise PhasorError("no phasor program: run make, or give --phasor")
+    program = need_phasor(options.phasor)
     title = (
         options.title or PhasorFile(options.model).descriptor["model"]["name"] or options.model.name
     )

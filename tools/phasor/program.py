@@ -21,6 +21,13 @@ def find_phasor(given: Path | None) -> Path | None:
     return built if built.is_file() else None
 
 
+def need_phasor(given: Path | None) -> Path:
+    """The same, which must be there."""
+    if (found := find_phasor(given)) is None:
+        raise PhasorError("no phasor program: run make, or give --phasor")
+    return found
+
+
 def run(
     program: Path,
     command: str,
@@ -29,8 +36,8 @@ def run(
     limit: int = 600,
     folder: str | None = None,
 ) -> str:
-    """What a command prints for `text`, within so many seconds and in a folder. PhasorError with the last line that
-    the program says where it fails."""
+    """What a command prints for `text`, within `limit` seconds, run in `folder`. PhasorError with
+    the last line that the program says where it fails."""
     try:
         done = subprocess.run(
             [program, command, *map(str, arguments)],

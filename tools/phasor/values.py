@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping
 
 _LARGEST = 1e30  # of a number
 
@@ -29,7 +29,8 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def settings(text: str) -> dict[str, Any]:
-    """Fields of a configuration written as text, a line for each: the name, and the value in JSON."""
+def settings(text: str, base: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Fields of a configuration written as text, a line for each: name, and value in JSON. They
+    count more than those of `base`."""
     lines = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
-    return {name: json.loads(value) for name, value in lines}
+    return {**base, **{name: json.loads(value) for name, value in lines}}

@@ -1,10 +1,11 @@
 """The same input through PyTorch, the float64 reference and phasor; the largest difference, layer
 by layer.
 
-    verify.py MODEL.phasor --checkpoint model.pt --describe model.toml [--source-ids 5,6,7,3]
-    [--target-ids 2,8,9] [--phasor build/phasor]
+    verify.py MODEL.phasor --checkpoint model.pt --describe model.toml
+              [--source-ids 5,6,7,3] [--target-ids 2,8,9] [--phasor build/phasor]
     verify.py MODEL.phasor --checkpoint model.pt --describe model.toml --sentences test.zh
-        greedy output, a sentence a line
+
+The second form compares greedy output, a sentence a line.
 
 Each difference is a share of that layer's largest value (of the logits' range for logits).
 "reference − PyTorch" is in float64 with the file's weights against the checkpoint's, so for f32 it
@@ -247,14 +248,20 @@ def inputs_of(file: PhasorFile, args: argparse.Namespace) -> list[tuple[list[int
     ]  # a forced end id would stop phasor
 
 
-def compare(args: argparse.Namespace) -> bool:
-    """Prints a table for each input; whether all is within bounds."""
+def engines(args: argparse.Namespace) -> tuple:
+    """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
-    file.check()
     description = read_description(args.describe or args.checkpoint.with_suffix(".toml"))
     module = torch_module(description, args.checkpoint)
-    exact, q8 = Reference(file), any(e.type == L.Q8 for e in file.entries.values())
     program = None if args.no_phasor else find_phasor(args.phasor)
+    return description, file, module, Reference(file), program
+
+
+def compare(args: argparse.Namespace) -> bool:
+    """Prints a table for each input; whether all is within bounds."""
+    description, file, module, exact, program = engines(args)
+    file.check()
+    q8 = any(e.type == L.Q8 for e in file.entries.values())
     if program is None:
         print("verify: no phasor program: its columns are left out", file=sys.stderr)
     columns = ["reference − PyTorch (float64)", "phasor − reference", "phasor − PyTorch (float32)"]
@@ -329,14 +336,9 @@ def compare_sentences(args: argparse.Namespace) -> bool:
     """Greedy output of phasor (without it: the reference) and of PyTorch's plain loop for each
     line; a difference counts only where the two candidates are further apart than 1e-4 of the range
     in double (rule 1.17)."""
-    file = PhasorFile(args.model)
-    description = read_description(args.describe or args.checkpoint.with_suffix(".toml"))
-    module, exact = torch_module(description, args.checkpoint), Reference(file)
-    sources, ends = (
-        sentence_ids(description, file.descriptor, args.sentences),
-        set(file.descriptor["target"]["end"]),
-    )
-    program = None if args.no_phasor else find_phasor(args.phasor)
+    description, file, module, exact, program = engines(args)
+    sources = sentence_ids(description, file.descriptor, args.sentences)
+    ends = set(file.descriptor["target"]["end"])
     ours = (
         phasor_greedy(program, args.model.absolute(), sources, args.most)
         if program

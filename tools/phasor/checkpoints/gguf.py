@@ -60,24 +60,19 @@ def _fives(blocks: np.ndarray) -> np.ndarray:
     return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
 
 
-def _q8_0(blocks: np.ndarray) -> np.ndarray:
-    return blocks["q"].astype(np.float32) * _halves(blocks, "d")
+def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable:
+    """Integers of a block, less the one that stands for 0, times its scale, and plus its minimum
+    where it has one."""
+
+    def widen(blocks: np.ndarray) -> np.ndarray:
+        out = (values(blocks).astype(np.float32) - zero) * _halves(blocks, "d")
+        return out + _halves(blocks, "m") if "m" in blocks.dtype.names else out
+
+    return widen
 
 
-def _q4_0(blocks: np.ndarray) -> np.ndarray:
-    return (_nibbles(blocks["q"]).astype(np.float32) - 8) * _halves(blocks, "d")
-
-
-def _q4_1(blocks: np.ndarray) -> np.ndarray:
-    return _nibbles(blocks["q"]).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
-
-
-def _q5_0(blocks: np.ndarray) -> np.ndarray:
-    return (_fives(blocks).astype(np.float32) - 16) * _halves(blocks, "d")
-
-
-def _q5_1(blocks: np.ndarray) -> np.ndarray:
-    return _fives(blocks).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
+def _fours(blocks: np.ndarray) -> np.ndarray:
+    return _nibbles(blocks["q"])
 
 
 def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,11 +128,11 @@ _SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
 TYPES = {
     0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
     1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
-    2: _type("Q4_0", 32, _q4_0, L.Q4, _D, _Q),
-    3: _type("Q4_1", 32, _q4_1, L.F32, _D, _M, _Q),
-    6: _type("Q5_0", 32, _q5_0, L.F32, _D, ("high", "<u4"), _Q),
-    7: _type("Q5_1", 32, _q5_1, L.F32, _D, _M, ("high", "<u4"), _Q),
-    8: _type("Q8_0", 32, _q8_0, L.Q8, _D, ("q", "i1", 32)),
+    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q),
+    3: _type("Q4_1", 32, _scaled(_fours), L.F32, _D, _M, _Q),
+    6: _type("Q5_0", 32, _scaled(_fives, 16), L.F32, _D, ("high", "<u4"), _Q),
+    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q),
+    8: _type("Q8_0", 32, _scaled(lambda b: b["q"]), L.Q8, _D, ("q", "i1", 32)),
     12: _type("Q4_K", 256, _q4_k, L.F32, _D, _M, _SCALES, _Q_K),
     13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K),
     14: _type("Q6_K", 256, _q6_k, L.F32, _Q_K, ("high", "u1", 64), ("scales", "i1", 16), _D),

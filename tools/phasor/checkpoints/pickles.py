@@ -1,6 +1,8 @@
-"""The pickle of a file of torch.save, which says which tensor views which storage. No code of a file
-ever runs: an allow-list of opcodes, and an unpickler that knows a handful of names. Any other global
-is refused by its name."""
+"""The pickle of a file of torch.save, which says which tensor views which storage.
+
+No code of a file ever runs: an allow-list of opcodes, and an unpickler that knows a handful of
+names. Any other global is refused by its name.
+"""
 
 from __future__ import annotations
 
@@ -239,8 +241,8 @@ def _dispatch() -> dict[int, Callable[[_Unpickler], None]]:
 
 
 _Unpickler.dispatch = _dispatch()
-# What the opcodes that are kept raise where the stack, the memo or a number is not what they expect;
-# no value of the file is in the text.
+# What the opcodes that are kept raise where the stack, the memo or a number is not what they
+# expect; no value of the file is in the text.
 _DAMAGED = (
     pickle.UnpicklingError,
     EOFError,

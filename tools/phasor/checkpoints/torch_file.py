@@ -1,6 +1,6 @@
 """Files of torch.save (.pt, .pth, .bin): raw storages and one pickle that says which tensor views
-which storage. A zip since PyTorch 1.6, pickles followed by storages before. Storages are mapped, not
-read."""
+which storage. A zip since PyTorch 1.6, pickles followed by storages before. Storages are mapped,
+not read."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from phasor.families.hf_config import (
     NEWER,
     SLIDING,
     Config,
+    layer_types,
     rope_table,
     rope_value,
     same,
@@ -351,18 +352,8 @@ class Decoder:
     ) -> None:
         """What those layers have otherwise that see a window, and what the others: layer_types says
         which they are, or else `chosen` of the layer's number."""
-        given = self.config.get("layer_types")
         made = (SLIDING if chosen(i) else FULL for i in range(self.count))
-        types = list(made) if given is None else given
-        if (
-            not isinstance(types, list)
-            or len(types) != self.count
-            or any(t not in (FULL, SLIDING) for t in types)
-        ):
-            raise self.config.error(
-                "layer_types", f"expected {self.count} times {FULL} or {SLIDING}"
-            )
-        for own, name in zip(self.per_layer, types):
+        for own, name in zip(self.per_layer, layer_types(self.config, self.count, made)):
             own.update(near if name == SLIDING else far)
 
     def window(self, name: str = "sliding_window") -> dict[str, int]:

@@ -34,7 +34,7 @@ from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_number, is_whole
+from phasor.values import is_number, is_whole, settings
 
 _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
@@ -142,29 +142,28 @@ _SIDE_KEYS = _keys_of("""
     embedding_shared  bool        false
 """)
 KEYS = {**_MODEL_KEYS, **_STACK_KEYS}
-_PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
-    # nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides
-    # by √(head width).
-    "torch-transformer": {
-        "final_norm": True,
-        "score_scale": "sqrt_head_width",
-        "norm_place": "after",
-    },
-    # Published code of this style divides scores by √(head width) or by √heads: the description
-    # must say which.
-    "separate": {
-        "final_norm": False,
-        "norm_place": "after",
-        "position": "learned",
-        "embedding_scale": "sqrt_width",
-    },
-    "bias-free": {
-        "final_norm": False,
-        "score_scale": "sqrt_head_width",
-        "norm_place": "after",
-        "position": "sinusoidal",
-        "embedding_scale": "sqrt_width",
-    },
+# nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides by
+# √(head width). Published code of the style "separate" divides scores by √(head width) or by
+# √heads: the description must say which.
+_PRESET_DEFAULTS = {
+    "torch-transformer": settings("""
+        final_norm   true
+        score_scale  "sqrt_head_width"
+        norm_place   "after"
+    """),
+    "separate": settings("""
+        final_norm       false
+        norm_place       "after"
+        position         "learned"
+        embedding_scale  "sqrt_width"
+    """),
+    "bias-free": settings("""
+        final_norm       false
+        score_scale      "sqrt_head_width"
+        norm_place       "after"
+        position         "sinusoidal"
+        embedding_scale  "sqrt_width"
+    """),
 }
 
 

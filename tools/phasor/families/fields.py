@@ -1,5 +1,5 @@
-"""Named values of a stranger's file, read one by one: each has a type and a range, and a fault is one
-line with the file, the name and the value."""
+"""Named values of a stranger's file, read one by one: each has a type and a range, and a fault is
+one line with the file, the name and the value."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ class Fields:
         if not is_number(value) or value < low:
             raise self.expected(name, value, f"a number from {low:g}")
         return float(value)
+
+    def positive(self, name: str) -> float:
+        value = self.number(name)
+        if value <= 0:
+            raise self.error(name, f"{value!r}, expected a number above 0")
+        return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
         value = self.get(name, default)

@@ -314,7 +314,8 @@ class Decoder:
             descriptor, self.file, values=values, notes=self.notes, vocabulary=vocabulary
         )
         if self.own.position:
-            model.used |= {f"rope_{name}.weight" for name in ("freqs", *_FACTORS)}
+            tables = ("freqs", "factors_short", "factors_long")
+            model.used |= {f"rope_{name}.weight" for name in tables}
         return model.fill(lambda slot: self._parts(slot, descriptor))
 
     def _text(self, key: str) -> str:
@@ -338,7 +339,7 @@ class Decoder:
             R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
             R.FFN_IN: ("ffn_up", ("ffn_gate", "ffn_up") if kind["gated"] else ("ffn_up",)),
         }
-        single = {
+        alone = {
             R.ATTENTION_OUT: "attn_output",
             R.FFN_OUT: "ffn_down",
             R.Q_NORM: "attn_q_norm",
@@ -347,9 +348,7 @@ class Decoder:
         }
         start = f"blk.{slot.set}."
         if role not in fused:
-            return [
-                self._part(start + single[role], bias, self._norm_shape(role, slot, kind), slot)
-            ]
+            return [self._part(start + alone[role], bias, self._norm_shape(role, slot, kind), slot)]
         whole, names = fused[role]
         if self.has("attn_qkv.weight") if role == R.QKV else not self.has("ffn_gate.weight"):
             return [self._part(start + whole, bias, (sum(slot.parts),), slot)]
@@ -373,7 +372,6 @@ class Decoder:
         return Part(full, shape, flat=slot.layout == VECTOR and len(shape) > 1)
 
 
-_FACTORS = ("factors_short", "factors_long")
 _TEXTS = table("""
     name     general.name
     author   general.organization
@@ -414,10 +412,11 @@ class GGUFModel(Model):
         return {name: self.checkpoint.tensors[name] for name in names if name is not None}
 
     def weights(self, slot: R.Slot) -> Weights:
-        for name, tensor in self._tensors(slot).items():
+        stored = self._tensors(slot)
+        for name, tensor in stored.items():
             if not tensor.is_finite():
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
-        tensors = self._tensors(slot).values()
+        tensors = stored.values()
         if (
             slot.matrix
             and self.type_of(slot) in L.QUANTISED

@@ -8,6 +8,8 @@ from phasor.checkpoints.gguf import GGUF
 from phasor.errors import shown
 from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
+from phasor.tokenizers import bpe
+from phasor.tokenizers.tokenizer import TokenizerError
 from phasor.values import is_whole, words
 
 _PREFIX = "tokenizer.ggml."
@@ -89,8 +91,6 @@ class Vocabulary(Fields):
         tokens = self.list("tokens", str)
         if len(tokens) > self.rows:
             raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")
-        from phasor.tokenizers.tokenizer import TokenizerError
-
         try:
             if self.model == "gpt2":
                 return self._bpe(tokens)
@@ -107,8 +107,6 @@ class Vocabulary(Fields):
         return types
 
     def _bpe(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
-
         pre = self.text("pre", "default")
         if pre not in bpe.PRE_TOKENIZERS:
             raise self.refuse(
@@ -122,8 +120,6 @@ class Vocabulary(Fields):
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
-
         scores = self.list("scores", (int, float))
         return bpe.build_sentencepiece_like(
             tokens,

@@ -175,10 +175,6 @@ class Config(Fields):
             self.tables[name] = Config(self.path, value, defaults, prefix=f"{self.prefix}{name}.")
         return self.tables[name]
 
-    def base(self, name: str) -> float:
-        """Of rotary frequencies."""
-        return self.checked_base(name, self.number(name))
-
     def checked_base(self, name: str, value: float) -> float:
         if value < 1:
             raise self.error(name, f"{value!r}, expected a number from 1")
@@ -244,6 +240,19 @@ class Config(Fields):
 
 # What a layer's attention sees, as layer_types and rope_parameters call it.
 FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+def layer_types(config: Config, count: int, made: Iterable[str]) -> list[str]:
+    """What each layer's attention sees: layer_types, or where nothing says it `made`."""
+    given = config.get("layer_types")
+    types = list(made) if given is None else given
+    if (
+        not isinstance(types, list)
+        or len(types) != count
+        or any(t not in (FULL, SLIDING) for t in types)
+    ):
+        raise config.error("layer_types", f"expected {count} times {FULL} or {SLIDING}")
+    return types
 
 
 def rope_table(config: Config, layer_type: str = "", scaled: bool = True) -> Config:

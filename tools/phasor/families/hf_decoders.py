@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from phasor.families.decoder import FULL, SLIDING, Decoder, Family
+from phasor.families.decoder import Decoder, Family
+from phasor.families.hf_config import FULL, SLIDING
 from phasor.families.model import single
 from phasor.format import descriptor as D
 from phasor.values import settings, table, words
@@ -222,20 +223,15 @@ def _gemma_both(d: Decoder) -> None:
     """What the second and the third have alike: norms before and after each sub-layer, a scale of
     their own, a cap of the logits."""
     _gemma(d)
-    d.kind.update(norm_place=D.BOTH, scale=single(_positive(d, "query_pre_attn_scalar") ** -0.5))
+    d.kind.update(
+        norm_place=D.BOTH, scale=single(d.config.positive("query_pre_attn_scalar") ** -0.5)
+    )
     _cap(d, "final_logit_softcapping", d.output)
 
 
 def _cap(d: Decoder, name: str, place: dict) -> None:
     if d.config.get(name) is not None:
-        place["cap"] = single(_positive(d, name))
-
-
-def _positive(d: Decoder, name: str) -> float:
-    value = d.config.number(name)
-    if value <= 0:
-        raise d.config.error(name, f"{value!r}, expected a number above 0")
-    return value
+        place["cap"] = single(d.config.positive(name))
 
 
 def _gemma2(d: Decoder) -> None:
@@ -280,9 +276,8 @@ _GEMMA = settings("""
     max_position_embeddings  8192
     tie_word_embeddings      true
 """)
-_GEMMA2 = {
-    **_GEMMA,
-    **settings("""
+_GEMMA2 = settings(
+    """
     hidden_size            2304
     num_hidden_layers      26
     num_attention_heads    8
@@ -291,50 +286,49 @@ _GEMMA2 = {
     hidden_activation      "gelu_pytorch_tanh"
     query_pre_attn_scalar  256
     sliding_window         4096
-"""),
-}
+    """,
+    _GEMMA,
+)
 _GEMMA_NAMES = llama_names(
     attention_after="post_attention_layernorm",
     ffn_norm="pre_feedforward_layernorm",
     ffn_after="post_feedforward_layernorm",
 )
-_ACTIVATION = {"hidden_act": "hidden_activation"}
+_GEMMA2_CAPS = {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+_ACTIVATION = {"fields": {"hidden_act": "hidden_activation"}, "harmless": ("hidden_act",)}
 GEMMA = llama_like("gemma", "GemmaForCausalLM", _gemma1, defaults=_GEMMA)
 GEMMA2 = llama_like(
     "gemma2",
     "Gemma2ForCausalLM",
     _gemma2,
     _GEMMA_NAMES,
-    {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-    fields=_ACTIVATION,
-    harmless=("hidden_act",),
+    _GEMMA2_CAPS,
+    **_ACTIVATION,
 )
 VAULTGEMMA = llama_like(
     "vaultgemma",
     "VaultGemmaForCausalLM",
     _vaultgemma,
     llama_names(ffn_norm="pre_feedforward_layernorm"),
-    {**_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-    fields=_ACTIVATION,
-    harmless=("hidden_act",),
+    _GEMMA2_CAPS,
+    **_ACTIVATION,
 )
 GEMMA3 = llama_like(
     "gemma3_text",
     "Gemma3ForCausalLM",
     _gemma3,
     _GEMMA_NAMES,
-    {
-        **_GEMMA2,
-        **settings("""
+    settings(
+        """
         vocab_size               262208
         max_position_embeddings  131072
         rope_theta               1000000.0
         rope_local_base_freq     10000.0
         _sliding_window_pattern  6
-    """),
-    },
-    fields=_ACTIVATION,
-    harmless=("hidden_act",),
+        """,
+        _GEMMA2,
+    ),
+    **_ACTIVATION,
 )
 
 
@@ -370,7 +364,8 @@ PHI3 = llama_like(
 )
 
 
-# ---- OLMo (Groeneveld et al. 2024): norms without weights; OLMo 2 (2025): norms of what the sub-layers give; 3
+# ---- OLMo (Groeneveld et al. 2024): norms without weights; OLMo 2 (2025) and 3: norms of what the
+# sub-layers give
 
 
 def _olmo(d: Decoder) -> None:
@@ -379,7 +374,7 @@ def _olmo(d: Decoder) -> None:
     d.bare_norms = frozenset(("attention_norm", "ffn_norm", "final_norm"))
     clip = d.config.get("clip_qkv")
     if clip is not None:
-        d.kind["qkv_clip"] = single(_positive(d, "clip_qkv"))
+        d.kind["qkv_clip"] = single(d.config.positive("clip_qkv"))
     d.rotate()
 
 
@@ -439,11 +434,11 @@ OLMO3 = llama_like(
 def _granite(d: Decoder) -> None:
     biases(d)
     d.kind.update(
-        scale=single(_positive(d, "attention_multiplier")),
-        residual_scale=single(_positive(d, "residual_multiplier")),
+        scale=single(d.config.positive("attention_multiplier")),
+        residual_scale=single(d.config.positive("residual_multiplier")),
     )
-    d.stack["embedding_scale"] = single(_positive(d, "embedding_multiplier"))
-    d.output["scale"] = single(1 / _positive(d, "logits_scaling"))
+    d.stack["embedding_scale"] = single(d.config.positive("embedding_multiplier"))
+    d.output["scale"] = single(1 / d.config.positive("logits_scaling"))
     d.rotate()
 
 
@@ -468,7 +463,7 @@ def _cohere(d: Decoder) -> None:
         attention_biases=15 * d.flag("attention_bias"), parallel=D.SHARED_INPUT, **NORM_BIASES
     )
     d.bias_free = {"final_norm", "q_norm", "k_norm"}
-    d.output["scale"] = single(_positive(d, "logit_scale"))
+    d.output["scale"] = single(d.config.positive("logit_scale"))
 
 
 def _cohere1(d: Decoder) -> None:
@@ -590,7 +585,8 @@ EXAONE4 = llama_like(
 )
 
 
-# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS (ByteDance 2025)
+# ---- Helium (Kyutai 2025) and ERNIE 4.5 (Baidu 2025): pairs of neighbours turn; Seed-OSS
+# (ByteDance 2025)
 
 
 def _helium(d: Decoder) -> None:

@@ -220,7 +220,7 @@ GPT_NEO = _gpt_like(
 )
 
 
-# ---- GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022): both sub-layers read one norm
+# ---- GPT-J (Wang and Komatsuzaki 2021), CodeGen (Nijkamp et al. 2022): sub-layers share a norm
 
 
 def _gptj(d: Decoder) -> None:
@@ -242,9 +242,8 @@ def _codegen(d: Decoder) -> None:
     d.qkv_rows = np.concatenate([places[:, i].ravel() for i in (0, 2, 1)])
 
 
-_GPTJ = {
-    **_GPT,
-    **settings("""
+_GPTJ = settings(
+    """
     vocab_size           50400
     n_positions          2048
     n_embd               4096
@@ -252,8 +251,9 @@ _GPTJ = {
     n_head               16
     rotary_dim           64
     tie_word_embeddings  false
-"""),
-}
+    """,
+    _GPT,
+)
 _GPTJ_HARMLESS = _SUMMARY + ("rotary", "scale_attn_weights")
 GPTJ = _gpt_like(
     "gptj",

@@ -6,7 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from phasor.families.encoder import Encoder, Family, Head, float32_frequencies
-from phasor.families.hf_config import FULL, NEWER, SLIDING, Config, rope_table, rope_value
+from phasor.families.hf_config import (
+    FULL,
+    NEWER,
+    SLIDING,
+    Config,
+    layer_types,
+    rope_table,
+    rope_value,
+)
 from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -172,16 +180,16 @@ DISTILBERT = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {
-        **_SIZES,
-        **settings("""
+    settings(
+        """
         n_layers    6
         n_heads     12
         dim         768
         hidden_dim  3072
         activation  "gelu"
-    """),
-    },
+        """,
+        _SIZES,
+    ),
     fields=table("""
         hidden_size          dim
         num_hidden_layers    n_layers
@@ -318,9 +326,8 @@ ALBERT = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {
-        **_SIZES,
-        **settings("""
+    settings(
+        """
         vocab_size           30000
         embedding_size       128
         hidden_size          4096
@@ -329,8 +336,9 @@ ALBERT = Family(
         hidden_act           "gelu_new"
         num_hidden_groups    1
         inner_group_num      1
-    """),
-    },
+        """,
+        _SIZES,
+    ),
     harmless=words("down_scale_factor gap_size net_structure_type num_memory_blocks"),
     adapt=_albert,
 )
@@ -374,15 +382,15 @@ ELECTRA = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {
-        **_SIZES,
-        **settings("""
+    settings(
+        """
         hidden_size          256
         embedding_size       128
         num_attention_heads  4
         intermediate_size    1024
-    """),
-    },
+        """,
+        _SIZES,
+    ),
     harmless=words("summary_type summary_use_proj summary_activation summary_last_dropout"),
     adapt=_electra,
     wordpiece=True,
@@ -447,20 +455,12 @@ def _modernbert_types(e: Encoder) -> list[str]:
     """What each layer's attention sees: every so many all, or layer_types of transformers 5."""
     c, every = e.config, e.config.whole("global_attn_every_n_layers")
     types = [SLIDING if i % every else FULL for i in range(e.count)]
-    given = c.get("layer_types")
-    if given is None or given == types:
-        return types
-    if (c.version or 0) < NEWER:
+    given = layer_types(c, e.count, types)
+    if given != types and (c.version or 0) < NEWER:
         raise c.error(
             "layer_types",
             f"not what global_attn_every_n_layers says, which transformers before {NEWER} reads",
         )
-    if (
-        not isinstance(given, list)
-        or len(given) != e.count
-        or any(t not in (FULL, SLIDING) for t in given)
-    ):
-        raise c.error("layer_types", f"expected {e.count} times {FULL} or {SLIDING}")
     return given
 
 
@@ -589,23 +589,27 @@ _NOMIC_ACTIVATIONS = {
 _NOMIC_MULTIPLE = 256  # a gated feed-forward is made wider to a multiple of it
 
 
+# Fields with the one value that is built.
+_NOMIC_FIXED = settings("""
+    prenorm                          [false]
+    use_rms_norm                     [false]
+    causal                           [false]
+    parallel_block                   [false]
+    rotary_emb_scale_base            [null]
+    scale_attn_weights               [true]
+    scale_attn_by_inverse_layer_idx  [false]
+    norm_mlp                         [false]
+    rotary_head_dim                  [false]
+    parallel_block_tied_norm         [false]
+    tie_word_embeddings              [true]
+""")
+
+
 def _nomic(e: Encoder) -> None:
     c, kind, width = e.config, e.kind, e.kind["head_width"]
-    for name, value in (
-        ("prenorm", False),
-        ("use_rms_norm", False),
-        ("causal", False),
-        ("parallel_block", False),
-        ("rotary_emb_scale_base", None),
-        ("scale_attn_weights", True),
-        ("scale_attn_by_inverse_layer_idx", False),
-        ("norm_mlp", False),
-        ("rotary_head_dim", False),
-        ("num_heads_kv", kind["heads"]),
-        ("parallel_block_tied_norm", False),
-        ("tie_word_embeddings", True),
-    ):
-        c.must(name, value)
+    for name, values in _NOMIC_FIXED.items():
+        c.must(name, *values)
+    c.must("num_heads_kv", kind["heads"])
     gated = int(c.get("activation_function") in ("swiglu", "geglu"))
     biases = c.flag("mlp_fc1_bias") + 2 * c.flag("mlp_fc2_bias")
     kind.update(gated=gated, ffn_biases=biases, attention_biases=15 * c.flag("qkv_proj_bias"))
@@ -629,7 +633,7 @@ def _nomic(e: Encoder) -> None:
         rotary_width=int(rotated),
     )
     e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(
-        int(rotated), c.base("rotary_emb_base")
+        int(rotated), c.number("rotary_emb_base", 1)
     )
     if (
         c.get("rotary_scaling_factor") is not None

@@ -221,10 +221,7 @@ def _by_pattern(config: Config, name: str, module: str, default: str) -> float:
             if not is_number(value) or not 0 < value < 1 << 31:
                 raise config.error(name, f"{shown(value)}, expected a number above 0")
             return float(value)
-    number = config.number(default)
-    if number <= 0:
-        raise config.error(default, f"{number!r}, expected a number above 0")
-    return number
+    return config.positive(default)
 
 
 # PEFT takes a pattern for a regular expression of the end of a module's name, from its start or

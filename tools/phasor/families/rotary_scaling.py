@@ -20,29 +20,23 @@ from phasor.positions import float32_powers
 from phasor.values import is_number, is_whole
 
 _F = np.float32
-_KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)
-    "default": (set(), set()),
-    "linear": ({"factor"}, set()),
-    "dynamic": ({"factor"}, {"original_max_position_embeddings"}),
+# type -> the keys that it needs, and those that it may have
+_KEYS = {
+    "default": ("", ""),
+    "linear": ("factor", ""),
+    "dynamic": ("factor", "original_max_position_embeddings"),
     "yarn": (
-        {"factor"},
-        {
-            "attention_factor",
-            "beta_fast",
-            "beta_slow",
-            "original_max_position_embeddings",
-            "mscale",
-            "mscale_all_dim",
-            "truncate",
-        },
+        "factor",
+        "attention_factor beta_fast beta_slow original_max_position_embeddings mscale "
+        "mscale_all_dim truncate",
     ),
     "longrope": (
-        {"short_factor", "long_factor"},
-        {"attention_factor", "factor", "original_max_position_embeddings"},
+        "short_factor long_factor",
+        "attention_factor factor original_max_position_embeddings",
     ),
     "llama3": (
-        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
-        set(),
+        "factor low_freq_factor high_freq_factor original_max_position_embeddings",
+        "",
     ),
 }
 _TYPE = ("rope_type", "type")
@@ -144,12 +138,12 @@ def _checked(scaling: dict[str, Any] | None) -> tuple[str, dict[str, Any]]:
     scaling = dict(scaling or {})
     kind = scaling_type(scaling)
     scaling = {key: value for key, value in scaling.items() if key not in _TYPE}
-    needed, optional = _KEYS[kind]
+    needed, optional = map(str.split, _KEYS[kind])
     for key in sorted(needed):
         if scaling.get(key) is None:
             raise PhasorError(f"rope_scaling: {kind} needs {key}")
     for key, value in scaling.items():
-        if key in needed | optional:
+        if key in needed + optional:
             _check_value(key, value)
         elif value is not None:
             raise PhasorError(f"rope_scaling: {printable(key)} is not a key of {kind}")

@@ -16,6 +16,7 @@ from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.reference.forward import sinusoid
 from phasor.values import words
 
 _TEXTS = words("name author licence credit origin")
@@ -639,8 +640,6 @@ def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
 
 
 def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
-    from phasor.reference.forward import sinusoid
-
     return sinusoid(inv_freq, np.arange(count), layout)
 
 
