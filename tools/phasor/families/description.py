@@ -44,7 +44,7 @@ STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCOD
 CHOICES = {
     "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
     "norm_place": {"before": D.BEFORE, "after": D.AFTER},
-    "activation": {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu-tanh": D.GELU_TANH, "silu": D.SILU},
+    "activation": {row.word: row.number for row in D.ACTIVATIONS if row.word},
     "position": {
         "none": 0,
         "learned": D.LEARNED,
