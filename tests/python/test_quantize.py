@@ -74,7 +74,7 @@ def converted(
             moments=None if moments is None else convert.Moments(given.descriptor, moments),
         )
         file.flush()
-        replace_section(file, VECTORS, convert.finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
