@@ -36,7 +36,6 @@ _KINDS = (
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 def cannot_read(path: os.PathLike | str, error: OSError) -> PhasorError:
@@ -179,7 +178,6 @@ def read_json(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> dict[str, A
 
 
 # ---- Patterns
-# --------------------------------------------------------------------------------------------------------
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -201,7 +199,6 @@ def fits(pattern: str, name: str) -> bool:
 
 
 # ---- Writing
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -44,7 +44,6 @@ SMALLEST = 1e-30  # a weight below it has no logarithm worth drawing
 
 
 # ---- What phasor says
-# ------------------------------------------------------------------------------------------------
 
 
 def run(program: Path, arguments: Sequence[str]) -> str:
@@ -148,7 +147,6 @@ def sentence(
 
 
 # ---- Pictures
-# --------------------------------------------------------------------------------------------------------
 
 
 def choose_fonts() -> None:
@@ -247,7 +245,6 @@ def draw_attention(weights: np.ndarray, rows: list[str], columns: list[str]) -> 
 
 
 # ---- Command line
-# ----------------------------------------------------------------------------------------------------
 
 
 def numbers(text: str) -> list[int]:

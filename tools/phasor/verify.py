@@ -59,7 +59,6 @@ class Row(NamedTuple):
 
 
 # ---- The three engines
-# -----------------------------------------------------------------------------------------------
 
 
 def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, str]:
@@ -214,7 +213,6 @@ def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequenc
 
 
 # ---- Comparing
-# -------------------------------------------------------------------------------------------------------
 
 
 def difference(a: np.ndarray, b: np.ndarray, logits: bool = False) -> float:
@@ -333,7 +331,6 @@ def compare(args: argparse.Namespace) -> bool:
 
 
 # ---- Greedy output of whole sentences
-# --------------------------------------------------------------------------------
 
 
 def sentence_ids(description: Description, d: dict, path: Path) -> list[list[int]]:

@@ -237,7 +237,8 @@ def prepare_torch(threads: int) -> None:
     )  # the plain attention is faster below some 50 tokens
     torch.backends.mha.set_fastpath_enabled(False)  # one set of kernels in training and evaluation
     mmap_threshold, trim_threshold = -3, -1
-    try:  # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time)
+    # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time).
+    try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(mmap_threshold, 2**30)
         libc.mallopt(trim_threshold, 2**31 - 1)
