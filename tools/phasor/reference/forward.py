@@ -211,7 +211,6 @@ class Reference:
         self.d = file.descriptor
         self._weights: dict[int, Array] = {}
         self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
-        _refuse(self.d)
 
     # ---- tensors
 
@@ -597,13 +596,6 @@ def start_token(target: dict) -> int | None:
     """What a decoder reads before its first token."""
     own = target["decoder_start"]
     return target["start"] if own is None else own
-
-
-def _refuse(d: dict) -> None:
-    """PhasorError, by name, for what the reference does not compute yet."""
-    for i, kind in enumerate(d["kinds"]):
-        if kind["score_order"]:
-            raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
 
 
 # ---- Command line
