@@ -62,7 +62,9 @@ ROOMS = {
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
-STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
+# What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts
+# up.
+STANDARD = {
     "array",
     "atomic",
     "cassert",
@@ -99,8 +101,11 @@ INTRINSICS = {
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
 WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
 COMPILER = re.compile(
-    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
-    r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*"
+    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+"
+    r"|__gnu_[fd]2[hf]\w*"
+    r"|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
+    r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr"
+    r"|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*"
 )
 
 

@@ -246,6 +246,7 @@ def template(rng):
     )
 
 
+@pytest.mark.long
 def test_random_templates(render):
     """Some need what the subset refuses (an index into what a split may not have, say); those that
     compile give what jinja2 gives."""

@@ -8,6 +8,9 @@ import re
 import subprocess
 import sys
 
+import chat
+import chat_bombs
+import chat_model
 import jinja2
 import jinja2.compiler
 import jinja2.defaults
@@ -16,17 +19,9 @@ import jinja2.optimizer
 import jinja2.tests
 import pytest
 from jinja2 import nodes
-from test_chat import (
-    differences,
-    render,  # noqa: F401 (a fixture)
-)
-from test_chat import (
-    template as random_template,
-)
+from test_chat import differences, render  # noqa: F401 (render is a fixture)
+from test_chat import template as random_template
 
-import chat
-import chat_bombs
-import chat_model
 from conftest import ROOT
 from phasor.chat import calls as chat_calls
 from phasor.chat import compiler as chat_compiler
@@ -799,6 +794,7 @@ COMPILE = {
 }
 
 
+@pytest.mark.long
 def test_no_template_takes_long_or_much():
     done = subprocess.run(
         [sys.executable, "-c", RUN, ROOT / "tools", ROOT / "tests" / "support"],
@@ -922,6 +918,7 @@ def mutants(count, sources):
         yield source
 
 
+@pytest.mark.long
 def test_every_damaged_template_is_a_program_or_one_line():
     programs = 0
     for source in mutants(

@@ -955,7 +955,8 @@ def test_hashes_are_recorded(tmp_path):
     program = fake_phasor(
         tmp_path,
         "echo "
-        '\'{"numerics":1,"vectors":[{"hash":"00000000000000ff"},{"hash":"fedcba9876543210"},{"hash":"1"}]}\'\n',
+        '\'{"numerics":1,"vectors":[{"hash":"00000000000000ff"},'
+        '{"hash":"fedcba9876543210"},{"hash":"1"}]}\'\n',
     )
     assert run(GOLDEN / "separate.pt", tmp_path / "m.phasor", "--phasor", program) == 0
     file = PhasorFile(tmp_path / "m.phasor")

@@ -419,6 +419,7 @@ def test_a_recommendation_that_cannot_be(llama, capsys, name, value):
     assert name in llama.refused(capsys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -859,6 +860,7 @@ def one_line(family, values):
         assert str(error).isprintable() and len(str(error)) < 700
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", hugging_face.DECODERS, ids=lambda f: f.types[0])
 def test_an_odd_value_of_any_field_is_an_error_and_not_a_crash(family):
     for name in {

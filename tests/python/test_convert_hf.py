@@ -376,6 +376,7 @@ ODD = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
 def test_odd_values_are_errors_of_ours(bert, family):
     """Every field of every family with values of every kind: a model, or one line; never a crash,

@@ -296,6 +296,7 @@ def test_unknown_keys(written):
     assert D.decode_meta(meta + optional) == D.decode_meta(meta)
 
 
+@pytest.mark.long
 def test_golden_models_are_what_the_script_writes(tmp_path, golden_models):
     import subprocess
     import sys

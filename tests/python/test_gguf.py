@@ -146,7 +146,6 @@ def convert_bytes(folder: Path, data: bytes, *more: str) -> int:
 
 
 # ---- What is kept
-# ----------------------------------------------------------------------------------------------------
 
 MIXED = {
     "token_embd": "Q8_0",
@@ -260,7 +259,6 @@ def test_the_program_takes_the_file(tmp_path: Path, phasor: Path) -> None:
 
 
 # ---- What is refused
-# -------------------------------------------------------------------------------------------------
 
 
 def changed(**more: Any) -> bytes:
@@ -603,6 +601,7 @@ MORE_KEYS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "mpt"])
 def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(
     tmp_path: Path, architecture: str

@@ -449,6 +449,7 @@ def test_a_specification_in_a_million_parts():
         build_sentencepiece_section(field(3, b"\x18\x01") * 1_000_000)
 
 
+@pytest.mark.long
 def test_a_map_whose_values_overlap():
     """Thousands of replacements that are ends of one long text: their lengths are counted without
     copying them."""
@@ -576,6 +577,7 @@ def test_moments_as_numpy_writes_them(tmp_path):
     assert convert.read_moments(tmp_path / "m.npy").tolist() == [0, 1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not SHARED.is_dir(), reason="the reproductions beside the checkout are not there"
 )

@@ -111,6 +111,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["exact", "ours", "theirs"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", sorted((GOLDEN / "models").glob("*-f32.phasor")), ids=lambda p: p.stem
 )

@@ -38,7 +38,6 @@ SPACE = "\u2581"
 
 
 # ---- The driver
-# ---------------------------------------------------------------------------------------------------
 
 
 class Driver:
@@ -134,7 +133,6 @@ def compare(
 
 
 # ---- Texts
-# --------------------------------------------------------------------------------------------------------
 
 
 def long_lines() -> list[bytes]:
@@ -167,7 +165,6 @@ def random_sequences(pieces: int, count: int = 4000) -> list[list[int]]:
 
 
 # ---- Trained models
-# -----------------------------------------------------------------------------------------------
 
 KINDS = {
     "unigram": dict(model_type="unigram", vocab_size=700),
@@ -300,7 +297,6 @@ def test_a_published_llama_tokenizer(driver):
 
 
 # ---- Random models
-# ------------------------------------------------------------------------------------------------
 
 
 def _number(value: int) -> bytes:
@@ -399,7 +395,6 @@ def test_random_models(driver):
 
 
 # ---- What is refused
-# ----------------------------------------------------------------------------------------------
 
 UNKNOWN_PIECE = (b"<unk>", 0.0, pt.UNKNOWN)
 A = (b"a", -1.0, pt.NORMAL)

@@ -58,7 +58,6 @@ UNICODE = [
 
 
 # ---- Texts
-# -----------------------------------------------------------------------------------------------------------
 
 
 def wikitext() -> list[str]:
@@ -189,7 +188,6 @@ def compare_everything(
 
 
 # ---- The committed files
-# ---------------------------------------------------------------------------------------------
 
 
 def test_the_unicode_table_is_what_the_package_does():
@@ -249,7 +247,6 @@ def test_a_line_of_100_kb_is_never_quadratic(driver, name):
 
 
 # ---- WordPiece
-# -------------------------------------------------------------------------------------------------------
 
 BERTS = {
     "uncased": dict(),
@@ -411,7 +408,6 @@ def test_a_vocabulary_of_molecules(driver, lower):
 
 
 # ---- Added tokens
-# ----------------------------------------------------------------------------------------------------
 
 
 def panics(tokenizer: Tokenizer, text: str) -> bool:
@@ -483,7 +479,6 @@ def test_added_tokens(driver, tmp_path, lower):
 
 
 # ---- Byte-level BPE
-# --------------------------------------------------------------------------------------------------
 
 
 def byte_bpe(
@@ -591,7 +586,6 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
 
 
 # ---- Unigram with Metaspace
-# --------------------------------------------------------------------------------------------
 
 
 def nmt_nfkc(folder: Path) -> bytes:
@@ -833,7 +827,6 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
 
 
 # ---- What is refused
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
 
 # ---- The families
-# ----------------------------------------------------------------------------------------------------
 
 
 def split(regex: str, behavior: str = "Isolated", invert: bool = False) -> dict:
@@ -52,12 +51,23 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 GPT2 = {**LEVEL, "use_regex": True}
 DIGITS = {"type": "Digits", "individual_digits": True}
 NFC = {"type": "NFC"}
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN35 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN35 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
+    r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 O200K = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 TEKKEN = (
@@ -66,13 +76,17 @@ TEKKEN = (
     r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 DEEPSEEK3 = (
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+    "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
     "\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 )
 CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 LLAMA_DEFAULT = r"[\p{P}\$\+<=>\^~\|]+"
-TIKTOKEN = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+TIKTOKEN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|"
+    r"\s*[\r\n]|\s+(?!\S)|\s+"
+)
 PLAIN = LLAMA3.replace(
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 )
@@ -423,7 +437,6 @@ def test_a_megabyte_is_never_quadratic(driver, tmp_path):
 
 
 # ---- BPE of characters
-# -----------------------------------------------------------------------------------------------
 
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}
@@ -591,7 +604,6 @@ def test_bytes_that_are_no_text_decode_one_by_one(driver, tmp_path):
 
 
 # ---- What stands around a text
-# --------------------------------------------------------------------------------------------
 
 
 def test_llama_3s_template(tmp_path):
@@ -709,7 +721,6 @@ def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
 
 
 # ---- What is refused
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -794,7 +805,6 @@ def test_other_bpe_of_characters_is_refused_by_name(tmp_path, change, message):
 
 
 # ---- GGUF's vocabularies
-# ---------------------------------------------------------------------------------------------
 
 
 def test_a_vocabulary_of_gguf(driver):

@@ -335,8 +335,8 @@ class _Encoder(Peer):
         raise NotImplementedError
 
     def run(self, batch: int, length: int, milliseconds: int) -> Answer:
-        """Batches until so much time has passed, at least five after a warm one; vectors of length one:
-        as bench_encoder.cpp does."""
+        """Batches until so much time has passed, at least five after a warm one, and vectors of
+        length one: as bench_encoder.cpp does."""
         import numpy as np
 
         vectors = self.vectors(encoder_ids(batch, length, self.vocabulary))

@@ -54,7 +54,9 @@ do_python()    { mk .venv/ready; }
 do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests && build/phasor-bounds; }
 do_example()   { mk WERROR=1 test-c; }
-do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
+# The Python tests; those that are marked long are a stage of the machines.
+do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
+do_python-long() { .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
 do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
@@ -73,7 +75,7 @@ do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OM
 
 case "${*:-quick}" in
   quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;
-  machines) stages=(emulators python build sanitize armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
+  machines) stages=(emulators python build sanitize python-long armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
   *)        stages=("$@") ;;
 esac
 started=()

@@ -253,9 +253,8 @@ def make_ids() -> None:
         rows = []
         for text in texts():
             ids = tokenizer.encode(text, add_special_tokens=False).ids
-            rows.append(
-                f"{text.encode().hex()}\t{' '.join(map(str, ids))}\t{tokenizer.decode(ids).encode().hex()}\n"
-            )
+            back = tokenizer.decode(ids).encode().hex()
+            rows.append(f"{text.encode().hex()}\t{' '.join(map(str, ids))}\t{back}\n")
         (HERE / f"{name}.ids.txt").write_text("".join(rows), encoding="ascii")
 
 
