@@ -6,7 +6,7 @@
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
 #   CROSS=prefix-  ARCHFLAGS=…             any other toolchain of gcc's kind; what it needs to know of the processor; STATIC=0 links dynamically
 #   BOARD=mps2-an385|mps2-an386|mps2-an500|mps3-an547|netduinoplus2   bare-metal images, in build/BOARD/
-#   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/only.h), in build/only/
+#   PHASOR_ONLY='q8 unigram relu …'        no more than these words name is built (src/build.h), in build/only/
 #   WERROR=1                               warnings are errors
 #   V=1                                    whole commands in place of short lines
 #   CXX=…  CC=…  EXTRA_CXXFLAGS=…          the compilers (gcc and clang) and flags of your own
@@ -109,7 +109,7 @@ endif
 OBJ := $(OUT)/obj
 
 # ---------------------------------------------------------------- flags
-# Every multiply-add that is one operation is written as such: the compiler may not make others (CONTRACT 1.1).
+# Every multiply-add that is one operation is written as such: the compiler may not make others (rule 1.1).
 NUMERIC := -ffp-contract=off -fno-fast-math -fno-math-errno
 WARN    := -Wall -Wextra -Wconversion -Wshadow
 ifeq ($(WERROR),1)
@@ -337,7 +337,7 @@ FORCE:
 -include $(CORE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(TOOL_OBJ:.o=.d) $(GENERATOR_OBJ:.o=.d) $(C_OBJ:.o=.d) $(BOUND_OBJ:.o=.d)
 
 # ---------------------------------------------------------------- install
-VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/phasor.cpp)
+VERSION_HEX = $(shell sed -n 's/.*kVersion = 0x\([0-9a-fA-F]*\).*/\1/p' src/api/api.h)
 VERSION = $(shell printf '%d.%d.%d' $$((0x$(VERSION_HEX) >> 16)) $$((0x$(VERSION_HEX) >> 8 & 255)) $$((0x$(VERSION_HEX) & 255)))
 define PKGCONFIG
 prefix=$(PREFIX)

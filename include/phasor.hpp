@@ -1,12 +1,16 @@
-// Phasor for C++17: a thin layer over phasor.h, which is the manual. Header only, no exceptions, no RTTI, nothing allocated.
+// Phasor for C++17: a thin layer over phasor.h, which is the manual. Header only, no exceptions, no
+// RTTI, nothing allocated.
 //
 //   phasor::Result<phasor::Model> model = phasor::Model::open(memory, file);
 //   if (!model) report(model.error().text);
 //   model->limits(64, 64); ...
 //
-// Errors    A function that can fail returns a Result: a value, or the phasor_error with its line of text. It converts to bool.
-// Memory    Model and Session are handles that own nothing and are copied freely: the caller's blocks stay the caller's, and
-//           nothing needs closing. Bytes and Ids are views: a pointer and a count.
+// Errors    A function that can fail returns a Result: a value, or the phasor_error with its line
+// of
+//           text. It converts to bool.
+// Memory    Model and Session are handles that own nothing and are copied freely: the caller's
+//           blocks stay the caller's, and nothing needs closing. Bytes and Ids are views: a pointer
+//           and a count.
 #ifndef PHASOR_HPP
 #define PHASOR_HPP
 
@@ -34,16 +38,20 @@ struct Ids {
   constexpr Ids(const uint32_t* d, size_t n) : data(d), count(static_cast<uint32_t>(n)) {}
   template <size_t N>
   constexpr Ids(const uint32_t (&d)[N]) : data(d), count(N) {}
-  template <class C, class = decltype(static_cast<const uint32_t*>(static_cast<const C*>(nullptr)->data()))>
-  constexpr Ids(const C& c) : data(c.data()), count(static_cast<uint32_t>(c.size())) {}  // std::vector, std::array, std::span
+  // std::vector, std::array, std::span
+  template <class C,
+            class = decltype(static_cast<const uint32_t*>(static_cast<const C*>(nullptr)->data()))>
+  constexpr Ids(const C& c) : data(c.data()), count(static_cast<uint32_t>(c.size())) {}
 };
 
 struct Text {
   const char* data = nullptr;
   size_t size = 0;
   constexpr Text(const char* d, size_t n) : data(d), size(n) {}
-  template <class C, class = decltype(static_cast<const char*>(static_cast<const C*>(nullptr)->data()))>
-  constexpr Text(const C& c) : data(c.data()), size(c.size()) {}  // std::string, std::string_view
+  // std::string, std::string_view
+  template <class C,
+            class = decltype(static_cast<const char*>(static_cast<const C*>(nullptr)->data()))>
+  constexpr Text(const C& c) : data(c.data()), size(c.size()) {}
 };
 
 struct Error : phasor_error {
@@ -55,7 +63,9 @@ struct Error : phasor_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(phasor_status status, const T& value, const Error& error) : value_(value), error_(error) { error_.code = status; }
+  Result(phasor_status status, const T& value, const Error& error) : value_(value), error_(error) {
+    error_.code = status;
+  }
   explicit operator bool() const { return error_.code == PHASOR_OK; }
   phasor_status status() const { return error_.status(); }
   const Error& error() const { return error_; }
@@ -96,7 +106,9 @@ struct Random : phasor_random {
 };
 
 struct Message : phasor_chat_message {
-  Message(Text who, Text what) : phasor_chat_message{sizeof(phasor_chat_message), who.data, who.size, what.data, what.size} {}
+  Message(Text who, Text what)
+      : phasor_chat_message{sizeof(phasor_chat_message), who.data, who.size, what.data, what.size} {
+  }
 };
 
 class Model {
@@ -115,7 +127,8 @@ class Model {
     phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
     options.isa = isa;
     phasor_model* handle = nullptr;
-    const phasor_status status = phasor_model_open(&handle, memory.data, memory.size, file.data, file.size, &options, &error);
+    const phasor_status status = phasor_model_open(&handle, memory.data, memory.size, file.data,
+                                                   file.size, &options, &error);
     return {status, Model(handle), error};
   }
 
@@ -159,51 +172,61 @@ class Session {
   Session() = default;
   explicit Session(phasor_session* handle) : handle_(handle) {}
 
-  static Result<Session> open(Bytes arena, Model model, const phasor_limits& limits, const phasor_parallel* parallel = nullptr) {
+  static Result<Session> open(Bytes arena, Model model, const phasor_limits& limits,
+                              const phasor_parallel* parallel = nullptr) {
     Error error;
     phasor_session* handle = nullptr;
-    const phasor_status status = phasor_session_open(&handle, arena.data, arena.size, model.handle(), &limits, parallel, &error);
+    const phasor_status status = phasor_session_open(&handle, arena.data, arena.size,
+                                                     model.handle(), &limits, parallel, &error);
     return {status, Session(handle), error};
   }
 
   // The number of ids; status PHASOR_FULL when it is more than capacity.
-  Result<size_t> to_ids(uint32_t side, Text text, uint32_t* ids, size_t capacity, bool template_ids = true) {
+  Result<size_t> to_ids(uint32_t side, Text text, uint32_t* ids, size_t capacity,
+                        bool template_ids = true) {
     Error error;
     size_t count = 0;
-    const phasor_status status = phasor_text_to_ids(handle_, side, template_ids, ids, capacity, &count, text.data, text.size, &error);
+    const phasor_status status = phasor_text_to_ids(handle_, side, template_ids, ids, capacity,
+                                                    &count, text.data, text.size, &error);
     return {status, count, error};
   }
   // The bytes of a conversation's text; status PHASOR_FULL when it is more than capacity.
-  Result<size_t> chat_text(const Message* messages, uint32_t count, char* out, size_t capacity, bool add_generation_prompt = true) {
+  Result<size_t> chat_text(const Message* messages, uint32_t count, char* out, size_t capacity,
+                           bool add_generation_prompt = true) {
     Error error;
     size_t bytes = 0;
-    const phasor_status status = phasor_chat_to_text(handle_, add_generation_prompt, out, capacity, &bytes, messages, count, &error);
+    const phasor_status status = phasor_chat_to_text(handle_, add_generation_prompt, out, capacity,
+                                                     &bytes, messages, count, &error);
     return {status, bytes, error};
   }
   Result<bool> encode(Ids ids, uint32_t sequence = 0) {
     Error error;
-    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, PHASOR_LOGITS_NONE, ids.data, nullptr, nullptr, nullptr};
+    const phasor_item item = item_of(ids, PHASOR_LOGITS_NONE, sequence);
     const phasor_status status = phasor_encode(handle_, &item, 1, &error);
     return {status, status == PHASOR_OK, error};
   }
   Result<bool> step(Ids ids, uint32_t logits = PHASOR_LOGITS_LAST, uint32_t sequence = 0) {
     Error error;
-    const phasor_item item = {sizeof(phasor_item), sequence, ids.count, logits, ids.data, nullptr, nullptr, nullptr};
+    const phasor_item item = item_of(ids, logits, sequence);
     const phasor_status status = phasor_step(handle_, &item, 1, &error);
     return {status, status == PHASOR_OK, error};
   }
-  Result<Generation> generate(Ids prompt, uint32_t* out, uint32_t capacity, const phasor_generate_options& options = GenerateOptions(),
+  Result<Generation> generate(Ids prompt, uint32_t* out, uint32_t capacity,
+                              const phasor_generate_options& options = GenerateOptions(),
                               uint32_t sequence = 0) {
     Error error;
     Generation result;
-    const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out, capacity, &options, &result, &error);
+    const phasor_status status = phasor_generate(handle_, sequence, prompt.data, prompt.count, out,
+                                                 capacity, &options, &result, &error);
     return {status, result, error};
   }
   // Beam search; limits.beams has room for it. The outputs are in hypothesis(0) and on, best first.
-  Result<BeamResult> beam_search(Ids prompt, const phasor_beam_options& options = BeamOptions(), uint32_t sequence = 0) {
+  Result<BeamResult> beam_search(Ids prompt, const phasor_beam_options& options = BeamOptions(),
+                                 uint32_t sequence = 0) {
     Error error;
     BeamResult result;
-    const phasor_status status = phasor_beam_search(handle_, sequence, prompt.data, prompt.count, &options, &result, &error);
+    const phasor_status status =
+        phasor_beam_search(handle_, sequence, prompt.data, prompt.count, &options, &result, &error);
     return {status, result, error};
   }
   Result<Hypothesis> hypothesis(uint32_t index = 0) const {
@@ -211,11 +234,14 @@ class Session {
     const phasor_status status = phasor_hypothesis_get(handle_, index, &out);
     return {status, out, Error()};
   }
-  // One choice from a row of logits, for loops of one's own; options.random is needed for a draw. ids is the sequence so far, its last new_count are new.
-  Result<uint32_t> choose(Ids ids, uint32_t new_count, const phasor_generate_options& options, uint32_t row = 0, float* probabilities = nullptr) {
+  // One choice from a row of logits, for loops of one's own; options.random is needed for a draw.
+  // ids is the sequence so far, its last new_count are new.
+  Result<uint32_t> choose(Ids ids, uint32_t new_count, const phasor_generate_options& options,
+                          uint32_t row = 0, float* probabilities = nullptr) {
     Error error;
     uint32_t id = PHASOR_NONE;
-    const phasor_status status = phasor_choose(handle_, &id, probabilities, row, ids.data, ids.count, new_count, &options, &error);
+    const phasor_status status = phasor_choose(handle_, &id, probabilities, row, ids.data,
+                                               ids.count, new_count, &options, &error);
     return {status, id, error};
   }
   // An encoder's rows of logits or classes; they are in logits(0) and on.
@@ -225,19 +251,34 @@ class Session {
     return {status, status == PHASOR_OK, error};
   }
   // An encoder's vector: out gets dim values.
-  Result<bool> embedding(float* out, uint32_t dim, uint32_t pooling = PHASOR_POOL_MODEL, uint32_t normalise = PHASOR_NORMALISE_MODEL, uint32_t sequence = 0) {
+  Result<bool> embedding(float* out, uint32_t dim, uint32_t pooling = PHASOR_POOL_MODEL,
+                         uint32_t normalise = PHASOR_NORMALISE_MODEL, uint32_t sequence = 0) {
     Error error;
-    const phasor_status status = phasor_embedding(handle_, sequence, pooling, normalise, out, dim, &error);
+    const phasor_status status =
+        phasor_embedding(handle_, sequence, pooling, normalise, out, dim, &error);
     return {status, status == PHASOR_OK, error};
   }
   float* logits(uint32_t row = 0) { return phasor_logits(handle_, row); }
   uint32_t length(uint32_t sequence = 0) const { return phasor_sequence_length(handle_, sequence); }
-  Ids ids(uint32_t sequence = 0) const { return {phasor_sequence_ids(handle_, sequence), length(sequence)}; }
-  uint32_t common(Ids ids, uint32_t sequence = 0) const { return phasor_sequence_common(handle_, sequence, ids.data, ids.count); }
+  Ids ids(uint32_t sequence = 0) const {
+    return {phasor_sequence_ids(handle_, sequence), length(sequence)};
+  }
+  uint32_t common(Ids ids, uint32_t sequence = 0) const {
+    return phasor_sequence_common(handle_, sequence, ids.data, ids.count);
+  }
   void clear(uint32_t sequence = 0) { (void)phasor_sequence_clear(handle_, sequence); }
   phasor_session* handle() const { return handle_; }
 
  private:
+  static phasor_item item_of(Ids ids, uint32_t logits, uint32_t sequence) {
+    phasor_item item = PHASOR_ITEM_INIT;
+    item.sequence = sequence;
+    item.count = ids.count;
+    item.logits = logits;
+    item.ids = ids.data;
+    return item;
+  }
+
   phasor_session* handle_ = nullptr;
 };
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "only.h"
+#include "build.h"
 
 #define PHASOR_ACTIVATIONS(FFN, HEAD)                         \
   FFN("relu", kHasRelu, kRelu, 1, "ReLU")                     \
@@ -18,6 +18,14 @@ namespace phasor {
 #define PHASOR_CONSTANT(word, is_built, constant, number, name) constant = number,
 #define PHASOR_HEAD_CONSTANT(constant, number, name) constant = number,
 enum Activation : uint32_t { PHASOR_ACTIVATIONS(PHASOR_CONSTANT, PHASOR_HEAD_CONSTANT) };
+
+#define PHASOR_BUILT(word, is_built, constant, number, name) constexpr bool is_built = built(word);
+#define PHASOR_HEAD_BUILT(constant, number, name)
+PHASOR_ACTIVATIONS(PHASOR_BUILT, PHASOR_HEAD_BUILT)
+
+// How many words of PHASOR_ONLY are activations.
+#define PHASOR_WORD(word, is_built, constant, number, name) +has_word(PHASOR_ONLY, word)
+constexpr unsigned kActivationWords = 0 PHASOR_ACTIVATIONS(PHASOR_WORD, PHASOR_HEAD_BUILT);
 
 // Codes go from 1 on without holes; 0 is none.
 #define PHASOR_ONE(word, is_built, constant, number, name) +1

@@ -1,6 +1,34 @@
 #include "status.h"
 
+#include <string.h>
+
+#include "structs.h"
+
 namespace phasor {
+
+size_t open_error(phasor_error* error, phasor_status status, const At& at) noexcept {
+  constexpr size_t kHead = offsetof(phasor_error, text);
+  if (error == nullptr || !known_size(error->struct_size, sizeof *error)) return 0;
+  const size_t size = error->struct_size;
+  phasor_error made = PHASOR_ERROR_INIT;
+  made.struct_size = error->struct_size;
+  made.code = status;
+  made.section = at.section;
+  made.layer = at.layer;
+  made.expected = at.expected;
+  made.found = at.found;
+  memcpy(error, &made, size < kHead ? whole_bytes<phasor_error>(made.struct_size) : kHead);
+  if (size <= kHead) return 0;
+  error->text[0] = 0;
+  return size - kHead;
+}
+
+phasor_status check_size(const char* name, uint32_t size, size_t known,
+                         phasor_error* error) noexcept {
+  if (known_size(size, known)) return PHASOR_OK;
+  return bad_input(error, {known, size}, name, ".struct_size: ", size, ", expected 4 to ",
+                   uint64_t(known));
+}
 
 void Line::add(uint64_t value) {
   char digits[20];

@@ -2,7 +2,7 @@
 // `fail`. Includes the public header for its status codes, and nothing else of the project.
 #pragma once
 #include "../include/phasor.h"
-#include "only.h"
+#include "build.h"
 
 namespace phasor {
 
@@ -39,28 +39,39 @@ struct At {
   uint64_t found = 0;
 };
 
-// True when the caller gave an error struct that is large enough to be written.
-inline bool writable(const phasor_error* e) {
-  return e != nullptr && e->struct_size >= sizeof(phasor_error);
-}
+// Writes the numbers into *error, as far as the caller's struct goes, and returns the room that its
+// text has: 0 where there is none (rule 3.9).
+size_t open_error(phasor_error* error, phasor_status status, const At& at) noexcept;
 
 // Fills *error (when there is one) with a line made of `parts`, and returns `status`.
 template <class... Parts>
 [[nodiscard]] phasor_status fail(phasor_error* error, phasor_status status, const At& at,
                                  [[maybe_unused]] Parts... parts) noexcept {
-  if (writable(error)) {
-    error->code = status;
-    error->section = at.section;
-    error->layer = at.layer;
-    error->expected = at.expected;
-    error->found = at.found;
-    error->text[0] = 0;
-    if constexpr (kHasMessages) {
-      Line line(error->text, sizeof error->text);
+  const size_t room = open_error(error, status, at);
+  if constexpr (kHasMessages) {
+    if (room != 0) {
+      Line line(error->text, room);
       (line.add(parts), ...);
     }
   }
   return status;
+}
+
+// The same for what a caller gave, PHASOR_BAD_INPUT, with the numbers that say it or with none.
+struct Numbers {
+  uint64_t expected, found;
+};
+template <class... Parts>
+[[nodiscard]] phasor_status bad_input(phasor_error* error, const Numbers& numbers,
+                                      Parts... parts) noexcept {
+  return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, numbers.expected, numbers.found},
+              parts...);
+}
+
+template <class... Parts>
+[[nodiscard]] phasor_status bad_input(phasor_error* error, const char* text,
+                                      Parts... parts) noexcept {
+  return fail(error, PHASOR_BAD_INPUT, {}, text, parts...);
 }
 
 }  // namespace phasor

@@ -431,7 +431,7 @@ def check_interface(args):
     text = (ROOT / "include/phasor.h").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     declared = {
-        m for m in re.findall(r"\b(phasor_\w+)\s*\([^;{]*\)(?: PHASOR_NONBLOCKING)?\s*;", text)
+        m for m in re.findall(r"\b(phasor_\w+)\s*\([^;{]*\)(?:\s+PHASOR_NONBLOCKING)?\s*;", text)
     }
     defined = {n for _, k, n in symbols(args) if k in "TDBRVWu" and not n.startswith("_Z")}
     problems = [f"{n} is declared but not in the library" for n in sorted(declared - defined)]
@@ -616,9 +616,7 @@ def check_c_header(args):
 
 
 # "rule 1.6", "rules 1.1, 1.6 and 1.9"; in the kernels the numbers alone, in brackets.
-CITATION = re.compile(
-    r"\b(?:rules?|contract)\s+((?:\d\.\d+)(?:(?:, | and | to |, and )\d\.\d+)*)", re.I
-)
+CITATION = re.compile(r"\brules?\s+((?:\d\.\d+)(?:(?:, | and | to |, and )\d\.\d+)*)", re.I)
 BRACKETS = re.compile(r"\((1\.\d+(?:, 1\.\d+)*)\)")
 
 

@@ -123,8 +123,9 @@ int quantize(const Options& given) {
   if (!out.open(name)) return 1;
   if (!made.allocate(bytes))
     return data_error("%s: no memory for its %s bytes", name, grouped(bytes).c_str());
-  phasor_rounding rounding[PHASOR_TYPES];
-  if (phasor_quantize(made.data(), bytes, rounding, file.data(), file.bytes(), &options,
+  phasor_rounding rounding[PHASOR_TYPES] = {};
+  for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
+  if (phasor_quantize(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(), &options,
                       &in.error) != PHASOR_OK)
     return in.fail(), 1;
   Replayed replayed;

@@ -12,11 +12,26 @@ struct Replay {
   phasor_vector_result* result;
   phasor_error* error;
   phasor_status status;
-  uint64_t hash;
   uint32_t position;  // of the target token at hand
 };
 
-float magnitude(float x) { return x < 0 ? -x : x; }
+float share_of(float part, float whole) { return whole > 0 ? part / whole : part; }
+
+// Keeps the larger one, and a NaN; true when `x` is it.
+bool grows(float* worst, float x) {
+  if (x <= *worst) return false;
+  *worst = x;
+  return true;
+}
+
+// The samples of a row: the largest difference between what is there and what is stored.
+float worst_difference(const Replay& r, const float* x, const unsigned char* places,
+                       const unsigned char* stored) {
+  float worst = 0;
+  for (uint32_t i = 0; i < r.header->samples; ++i)
+    (void)grows(&worst, __builtin_fabsf(x[load_u32(places + 4 * i)] - load_f32(stored + 4 * i)));
+  return worst;
+}
 
 // The first thing that differs is the one that is reported.
 template <class... Parts>
@@ -26,163 +41,122 @@ void differ(Replay* r, uint32_t layer, Parts... parts) {
 }
 
 // The residual after a block, at the sampled position and places.
-void compare_residual(Replay* r, const phasor_view& view, uint32_t row, const unsigned char* places,
-                      const unsigned char* stored) {
-  const uint32_t n = r->header->samples;
-  const float* x = view.data + row * view.stride;
-  float scale = 0, worst = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    const float want = load_f32(stored + 4 * i), got = x[load_u32(places + 4 * i)];
-    if (magnitude(want) > scale) scale = magnitude(want);
-    const float difference = magnitude(got - want);
-    if (!(difference <= worst)) worst = difference;
-  }
-  const float share = scale > 0 ? worst / scale : worst;
-  if (!(share <= r->result->worst_residual)) {
-    r->result->worst_residual = share;
-    r->result->worst_stack = view.stack;
-    r->result->worst_layer = view.layer;
-  }
-  if (!(share <= r->header->tolerance))
-    differ(r, view.layer, stack_name(view.stack), " layer ", view.layer,
-           ": the residual differs by ", share, " of its largest value, tolerance ",
-           r->header->tolerance);
-}
-
 void see(void* user, const phasor_view* view) {
   Replay* r = static_cast<Replay*>(user);
   if (view->what != PHASOR_SEE_RESIDUAL) return;
+  const TestVector& v = *r->v;
   const bool encoder = view->stack == block_stack(kEncoder);
-  const uint32_t wanted = encoder ? r->v->source_residual : r->v->target_residual;
+  const uint32_t wanted = encoder ? v.source_residual : v.target_residual;
   if (wanted < view->position || wanted >= view->position + view->rows) return;
-  const unsigned char* stored = encoder ? r->v->source_residuals : r->v->target_residuals;
-  compare_residual(r, *view, wanted - view->position,
-                   encoder ? r->v->source_places : r->v->target_places,
-                   stored + uint64_t(view->layer) * r->header->samples * 4);
-}
-
-void compare_logits(Replay* r, const float* logits, uint32_t vocabulary, uint32_t best) {
   const uint32_t n = r->header->samples;
-  const unsigned char* stored = r->v->logits + uint64_t(r->position) * (3 + n) * 4;
-  for (uint32_t i = 0; i < vocabulary; ++i) {
-    uint32_t bits;
-    memcpy(&bits, logits + i, sizeof bits);
-    for (int byte = 0; byte < 4; ++byte)
-      r->hash = (r->hash ^ (bits >> (8 * byte) & 255u)) * 0x100000001B3u;
+  const unsigned char* stored =
+      (encoder ? v.source_residuals : v.target_residuals) + uint64_t(view->layer) * n * 4;
+  float scale = 0;
+  for (uint32_t i = 0; i < n; ++i) (void)grows(&scale, __builtin_fabsf(load_f32(stored + 4 * i)));
+  const float worst = worst_difference(*r, view->data + (wanted - view->position) * view->stride,
+                                       encoder ? v.source_places : v.target_places, stored);
+  const float share = share_of(worst, scale), tolerance = r->header->tolerance;
+  if (grows(&r->result->worst_residual, share)) {
+    r->result->worst_stack = view->stack;
+    r->result->worst_layer = view->layer;
   }
-  const float range = load_f32(stored + 8);
-  float worst = magnitude(logits[load_u32(stored)] - load_f32(stored + 4));  // the reference's best
-  for (uint32_t i = 0; i < n; ++i) {
-    const float difference =
-        magnitude(logits[load_u32(r->v->logit_ids + 4 * i)] - load_f32(stored + 4 * (3 + i)));
-    if (!(difference <= worst)) worst = difference;
-  }
-  const float share = range > 0 ? worst / range : worst;
-  if (!(share <= r->result->worst_logit)) {
-    r->result->worst_logit = share;
-    r->result->worst_position = r->position;
-  }
-  if (!(share <= r->header->tolerance))
-    differ(r, PHASOR_NONE, "position ", r->position, ": a logit differs by ", share,
-           " of the range, tolerance ", r->header->tolerance);
-  if (best == load_u32(stored)) return;
-  ++r->result->argmax_differs;
-  // Another best token is an error only where the two are further apart than rounding explains.
-  const float gap = magnitude(logits[best] - logits[load_u32(stored)]);
-  const float lead = range > 0 ? gap / range : gap;
-  if (!(lead <= r->result->worst_lead)) r->result->worst_lead = lead;
-  if (!(gap <= 2 * r->header->tolerance * range))
-    differ(r, PHASOR_NONE, "position ", r->position, ": the best token is ", best, ", expected ",
-           load_u32(stored));
+  if (!(share <= tolerance))
+    differ(r, view->layer, stack_name(view->stack), " layer ", view->layer,
+           ": the residual differs by ", share, " of its largest value, tolerance ", tolerance);
 }
 
-// One output row: its best place, then its values.
+void add_to_hash(uint64_t* hash, const float* row, uint32_t width) {
+  for (uint32_t i = 0; i < width; ++i) {
+    uint32_t bits;
+    memcpy(&bits, row + i, sizeof bits);
+    for (int byte = 0; byte < 4; ++byte)
+      *hash = (*hash ^ (bits >> (8 * byte) & 255u)) * 0x100000001B3u;
+  }
+}
+
+// One output row: its values, then its best place. Stored are the reference's best place and its
+// value, the row's range, and the samples.
 phasor_status compare_row(Replay* r, const float* row, uint32_t width) {
+  const unsigned char* stored = r->v->logits + uint64_t(r->position) * (3 + r->header->samples) * 4;
+  const float range = load_f32(stored + 8), tolerance = r->header->tolerance;
+  const uint32_t place = load_u32(stored);
   float largest = 0;
   const size_t best = r->s->model->kernels->argmax(row, width, &largest);
   if (best >= width)
     return fail(r->error, PHASOR_NOT_FINITE, {kSectionVectors, PHASOR_NONE, 0, 0}, "position ",
                 r->position, ": an output is not a number");
-  compare_logits(r, row, width, static_cast<uint32_t>(best));
+  add_to_hash(&r->result->hash, row, width);
+  float worst = __builtin_fabsf(row[place] - load_f32(stored + 4));
+  (void)grows(&worst, worst_difference(*r, row, r->v->logit_ids, stored + 12));
+  const float share = share_of(worst, range);
+  if (grows(&r->result->worst_logit, share)) r->result->worst_position = r->position;
+  if (!(share <= tolerance))
+    differ(r, PHASOR_NONE, "position ", r->position, ": a logit differs by ", share,
+           " of the range, tolerance ", tolerance);
+  if (best != place) {
+    ++r->result->argmax_differs;
+    // An error only where the two are further apart than rounding explains.
+    const float gap = __builtin_fabsf(row[best] - row[place]);
+    (void)grows(&r->result->worst_lead, share_of(gap, range));
+    if (!(gap <= 2 * tolerance * range))
+      differ(r, PHASOR_NONE, "position ", r->position, ": the best token is ", uint64_t(best),
+             ", expected ", place);
+  }
   ++r->position;
   return PHASOR_OK;
 }
 
-// What an encoder gives: hidden states, a pooled vector, or rows of logits or classes, as many at a
-// time as the limits hold.
-phasor_status run_encoder_output(Replay* r) {
+// Output rows from `first` on, `count` of them: a decoder's logits, or what an encoder gives. They
+// are *stride floats apart.
+phasor_status output_of(Replay* r, uint32_t first, uint32_t count, const float** rows,
+                        uint64_t* stride) {
   Session* s = r->s;
   const Descriptor& d = s->model->descriptor;
-  const uint32_t width = output_width(d), rows = output_rows(d, r->v->source);
-  if (d.output.output == kOutputPooled) {
-    const float* y = nullptr;
-    const phasor_status status =
-        checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, width, &y, r->error);
-    return status != PHASOR_OK                     ? status
-           : compare_row(r, y, width) != PHASOR_OK ? PHASOR_NOT_FINITE
-                                                   : r->status;
+  const uint32_t width = output_width(d);
+  if (r->v->target == 0 && d.output.output == kOutputPooled)
+    return checked_embedding(s, 0, PHASOR_POOL_MODEL, PHASOR_NORMALISE_MODEL, width, rows,
+                             r->error);
+  if (r->v->target == 0 && d.output.output == kOutputHidden) {
+    *rows = s->hidden_rows().rows(s->sequences()[0].hidden + first, count, width);
+    *stride = s->plan.ld;
+    return PHASOR_OK;
   }
-  for (uint32_t done = 0; done < rows;) {
-    const bool hidden = d.output.output == kOutputHidden;
-    const uint32_t left = rows - done,
-                   count = hidden || left < s->plan.logit_rows ? left : s->plan.logit_rows;
-    if (count == 0)
-      return fail(r->error, PHASOR_BAD_LIMITS, {},
-                  "limits.logit_rows: 0, a test vector needs at least 1");
-    const phasor_status status = hidden ? PHASOR_OK : checked_output(s, 0, done, count, r->error);
-    if (status != PHASOR_OK) return status;
-    for (uint32_t row = 0; row < count; ++row) {
-      const float* values = hidden
-                                ? s->hidden_rows().row(s->sequences()[0].hidden + done + row, width)
-                                : s->logit_rows().row(row, width);
-      const phasor_status now = compare_row(r, values, width);
-      if (now != PHASOR_OK) return now;
-    }
-    done += count;
-  }
-  return r->status;
+  *rows = s->logit_rows().rows(0, count, width);
+  *stride = s->plan.logit_ld;
+  return r->v->target == 0 ? checked_output(s, 0, first, count, r->error)
+                           : feed(s, 0, reinterpret_cast<const uint32_t*>(r->v->target_ids) + first,
+                                  count, PHASOR_LOGITS_ALL, r->error);
 }
 
 phasor_status run_vector(Replay* r) {
   Session* s = r->s;
   const TestVector& v = *r->v;
+  const Descriptor& d = s->model->descriptor;
+  const uint32_t width = output_width(d),
+                 rows = v.target != 0 ? v.target : output_rows(d, v.source);
+  const bool vectors = d.output.output == kOutputPooled || d.output.output == kOutputHidden;
+  phasor_status status = PHASOR_OK;
   sequence_clear(s, 0);
   if (v.source != 0) {
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     v.source,
-                     PHASOR_LOGITS_NONE,
-                     reinterpret_cast<const uint32_t*>(v.source_ids),
-                     nullptr,
-                     nullptr,
-                     nullptr};
-    const phasor_status status = checked_encode(s, &item, 1, r->error);
-    if (status != PHASOR_OK) return status;
+    const phasor_item item =
+        item_of(0, reinterpret_cast<const uint32_t*>(v.source_ids), v.source, PHASOR_LOGITS_NONE);
+    status = checked_encode(s, &item, 1, r->error);
   }
-  if (v.target == 0) return run_encoder_output(r);
-  // As many tokens at a time as there are rows of logits: the same bits in any chunking.
-  for (uint32_t done = 0; done < v.target;) {
-    const uint32_t left = v.target - done,
-                   count = left < s->plan.logit_rows ? left : s->plan.logit_rows;
-    phasor_item item{sizeof(phasor_item),
-                     0,
-                     count,
-                     PHASOR_LOGITS_ALL,
-                     reinterpret_cast<const uint32_t*>(v.target_ids) + done,
-                     nullptr,
-                     nullptr,
-                     nullptr};
-    const phasor_status status = checked_step(s, &item, 1, r->error);
-    if (status != PHASOR_OK) return status;
-    for (uint32_t row = 0; row < count; ++row) {
-      const phasor_status now =
-          compare_row(r, s->logit_rows().row(row, output_width(s->model->descriptor)),
-                      output_width(s->model->descriptor));
-      if (now != PHASOR_OK) return now;
-    }
+  // As many at a time as there are rows of logits: the same bits in any chunking.
+  const uint32_t most = v.target == 0 && vectors ? rows : s->plan.logit_rows;
+  if (most == 0 && status == PHASOR_OK)
+    return fail(r->error, PHASOR_BAD_LIMITS, {},
+                "limits.logit_rows: 0, a test vector needs at least 1");
+  for (uint32_t done = 0; done < rows && status == PHASOR_OK;) {
+    const uint32_t count = smaller(rows - done, most);
+    const float* row = nullptr;
+    uint64_t stride = 0;
+    status = output_of(r, done, count, &row, &stride);
+    for (uint32_t i = 0; i < count && status == PHASOR_OK; ++i)
+      status = compare_row(r, row + i * stride, width);
     done += count;
   }
-  return r->status;
+  return status == PHASOR_OK ? r->status : status;
 }
 
 bool ids_below(const unsigned char* ids, uint64_t count, uint32_t limit) {
@@ -212,9 +186,7 @@ VectorShape shape_of(const Model& m) {
 
 bool find_vector(TestVector* out, VectorsHeader* header, const Model& m, uint32_t index) noexcept {
   const File file = m.file();
-  if (file.sections[kSectionVectors].bytes == 0 || !read_vectors_header(header, file) ||
-      index >= header->count)
-    return false;
+  if (!read_vectors_header(header, file) || index >= header->count) return false;
   uint64_t at = header->first;
   for (uint32_t i = 0; i <= index; ++i)
     if (!next_vector(out, &at, *header, file, shape_of(m))) return false;
@@ -242,26 +214,21 @@ phasor_status replay_vector(Session* s, uint32_t index, phasor_vector_result* re
   if (!find_vector(&v, &header, *s->model.pointer, index))
     return fail(error, PHASOR_BAD_INPUT, {kSectionVectors, PHASOR_NONE, 0, index},
                 "no test vector ", index);
-  phasor_vector_result made{};
-  // an older caller's struct is shorter
-  made.struct_size =
-      result->struct_size < sizeof made ? result->struct_size : static_cast<uint32_t>(sizeof made);
-  Replay r{s, &header, &v, &made, error, PHASOR_OK, 0xCBF29CE484222325u, 0};
+  result->hash = 0xCBF29CE484222325u;
+  Replay r{s, &header, &v, result, error, PHASOR_OK, 0};
   const Session before = *s;  // the caller's callbacks come back afterwards
   s->see.set(&see);
   s->progress.set(nullptr);
   s->user.set(&r);
-  phasor_status status = run_vector(&r);
+  const phasor_status status = run_vector(&r);
   s->see.set(before.see.pointer);
   s->progress.set(before.progress.pointer);
   s->user.set(before.user.pointer);
-  made.hash = r.hash;
-  memcpy(result, &made, made.struct_size);
-  if (status == PHASOR_OK && v.hash != 0 && header.numerics == phasor_numerics() &&
-      v.hash != r.hash)
-    status = fail(error, PHASOR_MISMATCH, {kSectionVectors, PHASOR_NONE, v.hash, r.hash}, "vector ",
-                  index, ": within the tolerance, but not the bits that were recorded");
-  return status;
+  if (status != PHASOR_OK || v.hash == 0 || header.numerics != phasor_numerics() ||
+      v.hash == result->hash)
+    return status;
+  return fail(error, PHASOR_MISMATCH, {kSectionVectors, PHASOR_NONE, v.hash, result->hash},
+              "vector ", index, ": within the tolerance, but not the bits that were recorded");
 }
 
 }  // namespace phasor

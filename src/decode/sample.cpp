@@ -5,7 +5,8 @@
 namespace phasor {
 namespace {
 
-constexpr float kNever = -__builtin_inff();  // the score of a token that may not come
+constexpr float kLargest = 0x1.fffffep127f;  // the largest finite number
+constexpr char kNotNegative[] = "a number that is not negative", kFinite[] = "a finite number";
 // weights are whole numbers of 2^-39: 2^24 of them add up within 64 bits
 constexpr float kUnit = 0x1p39f;
 
@@ -49,32 +50,36 @@ void sift(uint32_t* heap, uint32_t n, uint32_t at, const Order& order) {
 
 bool finite(float v) { return v - v == 0; }
 
-phasor_status none_left(phasor_error* error) {
-  return fail(error, PHASOR_BAD_INPUT, {},
-              "no token may be chosen: the options or the logits callback forbid all");
+// Tokens that end an output: the model's, then the options'.
+uint32_t end_count(const Session& s, const phasor_generate_options& o) {
+  return s.model->descriptor.sides[1].end.count + o.end_count;
+}
+uint32_t end_at(const Session& s, const phasor_generate_options& o, uint32_t i) {
+  const Array& end = s.model->descriptor.sides[1].end;
+  return i < end.count ? load_u32(s.model->at(end.offset + 4u * i)) : o.end[i - end.count];
 }
 
 // A row of logits on its way to a token. Scores are logits, then logits less the largest, over the
 // temperature.
-class Choice {
- public:
-  Choice(Session* s, uint32_t row, const phasor_generate_options& options, const History& history)
-      : s_(*s),
-        o_(options),
-        h_(history),
-        n_(output_width(s->model->descriptor)),
-        scores_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(0, n_)),
-        weights_(s->rows<float>(kPartSampling, 3, lanes(n_)).row(1, n_)),
-        ids_(s->rows<uint32_t>(kPartSampling, 3, lanes(n_)).row(2, n_)) {
-    memcpy(scores_, s->logit_rows().row(row, n_), n_ * sizeof(float));
+struct Choice {
+  Session& s_;
+  const phasor_generate_options& o_;
+  const History& h_;
+
+  const uint32_t n_ = output_width(s_.model->descriptor);
+  float *const scores_ = values<float>(0), *const weights_ = values<float>(1);
+  uint32_t* const ids_ = values<uint32_t>(2);  // an order, or counts
+
+  template <class T>
+  T* values(uint32_t i) const {
+    return s_.rows<T>(kPartSampling, 3, lanes(n_)).row(i, n_);
   }
 
-  void process() {
+  void process(uint32_t row) {
+    memcpy(scores_, s_.logit_rows().row(row, n_), n_ * sizeof(float));
     if (o_.repetition_penalty != 0) repetition(o_.repetition_penalty);
     if (o_.presence_penalty != 0 || o_.frequency_penalty != 0) presence_and_frequency();
-    if (o_.no_repeat_ngram != 0) no_repeat(o_.no_repeat_ngram);
-    if (h_.made_count < o_.min_new) no_end();
-    for (uint32_t i = 0; i < o_.suppressed_count; ++i) scores_[o_.suppressed[i]] = kNever;
+    forbid(scores_, s_, o_, h_);
   }
 
   // The lowest id with the largest score. NOT_FINITE for a NaN or an infinity, BAD_INPUT when no
@@ -93,7 +98,7 @@ class Choice {
     if (o_.top_p != 0 && o_.top_p < 1)
       keep_first({scores_, 0, false}, n_, share_of(total(), o_.top_p));
     for (uint32_t i = 0; i < n_ && o_.min_p != 0; ++i)
-      if (weights_[i] < o_.min_p) forbid(i);
+      if (weights_[i] < o_.min_p) drop(i);
     if (o_.typical_p != 0 && o_.typical_p < 1)
       keep_first({scores_, mean_score(), true}, n_, share_of(total(), o_.typical_p));
   }
@@ -115,51 +120,32 @@ class Choice {
       out[i] = static_cast<float>(static_cast<double>(weight(weights_[i])) / all);
   }
 
- private:
-  void forbid(uint32_t id) {
+  void drop(uint32_t id) {
     scores_[id] = kNever;
     weights_[id] = 0;
   }
 
+  // How often each token stands in a list; PHASOR_NONE is none.
+  uint32_t* count(const uint32_t* ids, uint32_t n) {
+    memset(ids_, 0, n_ * sizeof(uint32_t));
+    for (uint32_t i = 0; i < n; ++i)
+      if (ids[i] < n_) ++ids_[ids[i]];
+    return ids_;
+  }
+
   // Keskar et al. 2019, section 4.1, with the sign taken into account as transformers does.
   void repetition(float penalty) {
-    uint32_t* seen = ids_;
-    memset(seen, 0, n_ * sizeof(uint32_t));
-    for (uint32_t i = 0; i < h_.count; ++i) {
-      const uint32_t id = h_.ids[i];
-      if (id >= n_ || seen[id]++ != 0) continue;
-      scores_[id] = scores_[id] < 0 ? scores_[id] * penalty : scores_[id] / penalty;
-    }
+    const uint32_t* counts = count(h_.ids, h_.count);
+    for (uint32_t i = 0; i < n_; ++i)
+      if (counts[i] != 0) scores_[i] = scores_[i] < 0 ? scores_[i] * penalty : scores_[i] / penalty;
   }
 
   void presence_and_frequency() {
-    uint32_t* counts = ids_;
-    memset(counts, 0, n_ * sizeof(uint32_t));
-    for (uint32_t i = 0; i < h_.made_count; ++i) ++counts[h_.made[i]];
+    const uint32_t* counts = count(h_.made, h_.made_count);
     for (uint32_t i = 0; i < n_; ++i)
       if (counts[i] != 0)
         scores_[i] = (scores_[i] - static_cast<float>(counts[i]) * o_.frequency_penalty) -
                      o_.presence_penalty;
-  }
-
-  // Forbids each token that followed an earlier occurrence of the last size − 1 tokens.
-  void no_repeat(uint32_t size) {
-    const uint32_t before = size - 1;
-    if (h_.count < size) return;
-    const uint32_t* tail = h_.ids + (h_.count - before);
-    for (uint32_t i = 0; i + before < h_.count; ++i) {
-      uint32_t same = 0;
-      while (same < before && h_.ids[i + same] == tail[same]) ++same;
-      const uint32_t next = h_.ids[i + before];
-      if (same == before && next < n_) scores_[next] = kNever;
-    }
-  }
-
-  void no_end() {
-    const Array& end = s_.model->descriptor.sides[1].end;
-    for (uint32_t i = 0; i < end.count; ++i)
-      scores_[load_u32(s_.model->at(end.offset + 4u * i))] = kNever;
-    for (uint32_t i = 0; i < o_.end_count; ++i) scores_[o_.end[i]] = kNever;
   }
 
   // weights = exp(scores), at most 1.
@@ -175,7 +161,7 @@ class Choice {
   }
 
   // Σ p·score over the tokens that are left: the entropy less the surprise of a score of 0. In
-  // vocabulary order, 16 lanes and the tree (1.15).
+  // vocabulary order, 16 lanes and the tree (rule 1.15).
   float mean_score() const {
     double sums[kLanes] = {}, all[kLanes] = {};
     for (uint32_t i = 0; i < n_; ++i) {
@@ -184,11 +170,8 @@ class Choice {
       sums[i % kLanes] += w * static_cast<double>(scores_[i]);
       all[i % kLanes] += w;
     }
-    for (uint32_t step = kLanes / 2; step != 0; step /= 2)
-      for (uint32_t i = 0; i < step; ++i) {
-        sums[i] += sums[i + step];
-        all[i] += all[i + step];
-      }
+    add_lanes(sums);
+    add_lanes(all);
     return static_cast<float>(sums[0] / all[0]);
   }
 
@@ -214,7 +197,7 @@ class Choice {
       if (range_of(order.key(i)) <= last)
         ids_[left++] = i;
       else
-        forbid(i);
+        drop(i);
     }
     for (uint32_t i = left / 2; i-- > 0;) sift(ids_, left, i, order);
     uint32_t kept = 0;
@@ -223,31 +206,29 @@ class Choice {
       ids_[0] = ids_[--left];
       if (left > 1) sift(ids_, left, 0, order);
     }
-    for (uint32_t i = 0; i < left; ++i) forbid(ids_[i]);
+    for (uint32_t i = 0; i < left; ++i) drop(ids_[i]);
   }
-
-  Session& s_;
-  const phasor_generate_options& o_;
-  const History& h_;
-  const uint32_t n_;
-  float *scores_, *weights_;
-  uint32_t* ids_;  // an order, or counts
 };
-
-phasor_status bad_option(phasor_error* error, const char* name, float value, const char* expected) {
-  return fail(error, PHASOR_BAD_INPUT, {}, "options.", name, ": ", value, ", expected ", expected);
-}
 
 }  // namespace
 
-phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids, uint32_t count,
-                        phasor_error* error) noexcept {
-  const uint32_t vocabulary = s.model->descriptor.sides[1].vocabulary;
-  for (uint32_t i = 0; i < count; ++i)
-    if (ids[i] >= vocabulary)
-      return fail(error, PHASOR_BAD_INPUT, {PHASOR_NONE, PHASOR_NONE, vocabulary, ids[i]},
-                  "options.", name, ": token id ", ids[i], ", the vocabulary has ", vocabulary);
-  return PHASOR_OK;
+phasor_status check_range(const char* name, float value, float low, float high,
+                          const char* expected, phasor_error* error) noexcept {
+  if (value >= low && value <= high) return PHASOR_OK;
+  return bad_input(error, "options.", name, ": ", value, ", expected ", expected);
+}
+
+phasor_status check_option_ids(const Session& s, const phasor_generate_options& o,
+                               phasor_error* error) noexcept {
+  phasor_status status = check_ids(s, 1, "options.forced: ", o.forced, o.forced_count, error);
+  if (status == PHASOR_OK)
+    status = check_ids(s, 1, "options.suppressed: ", o.suppressed, o.suppressed_count, error);
+  if (status == PHASOR_OK) status = check_ids(s, 1, "options.end: ", o.end, o.end_count, error);
+  return status;
+}
+
+phasor_status none_left(phasor_error* error) noexcept {
+  return bad_input(error, "no token may be chosen: the options or the logits callback forbid all");
 }
 
 bool takes_largest(const phasor_generate_options& o) noexcept {
@@ -260,42 +241,53 @@ bool takes_largest(const phasor_generate_options& o) noexcept {
 
 phasor_status check_choice(const Session& s, const phasor_generate_options& o,
                            phasor_error* error) noexcept {
+  const phasor_status status = check_option_ids(s, o, error);
+  if (status != PHASOR_OK) return status;
   if (!kHasSampling)
     return takes_largest(o)
-               ? check_ids(s, "end", o.end, o.end_count, error)
+               ? PHASOR_OK
                : fail(error, PHASOR_UNSUPPORTED, {},
                       "options: sampling, penalties and bans are not in this build (PHASOR_ONLY)");
   const struct {
     const char* name;
-    float value;
-  } shares[] = {{"top_p", o.top_p}, {"min_p", o.min_p}, {"typical_p", o.typical_p}},
-    positive[] = {{"temperature", o.temperature}, {"repetition_penalty", o.repetition_penalty}},
-    any[] = {{"presence_penalty", o.presence_penalty}, {"frequency_penalty", o.frequency_penalty}};
-  for (const auto& f : shares)
-    if (!(f.value >= 0 && f.value <= 1)) return bad_option(error, f.name, f.value, "0 to 1");
-  for (const auto& f : positive)
-    if (!(f.value >= 0) || !finite(f.value))
-      return bad_option(error, f.name, f.value, "a number that is not negative");
-  for (const auto& f : any)
-    if (!finite(f.value)) return bad_option(error, f.name, f.value, "a finite number");
-  phasor_status status = check_ids(s, "suppressed", o.suppressed, o.suppressed_count, error);
-  if (status == PHASOR_OK) status = check_ids(s, "end", o.end, o.end_count, error);
-  if (status != PHASOR_OK) return status;
+    float value, low, high;
+    const char* expected;
+  } numbers[] = {{"top_p", o.top_p, 0, 1, "0 to 1"},
+                 {"min_p", o.min_p, 0, 1, "0 to 1"},
+                 {"typical_p", o.typical_p, 0, 1, "0 to 1"},
+                 {"temperature", o.temperature, 0, kLargest, kNotNegative},
+                 {"repetition_penalty", o.repetition_penalty, 0, kLargest, kNotNegative},
+                 {"presence_penalty", o.presence_penalty, -kLargest, kLargest, kFinite},
+                 {"frequency_penalty", o.frequency_penalty, -kLargest, kLargest, kFinite}};
+  for (const auto& n : numbers) {
+    const phasor_status now = check_range(n.name, n.value, n.low, n.high, n.expected, error);
+    if (now != PHASOR_OK) return now;
+  }
   if (o.temperature > 0 && o.random != nullptr && !random_is_seeded(*o.random))
-    return fail(error, PHASOR_BAD_INPUT, {},
-                "options.random: its state is all zeros, expected one that was seeded");
+    return bad_input(error, "options.random: its state is all zeros, expected one that was seeded");
   if (!takes_largest(o) && (s.plan.outputs & PHASOR_WANT_SAMPLING) == 0)
-    return fail(error, PHASOR_BAD_INPUT, {},
-                "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
+    return bad_input(
+        error, "options: sampling, penalties and bans need limits.outputs PHASOR_WANT_SAMPLING");
   return PHASOR_OK;
 }
 
+void forbid(float* scores, const Session& s, const phasor_generate_options& o,
+            const History& h) noexcept {
+  const uint32_t before = o.no_repeat_ngram - 1;  // tokens that say what may not come again
+  for (uint32_t i = 0; o.no_repeat_ngram != 0 && i + uint64_t(before) < h.count; ++i) {
+    const uint32_t next = h.ids[i + before];
+    if (next < s.model->descriptor.sides[1].vocabulary &&
+        memcmp(h.ids + i, h.ids + (h.count - before), before * sizeof(uint32_t)) == 0)
+      scores[next] = kNever;
+  }
+  for (uint32_t i = 0; h.made_count < o.min_new && i < end_count(s, o); ++i)
+    scores[end_at(s, o, i)] = kNever;
+  for (uint32_t i = 0; i < o.suppressed_count; ++i) scores[o.suppressed[i]] = kNever;
+}
+
 bool ends(const Session& s, const phasor_generate_options& o, uint32_t id) noexcept {
-  const Array& end = s.model->descriptor.sides[1].end;
-  for (uint32_t i = 0; i < end.count; ++i)
-    if (load_u32(s.model->at(end.offset + 4u * i)) == id) return true;
-  for (uint32_t i = 0; i < o.end_count; ++i)
-    if (o.end[i] == id) return true;
+  for (uint32_t i = 0; i < end_count(s, o); ++i)
+    if (end_at(s, o, i) == id) return true;
   return false;
 }
 
@@ -307,16 +299,15 @@ phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& o,
   if (status == PHASOR_OK && takes_largest(o)) status = top > kNever ? PHASOR_OK : none_left(error);
   const bool drawn = o.temperature > 0;
   if (kHasSampling && status == PHASOR_OK && !takes_largest(o)) {
-    const uint64_t mode = fp_mode_enter();
-    Choice choice(s, row, o, history);
-    choice.process();
+    const FpMode mode;
+    Choice choice{*s, o, history};
+    choice.process(row);
     status = choice.largest(id, &top, error);
     if (status == PHASOR_OK && drawn) {
       choice.filter(top);
       if (probabilities != nullptr) choice.probabilities(probabilities);
       *id = choice.draw(random);
     }
-    fp_mode_leave(mode);
   }
   if (status == PHASOR_OK && probabilities != nullptr && !drawn)
     for (uint32_t i = 0; i < output_width(s->model->descriptor); ++i)

@@ -5,6 +5,15 @@
 
 namespace phasor {
 
+constexpr float kNever = -__builtin_inff();  // the score of a token that may not come
+
+// Adds 16 lanes by the tree (rule 1.15): the sum is in the first.
+template <class T>
+void add_lanes(T* sums) noexcept {
+  for (uint32_t step = kLanes / 2; step != 0; step /= 2)
+    for (uint32_t i = 0; i < step; ++i) sums[i] += sums[i + step];
+}
+
 // What a choice may look at.
 struct History {
   const uint32_t* ids;  // (count) the sequence so far; PHASOR_NONE where an embedding stood
@@ -16,9 +25,15 @@ struct History {
 // The largest logit as it is: needs no memory.
 bool takes_largest(const phasor_generate_options& options) noexcept;
 
-// Whether the vocabulary has the ids of an option; one line names it.
-[[nodiscard]] phasor_status check_ids(const Session& s, const char* name, const uint32_t* ids,
-                                      uint32_t count, phasor_error* error) noexcept;
+// A number of the options between `low` and `high`, which `expected` says in words.
+[[nodiscard]] phasor_status check_range(const char* name, float value, float low, float high,
+                                        const char* expected, phasor_error* error) noexcept;
+// Whether the vocabulary has the ids that the options force, suppress and end with.
+[[nodiscard]] phasor_status check_option_ids(const Session& s,
+                                             const phasor_generate_options& options,
+                                             phasor_error* error) noexcept;
+
+[[nodiscard]] phasor_status none_left(phasor_error* error) noexcept;  // all tokens are forbidden
 
 // Checks what concerns a choice; one line names the option.
 [[nodiscard]] phasor_status check_choice(const Session& s, const phasor_generate_options& options,
@@ -29,6 +44,11 @@ bool takes_largest(const phasor_generate_options& options) noexcept;
 [[nodiscard]] phasor_status choose(Session* s, uint32_t row, const phasor_generate_options& options,
                                    const History& history, phasor_random* random, uint32_t* id,
                                    float* probabilities, phasor_error* error) noexcept;
+
+// Forbids, by −infinity among the scores (V) of a row: tokens that would make n in a row stand
+// twice, ends that come too soon, and suppressed ones.
+void forbid(float* scores, const Session& s, const phasor_generate_options& options,
+            const History& history) noexcept;
 
 // The id ends an output: one of the model's, or of the options'.
 bool ends(const Session& s, const phasor_generate_options& options, uint32_t id) noexcept;

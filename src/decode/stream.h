@@ -2,7 +2,7 @@
 // become a stop string is held back; it is always the beginning of one, so that nothing has to be
 // kept but which and how much.
 #pragma once
-#include "../runtime/session.h"
+#include "checked.h"
 
 namespace phasor {
 
@@ -10,9 +10,10 @@ constexpr uint32_t kMaxStops = 64, kMaxStopBytes = 256;
 
 enum class StreamEnd : uint32_t { none, stopped, string };  // nothing, the callback, a stop string
 
-class TextStream {
- public:
-  TextStream(Session* s, const phasor_generate_options& options) : s_(*s), o_(options) {}
+struct TextStream {
+  Session& s_;
+  const phasor_generate_options& o_;
+
   bool wanted() const { return o_.text != nullptr || o_.stop_count != 0; }
   // One line names what is wrong with the options.
   [[nodiscard]] phasor_status check(phasor_error* error) const noexcept;
@@ -22,18 +23,20 @@ class TextStream {
   // What is still held back.
   [[nodiscard]] StreamEnd end() noexcept;
 
- private:
+  // A stop string and how many of its bytes have been met.
+  struct Match {
+    const char* string = nullptr;
+    uint32_t bytes = 0;
+    bool whole = false;
+  };
   StreamEnd feed(const char* text, uint32_t bytes) noexcept;
   StreamEnd give(const char* text, uint32_t bytes, uint32_t count) noexcept;
-  uint32_t longest_begun(char c, const char** string) const noexcept;
+  Match extended(const Match& held, char c) const noexcept;
   size_t capacity() const { return static_cast<size_t>(s_.plan.bytes[kPartText]); }
   char* piece() const { return reinterpret_cast<char*>(s_.text().at(0, capacity())); }
 
-  Session& s_;
-  const phasor_generate_options& o_;
   TokenDecoder decoder_{};
-  const char* begun_ = nullptr;  // the stop string of which `held_` bytes have been met
-  uint32_t held_ = 0;
+  Match held_{};  // the bytes held back are those of the stop string
 };
 
 }  // namespace phasor

@@ -1,6 +1,6 @@
 #include "crc32c.h"
 
-#include "../only.h"
+#include "../build.h"
 #include "bytes.h"
 
 namespace phasor {

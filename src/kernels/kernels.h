@@ -151,6 +151,17 @@ const Kernels* kernels_by_name(const char* name) noexcept;
 // call into the kernels lies between the two, on worker threads too.
 uint64_t fp_mode_enter() noexcept;
 void fp_mode_leave(uint64_t before) noexcept;
+// Both, from here to the end of a block.
+class FpMode {
+ public:
+  FpMode() : before_(fp_mode_enter()) {}
+  ~FpMode() { fp_mode_leave(before_); }
+  FpMode(const FpMode&) = delete;
+  FpMode& operator=(const FpMode&) = delete;
+
+ private:
+  const uint64_t before_;
+};
 // False when the arithmetic of this machine, compiler or level breaks the contract: fused
 // multiply-add, division, square root, subnormals, conversion and rounding are compared with known
 // bits. Checked at open.

@@ -4,7 +4,7 @@
 #pragma once
 #include <type_traits>
 
-#include "../only.h"
+#include "../build.h"
 #include "kernels.h"
 
 namespace phasor {

@@ -1,6 +1,6 @@
 // The table of a level: a struct whose static functions have the names that the fields have, and
 // are templates over a type of weights, a format of the cache or an activation where the level has
-// one function for several fields. What the build leaves out (only.h) is NULL: no model that would
+// one function for several fields. What the build leaves out (build.h) is NULL: no model that would
 // call it can be opened.
 #pragma once
 #include "functions.hpp"

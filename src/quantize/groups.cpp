@@ -32,23 +32,24 @@ float nearest(float v) {
   return (v + kShift) - kShift;
 }
 
-// Row by row term i and i + 16, then i and i + 8, …; the terms are overwritten.
-void sum_tree(float* out, float terms[kGroup][kLanes]) {
+// Σ moment·a·b of each row. The terms of row by row i and i + 16 are added, then i and i + 8, ….
+void sum_products(float* out, const float (*a)[kLanes], const float (*b)[kLanes],
+                  const float* moments) {
+  float terms[kGroup][kLanes];
+  for (size_t k = 0; k < kGroup; ++k)
+    for (size_t o = 0; o < kLanes; ++o) {
+      terms[k][o] = a[k][o] * b[k][o];
+      if (moments != nullptr) terms[k][o] *= moments[k];
+    }
   for (size_t half = kGroup / 2; half != 0; half /= 2)
     for (size_t k = 0; k < half; ++k)
       for (size_t o = 0; o < kLanes; ++o) terms[k][o] += terms[k + half][o];
   memcpy(out, terms[0], sizeof terms[0]);
 }
 
-void weigh(float terms[kGroup][kLanes], const float* moments) {
-  if (moments == nullptr) return;
-  for (size_t k = 0; k < kGroup; ++k)
-    for (size_t o = 0; o < kLanes; ++o) terms[k][o] *= moments[k];
-}
-
 // Tries one scale a row, rounded to f16, and keeps it where its error is smaller.
 void attempt(Search* s, const float* wanted) {
-  float scale[kLanes], inverse[kLanes], error[kLanes], q[kGroup][kLanes], terms[kGroup][kLanes];
+  float scale[kLanes], inverse[kLanes], error[kLanes], q[kGroup][kLanes], rest[kGroup][kLanes];
   for (size_t o = 0; o < kLanes; ++o) {
     scale[o] = widen_f16(narrow_f16(wanted[o])) + 0.0f;  // never −0
     inverse[o] = scale[o] != 0.0f ? 1.0f / scale[o] : 0.0f;
@@ -59,11 +60,9 @@ void attempt(Search* s, const float* wanted) {
       v = v > s->low ? v : s->low;
       v = v < s->high ? v : s->high;
       q[k][o] = nearest(v);
-      const float rest = s->in.x[k][o] - q[k][o] * scale[o];
-      terms[k][o] = rest * rest;
+      rest[k][o] = s->in.x[k][o] - q[k][o] * scale[o];
     }
-  weigh(terms, s->moments);
-  sum_tree(error, terms);
+  sum_products(error, rest, rest, s->moments);
   for (size_t o = 0; o < kLanes; ++o) {
     if (!(error[o] < s->best_error[o])) continue;
     s->best_error[o] = error[o];
@@ -74,15 +73,9 @@ void attempt(Search* s, const float* wanted) {
 
 // The scale that is best for the integers at hand: Σ moment·x·q / Σ moment·q².
 void refine(Search* s) {
-  float terms[kGroup][kLanes], products[kLanes], squares[kLanes], scale[kLanes];
-  for (size_t k = 0; k < kGroup; ++k)
-    for (size_t o = 0; o < kLanes; ++o) terms[k][o] = s->in.x[k][o] * s->best[k][o];
-  weigh(terms, s->moments);
-  sum_tree(products, terms);
-  for (size_t k = 0; k < kGroup; ++k)
-    for (size_t o = 0; o < kLanes; ++o) terms[k][o] = s->best[k][o] * s->best[k][o];
-  weigh(terms, s->moments);
-  sum_tree(squares, terms);
+  float products[kLanes], squares[kLanes], scale[kLanes];
+  sum_products(products, s->in.x, s->best, s->moments);
+  sum_products(squares, s->best, s->best, s->moments);
   for (size_t o = 0; o < kLanes; ++o)
     scale[o] = squares[o] > 0.0f ? products[o] / squares[o] : s->best_scale[o];
   attempt(s, scale);

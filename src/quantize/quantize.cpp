@@ -21,131 +21,163 @@ bool is_matrix(const Entry& e) {
   return e.layout == Layout::panel16 || (e.layout == Layout::rows && is_end(e));
 }
 
+// The type that a tensor of the file is to have.
+Type wanted_type(const Conversion& c, const Entry& e) {
+  return !is_matrix(e) ? e.type : is_end(e) ? c.ends : c.matrices;
+}
+
 uint64_t bytes_as(const Entry& e, Type type) {
   if (type == e.type) return e.bytes;
   return e.layout == Layout::panel16 ? panel_bytes(type, e.cols) * e.panels
                                      : rows_bytes(type, e.rows, e.cols);
 }
 
-// The sections behind the head keep their order and their bytes, but for DATA.
-struct Placed {
-  uint64_t data;  // where DATA begins
-  uint64_t end;   // of the file
-};
+uint32_t section_count(const unsigned char* file) { return load_u32(file + 20); }
+uint64_t section_at(uint32_t i) { return kHeaderBytes + i * kSectionBytes; }
 
-Placed place(const File& file, const WantedTypes& wanted) {
-  Placed out{file.head_bytes, 0};
-  for (uint32_t i = 0; i < load_u32(file.data + 20); ++i) {
-    const unsigned char* e = file.data + kHeaderBytes + i * kSectionBytes;
+// Places the sections that are copied behind the head, in their order, and gives the place behind
+// them, where DATA begins. Copies them too unless `out` is NULL; gaps become zeros.
+uint64_t copy_sections(unsigned char* out, const File& file) {
+  uint64_t at = file.head_bytes;
+  for (uint32_t i = 0; i < section_count(file.data); ++i) {
+    const unsigned char* e = file.data + section_at(i);
     const uint32_t kind = load_u32(e);
-    if (kind != kSectionMeta && kind != kSectionDirectory && kind != kSectionData)
-      out.data = round_up(out.data + load_u64(e + 16), kAlign);
+    const uint64_t offset = load_u64(e + 8), bytes = load_u64(e + 16);
+    if (kind == kSectionMeta || kind == kSectionDirectory || kind == kSectionData) continue;
+    const uint64_t end = at + bytes, next = round_up(end, kAlign);
+    if (out != nullptr) {
+      store_u64(out + section_at(i) + 8, at);
+      memcpy(out + at, file.data + offset, static_cast<size_t>(bytes));
+      memset(out + end, 0, static_cast<size_t>(next - end));
+    }
+    at = next;
   }
-  out.end = out.data;
-  for (uint32_t i = 0; i < entry_count(file); ++i) {
-    const Entry e = entry_at(file, i);
-    out.end = round_up(out.end, kAlign) + bytes_as(e, wanted_type(e, wanted));
-  }
-  return out;
-}
-
-void seal_head(unsigned char* file) {
-  store_u32(file + 40, 0);
-  store_u32(file + 40, crc32c(0, file, static_cast<size_t>(load_u64(file + 32))));
+  return at;
 }
 
 unsigned char* section_entry(unsigned char* file, uint32_t kind) {
-  for (uint32_t i = 0; i < load_u32(file + 20); ++i)
-    if (load_u32(file + kHeaderBytes + i * kSectionBytes) == kind)
-      return file + kHeaderBytes + i * kSectionBytes;
+  for (uint32_t i = 0; i < section_count(file); ++i)
+    if (load_u32(file + section_at(i)) == kind) return file + section_at(i);
   return nullptr;
 }
 
-// Header, tables, metadata, directory and the sections that are copied; gaps become zeros.
-void copy_all_but_data(unsigned char* out, const File& file, const Placed& placed) {
-  memcpy(out, file.data, static_cast<size_t>(file.head_bytes));
-  store_u64(out + 24, placed.end);
-  uint64_t at = file.head_bytes;
-  for (uint32_t i = 0; i < load_u32(file.data + 20); ++i) {
-    unsigned char* e = out + kHeaderBytes + i * kSectionBytes;
-    const uint32_t kind = load_u32(e);
-    const uint64_t offset = load_u64(e + 8), bytes = load_u64(e + 16);
-    if (kind == kSectionMeta || kind == kSectionDirectory) continue;
-    store_u64(e + 8, kind == kSectionData ? placed.data : at);
-    if (kind == kSectionData) store_u64(e + 16, placed.end - placed.data);
-    if (kind == kSectionData) continue;
-    memcpy(out + at, file.data + offset, static_cast<size_t>(bytes));
-    const uint64_t next = round_up(at + bytes, kAlign);
-    memset(out + at + bytes, 0, static_cast<size_t>(next - at - bytes));
-    at = next;
-  }
-}
-
-void report(TypeReport* r, const Entry& e, uint64_t bytes, const StoredError& error) {
+void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredError& error) {
   const float share = error.value > 0 ? error.largest / error.value : 0;
   r->bytes += bytes;
-  if (error.largest > r->largest) r->largest = error.largest, r->key = e.key;
   if (share > r->share) r->share = share;
+  if (!(error.largest > r->largest)) return;
+  r->largest = error.largest;
+  r->tensor = tensor_name(e.key);
+}
+
+phasor_status read_type(Type* out, const char* name, phasor_error* error) {
+  constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8, Type::q4};
+  for (const Type type : kTypes) {
+    const char *a = name, *b = type_name(type);
+    while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
+    if (a == nullptr || *a != *b) continue;
+    *out = type;
+    return PHASOR_OK;
+  }
+  return bad_input(error, "type ", name != nullptr ? name : "(none)",
+                   ": expected f32, f16, bf16, q8 or q4");
+}
+
+// Whether every tensor may have its type; how large the file becomes.
+phasor_status measure(Conversion* c, phasor_error* error) {
+  const File& file = c->file;
+  uint64_t end = copy_sections(nullptr, file);
+  // A value takes at most 32 times the bits that it has in the file, so no sum comes near 2^63.
+  const bool large = file.bytes >= uint64_t(1) << 56 ||
+                     load_u32(file.data + section_at(section_count(file.data) - 1)) != kSectionData;
+  for (uint32_t i = 0; i < entry_count(file); ++i) {
+    const Entry e = entry_at(file, i);
+    const Type to = wanted_type(*c, e);
+    if (!convertible(e.type, to))
+      return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
+                  tensor_name(e.key), " is ", type_name(e.type),
+                  ", and what was rounded is not rounded again to ", type_name(to),
+                  ": give the model in f32");
+    end = round_up(end, kAlign) + bytes_as(e, to);
+  }
+  c->bytes = end;
+  if (!large && end <= SIZE_MAX) return PHASOR_OK;
+  return fail(error, PHASOR_TOO_LARGE, {}, "the converted file is too large for this machine");
+}
+
+// Moments of the columns of all matrices.
+phasor_status check_moments(const File& file, const phasor_quantize_options& options,
+                            phasor_error* error) {
+  const uint64_t count = options.moment_count;
+  uint64_t columns = 0;
+  for (uint32_t i = 0; i < entry_count(file); ++i) {
+    const Entry e = entry_at(file, i);
+    if (is_matrix(e)) columns += e.cols;
+  }
+  if (count != columns)
+    return bad_input(error, {columns, count}, count, " moments, the file's matrices have ", columns,
+                     " columns");
+  for (uint64_t i = 0; i < count; ++i)
+    if (!(options.moments[i] >= 0 && options.moments[i] <= 3e38f))
+      return bad_input(error, {0, i}, "moment ", i, " is negative or not finite");
+  return PHASOR_OK;
 }
 
 }  // namespace
 
-Type wanted_type(const Entry& e, const WantedTypes& wanted) noexcept {
-  return !is_matrix(e) ? e.type : is_end(e) ? wanted.ends : wanted.matrices;
+phasor_status Conversion::open(const File& given, const phasor_quantize_options& options,
+                               phasor_error* error) noexcept {
+  file = given;
+  moments = options.moments;
+  phasor_status status = read_type(&matrices, options.type, error);
+  ends = matrices;
+  if (status == PHASOR_OK && options.output_type != nullptr)
+    status = read_type(&ends, options.output_type, error);
+  if (status == PHASOR_OK) status = measure(this, error);
+  return status != PHASOR_OK || moments == nullptr ? status : check_moments(file, options, error);
 }
 
-bool converted_bytes(uint64_t* bytes, const File& file, const WantedTypes& wanted) noexcept {
-  // A value takes at most 32 times the bits that it has in the file, so no sum comes near 2^63.
-  if (file.bytes >= uint64_t(1) << 56) return false;
-  const uint32_t sections = load_u32(file.data + 20);
-  if (load_u32(file.data + kHeaderBytes + (sections - 1) * kSectionBytes) != kSectionData)
-    return false;
-  *bytes = place(file, wanted).end;
-  return true;
-}
-
-uint64_t moments_before(const File& file, uint32_t index) noexcept {
-  uint64_t columns = 0;
-  for (uint32_t i = 0; i < index; ++i) {
-    const Entry e = entry_at(file, i);
-    if (is_matrix(e)) columns += e.cols;
-  }
-  return columns;
-}
-
-bool convert_file(unsigned char* out, const File& file, const WantedTypes& wanted,
-                  const float* moments, TypeReport* reports, uint32_t* index) noexcept {
-  const Placed placed = place(file, wanted);
-  copy_all_but_data(out, file, placed);
-  unsigned char* directory = out + file.sections[kSectionDirectory].offset + 8;
-  uint64_t at = placed.data;
+phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
+                              phasor_error* error) const noexcept {
+  memcpy(out, file.data, static_cast<size_t>(file.head_bytes));
+  store_u64(out + 24, bytes);
+  const uint64_t data = copy_sections(out, file);
+  unsigned char *section = section_entry(out, kSectionData),
+                *directory = out + file.sections[kSectionDirectory].offset + 8;
+  store_u64(section + 8, data);
+  store_u64(section + 16, bytes - data);
+  for (uint32_t i = 0; i < PHASOR_TYPES; ++i) reports[i].type = type_name(Type(i + 1));
+  const float* of_inputs = moments;
+  uint64_t at = data;
   for (uint32_t i = 0; i < entry_count(file); ++i, directory += kEntryBytes) {
     const Entry e = entry_at(file, i);
-    const Type type = wanted_type(e, wanted);
-    const uint64_t bytes = bytes_as(e, type), begin = round_up(at, kAlign);
-    memset(out + at, 0, static_cast<size_t>(begin - at));
-    StoredError error;
+    const Type type = wanted_type(*this, e);
+    const uint64_t size = bytes_as(e, type), first = round_up(at, kAlign);
+    memset(out + at, 0, static_cast<size_t>(first - at));
+    StoredError stored;
     if (type == e.type)
-      memcpy(out + begin, file.data + e.offset, static_cast<size_t>(bytes));
-    else if (!convert_matrix(out + begin, type, file.data + e.offset, e, moments, &error))
-      return *index = i, false;
-    if (moments != nullptr && is_matrix(e)) moments += e.cols;
+      memcpy(out + first, file.data + e.offset, static_cast<size_t>(size));
+    else if (!convert_matrix(out + first, type, file.data + e.offset, e, of_inputs, &stored))
+      return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, 0, e.key},
+                  tensor_name(e.key), ": a weight is too large for ", type_name(type));
+    if (of_inputs != nullptr && is_matrix(e)) of_inputs += e.cols;
     directory[4] = static_cast<unsigned char>(type);
-    store_u64(directory + 8, begin);
-    store_u64(directory + 16, bytes);
-    store_u32(directory + 36, crc32c(0, out + begin, static_cast<size_t>(bytes)));
-    report(&reports[static_cast<unsigned>(type)], e, bytes, error);
-    at = begin + bytes;
+    store_u64(directory + 8, first);
+    store_u64(directory + 16, size);
+    store_u32(directory + 36, crc32c(0, out + first, static_cast<size_t>(size)));
+    report(&reports[static_cast<unsigned>(type) - 1], e, size, stored);
+    at = first + size;
   }
   seal(out, kSectionData);
-  return true;
+  return PHASOR_OK;
 }
 
 void seal(unsigned char* file, uint32_t section) noexcept {
   unsigned char* e = section_entry(file, section);
   if (e != nullptr)
     store_u32(e + 24, crc32c(0, file + load_u64(e + 8), static_cast<size_t>(load_u64(e + 16))));
-  seal_head(file);
+  store_u32(file + 40, 0);
+  store_u32(file + 40, crc32c(0, file, static_cast<size_t>(load_u64(file + 32))));
 }
 
 }  // namespace phasor

@@ -106,36 +106,36 @@ void note(StoredError* error, float given, float stored) {
   if (size > error->value) error->value = size;
 }
 
-bool store_numbers(unsigned char* out, const Rows& r, size_t g, const Block& b,
-                   StoredError* error) {
-  bool finite = true;
-  for (size_t k = g * kGroup; k < r.cols && k < (g + 1) * kGroup; ++k)
-    for (size_t o = 0; o < r.count; ++o) {
-      float stored;
-      finite = store_number(out + value_at(r, o, k), r.type, b.x[k % kGroup][o], &stored) && finite;
-      note(error, b.x[k % kGroup][o], stored);
-    }
-  return finite;
+// An integer of q8 or q4. Padding columns, and all of a group of q4 whose scale is 0, stay zero
+// bytes. The value as it is read back.
+float store_integer(unsigned char* p, Type type, size_t in_group, int value, uint16_t scale) {
+  if (type == Type::q8)
+    *p = static_cast<unsigned char>(value & 255);
+  else if ((scale & 0x7FFFu) != 0)
+    *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
+  return static_cast<float>(value) * widen_f16(scale);
 }
 
-// Padding columns, and all of a group of q4 whose scale is 0, stay zero bytes.
-bool store_quantised(unsigned char* out, const Rows& r, size_t g, const Block& b,
-                     const float* moments, StoredError* error) {
+// Columns of a group. False where a value or a scale is too large for the type.
+bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, const float* moments,
+                 StoredError* error) {
   QuantisedBlock q;
-  if (!quantize_block(&q, b, r.type, moments)) return false;
-  for (size_t o = 0; o < r.count; ++o) store_u16(out + scale_at(r, o, g), q.scales[o]);
+  const bool quantised = quantised_type(r.type);
+  bool finite = !quantised || quantize_block(&q, b, r.type, moments);
+  if (!finite) return false;
+  for (size_t o = 0; quantised && o < r.count; ++o) store_u16(out + scale_at(r, o, g), q.scales[o]);
   for (size_t k = g * kGroup; k < r.cols && k < (g + 1) * kGroup; ++k)
     for (size_t o = 0; o < r.count; ++o) {
-      const size_t in_group = k % kGroup;
-      const int value = static_cast<int>(q.q[in_group][o]);
+      const size_t i = k % kGroup;
       unsigned char* p = out + value_at(r, o, k);
-      if (r.type == Type::q8)
-        *p = static_cast<unsigned char>(value & 255);
-      else if ((q.scales[o] & 0x7FFFu) != 0)
-        *p = static_cast<unsigned char>(*p | (value + 8) << (in_group < kGroup / 2 ? 0 : 4));
-      note(error, b.x[in_group][o], static_cast<float>(value) * widen_f16(q.scales[o]));
+      float stored = 0;
+      if (quantised)
+        stored = store_integer(p, r.type, i, static_cast<int>(q.q[i][o]), q.scales[o]);
+      else
+        finite = store_number(p, r.type, b.x[i][o], &stored) && finite;
+      note(error, b.x[i][o], stored);
     }
-  return true;
+  return finite;
 }
 
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
@@ -144,13 +144,9 @@ bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, c
     Block b;
     float padded[kGroup] = {};
     load_block(&b, in, from, g);
-    if (!quantised_type(to.type)) {
-      if (!store_numbers(out, to, g, b, error)) return false;
-      continue;
-    }
     for (size_t k = g * kGroup; moments != nullptr && k < to.cols && k < (g + 1) * kGroup; ++k)
       padded[k % kGroup] = moments[k];
-    if (!store_quantised(out, to, g, b, moments != nullptr ? padded : nullptr, error)) return false;
+    if (!store_block(out, to, g, b, moments != nullptr ? padded : nullptr, error)) return false;
   }
   return true;
 }
@@ -163,23 +159,22 @@ bool convertible(Type from, Type to) noexcept {
 
 bool convert_matrix(unsigned char* out, Type type, const unsigned char* in, const Entry& e,
                     const float* moments, StoredError* error) noexcept {
-  if (e.layout == Layout::rows) {
-    memset(out, 0, static_cast<size_t>(rows_bytes(type, e.rows, e.cols)));
-    for (size_t first = 0; first < e.rows; first += kLanes) {
-      const size_t count = e.rows - first < kLanes ? e.rows - first : kLanes;
-      if (!convert_rows(out, {type, e.layout, e.cols, e.rows, first, count}, in,
-                        {e.type, e.layout, e.cols, e.rows, first, count}, moments, error))
-        return false;
+  const bool panel = e.layout == Layout::panel16;
+  // of each panel; rows lie in one piece
+  const size_t from_bytes = panel ? static_cast<size_t>(panel_bytes(e.type, e.cols)) : 0,
+               to_bytes = panel ? static_cast<size_t>(panel_bytes(type, e.cols)) : 0;
+  memset(out, 0,
+         panel ? e.panels * to_bytes : static_cast<size_t>(rows_bytes(type, e.rows, e.cols)));
+  Rows from{e.type, e.layout, e.cols, panel ? kLanes : e.rows, 0, kLanes}, to = from;
+  to.type = type;
+  for (size_t p = 0; p < (panel ? e.panels : panels_of(e.rows)); ++p) {
+    if (!panel) {
+      from.first = to.first = p * kLanes;
+      if (e.rows - from.first < kLanes) from.count = to.count = e.rows - from.first;
     }
-    return true;
-  }
-  const size_t from = static_cast<size_t>(panel_bytes(e.type, e.cols)),
-               to = static_cast<size_t>(panel_bytes(type, e.cols));
-  memset(out, 0, e.panels * to);
-  for (size_t p = 0; p < e.panels; ++p)
-    if (!convert_rows(out + p * to, {type, e.layout, e.cols, kLanes, 0, kLanes}, in + p * from,
-                      {e.type, e.layout, e.cols, kLanes, 0, kLanes}, moments, error))
+    if (!convert_rows(out + p * to_bytes, to, in + p * from_bytes, from, moments, error))
       return false;
+  }
   return true;
 }
 

@@ -10,7 +10,7 @@ namespace phasor {
 namespace {
 
 // embedding · scale, and its projection where that comes first.
-void embed_ids(const Chunk& c, const phasor_item* items, const Rows<float>& out) {
+void embed_ids(const Chunk& c, Items items, const Rows<float>& out) {
   const StackDescriptor& d = c.descriptor();
   const Input& in = c.model.inputs[c.stack];
   const Tensor& e = in.embedding;
@@ -45,7 +45,7 @@ const float* position_row(const Chunk& c, uint32_t width, uint32_t position) {
 
 }  // namespace
 
-void embed(const Chunk& c, const phasor_item* items) noexcept {
+void embed(const Chunk& c, Items items) noexcept {
   const StackDescriptor& d = c.descriptor();
   const Input& in = c.model.inputs[c.stack];
   const uint32_t width = input_width(d);

@@ -171,7 +171,7 @@ phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error)
 
 }  // namespace
 
-phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count,
+phasor_status encode_sources(Session* s, Items items, uint32_t count,
                              phasor_error* error) noexcept {
   const Pass pass(s);
   const bool crossing = s->model->descriptor.has_both();
@@ -201,7 +201,7 @@ phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t coun
   return outcome.status;
 }
 
-phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count,
+phasor_status decode_step(Session* s, Items items, uint32_t count,
                           phasor_error* error) noexcept {
   const Pass pass(s);
   const uint32_t layers = pass.model.layer_count[1];

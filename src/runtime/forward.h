@@ -9,12 +9,12 @@ namespace phasor {
 // Runs the encoder over each item's whole source (Vaswani et al. 2017, section 3.1, left half),
 // several short ones at a time, and for an encoder-decoder computes the keys and values of
 // cross-attention. The items have been checked.
-[[nodiscard]] phasor_status encode_sources(Session* s, const phasor_item* items, uint32_t count,
+[[nodiscard]] phasor_status encode_sources(Session* s, Items items, uint32_t count,
                                            phasor_error* error) noexcept;
 
 // Appends the tokens of all items to their sequences and computes the wanted logits (right half).
 // The items have been checked and their sequences have room.
-[[nodiscard]] phasor_status decode_step(Session* s, const phasor_item* items, uint32_t count,
+[[nodiscard]] phasor_status decode_step(Session* s, Items items, uint32_t count,
                                         phasor_error* error) noexcept;
 
 }  // namespace phasor

@@ -59,7 +59,7 @@ void forget_hidden(const Pass& pass) noexcept {
   for (uint32_t i = 0; i < pass.plan.sequences; ++i) pass.session.sequences()[i].encoded = 0;
 }
 
-Group next_group(const Pass& pass, const phasor_item* items, uint32_t count,
+Group next_group(const Pass& pass, Items items, uint32_t count,
                  uint32_t hidden) noexcept {
   Group g{items, 0, 0, pass.session.hidden_rows().below(hidden)};
   const uint32_t most = pass.plan.chunk;
@@ -93,7 +93,7 @@ Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcep
   return make_chunk(pass, 0, group.x.below(first), count);
 }
 
-Chunk target_chunk(const Pass& pass, const phasor_item* items, uint32_t count,
+Chunk target_chunk(const Pass& pass, Items items, uint32_t count,
                    Next* next) noexcept {
   Session& s = pass.session;
   const Span<Row> rows = row_table(pass);

@@ -7,7 +7,7 @@ namespace phasor {
 
 // Sources that are encoded together: as many as a chunk holds, or one that is longer.
 struct Group {
-  const phasor_item* items;
+  Items items;
   uint32_t count, tokens;
   Rows<float> x;  // (tokens, ld) one after the other
 };
@@ -24,14 +24,14 @@ Chunk make_chunk(const Pass& pass, uint32_t stack, const Rows<float>& x, uint32_
 void forget_hidden(const Pass& pass) noexcept;
 // As many of the items as a chunk holds together, or one that is longer; their hidden states begin
 // at row `hidden`.
-Group next_group(const Pass& pass, const phasor_item* items, uint32_t count,
+Group next_group(const Pass& pass, Items items, uint32_t count,
                  uint32_t hidden) noexcept;
 
 // Rows first … of a group.
 Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcept;
 
 // As many tokens of the items as a chunk holds, from *next on. Numbers the wanted rows of logits.
-Chunk target_chunk(const Pass& pass, const phasor_item* items, uint32_t count, Next* next) noexcept;
+Chunk target_chunk(const Pass& pass, Items items, uint32_t count, Next* next) noexcept;
 
 // Rows first … first + count − 1 of one sequence, that lie at the start of `normed`.
 Chunk output_chunk(const Pass& pass, uint32_t sequence, uint32_t first, uint32_t count) noexcept;

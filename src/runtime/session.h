@@ -1,10 +1,13 @@
 // runtime: a session's state, where the arena's parts are, and the operations on sequences. The
 // forward pass is forward.h.
 #pragma once
+#include "../structs.h"
 #include "plan.h"
 #include "view.h"
 
 namespace phasor {
+
+using Items = Given<phasor_item>;
 
 struct Sequence {
   uint32_t length;   // positions in the cache

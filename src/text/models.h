@@ -1,7 +1,7 @@
 // text: the tokenizers' models, one file each, and the one table that lists them. What all models
 // share (pieces, normaliser, pre-tokenizer, added tokens) knows none of them by name.
 #pragma once
-#include "../only.h"
+#include "../build.h"
 #include "section.h"
 #include "sinks.h"
 

@@ -69,7 +69,7 @@ std::vector<unsigned char> state_of(const Engine& e, uint32_t sequence = 0);
 
 // Bytes of a part of the arena, by the name that phasor_session_part gives.
 uint64_t part_bytes(const phasor_model* model, const phasor_limits& limits, const char* part);
-// Whether these limits have layers whose ring lets go of positions (contract 1.7).
+// Whether these limits have layers whose ring lets go of positions (rule 1.7).
 bool lets_go(const phasor_model* model, const phasor_limits& limits);
 
 uint64_t fnv1a(uint64_t hash, const void* data, std::size_t bytes);

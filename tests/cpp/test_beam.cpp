@@ -233,7 +233,7 @@ Options varied(uint64_t seed) {
 }  // namespace
 
 TEST_CASE(
-    "contract 1.15: beam search is the plain one, for every model, number of beams, penalty and "
+    "rule 1.15: beam search is the plain one, for every model, number of beams, penalty and "
     "way to stop") {
   uint32_t ended = 0, outputs = 0;
   for (const std::string& name : decoders()) {
@@ -499,7 +499,7 @@ TEST_CASE(
     CHECK(f.error.find(word) == 0);
   };
   static const uint32_t kWrong[] = {1, 1000000};
-  refused([](Options* b) { b->struct_size -= 8; }, "options.struct_size");
+  refused([](Options* b) { b->struct_size += 8; }, "phasor_beam_options.struct_size");
   refused([](Options* b) { b->beams = 5; }, "options.beams: 5, limits.beams holds 4");
   refused([](Options* b) { b->length_penalty = 4.5f; }, "options.length_penalty");
   refused([](Options* b) { b->length_penalty = std::numeric_limits<float>::quiet_NaN(); },
@@ -538,7 +538,7 @@ TEST_CASE("limits of a caller that is older have no beams; a search asks for the
   CHECK(limits.beams == 4);  // not written
   CHECK(limits.target == 30);
   limits.struct_size = sizeof limits + 4;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
   limits.struct_size = 0;
-  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
 }

@@ -101,7 +101,7 @@ uint32_t generated(const Engine& e, uint32_t lookahead, std::vector<uint32_t>* o
 }  // namespace
 
 TEST_CASE(
-    "contract 1.15: the best token without its logits is the logits' own, at every level, number "
+    "rule 1.15: the best token without its logits is the logits' own, at every level, number "
     "of threads and chunk") {
   for (const Block& file : decoder_files()) {
     const auto expected =
@@ -161,7 +161,7 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
   REQUIRE(phasor_session_size(&expected, e.model, &plain, &error) == PHASOR_OK);
   CHECK(bytes == expected);
   older.struct_size = sizeof older + 4;
-  CHECK(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_BAD_LIMITS);
+  CHECK(phasor_session_size(&bytes, e.model, &older, &error) == PHASOR_BAD_INPUT);
 
   const uint32_t source[] = {5, 6, 7}, ids[] = {1, 2};
   for (const Engine* engine : {&e, &two})
@@ -203,7 +203,7 @@ TEST_CASE("best tokens: what the limits do not hold is an error with one line") 
 }
 
 TEST_CASE(
-    "contract 1.14: a logit that is not a number is an error of the best token too, in any slice") {
+    "rule 1.14: a logit that is not a number is an error of the best token too, in any slice") {
   const Block good = std::move(decoder_files().back());
   for (const uint32_t bad : {0u, 300u, 700u}) {
     const Block file(good.data(), good.size());

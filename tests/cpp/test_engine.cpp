@@ -152,8 +152,7 @@ TEST_CASE("promise 4: every model's own test vectors, at every level") {
   }
 }
 
-TEST_CASE(
-    "promise 2, contract 1.16: the same bits at every level, number of threads and chunking") {
+TEST_CASE("promise 2, rule 1.16: the same bits at every level, number of threads and chunking") {
   for (const std::string& name : golden_models()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
@@ -234,7 +233,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("contract 3.1: a model's block needs exactly its bytes too") {
+TEST_CASE("rule 3.1: a model's block needs exactly its bytes too") {
   const Block file = golden_file(golden_models().front());
   std::size_t need = 0;
   REQUIRE(phasor_model_size(&need, file.data(), file.size(), nullptr) == PHASOR_OK);
@@ -278,7 +277,7 @@ TEST_CASE("promise 1: no allocation between open and close") {
   }
 }
 
-TEST_CASE("contract 3.3: several sequences in one step give what each gives alone") {
+TEST_CASE("rule 3.3: several sequences in one step give what each gives alone") {
   for (const std::string& name : decoders()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
@@ -310,7 +309,7 @@ TEST_CASE("contract 3.3: several sequences in one step give what each gives alon
   }
 }
 
-TEST_CASE("contract 3.3: truncate, fork and clear") {
+TEST_CASE("rule 3.3: truncate, fork and clear") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -353,7 +352,7 @@ TEST_CASE("contract 3.3: truncate, fork and clear") {
 }
 
 TEST_CASE(
-    "contract 3.8: a saved sequence goes on elsewhere with the same bits, and a wrong one is "
+    "rule 3.8: a saved sequence goes on elsewhere with the same bits, and a wrong one is "
     "refused") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
@@ -441,7 +440,7 @@ uint64_t cache_of(const Engine& e, const phasor_limits& limits) {
 }
 
 TEST_CASE(
-    "contract 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, "
+    "rule 1.8: keys and values in f16 and q8 give the same bits everywhere, shrink the cache, "
     "and are near those in f32") {
   uint32_t refused = 0;
   for (const std::string& name : decoders())
@@ -533,7 +532,7 @@ int on_logits(void* user, float* logits, uint32_t vocabulary, const uint32_t*, u
 }
 }  // namespace
 
-TEST_CASE("contract 3.7: callbacks stop, edit and see") {
+TEST_CASE("rule 3.7: callbacks stop, edit and see") {
   const std::string name = decoders().front();
   const Block file = golden_file(name);
   const Engine probe(file, nullptr);
@@ -565,7 +564,7 @@ TEST_CASE("contract 3.7: callbacks stop, edit and see") {
   CHECK(out[3] == 7);
 }
 
-TEST_CASE("contract 3.5: bad input is a status with one line, and changes nothing") {
+TEST_CASE("rule 3.5: bad input is a status with one line, and changes nothing") {
   const std::string name = decoders().front();
   const Block file = golden_file(name);
   const Engine probe(file, nullptr);
@@ -599,8 +598,7 @@ TEST_CASE("contract 3.5: bad input is a status with one line, and changes nothin
         PHASOR_OK);
 }
 
-TEST_CASE(
-    "contract 1.14: a value that is not finite fails its sequence only, and names the layer") {
+TEST_CASE("rule 1.14: a value that is not finite fails its sequence only, and names the layer") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
     const Block file = golden_file(name);
@@ -634,7 +632,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("contract 1.13: the caller's rounding mode does not change a bit") {
+TEST_CASE("rule 1.13: the caller's rounding mode does not change a bit") {
 #if defined(__x86_64__)
   const Block file = golden_file(golden_models().front());
   const uint64_t expected = vector_hash(file, 0, nullptr, 1, 64, 64);
@@ -648,7 +646,7 @@ TEST_CASE("contract 1.13: the caller's rounding mode does not change a bit") {
 #endif
 }
 
-TEST_CASE("contract 3.2: sinusoid rows as needed are the table's bits") {
+TEST_CASE("rule 3.2: sinusoid rows as needed are the table's bits") {
   for (const std::string& name : golden_models()) {
     const Block file = golden_file(name);
     const Engine probe(file, nullptr);
@@ -667,14 +665,14 @@ TEST_CASE("contract 3.2: sinusoid rows as needed are the table's bits") {
   }
 }
 
-TEST_CASE("contract 3.9: versions") {
+TEST_CASE("rule 3.9: versions") {
   CHECK(phasor_numerics() == 1);
   CHECK(phasor_format_max() == 1);
   CHECK(phasor_version() >= 0x100);
   CHECK(std::string(phasor_status_name(PHASOR_NOT_FINITE)) == "not finite");
 }
 
-TEST_CASE("contract 3.1: sessions on one model, each on a thread of its own, do not meet") {
+TEST_CASE("rule 3.1: sessions on one model, each on a thread of its own, do not meet") {
   const std::string name = decoders().front();
   const Block file = golden_file(name);
   const Engine e(file, nullptr);
@@ -734,7 +732,7 @@ int stop_at_layer_one(void*, uint32_t stack, uint32_t layer, uint32_t) {
 }  // namespace
 
 TEST_CASE(
-    "contract 3.7: an observer sees every block, and attention weights that add up to one; "
+    "rule 3.7: an observer sees every block, and attention weights that add up to one; "
     "progress can stop a step") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);

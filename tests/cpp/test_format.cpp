@@ -74,7 +74,7 @@ phasor_status status_of(const Block& file, std::string* text = nullptr) {
 
 }  // namespace
 
-TEST_CASE("contract 2.9: CRC-32C gives the value of RFC 3720") {
+TEST_CASE("rule 2.9: CRC-32C gives the value of RFC 3720") {
   CHECK(phasor::crc32c(0, "123456789", 9) == 0xE3069283u);
   unsigned char zeros[32] = {0};
   CHECK(phasor::crc32c(0, zeros, 32) == 0x8A9136AAu);
@@ -115,7 +115,7 @@ TEST_CASE("promise 3: a header of the cut size does not help") {
   }
 }
 
-TEST_CASE("contract 2.9: every flipped bit of the head is refused by the checksum") {
+TEST_CASE("rule 2.9: every flipped bit of the head is refused by the checksum") {
   for (const std::string& name : {golden_models().front(), golden_models().back()}) {
     Block file = golden_file(name);
     const uint64_t head = phasor::load_u64(file.data() + 32);
@@ -149,7 +149,7 @@ TEST_CASE("promise 3: every flipped bit of the head, resealed, is an error or a 
 }
 
 TEST_CASE(
-    "contract 2.9: a flipped bit in any section behind the head is found by the check, and named") {
+    "rule 2.9: a flipped bit in any section behind the head is found by the check, and named") {
   for (const std::string& name : golden_models()) {
     CAPTURE(name);
     Block file = golden_file(name);
@@ -171,7 +171,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("contract 2.1, 2.2: what a person would get wrong has its own line") {
+TEST_CASE("rule 2.1, 2.2: what a person would get wrong has its own line") {
   const Block good = golden_file(golden_models().front());
   std::string text;
   SUBCASE("an empty file") { CHECK(status_of(Block(good.data(), 0), &text) == PHASOR_BAD_FILE); }

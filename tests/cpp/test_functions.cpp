@@ -71,7 +71,7 @@ double largest_error(F f, Exact exact, In in, double* absolute = nullptr) {
 
 }  // namespace
 
-TEST_CASE("contract 1.12: exp within 1.02 ulp, 0 below −64, inf where it overflows") {
+TEST_CASE("rule 1.12: exp within 1.02 ulp, 0 below −64, inf where it overflows") {
   const auto exact = [](float x) { return x < -64.0f ? 0.0 : std::exp(static_cast<double>(x)); };
   CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.exp(y, n); }, exact,
                       [](float) { return true; }) < 1.02);
@@ -100,7 +100,7 @@ TEST_CASE("erf within 1.1 ulp") {
             [](float) { return true; }) < 1.1);
 }
 
-TEST_CASE("contract 1.12: SiLU within 2.5 ulp, 0 below −64") {
+TEST_CASE("rule 1.12: SiLU within 2.5 ulp, 0 below −64") {
   const auto exact = [](float x) {
     return x < -64.0f ? 0.0 : x / (1.0 + std::exp(-static_cast<double>(x)));
   };
@@ -108,8 +108,7 @@ TEST_CASE("contract 1.12: SiLU within 2.5 ulp, 0 below −64") {
                       exact, [](float x) { return std::isfinite(x); }) < 2.5);
 }
 
-TEST_CASE(
-    "contract 1.12: GELU, absolute error below 2^-20 within ±8, 2 ulp for x > 0, 0 below −12") {
+TEST_CASE("rule 1.12: GELU, absolute error below 2^-20 within ±8, 2 ulp for x > 0, 0 below −12") {
   const auto normal = [](float x) { return std::fabs(x) < 1e6f; };
   const auto erf_form = [](float x) {
     return x < -12.0f ? 0.0 : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
@@ -158,8 +157,7 @@ TEST_CASE("exp for softmax has the bits of exp") {
   }
 }
 
-TEST_CASE(
-    "contract 1.1: the fused multiply-add and the square root of the scalar level are exact") {
+TEST_CASE("rule 1.1: the fused multiply-add and the square root of the scalar level are exact") {
   Random random(11);
   for (int i = 0; i < 300000; ++i) {
     const float x = float_of(static_cast<uint32_t>(random.next())),
@@ -173,7 +171,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.10: sin and cos within 2^-52 up to 2^31, the f32 row within half an ulp and a "
+    "rule 1.10: sin and cos within 2^-52 up to 2^31, the f32 row within half an ulp and a "
     "little") {
   Random random(3);
   double worst = 0.0;

@@ -358,7 +358,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 3.8: a generation that is saved goes on at another level, the random numbers with "
+    "rule 3.8: a generation that is saved goes on at another level, the random numbers with "
     "it") {
   for (const std::string& name : decoders()) {
     CAPTURE(name);
@@ -597,7 +597,7 @@ TEST_CASE("the caller's end tokens, fewest new tokens and suppressed tokens act 
   CHECK(std::find(without.ids.begin(), without.ids.end(), stop[0]) == without.ids.end());
 }
 
-TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and changes nothing") {
+TEST_CASE("rule 3.5: generation refuses by name what it cannot do, and changes nothing") {
   const Block file = golden_file("tiny-d2l-f32"), words = golden_file("tiny-lm-f32"),
               encoder = golden_file("tiny-bert-f32");
   const Engine probe(file, nullptr);
@@ -631,7 +631,7 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
          [&](auto* o) { o->stop = empty, o->stop_count = 1; });
   refuse(e, "options.stop: string 0 is too long",
          [&](auto* o) { o->stop = large, o->stop_count = 1; });
-  refuse(e, "options.struct_size: 3", [](auto* o) { o->struct_size = 3; });
+  refuse(e, "phasor_generate_options.struct_size: 3", [](auto* o) { o->struct_size = 3; });
   refuse(none, "need a tokenizer", [](auto* o) { o->text = add_text; });
   refuse(none, "PHASOR_WANT_SAMPLING", [](auto* o) { o->min_new = 3; });
   refuse(bert, "encoder", [](auto*) {});
@@ -654,8 +654,7 @@ TEST_CASE("contract 3.5: generation refuses by name what it cannot do, and chang
   CHECK(generate(e, {}, old).ids == want.ids);
 }
 
-TEST_CASE(
-    "contract 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {
+TEST_CASE("rule 3.7: progress aborts a long prompt between layers, and the sequence is as it was") {
   const Block file = golden_file("tiny-lm-f32");
   const Engine probe(file, nullptr);
   const phasor_limits limits = limits_of(probe.model);

@@ -46,7 +46,7 @@ void check_linear(size_t rows, size_t panels, size_t cols, Fill fill, size_t off
 
 }  // namespace
 
-TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then the bias") {
+TEST_CASE("rule 1.1: linear f32 is one fused chain over k per output, then the bias") {
   for (size_t rows = 1; rows <= 14; ++rows)
     for (size_t panels : Sizes{1, 2, 3, 5, 8, 15})
       check_linear(rows, panels, 19, Fill::ordinary, rows % 4);
@@ -59,7 +59,7 @@ TEST_CASE("contract 1.1: linear f32 is one fused chain over k per output, then t
   }
 }
 
-TEST_CASE("contract 1.5: linear f16 and bf16 widen exactly and are the same chains") {
+TEST_CASE("rule 1.5: linear f16 and bf16 widen exactly and are the same chains") {
   for (Type type : {Type::f16, Type::bf16})
     for (size_t rows : Sizes{1, 2, 6, 7, 13})
       for (size_t panels : Sizes{1, 2, 5, 9})
@@ -91,7 +91,7 @@ TEST_CASE("contract 1.5: linear f16 and bf16 widen exactly and are the same chai
         }
 }
 
-TEST_CASE("contract 1.1: a chain of zeros is +0, and an empty one too") {
+TEST_CASE("rule 1.1: a chain of zeros is +0, and an empty one too") {
   for (const Kernels* k : levels()) {
     Array<float> x(3), w(48), y(16);
     for (size_t i = 0; i < 3; ++i) x[i] = 1.0f;
@@ -103,7 +103,7 @@ TEST_CASE("contract 1.1: a chain of zeros is +0, and an empty one too") {
   }
 }
 
-TEST_CASE("contract 1.3: activations to int8") {
+TEST_CASE("rule 1.3: activations to int8") {
   for (size_t cols = 0; cols <= 100; ++cols)
     for (Fill fill : {Fill::ordinary, Fill::wide, Fill::zeros}) {
       Random random(cols * 7 + static_cast<size_t>(fill));
@@ -141,7 +141,7 @@ TEST_CASE("contract 1.3: activations to int8") {
     }
 }
 
-TEST_CASE("contract 1.3: ties go to even, the largest is ±127, infinities and NaN do not crash") {
+TEST_CASE("rule 1.3: ties go to even, the largest is ±127, infinities and NaN do not crash") {
   for (const Kernels* k : levels()) {
     Array<float> x(32), s(1);
     Array<int8_t> q(32);
@@ -159,7 +159,7 @@ TEST_CASE("contract 1.3: ties go to even, the largest is ±127, infinities and N
   }
 }
 
-TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and activations of ±127") {
+TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activations of ±127") {
   for (Type type : {Type::q8, Type::q4})
     for (size_t rows = 1; rows <= 9; ++rows)
       for (size_t panels : Sizes{1, 2, 3, 4, 7})
@@ -219,8 +219,7 @@ TEST_CASE("contract 1.2 and 1.4: linear q8 and q4, with weights of −128 and ac
         }
 }
 
-TEST_CASE(
-    "contract 1.6: scores are one chain over the width, for any head width and order of pages") {
+TEST_CASE("rule 1.6: scores are one chain over the width, for any head width and order of pages") {
   for (size_t rows : Sizes{1, 2, 3, 5, 6, 7, 12})
     for (size_t pages : Sizes{0, 1, 2, 3, 4, 9})
       for (size_t width : Sizes{1, 8, 33, 64}) {
@@ -248,7 +247,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.6: mix is one chain over a row's own keys per output, and writes the width and no "
+    "rule 1.6: mix is one chain over a row's own keys per output, and writes the width and no "
     "more") {
   struct Steps {
     size_t skip, more;
@@ -291,8 +290,7 @@ TEST_CASE(
         }
 }
 
-TEST_CASE(
-    "contract 1.11: rotary pairs turn as the formula says, and nothing beyond them is written") {
+TEST_CASE("rule 1.11: rotary pairs turn as the formula says, and nothing beyond them is written") {
   for (size_t half : Sizes{1, 2, 4, 8, 15, 16, 17, 32, 40, 64}) {
     Random random(half);
     Array<float> x = floats(random, 2 * half, Fill::ordinary, 1),
@@ -315,7 +313,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values "
+    "rule 1.5 and 1.8: scores and mix of keys and values in f16 are those of the same values "
     "in f32") {
   for (size_t rows : Sizes{1, 2, 5, 7, 12})
     for (size_t width : Sizes{1, 8, 17, 64, 100}) {
@@ -351,8 +349,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "contract 1.8: scores and mix of keys and values in q8 are those of float(q)·scale in f32") {
+TEST_CASE("rule 1.8: scores and mix of keys and values in q8 are those of float(q)·scale in f32") {
   for (size_t rows : Sizes{1, 2, 3, 5, 12})
     for (size_t width : Sizes{1, 8, 17, 32, 40, 64, 100, 128}) {
       Random random(rows * 109 + width);
@@ -393,7 +390,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.8: to f16 and back: every half is itself, the middle goes to even, too much is "
+    "rule 1.8: to f16 and back: every half is itself, the middle goes to even, too much is "
     "infinite") {
   for (uint32_t h = 0; h < 0x10000; ++h) {
     const uint16_t half = static_cast<uint16_t>(h);
@@ -417,7 +414,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true "
+    "rule 1.6 and 1.7: softmax over a window of keys, lanes by position, the tree, a true "
     "division") {
   for (size_t end = 0; end <= 70; ++end)
     for (size_t first : Sizes{size_t{0}, end / 3, end > 2 ? end - 2 : 0, end}) {

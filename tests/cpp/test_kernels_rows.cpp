@@ -51,7 +51,7 @@ std::vector<size_t> lengths() {
 
 }  // namespace
 
-TEST_CASE("contract 1.11: layer norm and RMS norm") {
+TEST_CASE("rule 1.11: layer norm and RMS norm") {
   for (size_t n : lengths()) {
     if (n == 0) continue;
     for (Fill fill : {Fill::ordinary, Fill::wide, Fill::zeros}) {
@@ -86,7 +86,7 @@ TEST_CASE("contract 1.11: layer norm and RMS norm") {
   }
 }
 
-TEST_CASE("contract 1.14: a value that is not finite reaches the norm's mean square") {
+TEST_CASE("rule 1.14: a value that is not finite reaches the norm's mean square") {
   for (const Kernels* k : levels())
     for (float odd : {HUGE_VALF, -HUGE_VALF, std::nanf("")})
       for (size_t at : Sizes{0, 5, 36}) {
@@ -152,7 +152,7 @@ TEST_CASE("add, mul, scale and relu do what they say; relu keeps NaN and clears 
   }
 }
 
-TEST_CASE("contract 1.15: argmax takes the lowest index of a tie; a NaN is no answer") {
+TEST_CASE("rule 1.15: argmax takes the lowest index of a tie; a NaN is no answer") {
   for (const Kernels* k : levels())
     for (size_t n : lengths()) {
       if (n == 0) continue;
@@ -194,7 +194,7 @@ TEST_CASE("argmax of negative subnormals, which some levels flush, is a place of
     }
 }
 
-TEST_CASE("contract 1.5: f16 widens exactly, all 65,536 of them") {
+TEST_CASE("rule 1.5: f16 widens exactly, all 65,536 of them") {
   for (uint32_t h = 0; h < 65536; ++h) {
     const int exponent = static_cast<int>(h >> 10 & 31), fraction = static_cast<int>(h & 1023);
     float wanted = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
@@ -206,7 +206,7 @@ TEST_CASE("contract 1.5: f16 widens exactly, all 65,536 of them") {
   }
 }
 
-TEST_CASE("contract 1.5: every level widens the scales of q8 as widen_f16 does") {
+TEST_CASE("rule 1.5: every level widens the scales of q8 as widen_f16 does") {
   for (const Kernels* k : levels()) {
     std::vector<unsigned char> w(64 + 512, 1);
     Array<int8_t> xq(32);
@@ -315,7 +315,7 @@ TEST_CASE("rows of tables: f16, bf16 and q4 in panels, bf16 and q4 in rows") {
   }
 }
 
-TEST_CASE("contract 1.13: the floating-point mode is set on entry and given back") {
+TEST_CASE("rule 1.13: the floating-point mode is set on entry and given back") {
   const uint64_t outer = fp_mode_enter();
   const uint64_t inner = fp_mode_enter();
   volatile float tiny = 0x1p-126f;

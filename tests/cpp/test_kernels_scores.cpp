@@ -20,8 +20,7 @@ struct Pages {
 
 }  // namespace
 
-TEST_CASE(
-    "contract 1.9: q·a is one chain for each distance, and nothing beyond the table is read") {
+TEST_CASE("rule 1.9: q·a is one chain for each distance, and nothing beyond the table is read") {
   Random random(91);
   for (size_t rows : Sizes{1, 2, 4, 5})
     for (size_t width : Sizes{1, 3, 16, 33})
@@ -46,7 +45,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("contract 1.9: k·a and the three-way product over any range of keys") {
+TEST_CASE("rule 1.9: k·a and the three-way product over any range of keys") {
   Random random(92);
   for (size_t rows : Sizes{1, 3, 4, 6})
     for (size_t width : Sizes{1, 7, 16}) {
@@ -83,7 +82,7 @@ TEST_CASE("contract 1.9: k·a and the three-way product over any range of keys")
     }
 }
 
-TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
+TEST_CASE("rule 1.9: the additive score is a chain of v·tanh(q + k)") {
   Random random(93);
   for (size_t width : Sizes{1, 5, 20}) {
     const Pages pages(random, 2, width);
@@ -106,7 +105,7 @@ TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
   }
 }
 
-TEST_CASE("contract 1.9: ALiBi is one fused multiply-add of the distance") {
+TEST_CASE("rule 1.9: ALiBi is one fused multiply-add of the distance") {
   Random random(94);
   for (size_t query : Sizes{0, 4, 40, 70})
     for (size_t first : Sizes{0, 5, 16})
@@ -127,7 +126,7 @@ TEST_CASE("contract 1.9: ALiBi is one fused multiply-add of the distance") {
       }
 }
 
-TEST_CASE("contract 1.9: relative values go on with a chain") {
+TEST_CASE("rule 1.9: relative values go on with a chain") {
   Random random(95);
   for (size_t width : Sizes{1, 15, 16, 21, 40})
     for (size_t n : Sizes{0, 1, 9})

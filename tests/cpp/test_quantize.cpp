@@ -28,8 +28,8 @@ Block converted(const Block& file, const phasor_quantize_options& options,
   REQUIRE(status == PHASOR_OK);
   Block out(need);
   std::memset(out.data(), 0xAA, need);
-  REQUIRE(phasor_quantize(out.data(), need, rounding, file.data(), file.size(), &options, &error) ==
-          PHASOR_OK);
+  REQUIRE(phasor_quantize(out.data(), need, rounding, PHASOR_TYPES, file.data(), file.size(),
+                          &options, &error) == PHASOR_OK);
   return out;
 }
 
@@ -50,7 +50,8 @@ TEST_CASE("quantize: every golden model in every type opens, is whole, and runs 
     for (const char* type : kTypes) {
       CAPTURE(name);
       CAPTURE(type);
-      phasor_rounding rounding[PHASOR_TYPES];
+      phasor_rounding rounding[PHASOR_TYPES] = {};
+      for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
       const Block out = converted(file, options_for(type), rounding);
       std::vector<uint64_t> hashes;
       float worst = 0;
@@ -121,7 +122,7 @@ TEST_CASE("quantize: what is refused, in one line") {
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
   Block out(need);
-  CHECK(phasor_quantize(out.data(), need - 1, nullptr, file.data(), file.size(), &options,
+  CHECK(phasor_quantize(out.data(), need - 1, nullptr, 0, file.data(), file.size(), &options,
                         &error) == PHASOR_NO_MEMORY);
   const Engine e(file, nullptr);
   CHECK(phasor_vector_record(e.model, out.data(), nullptr, 1, &error) == PHASOR_BAD_INPUT);

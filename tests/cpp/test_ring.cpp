@@ -1,5 +1,5 @@
 // Layers with a window keep no more than they will see: a ring of round_up(window + chunk − 1, 16)
-// positions for each sequence (contract 1.7).
+// positions for each sequence (rule 1.7).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ Ids joined(Ids a, const Ids& b) {
 }  // namespace
 
 TEST_CASE(
-    "contract 1.7: the ring has round_up(window + chunk - 1, 16) positions and gives the bits of "
+    "rule 1.7: the ring has round_up(window + chunk - 1, 16) positions and gives the bits of "
     "the whole context") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
@@ -109,7 +109,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "contract 1.7: a sequence goes back as far as the ring holds what the next position sees, and "
+    "rule 1.7: a sequence goes back as far as the ring holds what the next position sees, and "
     "no further") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
@@ -151,8 +151,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "contract 1.7 and 3.8: a state is the same bytes whatever the ring, and goes on in another") {
+TEST_CASE("rule 1.7 and 3.8: a state is the same bytes whatever the ring, and goes on in another") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
@@ -202,7 +201,7 @@ int stop_after(void* user, uint32_t, uint32_t, uint32_t) {
 }  // namespace
 
 TEST_CASE(
-    "contract 1.7: a step that is stopped leaves the sequence as it was, or empty where the ring "
+    "rule 1.7: a step that is stopped leaves the sequence as it was, or empty where the ring "
     "has gone on") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
@@ -240,7 +239,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("contract 1.7: sequences that were forked go on alone, and every page is free again") {
+TEST_CASE("rule 1.7: sequences that were forked go on alone, and every page is free again") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);
     const Block file = golden_file(model.name);
@@ -267,7 +266,7 @@ TEST_CASE("contract 1.7: sequences that were forked go on alone, and every page 
 }
 
 TEST_CASE(
-    "contract 1.7: a context that slides, and a prompt that goes on, over a ring give what a fresh "
+    "rule 1.7: a context that slides, and a prompt that goes on, over a ring give what a fresh "
     "sequence gives") {
   for (const Windowed& model : windowed()) {
     CAPTURE(model.name);

@@ -279,7 +279,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (CONTRACT 3.6)") {
+TEST_CASE("tokenizer: byte-level BPE decodes bytes and never half a character (rule 3.6)") {
   const Bytes section = build(small_byte_bpe());
   const Tokenizer t = open(section);
   CHECK(decode(t, {10, 13, 11, 14, 12, 15}) == " a\U0001F600 a");
@@ -339,7 +339,7 @@ TEST_CASE("tokenizer: damaged scores are refused by name") {
 
 TEST_CASE(
     "tokenizer: the package's models have exact scratch, and write no more ids than there is room "
-    "for (CONTRACT 3.6)") {
+    "for (rule 3.6)") {
   std::vector<Bytes> sections = small_sections();
   for (const char* name : kGoldens)
     sections.push_back(golden((std::string(name) + ".bin").c_str()));

@@ -56,10 +56,9 @@ def program(tmp_path_factory, phasor):
         pytest.skip(f"no C++ compiler, or no {library.name} beside the program")
     folder, objects = tmp_path_factory.mktemp("only"), []
     (folder / "main.cpp").write_text(SOURCE)
-    for source, more in (
-        (folder / "main.cpp", []),
-        (ROOT / "src/api/phasor.cpp", [f'-DPHASOR_ONLY="{WORDS}"']),
-    ):
+    api = sorted((ROOT / "src/api").glob("*.cpp"))
+    only = [f'-DPHASOR_ONLY="{WORDS}"']
+    for source, more in ((folder / "main.cpp", []), *((path, only) for path in api)):
         objects.append(folder / f"{source.stem}.o")
         flags = ["-std=c++17", "-O0", "-ffp-contract=off", f"-I{ROOT}/include", *more]
         subprocess.run([compiler, *flags, "-c", source, "-o", objects[-1]], check=True)

@@ -27,7 +27,7 @@ $(OUT)/phasor-static: $(CLI_OBJ) $(LIBRARY)
 endif
 $(OUT)/c-translate-static: examples/c/translate.c $(LIBRARY)
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< $(LIBRARY)
-# No more than the shipped translator needs: src/only.h.
+# No more than the shipped translator needs: src/build.h.
 $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a

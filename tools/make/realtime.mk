@@ -5,7 +5,7 @@
 # Asked for by these targets only.
 RT_CXX ?= $(if $(filter realtime-run build/realtime/%,$(MAKECMDGOALS)),$(shell bash tools/install.sh realtime-compiler))
 RT_OUT := build/realtime
-RT_SRC := src/api/phasor.cpp src/runtime/parallel.cpp tests/machines/realtime/walk.cpp
+RT_SRC := $(wildcard src/api/*.cpp) src/runtime/parallel.cpp tests/machines/realtime/walk.cpp
 RT_OBJ := $(RT_SRC:%.cpp=$(RT_OUT)/obj/%.o)
 RT_FLAGS := -std=c++17 -O1 -g -fsanitize=realtime $(NUMERIC) -Iinclude $(WARN) -fno-exceptions -fno-rtti -pthread
 

@@ -3,7 +3,7 @@ means (docs/positions.md).
 
 Linear: Chen et al. 2023. Dynamic NTK: bloc97 and emozilla 2023. YaRN: Peng et al. 2023. LongRoPE:
 Ding et al. 2024. llama3: Llama 3.1's. The frequencies are computed in float32, as the models' own
-code does, and given as float64 (rule 1.10 of the contract). A scaling that changes with the length
+code does, and given as float64 (rule 1.10). A scaling that changes with the length
 of the text is fixed for a context; a file made so takes no longer sequence.
 """
 

@@ -191,7 +191,7 @@ def crc32c_join(first: int, second: int, length: int) -> int:
 
 
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
-    """f32, with subnormals as +0 (rule 1.12 of the contract)."""
+    """f32, with subnormals as +0 (rule 1.12)."""
     out = np.ascontiguousarray(values, dtype="<f4")
     tiny = np.abs(out) < np.finfo(np.float32).tiny
     if tiny.any():

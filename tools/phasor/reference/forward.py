@@ -2,7 +2,7 @@
 named below). numpy only.
 
 It reads a `.phasor` file and computes with the weights as they are stored. For q8 and q4 layers it
-also rounds the activations as the engine does (rule 1.3 of the contract), unless told otherwise; so
+also rounds the activations as the engine does (rule 1.3), unless told otherwise; so
 what differs from the engine is arithmetic.
 
     reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits

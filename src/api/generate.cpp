@@ -1,0 +1,110 @@
+// Generation.
+#include "../decode/generate.h"
+#include "../decode/beam.h"
+#include "../decode/random.h"
+#include "api.h"
+
+using namespace phasor;
+
+extern "C" {
+
+void phasor_random_seed(phasor_random* random, uint64_t seed) {
+  required(random);
+  random_seed(random, seed);
+}
+
+phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const uint32_t* ids,
+                              uint32_t count, uint32_t* out, uint32_t capacity,
+                              const phasor_generate_options* options, phasor_generation* result,
+                              phasor_error* error) {
+  const Call call(session);
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
+  phasor_generation made = PHASOR_GENERATION_INIT;
+  phasor_status status = read_options(&all, options, "phasor_generate_options", error);
+  if (status == PHASOR_OK) status = write_result(result, made, "phasor_generation", error);
+  if (status != PHASOR_OK) return status;
+  status = generate(session, sequence, ids, count, out, capacity, all, &made, error);
+  (void)write_result(result, made);
+  return status;
+}
+
+phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probabilities,
+                            uint32_t row, const uint32_t* ids, uint32_t count, uint32_t new_count,
+                            const phasor_generate_options* options, phasor_error* error) {
+  const Call call(session, id);
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
+  phasor_status status = read_options(&all, options, "phasor_generate_options", error);
+  if (status == PHASOR_OK) status = check_decoder(*session->model.pointer, error);
+  if (status == PHASOR_OK) status = check_choice(*session, all, error);
+  if (status != PHASOR_OK) return status;
+  if (session->best != 0)
+    return bad_input(error, "the last step gave best tokens: a choice is made from logits");
+  if (row >= session->logits)
+    return bad_input(error, {session->logits, row}, "row ", row, " of logits, the last step gave ",
+                     session->logits);
+  if (new_count > count)
+    return bad_input(error, {count, new_count}, new_count, " new tokens of ", count);
+  const uint32_t* made = ids + (count - new_count);
+  status = check_ids(*session, 1, "", made, new_count, error);
+  if (status != PHASOR_OK) return status;
+  if (all.temperature > 0 && all.random == nullptr)
+    return bad_input(error, "options.random: missing, a choice draws from it");
+  status = choose(session, row, all, {ids, count, made, new_count}, all.random, id, probabilities,
+                  error);
+  return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;
+}
+
+phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids,
+                                 uint32_t count, const phasor_beam_options* options,
+                                 phasor_beam_result* result, phasor_error* error) {
+  const Call call(session);
+  phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
+  if (!kHasBeam)
+    return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
+  phasor_status status = read_options(&all, options, "phasor_beam_options", error);
+  if (status == PHASOR_OK) status = write_result(result, made, "phasor_beam_result", error);
+  if (status != PHASOR_OK) return status;
+  status = beam_search(session, sequence, ids, count, all, &made, error);
+  (void)write_result(result, made);
+  return status;
+}
+
+phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t index,
+                                    phasor_hypothesis* out) {
+  phasor_hypothesis made{};
+  required(session);
+  if (!kHasBeam || !hypothesis(*session, index, &made)) return PHASOR_BAD_INPUT;
+  return write_result(out, made);
+}
+
+int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options) {
+  required(model, options);
+  const GenerationDescriptor& g = model->descriptor.generation;
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
+  if (g.present == 0 ||
+      read_options(&all, options, "phasor_generate_options", nullptr) != PHASOR_OK)
+    return 0;
+  const auto set = [](auto* to, auto from) {
+    if (from != 0) *to = from;
+  };
+  set(&all.temperature, g.temperature);
+  if (g.sample != 0 && !(all.temperature > 0)) all.temperature = 1;
+  if (g.sample == 0) all.temperature = 0;
+  set(&all.top_k, g.top_k);
+  set(&all.top_p, g.top_p);
+  set(&all.min_p, g.min_p);
+  set(&all.typical_p, g.typical_p);
+  set(&all.repetition_penalty, g.repetition_penalty);
+  set(&all.no_repeat_ngram, g.no_repeat_ngram);
+  set(&all.min_new, g.min_new);
+  set(&all.max_new, g.max_new);
+  if (g.suppressed.count != 0) {
+    all.suppressed = ids_at(*model, g.suppressed);
+    all.suppressed_count = g.suppressed.count;
+  }
+  (void)write_result(options, all);
+  return 1;
+}
+
+}  // extern "C"

@@ -1,0 +1,444 @@
+// Rule 3.9: every struct of the header that begins with struct_size, in every size. A shorter one
+// works, and nothing is read or written beyond it; 0 … 3 and longer ones are refused by name.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "support.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+namespace {
+
+constexpr std::size_t kSizeField = sizeof(uint32_t), kAlign = alignof(max_align_t);
+constexpr unsigned char kCanary = 0xC5;
+
+// Bytes before a page that nobody may touch. What lies between them and the page, so that they
+// begin aligned, has a known value and is poisoned for the address sanitizer.
+class Tail {
+ public:
+  explicit Tail(std::size_t bytes) : bytes_(bytes), page_(getpagesize()) {
+    REQUIRE(bytes <= 2 * page_);
+    void* p = mmap(nullptr, 3 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(p != MAP_FAILED);
+    pages_ = static_cast<unsigned char*>(p);
+    REQUIRE(mprotect(pages_ + 2 * page_, page_, PROT_NONE) == 0);
+    data_ = pages_ + 2 * page_ - (bytes + kAlign - 1) / kAlign * kAlign;
+    std::memset(data_ + bytes_, kCanary, gap());
+    ASAN_POISON_MEMORY_REGION(data_ + bytes_, gap());
+  }
+  Tail(const Tail&) = delete;
+  Tail& operator=(const Tail&) = delete;
+  ~Tail() {
+    ASAN_UNPOISON_MEMORY_REGION(data_ + bytes_, gap());
+    munmap(pages_, 3 * page_);
+  }
+  unsigned char* data() const { return data_; }
+  bool whole() const {
+    ASAN_UNPOISON_MEMORY_REGION(data_ + bytes_, gap());
+    const bool same = std::all_of(data_ + bytes_, pages_ + 2 * page_,
+                                  [](unsigned char c) { return c == kCanary; });
+    ASAN_POISON_MEMORY_REGION(data_ + bytes_, gap());
+    return same;
+  }
+
+ private:
+  std::size_t gap() const { return static_cast<std::size_t>(pages_ + 2 * page_ - data_) - bytes_; }
+  std::size_t bytes_, page_;
+  unsigned char *pages_, *data_;
+};
+
+using Call = std::function<phasor_status(void* structs, phasor_error* error)>;
+
+struct Case {
+  const char* name;
+  std::size_t size, align;           // of one struct
+  std::vector<unsigned char> valid;  // one or more of them, as the call takes them
+  bool result;                       // the call fills them
+  bool says;                         // and has a phasor_error for its line
+  std::size_t from;                  // sizes from here on are enough for the call
+  Call call;
+};
+
+template <class T>
+std::vector<unsigned char> bytes_of(std::vector<T> structs) {
+  for (T& one : structs) one.struct_size = sizeof(T);
+  std::vector<unsigned char> out(structs.size() * sizeof(T));
+  std::memcpy(out.data(), structs.data(), out.size());
+  return out;
+}
+
+template <class T>
+Case options_case(const char* name, std::vector<T> valid, std::size_t from, Call call) {
+  return {name,  sizeof(T), alignof(T), bytes_of(std::move(valid)),
+          false, true,      from,       std::move(call)};
+}
+
+template <class T>
+Case result_case(const char* name, Call call, bool says = false, std::size_t count = 1) {
+  Case c = options_case<T>(name, std::vector<T>(count), kSizeField, std::move(call));
+  c.result = true;
+  c.says = says;
+  return c;
+}
+
+uint32_t size_at(const unsigned char* p) {
+  uint32_t size;
+  std::memcpy(&size, p, sizeof size);
+  return size;
+}
+
+void walk(const Case& c) {
+  CAPTURE(c.name);
+  const std::size_t count = c.valid.size() / c.size;
+  std::vector<unsigned char> full = c.valid;
+  phasor_error error = PHASOR_ERROR_INIT;
+  REQUIRE(c.call(full.data(), &error) == PHASOR_OK);
+  for (std::size_t size = 0; size <= c.size + 16; ++size) {
+    CAPTURE(size);
+    const std::size_t room = std::max(size, kSizeField);
+    const Tail t(room * count);
+    std::memset(t.data(), 0, room * count);
+    for (std::size_t i = 0; i < count; ++i) {
+      unsigned char* one = t.data() + i * room;
+      const uint32_t stated = static_cast<uint32_t>(size);
+      std::memcpy(one, c.valid.data() + i * c.size, std::min(room, c.size));
+      std::memcpy(one, &stated, sizeof stated);
+    }
+    const std::vector<unsigned char> given(t.data(), t.data() + room * count);
+    error = PHASOR_ERROR_INIT;
+    const phasor_status status = c.call(t.data(), &error);
+    CHECK(t.whole());
+    const bool known = size >= kSizeField && size <= c.size;
+    if (!known) {
+      CHECK(status == PHASOR_BAD_INPUT);
+      CHECK(std::equal(given.begin(), given.end(), t.data()));
+      const std::string line = std::string(c.name) + ".struct_size: " + std::to_string(size) +
+                               ", expected 4 to " + std::to_string(c.size);
+      if (c.says) CHECK(error.text == line);
+      continue;
+    }
+    if (size >= c.from) {
+      CAPTURE(error.text);
+      CHECK(status == PHASOR_OK);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const unsigned char* one = t.data() + i * size;
+      CHECK(size_at(one) == size);
+      const unsigned char* expected = c.result ? full.data() + i * c.size : given.data() + i * size;
+      const std::size_t whole = std::max(size / c.align * c.align, kSizeField);
+      CHECK(std::equal(one + kSizeField, one + whole, expected + kSizeField));
+      CHECK(std::equal(one + whole, one + size, given.data() + i * size + whole));
+    }
+  }
+}
+
+// Every struct of the header that begins with struct_size.
+std::set<std::string> structs_of_the_header() {
+  std::ifstream file("include/phasor.h");
+  REQUIRE(file.good());
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::regex begin(R"(typedef struct (phasor_\w+) \{\s*uint32_t struct_size;)");
+  std::set<std::string> out;
+  for (std::sregex_iterator i(all.begin(), all.end(), begin), end; i != end; ++i)
+    out.insert((*i)[1]);
+  const std::regex anywhere("uint32_t struct_size;");
+  REQUIRE(out.size() ==
+          static_cast<std::size_t>(std::distance(
+              std::sregex_iterator(all.begin(), all.end(), anywhere), std::sregex_iterator())));
+  return out;
+}
+
+phasor_limits limits_of(const phasor_model* model) {
+  phasor_limits limits = limits_for_vectors(model);
+  limits.sequences = 2;
+  limits.outputs = PHASOR_WANT_SAMPLING;
+  limits.text_bytes = 1000;
+  limits.beams = 2;
+  limits.logit_rows = std::max(limits.logit_rows, 2u);
+  return limits;
+}
+
+struct Fixture {
+  Block file = golden_file("tiny-chat-f32");
+  Engine probe{file, nullptr};
+  phasor_limits limits = limits_of(probe.model);
+  Engine e{file, nullptr, &limits};
+  Block block{1 << 20};
+  const uint32_t ids[2] = {5, 6};
+  uint32_t out[8] = {};
+
+  void fresh() {
+    phasor_sequence_clear(e.session, 0);
+    phasor_sequence_clear(e.session, 1);
+  }
+  phasor_status generate(const void* options, void* result, phasor_error* error) {
+    fresh();
+    return phasor_generate(e.session, 0, ids, 2, out, 4,
+                           static_cast<const phasor_generate_options*>(options),
+                           static_cast<phasor_generation*>(result), error);
+  }
+  phasor_status search(const void* options, void* result, phasor_error* error) {
+    fresh();
+    return phasor_beam_search(e.session, 0, ids, 2,
+                              static_cast<const phasor_beam_options*>(options),
+                              static_cast<phasor_beam_result*>(result), error);
+  }
+};
+
+std::vector<Case> options_cases(Fixture* f) {
+  phasor_item items[2] = {PHASOR_ITEM_INIT, PHASOR_ITEM_INIT};
+  for (uint32_t i = 0; i < 2; ++i) items[i].sequence = i, items[i].count = 2, items[i].ids = f->ids;
+  phasor_chat_message message{};
+  message.role = "user";
+  message.role_bytes = 4;
+  message.content = "hello";
+  message.content_bytes = 5;
+  phasor_quantize_options q8 = PHASOR_QUANTIZE_OPTIONS_INIT;
+  q8.type = "q8";
+  phasor_generate_options generation = PHASOR_GENERATE_OPTIONS_INIT;
+  generation.max_new = 3;
+  phasor_beam_options beams = PHASOR_BEAM_OPTIONS_INIT;
+  beams.max_new = 3;
+  const auto see = [](void*, const phasor_view* view) {
+    CHECK(view->struct_size == sizeof(phasor_view));
+  };
+  phasor_callbacks callbacks{};
+  callbacks.see = see;
+  phasor_parallel parallel{};
+  parallel.run = run_threads;
+  return {options_case<phasor_open_options>("phasor_open_options", {{0, "scalar"}}, kSizeField,
+                                            [f](void* p, phasor_error* error) {
+                                              phasor_model* model;
+                                              return phasor_model_open(
+                                                  &model, f->block.data(), f->block.size(),
+                                                  f->file.data(), f->file.size(),
+                                                  static_cast<phasor_open_options*>(p), error);
+                                            }),
+          options_case<phasor_parallel>(
+              "phasor_parallel", {parallel}, kSizeField,
+              [f](void* p, phasor_error* error) {
+                phasor_session* session;
+                return phasor_session_open(&session, f->block.data(), f->block.size(), f->e.model,
+                                           &f->limits, static_cast<phasor_parallel*>(p), error);
+              }),
+          options_case<phasor_item>(
+              "phasor_item", {items[0], items[1]}, offsetof(phasor_item, embeddings),
+              [f](void* p, phasor_error* error) {
+                f->fresh();
+                return phasor_step(f->e.session, static_cast<phasor_item*>(p), 2, error);
+              }),
+          {"phasor_callbacks", sizeof callbacks, alignof(phasor_callbacks),
+           bytes_of<phasor_callbacks>({callbacks}), false, false, kSizeField,
+           [f](void* p, phasor_error* error) {
+             const auto status =
+                 phasor_session_callbacks(f->e.session, static_cast<phasor_callbacks*>(p));
+             phasor_generation made = PHASOR_GENERATION_INIT;
+             if (status == PHASOR_OK) CHECK(f->generate(nullptr, &made, error) == PHASOR_OK);
+             CHECK(phasor_session_callbacks(f->e.session, nullptr) == PHASOR_OK);
+             return status;
+           }},
+          options_case<phasor_generate_options>("phasor_generate_options", {generation}, kSizeField,
+                                                [f](void* p, phasor_error* error) {
+                                                  phasor_generation made = PHASOR_GENERATION_INIT;
+                                                  return f->generate(p, &made, error);
+                                                }),
+          options_case<phasor_beam_options>("phasor_beam_options", {beams}, kSizeField,
+                                            [f](void* p, phasor_error* error) {
+                                              phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
+                                              return f->search(p, &made, error);
+                                            }),
+          options_case<phasor_chat_message>("phasor_chat_message", {message}, sizeof message,
+                                            [f](void* p, phasor_error* error) {
+                                              char text[1000];
+                                              size_t bytes = 0;
+                                              return phasor_chat_to_text(
+                                                  f->e.session, 1, text, sizeof text, &bytes,
+                                                  static_cast<phasor_chat_message*>(p), 1, error);
+                                            }),
+          options_case<phasor_quantize_options>(
+              "phasor_quantize_options", {q8}, offsetof(phasor_quantize_options, output_type),
+              [f](void* p, phasor_error* error) {
+                size_t bytes = 0;
+                return phasor_quantize_size(&bytes, f->file.data(), f->file.size(),
+                                            static_cast<phasor_quantize_options*>(p), error);
+              }),
+          // A view is the library's own: `see` looks at its size above.
+          {"phasor_view", 0, 1, {}, false, false, 0, nullptr}};
+}
+
+std::vector<Case> result_cases(Fixture* f) {
+  const phasor_model* m = f->e.model;
+  phasor_session* s = f->e.session;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  phasor_error said = PHASOR_ERROR_INIT;
+  REQUIRE(f->search(nullptr, &found, &said) == PHASOR_OK);
+  return {
+      result_case<phasor_side>("phasor_side",
+                               [m](void* p, phasor_error*) {
+                                 return phasor_model_side(m, PHASOR_TARGET,
+                                                          static_cast<phasor_side*>(p));
+                               }),
+      result_case<phasor_output>("phasor_output",
+                                 [m](void* p, phasor_error*) {
+                                   return phasor_model_output(m, static_cast<phasor_output*>(p));
+                                 }),
+      result_case<phasor_tensor>("phasor_tensor",
+                                 [m](void* p, phasor_error*) {
+                                   return phasor_tensor_get(m, 1, static_cast<phasor_tensor*>(p));
+                                 }),
+      result_case<phasor_field>("phasor_field",
+                                [m](void* p, phasor_error*) {
+                                  return phasor_field_get(m, 1, static_cast<phasor_field*>(p));
+                                }),
+      result_case<phasor_limits>("phasor_limits",
+                                 [m](void* p, phasor_error*) {
+                                   return phasor_limits_for(m, 0, 20,
+                                                            static_cast<phasor_limits*>(p));
+                                 }),
+      options_case<phasor_limits>("phasor_limits", {f->limits}, offsetof(phasor_limits, cache_type),
+                                  [m](void* p, phasor_error* error) {
+                                    size_t need = 0;
+                                    return phasor_session_size(
+                                        &need, m, static_cast<phasor_limits*>(p), error);
+                                  }),
+      result_case<phasor_cost>("phasor_cost",
+                               [m](void* p, phasor_error*) {
+                                 return phasor_model_cost(m, 0, 3, static_cast<phasor_cost*>(p));
+                               }),
+      result_case<phasor_hypothesis>("phasor_hypothesis",
+                                     [s](void* p, phasor_error*) {
+                                       return phasor_hypothesis_get(
+                                           s, 0, static_cast<phasor_hypothesis*>(p));
+                                     }),
+      result_case<phasor_vector>("phasor_vector",
+                                 [m](void* p, phasor_error*) {
+                                   return phasor_vector_get(m, 0, static_cast<phasor_vector*>(p));
+                                 }),
+      result_case<phasor_text>("phasor_text",
+                               [m](void* p, phasor_error*) {
+                                 char out[16];
+                                 size_t bytes = 0;
+                                 return phasor_id_to_text(m, PHASOR_TARGET,
+                                                          static_cast<phasor_text*>(p), 20, out,
+                                                          sizeof out, &bytes);
+                               }),
+      result_case<phasor_generation>(
+          "phasor_generation",
+          [f](void* p, phasor_error* error) { return f->generate(nullptr, p, error); }, true),
+      result_case<phasor_rounding>(
+          "phasor_rounding",
+          [f](void* p, phasor_error* error) {
+            phasor_quantize_options q8 = PHASOR_QUANTIZE_OPTIONS_INIT;
+            q8.type = "q8";
+            return phasor_quantize(f->block.data(), f->block.size(),
+                                   static_cast<phasor_rounding*>(p), PHASOR_TYPES + 1,
+                                   f->file.data(), f->file.size(), &q8, error);
+          },
+          true, PHASOR_TYPES + 1),
+      result_case<phasor_vector_result>(
+          "phasor_vector_result",
+          [s](void* p, phasor_error* error) {
+            return phasor_vector_run(s, 0, static_cast<phasor_vector_result*>(p), error);
+          },
+          true),
+      result_case<phasor_beam_result>(
+          "phasor_beam_result",
+          [f](void* p, phasor_error* error) { return f->search(nullptr, p, error); }, true)};
+}
+
+}  // namespace
+
+TEST_CASE("rule 3.9: structs of every size, of every struct of the header") {
+  Fixture f;
+  std::set<std::string> known = {"phasor_error"};  // below
+  for (const auto& cases : {options_cases(&f), result_cases(&f)})
+    for (const Case& c : cases) {
+      known.insert(c.name);
+      if (c.call) walk(c);
+    }
+  CHECK(known == structs_of_the_header());
+}
+
+TEST_CASE("rule 3.9: an error of any size gets as much as it holds, terminated") {
+  Fixture f;
+  constexpr std::size_t kText = offsetof(phasor_error, text);
+  phasor_error full = PHASOR_ERROR_INIT;
+  REQUIRE(phasor_state_restore(f.e.session, 99, f.out, 0, &full) == PHASOR_BAD_INPUT);
+  for (std::size_t size = 0; size <= sizeof full + 16; ++size) {
+    CAPTURE(size);
+    const std::size_t room = std::max(size, kSizeField);
+    const Tail t(room);
+    const uint32_t stated = static_cast<uint32_t>(size);
+    std::memset(t.data(), 0xAB, room);
+    std::memcpy(t.data(), &stated, sizeof stated);
+    const std::vector<unsigned char> given(t.data(), t.data() + room);
+    phasor_error* error = reinterpret_cast<phasor_error*>(t.data());
+    CHECK(phasor_state_restore(f.e.session, 99, f.out, 0, error) == PHASOR_BAD_INPUT);
+    CHECK(t.whole());
+    CHECK(size_at(t.data()) == size);
+    if (size < kSizeField || size > sizeof full) {
+      CHECK(std::equal(given.begin(), given.end(), t.data()));
+      continue;
+    }
+    const std::size_t align = alignof(phasor_error), whole = size / align * align;
+    CHECK(std::equal(t.data() + kSizeField, t.data() + std::clamp(whole, kSizeField, kText),
+                     reinterpret_cast<const unsigned char*>(&full) + kSizeField));
+    if (size > kText) {
+      const char* text = reinterpret_cast<const char*>(t.data() + kText);
+      CHECK(std::string(text) == std::string(full.text).substr(0, size - kText - 1));
+    }
+  }
+}
+
+#if !defined(NDEBUG)
+TEST_CASE("rule 3.5: a NULL for a required pointer ends a build with assertions") {
+  Fixture f;
+  size_t need = 0;
+  phasor_generation made = PHASOR_GENERATION_INIT;
+  const std::vector<std::function<void()>> calls = {
+      [&] { phasor_model_size(nullptr, f.file.data(), f.file.size(), nullptr); },
+      [&] { phasor_model_size(&need, nullptr, 0, nullptr); },
+      [&] { phasor_model_stack(nullptr); },
+      [&] { phasor_model_side(f.e.model, PHASOR_TARGET, nullptr); },
+      [&] { phasor_session_size(&need, f.e.model, nullptr, nullptr); },
+      [&] { phasor_step(f.e.session, nullptr, 1, nullptr); },
+      [&] { phasor_step(nullptr, nullptr, 0, nullptr); },
+      [&] { phasor_generate(f.e.session, 0, f.ids, 2, f.out, 1, nullptr, nullptr, nullptr); },
+      [&] { phasor_generate(nullptr, 0, f.ids, 2, f.out, 1, nullptr, &made, nullptr); },
+      [&] { phasor_state_size(f.e.session, 0, nullptr); },
+      [&] { phasor_quantize_size(&need, f.file.data(), f.file.size(), nullptr, nullptr); }};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(i);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::freopen("/dev/null", "w", stderr);
+      signal(SIGILL, SIG_DFL);
+      signal(SIGTRAP, SIG_DFL);
+      calls[i]();
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && (WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGTRAP)));
+  }
+}
+#endif
