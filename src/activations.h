@@ -36,7 +36,15 @@ constexpr uint32_t kActivationCodes = 1 PHASOR_ACTIVATIONS(PHASOR_ONE, PHASOR_HE
 #define PHASOR_BIT(word, is_built, constant, number, name) | (is_built ? 1u << number : 0u)
 #define PHASOR_NO_BIT(constant, number, name)
 constexpr uint32_t kFfnActivations = 0u PHASOR_ACTIVATIONS(PHASOR_BIT, PHASOR_NO_BIT);
-constexpr uint32_t kLastActivation = kSilu;  // of a feed-forward
+
+// The largest number that a feed-forward may have, built or not.
+#define PHASOR_LARGER(word, is_built, constant, number, name) last = number;
+constexpr uint32_t last_activation() {
+  uint32_t last = 0;
+  PHASOR_ACTIVATIONS(PHASOR_LARGER, PHASOR_NO_BIT)
+  return last;
+}
+constexpr uint32_t kLastActivation = last_activation();
 
 #define PHASOR_NAME(word, is_built, constant, number, name) "|" name
 #define PHASOR_HEAD_NAME(constant, number, name) "|" name
