@@ -197,7 +197,7 @@ endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
-ROOMS := format kernels text quantize model runtime decode api
+ROOMS := format kernels text text/chat quantize model runtime decode api
 -include src/kernels/levels.mk
 
 ifeq ($(config),scalar)

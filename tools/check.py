@@ -52,15 +52,16 @@ ROOMS = {
     "format": set(),
     "kernels": set(),
     "text": set(),
+    "text/chat": {"text"},
     "quantize": {"format", "kernels"},
     "model": {"format", "kernels", "text"},
     "runtime": {"format", "kernels", "text", "model"},
     "decode": {"format", "kernels", "text", "model", "runtime"},
-    "api": {"format", "kernels", "text", "quantize", "model", "runtime", "decode"},
+    "api": {"format", "kernels", "text", "text/chat", "quantize", "model", "runtime", "decode"},
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
-NO_PUBLIC = {"kernels", "text"}  # arrays, bytes and sizes only, no status
+NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
     "array",
     "atomic",
@@ -116,8 +117,9 @@ def core_files():
 
 
 def room_of(path):
-    parts = path.relative_to(SRC).parts
-    return parts[0] if len(parts) > 1 else ""
+    folders = path.relative_to(SRC).parts[:-1]
+    nested = "/".join(folders[:2])
+    return nested if nested in ROOMS else "".join(folders[:1])
 
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

@@ -8,7 +8,7 @@
 #include "../decode/replay.h"
 #include "../quantize/quantize.h"
 #include "../runtime/cost.h"
-#include "../text/chat.h"
+#include "../text/chat/program.h"
 
 struct phasor_model : phasor::Model {};
 struct phasor_session : phasor::Session {};

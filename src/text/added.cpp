@@ -4,90 +4,81 @@
 
 #include "chars.h"
 
-namespace phasor {
-namespace pieces {
+namespace phasor::pieces {
 
-AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_t bytes,
-                       bool normalized) noexcept
+AddedSplit::AddedSplit(const Tokenizer& t, const unsigned char* text, size_t bytes, bool normalized)
     : t_(t),
       text_(text),
       bytes_(bytes),
       first_(normalized ? t.added_plain : 0),
       last_(normalized ? t.added_count : t.added_plain),
       merged_(normalized && (t.flags & (kMergeSpaces | kMergeToSpace)) == kMergeSpaces),
-      starts_(t.added + (normalized ? 32 : 0)) {
+      starts_(normalized ? 8 : 0) {
   if (first_ == last_) search_ = bytes;
 }
 
 // The row of the longest token that the text at `at` begins with, or kNoToken.
-std::uint32_t AddedSplit::longest(std::size_t at) const noexcept {
+uint32_t AddedSplit::longest(size_t at) const {
   work();
-  const std::uint32_t lead = text_[at];
-  if ((load_u32(starts_ + (lead >> 5) * 4) >> (lead & 31) & 1) == 0) return kNoToken;
-  std::uint32_t best = kNoToken, first = first_, last = last_;
-  for (std::uint32_t depth = 0; first < last; ++depth) {
+  const uint32_t lead = text_[at];
+  if ((u32_at(t_.added, starts_ + (lead >> 5)) >> (lead & 31) & 1) == 0) return kNoToken;
+  uint32_t best = kNoToken, first = first_, last = last_;
+  for (uint32_t depth = 0; first < last; ++depth) {
     work();
     // Rows first … last − 1 begin with the same `depth` bytes; one that ends here comes first.
     if (added_row(t_, first).length() == depth) best = first++;
     if (at + depth == bytes_) break;
-    const auto below = [&](std::uint32_t byte) noexcept {
-      std::uint32_t low = first, high = last;
-      while (low < high) {
-        work();
-        const std::uint32_t middle = low + (high - low) / 2;
-        if (t_.text[std::size_t{added_row(t_, middle).offset()} + depth] < byte)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-      return low;
+    const auto below = [&](uint32_t byte) {
+      return first_where(first, last, [&](uint32_t i) {
+        return t_.text[size_t{added_row(t_, i).offset()} + depth] >= byte;
+      });
     };
-    const std::uint32_t byte = text_[at + depth], begin = below(byte);
+    const uint32_t byte = text_[at + depth], begin = below(byte);
     last = below(byte + 1);
     first = begin;
   }
   return best;
 }
 
-bool AddedSplit::space_before(std::size_t at, std::size_t* bytes) const noexcept {
+bool AddedSplit::space_before(size_t at, size_t* bytes) const {
   const Char c = char_before(text_, at);
   *bytes = c.bytes;
-  if (merged_ && c.code == ' ' && at > 1 && text_[at - 2] == ' ') return false;
-  return (classes(t_, c.code) & kSpace) != 0;
+  const bool two = c.code == ' ' && at > 1 && text_[at - 2] == ' ';
+  return !(merged_ && two) && (classes(t_, c.code) & kSpace) != 0;
 }
 
-bool AddedSplit::space_at(std::size_t at, std::size_t* bytes) const noexcept {
+bool AddedSplit::space_at(size_t at, size_t* bytes) const {
   const Char c = char_at(text_ + at, bytes_ - at);
   *bytes = c.bytes;
-  if (merged_ && c.code == ' ' && at + 1 < bytes_ && text_[at + 1] == ' ') return false;
-  return (classes(t_, c.code) & kSpace) != 0;
+  const bool two = c.code == ' ' && at + 1 < bytes_ && text_[at + 1] == ' ';
+  return !(merged_ && two) && (classes(t_, c.code) & kSpace) != 0;
 }
 
-std::size_t AddedSplit::skip_spaces(std::size_t at) noexcept {
+size_t AddedSplit::skip_spaces(size_t at) {
   // or many tokens before one long space would take long
   if (at >= spaces_begin_ && at < spaces_end_) return spaces_end_;
   spaces_begin_ = at;
-  for (std::size_t bytes = 0; at < bytes_ && space_at(at, &bytes);) at += bytes;
+  for (size_t bytes = 0; at < bytes_ && space_at(at, &bytes);) at += bytes;
   return spaces_end_ = at;
 }
 
-bool AddedSplit::find() noexcept {
+bool AddedSplit::find() {
   while (search_ < bytes_) {
-    const std::uint32_t i = longest(search_);
+    const uint32_t i = longest(search_);
     if (i == kNoToken) {
       ++search_;
       continue;
     }
     const AddedRow row = added_row(t_, i);
-    std::size_t begin = search_, end = search_ + row.length();
+    size_t begin = search_, end = search_ + row.length();
     search_ = end;
-    const auto word = [this](Char c) noexcept { return (classes(t_, c.code) & kWord) != 0; };
+    const auto word = [this](Char c) { return (classes(t_, c.code) & kWord) != 0; };
     if ((row.flags() & kSingleWord) != 0) {
       if (begin > 0 && word(char_before(text_, begin))) continue;
       if (end < bytes_ && word(char_at(text_ + end, bytes_ - end))) continue;
     }
     if ((row.flags() & kStripLeft) != 0) {
-      for (std::size_t bytes = 0; begin > done_ && space_before(begin, &bytes);) begin -= bytes;
+      for (size_t bytes = 0; begin > done_ && space_before(begin, &bytes);) begin -= bytes;
       if (begin < done_) begin = done_;
     }
     if ((row.flags() & kStripRightOf) != 0) end = skip_spaces(end);
@@ -97,7 +88,7 @@ bool AddedSplit::find() noexcept {
   return false;
 }
 
-bool AddedSplit::next(Stretch* out) noexcept {
+bool AddedSplit::next(Stretch* out) {
   while (pending_ || find()) {
     if (!pending_ && done_ < match_.begin) {
       pending_ = true;
@@ -116,5 +107,4 @@ bool AddedSplit::next(Stretch* out) noexcept {
   return true;
 }
 
-}  // namespace pieces
-}  // namespace phasor
+}  // namespace phasor::pieces

@@ -1,27 +1,25 @@
 // Added tokens, as the tokenizers package treats them: found before the model sees the text, in the
 // text as it is or in the normalised text. Includes tokenizer.h only. Never allocates.
-#ifndef PHASOR_TEXT_ADDED_H_
-#define PHASOR_TEXT_ADDED_H_
+#pragma once
 
 #include "pieces.h"
 
-namespace phasor {
-namespace pieces {
+namespace phasor::pieces {
 
 // flags of an added token
-constexpr std::uint32_t kSingleWord = 1, kStripLeft = 2, kStripRightOf = 4, kNormalized = 8;
+constexpr uint32_t kSingleWord = 1, kStripLeft = 2, kStripRightOf = 4, kNormalized = 8;
 
 // One row of the table of added tokens.
 struct AddedRow {
   const unsigned char* p;
-  std::uint32_t offset() const noexcept { return load_u32(p); }
-  std::uint32_t length() const noexcept { return load_u32(p + 4); }
-  std::uint32_t id() const noexcept { return load_u32(p + 8); }
-  std::uint32_t flags() const noexcept { return load_u32(p + 12); }
+  uint32_t offset() const { return load_u32(p); }
+  uint32_t length() const { return load_u32(p + 4); }
+  uint32_t id() const { return load_u32(p + 8); }
+  uint32_t flags() const { return load_u32(p + 12); }
 };
 
-inline AddedRow added_row(const Tokenizer& t, std::uint32_t i) noexcept {
-  return {t.added + 64 + std::size_t{i} * 16};
+inline AddedRow added_row(const Tokenizer& t, uint32_t i) {
+  return {t.added + 64 + size_t{i} * 16};
 }
 
 // Cuts a text at the added tokens of one kind: the leftmost, of those the longest, then on behind
@@ -29,37 +27,33 @@ inline AddedRow added_row(const Tokenizer& t, std::uint32_t i) noexcept {
 class AddedSplit {
  public:
   struct Stretch {
-    std::size_t begin, end;
-    std::uint32_t id;  // kNoToken: text between added tokens
+    size_t begin, end;
+    uint32_t id;  // kNoToken: text between added tokens
   };
 
-  AddedSplit(const Tokenizer& t, const unsigned char* text, std::size_t bytes,
-             bool normalized) noexcept;
+  AddedSplit(const Tokenizer& t, const unsigned char* text, size_t bytes, bool normalized);
 
   // The next stretch, never an empty text; false at the end.
-  bool next(Stretch* out) noexcept;
+  bool next(Stretch* out);
 
  private:
-  std::uint32_t longest(std::size_t at) const noexcept;
-  bool find() noexcept;
-  std::size_t skip_spaces(std::size_t at) noexcept;
-  bool space_before(std::size_t at, std::size_t* bytes) const noexcept;
-  bool space_at(std::size_t at, std::size_t* bytes) const noexcept;
+  uint32_t longest(size_t at) const;
+  bool find();
+  size_t skip_spaces(size_t at);
+  bool space_before(size_t at, size_t* bytes) const;
+  bool space_at(size_t at, size_t* bytes) const;
 
   const Tokenizer& t_;
   const unsigned char* text_;
-  std::size_t bytes_;
-  std::uint32_t first_, last_;   // the rows of this kind
-  bool merged_;                  // two spaces and more stand for one ▁, which is not white space
-  const unsigned char* starts_;  // u32[8]: bit b: a token begins with byte b
-  std::size_t search_ = 0;       // where the next match may begin
-  std::size_t done_ = 0;         // what is handed out ends here
-  std::size_t spaces_begin_ = 0, spaces_end_ = 0;  // white space that was skipped last
+  size_t bytes_;
+  uint32_t first_, last_;  // the rows of this kind
+  bool merged_;            // two spaces and more stand for one ▁, which is not white space
+  uint32_t starts_;        // where u32[8] begins; bit b: a token begins with byte b
+  size_t search_ = 0;      // where the next match may begin
+  size_t done_ = 0;        // what is handed out ends here
+  size_t spaces_begin_ = 0, spaces_end_ = 0;  // white space that was skipped last
   Stretch match_{0, 0, kNoToken};
   bool pending_ = false;
 };
 
-}  // namespace pieces
-}  // namespace phasor
-
-#endif  // PHASOR_TEXT_ADDED_H_
+}  // namespace phasor::pieces

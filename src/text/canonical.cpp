@@ -7,44 +7,50 @@
 #include "chars.h"
 #include "normalizer.h"
 
-namespace phasor {
+namespace phasor::pieces {
 namespace {
 
-using namespace pieces;
-
-constexpr std::uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19,
-                        kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
+constexpr uint32_t kSyllable = 0xAC00, kSyllables = 11172, kLead = 0x1100, kLeads = 19,
+                   kVowel = 0x1161, kVowels = 21, kTail = 0x11A7, kTails = 28;
 // into one character; no chain of real ones is half as long
-constexpr std::uint32_t kMostComposed = 32;
+constexpr uint32_t kMostComposed = 32;
 
-const unsigned char* entry(const Tokenizer& t, const unsigned char* text, const Char& c) noexcept {
+// The replacement, zero-terminated, of exactly this key, or null.
+const unsigned char* find_rule(const Tokenizer& t, const unsigned char* key, size_t bytes) {
+  MapWalk walk(t);
+  for (size_t i = 0; i < bytes; ++i)
+    if (!walk.step(key[i])) return nullptr;
+  return walk.value();
+}
+
+const unsigned char* entry(const Tokenizer& t, const unsigned char* text, const Char& c) {
   return c.code == kNoChar || c.code < 0x80 ? nullptr : find_rule(t, text, c.bytes);
 }
 
-std::uint32_t order_of(const unsigned char* found) noexcept {
+uint32_t order_of(const unsigned char* found) {
   return found == nullptr || *found == 0 ? 0 : *found - 1u;
 }
 
 struct One {
   const unsigned char* text;
-  std::uint32_t bytes;
-  std::uint32_t order;
+  uint32_t bytes;
+  uint32_t order;
 };
 
 // The decomposed text, character by character. A copy of it is a place to which one can return.
 struct Decomposed {
   const Tokenizer* t;
   const unsigned char* text;
-  std::size_t n;
-  std::size_t at;
+  size_t n;
+  size_t at;
   const unsigned char* part;  // what is left of a decomposition, or null; it ends with a zero or at
   const unsigned char* part_end;
   // a decomposition is longer than the header's expansion says; there is no next character
   bool broken;
 
-  bool is(const Decomposed& other) const noexcept { return at == other.at && part == other.part; }
+  bool is(const Decomposed& other) const { return at == other.at && part == other.part; }
 
-  bool next(One* out) noexcept {
+  bool next(One* out) {
     work();
     broken = broken || (part != nullptr && part == part_end && *part != 0);
     if (broken) return false;
@@ -60,9 +66,9 @@ struct Decomposed {
         return true;
       }
       part = found + 1;
-      part_end = part + std::size_t{t->expansion} * c.bytes;
+      part_end = part + size_t{t->expansion} * c.bytes;
     }
-    std::size_t left = 1;
+    size_t left = 1;
     while (left < 4 && part + left != part_end && part[left] != 0) ++left;
     const Char c = char_at(part, left);
     *out = {part, c.bytes, order_of(entry(*t, part, c))};
@@ -71,27 +77,14 @@ struct Decomposed {
   }
 };
 
-struct Output {
-  unsigned char* text;
-  std::uint64_t capacity;
-  std::uint64_t size;
-
-  bool put(const One& one) noexcept {
-    if (capacity - size < one.bytes) return false;
-    std::memcpy(text + size, one.text, one.bytes);
-    size += one.bytes;
-    return true;
-  }
-};
-
 // The marks between two places by their classes, equal ones as they come. There is room for them.
-void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& end) noexcept {
-  std::uint32_t places[256] = {};  // by class: where the next one goes
+void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& end) {
+  uint32_t places[256] = {};  // by class: where the next one goes
   One one{};
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) places[one.order] += one.bytes;
-  std::uint32_t place = 0;
-  for (std::uint32_t& p : places) {
-    const std::uint32_t bytes = p;
+  uint32_t place = 0;
+  for (uint32_t& p : places) {
+    const uint32_t bytes = p;
     p = place;
     place += bytes;
   }
@@ -103,11 +96,11 @@ void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& e
 }
 
 // Marks in the order of their classes.
-bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) noexcept {
+bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
   One one{};
   bool sorted = true;
-  std::uint32_t before = 0;
-  std::uint64_t bytes = 0;
+  uint32_t before = 0;
+  uint64_t bytes = 0;
   *end = begin;
   for (Decomposed ahead = begin; ahead.next(&one) && one.order != 0; *end = ahead) {
     sorted = sorted && before <= one.order;
@@ -120,26 +113,26 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) noexcept {
     out->size += bytes;
     return true;
   }
-  for (Decomposed from = begin; !from.is(*end) && from.next(&one);) (void)out->put(one);
+  for (Decomposed from = begin; !from.is(*end) && from.next(&one);) out->put(one.text, one.bytes);
   return true;
 }
 
 // What two characters compose to, written to `to` (8 bytes), its length; or 0.
-std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first,
-                        const Char& a, const unsigned char* second, const Char& b) noexcept {
+uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a,
+                   const unsigned char* second, const Char& b) {
   if (b.code == kNoChar || b.code < 0x80) return 0;
   if (a.code - kLead < kLeads && b.code - kVowel < kVowels) {
-    return static_cast<std::uint32_t>(
+    return static_cast<uint32_t>(
         write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
   }
   if (a.code - kSyllable < kSyllables && (a.code - kSyllable) % kTails == 0 &&
       b.code - kTail - 1 < kTails - 1) {
-    return static_cast<std::uint32_t>(write_char(to, a.code + (b.code - kTail)));
+    return static_cast<uint32_t>(write_char(to, a.code + (b.code - kTail)));
   }
   std::memcpy(to, first, a.bytes);
   std::memcpy(to + a.bytes, second, b.bytes);
   const unsigned char* const found = find_rule(t, to, a.bytes + b.bytes);
-  std::uint32_t bytes = 0;
+  uint32_t bytes = 0;
   while (found != nullptr && bytes <= a.bytes + b.bytes && found[bytes] != 0) ++bytes;
   if (bytes > a.bytes + b.bytes) return 0;  // a damaged map
   if (bytes > 0) std::memcpy(to, found, bytes);
@@ -148,15 +141,15 @@ std::uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned ch
 
 // Composes in place: each mark that no mark of its class or a higher one keeps from the last
 // character of class 0.
-std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noexcept {
-  std::size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
+size_t compose(const Tokenizer& t, unsigned char* text, size_t n) {
+  size_t to = 0, base = 0, base_bytes = 0;  // no base yet while it has no bytes
   // class of the last mark behind the base, 0 where there is none
-  std::uint32_t last = 0, composed = 0;
-  for (std::size_t from = 0; from < n;) {
+  uint32_t last = 0, composed = 0;
+  for (size_t from = 0; from < n;) {
     const Char c = char_at(text + from, n - from);
-    const std::uint32_t order = order_of(entry(t, text + from, c));
+    const uint32_t order = order_of(entry(t, text + from, c));
     unsigned char both[8];
-    std::uint32_t bytes = 0;
+    uint32_t bytes = 0;
     if (base_bytes > 0 && c.code >= 0x80 && composed < kMostComposed &&
         (last == 0 || last < order)) {
       bytes = composite(t, both, text + base, char_at(text + base, base_bytes), text + from, c);
@@ -186,17 +179,17 @@ std::size_t compose(const Tokenizer& t, unsigned char* text, std::size_t n) noex
 
 }  // namespace
 
-std::uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
-                                  const unsigned char* text, std::size_t bytes) noexcept {
-  Output output{out, capacity, 0};
+uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                             const unsigned char* text, size_t bytes) {
+  Output output{out, capacity, 0, false};
   One one{};
   Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false};
   for (Decomposed here = from; from.next(&one); here = from) {
-    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one))
+    if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one.text, one.bytes))
       return kNormalizedTooLong;
   }
   if (from.broken) return kNormalizedTooLong;
-  return compose(t, out, static_cast<std::size_t>(output.size));
+  return compose(t, out, static_cast<size_t>(output.size));
 }
 
-}  // namespace phasor
+}  // namespace phasor::pieces

@@ -1,74 +1,75 @@
 // Characters and their classes, from the section's runs: what the tokenizers package's rules ask of
 // Unicode. Includes tokenizer.h and pieces.h only. Everything here trusts a section that
 // tokenizer_open has checked.
-#ifndef PHASOR_TEXT_CHARS_H_
-#define PHASOR_TEXT_CHARS_H_
+#pragma once
 
 #include "pieces.h"
 
-namespace phasor {
-namespace pieces {
+namespace phasor::pieces {
 
-constexpr std::uint32_t kNoChar = 0xFFFFFFFFu;  // a byte that is not UTF-8
+// classes of characters
+constexpr uint32_t kSpace = 1, kLetter = 2, kNumber = 4, kWord = 8;
+// of WordPiece
+constexpr uint32_t kPunctuation = 16, kRemoved = 32, kPadded = 64, kHangul = 128;
+
+constexpr uint32_t kNoChar = 0xFFFFFFFFu;  // a byte that is not UTF-8
 // of a run: its first code point; above them its classes
-constexpr std::uint32_t kCodeBits = 21;
+constexpr uint32_t kCodeBits = 21;
 
 struct Char {
-  std::uint32_t code;  // or kNoChar
-  std::uint32_t bytes;
+  uint32_t code;  // or kNoChar
+  uint32_t bytes;
 };
 
 // The character that begins at `p`; one byte where none does. `bytes` is not 0.
-inline Char char_at(const unsigned char* p, std::size_t bytes) noexcept {
+inline Char char_at(const unsigned char* p, size_t bytes) {
   if (p[0] < 0x80) return {p[0], 1};
   bool more = false;
-  const std::uint32_t size = static_cast<std::uint32_t>(valid_char(p, bytes, &more));
+  const uint32_t size = static_cast<uint32_t>(valid_char(p, bytes, &more));
   if (size == 0) return {kNoChar, 1};
-  std::uint32_t code = p[0] & (0x7Fu >> size);
-  for (std::uint32_t i = 1; i < size; ++i) code = code << 6 | (p[i] & 0x3Fu);
+  uint32_t code = p[0] & (0x7Fu >> size);
+  for (uint32_t i = 1; i < size; ++i) code = code << 6 | (p[i] & 0x3Fu);
   return {code, size};
 }
 
 // The character that ends before `at`, which is not 0.
-inline Char char_before(const unsigned char* text, std::size_t at) noexcept {
-  for (std::size_t size = 1; size <= 4 && size <= at; ++size) {
+inline Char char_before(const unsigned char* text, size_t at) {
+  for (size_t size = 1; size <= 4 && size <= at; ++size) {
     const Char c = char_at(text + at - size, size);
     if (c.bytes == size && c.code != kNoChar) return c;
   }
   return {kNoChar, 1};
 }
 
+// The first code point of a run, and the classes of all up to the next one.
+inline uint32_t run_begin(const Tokenizer& t, uint32_t run) {
+  return u32_at(t.runs, run) & ((1u << kCodeBits) - 1);
+}
+inline uint32_t run_classes(const Tokenizer& t, uint32_t run) {
+  return u32_at(t.runs, run) >> kCodeBits;
+}
+
 // The classes of a character; none for kNoChar.
-inline std::uint32_t classes(const Tokenizer& t, std::uint32_t code) noexcept {
+inline uint32_t classes(const Tokenizer& t, uint32_t code) {
   if (code == kNoChar) return 0;
-  std::uint32_t low = code < 0x80 ? 0 : t.ascii_runs - 1,
-                high = code < 0x80 ? t.ascii_runs : t.run_count;
+  const bool ascii = code < 0x80;
   work();
-  while (high - low > 1) {  // the run at `low` begins at or before the character
-    work();
-    const std::uint32_t middle = low + (high - low) / 2;
-    if ((load_u32(t.runs + std::size_t{middle} * 4) & ((1u << kCodeBits) - 1)) <= code)
-      low = middle;
-    else
-      high = middle;
-  }
-  return load_u32(t.runs + std::size_t{low} * 4) >> kCodeBits;
+  const uint32_t next = first_where(ascii ? 1 : t.ascii_runs, ascii ? t.ascii_runs : t.run_count,
+                                    [&](uint32_t run) { return run_begin(t, run) > code; });
+  return run_classes(t, next - 1);
 }
 
 // Writes a code point as UTF-8 (4 bytes of room); returns its bytes.
-inline std::size_t write_char(unsigned char* to, std::uint32_t code) noexcept {
+inline size_t write_char(unsigned char* to, uint32_t code) {
   if (code < 0x80) {
     to[0] = static_cast<unsigned char>(code);
     return 1;
   }
-  const std::size_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  for (std::size_t i = size; --i > 0; code >>= 6)
+  const size_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = size; --i > 0; code >>= 6)
     to[i] = static_cast<unsigned char>(0x80 | (code & 0x3F));
   to[0] = static_cast<unsigned char>((0xF00u >> size & 0xFFu) | code);
   return size;
 }
 
-}  // namespace pieces
-}  // namespace phasor
-
-#endif  // PHASOR_TEXT_CHARS_H_
+}  // namespace phasor::pieces

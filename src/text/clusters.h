@@ -1,14 +1,12 @@
 // Clusters of characters (grapheme clusters; Unicode, annex 29), whose classes are in the section.
 // Includes nothing but the integer types; trusts nothing.
-#ifndef PHASOR_TEXT_CLUSTERS_H_
-#define PHASOR_TEXT_CLUSTERS_H_
+#pragma once
 
 #include <cstdint>
 
-namespace phasor {
-namespace pieces {
+namespace phasor::pieces {
 
-enum class Break : std::uint32_t {
+enum class Break : uint32_t {
   other,
   carriage_return,
   line_feed,
@@ -32,7 +30,7 @@ enum class Break : std::uint32_t {
 class Clusters {
  public:
   // Takes the next character; true when it is of the cluster of the one before.
-  bool next(std::uint32_t code, Break of) noexcept {
+  bool next(uint32_t code, Break of) {
     // A syllable goes on like its last part.
     const Break ends = of != Break::syllable       ? of
                        : (code - 0xAC00) % 28 == 0 ? Break::vowel
@@ -52,14 +50,14 @@ class Clusters {
   }
 
  private:
-  static bool extends(Break of) noexcept {
+  static bool extends(Break of) {
     return of == Break::extend || of == Break::extend_conjunct || of == Break::linker;
   }
-  static bool controls(Break of) noexcept {
+  static bool controls(Break of) {
     return of == Break::control || of == Break::carriage_return || of == Break::line_feed;
   }
 
-  bool joined(Break of) const noexcept {
+  bool joined(Break of) const {
     // GB3
     if (before_ == Break::carriage_return && of == Break::line_feed) return true;
     // GB4, GB5
@@ -82,11 +80,8 @@ class Clusters {
   }
 
   Break before_ = Break::control;  // the text's start (GB1)
-  std::uint32_t picture_ = 0;      // 1 a picture and what extends it, 2 and a joiner
-  std::uint32_t conjunct_ = 0;     // 1 a consonant and what extends it, 2 and a linker among that
+  uint32_t picture_ = 0;           // 1 a picture and what extends it, 2 and a joiner
+  uint32_t conjunct_ = 0;          // 1 a consonant and what extends it, 2 and a linker among that
 };
 
-}  // namespace pieces
-}  // namespace phasor
-
-#endif  // PHASOR_TEXT_CLUSTERS_H_
+}  // namespace phasor::pieces

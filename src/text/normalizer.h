@@ -1,63 +1,87 @@
-// Text normalisation: SentencePiece's (Kudo and Richardson 2018, 3.2), a map of characters, then
-// white space; what the tokenizers package makes of such a map; BERT's; and Unicode's canonical
-// forms. Includes tokenizer.h only. Never allocates.
-#ifndef PHASOR_TEXT_NORMALIZER_H_
-#define PHASOR_TEXT_NORMALIZER_H_
+// text: normalisation. The section's map of characters (a Darts double array, Aoe 1989), which
+// SentencePiece made (Kudo and Richardson 2018, 3.2), and Unicode's canonical composition from
+// such a map; what else a model does to a text is in the model's file. Never allocates.
+#pragma once
+#include "pieces.h"
 
-#include "tokenizer.h"
+namespace phasor::pieces {
 
-namespace phasor {
+constexpr uint64_t kNormalizedTooLong = ~uint64_t{0};
 
-// Normalises a text into `out`.
-// Returns the number of bytes written, or kNormalizedTooLong when they would be more than
-// `capacity`.
-constexpr std::uint64_t kNormalizedTooLong = ~std::uint64_t{0};
-std::uint64_t normalize(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
-                        const unsigned char* text, std::size_t bytes) noexcept;
+// The normalised text so far. Once something did not fit nothing more is written.
+struct Output {
+  unsigned char* text;  // (capacity)
+  uint64_t capacity;
+  uint64_t size;
+  bool full;
 
-// BERT's, as the tokenizers package has it: what is removed, padded or decomposed is in the
-// section's classes.
-std::uint64_t normalize_bert(const Tokenizer& tokenizer, unsigned char* out, std::uint64_t capacity,
-                             const unsigned char* text, std::size_t bytes) noexcept;
+  bool put(const unsigned char* bytes, size_t n) {
+    work(1 + n);
+    full = full || capacity - size < n;
+    if (full) return false;
+    std::memcpy(text + size, bytes, n);
+    size += n;
+    return true;
+  }
+  bool put(Span s) { return put(s.text, s.bytes); }
+  uint64_t result() const { return full ? kNormalizedTooLong : size; }
+};
 
-// SentencePiece's map as the tokenizers package applies it (its Precompiled), then white space
-// taken from the end.
-std::uint64_t normalize_precompiled(const Tokenizer& tokenizer, unsigned char* out,
-                                    std::uint64_t capacity, const unsigned char* text,
-                                    std::size_t bytes) noexcept;
+// A unit of the double array has its label in bits 0–7 and 31, "a value hangs here" in bit 8, and
+// the xor distance to its children in bits 10–30, shifted by 8 more when bit 9 is set.
+inline uint32_t children(uint32_t node, uint32_t unit) {
+  return node ^ ((unit >> 10) << ((unit & 0x200) >> 6));
+}
+inline bool has_value(uint32_t unit) { return (unit & 0x100) != 0; }
+inline bool is_value(uint32_t unit) { return (unit & 0x80000000u) != 0; }
+inline uint32_t label(uint32_t unit) { return unit & 0x800000FFu; }
 
-// A space becomes ▁, and one goes before the text where the section says so; bytes that are not
-// UTF-8 stay.
-std::uint64_t normalize_spaces(const Tokenizer& tokenizer, unsigned char* out,
-                               std::uint64_t capacity, const unsigned char* text,
-                               std::size_t bytes) noexcept;
+// A walk through the array from its root, byte by byte.
+struct MapWalk {
+  const Tokenizer& t;
+  uint32_t node, unit;
 
-// Canonical composition, NFC; the map is in the section.
-std::uint64_t normalize_canonical(const Tokenizer& tokenizer, unsigned char* out,
-                                  std::uint64_t capacity, const unsigned char* text,
-                                  std::size_t bytes) noexcept;
+  explicit MapWalk(const Tokenizer& tokenizer) : t(tokenizer), node(0), unit(u32_at(t.trie, 0)) {}
+  // False when no key goes on with this byte; no key has a zero byte.
+  bool step(unsigned char byte) {
+    work();
+    node = children(node, unit) ^ byte;
+    unit = u32_at(t.trie, node);
+    return label(unit) == byte && byte != 0;
+  }
+  // The replacement of the key that ends here, or null.
+  const unsigned char* value() const {
+    if (!has_value(unit)) return nullptr;
+    return t.strings + (u32_at(t.trie, children(node, unit)) & 0x7FFFFFFFu);
+  }
+};
 
 // What the beginning of a text becomes.
 struct Rule {
   const unsigned char* text;
-  std::size_t bytes;
-  std::size_t consumed;
+  size_t bytes;
+  size_t consumed;
 };
 
 // Finds the longest key of the map that a text begins with, or the shortest; false when there is
 // none.
-bool match_rule(const Tokenizer& tokenizer, Rule* out, const unsigned char* text, std::size_t bytes,
-                bool shortest) noexcept;
-
-// The replacement, zero-terminated, of exactly this key, or null.
-const unsigned char* find_rule(const Tokenizer& tokenizer, const unsigned char* key,
-                               std::size_t bytes) noexcept;
+bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, size_t bytes,
+                bool shortest);
 
 // Checks that no walk through the double array leaves it and that every value is inside the
 // strings.
-bool normalizer_check(const unsigned char* trie, std::uint32_t units,
-                      std::uint32_t string_bytes) noexcept;
+bool normalizer_check(const unsigned char* trie, uint32_t units, uint32_t string_bytes);
 
-}  // namespace phasor
+// The text as it is.
+inline uint64_t normalize_not(const Tokenizer&, unsigned char* out, uint64_t capacity,
+                              const unsigned char* text, size_t bytes) {
+  Output output{out, capacity, 0, false};
+  output.put(text, bytes);
+  return output.result();
+}
 
-#endif  // PHASOR_TEXT_NORMALIZER_H_
+// Canonical composition, NFC.
+uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                             const unsigned char* text, size_t bytes);
+
+}  // namespace phasor::pieces

@@ -9,49 +9,27 @@
 // Nothing here allocates, recurses, throws or keeps state: `tokenizer_open` checks a section once,
 // completely and in linear time; after that encoding needs only the caller's scratch, whose size is
 // known before the text is. Includes nothing but three freestanding headers. Never does I/O.
-#ifndef PHASOR_TEXT_TOKENIZER_H_
-#define PHASOR_TEXT_TOKENIZER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "../only.h"
-
 namespace phasor {
 
-enum class TokenizerModel : std::uint32_t {
-  unigram = 1,
-  bpe = 2,
-  words = 3,
-  wordpiece = 4,
-  byte_bpe = 5,
-  metaspace = 6,
-  char_bpe = 7
-};
-
-// The models of this build, in the order of their numbers.
-constexpr bool kModelIsBuilt[] = {false,
-                                  built("unigram"),
-                                  built("sentencepiece-bpe"),
-                                  built("words"),
-                                  built("wordpiece"),
-                                  built("byte-bpe"),
-                                  built("metaspace"),
-                                  built("char-bpe")};
-constexpr bool is_built(TokenizerModel model) noexcept {
-  return kModelIsBuilt[static_cast<std::uint32_t>(model)];
+namespace pieces {
+struct TokenizerModel;
 }
 
-enum class PieceType : std::uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
+enum class PieceType : uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
-constexpr std::uint32_t kNoToken = 0xFFFFFFFFu;
+constexpr uint32_t kNoToken = 0xFFFFFFFFu;
 
 // A checked view of one tokenizer section. Plain data: copy it freely, share it between threads.
 struct Tokenizer {
   const unsigned char* table;        // (pieces, 16 bytes) offset, length, score, type
   const unsigned char* permutation;  // (pieces) u32 ids in the order of the pieces' bytes
   const unsigned char* text;         // the pieces' bytes
-  const unsigned char* trie;         // (trie_units) u32 Darts double array, or null
+  const unsigned char* trie;         // u32s of a Darts double array, or null
   const unsigned char* strings;      // zero-terminated replacements of the normaliser
   // what an unknown piece decodes to; then WordPiece's prefix of a continuation
   const unsigned char* surface;
@@ -60,59 +38,53 @@ struct Tokenizer {
   const unsigned char* model_data;
   // u32[16] first bytes, then (added_count, 16 bytes), the plain ones first
   const unsigned char* added;
-  TokenizerModel model;
-  std::uint32_t flags;
-  std::uint32_t pieces;         // V of the tokenizer: ids are 0 … pieces − 1
-  std::uint32_t unknown;        // id, or kNoToken
-  std::uint32_t longest;        // bytes of the longest piece
-  std::uint32_t trie_units;     // u32s in the double array
-  std::uint32_t surface_bytes;  // length of `surface`
-  std::uint32_t expansion;      // most normalised bytes that one byte of text can become
+  const pieces::TokenizerModel* model;
+  uint32_t flags;
+  uint32_t pieces;         // V of the tokenizer: ids are 0 … pieces − 1
+  uint32_t unknown;        // id, or kNoToken
+  uint32_t longest;        // bytes of the longest piece
+  uint32_t surface_bytes;  // length of `surface`
+  uint32_t expansion;      // most normalised bytes that one byte of text can become
   // bytes of the longest text that one rule of the normaliser replaces
-  std::uint32_t longest_rule;
-  std::uint32_t unused;  // how many pieces are of type unused
+  uint32_t longest_rule;
+  uint32_t unused;  // how many pieces are of type unused
   // bytes of the longest user-defined piece, 0 when there is none
-  std::uint32_t longest_user;
-  std::uint32_t user_first[8];  // bit b: some user-defined piece begins with byte b
-  float lowest_score;           // of the normal pieces (unigram)
-  std::uint32_t run_count;
-  std::uint32_t ascii_runs;  // of them begin at or below U+007F
-  std::uint32_t merge_count;
-  std::uint32_t added_count;  // added tokens, of which
+  uint32_t longest_user;
+  uint32_t user_first[8];  // bit b: some user-defined piece begins with byte b
+  float lowest_score;      // of the normal pieces (unigram)
+  uint32_t run_count;
+  uint32_t ascii_runs;  // of them begin at or below U+007F
+  uint32_t merge_count;
+  uint32_t added_count;  // added tokens, of which
   // so many are looked for in the text as it is, the others in the normalised text
-  std::uint32_t added_plain;
+  uint32_t added_plain;
   // number of the pre-tokenizer's rule; byte-level BPE: its first step
-  std::uint32_t rule;
+  uint32_t rule;
   // byte-level BPE: the pre-tokenizer's further steps, 0 behind the last
   unsigned char more_steps[8];
-  std::uint32_t word_chars;    // WordPiece: a word of more characters is unknown
-  std::uint32_t prefix_bytes;  // WordPiece: of the prefix of a continuation
+  uint32_t word_chars;    // WordPiece: a word of more characters is unknown
+  uint32_t prefix_bytes;  // WordPiece: of the prefix of a continuation
 };
-
-// Inlined always: what stands behind a model that is not built goes.
-__attribute__((always_inline)) inline bool is(const Tokenizer& t, TokenizerModel model) noexcept {
-  return is_built(model) && t.model == model;
-}
 
 // False when the section names a model that this build leaves out; what is no model at all is for
 // tokenizer_open to tell.
-[[nodiscard]] bool tokenizer_is_built(const unsigned char* section, std::size_t bytes) noexcept;
+[[nodiscard]] bool tokenizer_is_built(const unsigned char* section, size_t bytes) noexcept;
 
 // Checks a whole section and binds it.
 // Returns true when every offset, count, type, score, order and trie unit in it is sound; else
 // false, with `*why` set to a static text that names the first thing wrong. `section` must outlive
 // `*out`; it needs no alignment. Time is linear in `bytes`, no memory is used.
-[[nodiscard]] bool tokenizer_open(Tokenizer* out, const unsigned char* section, std::size_t bytes,
+[[nodiscard]] bool tokenizer_open(Tokenizer* out, const unsigned char* section, size_t bytes,
                                   const char** why) noexcept;
 
 // Bytes of scratch that encode any text of at most `text_bytes` bytes.
 // A function of the section's header and of `text_bytes` only, equal on every machine; 0 for a word
 // list; UINT64_MAX when a text of that size cannot be encoded at all (its normalised form could
 // pass 2³¹ bytes).
-[[nodiscard]] std::uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer,
-                                                    std::uint64_t text_bytes) noexcept;
+[[nodiscard]] uint64_t tokenizer_scratch_bytes(const Tokenizer& tokenizer,
+                                               uint64_t text_bytes) noexcept;
 
-enum class EncodeStatus : std::uint32_t {
+enum class EncodeStatus : uint32_t {
   ok = 0,
   text_too_long = 1,  // the scratch was made for a shorter text; nothing was written
   unknown_word = 2,   // a word list without an unknown id: the word is not in it
@@ -120,9 +92,9 @@ enum class EncodeStatus : std::uint32_t {
 
 struct EncodeResult {
   EncodeStatus status;
-  std::size_t count;   // ids that the text has; the first `capacity` of them were written
-  std::size_t offset;  // unknown_word: where that word lies in the text
-  std::size_t bytes;   // unknown_word: its length
+  size_t count;   // ids that the text has; the first `capacity` of them were written
+  size_t offset;  // unknown_word: where that word lies in the text
+  size_t bytes;   // unknown_word: its length
 };
 
 // Encodes a text, without start or end ids.
@@ -133,26 +105,25 @@ struct EncodeResult {
 // nothing before and nothing after. Threads may share the tokenizer, each with its own scratch.
 // Sources: Kudo 2018 (unigram, 3.2), Sennrich et al. 2016 (BPE), Kudo and Richardson 2018
 // (normalisation).
-[[nodiscard]] EncodeResult tokenizer_encode(const Tokenizer& tokenizer, std::uint32_t* ids,
-                                            std::size_t capacity, const char* text,
-                                            std::size_t text_bytes, void* scratch,
-                                            std::size_t scratch_bytes) noexcept;
+[[nodiscard]] EncodeResult tokenizer_encode(const Tokenizer& tokenizer, uint32_t* ids,
+                                            size_t capacity, const char* text, size_t text_bytes,
+                                            void* scratch, size_t scratch_bytes) noexcept;
 
 // One piece of the vocabulary. `text` has no terminator.
 struct PieceView {
   const char* text;
-  std::size_t bytes;
+  size_t bytes;
   float score;
   PieceType type;
 };
 
 // Looks at a piece; `id` must be less than `tokenizer.pieces`.
-[[nodiscard]] PieceView tokenizer_piece(const Tokenizer& tokenizer, std::uint32_t id) noexcept;
+[[nodiscard]] PieceView tokenizer_piece(const Tokenizer& tokenizer, uint32_t id) noexcept;
 
 // The id of the piece with exactly this text; a reserved piece (control, byte, unknown) comes
 // before another one of the same text. Returns kNoToken when there is none.
-[[nodiscard]] std::uint32_t tokenizer_find(const Tokenizer& tokenizer, const char* text,
-                                           std::size_t bytes) noexcept;
+[[nodiscard]] uint32_t tokenizer_find(const Tokenizer& tokenizer, const char* text,
+                                      size_t bytes) noexcept;
 
 // The state of a streaming decode; all zero (`TokenDecoder state{}`) is the start of a text.
 struct TokenDecoder {
@@ -163,7 +134,7 @@ struct TokenDecoder {
   unsigned char any_text;       // 1: something was written
 };
 
-constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
+constexpr size_t kBadToken = static_cast<size_t>(-1);
 
 // Decodes one more id.
 // Returns the number of bytes that it adds to the text: 0 for a control piece and while a character
@@ -172,17 +143,14 @@ constexpr std::size_t kBadToken = static_cast<std::size_t>(-1);
 // then token_decode_end, the bytes are the package's decode(ids): invalid bytes become U+FFFD, the
 // dummy prefix is stripped, unknown is its surface; of the tokenizers package with its special
 // tokens skipped.
-[[nodiscard]] std::size_t token_decode(const Tokenizer& tokenizer, TokenDecoder* state,
-                                       std::uint32_t id, char* out, std::size_t capacity) noexcept;
+[[nodiscard]] size_t token_decode(const Tokenizer& tokenizer, TokenDecoder* state, uint32_t id,
+                                  char* out, size_t capacity) noexcept;
 
 // Ends a text: writes what is still held back (U+FFFD for each byte of an incomplete character), as
 // token_decode does.
-[[nodiscard]] std::size_t token_decode_end(TokenDecoder* state, char* out,
-                                           std::size_t capacity) noexcept;
+[[nodiscard]] size_t token_decode_end(TokenDecoder* state, char* out, size_t capacity) noexcept;
 
 // A capacity that is enough for any one call of token_decode or token_decode_end.
-[[nodiscard]] std::size_t token_decode_capacity(const Tokenizer& tokenizer) noexcept;
+[[nodiscard]] size_t token_decode_capacity(const Tokenizer& tokenizer) noexcept;
 
 }  // namespace phasor
-
-#endif  // PHASOR_TEXT_TOKENIZER_H_

@@ -1,26 +1,42 @@
 // The unigram model: the segmentation of the highest total score (Viterbi; Kudo 2018, 3.2), in the
 // order of arithmetic and with the ties of the SentencePiece package. Never allocates.
+#include "sentencepiece.h"
 #include "viterbi.h"
 
-namespace phasor {
-namespace pieces {
-std::uint64_t unigram_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
+namespace phasor::pieces {
+namespace {
+
+constexpr float kFloatMax = 3.40282346638528859812e+38f;
+
+const char* check(Tokenizer* t, SectionReader* s) {
+  if (const char* const wrong = check_sentencepiece(t, s)) return wrong;
+  float lowest = kFloatMax;
+  for (uint32_t id = 0; id < t->pieces; ++id) {
+    const Row r = row(*t, id);
+    const float score = r.score();
+    if (r.type() == PieceType::normal && score < lowest) lowest = score;
+  }
+  t->lowest_score = lowest;
+  return lowest == kFloatMax ? "a unigram model has no normal piece" : nullptr;
+}
+
+uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   return 4 * ring_slots(t)   // f32 best score of a segmentation that ends here
          + 2 * (limit + 1);  // u16 length of its last piece
 }
 
-void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, std::uint32_t n,
-                    unsigned char* scratch, std::uint64_t) noexcept {
+void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  const unsigned char* const text = s.text;
+  const uint32_t n = static_cast<uint32_t>(s.bytes);
   if (n == 0) return;
-  float* const best = reinterpret_cast<float*>(scratch);
-  std::uint16_t* const length =
-      reinterpret_cast<std::uint16_t*>(scratch + 4 * static_cast<std::size_t>(ring_slots(t)));
-  const auto char_size = [=](std::uint32_t at) noexcept {
-    const std::uint32_t bytes = static_cast<std::uint32_t>(char_bytes(text[at]));
+  uint16_t* const length =
+      reinterpret_cast<uint16_t*>(s.scratch + 4 * static_cast<size_t>(ring_slots(t)));
+  const auto char_size = [=](uint32_t at) {
+    const uint32_t bytes = static_cast<uint32_t>(char_bytes(text[at]));
     return bytes < n - at ? bytes : n - at;
   };
-  const auto score = [&t](const PrefixWalk& walk, std::uint32_t bytes, float* of) noexcept {
-    const std::uint32_t id = walk.here();
+  const auto score = [&t](const PrefixWalk& walk, uint32_t bytes, float* of) {
+    const uint32_t id = walk.here();
     if (id == kNoToken) return false;
     const PieceType type = row(t, id).type();
     // A user-defined piece has a score by its length in place of its own, above what
@@ -30,9 +46,10 @@ void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, 
               : row(t, id).score();
     return type != PieceType::unused;
   };
-  best_segmentation(t, best, length, text, n, t.lowest_score - 10.0f, char_size, score);
-  for (std::uint32_t at = 0; at < n; at += length[at]) {
-    const std::uint32_t id = find(t, text + at, length[at], false);
+  best_segmentation(t, reinterpret_cast<float*>(s.scratch), length, text, n, t.lowest_score - 10.0f,
+                    char_size, score);
+  for (uint32_t at = 0; at < n; at += length[at]) {
+    const uint32_t id = find(t, text + at, length[at], false);
     if (id == kNoToken || row(t, id).type() == PieceType::unused)
       out->unknown(text + at, length[at]);
     else
@@ -40,5 +57,19 @@ void encode_unigram(const Tokenizer& t, IdSink* out, const unsigned char* text, 
   }
 }
 
-}  // namespace pieces
-}  // namespace phasor
+}  // namespace
+
+extern constexpr TokenizerModel kUnigram = [] {
+  TokenizerModel m{};
+  m.same = Same::one_reserved;
+  m.flags = kSentencePieceFlags;
+  m.types = kAllTypes;
+  m.check = check;
+  m.scratch = scratch;
+  m.normalize = normalize_sentencepiece;
+  m.encode = encode;
+  m.decode = decode_sentencepiece;
+  return m;
+}();
+
+}  // namespace phasor::pieces

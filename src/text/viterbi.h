@@ -3,12 +3,25 @@
 #pragma once
 #include "pieces.h"
 
-namespace phasor {
-namespace pieces {
+namespace phasor::pieces {
 
 // Scores are needed only as far ahead as a piece can reach, so they lie in a ring.
-inline std::uint64_t ring_slots(const Tokenizer& t) noexcept {
-  return std::uint64_t{t.longest > 4 ? t.longest : 4} + 1;
+inline uint64_t ring_slots(const Tokenizer& t) {
+  return uint64_t{t.longest > 4 ? t.longest : 4} + 1;
+}
+
+// Turns "length of the piece that ends here" (0 … n) into "length of the piece that begins here",
+// along the best segmentation.
+inline void lengths_by_beginning(uint16_t* length, uint32_t n) {
+  uint32_t carry = 0;
+  for (uint32_t at = n;;) {
+    work();
+    const uint16_t back = length[at];
+    length[at] = static_cast<uint16_t>(carry);
+    if (at == 0) return;
+    carry = back;
+    at -= back;
+  }
 }
 
 // Writes to length (n + 1) the bytes of each piece of the best segmentation of text (n), where the
@@ -17,27 +30,26 @@ inline std::uint64_t ring_slots(const Tokenizer& t) noexcept {
 // is no piece itself may stand alone, with the score `unknown`. Of equal totals the first one found
 // stays.
 template <class Score, class CharBytes, class ScoreOf>
-void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length,
-                       const unsigned char* text, std::uint32_t n, Score unknown,
-                       CharBytes char_bytes, ScoreOf score) noexcept {
-  const std::size_t slots = static_cast<std::size_t>(ring_slots(t));
-  std::memset(length, 0, 2 * (std::size_t{n} + 1));  // 0: not reached
+void best_segmentation(const Tokenizer& t, Score* best, uint16_t* length, const unsigned char* text,
+                       uint32_t n, Score unknown, CharBytes char_bytes, ScoreOf score) {
+  const size_t slots = static_cast<size_t>(ring_slots(t));
+  std::memset(length, 0, 2 * (size_t{n} + 1));  // 0: not reached
   best[0] = 0;
-  std::size_t slot = 0;  // of `start` in the ring
-  for (std::uint32_t start = 0; start < n;) {
+  size_t slot = 0;  // of `start` in the ring
+  for (uint32_t start = 0; start < n;) {
     const Score so_far = best[slot];
-    const std::uint32_t rest = n - start, one = char_bytes(start);
+    const uint32_t rest = n - start, one = char_bytes(start);
     work();
-    const auto offer = [&](std::uint32_t bytes, Score of) noexcept {
+    const auto offer = [&](uint32_t bytes, Score of) {
       const Score candidate = of + so_far;
-      const std::size_t to = slot + bytes < slots ? slot + bytes : slot + bytes - slots;
+      const size_t to = slot + bytes < slots ? slot + bytes : slot + bytes - slots;
       if (length[start + bytes] != 0 && !(candidate > best[to])) return;
       best[to] = candidate;
-      length[start + bytes] = static_cast<std::uint16_t>(bytes);
+      length[start + bytes] = static_cast<uint16_t>(bytes);
     };
     bool has_single = false;
     PrefixWalk walk(t);
-    for (std::uint32_t bytes = 1; bytes <= rest && walk.step(text[start + bytes - 1]); ++bytes) {
+    for (uint32_t bytes = 1; bytes <= rest && walk.step(text[start + bytes - 1]); ++bytes) {
       Score of;
       if (!score(walk, bytes, &of)) continue;
       offer(bytes, of);
@@ -51,5 +63,4 @@ void best_segmentation(const Tokenizer& t, Score* best, std::uint16_t* length,
   lengths_by_beginning(length, n);
 }
 
-}  // namespace pieces
-}  // namespace phasor
+}  // namespace phasor::pieces

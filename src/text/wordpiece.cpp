@@ -4,67 +4,58 @@
 // the tokenizer's own headers only; never allocates.
 #include "chars.h"
 #include "normalizer.h"
+#include "package.h"
 
-namespace phasor {
+namespace phasor::pieces {
 namespace {
 
-using namespace pieces;
+const char* check(Tokenizer* t, SectionReader* s) { return check_package(t, s, 0); }
+
+uint64_t scratch(const Tokenizer& t, uint64_t limit) {
+  // u32 ids of a word: no more than its characters
+  return 4 * (t.word_chars < limit ? t.word_chars : limit);
+}
 
 // The canonical decomposition of a Hangul syllable (Unicode, 3.12), each part 3 bytes.
-std::size_t decompose_hangul(unsigned char* to, std::uint32_t code) noexcept {
-  const std::uint32_t index = code - 0xAC00;
-  std::size_t size = write_char(to, 0x1100 + index / 588);
+size_t decompose_hangul(unsigned char* to, uint32_t code) {
+  const uint32_t index = code - 0xAC00;
+  size_t size = write_char(to, 0x1100 + index / 588);
   size += write_char(to + size, 0x1161 + index % 588 / 28);
   if (index % 28 != 0) size += write_char(to + size, 0x11A7 + index % 28);
   return size;
 }
 
-}  // namespace
-
-std::uint64_t normalize_bert(const Tokenizer& t, unsigned char* out, std::uint64_t capacity,
-                             const unsigned char* text, std::size_t bytes) noexcept {
-  std::uint64_t size = 0;
-  for (std::size_t at = 0; at < bytes;) {
+// BERT's: what is removed, padded or decomposed is in the section's classes.
+uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                   const unsigned char* text, size_t bytes) {
+  Output output{out, capacity, 0, false};
+  for (size_t at = 0; at < bytes && !output.full;) {
     const Char c = char_at(text + at, bytes - at);
-    const std::uint32_t of = classes(t, c.code == kNoChar ? 0xFFFD : c.code);
-    const unsigned char* from = c.code == kNoChar ? kReplacement : text + at;
-    std::size_t length = c.code == kNoChar ? sizeof kReplacement : c.bytes;
+    const bool valid = c.code != kNoChar;
+    const uint32_t of = classes(t, valid ? c.code : 0xFFFD);
+    Span to = valid ? Span{text + at, c.bytes} : Span{kReplacement, sizeof kReplacement};
     unsigned char parts[9];
     at += c.bytes;
     if ((of & kRemoved) != 0) continue;
-    if ((of & kHangul) != 0 && c.code >= 0xAC00 && c.code <= 0xD7A3) {
-      length = decompose_hangul(parts, c.code);
-      from = parts;
-    } else if (c.code != kNoChar) {
-      Rule rule;
-      if (match_rule(t, &rule, from, length, false)) {
-        from = rule.text;
-        length = rule.bytes;
-      }
-    }
-    const std::size_t spaces = (of & kPadded) != 0 ? 2 : 0;
-    work(1 + length);
-    if (capacity - size < length + spaces) return kNormalizedTooLong;
-    if (spaces != 0) out[size++] = ' ';
-    std::memcpy(out + size, from, length);
-    size += length;
-    if (spaces != 0) out[size++] = ' ';
+    Rule rule;
+    if ((of & kHangul) != 0 && c.code >= 0xAC00 && c.code <= 0xD7A3)
+      to = {parts, decompose_hangul(parts, c.code)};
+    else if (valid && match_rule(t, &rule, to.text, to.bytes, false))
+      to = {rule.text, rule.bytes};
+    if ((of & kPadded) != 0) output.put(kBlank, 1);
+    output.put(to);
+    if ((of & kPadded) != 0) output.put(kBlank, 1);
   }
-  return size;
+  return output.result();
 }
-
-namespace pieces {
-namespace {
 
 // The longest piece that goes on from `walk` with the text; its bytes go to `*length`. kNoToken
 // when there is none.
-std::uint32_t longest_piece(PrefixWalk walk, std::uint32_t* length, const unsigned char* text,
-                            std::size_t bytes) noexcept {
-  std::uint32_t best = kNoToken;
-  for (std::uint32_t i = 0; i < bytes && walk.step(text[i]); ++i) {
-    const std::uint32_t id = sorted_id(walk.t, walk.first);
-    const Row r = row(walk.t, id);
-    if (r.length() != walk.depth || (r.marks() & kOfModel) == 0) continue;
+uint32_t longest_piece(PrefixWalk walk, uint32_t* length, const unsigned char* text, size_t bytes) {
+  uint32_t best = kNoToken;
+  for (uint32_t i = 0; i < bytes && walk.step(text[i]); ++i) {
+    const uint32_t id = walk.of_model();
+    if (id == kNoToken) continue;
     best = id;
     *length = i + 1;
   }
@@ -74,43 +65,34 @@ std::uint32_t longest_piece(PrefixWalk walk, std::uint32_t* length, const unsign
 struct Words {
   const Tokenizer& t;
   PrefixWalk start, go_on;  // the pieces that begin a word; those that continue one
-  std::uint32_t* ids;       // (word_chars) of one word: it counts only when all of it is known
+  uint32_t* ids;            // (word_chars) of one word: it counts only when all of it is known
 
-  void put(IdSink* out, const unsigned char* word, std::size_t bytes,
-           std::uint32_t chars) const noexcept {
-    std::uint32_t count = 0;
+  void put(IdSink* out, const unsigned char* word, size_t bytes, uint32_t chars) const {
+    uint32_t count = 0;
     bool known = chars <= t.word_chars;
-    for (std::size_t at = 0; known && at < bytes;) {
-      std::uint32_t length = 0;
-      const std::uint32_t id =
-          longest_piece(at == 0 ? start : go_on, &length, word + at, bytes - at);
+    for (size_t at = 0; known && at < bytes;) {
+      uint32_t length = 0;
+      const uint32_t id = longest_piece(at == 0 ? start : go_on, &length, word + at, bytes - at);
       known = id != kNoToken && count < chars;  // a damaged piece may be less than a character
       if (known) ids[count++] = id;
       at += length;
     }
     if (!known) return out->put(t.unknown);
-    for (std::uint32_t i = 0; i < count; ++i) out->put(ids[i]);
+    for (uint32_t i = 0; i < count; ++i) out->put(ids[i]);
   }
 };
 
-}  // namespace
-
-std::uint64_t wordpiece_scratch(const Tokenizer& t, std::uint64_t limit) noexcept {
-  // u32 ids of a word: no more than its characters
-  return 4 * (t.word_chars < limit ? t.word_chars : limit);
-}
-
-void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text, std::size_t n,
-                      unsigned char* scratch) noexcept {
-  Words words{t, PrefixWalk(t), PrefixWalk(t), reinterpret_cast<std::uint32_t*>(scratch)};
-  for (std::uint32_t i = 0; i < t.prefix_bytes; ++i)
-    words.go_on.step(t.surface[t.surface_bytes + i]);
-  std::size_t begin = 0;
-  std::uint32_t chars = 0;
-  for (std::size_t at = 0; at < n;) {
+void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  Words words{t, PrefixWalk(t), PrefixWalk(t), reinterpret_cast<uint32_t*>(s.scratch)};
+  for (uint32_t i = 0; i < t.prefix_bytes; ++i) words.go_on.step(t.surface[t.surface_bytes + i]);
+  const unsigned char* const text = s.text;
+  const size_t n = s.bytes;
+  size_t begin = 0;
+  uint32_t chars = 0;
+  for (size_t at = 0; at < n;) {
     work();
     const Char c = char_at(text + at, n - at);
-    const std::uint32_t of = classes(t, c.code);
+    const uint32_t of = classes(t, c.code);
     if ((of & (kSpace | kPunctuation)) != 0) {
       if (at > begin) words.put(out, text + begin, at - begin, chars);
       if ((of & kSpace) == 0) words.put(out, text + at, c.bytes, 1);
@@ -124,5 +106,30 @@ void encode_wordpiece(const Tokenizer& t, IdSink* out, const unsigned char* text
   if (n > begin) words.put(out, text + begin, n - begin, chars);
 }
 
-}  // namespace pieces
-}  // namespace phasor
+// The package's decoder, whose clean-up looks at one token at a time: so the section can say per
+// piece what it does. The first token keeps its prefix.
+void decode(const Tokenizer& t, TextSink* sink, Row r) {
+  Span text;
+  if (!decoded(t, r, &text) || text.bytes == 0) return;
+  const bool first = sink->state.past_start == 0;
+  sink->state.past_start = 1;
+  if (!first && (r.marks() & kJoined) == 0) sink->space();
+  const uint32_t skip = first || r.type() == PieceType::unknown ? 0 : r.marks() >> 8;
+  sink->put(text.text + skip, text.bytes - skip);
+}
+
+}  // namespace
+
+extern constexpr TokenizerModel kWordPiece = [] {
+  TokenizerModel m{};
+  m.word_limit = true;
+  m.marks = kAnyMarks;
+  m.check = check;
+  m.scratch = scratch;
+  m.normalize = normalize;
+  m.encode = encode;
+  m.decode = decode;
+  return m;
+}();
+
+}  // namespace phasor::pieces

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "text/chat.h"
+#include "text/chat/program.h"
 
 namespace {
 

@@ -241,23 +241,23 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code.push_back(word(Op::end));
   ChatResult r = run(p, &out);
   CHECK((r.status == ChatStatus::raised && r.line == 7 && out == "no"));
-  p.code = {word(Op::line, 9), word(Op::messages), word(Op::integer, 0), word(Op::element),
+  p.code = {word(Op::line, 9), word(Op::messages), word(Op::int_, 0), word(Op::element),
             word(Op::role),    word(Op::emit),     word(Op::end)};
   r = run(p, &out);
   CHECK((r.status == ChatStatus::failed && r.line == 9 &&
          out == "a field of a message that is not there"));
-  p.code = {word(Op::integer, 0x7FFFFF), word(Op::integer, 0x7FFFFF), word(Op::mul), word(Op::emit),
+  p.code = {word(Op::int_, 0x7FFFFF), word(Op::int_, 0x7FFFFF), word(Op::mul), word(Op::emit),
             word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);  // beyond 2^31
-  p.code = {word(Op::integer, 5), word(Op::integer, 0), word(Op::mod), word(Op::emit),
+  p.code = {word(Op::int_, 5), word(Op::int_, 0), word(Op::mod), word(Op::emit),
             word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);
-  p.code = {word(Op::integer, 0xFFFFF9),
-            word(Op::integer, 3),
+  p.code = {word(Op::int_, 0xFFFFF9),
+            word(Op::int_, 3),
             word(Op::mod),
             word(Op::emit),
-            word(Op::integer, 0xFFFFF9),
-            word(Op::integer, 3),
+            word(Op::int_, 0xFFFFF9),
+            word(Op::int_, 3),
             word(Op::div),
             word(Op::emit),
             word(Op::end)};
@@ -279,7 +279,7 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
   const ChatMessages messages{
       &message, 1, [](const void* m, uint32_t) { return *static_cast<const ChatMessage*>(m); }};
   Program p;
-  p.code = {word(Op::line, 6), word(Op::messages), word(Op::integer, 0), word(Op::element),
+  p.code = {word(Op::line, 6), word(Op::messages), word(Op::int_, 0), word(Op::element),
             word(Op::content), word(Op::length),   word(Op::emit),       word(Op::end)};
   for (const std::size_t less : {std::size_t{0}, std::size_t{1}}) {
     message.content_bytes = bytes - less;

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/chat.h"
-#include "text/chat_code.h"
+#include "text/chat/program.h"
+#include "text/chat/instructions.h"
 
 namespace chat_tests {
 

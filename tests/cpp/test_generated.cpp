@@ -10,11 +10,12 @@
 #include <set>
 
 #include "generator/model_generator.h"
+#include "model_numbers.h"
 #include "properties/properties.h"
 #include "properties/trial.h"
 #include "text/added.h"
-#include "text/chat_code.h"
-#include "text/words.h"
+#include "text/chat/instructions.h"
+#include "text/pretokenizer.h"
 
 using namespace generator;
 using namespace phasor;
@@ -184,23 +185,23 @@ void see_flags(Coverage* c, const std::string& axis, uint32_t flags, uint32_t kn
 }
 
 struct TokenizerAxis {
-  TokenizerModel model;
+  ModelNumber model;
   const char* name;
   uint32_t flags;
   bool map;  // it may have a normaliser's
 };
 const TokenizerAxis kTokenizers[] = {
-    {TokenizerModel::unigram, "unigram", 31, true},
-    {TokenizerModel::bpe, "SentencePiece BPE", 31, true},
-    {TokenizerModel::words, "word list", 0, false},
-    {TokenizerModel::wordpiece, "WordPiece", 0, true},
-    {TokenizerModel::byte_bpe, "byte-level BPE",
+    {ModelNumber::unigram, "unigram", 31, true},
+    {ModelNumber::bpe, "SentencePiece BPE", 31, true},
+    {ModelNumber::words, "word list", 0, false},
+    {ModelNumber::wordpiece, "WordPiece", 0, true},
+    {ModelNumber::byte_bpe, "byte-level BPE",
      pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex, true},
-    {TokenizerModel::metaspace, "Metaspace",
+    {ModelNumber::metaspace, "Metaspace",
      pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
          pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix,
      true},
-    {TokenizerModel::char_bpe, "BPE of characters",
+    {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
          pieces::kEscapeFirst | pieces::kCutAtSpaces | pieces::kDropFirstSpace |
          pieces::kCutAtEach | pieces::kMergeIndex,
@@ -209,7 +210,7 @@ const TokenizerAxis kTokenizers[] = {
 
 void see_tokenizer(Coverage* c, const Tokenizer& t) {
   for (const TokenizerAxis& axis : kTokenizers) {
-    if (axis.model != t.model) continue;
+    if (model_of(axis.model) != t.model) continue;
     const std::string name = axis.name;
     c->see("tokenizer", name);
     see_flags(c, name, t.flags, axis.flags);
@@ -221,7 +222,7 @@ void see_tokenizer(Coverage* c, const Tokenizer& t) {
   }
   for (uint32_t i = 0; i < t.added_count; ++i)
     see_flags(c, "added token", pieces::added_row(t, i).flags(), 15);
-  if (t.model != TokenizerModel::byte_bpe) return;
+  if (t.model != model_of(ModelNumber::byte_bpe)) return;
   c->see("pre-tokenizer's step", std::to_string(t.rule));
   for (const unsigned char step : t.more_steps)
     if (step != 0) c->see("pre-tokenizer's step", std::to_string(step));
@@ -233,7 +234,7 @@ void expect_tokenizers(Coverage* c) {
     c->expect("tokenizer", axis.name);
     if (axis.map) c->expect_both(std::string(axis.name) + " with a map");
   }
-  for (uint32_t step = 0; is_built(TokenizerModel::byte_bpe) && step < pieces::kStepsEnd; ++step)
+  for (uint32_t step = 0; is_built(ModelNumber::byte_bpe) && step < pieces::kStepsEnd; ++step)
     if (pieces::known_step(step)) c->expect("pre-tokenizer's step", std::to_string(step));
 }
 

@@ -17,7 +17,7 @@ struct Piece {
 
 // A section without a normaliser's map, put together here so that the reader is checked against the
 // page, not against one writer.
-Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>& pieces,
+Bytes build(ModelNumber model, std::uint32_t flags, const std::vector<Piece>& pieces,
             std::uint32_t unknown, const std::string& surface) {
   const std::size_t count = pieces.size(), table = 128, order = table + 16 * count,
                     text = order + 4 * count;
@@ -25,7 +25,7 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
   Bytes section(text);
   Ids ids;
   std::size_t longest = 0;
-  float lowest = model == TokenizerModel::unigram ? 3.40282346638528859812e+38f : 0.0f;
+  float lowest = model == ModelNumber::unigram ? 3.40282346638528859812e+38f : 0.0f;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t score;
     std::memcpy(&score, &pieces[i].score, 4);
@@ -35,7 +35,7 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
     put_u32(&section, table + 16 * i + 12, static_cast<std::uint32_t>(pieces[i].type));
     all += pieces[i].text;
     if (pieces[i].text.size() > longest) longest = pieces[i].text.size();
-    if (model == TokenizerModel::unigram && pieces[i].type == PieceType::normal &&
+    if (model == ModelNumber::unigram && pieces[i].type == PieceType::normal &&
         pieces[i].score < lowest)
       lowest = pieces[i].score;
     std::size_t place = 0;  // insertion sort: std::string compares bytes as unsigned
@@ -57,7 +57,7 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
   put_u32(&section, 56, static_cast<std::uint32_t>(all.size() + surface.size()));
   put_u32(&section, 80, static_cast<std::uint32_t>(all.size()));
   put_u32(&section, 84, static_cast<std::uint32_t>(surface.size()));
-  put_u32(&section, 88, model == TokenizerModel::words ? 0 : 3);
+  put_u32(&section, 88, model == ModelNumber::words ? 0 : 3);
   all += surface;
   section.insert(section.end(), all.begin(), all.end());
   section.resize((section.size() + 3) / 4 * 4);
@@ -65,7 +65,7 @@ Bytes build(TokenizerModel model, std::uint32_t flags, const std::vector<Piece>&
 }
 
 Bytes word_list(bool with_unknown) {
-  return build(TokenizerModel::words, 0,
+  return build(ModelNumber::words, 0,
                {{"<pad>", PieceType::control, 0},
                 {"<unk>", with_unknown ? PieceType::unknown : PieceType::control, 0},
                 {"a", PieceType::normal, 0},
@@ -77,7 +77,7 @@ Bytes word_list(bool with_unknown) {
 }
 
 Bytes small_bpe() {
-  return build(TokenizerModel::bpe, 4,
+  return build(ModelNumber::bpe, 4,
                {{"<unk>", PieceType::unknown, 0},
                 {"<s>", PieceType::control, 0},
                 {"a", PieceType::normal, -9},
@@ -359,7 +359,7 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   refuses(mapped, trie, 0x7FFFFC00, "the normaliser's trie leads out of itself");
   refuses(mapped, trie, 0x80000000, "the normaliser's trie leads out of itself");
   const Bytes symbols =
-      build(TokenizerModel::unigram, 0,
+      build(ModelNumber::unigram, 0,
             {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::user_defined, 0}}, 0, "");
   refuses(symbols, 120, 0, "a unigram model has no normal piece");
   refuses(golden("bpe.bin"), 4, 4, "a byte piece is not allowed or not <0x00> ... <0xFF>");
@@ -376,6 +376,6 @@ TEST_CASE("tokenizer: long and hostile lines take linear time") {
     CHECK(bytes == 100000 + 3);  // and the dummy prefix
     CHECK(encode(t, std::string(100000, ' ')).size() <= 100001);
     CHECK(encode(t, std::string(100000, '\xff')).size() ==
-          (t.model == TokenizerModel::bpe ? 300001u : 2u));
+          (t.model == model_of(ModelNumber::bpe) ? 300001u : 2u));
   }
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "model_numbers.h"
 #include "text/tokenizer.h"
 
 namespace tokenizer_tests {
@@ -135,7 +136,7 @@ struct Added {
 };
 
 struct Parts {
-  TokenizerModel model;
+  ModelNumber model;
   std::uint32_t flags;
   std::vector<Piece> pieces;
   std::uint32_t unknown;
@@ -203,7 +204,7 @@ inline Bytes build(const Parts& p) {
   put_u32(&section, 80, u32(surface));
   put_u32(&section, 84, u32(p.surface.size()));
   put_u32(&section, 88, p.expansion);
-  const bool packaged = p.model >= TokenizerModel::wordpiece;
+  const bool packaged = p.model >= ModelNumber::wordpiece;
   put_u32(&section, 16, packaged ? 0 : p.lowest);
   put_u32(&section, 96, packaged ? p.rule : 0);
   put_u32(&section, 100, u32(p.runs.size()));

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> runs() {
 }
 
 Parts small_wordpiece() {
-  return {TokenizerModel::wordpiece,
+  return {ModelNumber::wordpiece,
           0,
           {{"[U]", PieceType::unknown, 1},
            {"[M]", PieceType::control, 1},
@@ -72,7 +72,7 @@ Parts small_byte_bpe() {
   for (const auto& row : rows)
     for (const std::uint32_t value : row) append_u32(&data, value);
   for (const std::uint32_t result : {7u, 6u, 8u, 9u, 10u, 8u}) append_u32(&data, result);
-  return {TokenizerModel::byte_bpe,
+  return {ModelNumber::byte_bpe,
           0,
           {{"a", PieceType::normal, 1},
            {"b", PieceType::normal, 1},
@@ -107,7 +107,7 @@ Parts small_unigram() {
   Bytes data;
   for (const double score : {0.0, -2.0, -1.0, -1.5, -1.5, -4.0, -0.5, -100.0, 0.0, -12.0})
     append_f64(&data, score);
-  return {TokenizerModel::metaspace,
+  return {ModelNumber::metaspace,
           1 | 1024,
           {{"<u>", PieceType::unknown, 1},
            {"\u2581", PieceType::normal, 1},
@@ -132,7 +132,7 @@ Parts small_unigram() {
 // The pieces of bytes, then ▁, a, b, ▁a, ab, ▁▁, and an added token; spaces become ▁ first. The
 // merges have their index.
 Parts small_char_bpe() {
-  Parts parts{TokenizerModel::char_bpe,
+  Parts parts{ModelNumber::char_bpe,
               1 | 8 | 16 | 64 | 128 | 256 | 2048,
               {{"<u>", PieceType::unknown, 1}},
               0,

@@ -26,7 +26,7 @@ def rooms_of(path):
     text = re.sub(r"^( \.\S+)\n\s+(0x)", r"\1 \2", text, flags=re.M)
     rooms = collections.defaultdict(collections.Counter)
     for section, size, member in MEMBER.findall(text):
-        source = re.search(r"/src/(?:(\w+)/)?\w+\.o$", member)
+        source = re.search(r"/src/(?:(\w+)/(?:\w+/)*)?\w+\.o$", member)
         room = (
             (source[1] or "src")
             if source

@@ -6,7 +6,7 @@
 
 #include "growth.h"
 #include "test_chat.h"
-#include "text/chat_text.h"
+#include "text/chat/text.h"
 
 using namespace chat_tests;
 using namespace bound_tests;
@@ -32,7 +32,7 @@ ChatResult render(const Program& p, const Talk& talk, std::string* out = nullptr
 
 // Message i's content on the stack.
 std::vector<uint32_t> content(uint32_t i) {
-  return {word(Op::messages), word(Op::integer, i), word(Op::element), word(Op::content)};
+  return {word(Op::messages), word(Op::int_, i), word(Op::element), word(Op::content)};
 }
 
 Program with(const std::vector<std::vector<uint32_t>>& parts,
@@ -172,16 +172,16 @@ TEST_CASE("bounds: every operation on texts is linear in them") {
       {"ends", {word(Op::ends), word(Op::pop)}, true},
       {"concat", {word(Op::concat), word(Op::emit)}, true},
       {"split",
-       {word(Op::integer, 0), word(Op::integer, 1), word(Op::neg), word(Op::none), word(Op::split),
+       {word(Op::int_, 0), word(Op::int_, 1), word(Op::neg), word(Op::none), word(Op::split),
         word(Op::emit)},
        true},
       {"replace by more", {word(Op::string, 0), word(Op::replace), word(Op::emit)}, true},
       {"split at white space",
-       {word(Op::none), word(Op::integer, 1), word(Op::neg), word(Op::integer, 1), word(Op::neg),
+       {word(Op::none), word(Op::int_, 1), word(Op::neg), word(Op::int_, 1), word(Op::neg),
         word(Op::split), word(Op::emit)},
        false},
       {"split at a letter",
-       {word(Op::string, 1), word(Op::integer, 1), word(Op::neg), word(Op::none), word(Op::split),
+       {word(Op::string, 1), word(Op::int_, 1), word(Op::neg), word(Op::none), word(Op::split),
         word(Op::emit)},
        false},
       {"replace a letter",
@@ -190,7 +190,7 @@ TEST_CASE("bounds: every operation on texts is linear in them") {
       {"strip", {word(Op::strip, 3), word(Op::emit)}, false},
       {"strip characters", {word(Op::string, 0), word(Op::strip, 7), word(Op::emit)}, false},
       {"length", {word(Op::length), word(Op::emit)}, false},
-      {"case", {word(Op::letters, 3), word(Op::emit)}, false},
+      {"case", {word(Op::case_, 3), word(Op::emit)}, false},
       {"json", {word(Op::json), word(Op::emit)}, false},
       {"emit", {word(Op::emit)}, false},
   };

@@ -134,7 +134,7 @@ constexpr std::uint32_t kLongest = 512;
 
 // The unknown piece, then each a^k up to the longest, of a type, with scores that let the longest
 // grow letter by letter.
-Parts letters(TokenizerModel model, PieceType type) {
+Parts letters(ModelNumber model, PieceType type) {
   Parts p{model, 0,  {{"<unk>", PieceType::unknown, 0}, {"b", PieceType::normal, bits(-9.0f)}},
           0,     "", "",
           3,     0,  {},
@@ -142,19 +142,19 @@ Parts letters(TokenizerModel model, PieceType type) {
   for (std::uint32_t k = 1; k <= kLongest; ++k)
     p.pieces.push_back({std::string(k, 'a'), k == 1 ? PieceType::normal : type,
                         bits(static_cast<float>(k) / 1024 - 1)});
-  p.lowest = model == TokenizerModel::unigram ? bits(-9.0f) : 0;
+  p.lowest = model == ModelNumber::unigram ? bits(-9.0f) : 0;
   return p;
 }
 
 // what every place of a text of a's begins with, but for its end
 const std::string kNearly = std::string(kLongest - 1, 'a') + "z";
 
-Parts packaged(TokenizerModel model, std::uint32_t flags) {
+Parts packaged(ModelNumber model, std::uint32_t flags) {
   Parts p{model,
           flags,
           {{"<unk>", PieceType::unknown, 1},
            {"a", PieceType::normal, 1},
-           {"##a", PieceType::normal, model == TokenizerModel::wordpiece ? 3u : 1u}},
+           {"##a", PieceType::normal, model == ModelNumber::wordpiece ? 3u : 1u}},
           0,
           "",
           "",
@@ -164,18 +164,18 @@ Parts packaged(TokenizerModel model, std::uint32_t flags) {
           {},
           0,
           {}};
-  if (model == TokenizerModel::wordpiece) {
+  if (model == ModelNumber::wordpiece) {
     p.prefix = "##";
     p.word_chars = 1u << 30;
     p.pieces.push_back({"##" + std::string(kLongest - 3, 'a') + "z", PieceType::normal, 1 | 2});
   }
-  if (model == TokenizerModel::metaspace) {
+  if (model == ModelNumber::metaspace) {
     p.pieces.push_back({kNearly, PieceType::normal, 1});
     for (std::size_t i = 0; i <= p.pieces.size(); ++i) append_f64(&p.model_data, -1.0);
   }
-  if (model == TokenizerModel::byte_bpe || model == TokenizerModel::char_bpe) {
+  if (model == ModelNumber::byte_bpe || model == ModelNumber::char_bpe) {
     for (std::uint32_t byte = 0; byte < 256; ++byte) append_u32(&p.model_data, byte == 'a' ? 1 : 0);
-    p.expansion = model == TokenizerModel::byte_bpe ? 1 : 3;
+    p.expansion = model == ModelNumber::byte_bpe ? 1 : 3;
   }
   return p;
 }
@@ -216,7 +216,7 @@ TEST_CASE("bounds: flags that a section may have, with every hostile text") {
 }
 
 TEST_CASE("bounds: pieces as long as they may be, one a prefix of the other, of every type") {
-  for (const TokenizerModel model : {TokenizerModel::unigram, TokenizerModel::bpe}) {
+  for (const ModelNumber model : {ModelNumber::unigram, ModelNumber::bpe}) {
     for (const PieceType type : {PieceType::normal, PieceType::unused, PieceType::user_defined}) {
       const Bytes section = build(letters(model, type));
       const Tokenizer t = open(section);
@@ -231,7 +231,7 @@ TEST_CASE("bounds: pieces as long as they may be, one a prefix of the other, of 
 
 TEST_CASE("bounds: word lists") {
   Parts p{
-      TokenizerModel::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
+      ModelNumber::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
   for (std::size_t k = 1; k < 2000; ++k)
     p.pieces.push_back({std::string(k, 'a'), PieceType::normal, 0});
   for (int i = 0; i < 4; ++i) p.pieces.push_back({"b", PieceType::control, 0});
@@ -246,7 +246,7 @@ TEST_CASE("bounds: word lists") {
 
 TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
   Parts p{
-      TokenizerModel::bpe, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 3, 0, {}, {}, 0, {}};
+      ModelNumber::bpe, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 3, 0, {}, {}, 0, {}};
   const auto two = [](std::uint32_t i) {
     return std::string{static_cast<char>('0' + i % 64), static_cast<char>('0' + i / 64)};
   };
@@ -263,8 +263,8 @@ TEST_CASE("bounds: unused pieces whose ids agree in their low bits") {
 }
 
 TEST_CASE("bounds: pieces and added tokens that nearly begin everywhere") {
-  for (const TokenizerModel model : {TokenizerModel::wordpiece, TokenizerModel::byte_bpe,
-                                     TokenizerModel::metaspace, TokenizerModel::char_bpe}) {
+  for (const ModelNumber model : {ModelNumber::wordpiece, ModelNumber::byte_bpe,
+                                     ModelNumber::metaspace, ModelNumber::char_bpe}) {
     const std::string what = std::to_string(static_cast<int>(model));
     const Bytes plain = build(packaged(model, 0));
     check_both_ways(open(plain), what + ", a's", of("a"));
@@ -289,7 +289,7 @@ TEST_CASE("bounds: every step of the pre-tokenizer, with classes that no Unicode
   std::uint64_t state = 3;
   for (const std::uint32_t step : steps) {
     for (std::uint32_t round = 0; round < 8; ++round) {
-      Parts p = packaged(TokenizerModel::byte_bpe, 0);
+      Parts p = packaged(ModelNumber::byte_bpe, 0);
       p.rule = step;
       p.runs.clear();
       for (const std::uint32_t first : {0u, 0x0Au, 0x0Bu, 0x0Du, 0x0Eu, 0x20u, 0x21u, 0x2Eu, 0x30u,
@@ -359,20 +359,20 @@ TEST_CASE("bounds: a decomposition is no longer than the header's expansion says
 }
 
 TEST_CASE("bounds: what would take longer is refused") {
-  Parts p = letters(TokenizerModel::unigram, PieceType::normal);
+  Parts p = letters(ModelNumber::unigram, PieceType::normal);
   p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, bits(-1.0f)});
   CHECK(why_not(build(p)) == "a piece is empty or too long");
-  p.model = TokenizerModel::bpe;
+  p.model = ModelNumber::bpe;
   p.lowest = 0;
   CHECK(why_not(build(p)) == "a piece is empty or too long");
-  for (const TokenizerModel model : {TokenizerModel::wordpiece, TokenizerModel::metaspace}) {
+  for (const ModelNumber model : {ModelNumber::wordpiece, ModelNumber::metaspace}) {
     p = packaged(model, 0);
     p.pieces.push_back({std::string(kLongest + 1, 'c'), PieceType::normal, 1});
     append_f64(&p.model_data, -1.0);
-    if (model == TokenizerModel::wordpiece) p.model_data.clear();
+    if (model == ModelNumber::wordpiece) p.model_data.clear();
     CHECK(why_not(build(p)) == "a piece is empty or too long");
   }
-  for (const TokenizerModel model : {TokenizerModel::byte_bpe, TokenizerModel::char_bpe}) {
+  for (const ModelNumber model : {ModelNumber::byte_bpe, ModelNumber::char_bpe}) {
     p = packaged(model, 0);
     // merged from its parts, never searched for
     p.pieces.push_back({std::string(32767, 'c'), PieceType::normal, 1});
@@ -382,19 +382,19 @@ TEST_CASE("bounds: what would take longer is refused") {
   }
 
   // Pieces of one text that a search passes over.
-  p = packaged(TokenizerModel::byte_bpe, 2);
+  p = packaged(ModelNumber::byte_bpe, 2);
   for (int i = 0; i < 4; ++i) p.pieces.push_back({"dd", PieceType::normal, 1});
   CHECK(why_not(build(p)) == "");
   p.pieces.push_back({"dd", PieceType::normal, 1});
   CHECK(why_not(build(p)) == "too many pieces have the same text");
   p = {
-      TokenizerModel::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
+      ModelNumber::words, 0, {{"<unk>", PieceType::unknown, 0}}, 0, "", "", 0, 0, {}, {}, 0, {}};
   for (int i = 0; i < 100; ++i) p.pieces.push_back({"word", PieceType::normal, 0});
   CHECK(why_not(build(p)) == "");
   p.pieces.resize(1);
   for (int i = 0; i < 5; ++i) p.pieces.push_back({"word", PieceType::control, 0});
   CHECK(why_not(build(p)) == "too many pieces have the same text");
-  p = letters(TokenizerModel::unigram, PieceType::normal);
+  p = letters(ModelNumber::unigram, PieceType::normal);
   p.pieces.push_back({"a", PieceType::control, 0});
   CHECK(why_not(build(p)) == "");
   p.pieces.push_back({"a", PieceType::normal, bits(-1.0f)});
@@ -403,19 +403,19 @@ TEST_CASE("bounds: what would take longer is refused") {
 
 TEST_CASE("bounds: opening a section is linear in it") {
   check_growth("pieces of every length", 4096, [](std::size_t n) {
-    Parts p = letters(TokenizerModel::unigram, PieceType::normal);
+    Parts p = letters(ModelNumber::unigram, PieceType::normal);
     for (std::size_t i = 0; i < n; ++i)
       p.pieces.push_back({"word " + std::to_string(1000000 + i), PieceType::normal, bits(-2.0f)});
     (void)open(build(p));
   });
   check_growth("added tokens that lie in one another", 4096, [](std::size_t n) {
-    Parts p = packaged(TokenizerModel::char_bpe, 0);
+    Parts p = packaged(ModelNumber::char_bpe, 0);
     for (std::size_t i = 0; i < n; ++i)
       p.added.push_back({std::string(300, 'x') + std::to_string(1000000 + i), 1, 0});
     (void)open(build(p));
   });
   check_growth("merges and classes", 4096, [](std::size_t n) {
-    Parts p = packaged(TokenizerModel::char_bpe, 2048);
+    Parts p = packaged(ModelNumber::char_bpe, 2048);
     const auto u32 = [](std::size_t value) { return static_cast<std::uint32_t>(value); };
     for (std::size_t i = 0; i < n; ++i)
       p.pieces.push_back({"a" + std::to_string(1000000 + i), PieceType::normal, 1});

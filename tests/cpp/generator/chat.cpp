@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/chat_code.h"
+#include "text/chat/instructions.h"
 
 namespace generator {
 namespace {
@@ -135,8 +135,8 @@ class Program {
     if (!c_->chance(30)) return;
     number(0);
     op(Op::none, 0, 1);
-    op(c_->chance(50) ? Op::none : Op::integer, 0, 1);
-    if ((code_.back() & 0xFF) == static_cast<uint32_t>(Op::integer))
+    op(c_->chance(50) ? Op::none : Op::int_, 0, 1);
+    if ((code_.back() & 0xFF) == static_cast<uint32_t>(Op::int_))
       code_.back() |= c_->of({1u, 2u, 0xFFFFFFu}) << 8;
     op(Op::slice, 0, -3);
   }
@@ -156,7 +156,7 @@ class Program {
       case 1:
         return op(Op::count, c_->below(level_), 1);
       case 2:
-        return op(Op::integer, c_->of({0u, 1u, 2u, 7u, 0xFFFFFFu, 0x800000u}), 1);
+        return op(Op::int_, c_->of({0u, 1u, 2u, 7u, 0xFFFFFFu, 0x800000u}), 1);
       case 3:
         return text(nested - 1), op(Op::length, 0, 0);
       case 4:
@@ -171,7 +171,7 @@ class Program {
   void truth(uint32_t nested) {
     switch (c_->below(nested != 0 ? 8 : 2)) {
       case 0:
-        return op(Op::boolean, c_->below(2), 1);
+        return op(Op::bool_, c_->below(2), 1);
       case 1:
         return op(Op::prompt, 0, 1);
       case 2:
@@ -218,7 +218,7 @@ class Program {
       case 6:
         return two_texts(nested), op(Op::strip, c_->between(5, 7), -1);
       case 7:
-        return text(nested - 1), op(Op::letters, c_->below(5), 0);
+        return text(nested - 1), op(Op::case_, c_->below(5), 0);
       case 8:
         return text(nested - 1), op(Op::json, 0, 0);
       case 9:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../model_numbers.h"
 #include "text/added.h"
 #include "text/chars.h"
 #include "trie.h"
@@ -25,8 +26,8 @@ struct Added {
 
 // The parts of a section, before they have places.
 struct Section {
-  explicit Section(TokenizerModel m) : model(m) {}
-  TokenizerModel model;
+  explicit Section(ModelNumber m) : model(m) {}
+  ModelNumber model;
   uint32_t flags = 0;
   std::vector<Piece> pieces;
   uint32_t unknown = kNoToken;
@@ -38,7 +39,7 @@ struct Section {
   std::vector<uint32_t> runs;
   Bytes model_data;
   std::vector<Added> added;
-  bool packaged() const { return model >= TokenizerModel::wordpiece; }
+  bool packaged() const { return model >= ModelNumber::wordpiece; }
 };
 
 bool text_before(const Added& a, const Added& b) {
@@ -228,7 +229,7 @@ uint32_t any_flags(Choices* c, uint32_t allowed) {
 
 float any_score(Choices* c) { return -static_cast<float>(c->below(4000)) / 256; }
 
-Section sentencepiece(Choices* c, TokenizerModel model) {
+Section sentencepiece(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kRemoveExtraWhitespaces |
@@ -242,7 +243,7 @@ Section sentencepiece(Choices* c, TokenizerModel model) {
   if (c->chance(20)) texts.add("aa", PieceType::unused, bits_of(any_score(c)));
   for (uint32_t i = 0; i < 256 && (s.flags & pieces::kByteFallback) != 0; ++i)
     texts.add(byte_piece(i), PieceType::byte, 0);
-  const bool unigram = model == TokenizerModel::unigram;
+  const bool unigram = model == ModelNumber::unigram;
   texts.add(c->of(letters()), PieceType::normal, bits_of(-1));
   for (uint32_t i = c->below(24); i > 0; --i) {
     const float score = unigram ? any_score(c) : -float(i);
@@ -260,7 +261,7 @@ Section sentencepiece(Choices* c, TokenizerModel model) {
   return s;
 }
 
-Section word_list(Choices* c, TokenizerModel model) {
+Section word_list(Choices* c, ModelNumber model) {
   Section s(model);
   const uint32_t count = c->between(1, 12);
   if (c->chance(70)) s.unknown = c->below(count);
@@ -322,7 +323,7 @@ void special_pieces(Choices* c, Texts* texts) {
   if (c->chance(20)) texts->add("gap", PieceType::unused, 0);
 }
 
-Section wordpiece(Choices* c, TokenizerModel model) {
+Section wordpiece(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.steps = {1};
@@ -395,7 +396,7 @@ uint32_t any_step(Choices* c) {
   return 128 + 16 * c->below(6) + c->below(11);
 }
 
-Section byte_bpe(Choices* c, TokenizerModel model) {
+Section byte_bpe(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.flags = any_flags(
@@ -428,7 +429,7 @@ Section byte_bpe(Choices* c, TokenizerModel model) {
   return s;
 }
 
-Section metaspace(Choices* c, TokenizerModel model) {
+Section metaspace(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.steps = {1};
@@ -449,7 +450,7 @@ Section metaspace(Choices* c, TokenizerModel model) {
   return s;
 }
 
-Section char_bpe(Choices* c, TokenizerModel model) {
+Section char_bpe(Choices* c, ModelNumber model) {
   Section s(model);
   Texts texts(&s);
   s.steps = {1};
@@ -481,14 +482,14 @@ Section char_bpe(Choices* c, TokenizerModel model) {
 }
 
 struct Kind {
-  TokenizerModel model;
-  Section (*make)(Choices*, TokenizerModel);
+  ModelNumber model;
+  Section (*make)(Choices*, ModelNumber);
 };
 constexpr Kind kKinds[] = {
-    {TokenizerModel::unigram, sentencepiece}, {TokenizerModel::bpe, sentencepiece},
-    {TokenizerModel::words, word_list},       {TokenizerModel::wordpiece, wordpiece},
-    {TokenizerModel::byte_bpe, byte_bpe},     {TokenizerModel::metaspace, metaspace},
-    {TokenizerModel::char_bpe, char_bpe},
+    {ModelNumber::unigram, sentencepiece}, {ModelNumber::bpe, sentencepiece},
+    {ModelNumber::words, word_list},       {ModelNumber::wordpiece, wordpiece},
+    {ModelNumber::byte_bpe, byte_bpe},     {ModelNumber::metaspace, metaspace},
+    {ModelNumber::char_bpe, char_bpe},
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 // completely and in linear time; after that no jump, index or stack can go wrong, and only loops
 // over messages repeat, at most two in one another. Includes nothing but two freestanding headers.
 // Never does I/O.
-#ifndef PHASOR_TEXT_CHAT_H_
-#define PHASOR_TEXT_CHAT_H_
+#ifndef PHASOR_TEXT_CHAT_PROGRAM_H_
+#define PHASOR_TEXT_CHAT_PROGRAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -68,4 +68,4 @@ struct ChatResult {
 
 }  // namespace phasor
 
-#endif  // PHASOR_TEXT_CHAT_H_
+#endif  // PHASOR_TEXT_CHAT_PROGRAM_H_

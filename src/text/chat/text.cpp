@@ -1,7 +1,7 @@
 // Operations on texts that a chat program needs, as Python has them. Never allocates.
-#include "chat_text.h"
+#include "text.h"
 
-#include "chars.h"
+#include "../chars.h"
 
 namespace phasor {
 namespace chat {
@@ -14,22 +14,15 @@ bool is_space(std::uint32_t c) noexcept {
          c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// UTF-8: never in the middle of another one
-bool has_char(const Piece* chars, Piece one) noexcept { return find(*chars, one, 0) != kNowhere; }
-
 bool taken(Piece one, std::uint32_t code, const Piece* chars) noexcept {
-  return chars != nullptr ? has_char(chars, one) : is_space(code);
+  // UTF-8: never in the middle of another one
+  return chars != nullptr ? find(*chars, one, 0) != kNowhere : is_space(code);
 }
 
 // White space at the front.
 Piece strip_front(Piece text) noexcept {
-  while (text.bytes != 0) {
-    const pieces::Char c = pieces::char_at(text.text, text.bytes);
-    work();
-    if (!is_space(c.code)) break;
-    text = {text.text + c.bytes, text.bytes - c.bytes};
-  }
-  return text;
+  Budget any{~std::uint64_t{0}};
+  return strip(text, nullptr, kStripLeft, &any);
 }
 
 // A text's greatest suffix, by its bytes as they are or (reversed) in the opposite order: where it
@@ -79,23 +72,11 @@ bool parts_words(unsigned char c) noexcept {
 // The character that JSON writes after a backslash, 0 for none, 'u' for a control character without
 // a letter.
 unsigned char escape(unsigned char c) noexcept {
-  switch (c) {
-    case '"':
-    case '\\':
-      return c;
-    case '\n':
-      return 'n';
-    case '\r':
-      return 'r';
-    case '\t':
-      return 't';
-    case '\f':
-      return 'f';
-    case '\b':
-      return 'b';
-    default:
-      return c < 0x20 ? 'u' : 0;
-  }
+  constexpr unsigned char kEscapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'\n', 'n'}, {'\r', 'r'},
+                                           {'\t', 't'}, {'\f', 'f'},  {'\b', 'b'}};
+  for (const auto& row : kEscapes)
+    if (row[0] == c) return row[1];
+  return c < 0x20 ? 'u' : 0;
 }
 
 }  // namespace
@@ -119,8 +100,7 @@ int compare(Piece a, Piece b) noexcept {
   const std::size_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
   work(n);
   const int order = n == 0 ? 0 : std::memcmp(a.text, b.text, n);
-  if (order != 0) return order < 0 ? -1 : 1;
-  return a.bytes == b.bytes ? 0 : a.bytes < b.bytes ? -1 : 1;
+  return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
 // Two-way string matching (Crochemore and Perrin 1991): `what` is cut at a critical place; its
@@ -164,14 +144,15 @@ std::size_t characters(Piece text) noexcept {
 
 Piece strip(Piece text, const Piece* chars, std::uint32_t sides, Budget* budget) noexcept {
   const std::uint64_t each = 1 + std::uint64_t{chars != nullptr ? chars->bytes : 0};
-  work();
   while ((sides & kStripLeft) != 0 && text.bytes != 0 && budget->take(each)) {
     const pieces::Char c = pieces::char_at(text.text, text.bytes);
+    work();
     if (!taken({text.text, c.bytes}, c.code, chars)) break;
     text = {text.text + c.bytes, text.bytes - c.bytes};
   }
   while ((sides & kStripRight) != 0 && text.bytes != 0 && budget->take(each)) {
     const pieces::Char c = pieces::char_before(text.text, text.bytes);
+    work();
     if (!taken({text.text + (text.bytes - c.bytes), c.bytes}, c.code, chars)) break;
     text.bytes -= c.bytes;
   }
@@ -208,26 +189,21 @@ bool Splitter::next(Piece* part) noexcept {
   return true;
 }
 
-std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept {
-  std::size_t n = text.bytes;
-  for (std::size_t at = find(text, old, 0); at != kNowhere; at = find(text, old, at + old.bytes)) {
-    n -= old.bytes;
-    if (with.bytes > kNowhere - 1 - n) return kNowhere;
-    n += with.bytes;
-  }
-  return n;
-}
-
-void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept {
-  std::size_t from = 0;
+std::size_t replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept {
+  const std::size_t most = kNowhere - 1 - text.bytes;
+  std::size_t from = 0, bytes = 0, added = 0;
+  const auto put = [&](Piece piece) noexcept {
+    if (out != nullptr) copy(out + bytes, piece);
+    bytes += piece.bytes;
+  };
   for (;;) {
     const std::size_t at = find(text, old, from), end = at == kNowhere ? text.bytes : at;
     work(end - from + with.bytes);
-    if (end != from) std::memcpy(out, text.text + from, end - from);
-    out += end - from;
-    if (at == kNowhere) return;
-    if (with.bytes != 0) std::memcpy(out, with.text, with.bytes);
-    out += with.bytes;
+    put({text.text + from, end - from});
+    if (at == kNowhere) return bytes;
+    if (with.bytes > most - added) return kNowhere;
+    added += with.bytes;
+    put(with);
     from = at + old.bytes;
   }
 }
@@ -251,48 +227,37 @@ void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept {
   }
 }
 
-std::size_t json_bytes(Piece text) noexcept {
-  std::size_t n = 2;
+std::size_t write_json(unsigned char* out, Piece text) noexcept {
+  constexpr char kHex[] = "0123456789abcdef";
+  if (text.bytes > kNowhere / 8) return kNowhere;
+  std::size_t bytes = 0;
+  const auto put = [&](int c) noexcept {
+    if (out != nullptr) out[bytes] = static_cast<unsigned char>(c);
+    ++bytes;
+  };
   work(text.bytes);
-  for (std::size_t i = 0; i < text.bytes; ++i) {
-    const unsigned char e = escape(text.text[i]);
-    n += e == 0 ? 1u : e == 'u' ? 6u : 2u;
-    if (n > kNowhere - 8) return kNowhere;
-  }
-  return n;
-}
-
-void write_json(unsigned char* out, Piece text) noexcept {
-  constexpr char kDigits[] = "0123456789abcdef";
-  work(text.bytes);
-  *out++ = '"';
+  put('"');
   for (std::size_t i = 0; i < text.bytes; ++i) {
     const unsigned char c = text.text[i], e = escape(c);
-    if (e == 0) {
-      *out++ = c;
-      continue;
-    }
-    *out++ = '\\';
-    *out++ = e;
+    if (e != 0) put('\\');
+    put(e != 0 ? e : c);
     if (e != 'u') continue;
-    *out++ = '0';
-    *out++ = '0';
-    *out++ = static_cast<unsigned char>(kDigits[c >> 4]);
-    *out++ = static_cast<unsigned char>(kDigits[c & 15]);
+    put('0');
+    put('0');
+    put(kHex[c >> 4]);
+    put(kHex[c & 15]);
   }
-  *out = '"';
+  put('"');
+  return bytes;
 }
 
-std::size_t write_number(unsigned char* out, std::int64_t value) noexcept {
-  unsigned char digits[20];
-  std::size_t n = 0, at = 0;
-  std::uint64_t rest = value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
-                                 : static_cast<std::uint64_t>(value);
-  do digits[n++] = static_cast<unsigned char>('0' + rest % 10);
+Piece write_number(unsigned char* digits, std::int64_t value) noexcept {
+  std::size_t at = kDigits;
+  std::int64_t rest = value < 0 ? -value : value;
+  do digits[--at] = static_cast<unsigned char>('0' + rest % 10);
   while ((rest /= 10) != 0);
-  if (value < 0) out[at++] = '-';
-  while (n != 0) out[at++] = digits[--n];
-  return at;
+  if (value < 0) digits[--at] = '-';
+  return {digits + at, kDigits - at};
 }
 
 }  // namespace chat

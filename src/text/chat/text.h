@@ -2,8 +2,10 @@
 #ifndef PHASOR_TEXT_CHAT_TEXT_H_
 #define PHASOR_TEXT_CHAT_TEXT_H_
 
-#include "../work.h"
-#include "chat_code.h"
+#include <cstring>
+
+#include "../../work.h"
+#include "instructions.h"
 
 namespace phasor {
 namespace chat {
@@ -12,6 +14,17 @@ struct Piece {
   const unsigned char* text;
   std::size_t bytes;
 };
+
+// A text of the code's own.
+inline Piece piece(const char* text) noexcept {
+  std::size_t bytes = 0;  // bounded, or gcc makes a call to strlen of the loop
+  while (bytes < 100 && text[bytes] != 0) ++bytes;
+  return {reinterpret_cast<const unsigned char*>(text), bytes};
+}
+
+inline void copy(unsigned char* to, Piece text) noexcept {
+  if (text.bytes != 0) std::memcpy(to, text.text, text.bytes);
+}
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
@@ -32,7 +45,7 @@ struct Budget {
 bool equal(Piece a, Piece b) noexcept;
 bool starts(Piece text, Piece with) noexcept;
 bool ends(Piece text, Piece with) noexcept;
-int compare(Piece a, Piece b) noexcept;  // by code points: −1, 0, 1
+int compare(Piece a, Piece b) noexcept;  // by code points: below 0, 0, above
 // or kNowhere; linear in both
 std::size_t find(Piece text, Piece what, std::size_t from) noexcept;
 std::size_t characters(Piece text) noexcept;
@@ -52,15 +65,16 @@ class Splitter {
   bool done_ = false;
 };
 
-// `old` is not empty; kNowhere: too large
-std::size_t replaced_bytes(Piece text, Piece old, Piece with) noexcept;
-void replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept;
+// With `old`, which is not empty, replaced. `out` NULL: only how many bytes that takes, kNowhere
+// where they are too many.
+std::size_t replace(unsigned char* out, Piece text, Piece old, Piece with) noexcept;
 bool is_ascii(Piece text) noexcept;
 void change_case(unsigned char* out, Piece text, std::uint32_t how) noexcept;  // of ASCII
-std::size_t json_bytes(Piece text) noexcept;
-// as json.dumps(text, ensure_ascii=False)
-void write_json(unsigned char* out, Piece text) noexcept;
-std::size_t write_number(unsigned char* out, std::int64_t value) noexcept;  // at most 20 bytes
+// As json.dumps(text, ensure_ascii=False). `out` NULL: only how many bytes, or kNowhere.
+std::size_t write_json(unsigned char* out, Piece text) noexcept;
+constexpr std::size_t kDigits = 20;
+// Somewhere in `digits`, of kDigits bytes. The value is within ±2³¹.
+Piece write_number(unsigned char* digits, std::int64_t value) noexcept;
 
 }  // namespace chat
 }  // namespace phasor

@@ -1,0 +1,90 @@
+// Byte-level byte-pair encoding (Radford et al. 2019; Sennrich et al. 2016) as the tokenizers
+// package does it: the section's steps cut a stretch of text into words, and a word's bytes are
+// merged. Includes the tokenizer's own headers only; never allocates.
+#include "merges.h"
+#include "normalizer.h"
+#include "package.h"
+#include "pretokenizer.h"
+
+namespace phasor::pieces {
+namespace {
+
+// The rule and the steps behind it: at most eight, each known, and zeros behind the last.
+bool check_steps(Tokenizer* t, const unsigned char* more) {
+  if (t->rule > 255 || !known_step(t->rule)) return false;
+  bool ended = false;
+  for (uint32_t i = 0; i < 8; ++i) {
+    if (more[i] != 0 && (ended || !known_step(more[i]))) return false;
+    ended = ended || more[i] == 0;
+    t->more_steps[i] = more[i];
+  }
+  return true;
+}
+
+const char* check(Tokenizer* t, SectionReader* s) {
+  if (const char* const wrong = check_package(t, s, merges_bytes(*t, *s))) return wrong;
+  if (!check_steps(t, s->p + 120)) return "unknown rule of the pre-tokenizer";
+  if ((t->flags & kCompose) != 0 && t->trie == nullptr) return "composition without its map";
+  return check_merges(*t);
+}
+
+uint64_t scratch(const Tokenizer&, uint64_t limit) { return merges_scratch(limit); }
+
+uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                   const unsigned char* text, size_t bytes) {
+  return (t.flags & kCompose) != 0 ? normalize_canonical(t, out, capacity, text, bytes)
+                                   : normalize_not(t, out, capacity, text, bytes);
+}
+
+void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  const bool prefix = (t.flags & kAddDummyPrefix) != 0 && s.text[0] != ' ';
+  if (prefix) s.writable[-1] = ' ';
+  const unsigned char* const text = s.text - prefix;
+  Word word(t, s.scratch, s.limit);
+  Words words(t, text, s.bytes + prefix);
+  for (size_t at = 0, end = 0; words.next(&end); at = end) {
+    const uint32_t whole =
+        (t.flags & kWholeWords) == 0 ? kNoToken : find_where(t, text + at, end - at, [](Row r) {
+          return (r.marks() & kWholeWord) != 0;
+        });
+    if (whole != kNoToken) {
+      out->put(whole);
+      continue;
+    }
+    for (; at < end; ++at) {
+      const uint32_t id = byte_id(t, text[at]);
+      if (id != kNoToken) word.add(id);  // the package drops what its vocabulary lacks
+    }
+    word.finish(out);
+  }
+}
+
+// The bytes of all pieces are one text.
+void decode(const Tokenizer& t, TextSink* sink, Row r) {
+  Span text;
+  if (!decoded(t, r, &text)) return;
+  sink->state.prefix_seen = kMaximal;
+  for (size_t i = 0; i < text.bytes; ++i) sink->byte(text.text[i]);
+}
+
+}  // namespace
+
+extern constexpr TokenizerModel kByteBpe = [] {
+  TokenizerModel m{};
+  m.steps = m.merges = true;
+  m.must_have_unknown = false;
+  m.same = Same::few_parts;
+  m.flags = kAddDummyPrefix | kWholeWords | kCompose | kMergeIndex;
+  m.marks = kOfModel | kWholeWord;
+  m.longest_piece = kLongestPiece;  // no search begins anew at every character
+  m.least_expansion = 1;            // a byte that is not UTF-8 stays
+  m.growth = sizeof kReplacement;   // each byte may become U+FFFD
+  m.check = check;
+  m.scratch = scratch;
+  m.normalize = normalize;
+  m.encode = encode;
+  m.decode = decode;
+  return m;
+}();
+
+}  // namespace phasor::pieces

@@ -1,0 +1,126 @@
+// Byte-pair encoding of characters as the tokenizers package does it for the vocabularies of Llama,
+// Mistral and Gemma: a space is ▁, a character that is no piece becomes the pieces of its bytes or
+// the unknown piece, and merges go over the whole stretch. Includes the tokenizer's own headers
+// only; never allocates.
+#include "chars.h"
+#include "merges.h"
+#include "normalizer.h"
+#include "package.h"
+
+namespace phasor::pieces {
+namespace {
+
+constexpr uint32_t kNotAsked = 0xFFFFFFFEu;
+constexpr uint32_t kAscii = 128;
+
+const char* check(Tokenizer* t, SectionReader* s) {
+  // a space that is escaped first becomes 3 bytes
+  if ((t->flags & kEscapeFirst) != 0 && t->expansion < sizeof kSpaceSymbol)
+    return "the normaliser's expansion is out of range";
+  if (const char* const wrong = check_package(t, s, merges_bytes(*t, *s))) return wrong;
+  return check_merges(*t);
+}
+
+uint64_t scratch(const Tokenizer&, uint64_t limit) { return 4 * kAscii + merges_scratch(limit); }
+
+// A space becomes ▁, and one goes before the text where the section says so; bytes that are not
+// UTF-8 stay.
+uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
+                   const unsigned char* text, size_t bytes) {
+  if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, capacity, text, bytes);
+  Output output{out, capacity, 0, false};
+  if ((t.flags & kAddDummyPrefix) != 0) output.put(kSpaceSymbol, sizeof kSpaceSymbol);
+  for (size_t at = 0; at < bytes && !output.full; ++at) {
+    if (text[at] == ' ')
+      output.put(kSpaceSymbol, sizeof kSpaceSymbol);
+    else
+      output.put(text + at, 1);
+  }
+  return output.result();
+}
+
+// The model's piece of one character, or kNoToken. What was found for ASCII is kept.
+struct Alphabet {
+  const Tokenizer& t;
+  uint32_t* ascii;  // (kAscii)
+
+  uint32_t look(const unsigned char* text, size_t bytes) const {
+    return find_where(t, text, bytes, [](Row r) { return (r.marks() & kOfModel) != 0; });
+  }
+  uint32_t find(const unsigned char* text, size_t bytes) const {
+    if (*text >= kAscii) return look(text, bytes);
+    uint32_t& known = ascii[*text];
+    if (known == kNotAsked)
+      known = *text == ' ' ? look(kSpaceSymbol, sizeof kSpaceSymbol) : look(text, 1);
+    return known;
+  }
+};
+
+void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
+  const bool wanted = (t.flags & kAddDummyPrefix) != 0 && (t.flags & kEscapeFirst) == 0 &&
+                      (s.first || (t.flags & kPrefixFirst) == 0);
+  const bool prefix = wanted && s.text[0] != ' ' && !begins_with_space_symbol(s.text, s.bytes);
+  if (prefix) s.writable[-1] = ' ';
+  const unsigned char* const text = s.text - prefix;
+  const size_t n = s.bytes + prefix;
+  const Alphabet alphabet{t, reinterpret_cast<uint32_t*>(s.scratch)};
+  for (uint32_t i = 0; i < kAscii; ++i) alphabet.ascii[i] = kNotAsked;
+  work(kAscii);
+  Word word(t, s.scratch + 4 * kAscii, s.limit);
+  bool after_space = true, after_unknown = false;  // a word is not cut behind a space
+  for (size_t at = 0; at < n;) {
+    work();
+    const Char c = char_at(text + at, n - at);
+    const bool space = c.code == ' ' || c.code == 0x2581;
+    if (space && ((t.flags & kCutAtEach) != 0 || ((t.flags & kCutAtSpaces) != 0 && !after_space))) {
+      word.finish(out);
+      after_unknown = false;
+    }
+    after_space = space;
+    const uint32_t id = c.code == kNoChar ? kNoToken : alphabet.find(text + at, c.bytes);
+    if (id != kNoToken) {
+      word.add(id);
+    } else if ((t.flags & kByteFallback) != 0) {
+      for (uint32_t i = 0; i < c.bytes; ++i) word.add(byte_id(t, text[at + i]));
+    } else if (t.unknown != kNoToken && !(after_unknown && (t.flags & kFuseUnknown) != 0)) {
+      word.add(t.unknown);
+    }
+    after_unknown = id == kNoToken;
+    at += c.bytes;
+  }
+  word.finish(out);
+}
+
+// ▁ is a space, byte pieces are bytes.
+void decode(const Tokenizer& t, TextSink* sink, Row r) {
+  sink->drop_first_space = (t.flags & kDropFirstSpace) != 0;
+  if (r.type() == PieceType::byte)
+    return sink->byte(static_cast<unsigned char>(byte_value(t.text + r.offset(), r.length())));
+  Span text;
+  if (!decoded(t, r, &text)) return;
+  sink->settle(true);
+  sink->put_spaces(text.text, text.bytes, false);
+}
+
+}  // namespace
+
+extern constexpr TokenizerModel kCharBpe = [] {
+  TokenizerModel m{};
+  m.merges = true;
+  m.must_have_unknown = false;
+  m.flags = kAddDummyPrefix | kByteFallback | kFuseUnknown | kPrefixFirst | kEscapeFirst |
+            kCutAtSpaces | kDropFirstSpace | kCutAtEach | kMergeIndex;
+  m.types = kAllTypes;
+  m.marks = kOfModel;
+  m.longest_piece = kLongestPiece;  // no search begins anew at every character
+  m.least_expansion = 1;            // a byte that is not UTF-8 stays
+  m.room = 2 * kPrefixRoom;         // before the text, and before a stretch
+  m.check = check;
+  m.scratch = scratch;
+  m.normalize = normalize;
+  m.encode = encode;
+  m.decode = decode;
+  return m;
+}();
+
+}  // namespace phasor::pieces

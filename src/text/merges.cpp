@@ -1,0 +1,114 @@
+// The merges that a section has: byte-level BPE's and those of BPE of characters. Includes the
+// tokenizer's own headers only; never allocates.
+#include "merges.h"
+
+namespace phasor::pieces {
+namespace {
+
+constexpr uint32_t kFew = 24;
+
+// Behind the ids of the 256 bytes: rows of (left, right, rank) in the order of the pairs; the
+// results in the order of the ranks; for each piece, where its rows as the left part begin.
+struct Merges {
+  const Tokenizer& t;
+
+  const unsigned char* rows() const { return t.model_data + 1024; }
+  const unsigned char* row(uint32_t i) const { return rows() + size_t{i} * 12; }
+  uint32_t result(uint32_t rank) const { return u32_at(row(t.merge_count), rank); }
+  uint32_t index(uint32_t id) const { return u32_at(rows() + size_t{t.merge_count} * 16, id); }
+  // Whether row i is of a pair behind this one, or of this one.
+  bool reaches(uint32_t i, uint32_t left, uint32_t right) const {
+    const uint32_t l = load_u32(row(i));
+    return l > left || (l == left && load_u32(row(i) + 4) >= right);
+  }
+  // The rank of the merge of two pieces, or kNoToken.
+  uint32_t find(uint32_t left, uint32_t right) const {
+    const bool indexed = (t.flags & kMergeIndex) != 0;
+    const uint32_t end = indexed ? index(left + 1) : t.merge_count;
+    work();
+    const uint32_t i = first_where(indexed ? index(left) : 0, end,
+                                   [&](uint32_t of) { return reaches(of, left, right); });
+    const unsigned char* const r = row(i);
+    return i < end && load_u32(r) == left && load_u32(r + 4) == right ? load_u32(r + 8) : kNoToken;
+  }
+};
+
+}  // namespace
+
+uint64_t merges_bytes(const Tokenizer& t, const SectionReader& s) {
+  const uint64_t index = (t.flags & kMergeIndex) != 0 ? 4 * (uint64_t{t.pieces} + 1) : 0;
+  return 1024 + uint64_t{16} * s.u32(104) + index;
+}
+
+const char* check_merges(const Tokenizer& t) {
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const uint32_t id = byte_id(t, static_cast<unsigned char>(byte));
+    if (id != kNoToken && id >= t.pieces) return "the id of a byte is out of range";
+    if (id == kNoToken && (t.flags & kByteFallback) != 0)
+      return "byte fallback without all 256 byte pieces";
+  }
+  const Merges merges{t};
+  for (uint32_t i = 0; i < t.merge_count; ++i) {
+    const unsigned char* const r = merges.row(i);
+    const uint32_t left = load_u32(r), right = load_u32(r + 4), rank = load_u32(r + 8);
+    if (left >= t.pieces || right >= t.pieces || rank >= t.merge_count)
+      return "a merge is out of range";
+    const uint32_t result = merges.result(rank);
+    if (result >= t.pieces) return "the result of a merge is out of range";
+    // which bounds the symbols that merging makes
+    if (row(t, result).length() != row(t, left).length() + row(t, right).length())
+      return "a merge does not give what it merges";
+    if (i > 0 && merges.reaches(i - 1, left, right)) return "the merges are not in order";
+  }
+  if ((t.flags & kMergeIndex) == 0) return nullptr;
+  for (uint32_t id = 0, i = 0; id <= t.pieces; ++id) {
+    while (i < t.merge_count && load_u32(merges.row(i)) < id) ++i;
+    if (merges.index(id) != i) return "the index of the merges is wrong";
+  }
+  return nullptr;
+}
+
+Word::Word(const Tokenizer& tokenizer, unsigned char* scratch, uint64_t limit)
+    : t(tokenizer),
+      id(reinterpret_cast<uint32_t*>(scratch)),
+      rank(id + limit),
+      winner(rank + limit),
+      length(reinterpret_cast<uint16_t*>(winner + limit)),
+      n(0) {}
+
+void Word::look(uint32_t at) {
+  const uint32_t next = at + length[at];
+  rank[at] = next < n ? Merges{t}.find(id[at], id[next]) : kNoToken;
+}
+
+void Word::merge(uint32_t left, uint32_t right) {
+  const uint32_t size = uint32_t{length[left]} + length[right];
+  id[left] = Merges{t}.result(rank[left]);
+  length[left] = length[left + size - 1] = static_cast<uint16_t>(size);
+  rank[right] = kNoToken;
+}
+
+// Few symbols: going over them all takes less than keeping a tree.
+void Word::merge_few() {
+  while (n > 0) {
+    uint32_t left = 0;
+    work(n);
+    for (uint32_t at = 1; at < n; ++at) left = rank[at] < rank[left] ? at : left;
+    if (rank[left] == kNoToken) return;
+    merge(left, left + length[left]);
+    if (left > 0) look(left - length[left - 1]);
+    look(left);
+  }
+}
+
+void Word::finish(IdSink* out) {
+  for (uint32_t at = 0; at < n; ++at) look(at);
+  if (n <= kFew)
+    merge_few();
+  else
+    merge_all(this);
+  for (uint32_t i = 0; i < n; i += length[i]) out->put(id[i]);
+  n = 0;
+}
+
+}  // namespace phasor::pieces

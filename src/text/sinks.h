@@ -1,0 +1,64 @@
+// text: where ids and text go. Includes pieces.h only; never allocates.
+#pragma once
+#include "pieces.h"
+
+namespace phasor::pieces {
+
+// Collects ids: counts all, writes those that fit, merges a run of unknowns, spells unknowns as
+// bytes where the model does.
+struct IdSink {
+  const Tokenizer& t;
+  uint32_t* ids;  // (capacity)
+  size_t capacity;
+  EncodeResult result;
+  bool after_unknown;
+
+  void put(uint32_t id) {
+    work();
+    if (result.count < capacity) ids[result.count] = id;
+    ++result.count;
+  }
+  void piece(uint32_t id) {
+    put(id);
+    after_unknown = false;
+  }
+  void unknown(const unsigned char* text, size_t bytes);
+};
+
+// The piece `<0xAB>` of a byte, or kNoToken.
+uint32_t byte_piece(const Tokenizer& t, unsigned char byte);
+
+// Counts what is decoded and writes what fits; the caller takes the new state only when all of it
+// did.
+struct TextSink {
+  TokenDecoder state;
+  TokenDecoder* to;
+  char* out;  // (capacity)
+  size_t capacity;
+  size_t count = 0;
+  bool drop_first_space = false;
+
+  TextSink(TokenDecoder* to, char* out, size_t capacity);
+
+  void put(const unsigned char* text, size_t bytes);
+  void put(Span s) { put(s.text, s.bytes); }
+  void space() { put(kBlank, 1); }
+  // A text in which ▁ is a space, or nothing.
+  void put_spaces(const unsigned char* text, size_t bytes, bool drop);
+  // One more byte of a text whose characters may be cut anywhere.
+  void byte(unsigned char byte);
+  // Writes the characters that are complete; with `all`, what is left is not coming any more.
+  void settle(bool all);
+  // Gives the state back when all was written; the bytes of it all.
+  size_t finish() const;
+};
+
+constexpr unsigned char kMaximal = 2;  // of prefix_seen: the text is byte-level BPE's
+
+inline Span surface_of(const Tokenizer& t) { return {t.surface, t.surface_bytes}; }
+
+// What a piece of the tokenizers package's models decodes to; false for a special one, and for an
+// id that nothing has.
+bool decoded(const Tokenizer& t, Row r, Span* out);
+
+}  // namespace phasor::pieces
