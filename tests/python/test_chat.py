@@ -81,6 +81,15 @@ def test_a_loop_variable_that_a_branch_sets(render):
         assert problem is None, problem
 
 
+def test_an_item_that_is_computed_is_computed_once(render):
+    source = (
+        "{% for x in [(messages[0].content if add_generation_prompt else 'n') ~ 'z', 'b'] %}"
+        "{% if x == 'Helloz' %}1{% elif x == 'nz' %}2{% else %}3{% endif %}{{ x }}{% endfor %}"
+    )
+    problem, _ = differences(render, source, chat.conversations(8, 100)[1:])
+    assert problem is None, problem
+
+
 def test_other_special_tokens(render):
     for variables in ({}, {"bos_token": "<|begin|>", "eos_token": "€\n'\""}):
         for name in ("llama3", "chatml", "phi3"):

@@ -111,6 +111,8 @@ class Compiler(Statements):
             return self.unsupported("this loop over a list")
         if not values:
             return self.run(node.else_)
+        chosen = [any(op == "LABEL" for op, _ in value.code) for value in values]
+        values = [self.kept(v) if jumps else v for v, jumps in zip(values, chosen)]
         for i, value in enumerate(values):
             if self.state is None:
                 return
@@ -118,8 +120,11 @@ class Compiler(Statements):
 
     def round(self, node: Any, scope: Any, item: Val, loop: Loop) -> None:
         self.enter(scope, self.fact(assigned, node) - {node.target.name, "loop"})
-        self.store((scope, node.target.name), item)  # for where a branch sets it again
-        self.state[scope, node.target.name] = item
+        key = scope, node.target.name
+        if node.target.name in self.fact(assigned, node):  # and elsewhere it is the item still
+            self.store(key, item)
+        if item.pure or key not in self.state:
+            self.state[key] = item
         self.state[scope, "loop"] = self.known(loop)
         self.run(node.body)
         self.leave(scope)

@@ -375,7 +375,7 @@ class Expressions(State):
             return self.known(V.bits(value.const) & mask != 0)
         bits = sum(BITS[t] for t in value.types - OTHER)
         test = self.op("TEST", value, arg=mask)
-        certain = bits & mask == 0 or bits & ~mask == 0
+        certain = not value.types & OTHER and (bits & mask == 0 or bits & ~mask == 0)
         return self.certain(bits & mask != 0, test) if certain else test
 
     def string(self, value: Val) -> Val:

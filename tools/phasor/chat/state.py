@@ -183,6 +183,12 @@ class State:
         loaded = value._replace(code=(("LOAD", slot),), pure=True, shape=None)
         return (("SET", (slot, value.code, value.pure)),), loaded
 
+    def kept(self, value: Val, copy: bool = False) -> Val:
+        """The same, computed here."""
+        first, value = self.again(value, copy)
+        self.code += first
+        return value
+
     def discard(self, value: Val) -> None:
         """Statements go on without the value."""
         if not value.pure:
@@ -202,12 +208,8 @@ class State:
 
     def store(self, key: tuple, value: Val) -> None:
         if isinstance(value.const, Split):  # its parts are kept as they are now
-            parts = []
-            for part in value.const:
-                first, part = self.again(part, True)
-                self.code += first
-                parts.append(part)
-            value = value._replace(const=Split(*parts))
+            parts = Split(*(self.kept(part, True) for part in value.const))
+            value = value._replace(const=parts)
         if isinstance(value.const, Items):
             value = self.refuse("a list as a value")
         if isinstance(value.const, Reversed):
