@@ -21,7 +21,6 @@ model).
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tomllib
@@ -77,10 +76,12 @@ _TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list, dict)}
 def _keys_of(text: str) -> dict[str, tuple[tuple[type, ...], Any]]:
     """name -> types, default: from lines of a name, its types, and the default in JSON (without
     one: it must be there, or is found in the weights)."""
-    rows = (line.split(maxsplit=2) for line in text.splitlines() if line.strip())
+    rows = [line.split(maxsplit=2) for line in text.splitlines() if line.strip()]
+    lines = (f"{name} {''.join(default) or 'null'}" for name, _, *default in rows)
+    defaults = settings("\n".join(lines))
     return {
-        name: (tuple(_TYPES[kind] for kind in kinds.split("|")), json.loads(*default or ["null"]))
-        for name, kinds, *default in rows
+        name: (tuple(_TYPES[kind] for kind in kinds.split("|")), defaults[name])
+        for name, kinds, *_ in rows
     }
 
 
