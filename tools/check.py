@@ -6,7 +6,7 @@ result.
 
 rooms         include directions between the folders of src/ (docs/architecture.md)
 python-rooms  import directions between the packages of tools/, and no circle among their modules
-lines         no line of a source is longer than 100 characters
+lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
@@ -309,7 +309,7 @@ def check_python_rooms(_):
 
 
 LONGEST_LINE = 100
-SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py", ".sh")
+SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py")
 
 
 def check_lines(_):

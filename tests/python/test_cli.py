@@ -818,7 +818,8 @@ def test_inspect_emits_a_header(tmp_path):
     assert subprocess.run([tmp_path / "main"], timeout=60).returncode == 0
     bad(1, "inspect", model, *limits, "--ram", "2K", "--emit", "h", says=["RAM is too small"])
     bad(1, "inspect", model, *limits, "--flash", "32K", "--emit", "h", says=["flash is too small"])
-    bad(2, "inspect", model, "--tables", "none", says=["--tables none", "expected one of: whole rows"])
+    says = ["--tables none", "expected one of: whole rows"]
+    bad(2, "inspect", model, "--tables", "none", says=says)
     whole = json.loads(good("inspect", TRANSLATOR, "--json"))["arena_bytes"]
     assert (
         json.loads(good("inspect", TRANSLATOR, "--text-bytes", 0, "--json"))["arena_bytes"] < whole

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one line, its output goes to
-# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last line is the sum.
+# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one
+# line, its output goes to
+# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last
+# line is the sum.
 #   tools/make/test.sh quick|machines|reference|STAGE…     default: quick
-# After the build the stages do not touch each other's files, and two run at a time where there are two cores: much of an emulated test is one thread.
+# After the build the stages do not touch each other's files, and two run at a time where there are
+# two cores: much of an emulated test is one thread.
 # Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +18,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 results=$logs/results  # a line for each stage that has ended: NAME PASSED FAILED
 : > "$results"
 
-# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1 failed").
+# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1
+# failed").
 count() {  # LOG -> "passed failed"
   sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
     /^\[doctest\] test cases:/ { n = split($0, f, /[|:]/); for (i in f) { if (f[i] ~ /passed/) p += f[i] + 0; if (f[i] ~ /failed/) q += f[i] + 0 } next }

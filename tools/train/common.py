@@ -1,4 +1,4 @@
-"""What the trainers share: files, SentencePiece models, the step of an optimizer, the command line."""
+"""What the trainers share: files, SentencePiece models, an optimizer's step, the command line."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from typing import BinaryIO, Callable, Iterator, NamedTuple, Union
 import numpy as np
 
 from phasor.errors import named
-from phasor.files import map_bytes, replacing  # noqa: F401 (write_model is used with replacing, which is found here too)
+# write_model is used with replacing, which is found here too.
+from phasor.files import map_bytes, replacing  # noqa: F401
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
 from phasor.format.layout import PhasorError, crc32c, round_up
@@ -74,7 +75,6 @@ class Rounding(NamedTuple):
 
 
 # ---- Encoding of one tensor
-# ------------------------------------------------------------------------------------------
 
 
 def _exact(slot: Slot, given: np.ndarray) -> np.ndarray:
@@ -167,7 +167,6 @@ def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple
 
 
 # ---- Writing
-# ---------------------------------------------------------------------------------------------------------
 
 
 class _Plan(NamedTuple):
@@ -371,7 +370,6 @@ def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 class PhasorFile:

@@ -83,7 +83,7 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
 
 
 # ---- CRC-32C
-# ---- A checksum is linear over GF(2): the data is cut into equal lanes, all lanes go through the table
+# A checksum is linear over GF(2): the data is cut into equal lanes, all lanes go through the table
 # side by side, and the lanes' values are joined in pairs with the operator "append m zero bytes".
 
 _CRC_LANE = 512  # bytes of a lane
@@ -187,7 +187,6 @@ def crc32c_join(first: int, second: int, length: int) -> int:
 
 
 # ---- Values
-# ----------------------------------------------------------------------------------------------------------
 
 
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
@@ -302,7 +301,6 @@ def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64
 
 
 # ---- Panels
-# ----------------------------------------------------------------------------------------------------------
 
 
 def _whole_panels(x: np.ndarray) -> np.ndarray:
