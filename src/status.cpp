@@ -10,7 +10,7 @@ size_t open_error(phasor_error* error, phasor_status status, const At& at) noexc
   constexpr size_t kHead = offsetof(phasor_error, text);
   if (error == nullptr || !known_size(error->struct_size, sizeof *error)) return 0;
   const size_t size = error->struct_size;
-  phasor_error made = PHASOR_ERROR_INIT;
+  phasor_error made;  // its head
   made.struct_size = error->struct_size;
   made.code = status;
   made.section = at.section;

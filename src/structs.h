@@ -35,7 +35,8 @@ template <class T>
 [[nodiscard]] phasor_status read_options(T* out, const T* given, const char* name,
                                          phasor_error* error) noexcept {
   if (given == nullptr) return PHASOR_OK;
-  const phasor_status status = check_size(name, given->struct_size, sizeof *out, error);
+  const phasor_status status =
+      check_size(kHasMessages ? name : "", given->struct_size, sizeof *out, error);
   if (status == PHASOR_OK) memcpy(out, given, whole_bytes<T>(given->struct_size));
   return status;
 }
@@ -46,7 +47,7 @@ template <class T>
                                          phasor_error* error = nullptr) noexcept {
   required(out);
   const uint32_t size = out->struct_size;
-  const phasor_status status = check_size(name, size, sizeof *out, error);
+  const phasor_status status = check_size(kHasMessages ? name : "", size, sizeof *out, error);
   if (status != PHASOR_OK) return status;
   memcpy(out, &made, whole_bytes<T>(size));
   out->struct_size = size;
