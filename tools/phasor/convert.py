@@ -89,19 +89,18 @@ def note(text: str) -> None:
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
     list, or word -> id)."""
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
+    from phasor.tokenizers.models.word_list import build_wordlist_section
+    from phasor.tokenizers.tokenizer import build_sentencepiece_section
 
     data = read_bytes(path)
     try:
         if path.suffix == ".model":
-            return phasor_tokenizer.build_sentencepiece_section(data)
+            return build_sentencepiece_section(data)
         if path.suffix in (".txt", ".json"):
             control = [
                 side[k] for k in ("pad", "start", "decoder_start", "mask") if side[k] is not None
             ] + side["end"]
-            return phasor_tokenizer.build_wordlist_section(
-                _words(data, path.suffix), side["unknown"], control
-            )
+            return build_wordlist_section(_words(data, path.suffix), side["unknown"], control)
         raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
     except PhasorError as error:
         raise named(path, error) from error

@@ -102,7 +102,7 @@ class Vocabulary:
         tokens = self.list("tokens", str)
         if len(tokens) > self.rows:
             raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")
-        from phasor.tokenizers.tokenizer import TokenizerError
+        from phasor.tokenizers.section import TokenizerError
 
         try:
             if self.model == "gpt2":
@@ -122,25 +122,25 @@ class Vocabulary:
         return types
 
     def _bpe(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
+        from phasor.tokenizers import gguf
 
         pre = self.text("pre", "default")
-        if pre not in bpe.PRE_TOKENIZERS:
+        if pre not in gguf.PRE_TOKENIZERS:
             raise self.refuse(
                 "pre",
-                f"{shown(pre)} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}",
+                f"{shown(pre)} is not built; there are {', '.join(sorted(gguf.PRE_TOKENIZERS))}",
             )
         if self.flag("add_space_prefix", False):
             raise self.refuse("add_space_prefix", "True is not built for gpt2")
-        return bpe.build_bpe_section(
+        return gguf.build_bpe_section(
             tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
+        from phasor.tokenizers import gguf
 
         scores = self.list("scores", (int, float))
-        return bpe.build_sentencepiece_like(
+        return gguf.build_sentencepiece_like(
             tokens,
             scores,
             self._types(tokens),
