@@ -209,8 +209,7 @@ else
     CXX_CORE += -DPHASOR_LEVELS=\"$(subst $(empty) $(empty),$(comma),$(strip $(LEVELS)))\"
   endif
   # These have all but the integer products from another.
-  $(foreach pair,avx512vnni:avx512 avxvnni:avx2 dotprod:neon,$(if $(filter $(firstword $(subst :, ,$(pair))),$(LEVELS)),\
-    $(if $(filter $(lastword $(subst :, ,$(pair))),$(LEVELS)),,$(error LEVELS=$(LEVELS): $(firstword $(subst :, ,$(pair))) needs $(lastword $(subst :, ,$(pair)))))))
+  $(foreach l,$(LEVELS),$(if $(filter-out $(LEVELS),$(LEVEL_NEEDS_$l)),$(error LEVELS=$(LEVELS): $l needs $(LEVEL_NEEDS_$l))))
 endif
 
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would

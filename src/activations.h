@@ -19,6 +19,11 @@ namespace phasor {
 #define PHASOR_HEAD_CONSTANT(constant, number, name) constant = number,
 enum Activation : uint32_t { PHASOR_ACTIVATIONS(PHASOR_CONSTANT, PHASOR_HEAD_CONSTANT) };
 
+// Codes go from 1 on without holes; 0 is none.
+#define PHASOR_ONE(word, is_built, constant, number, name) +1
+#define PHASOR_HEAD_ONE(constant, number, name) +1
+constexpr uint32_t kActivationCodes = 1 PHASOR_ACTIVATIONS(PHASOR_ONE, PHASOR_HEAD_ONE);
+
 // A bit by number for each that a feed-forward may have in this build, and the names of all.
 #define PHASOR_BIT(word, is_built, constant, number, name) | (is_built ? 1u << number : 0u)
 #define PHASOR_NO_BIT(constant, number, name)

@@ -28,5 +28,10 @@ inline void store_u64(unsigned char* p, uint64_t value) {
   store_u32(p + 4, static_cast<uint32_t>(value >> 32));
 }
 inline bool is_finite_f32(uint32_t bits) { return (bits & 0x7F800000u) != 0x7F800000u; }
+inline bool is_finite(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return is_finite_f32(bits);
+}
 
 }  // namespace phasor

@@ -20,36 +20,25 @@ struct Attention : Linear<L> {
   using T = typename L::Tiles;
   using Base = Linear<L>;
 
-  template <class W, class Page>
-  static PHASOR_INLINE void scores_of(const Outputs& out, const Inputs& in, size_t rows,
-                                      const Page* const* k_pages, size_t pages, size_t width,
-                                      size_t page_bytes) {
+  template <class W>
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                     const void* const* k_pages, size_t pages, size_t width) {
+    const Outputs out = {s, lds, nullptr, 0};
+    const Inputs in = {q, ldq};
+    size_t page_bytes = width * W::kBytes;
+    if constexpr (std::is_same<W, typename Base::CacheQ8>::value)
+      page_bytes = static_cast<size_t>(cache_q8_bytes(width));
     // The pages of a layer lie far from each other: while some are computed, those after them are
     // asked for.
     const auto panel = [=](size_t p) PHASOR_LAMBDA {
       if (T::kStream && p + T::kOneRow < pages) ask(k_pages[p + T::kOneRow], page_bytes);
-      return reinterpret_cast<const unsigned char*>(k_pages[p]);
+      return static_cast<const unsigned char*>(k_pages[p]);
     };
     if (rows == 1)
       Base::template linear_panels<W, 1, T::kOneRow, false>(out, in, 1, panel, 0, pages, width, 0);
     else
       Base::template linear_panels<W, T::kRows, T::kPanels, false>(out, in, rows, panel, 0, pages,
                                                                    width, 0);
-  }
-  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                     const float* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::F32>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
-                                  width * Base::F32::kBytes);
-  }
-  static void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                         const uint16_t* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::F16>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
-                                  width * Base::F16::kBytes);
-  }
-  static void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                        const unsigned char* const* k_pages, size_t pages, size_t width) {
-    scores_of<typename Base::Keys8>({s, lds, nullptr, 0}, {q, ldq}, rows, k_pages, pages, width,
-                                    static_cast<size_t>(cache_q8_bytes(width)));
   }
 
   // R rows by N blocks of 16 distances from place i on, the last with n lanes.
@@ -91,7 +80,7 @@ struct Attention : Linear<L> {
 
   // Keys by a table, and by the queries where q.x is not NULL: row r's entries lie at t − r·step.
   struct KeyTable {
-    const float* const* k_pages;
+    const void* const* k_pages;
     const float* t;
     size_t ldt, step, width;
   };
@@ -111,7 +100,7 @@ struct Attention : Linear<L> {
     for (size_t d = 0; d < keys.width; ++d) {
       const float* entries = keys.t + at + d * keys.ldt;
       PHASOR_UNROLL for (size_t b = 0; b < N; ++b) {
-        const V key = V::load(keys.k_pages[page + b] + d * kLanes);
+        const V key = V::load(static_cast<const float*>(keys.k_pages[page + b]) + d * kLanes);
         PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
           const V product = q.x != nullptr ? V::set(q.x[r * q.ldx + d]) * key : key;
           acc[r][b] = fma(product, V::load(entries - r * keys.step + b * kLanes), acc[r][b]);
@@ -149,15 +138,15 @@ struct Attention : Linear<L> {
         const size_t high = low + left < kLanes ? low + left : kLanes;
         for (size_t r = 0; r < R; ++r)
           key_table_part(y + r * ldy + at, q.x != nullptr ? q.x + r * q.ldx : nullptr,
-                         keys.k_pages[page], low, high, keys.t + at - r * keys.step, keys.ldt,
-                         keys.width);
+                         static_cast<const float*>(keys.k_pages[page]), low, high,
+                         keys.t + at - r * keys.step, keys.ldt, keys.width);
         j += high - low;
       }
     }
   }
   static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
-                               const float* const* k_pages, size_t first, size_t end,
-                               const float* t, size_t ldt, size_t step, size_t width) {
+                               const void* const* k_pages, size_t first, size_t end, const float* t,
+                               size_t ldt, size_t step, size_t width) {
     const size_t of_q = q != nullptr ? ldq : 0;
     size_t r = 0;
     for (; r + 4 <= rows; r += 4)
@@ -169,12 +158,12 @@ struct Attention : Linear<L> {
   }
 
   static PHASOR_APART void additive_scores(float* s, const float* q, const float* v,
-                                           const float* const* k_pages, size_t pages,
-                                           size_t width) {
+                                           const void* const* k_pages, size_t pages, size_t width) {
     for (size_t p = 0; p < pages; ++p) {
+      const float* keys = static_cast<const float*>(k_pages[p]);
       V acc = V::set(0.0f);
       for (size_t d = 0; d < width; ++d)
-        acc = fma(V::set(v[d]), tanh_of(V::set(q[d]) + V::load(k_pages[p] + d * kLanes)), acc);
+        acc = fma(V::set(v[d]), tanh_of(V::set(q[d]) + V::load(keys + d * kLanes)), acc);
       acc.store(s + p * kLanes);
     }
   }
@@ -228,8 +217,8 @@ struct Attention : Linear<L> {
   struct Values {
     const Value* v;
     size_t ld;
-    PHASOR_INLINE Values(const Value* page, size_t slot, size_t ldv, size_t at)
-        : v(page + slot * ldv + at), ld(ldv) {}
+    PHASOR_INLINE Values(const void* page, size_t slot, size_t ldv, size_t at)
+        : v(static_cast<const Value*>(page) + slot * ldv + at), ld(ldv) {}
     PHASOR_INLINE V load(size_t block) const { return load_values(v + block * kLanes); }
     PHASOR_INLINE void ask_for(size_t blocks) const {
       for (size_t slot = 0; slot < kLanes; ++slot)
@@ -240,8 +229,9 @@ struct Attention : Linear<L> {
   // two blocks share a group; `at` is the first of its group, or there is one block only
   struct ValuesQ8 {
     const unsigned char *scale, *v;
-    PHASOR_INLINE ValuesQ8(const unsigned char* page, size_t slot, size_t, size_t at)
-        : scale(page + cache_scale_q8(slot, at)), v(page + cache_value_q8(slot, at)) {}
+    PHASOR_INLINE ValuesQ8(const void* page, size_t slot, size_t, size_t at)
+        : scale(static_cast<const unsigned char*>(page) + cache_scale_q8(slot, at)),
+          v(static_cast<const unsigned char*>(page) + cache_value_q8(slot, at)) {}
     PHASOR_INLINE V load(size_t block) const {
       float s;
       __builtin_memcpy(&s, scale + cache_scale_q8(0, block * kLanes), 4);
@@ -266,7 +256,7 @@ struct Attention : Linear<L> {
     const float* e;
     size_t lde;
     const float* inv;
-    const Value* const* v_pages;
+    const void* const* v_pages;
     size_t ldv;
     KeyRange keys;
     using Of =
@@ -372,11 +362,10 @@ struct Attention : Linear<L> {
     if constexpr (D > 1)
       if (at < mix.ldv) mix_blocks<R, D / 2>(mix, rows, at, width);
   }
-  template <class Value>
-  static PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde,
-                                   const float* inv, size_t rows, const Value* const* v_pages,
-                                   const KeyRange& keys, size_t width) {
-    Mix<Value> mix;
+  template <class W>
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const void* const* v_pages, KeyRange keys, size_t width) {
+    Mix<typename W::Value> mix;
     mix.out = out;
     mix.ldo = ldo;
     mix.e = e;
@@ -389,19 +378,6 @@ struct Attention : Linear<L> {
       mix_blocks<1, T::kOneRow>(mix, 1, 0, width);
     else
       mix_blocks<(T::kRows < 4 ? T::kRows : 4), T::kPanels>(mix, rows, 0, width);
-  }
-  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                  const float* const* v_pages, KeyRange keys, size_t width) {
-    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-  }
-  static void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
-                      size_t rows, const uint16_t* const* v_pages, KeyRange keys, size_t width) {
-    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-  }
-  static void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
-                     size_t rows, const unsigned char* const* v_pages, KeyRange keys,
-                     size_t width) {
-    mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
 
   static PHASOR_APART void mix_table(float* out, const float* e, const float* t, size_t step,

@@ -7,11 +7,7 @@
 //   struct Int4                   the same with nibbles: 16 outputs by 4 and by another 4 of them
 // level_scalar.cpp says in plain loops what each of them computes.
 #pragma once
-#include "../only.h"
 #include "attention.hpp"
-#include "elementwise.hpp"
-#include "kernels.h"
-#include "linear.hpp"
 #include "quantised.hpp"
 #include "table.h"
 
@@ -68,8 +64,6 @@ struct Body : Attention<L>, Quantised<L>, Elementwise<L> {
     all.store(out);
     return rounds * kRows * kPanels * kLanes * kGroup;
   }
-
-  static constexpr Kernels table(const char* level) { return PHASOR_KERNEL_TABLE(level, Body::); }
 };
 
 }  // namespace

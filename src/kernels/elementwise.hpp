@@ -109,18 +109,12 @@ struct Elementwise {
     each<V>(y, n, [=](V v, size_t, size_t) PHASOR_LAMBDA { return c * tanh_of(v * inv); });
   }
   // y = f(y), of the value alone.
-  template <V f(V)>
-  static PHASOR_INLINE void all(float* y, size_t n) {
+  template <class F>
+  static void each_of(float* y, size_t n) {
     size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) f(V::load(y + i)).store(y + i);
-    if (i < n) f(V::load_part(y + i, n - i)).store_part(y + i, n - i);
+    for (; i + kLanes <= n; i += kLanes) F::of(V::load(y + i)).store(y + i);
+    if (i < n) F::of(V::load_part(y + i, n - i)).store_part(y + i, n - i);
   }
-  static void relu(float* y, size_t n) { all<relu_of<V>>(y, n); }
-  static void gelu_erf(float* y, size_t n) { all<gelu_erf_of<V>>(y, n); }
-  static void gelu_tanh(float* y, size_t n) { all<gelu_tanh_of<V>>(y, n); }
-  static void silu(float* y, size_t n) { all<silu_of<V>>(y, n); }
-  static void exp_all(float* y, size_t n) { all<exp_of<V>>(y, n); }
-  static void log_all(float* y, size_t n) { all<log_of<V>>(y, n); }
 
   // The largest of all lanes, then the first place that holds it: two passes without an index in
   // the vectors.

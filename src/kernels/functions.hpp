@@ -5,6 +5,7 @@
 // errors stated are the largest over all floats, in units in the last place of the correctly
 // rounded result; tests/cpp/test_functions.cpp measures them (a sample, or all on request).
 #pragma once
+#include "../activations.h"
 #include "scalar_math.h"
 
 namespace phasor {
@@ -122,28 +123,6 @@ PHASOR_INLINE V erf_of(V x) {
   return where_gt(a, V::set(1.0f), large, small);
 }
 
-// x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12
-// (1.12), where the exact value is under 2^-100.
-template <class V>
-PHASOR_INLINE V gelu_erf_of(V x) {
-  const V y = (V::set(0.5f) * x) * (V::set(1.0f) + erf_of(x * V::set(0x1.6a09e6p-1f)));
-  return where_gt(V::set(-12.0f), x, V::set(0.0f), y);
-}
-
-// ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³): the second form does not cancel
-// for negative x. Within 2 ulp for x > 0.
-template <class V>
-PHASOR_INLINE V gelu_tanh_of(V x) {
-  const V minus_2u = x * fma(x * x, V::set(-0x1.2444f2p-4f), V::set(-0x1.988454p+0f));
-  return where_gt(V::set(-12.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(minus_2u)));
-}
-
-// x·sigmoid(x) within 2.5 ulp; 0 below −64 (1.12).
-template <class V>
-PHASOR_INLINE V silu_of(V x) {
-  return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
-}
-
 // x within ±limit; a NaN stays: it is neither above nor below.
 template <class V>
 PHASOR_INLINE V clip_of(V x, V limit) {
@@ -151,12 +130,65 @@ PHASOR_INLINE V clip_of(V x, V limit) {
   return where_gt(low, y, low, y);
 }
 
+// exp and log as the kernels' table has them.
+struct Exp {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    return exp_of(x);
+  }
+};
+struct Log {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    return log_of(x);
+  }
+};
+
+// The formulas of src/activations.h, whose table says which codes and words they have. Every level
+// makes its kernels from them.
+template <Activation>
+struct Formula;
+
 // max(x, +0) that keeps a NaN and turns −0 into +0. (x > 0 fails for both; x + 0 keeps one and
 // clears the other.)
-template <class V>
-PHASOR_INLINE V relu_of(V x) {
-  return where_gt(V::set(0.0f), x, V::set(0.0f), x + V::set(0.0f));
-}
+template <>
+struct Formula<kRelu> {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    return where_gt(V::set(0.0f), x, V::set(0.0f), x + V::set(0.0f));
+  }
+};
+
+// x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12
+// (1.12), where the exact value is under 2^-100.
+template <>
+struct Formula<kGeluErf> {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    const V y = (V::set(0.5f) * x) * (V::set(1.0f) + erf_of(x * V::set(0x1.6a09e6p-1f)));
+    return where_gt(V::set(-12.0f), x, V::set(0.0f), y);
+  }
+};
+
+// ½x(1 + tanh u) = x / (1 + e^{−2u}), u = √(2/π)·(x + 0.044715x³) (Hendrycks & Gimpel 2016): the
+// second form does not cancel for negative x. Within 2 ulp for x > 0; 0 below −12.
+template <>
+struct Formula<kGeluTanh> {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    const V minus_2u = x * fma(x * x, V::set(-0x1.2444f2p-4f), V::set(-0x1.988454p+0f));
+    return where_gt(V::set(-12.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(minus_2u)));
+  }
+};
+
+// x·sigmoid(x) within 2.5 ulp; 0 below −64 (1.12).
+template <>
+struct Formula<kSilu> {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    return where_gt(V::set(-64.0f), x, V::set(0.0f), x / (V::set(1.0f) + exp_of(V::set(0.0f) - x)));
+  }
+};
 
 }  // namespace
 }  // namespace phasor

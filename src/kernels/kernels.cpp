@@ -5,8 +5,7 @@
 // (level_helium.cpp says why).
 #include "kernels.h"
 
-#include "../only.h"
-#include "scalar_math.h"
+#include "functions.hpp"
 #if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_X86_LEVELS 1
 #include <cpuid.h>
@@ -21,10 +20,6 @@
 #endif
 
 namespace phasor {
-
-// Which of these exist is decided below and in levels.mk, in the same words.
-extern const Kernels kernels_sse2, kernels_avx2, kernels_avxvnni, kernels_avx512,
-    kernels_avx512vnni, kernels_neon, kernels_dotprod, kernels_helium;
 
 #if defined(__linux__) && (defined(PHASOR_AARCH64_LEVELS) || defined(PHASOR_ARM_LEVELS))
 extern "C" unsigned long getauxval(unsigned long) __attribute__((weak));
@@ -59,6 +54,26 @@ Features features() {
   f.avx512vnni = f.avx512 && (c7 >> 11 & 1u) != 0;
   return f;
 }
+#elif defined(PHASOR_AARCH64_LEVELS)
+bool has_dotprod() {
+#if defined(__ARM_FEATURE_DOTPROD)
+  return true;
+#elif defined(__linux__)
+  return getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0;  // AT_HWCAP, HWCAP_ASIMDDP
+#else
+  return false;
+#endif
+}
+#elif defined(PHASOR_ARM_LEVELS)
+bool has_neon() {
+#if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
+  return true;
+#elif defined(__linux__)
+  return getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u;  // NEON and VFPv4
+#else
+  return false;
+#endif
+}
 #endif
 
 bool same(const char* a, const char* b) {
@@ -71,40 +86,32 @@ bool same(const char* a, const char* b) {
 
 }  // namespace
 
+// A level that levels.mk has for this processor family, and whether this processor runs it.
+#define PHASOR_LEVEL(level, runs)               \
+  if constexpr (level_built(#level)) {          \
+    extern const Kernels kernels_##level;       \
+    if (runs) out[levels++] = &kernels_##level; \
+  }
+
 size_t kernels_available(const Kernels* out[8]) noexcept {
-  size_t n = 0;
-  const auto add = [&](bool runs, const Kernels& level) {
-    if (runs) out[n++] = &level;
-  };
+  size_t levels = 0;
 #if defined(PHASOR_X86_LEVELS)
   const Features has = features();
-  if constexpr (level_built("avx512vnni")) add(has.avx512vnni, kernels_avx512vnni);
-  if constexpr (level_built("avx512")) add(has.avx512, kernels_avx512);
-  if constexpr (level_built("avxvnni")) add(has.avxvnni, kernels_avxvnni);
-  if constexpr (level_built("avx2")) add(has.avx2, kernels_avx2);
-  if constexpr (level_built("sse2")) add(true, kernels_sse2);
+  PHASOR_LEVEL(avx512vnni, has.avx512vnni)
+  PHASOR_LEVEL(avx512, has.avx512)
+  PHASOR_LEVEL(avxvnni, has.avxvnni)
+  PHASOR_LEVEL(avx2, has.avx2)
+  PHASOR_LEVEL(sse2, true)
 #elif defined(PHASOR_AARCH64_LEVELS)
-#if defined(__ARM_FEATURE_DOTPROD)
-  if constexpr (level_built("dotprod")) add(true, kernels_dotprod);
-#elif defined(__linux__)
-  // AT_HWCAP, HWCAP_ASIMDDP
-  if constexpr (level_built("dotprod"))
-    add(getauxval != nullptr && (getauxval(16) >> 20 & 1u) != 0, kernels_dotprod);
-#endif
-  if constexpr (level_built("neon")) add(true, kernels_neon);
+  PHASOR_LEVEL(dotprod, has_dotprod())
+  PHASOR_LEVEL(neon, true)
 #elif defined(PHASOR_ARM_LEVELS)
-#if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
-  if constexpr (level_built("neon")) add(true, kernels_neon);
-#elif defined(__linux__)
-  // NEON and VFPv4
-  if constexpr (level_built("neon"))
-    add(getauxval != nullptr && (getauxval(16) & 0x11000u) == 0x11000u, kernels_neon);
-#endif
+  PHASOR_LEVEL(neon, has_neon())
 #elif defined(PHASOR_HELIUM_LEVEL)
-  if constexpr (level_built("helium")) add(true, kernels_helium);
+  PHASOR_LEVEL(helium, true)
 #endif
-  add(true, kernels_scalar);
-  return n;
+  out[levels++] = &kernels_scalar;
+  return levels;
 }
 
 const Kernels* kernels_by_name(const char* name) noexcept {
@@ -185,11 +192,8 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   k.add(y, w, 16);
   for (size_t i = 0; i < 16; ++i)
     if (y[i] != (i % 2 == 0 ? 1.0f : 1.0f + 0x1p-23f)) return false;
-#if defined(PHASOR_ARM_LEVELS)
-  // ARMv7's NEON always does: the one documented exception
-  const bool flushes = &k == &kernels_neon;
-#elif defined(PHASOR_HELIUM_LEVEL)
-  const bool flushes = &k == &kernels_helium;  // so does Helium
+#if defined(PHASOR_ARM_LEVELS) || defined(PHASOR_HELIUM_LEVEL)
+  const bool flushes = &k != &kernels_scalar;  // these vector units always do
 #else
   const bool flushes = false;
 #endif
@@ -209,7 +213,7 @@ bool arithmetic_is_sound(const Kernels& k) noexcept {
   for (size_t i = 0; i < 16 && (kHasLayerNorm || kHasRmsNorm); ++i)
     if (bits_of(y[i]) != (i % 2 == 0 ? 0x3fddb3d7u : 0xbfddb3d7u)) return false;
   for (size_t i = 0; i < 16; ++i) y[i] = 1.0f;
-  if (kHasSilu) k.silu(y, 16);
+  if (kHasSilu) k.activation[kSilu](y, 16);
   for (float v : y)
     if (kHasSilu && bits_of(v) != 0x3f3b26a8u) return false;
   // Conversion and rounding: 127·{1, ½/127 (a tie, to 0), 1.5/127 (a tie, to 2), …}.

@@ -11,9 +11,13 @@
 // zeros, so outputs are written in whole panels. Pointers need no alignment beyond their type's,
 // except weights: 64 bytes on a host, 16 on a Cortex-M.
 #pragma once
+#include "../activations.h"
 #include "../layout.h"
 
 namespace phasor {
+
+// Formats of keys and values in pages of 16 positions: the public header's PHASOR_CACHE_ (1.8).
+enum CacheType : uint32_t { kCacheF32, kCacheF16, kCacheQ8, kCacheTypes };
 
 // The keys that the rows of a tile see: row r those from first + r·skip to end + r·more − 1.
 struct KeyRange {
@@ -26,7 +30,7 @@ struct Kernels {
   // y (R, ldy ≥ 16·P) = x (R, ldx ≥ K) · Wᵀ, then + bias. One chain per output over k ascending,
   // from +0; bias is its own addition (1.1). w: P panels [K][16]. bias: may be NULL; bias_n of the
   // 16·P lanes have one, the rest get none.
-  void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w,
+  void (*linear_f32)(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
                      const float* bias, size_t bias_n, size_t panels, size_t cols);
 
   // The same with weights in f16, P panels [K][16], and in bf16, P panels [⌈K/2⌉][16][2]: widened
@@ -53,19 +57,12 @@ struct Kernels {
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups);
 
-  // s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain over the width ascending
-  // (1.6). k_pages[p]: [w][16] keys of 16 positions.
-  void (*scores)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                 const float* const* k_pages, size_t pages, size_t width);
-
-  // The same with keys in f16, widened exactly (1.5, 1.8).
-  void (*scores_f16)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                     const uint16_t* const* k_pages, size_t pages, size_t width);
-
-  // The same with keys in q8 (cache_key_q8 of layout.h): a key's value is float(q)·scale, rounded
-  // once (1.8).
-  void (*scores_q8)(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                    const unsigned char* const* k_pages, size_t pages, size_t width);
+  // By the format of the keys: s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain
+  // over the width ascending (1.6). k_pages[p]: keys of 16 positions, [w][16] in f32 and f16, which
+  // is widened exactly (1.5); in q8 a key's value is float(q)·scale, rounded once (cache_key_q8 of
+  // layout.h).
+  void (*scores[kCacheTypes])(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                              const void* const* k_pages, size_t pages, size_t width);
 
   // Terms of scores that are no product with a panel (1.9). A table t has the distance fastest:
   // [w][ldt]. y (R, ldy): y[r][i] = Σ_d q[r][d]·t[d][i] for i < n, one chain over d ascending. No
@@ -74,12 +71,13 @@ struct Kernels {
                        const float* t, size_t ldt, size_t n, size_t width);
   // y (R, ldy): y[r][j − first] for keys first … end−1 is Σ_d key(j)[d]·t[d][j − first − r·step],
   // one chain (t points at row 0's entry of the first key); with q, of fma(q[r][d]·key(j)[d], t,
-  // acc), q·key rounded.
+  // acc), q·key rounded. Keys in f32. Keys in f32.
   void (*key_table_scores)(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
-                           const float* const* k_pages, size_t first, size_t end, const float* t,
+                           const void* const* k_pages, size_t first, size_t end, const float* t,
                            size_t ldt, size_t step, size_t width);
-  // s[j] for whole pages: Σ_d v[d]·tanh(q[d] + key(j)[d]), one chain (Bahdanau et al. 2015).
-  void (*additive_scores)(float* s, const float* q, const float* v, const float* const* k_pages,
+  // s[j] for whole pages: Σ_d v[d]·tanh(q[d] + key(j)[d]), one chain (Bahdanau et al. 2015). Keys
+  // in f32.
+  void (*additive_scores)(float* s, const float* q, const float* v, const void* const* k_pages,
                           size_t pages, size_t width);
   // s[j] = fma(−|query − j|, slope, s[j]) for keys first … end−1 (Press et al. 2022).
   void (*distance_bias)(float* s, size_t first, size_t end, size_t query, float slope);
@@ -90,18 +88,11 @@ struct Kernels {
   // not hold a NaN: the caller tests (the result is then NaN).
   float (*softmax)(float* s, size_t first, size_t end);
 
-  // out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over row r's keys ascending from +0)
-  // · inv[r] (1.6). v_pages[p]: [16][round_up(w, 16)]. Writes exactly `width` floats a row.
-  void (*mix)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-              const float* const* v_pages, KeyRange keys, size_t width);
-
-  // The same with values in f16.
-  void (*mix_f16)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                  const uint16_t* const* v_pages, KeyRange keys, size_t width);
-
-  // The same with values in q8 (cache_value_q8 of layout.h).
-  void (*mix_q8)(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-                 const unsigned char* const* v_pages, KeyRange keys, size_t width);
+  // By the format of the values: out (R, ldo): out[r][d] = (Σ_t e[r][t]·v[t][d], one chain over row
+  // r's keys ascending from +0) · inv[r] (1.6). v_pages[p]: [16][round_up(w, 16)] in f32 and f16;
+  // in q8 cache_value_q8 of layout.h. Writes exactly `width` floats a row.
+  void (*mix[kCacheTypes])(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
+                           size_t rows, const void* const* v_pages, KeyRange keys, size_t width);
 
   // out (w): goes on with the chain in out: for i < n ascending, fma(e[i], t[i·step + d], out[d]).
   void (*mix_table)(float* out, const float* e, const float* t, size_t step, size_t n,
@@ -128,10 +119,8 @@ struct Kernels {
   void (*scale)(float* y, const float* x, size_t n, float s);  // y = x·s
   void (*mul)(float* y, const float* x, size_t n);             // y *= x
   void (*clip)(float* y, size_t n, float limit);               // to ±limit; NaN stays
-  void (*relu)(float* y, size_t n);       // max(y, +0): −0 and NaN give +0 and NaN
-  void (*gelu_erf)(float* y, size_t n);   // x·½(1 + erf(x/√2)); 0 below −12 (1.12)
-  void (*gelu_tanh)(float* y, size_t n);  // Hendrycks & Gimpel 2016, the tanh form; 0 below −12
-  void (*silu)(float* y, size_t n);       // x / (1 + exp(−x)); 0 below −64
+  // y (n) = f(y) by the activation's code; the formulas are in functions.hpp (1.12).
+  void (*activation[kActivationCodes])(float* y, size_t n);
   void (*soft_cap)(float* y, size_t n, float cap);  // cap·tanh(y·(1/cap)) (1.9)
 
   // The lowest index of the largest of x (n ≥ 1); n when a NaN is among them. *largest gets the

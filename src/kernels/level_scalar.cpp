@@ -1,393 +1,359 @@
 // The scalar level: the kernels as plain loops, in every build, the twin that all other levels are
 // tested against. Read this file to know what a kernel computes; the vector levels (body.hpp)
 // compute the same bits. Flags: none beyond the target's own.
-#include "../only.h"
-#include "functions.hpp"
 #include "gather.h"
-#include "kernels.h"
 #include "table.h"
 
 namespace phasor {
 namespace {
 
-// The fixed tree over 16 lanes: distance 8, 4, 2, 1.
-float tree(float* t) {
-  for (size_t half = 8; half != 0; half /= 2)
-    for (size_t i = 0; i < half; ++i) t[i] = t[i] + t[i + half];
-  return t[0];
-}
-
-// Weight (output i, k) of one panel, from the panel's first byte.
-float weight_f32(const unsigned char* w, size_t i, size_t k) {
-  float v;
-  __builtin_memcpy(&v, w + panel_index_f32(i, k) * 4, 4);
-  return v;
-}
-float weight_f16(const unsigned char* w, size_t i, size_t k) {
-  uint16_t h;
-  __builtin_memcpy(&h, w + panel_index_f32(i, k) * 2, 2);
-  return widen_f16(h);
-}
-float weight_bf16(const unsigned char* w, size_t i, size_t k) {
-  uint16_t h;
-  __builtin_memcpy(&h, w + panel_index_bf16(i, k) * 2, 2);
-  return widen_bf16(h);
-}
-
-// Key (slot i, k) and value of a cache in q8: float(q)·scale.
-float quantised_at(const unsigned char* p, size_t scale, size_t value) {
-  float s;
-  __builtin_memcpy(&s, p + scale, 4);
-  return static_cast<float>(static_cast<int8_t>(p[value])) * s;
-}
-float key_q8(const unsigned char* p, size_t i, size_t k) {
-  return quantised_at(p, cache_scale_q8(i, k), cache_key_q8(i, k));
-}
-
-// Chains of one row and one panel: 16 outputs, k ascending.
-template <class Weight>
-void chains(float* acc, const float* x, const unsigned char* w, size_t cols, Weight weight) {
-  for (size_t i = 0; i < kLanes; ++i) acc[i] = 0.0f;
-  for (size_t k = 0; k < cols; ++k)
-    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(x[k], weight(w, i, k), acc[i]);
-}
-
-void store_with_bias(float* y, const float* acc, const float* bias, size_t bias_n, size_t at) {
-  for (size_t i = 0; i < kLanes; ++i)
-    y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
-}
-
-template <class Weight>
-void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                   const float* bias, size_t bias_n, size_t panels, size_t cols, size_t bytes,
-                   Weight weight) {
-  float acc[kLanes];
-  for (size_t p = 0; p < panels; ++p)
-    for (size_t r = 0; r < rows; ++r) {
-      chains(acc, x + r * ldx, static_cast<const unsigned char*>(w) + p * bytes, cols, weight);
-      store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
-    }
-}
-void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w,
-                const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 4, weight_f32);
-}
-void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, cols * kLanes * 2, weight_f16);
-}
-void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                 const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols, (cols + 1) / 2 * kLanes * 4,
-                weight_bf16);
-}
-
-void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
-  for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
-    const size_t n = cols - first < kGroup ? cols - first : kGroup;
-    float amax = 0.0f;
-    for (size_t i = 0; i < n; ++i) {
-      const float a = abs(v1{x[first + i]}).x;
-      amax = a > amax ? a : amax;
-    }
-    const bool zero = amax < 0x1p-80f;
-    const float inv = zero ? 0.0f : 127.0f / amax;
-    int32_t total = 0;
-    for (size_t i = 0; i < kGroup; ++i) {
-      const float t = (i < n && !zero ? x[first + i] * inv : 0.0f) + kRound;
-      int32_t v = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
-      v = v < -127 ? -127 : v > 127 ? 127 : v;
-      q[i] = static_cast<int8_t>(v);
-      total += v;
-    }
-    *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
-    *sum++ = total;
+struct Scalar {
+  // The fixed tree over 16 lanes: distance 8, 4, 2, 1.
+  static float tree(float* t) {
+    for (size_t half = 8; half != 0; half /= 2)
+      for (size_t i = 0; i < half; ++i) t[i] = t[i] + t[i + half];
+    return t[0];
   }
-}
 
-// Value (output i, k of a group) of the group's bytes: q8, and q4 as n, which stands for n − 8.
-int32_t value_q8(const unsigned char* g, size_t i, size_t k) {
-  return static_cast<int8_t>(g[panel_index_q8(i, k)]);
-}
-int32_t value_q4(const unsigned char* g, size_t i, size_t k) {
-  return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
-}
-
-// `offset`: what a stored value lies above the one it stands for.
-template <class Value>
-void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                   size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                   size_t groups, size_t group_bytes, int32_t offset, Value value) {
-  const size_t plane = plane_bytes(groups), bytes = plane + groups * group_bytes;
-  for (size_t p = 0; p < panels; ++p) {
-    const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
-    for (size_t r = 0; r < rows; ++r) {
-      float acc[kLanes] = {};
-      for (size_t g = 0; g < groups; ++g) {
-        const int8_t* x = xq + (r * groups + g) * kGroup;
-        int32_t isum[kLanes];
-        for (size_t i = 0; i < kLanes; ++i) {
-          isum[i] = -offset * xsum[r * groups + g];
-          for (size_t k = 0; k < kGroup; ++k)
-            isum[i] += x[k] * value(panel + plane + g * group_bytes, i, k);
-        }
-        for (size_t i = 0; i < kLanes; ++i) {
-          uint16_t half;
-          __builtin_memcpy(&half, panel + (g * kLanes + i) * 2, 2);
-          acc[i] = fma1(static_cast<float>(isum[i]), xs[r * groups + g] * widen_f16(half), acc[i]);
-        }
-      }
-      store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+  // Types of weights, and what of a page is in them: a type, the weight (output i, k) of a panel,
+  // the value (slot, d) of a page whose positions have ldv values.
+  struct F32 {
+    static constexpr Type kType = Type::f32;
+    static float weight(const unsigned char* w, size_t i, size_t k) {
+      float v;
+      __builtin_memcpy(&v, w + panel_index_f32(i, k) * 4, 4);
+      return v;
     }
-  }
-}
-
-void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-               size_t groups) {
-  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup, 0,
-                value_q8);
-}
-void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-               size_t groups) {
-  linear_groups(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups, kLanes * kGroup / 2, 8,
-                value_q4);
-}
-
-template <class Page, class Weight>
-void scores_of(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-               const Page* const* k_pages, size_t pages, size_t width, Weight weight) {
-  for (size_t p = 0; p < pages; ++p)
-    for (size_t r = 0; r < rows; ++r)
-      chains(s + r * lds + p * kLanes, q + r * ldq,
-             reinterpret_cast<const unsigned char*>(k_pages[p]), width, weight);
-}
-void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-            const float* const* k_pages, size_t pages, size_t width) {
-  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f32);
-}
-void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                const uint16_t* const* k_pages, size_t pages, size_t width) {
-  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, weight_f16);
-}
-void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-               const unsigned char* const* k_pages, size_t pages, size_t width) {
-  scores_of(s, lds, q, ldq, rows, k_pages, pages, width, key_q8);
-}
-
-void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t,
-                  size_t ldt, size_t n, size_t width) {
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t i = 0; i < n; ++i) {
-      float acc = 0.0f;
-      for (size_t d = 0; d < width; ++d) acc = fma1(q[r * ldq + d], t[d * ldt + i], acc);
-      y[r * ldy + i] = acc;
+    static float value(const unsigned char* page, size_t slot, size_t d, size_t ldv) {
+      float v;
+      __builtin_memcpy(&v, page + (slot * ldv + d) * 4, 4);
+      return v;
     }
-}
-
-void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
-                      const float* const* k_pages, size_t first, size_t end, const float* t,
-                      size_t ldt, size_t step, size_t width) {
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t j = first; j < end; ++j) {
-      float acc = 0.0f;
-      for (size_t d = 0; d < width; ++d) {
-        const float key = k_pages[j / kLanes][d * kLanes + j % kLanes];
-        acc = fma1(q != nullptr ? q[r * ldq + d] * key : key, (t + d * ldt - r * step)[j - first],
-                   acc);
-      }
-      y[r * ldy + j - first] = acc;
+  };
+  static float half_at(const unsigned char* p, size_t i) {
+    uint16_t h;
+    __builtin_memcpy(&h, p + i * 2, 2);
+    return widen_f16(h);
+  }
+  struct F16 {
+    static constexpr Type kType = Type::f16;
+    static float weight(const unsigned char* w, size_t i, size_t k) {
+      return half_at(w, panel_index_f32(i, k));
     }
-}
-
-void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages,
-                     size_t pages, size_t width) {
-  for (size_t j = 0; j < pages * kLanes; ++j) {
-    float acc = 0.0f;
-    for (size_t d = 0; d < width; ++d)
-      acc = fma1(v[d], tanh_of(v1{q[d] + k_pages[j / kLanes][d * kLanes + j % kLanes]}).x, acc);
-    s[j] = acc;
-  }
-}
-
-void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
-  for (size_t j = first; j < end; ++j)
-    s[j] = fma1(0.0f - float_of_size(j < query ? query - j : j - query), slope, s[j]);
-}
-
-float softmax(float* s, size_t first, size_t end) {
-  if (first >= end) return 0.0f;
-  float largest = s[first];
-  for (size_t t = first; t < end; ++t) largest = s[t] > largest ? s[t] : largest;
-  float lanes[kLanes] = {};
-  for (size_t t = first / kLanes * kLanes; t < up_to_lanes(end); ++t) {
-    s[t] = t >= first && t < end ? exp_not_positive(v1{s[t] - largest}).x : 0.0f;
-    lanes[t % kLanes] = lanes[t % kLanes] + s[t];
-  }
-  return 1.0f / tree(lanes);
-}
-
-// Value d of a position of a page.
-float value_at(const float* page, size_t slot, size_t d, size_t ldv) {
-  return page[slot * ldv + d];
-}
-float value_at(const uint16_t* page, size_t slot, size_t d, size_t ldv) {
-  return widen_f16(page[slot * ldv + d]);
-}
-float value_at(const unsigned char* page, size_t slot, size_t d, size_t) {
-  return quantised_at(page, cache_scale_q8(slot, d), cache_value_q8(slot, d));
-}
-template <class Value>
-void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-            const Value* const* v_pages, KeyRange keys, size_t width) {
-  const size_t ldv = up_to_lanes(width);
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t d = 0; d < width; ++d) {
-      float acc = 0.0f;
-      for (size_t t = keys.first + r * keys.skip; t < keys.end + r * keys.more; ++t)
-        acc = fma1(e[r * lde + t], value_at(v_pages[t / kLanes], t % kLanes, d, ldv), acc);
-      out[r * ldo + d] = acc * inv[r];
+    static float value(const unsigned char* page, size_t slot, size_t d, size_t ldv) {
+      return half_at(page, slot * ldv + d);
     }
-}
-void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-         const float* const* v_pages, KeyRange keys, size_t width) {
-  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
-void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-             const uint16_t* const* v_pages, KeyRange keys, size_t width) {
-  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
+  };
+  struct Bf16 {
+    static constexpr Type kType = Type::bf16;
+    static float weight(const unsigned char* w, size_t i, size_t k) {
+      uint16_t h;
+      __builtin_memcpy(&h, w + panel_index_bf16(i, k) * 2, 2);
+      return widen_bf16(h);
+    }
+  };
+  // Keys and values of a cache in q8: float(q)·scale.
+  struct CacheQ8 {
+    static float at(const unsigned char* p, size_t scale, size_t value) {
+      float s;
+      __builtin_memcpy(&s, p + scale, 4);
+      return static_cast<float>(static_cast<int8_t>(p[value])) * s;
+    }
+    static float weight(const unsigned char* p, size_t i, size_t k) {
+      return at(p, cache_scale_q8(i, k), cache_key_q8(i, k));
+    }
+    static float value(const unsigned char* p, size_t slot, size_t d, size_t) {
+      return at(p, cache_scale_q8(slot, d), cache_value_q8(slot, d));
+    }
+  };
+  // Value (output i, k of a group) of the group's bytes, and what it lies above the one that it
+  // stands for: q8, and q4 as n, which stands for n − 8.
+  struct Q8 {
+    static constexpr Type kType = Type::q8;
+    static constexpr size_t kGroupBytes = kLanes * kGroup;
+    static constexpr int32_t kOffset = 0;
+    static int32_t value(const unsigned char* g, size_t i, size_t k) {
+      return static_cast<int8_t>(g[panel_index_q8(i, k)]);
+    }
+  };
+  struct Q4 {
+    static constexpr Type kType = Type::q4;
+    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+    static constexpr int32_t kOffset = 8;
+    static int32_t value(const unsigned char* g, size_t i, size_t k) {
+      return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
+    }
+  };
 
-void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-            const unsigned char* const* v_pages, KeyRange keys, size_t width) {
-  mix_of(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
-
-void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
-  for (size_t i = 0; i < n; ++i)
-    for (size_t d = 0; d < width; ++d) out[d] = fma1(e[i], t[i * step + d], out[d]);
-}
-
-float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
-  float lanes[kLanes] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + x[i];
-  const float mean = tree(lanes) / float_of_size(n);
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = 0.0f;
-  for (size_t i = 0; i < n; ++i)
-    lanes[i % kLanes] = fma1(x[i] - mean, x[i] - mean, lanes[i % kLanes]);
-  const float square = tree(lanes) / float_of_size(n);
-  const float r = 1.0f / sqrt1(square + eps);
-  for (size_t i = 0; i < n; ++i) {
-    const float z = (x[i] - mean) * r;
-    y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
+  // Chains of one row and one panel: 16 outputs, k ascending.
+  template <class W>
+  static void chains(float* acc, const float* x, const void* w, size_t cols) {
+    for (size_t i = 0; i < kLanes; ++i) acc[i] = 0.0f;
+    for (size_t k = 0; k < cols; ++k)
+      for (size_t i = 0; i < kLanes; ++i)
+        acc[i] = fma1(x[k], W::weight(static_cast<const unsigned char*>(w), i, k), acc[i]);
   }
-  return square;
-}
 
-// Σx² by lanes and the fixed tree.
-float sum_of_squares(const float* x, size_t n) {
-  float lanes[kLanes] = {};
-  for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
-  return tree(lanes);
-}
-
-float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
-  const float square = sum_of_squares(x, n) / float_of_size(n);
-  const float r = 1.0f / sqrt1(square + eps);
-  for (size_t i = 0; i < n; ++i) {
-    const float z = x[i] * r;
-    y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
-  }
-  return square;
-}
-
-void rotate_halves(float* x, const float* c, const float* s, size_t half) {
-  for (size_t i = 0; i < half; ++i) turn(x + i, x + half + i, c[i], s[i]);
-}
-void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
-  for (size_t i = 0; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
-}
-
-float unit(float* y, const float* x, size_t n) {
-  const float square = sum_of_squares(x, n), length = sqrt1(square);
-  const float divisor = length > 1e-12f ? length : 1e-12f;
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
-  return square;
-}
-
-void add(float* y, const float* x, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = y[i] + x[i];
-}
-void scale(float* y, const float* x, size_t n, float s) {
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] * s;
-}
-void mul(float* y, const float* x, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = y[i] * x[i];
-}
-void clip(float* y, size_t n, float limit) {
-  for (size_t i = 0; i < n; ++i) y[i] = clip_of(v1{y[i]}, v1{limit}).x;
-}
-void relu(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = relu_of(v1{y[i]}).x;
-}
-void gelu_erf(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = gelu_erf_of(v1{y[i]}).x;
-}
-void gelu_tanh(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = gelu_tanh_of(v1{y[i]}).x;
-}
-void silu(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = silu_of(v1{y[i]}).x;
-}
-void soft_cap(float* y, size_t n, float cap) {
-  const float inv = 1.0f / cap;
-  for (size_t i = 0; i < n; ++i) y[i] = cap * tanh_of(v1{y[i] * inv}).x;
-}
-
-size_t argmax(const float* x, size_t n, float* largest) {
-  size_t best = 0;
-  bool nan = false;
-  for (size_t i = 0; i < n; ++i) {
-    nan = nan || x[i] != x[i];
-    if (x[i] > x[best]) best = i;
-  }
-  *largest = nan ? __builtin_nanf("") : x[best];
-  return nan ? n : best;
-}
-
-void exp_all(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = exp_of(v1{y[i]}).x;
-}
-void log_all(float* y, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = log_of(v1{y[i]}).x;
-}
-
-uint64_t peak_f32(float* out, uint64_t rounds) {
-  float acc[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) acc[i] = static_cast<float>(i);
-  for (uint64_t n = 0; n < rounds; ++n)
-    for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(0.5f, 0x1p-20f, acc[i]);
-  for (size_t i = 0; i < kLanes; ++i) out[i] = acc[i];
-  return rounds * kLanes;
-}
-uint64_t peak_int8(float* out, uint64_t rounds) {
-  int8_t w[kLanes][kGroup], x[2][kGroup];
-  for (size_t i = 0; i < kLanes * kGroup; ++i)
-    w[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 37 % 255 - 127);
-  for (size_t i = 0; i < 2 * kGroup; ++i)
-    x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
-  uint32_t sum[kLanes] = {};  // wraps
-  for (uint64_t n = 0; n < rounds; ++n)
+  static void store_with_bias(float* y, const float* acc, const float* bias, size_t bias_n,
+                              size_t at) {
     for (size_t i = 0; i < kLanes; ++i)
-      for (size_t k = 0; k < kGroup; ++k) sum[i] += static_cast<uint32_t>(w[i][k] * x[n & 1][k]);
-  for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i]);
-  return rounds * kLanes * kGroup;
-}
+      y[i] = bias != nullptr && at + i < bias_n ? acc[i] + bias[at + i] : acc[i];
+  }
+
+  template <class W>
+  static void linear(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                     const float* bias, size_t bias_n, size_t panels, size_t cols) {
+    const size_t bytes = static_cast<size_t>(panel_bytes(W::kType, cols));
+    float acc[kLanes];
+    for (size_t p = 0; p < panels; ++p)
+      for (size_t r = 0; r < rows; ++r) {
+        chains<W>(acc, x + r * ldx, static_cast<const unsigned char*>(w) + p * bytes, cols);
+        store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+      }
+  }
+
+  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
+      const size_t n = cols - first < kGroup ? cols - first : kGroup;
+      float amax = 0.0f;
+      for (size_t i = 0; i < n; ++i) {
+        const float a = abs(v1{x[first + i]}).x;
+        amax = a > amax ? a : amax;
+      }
+      const bool zero = amax < 0x1p-80f;
+      const float inv = zero ? 0.0f : 127.0f / amax;
+      int32_t total = 0;
+      for (size_t i = 0; i < kGroup; ++i) {
+        const float t = (i < n && !zero ? x[first + i] * inv : 0.0f) + kRound;
+        int32_t v = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
+        v = v < -127 ? -127 : v > 127 ? 127 : v;
+        q[i] = static_cast<int8_t>(v);
+        total += v;
+      }
+      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
+      *sum++ = total;
+    }
+  }
+
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    for (size_t p = 0; p < panels; ++p) {
+      const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
+      for (size_t r = 0; r < rows; ++r) {
+        float acc[kLanes] = {};
+        for (size_t g = 0; g < groups; ++g) {
+          const int8_t* x = xq + (r * groups + g) * kGroup;
+          int32_t isum[kLanes];
+          for (size_t i = 0; i < kLanes; ++i) {
+            isum[i] = -Q::kOffset * xsum[r * groups + g];
+            for (size_t k = 0; k < kGroup; ++k)
+              isum[i] += x[k] * Q::value(panel + plane + g * Q::kGroupBytes, i, k);
+          }
+          for (size_t i = 0; i < kLanes; ++i)
+            acc[i] = fma1(static_cast<float>(isum[i]),
+                          xs[r * groups + g] * half_at(panel, g * kLanes + i), acc[i]);
+        }
+        store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+      }
+    }
+  }
+
+  template <class K>
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                     const void* const* k_pages, size_t pages, size_t width) {
+    for (size_t p = 0; p < pages; ++p)
+      for (size_t r = 0; r < rows; ++r)
+        chains<K>(s + r * lds + p * kLanes, q + r * ldq, k_pages[p], width);
+  }
+
+  // Key j in f32, its value d.
+  static float key_at(const void* const* k_pages, size_t j, size_t d) {
+    return static_cast<const float*>(k_pages[j / kLanes])[d * kLanes + j % kLanes];
+  }
+
+  static void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                           const float* t, size_t ldt, size_t n, size_t width) {
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t i = 0; i < n; ++i) {
+        float acc = 0.0f;
+        for (size_t d = 0; d < width; ++d) acc = fma1(q[r * ldq + d], t[d * ldt + i], acc);
+        y[r * ldy + i] = acc;
+      }
+  }
+
+  static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                               const void* const* k_pages, size_t first, size_t end, const float* t,
+                               size_t ldt, size_t step, size_t width) {
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t j = first; j < end; ++j) {
+        float acc = 0.0f;
+        for (size_t d = 0; d < width; ++d) {
+          const float key = key_at(k_pages, j, d);
+          acc = fma1(q != nullptr ? q[r * ldq + d] * key : key, (t + d * ldt - r * step)[j - first],
+                     acc);
+        }
+        y[r * ldy + j - first] = acc;
+      }
+  }
+
+  static void additive_scores(float* s, const float* q, const float* v, const void* const* k_pages,
+                              size_t pages, size_t width) {
+    for (size_t j = 0; j < pages * kLanes; ++j) {
+      float acc = 0.0f;
+      for (size_t d = 0; d < width; ++d)
+        acc = fma1(v[d], tanh_of(v1{q[d] + key_at(k_pages, j, d)}).x, acc);
+      s[j] = acc;
+    }
+  }
+
+  static void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
+    for (size_t j = first; j < end; ++j)
+      s[j] = fma1(0.0f - float_of_size(j < query ? query - j : j - query), slope, s[j]);
+  }
+
+  static float softmax(float* s, size_t first, size_t end) {
+    if (first >= end) return 0.0f;
+    float largest = s[first];
+    for (size_t t = first; t < end; ++t) largest = s[t] > largest ? s[t] : largest;
+    float lanes[kLanes] = {};
+    for (size_t t = first / kLanes * kLanes; t < up_to_lanes(end); ++t) {
+      s[t] = t >= first && t < end ? exp_not_positive(v1{s[t] - largest}).x : 0.0f;
+      lanes[t % kLanes] = lanes[t % kLanes] + s[t];
+    }
+    return 1.0f / tree(lanes);
+  }
+
+  template <class W>
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const void* const* v_pages, KeyRange keys, size_t width) {
+    const size_t ldv = up_to_lanes(width);
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t d = 0; d < width; ++d) {
+        float acc = 0.0f;
+        for (size_t t = keys.first + r * keys.skip; t < keys.end + r * keys.more; ++t) {
+          const unsigned char* page = static_cast<const unsigned char*>(v_pages[t / kLanes]);
+          acc = fma1(e[r * lde + t], W::value(page, t % kLanes, d, ldv), acc);
+        }
+        out[r * ldo + d] = acc * inv[r];
+      }
+  }
+
+  static void mix_table(float* out, const float* e, const float* t, size_t step, size_t n,
+                        size_t width) {
+    for (size_t i = 0; i < n; ++i)
+      for (size_t d = 0; d < width; ++d) out[d] = fma1(e[i], t[i * step + d], out[d]);
+  }
+
+  static float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                          float eps) {
+    float lanes[kLanes] = {};
+    for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + x[i];
+    const float mean = tree(lanes) / float_of_size(n);
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = 0.0f;
+    for (size_t i = 0; i < n; ++i)
+      lanes[i % kLanes] = fma1(x[i] - mean, x[i] - mean, lanes[i % kLanes]);
+    const float square = tree(lanes) / float_of_size(n);
+    const float r = 1.0f / sqrt1(square + eps);
+    for (size_t i = 0; i < n; ++i) {
+      const float z = (x[i] - mean) * r;
+      y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
+    }
+    return square;
+  }
+
+  // Σx² by lanes and the fixed tree.
+  static __attribute__((noinline)) float sum_of_squares(const float* x, size_t n) {
+    float lanes[kLanes] = {};
+    for (size_t i = 0; i < n; ++i) lanes[i % kLanes] = fma1(x[i], x[i], lanes[i % kLanes]);
+    return tree(lanes);
+  }
+
+  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                        float eps) {
+    const float square = sum_of_squares(x, n) / float_of_size(n);
+    const float r = 1.0f / sqrt1(square + eps);
+    for (size_t i = 0; i < n; ++i) {
+      const float z = x[i] * r;
+      y[i] = b != nullptr ? fma1(z, g[i], b[i]) : z * g[i];
+    }
+    return square;
+  }
+
+  static void rotate_halves(float* x, const float* c, const float* s, size_t half) {
+    for (size_t i = 0; i < half; ++i) turn(x + i, x + half + i, c[i], s[i]);
+  }
+  static void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
+    for (size_t i = 0; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
+  }
+
+  static float unit(float* y, const float* x, size_t n) {
+    const float square = sum_of_squares(x, n), length = sqrt1(square);
+    const float divisor = length > 1e-12f ? length : 1e-12f;
+    for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
+    return square;
+  }
+
+  static void add(float* y, const float* x, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = y[i] + x[i];
+  }
+  static void scale(float* y, const float* x, size_t n, float s) {
+    for (size_t i = 0; i < n; ++i) y[i] = x[i] * s;
+  }
+  static void mul(float* y, const float* x, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = y[i] * x[i];
+  }
+  static void clip(float* y, size_t n, float limit) {
+    for (size_t i = 0; i < n; ++i) y[i] = clip_of(v1{y[i]}, v1{limit}).x;
+  }
+  template <class F>
+  static void each_of(float* y, size_t n) {
+    for (size_t i = 0; i < n; ++i) y[i] = F::of(v1{y[i]}).x;
+  }
+  static void soft_cap(float* y, size_t n, float cap) {
+    const float inv = 1.0f / cap;
+    for (size_t i = 0; i < n; ++i) y[i] = cap * tanh_of(v1{y[i] * inv}).x;
+  }
+
+  static size_t argmax(const float* x, size_t n, float* largest) {
+    size_t best = 0;
+    bool nan = false;
+    for (size_t i = 0; i < n; ++i) {
+      nan = nan || x[i] != x[i];
+      if (x[i] > x[best]) best = i;
+    }
+    *largest = nan ? __builtin_nanf("") : x[best];
+    return nan ? n : best;
+  }
+
+  static uint64_t peak_f32(float* out, uint64_t rounds) {
+    float acc[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) acc[i] = static_cast<float>(i);
+    for (uint64_t n = 0; n < rounds; ++n)
+      for (size_t i = 0; i < kLanes; ++i) acc[i] = fma1(0.5f, 0x1p-20f, acc[i]);
+    for (size_t i = 0; i < kLanes; ++i) out[i] = acc[i];
+    return rounds * kLanes;
+  }
+  static uint64_t peak_int8(float* out, uint64_t rounds) {
+    int8_t w[kLanes][kGroup], x[2][kGroup];
+    for (size_t i = 0; i < kLanes * kGroup; ++i)
+      w[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 37 % 255 - 127);
+    for (size_t i = 0; i < 2 * kGroup; ++i)
+      x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
+    uint32_t sum[kLanes] = {};  // wraps
+    for (uint64_t n = 0; n < rounds; ++n)
+      for (size_t i = 0; i < kLanes; ++i)
+        for (size_t k = 0; k < kGroup; ++k) sum[i] += static_cast<uint32_t>(w[i][k] * x[n & 1][k]);
+    for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i]);
+    return rounds * kLanes * kGroup;
+  }
+};
 
 }  // namespace
 
 extern const Kernels kernels_scalar;
-const Kernels kernels_scalar = PHASOR_KERNEL_TABLE("scalar", );
+const Kernels kernels_scalar = kernel_table<Scalar>("scalar");
 
 }  // namespace phasor

@@ -119,18 +119,23 @@ struct Linear {
 
   // Weights of 16 outputs: value k of a panel that begins at w, or where two share a lane both.
   struct F32 {
+    using Value = float;
+    static constexpr Type kType = Type::f32;
     static constexpr size_t kStep = 1, kBytes = kLanes * 4;
     static PHASOR_INLINE V one(const unsigned char* w, size_t k) {
       return V::load(reinterpret_cast<const float*>(w) + k * kLanes);
     }
   };
   struct F16 {
+    using Value = uint16_t;
+    static constexpr Type kType = Type::f16;
     static constexpr size_t kStep = 1, kBytes = kLanes * 2;
     static PHASOR_INLINE V one(const unsigned char* w, size_t k) {
       return L::half16(w + k * kBytes);
     }
   };
   struct Bf16 {  // two values of k share a lane: the even one has the low half
+    static constexpr Type kType = Type::bf16;
     static constexpr size_t kStep = 2, kBytes = kLanes * 4;
     static PHASOR_INLINE void both(V* v, const unsigned char* w, size_t k) {
       v[1] = V::load(reinterpret_cast<const float*>(w + k * (kLanes * 2)));
@@ -146,7 +151,8 @@ struct Linear {
       return v[0];
     }
   };
-  struct Keys8 {  // of a cache in q8
+  struct CacheQ8 {  // keys in q8
+    using Value = unsigned char;
     static constexpr size_t kStep = 1, kBytes = kLanes;
     static PHASOR_INLINE V one(const unsigned char* w, size_t k) {
       const float* scales = reinterpret_cast<const float*>(w + cache_scale_q8(0, k));
@@ -287,10 +293,12 @@ struct Linear {
       if (p < stop) linear_panels<W, R, P / 2, kAhead>(out, in, rows, panel, p, stop, cols, bytes);
   }
 
-  // Panels of `bytes` each.
   template <class W>
-  static PHASOR_INLINE void linear_chains(const Outputs& out, const Inputs& in, size_t rows,
-                                          const void* w, size_t bytes, size_t panels, size_t cols) {
+  static void linear(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                     const float* bias, size_t bias_n, size_t panels, size_t cols) {
+    const Outputs out = {y, ldy, bias, bias_n};
+    const Inputs in = {x, ldx};
+    const size_t bytes = static_cast<size_t>(panel_bytes(W::kType, cols));
     const auto panel = [=](size_t p) { return static_cast<const unsigned char*>(w) + p * bytes; };
     const bool far = T::kStream && panels * bytes > kCached;
     if (rows == 1 && far)
@@ -300,22 +308,6 @@ struct Linear {
     else
       linear_panels<W, T::kRows, T::kPanels, false>(out, in, rows, panel, 0, panels, cols,
                                                     far ? bytes : 0);
-  }
-  static void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
-                         const float* w, const float* bias, size_t bias_n, size_t panels,
-                         size_t cols) {
-    linear_chains<F32>({y, ldy, bias, bias_n}, {x, ldx}, rows, w, kLanes * cols * 4, panels, cols);
-  }
-  static void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
-                         const void* w, const float* bias, size_t bias_n, size_t panels,
-                         size_t cols) {
-    linear_chains<F16>({y, ldy, bias, bias_n}, {x, ldx}, rows, w, kLanes * cols * 2, panels, cols);
-  }
-  static void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
-                          const void* w, const float* bias, size_t bias_n, size_t panels,
-                          size_t cols) {
-    linear_chains<Bf16>({y, ldy, bias, bias_n}, {x, ldx}, rows, w, kLanes * ((cols + 1) / 2) * 4,
-                        panels, cols);
   }
 };
 

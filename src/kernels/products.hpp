@@ -2,29 +2,29 @@
 // compiled in the level's own file, for its own instructions; the table is in the file of the level
 // that the rest is from.
 #pragma once
+#include <type_traits>
+
 #include "../only.h"
 #include "kernels.h"
 
 namespace phasor {
 
-using LinearQuantised = void(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                             const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                             size_t bias_n, size_t panels, size_t groups);
-using PeakInt8 = uint64_t(float* out, uint64_t rounds);
+using LinearInt8 = std::remove_pointer_t<decltype(Kernels::linear_q8)>;
+using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {
   static constexpr const char* kName = "avxvnni";
-  static LinearQuantised linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4;
   static PeakInt8 peak_int8;
 };
 struct Avx512Vnni {
   static constexpr const char* kName = "avx512vnni";
-  static LinearQuantised linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4;
   static PeakInt8 peak_int8;
 };
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
-  static LinearQuantised linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4;
   static PeakInt8 peak_int8;
 };
 
@@ -45,12 +45,12 @@ constexpr Kernels with_products(Kernels k) {
   void Products::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
                            const int32_t* xsum, size_t rows, const void* w, const float* bias, \
                            size_t bias_n, size_t panels, size_t groups) {                      \
-    Body::linear_q8(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);              \
+    Body::linear_int8<Body::Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);  \
   }                                                                                            \
   void Products::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
                            const int32_t* xsum, size_t rows, const void* w, const float* bias, \
                            size_t bias_n, size_t panels, size_t groups) {                      \
-    Body::linear_q4(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);              \
+    Body::linear_int8<Body::Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);  \
   }                                                                                            \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 

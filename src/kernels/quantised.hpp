@@ -35,7 +35,7 @@ struct Quantised {
     for (size_t first = 0; first < cols; first += kGroup, q += kGroup) {
       const size_t n = cols - first;
       const V none = V::set(0.0f), a = V::load(x + first, n);
-      const V b = n >= kGroup   ? V::load(x + first + kLanes)
+      const V b = n >= kGroup  ? V::load(x + first + kLanes)
                   : n > kLanes ? V::load_part(x + first + kLanes, n - kLanes)
                                : none;
       const float amax = largest_lane(larger(abs(a), abs(b)));
@@ -199,15 +199,11 @@ struct Quantised {
     else
       quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }
-  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups) {
-    linear_quantised<Q8>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
-  }
-  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups) {
-    linear_quantised<Q4>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    linear_quantised<Q>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
   }
 };
 

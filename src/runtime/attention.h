@@ -3,13 +3,14 @@
 // 2018), k·a and the three-way product (Huang et al. 2020), T5's bias by distance (Raffel et al.
 // 2020) and ALiBi (Press et al. 2022); and the additive score (Bahdanau et al. 2015).
 #pragma once
-#include "session.h"
+#include "pass.h"
 
 namespace phasor {
 
-// Heads of one attention, and what makes their scores. Pointers to tables that the attention does
-// not have are NULL.
+// Heads of one attention: what makes their scores, and where their keys and values lie. Pointers to
+// tables that the attention does not have are NULL.
 struct Heads {
+  uint32_t layer;  // of its stack
   uint32_t heads, kv_heads, width;
   float scale, cap;
   uint32_t window;               // keys that a query sees, 0: all
@@ -21,33 +22,33 @@ struct Heads {
   const float* bias;             // (heads, 2·reach + 1)
   const float* slopes;           // (heads)
   const float* additive;         // v (heads·width) of an additive score
-  uint32_t cache;                // the type of keys and values, a PHASOR_CACHE_
+
+  uint32_t cache;       // the format of keys and values, a PHASOR_CACHE_
+  Part part;            // where their pages are
+  uint64_t page_bytes;  // of a page, with all its layers
+  uint64_t offset;      // of this layer's heads in it
+  // The page of positions 16·i … 16·i + 15 of the row's sequence; how many keys the row sees, a
+  // window aside.
+  uint64_t (*page)(const Session& s, const Row& row, uint32_t i);
+  uint32_t (*keys)(const Session& s, const Row& row);
+
+  const CacheFormat& format() const { return *cache_format(cache); }
+  // The keys and values of one head after the other in such a page.
+  unsigned char* at(const Session& s, const Row& row, uint32_t i) const {
+    const uint64_t bytes = kv_heads * format().head_bytes(width);
+    return s.span<unsigned char>(part, page(s, row, i) * page_bytes + offset, bytes).at(0, bytes);
+  }
 };
 
-// The heads of a layer's self-attention (stack: 0 encoder, 1 decoder) and cross-attention.
-Heads self_heads(const Session& s, const Layer& layer, uint32_t stack) noexcept;
-Heads cross_heads(const Session& s, const Layer& layer) noexcept;
+// The heads of layer i's self-attention (stack: 0 encoder, 1 decoder), and of its cross-attention.
+Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept;
+Heads cross_heads(const Session& s, uint32_t i) noexcept;
 
-// Where the keys and values of a row's sequence are: a self-attention's in its cache, a
-// cross-attention's with its source.
-struct KeysOf {
-  // Page p of the tile's sequence, at this layer's values.
-  const void* (*page)(const Session& s, const Row& row, uint32_t layer, uint32_t p);
-  // How many keys the row sees, a window aside.
-  uint32_t (*count)(const Session& s, const Row& row);
-};
+// Puts keys (in the first values of each row) and the values behind them into their pages.
+void store_keys(const Chunk& c, const Heads& heads, const Rows<const float>& keys) noexcept;
 
-// For every row of every tile: out (rows, attention_ld) = softmax(scores)·v, heads side by side. q
-// (rows, wide_ld). Fills kPartAttentionWeights too, where it is wanted: 0 for keys that a row does
-// not see.
-void attend(Session* s, const Rows<float>& out, const Rows<const float>& q,
-            const Span<const Tile>& tiles, uint32_t tile_count, const Span<const Row>& rows,
-            const Heads& heads, const KeysOf& keys, uint32_t layer) noexcept;
-
-// Puts the keys and values (kv_heads · width each, ld floats from row to row) of `count` positions,
-// one after the other, into slots `slot` and on of their page, rounded to the page's type (1.8).
-void store_keys_values(const Kernels& kernels, void* page, uint32_t cache, uint32_t slot,
-                       uint32_t count, const float* k, const float* v, uint64_t ld,
-                       uint32_t kv_heads, uint32_t width) noexcept;
+// For every row: `attention` = softmax(scores)·v, heads side by side; the queries lie in `wide`.
+// Fills kPartAttentionWeights too, where it is wanted: 0 for keys that a row does not see.
+void attend(const Chunk& c, const Heads& heads) noexcept;
 
 }  // namespace phasor

@@ -3,7 +3,8 @@
 namespace phasor {
 namespace {
 
-// Bytes of a layer's matrices, and multiply-adds for one row.
+// Bytes of matrices, and multiply-adds for one row; of those that a layer has, but what its source
+// needs once.
 struct Sum {
   uint64_t bytes = 0, macs = 0;
   void add(const Linear& l) {
@@ -12,20 +13,29 @@ struct Sum {
         panel_bytes(l.weight.type, l.weight.cols) * l.weight.panels + uint64_t(l.bias.rows) * 4;
     macs += uint64_t(l.weight.rows) * l.weight.cols;
   }
+  void add(const Layer& l) {
+    const Linear* all[] = {&l.qkv,       &l.attention_out, &l.cross_q,
+                           &l.cross_out, &l.ffn_in,        &l.ffn_out};
+    for (const Linear* linear : all) add(*linear);
+  }
 };
+
+// Keys that a query sees of `keys`.
+uint64_t seen_of(const KindDescriptor& k, uint64_t keys) {
+  return k.window != 0 && k.window < keys ? k.window : keys;
+}
 
 // Multiply-adds of self-attention for one query that `keys` keys are there for: q·k and p·v, and
 // what positions add to them.
 uint64_t attention_macs(const KindDescriptor& k, uint64_t keys) {
-  const uint64_t seen = k.window != 0 && k.window < keys ? k.window : keys, width = q_width(k);
-  const uint64_t entries = 2 * uint64_t(k.max_distance) + 1;
+  const uint64_t seen = seen_of(k, keys), entries = 2 * uint64_t(k.max_distance) + 1;
   uint64_t each = 2 * seen;
   // q·a; (q∘k)·a has one product more a pair
   if (k.position == kRelativeKey || k.position == kThreeWay) each += seen;
   if (k.position == kRelativeKeyQuery) each += 2 * seen;  // q·a and k·a
   // q·a for each distance, p·b for each key
   if (k.position == kClippedRelative) each += (entries < seen ? entries : seen) + seen;
-  return width * each;
+  return q_width(k) * each;
 }
 
 }  // namespace
@@ -34,32 +44,27 @@ void model_cost(const Model& m, uint32_t source, uint32_t position, phasor_cost*
   Sum encoder, cross, step;
   uint64_t encoder_attention = 0, step_attention = 0, cache = 0;
   for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
-    const Layer& l = m.layer(0, i);
-    const KindDescriptor& k = m.kind(l);
-    const Linear* all[] = {&l.qkv, &l.attention_out, &l.ffn_in, &l.ffn_out};
-    for (const Linear* linear : all) encoder.add(*linear);
-    encoder_attention += attention_macs(k, source) * source;
+    encoder.add(m.layer(0, i));
+    encoder_attention += attention_macs(m.kind(m.layer(0, i)), source) * source;
   }
   for (uint32_t i = 0; i < m.layer_count[1]; ++i) {
     const Layer& l = m.layer(1, i);
     const KindDescriptor& k = m.kind(l);
-    const Linear* all[] = {&l.qkv,       &l.attention_out, &l.cross_q,
-                           &l.cross_out, &l.ffn_in,        &l.ffn_out};
-    for (const Linear* linear : all) step.add(*linear);
-    const uint64_t keys = uint64_t(position) + 1,
-                   seen = k.window != 0 && k.window < keys ? k.window : keys;
+    const uint64_t keys = uint64_t(position) + 1;
+    step.add(l);
     step_attention += attention_macs(k, keys);
-    cache += uint64_t(2) * kv_width(k) * seen * 4;
+    cache += uint64_t(2) * kv_width(k) * seen_of(k, keys) * 4;
     if (k.cross == 0) continue;
     cross.add(l.cross_kv);
     step_attention += uint64_t(2) * cross_q_width(k) * source;
     cache += uint64_t(2) * cross_kv_width(k) * source * 4;
   }
-  if (m.inputs[0].projection.weight) encoder.add(m.inputs[0].projection);
-  if (m.inputs[1].projection.weight) step.add(m.inputs[1].projection);
-  if (m.descriptor.has(kDecoder)) step.add(m.head);
-  // an encoder's output is computed for the rows that are asked for
-  if (m.descriptor.has(kDecoder)) step.add(m.output);
+  encoder.add(m.inputs[0].projection);
+  step.add(m.inputs[1].projection);
+  if (m.descriptor.has(kDecoder)) {  // an encoder's output is for the rows that are asked for
+    step.add(m.head);
+    step.add(m.output);
+  }
   out->encode_bytes = encoder.bytes + cross.bytes;
   out->encode_macs = (encoder.macs + cross.macs) * source + encoder_attention;
   out->step_bytes = step.bytes + cache;

@@ -6,6 +6,6 @@ namespace phasor {
 
 // x = projection(norm(embedding · scale + segment + position)), or the projection first. The items
 // are those of the chunk's rows; they may give embeddings in place of ids.
-void embed(const Pass& pass, const Chunk& c, const phasor_item* items) noexcept;
+void embed(const Chunk& c, const phasor_item* items) noexcept;
 
 }  // namespace phasor

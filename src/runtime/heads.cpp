@@ -1,13 +1,38 @@
-// The heads of a layer's attentions, from the descriptor and the layer's tables.
+// The heads of a layer's attentions, from the descriptor and the layer's tables, and where their
+// keys and values lie: an encoder's layer at hand, a decoder's cache or ring, and the source of
+// cross-attention.
 #include "attention.h"
 
 namespace phasor {
+namespace {
 
-Heads self_heads(const Session& s, const Layer& l, uint32_t stack) noexcept {
+uint64_t encoder_page(const Session&, const Row& row, uint32_t i) { return uint64_t(row.page) + i; }
+uint32_t encoder_keys(const Session& s, const Row& row) {
+  return s.sequences()[row.sequence].encoded;
+}
+
+template <bool kRing>
+uint64_t decoder_page(const Session& s, const Row& row, uint32_t i) {
+  return s.pages(kRing).number(row.sequence, i);
+}
+uint32_t decoder_keys(const Session&, const Row& row) { return row.position + 1; }
+
+uint64_t source_page(const Session& s, const Row& row, uint32_t i) {
+  return uint64_t(s.sequences()[row.sequence].source) * s.plan.source_pages + i;
+}
+uint32_t source_keys(const Session& s, const Row& row) {
+  return s.sources()[s.sequences()[row.sequence].source].length;
+}
+
+}  // namespace
+
+Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
   const Model& m = *s.model.pointer;
+  const Layer& l = m.layer(stack, i);
   const KindDescriptor& k = m.kind(l);
   const KindTables& tables = m.tables(l.kind);
   Heads h{};
+  h.layer = i;
   h.heads = k.heads;
   h.kv_heads = k.kv_heads;
   h.width = k.head_width;
@@ -22,13 +47,29 @@ Heads self_heads(const Session& s, const Layer& l, uint32_t stack) noexcept {
   h.bias = m.floats(tables.bias);
   h.slopes = m.floats(tables.slopes);
   h.additive = m.floats(l.score);
-  h.cache = stack == 1 ? s.plan.cache_type : uint32_t{PHASOR_CACHE_F32};
+  if (stack == 0) {  // a page of the encoder belongs to one layer
+    h.cache = PHASOR_CACHE_F32;
+    h.part = kPartEncoderCache;
+    h.page_bytes = h.kv_heads * h.format().head_bytes(h.width);
+    h.page = encoder_page;
+    h.keys = encoder_keys;
+    return h;
+  }
+  const bool ring = m.ringed(l);
+  h.cache = s.plan.cache_type;
+  h.part = s.pages(ring).part;
+  h.page_bytes = s.pages(ring).bytes;
+  h.offset = h.format().bytes(l.cache_offset);
+  h.page = kHasRing && ring ? decoder_page<true> : decoder_page<false>;
+  h.keys = decoder_keys;
   return h;
 }
 
-Heads cross_heads(const Session& s, const Layer& l) noexcept {
+Heads cross_heads(const Session& s, uint32_t i) noexcept {
+  const Layer& l = s.model->layer(1, i);
   const KindDescriptor& k = s.model->kind(l);
   Heads h{};  // no positions here (rule 1.9)
+  h.layer = i;
   h.heads = k.cross_heads;
   h.kv_heads = k.cross_kv_heads;
   h.width = k.cross_head_width;
@@ -37,7 +78,30 @@ Heads cross_heads(const Session& s, const Layer& l) noexcept {
   h.bidirectional = 1;
   h.additive = s.model->floats(l.cross_score);
   h.cache = s.plan.cache_type;
+  h.part = kPartCrossCache;
+  h.page_bytes = s.source_page_bytes();
+  h.offset = h.format().bytes(l.cross_offset);
+  h.page = source_page;
+  h.keys = source_keys;
   return h;
+}
+
+// The rows of a chunk to their pages, as many at a time as share one.
+void store_keys(const Chunk& c, const Heads& h, const Rows<const float>& keys) noexcept {
+  const uint32_t width = h.kv_heads * h.width, values = lanes(width);  // where the values begin
+  const uint64_t cost = uint64_t(c.count) * values * 16;
+  spread(c.session, c.count, cost, [&](uint32_t first, uint32_t end, uint32_t) {
+    for (uint32_t r = first, next; r < end; r = next) {
+      const Row& row = c.rows[r];
+      const auto shares = [&](const Row& other) {
+        return other.sequence == row.sequence && other.position % kSlots != 0;
+      };
+      for (next = r + 1; next < end && shares(c.rows[next]);) ++next;
+      h.format().store(c.kernels, h.at(c.session, row, row.position / kSlots), h.kv_heads, h.width,
+                       row.position % kSlots, next - r, keys.rows(r, next - r, width),
+                       keys.right(values).rows(r, next - r, width), keys.stride());
+    }
+  });
 }
 
 }  // namespace phasor

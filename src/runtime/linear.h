@@ -7,28 +7,24 @@ namespace phasor {
 
 // The input of linear layers.
 struct LinearInput {
-  Rows<const float> x;  // (count, cols)
-  uint32_t cols, count;
-  bool quantised;  // its int8 rows are there
+  Rows<const float> x;  // (rows of the chunk, cols)
+  uint32_t cols = 0;
+  bool quantised = false;  // its int8 rows are there
 };
 
-inline LinearInput input_of(const Rows<const float>& x, uint32_t cols, uint32_t count) {
-  return {x, cols, count, false};
-}
-
 // y = x·Wᵀ + b for panels first … first + panels − 1 of the layer; y begins with the first of them.
-void linear(const Pass& pass, const Rows<float>& y, LinearInput* in, const Linear& layer,
+void linear(const Chunk& c, const Rows<float>& y, LinearInput* in, const Linear& layer,
             uint32_t first, uint32_t panels) noexcept;
 // The whole layer.
-void linear(const Pass& pass, const Rows<float>& y, LinearInput in, const Linear& layer) noexcept;
+void linear(const Chunk& c, const Rows<float>& y, LinearInput in, const Linear& layer) noexcept;
 
 // For who spreads panels in another way: rounds the input where `type` wants it; computes panels
 // begin … end − 1 on the calling thread, of an input that is rounded; what they cost.
-void quantise(const Pass& pass, LinearInput* in, Type type) noexcept;
-void linear_part(const Pass& pass, const Rows<float>& y, const LinearInput& in, const Linear& layer,
+void quantise(const Chunk& c, LinearInput* in, Type type) noexcept;
+void linear_part(const Chunk& c, const Rows<float>& y, const LinearInput& in, const Linear& layer,
                  uint32_t begin, uint32_t end) noexcept;
-inline uint64_t linear_cost(const LinearInput& in, uint32_t panels) {
-  return uint64_t(panels) * kLanes * in.cols * in.count;
+inline uint64_t linear_cost(const Chunk& c, const LinearInput& in, uint32_t panels) {
+  return uint64_t(panels) * kLanes * in.cols * c.count;
 }
 
 }  // namespace phasor

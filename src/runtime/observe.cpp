@@ -3,67 +3,60 @@
 namespace phasor {
 namespace {
 
-// The rows of a chunk that belong to one sequence: the first that does not, from row r on.
-uint32_t run_end(const Chunk& c, uint32_t r) {
-  uint32_t end = r + 1;
-  while (end < c.count && c.rows[end].sequence == c.rows[r].sequence) ++end;
-  return end;
-}
-
-// A view of rows r … end − 1, without its values.
-phasor_view view_of(const Chunk& c, uint32_t r, uint32_t end, uint32_t what, uint32_t layer) {
-  phasor_view view{};
-  view.struct_size = sizeof view;
-  view.what = what;
-  view.stack = block_stack(static_cast<Half>(c.stack));
-  view.layer = layer;
-  view.sequence = c.rows[r].sequence;
-  view.position = c.rows[r].position;
-  view.rows = end - r;
-  return view;
+// Calls the observer with a view of the rows of each sequence; fill(view, r, rows) adds the values
+// of rows r … r + rows − 1.
+template <class F>
+void show_rows(const Chunk& c, uint32_t what, uint32_t layer, F fill) {
+  const Session& s = c.session;
+  if (!kHasViews || s.see.pointer == nullptr) return;
+  for (uint32_t r = 0, end; r < c.count; r = end) {
+    end = r + 1;
+    while (end < c.count && c.rows[end].sequence == c.rows[r].sequence) ++end;
+    phasor_view view{};
+    view.struct_size = sizeof view;
+    view.what = what;
+    view.stack = block_stack(static_cast<Half>(c.stack));
+    view.layer = layer;
+    view.sequence = c.rows[r].sequence;
+    view.position = c.rows[r].position;
+    view.rows = end - r;
+    fill(&view, r, end - r);
+    s.see.pointer(s.user.pointer, &view);
+  }
 }
 
 }  // namespace
 
-void show(const Pass& pass, const Chunk& c, uint32_t what, uint32_t layer) noexcept {
-  const Session& s = pass.session;
-  if (!kHasViews || s.see.pointer == nullptr) return;
-  for (uint32_t r = 0, end; r < c.count; r = end) {
-    end = run_end(c, r);
-    phasor_view view = view_of(c, r, end, what, layer);
-    view.cols = pass.width(c);
-    view.heads = 1;
-    view.stride = pass.plan.ld;
-    view.data = c.x.rows(r, end - r, pass.plan.ld);
-    s.see.pointer(s.user.pointer, &view);
-  }
+void show(const Chunk& c, uint32_t what, uint32_t layer) noexcept {
+  show_rows(c, what, layer, [&](phasor_view* view, uint32_t r, uint32_t rows) {
+    view->cols = c.width();
+    view->heads = 1;
+    view->stride = c.plan.ld;
+    view->data = c.x.rows(r, rows, c.plan.ld);
+  });
 }
 
-void show_attention(const Pass& pass, const Chunk& c, const Heads& heads, const KeysOf& keys,
-                    uint32_t layer, uint32_t what) noexcept {
-  Session& s = pass.session;
-  const Plan& p = pass.plan;
-  const bool wanted = kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0;
-  if (!wanted || s.see.pointer == nullptr) return;
-  const Rows<float> weights =
-      s.rows<float>(kPartAttentionWeights, uint64_t(p.most_heads) * p.chunk, p.score_ld);
-  for (uint32_t r = 0, end; r < c.count; r = end) {
-    end = run_end(c, r);
-    phasor_view view = view_of(c, r, end, what, layer);
-    view.cols = keys.count(s, c.rows[end - 1]);
-    view.heads = heads.heads;
-    view.stride = p.score_ld;
-    view.head_stride = size_t(p.chunk) * p.score_ld;
-    view.data = weights.rows(r, end - r, p.score_ld);
-    s.see.pointer(s.user.pointer, &view);
-  }
+void show_attention(const Chunk& c, uint32_t what, const Heads& heads) noexcept {
+  if (!c.wants_weights()) return;
+  show_rows(c, what, heads.layer, [&](phasor_view* view, uint32_t r, uint32_t rows) {
+    const uint32_t ld = c.plan.score_ld;
+    view->cols = heads.keys(c.session, c.rows[r + rows - 1]);
+    view->heads = heads.heads;
+    view->stride = ld;
+    view->head_stride = size_t(c.plan.chunk) * ld;
+    view->data = c.weights().rows(r, rows, ld);
+  });
 }
 
-bool stopped(const Pass& pass, uint32_t stack, uint32_t layer) noexcept {
+bool stopped(const Pass& pass, uint32_t stack, uint32_t layer, phasor_error* error) noexcept {
   const Session& s = pass.session;
-  return s.progress.pointer != nullptr &&
-         s.progress.pointer(s.user.pointer, block_stack(static_cast<Half>(stack)), layer,
-                            pass.model.layer_count[stack]) != 0;
+  if (s.progress.pointer == nullptr ||
+      s.progress.pointer(s.user.pointer, block_stack(static_cast<Half>(stack)), layer,
+                         pass.model.layer_count[stack]) == 0)
+    return false;
+  (void)fail(error, PHASOR_STOPPED, {PHASOR_NONE, layer, 0, 0}, "stopped before ",
+             kStackNames[stack], " layer ", layer);
+  return true;
 }
 
 }  // namespace phasor

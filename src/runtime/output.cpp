@@ -48,36 +48,36 @@ struct BestRows {
 // The best tokens of rows from `first` on: each worker goes through its outputs a few panels at a
 // time and keeps the largest of each row; the workers' are merged in the order of the outputs (rule
 // 1.15).
-void best_tokens(const Pass& pass, LinearInput in, uint32_t first) {
-  constexpr uint32_t kSide = static_cast<uint32_t>(kLanes), kPanels = kBestLogits / kSide;
-  const Linear& output = pass.model.output;
+void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
+  constexpr uint32_t kPanels = kBestLogits / kSlots;
+  const Linear& output = c.model.output;
   const uint32_t width = output.weight.rows, panels = output.weight.panels;
-  const uint32_t workers = pass.plan.threads;
-  const BestRows best(pass);
+  const uint32_t workers = c.plan.threads;
+  const BestRows best(c);
   for (uint32_t worker = 0; worker < workers; ++worker)
-    for (uint32_t r = 0; r < in.count; ++r) best.found_by(worker)[r] = kNoBest;
-  quantise(pass, &in, output.weight.type);
-  const uint64_t cost = linear_cost(in, panels);
-  spread(&pass.session, panels, cost, [&](uint32_t begin, uint32_t end, uint32_t worker) {
+    for (uint32_t r = 0; r < c.count; ++r) best.found_by(worker)[r] = kNoBest;
+  quantise(c, &in, output.weight.type);
+  const auto search = [&](uint32_t begin, uint32_t end, uint32_t worker) {
     const Rows<float> logits = best.logits_of(worker);
     const Span<Best> found = best.found_by(worker);
     for (uint32_t at = begin; at < end; at += kPanels) {
       const uint32_t stop = end - at < kPanels ? end : at + kPanels;
-      const uint32_t id = at * kSide, after = stop * kSide < width ? stop * kSide : width;
+      const uint32_t id = at * kSlots, after = stop * kSlots < width ? stop * kSlots : width;
       const uint32_t n = after - id;
-      linear_part(pass, logits, in, output, at, stop);
-      for (uint32_t r = 0; r < in.count; ++r) {
+      linear_part(c, logits, in, output, at, stop);
+      for (uint32_t r = 0; r < c.count; ++r) {
         float* row = logits.row(r, n);
-        scale_logits(pass, row, n);
+        scale_logits(c, row, n);
         Best one{0, 0};
-        const size_t where = pass.kernels.argmax(row, n, &one.logit);
+        const size_t where = c.kernels.argmax(row, n, &one.logit);
         one.id = where < n ? id + static_cast<uint32_t>(where) : PHASOR_NONE;
         keep_best(&found[r], one);
       }
     }
-  });
+  };
+  spread(c.session, panels, linear_cost(c, in, panels), search);
   const Span<Best> all = best.all();
-  for (uint32_t r = 0; r < in.count; ++r) {
+  for (uint32_t r = 0; r < c.count; ++r) {
     all[first + r] = kNoBest;
     for (uint32_t worker = 0; worker < workers; ++worker)
       keep_best(&all[first + r], best.found_by(worker)[r]);
@@ -86,30 +86,29 @@ void best_tokens(const Pass& pass, LinearInput in, uint32_t first) {
 
 // What the output matrix reads: norm(activation(dense(x))), each step where the head has it (a
 // decoder's has no norm).
-Rows<float> head_rows(const Pass& pass, const Chunk& c) {
-  const Model& m = pass.model;
+Rows<float> head_rows(const Chunk& c) {
+  const Model& m = c.model;
   const OutputDescriptor& o = m.descriptor.output;
   const uint32_t width = output_inputs(m.descriptor);
-  if (m.head.weight) linear(pass, pass.wide(), input_of(c.x, pass.width(c), c.count), m.head);
-  const Rows<float> y = m.head.weight ? pass.wide() : c.x;
+  if (m.head.weight) linear(c, c.wide(), {c.x, c.width()}, m.head);
+  const Rows<float> y = m.head.weight ? c.wide() : c.x;
   for (uint32_t r = 0; r < c.count && o.head_activation != kHeadNone; ++r) {
     if (o.head_activation == kHeadTanh)
-      pass.kernels.soft_cap(y.row(r, width), width, 1.0f);  // 1·tanh(x·1)
+      c.kernels.soft_cap(y.row(r, width), width, 1.0f);  // 1·tanh(x·1)
     else
-      activation(pass, o.head_activation)(y.row(r, width), width);
+      c.kernels.activation[o.head_activation](y.row(r, width), width);
   }
-  if (m.head_norm.weight)
-    norm_rows(pass, y, y, width, c, m.head_norm, o.head_norm, o.head_norm_eps);
+  if (m.head_norm.weight) norm_rows(c, y, y, width, m.head_norm, o.head_norm, o.head_norm_eps);
   return y;
 }
 
 // Rows of logits or classes from row `first` on: output matrix, scale and cap.
-void logits(const Pass& pass, LinearInput in, uint32_t first) {
-  const Linear& output = pass.model.output;
-  const Rows<float> rows = pass.session.logit_rows().below(first);
-  const uint32_t width = output.weight.rows, count = in.count;
-  linear(pass, rows, in, output);
-  for (uint32_t r = 0; r < count; ++r) scale_logits(pass, rows.row(r, width), width);
+void logits(const Chunk& c, const LinearInput& in, uint32_t first) {
+  const Linear& output = c.model.output;
+  const Rows<float> rows = c.session.logit_rows().below(first);
+  const uint32_t width = output.weight.rows;
+  linear(c, rows, in, output);
+  for (uint32_t r = 0; r < c.count; ++r) scale_logits(c, rows.row(r, width), width);
 }
 
 // y (D): the pooled vector of `rows` hidden states.
@@ -143,42 +142,42 @@ Chunk hidden_chunk(const Pass& pass, uint32_t sequence, uint32_t pooling, uint32
 
 }  // namespace
 
-void decoder_output(const Pass& pass, const Chunk& c) noexcept {
-  const StackDescriptor& d = pass.stack(c);
-  const NormTensors& final_norm = pass.model.final_norms[1];
-  uint32_t count = 0, first = 0;
+void decoder_output(const Chunk& c) noexcept {
+  const uint32_t width = c.width();
+  uint32_t first = 0;
+  Chunk wanted = c;  // the rows that want an output, one after the other in `normed`
+  wanted.x = c.normed();
+  wanted.count = 0;
   for (uint32_t r = 0; r < c.count; ++r) {
     if (c.rows[r].logits == 0) continue;
-    const Rows<float> y = pass.normed().below(count);
-    if (count++ == 0) first = c.rows[r].logits - 1;
-    memcpy(y.row(0, d.width), c.x.row(r, d.width), d.width * sizeof(float));
-    const Chunk one{1, y, c.rows.part(r, 1), 1, {}, 0, c.not_finite.part(r, 1)};
-    if (final_norm.weight)
-      norm(pass, y, y, one, final_norm, d.final_norm, d.final_norm_eps);
-    else
-      test_finite(one, y, d.width);  // no norm sees what the last block gave
-    show(pass, one, PHASOR_SEE_FINAL, pass.model.layer_count[1]);
+    Chunk one = c;
+    one.x = wanted.x.below(wanted.count);
+    one.rows = c.rows.part(r, 1);
+    one.count = 1;
+    one.not_finite = c.not_finite.part(r, 1);
+    if (wanted.count++ == 0) first = c.rows[r].logits - 1;
+    memcpy(one.x.row(0, width), c.x.row(r, width), width * sizeof(float));
+    final_norm(one);
+    show(one, PHASOR_SEE_FINAL, c.model.layer_count[1]);
   }
-  if (count == 0) return;
-  const Chunk wanted{1, pass.normed(), {}, count, {}, 0, {}};
-  const LinearInput in =
-      input_of(head_rows(pass, wanted), output_inputs(pass.model.descriptor), count);
-  if (pass.session.best != 0)
-    best_tokens(pass, in, first);
+  if (wanted.count == 0) return;
+  const LinearInput in{head_rows(wanted), output_inputs(c.model.descriptor)};
+  if (c.session.best != 0)
+    best_tokens(wanted, in, first);
   else
-    logits(pass, in, first);
+    logits(wanted, in, first);
 }
 
 phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count,
                              phasor_error* error) noexcept {
   const Pass pass(s);
-  const Descriptor& d = pass.model.descriptor;
   s->logits = 0;
   for (uint32_t done = 0; done < count;) {
     const uint32_t left = count - done, n = left < pass.plan.chunk ? left : pass.plan.chunk;
-    const Chunk c = hidden_chunk(pass, sequence, d.output.pooling, first + done, n);
-    logits(pass, input_of(head_rows(pass, c), output_inputs(d), n), done);
-    const phasor_status status = check_finite(pass, c, pass.model.layer_count[0], error);
+    const Chunk c =
+        hidden_chunk(pass, sequence, pass.model.descriptor.output.pooling, first + done, n);
+    logits(c, {head_rows(c), output_inputs(pass.model.descriptor)}, done);
+    const phasor_status status = check_finite(c, pass.model.layer_count[0], error);
     if (status != PHASOR_OK) return status;
     done += n;
   }
@@ -191,10 +190,10 @@ phasor_status embedding(Session* s, uint32_t sequence, uint32_t pooling, bool no
   const Pass pass(s);
   const Chunk c = hidden_chunk(pass, sequence, pooling, 0, 1);
   const bool pooled = pass.model.descriptor.output.output == kOutputPooled;
-  float* y = (pooled ? head_rows(pass, c) : c.x).row(0, dim);
+  float* y = (pooled ? head_rows(c) : c.x).row(0, dim);
   if (normalise) pass.kernels.unit(y, y, dim);
   *out = y;
-  return check_finite(pass, c, pass.model.layer_count[0], error);
+  return check_finite(c, pass.model.layer_count[0], error);
 }
 
 }  // namespace phasor

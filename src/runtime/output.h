@@ -6,7 +6,7 @@
 namespace phasor {
 
 // Logits, or best tokens, of the rows of a decoder's chunk that want them.
-void decoder_output(const Pass& pass, const Chunk& c) noexcept;
+void decoder_output(const Chunk& c) noexcept;
 
 // Output rows first … first + count − 1 of an encoded sequence (the vocabulary's logits or classes)
 // into kPartLogits; its one row where the output is pooled. The sequence's hidden states are there

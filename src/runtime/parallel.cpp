@@ -25,14 +25,15 @@ void run_share(void* context, uint32_t worker) {
 
 }  // namespace
 
-void spread_pieces(Session* s, uint32_t units, uint64_t cost, Piece piece, void* job) noexcept {
-  const uint32_t workers = units < s->plan.threads ? units : s->plan.threads;
-  if (workers <= 1 || cost < kWorthThreads || s->run.pointer == nullptr) {
+void spread_pieces(const Session& s, uint32_t units, uint64_t cost, Piece piece,
+                   void* job) noexcept {
+  const uint32_t workers = units < s.plan.threads ? units : s.plan.threads;
+  if (workers <= 1 || cost < kWorthThreads || s.run.pointer == nullptr) {
     if (units != 0) piece(job, 0, units, 0);
     return;
   }
   Share share{piece, job, units, workers};
-  s->run.pointer(s->run_user.pointer, &run_share, &share, workers);
+  s.run.pointer(s.run_user.pointer, &run_share, &share, workers);
 }
 
 }  // namespace phasor

@@ -7,12 +7,13 @@ namespace phasor {
 
 // Units first … end − 1 of a job, on one worker.
 using Piece = void (*)(void* job, uint32_t first, uint32_t end, uint32_t worker);
-void spread_pieces(Session* s, uint32_t units, uint64_t cost, Piece piece, void* job) noexcept;
+void spread_pieces(const Session& s, uint32_t units, uint64_t cost, Piece piece,
+                   void* job) noexcept;
 
 // Calls work(first, end, worker) so that 0 … units−1 are covered once; worker < limits.threads.
 // `cost` is the whole job's multiply-adds.
 template <class F>
-void spread(Session* s, uint32_t units, uint64_t cost, F work) {
+void spread(const Session& s, uint32_t units, uint64_t cost, F work) {
   spread_pieces(
       s, units, cost,
       [](void* job, uint32_t first, uint32_t end, uint32_t worker) {

@@ -5,17 +5,6 @@
 
 namespace phasor {
 
-// Rows (tokens) of one or several sequences that go through a stack together.
-struct Chunk {
-  uint32_t stack;        // 0 encoder, 1 decoder
-  Rows<float> x;         // (count, ld) the residual
-  Span<const Row> rows;  // (count)
-  uint32_t count;
-  Span<const Tile> tiles;  // (tile_count)
-  uint32_t tile_count;
-  Span<uint32_t> not_finite;  // (count) set where a value is infinite or a NaN (rule 1.14)
-};
-
 struct Pass {
   explicit Pass(Session* s)
       : session(*s), model(*s->model.pointer), kernels(*model.kernels.pointer), plan(s->plan) {}
@@ -31,15 +20,34 @@ struct Pass {
   Rows<float> attention() const {
     return session.rows<float>(kPartAttention, plan.chunk, plan.attention_ld);
   }
+  // Attention weights, `chunk` rows for each head, where they are wanted.
+  bool wants_weights() const { return kHasViews && (plan.outputs & PHASOR_WANT_ATTENTION) != 0; }
+  Rows<float> weights() const {
+    return session.rows<float>(kPartAttentionWeights, uint64_t(plan.most_heads) * plan.chunk,
+                               plan.score_ld);
+  }
+};
 
-  const StackDescriptor& stack(const Chunk& c) const { return model.descriptor.stacks[c.stack]; }
-  uint32_t width(const Chunk& c) const { return stack(c).width; }
+// Rows (tokens) of one or several sequences that go through a stack together.
+struct Chunk : Pass {
+  explicit Chunk(const Pass& pass) : Pass(pass) {}
 
-  // row(r) for each row of a chunk, over the threads; `cost` is a row's in multiply-adds.
+  uint32_t stack = 0;    // 0 encoder, 1 decoder
+  uint32_t count = 0;    // rows
+  Rows<float> x;         // (count, ld) the residual
+  Span<const Row> rows;  // (count)
+  Span<const Tile> tiles;
+  uint32_t tile_count = 0;
+  Span<uint32_t> not_finite;  // (count) set where a value is infinite or a NaN (rule 1.14)
+
+  const StackDescriptor& descriptor() const { return model.descriptor.stacks[stack]; }
+  uint32_t width() const { return descriptor().width; }
+
+  // work(r) for each row, over the threads; `cost` is a row's in multiply-adds.
   template <class F>
-  void each_row(const Chunk& c, uint64_t cost, F row) const {
-    spread(&session, c.count, c.count * cost, [&](uint32_t first, uint32_t end, uint32_t) {
-      for (uint32_t r = first; r < end; ++r) row(r);
+  void each_row(uint64_t cost, F work) const {
+    spread(session, count, count * cost, [&](uint32_t first, uint32_t end, uint32_t) {
+      for (uint32_t r = first; r < end; ++r) work(r);
     });
   }
 };

@@ -6,11 +6,17 @@
 namespace phasor {
 namespace {
 
+constexpr uint64_t kFloat = sizeof(float), kWord = sizeof(uint32_t);
+
 // Sizes saturate: UINT64_MAX stands for "more than can be counted". Functions of their own:
 // inlined, the plan is a kilobyte more of Thumb-2 code.
 #define PHASOR_APART __attribute__((noinline))
 PHASOR_APART uint64_t times(uint64_t a, uint64_t b) {
   return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+}
+template <class... More>
+uint64_t times(uint64_t a, uint64_t b, More... more) {
+  return times(times(a, b), more...);
 }
 PHASOR_APART uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 PHASOR_APART uint64_t whole(uint64_t a) {
@@ -20,13 +26,7 @@ uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 constexpr uint32_t kMaxLength = 1u << 24, kMaxSequences = 1u << 16, kMaxChunk = 1u << 16,
-                   kMaxThreads = 256, kMaxBeams = 256;
-
-phasor_status outside(phasor_error* error, const char* name, uint32_t value, uint32_t low,
-                      uint32_t high) {
-  return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, high, value}, "limits.", name,
-              ": ", value, ", expected ", low, " to ", high);
-}
+                   kMaxThreads = 256, kMaxText = 1u << 28, kMaxBeams = 256;
 
 // The most that the model allows of one stack.
 uint32_t longest(const Model& m, uint32_t stack) {
@@ -40,96 +40,108 @@ bool needs_f32_keys(const KindDescriptor& k) {
          k.cross_score == kScoreAdditive;
 }
 
-phasor_status check_limits(const Model& m, const phasor_limits& l, phasor_error* error) {
-  const Descriptor& d = m.descriptor;
-  const bool encoder = d.has(kEncoder), decoder = d.has(kDecoder);
-  const uint32_t source = encoder ? longest(m, 0) : 0, target = decoder ? longest(m, 1) : 0;
-  if (l.source < (encoder ? 1u : 0u) || l.source > source)
-    return outside(error, "source", l.source, encoder ? 1 : 0, source);
-  if (l.target < (decoder ? 1u : 0u) || l.target > target)
-    return outside(error, "target", l.target, decoder ? 1 : 0, target);
-  if (l.sequences < 1 || l.sequences > kMaxSequences)
-    return outside(error, "sequences", l.sequences, 1, kMaxSequences);
-  if (l.chunk < 1 || l.chunk > kMaxChunk) return outside(error, "chunk", l.chunk, 1, kMaxChunk);
-  if (l.threads < 1 || l.threads > kMaxThreads)
-    return outside(error, "threads", l.threads, 1, kMaxThreads);
-  const uint32_t least = decoder && l.best_rows == 0 ? 1 : 0, most_best = decoder ? kMaxLength : 0;
-  if (l.logit_rows < least || l.logit_rows > kMaxLength)
-    return outside(error, "logit_rows", l.logit_rows, least, kMaxLength);
-  if (l.best_rows > most_best) return outside(error, "best_rows", l.best_rows, 0, most_best);
-  if (l.text_bytes > (1u << 28)) return outside(error, "text_bytes", l.text_bytes, 0, 1u << 28);
-  if (l.cache_type > PHASOR_CACHE_Q8)
-    return outside(error, "cache_type", l.cache_type, 0, PHASOR_CACHE_Q8);
-  const char* const type = l.cache_type == PHASOR_CACHE_F16 ? "f16" : "q8";
-  if ((l.cache_type == PHASOR_CACHE_F16 && !kHasCacheF16) ||
-      (l.cache_type == PHASOR_CACHE_Q8 && !kHasCacheQ8))
-    return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", type,
+struct Limit {
+  const char* name;
+  uint32_t value, low, high;
+};
+phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_error* error) {
+  const bool encoder = m.descriptor.has(kEncoder), decoder = m.descriptor.has(kDecoder);
+  const Limit ranges[] = {
+      {"source", limits.source, encoder, encoder ? longest(m, 0) : 0},
+      {"target", limits.target, decoder, decoder ? longest(m, 1) : 0},
+      {"sequences", limits.sequences, 1, kMaxSequences},
+      {"chunk", limits.chunk, 1, kMaxChunk},
+      {"threads", limits.threads, 1, kMaxThreads},
+      {"logit_rows", limits.logit_rows, decoder && limits.best_rows == 0, kMaxLength},
+      {"best_rows", limits.best_rows, 0, decoder ? kMaxLength : 0},
+      {"text_bytes", limits.text_bytes, 0, kMaxText},
+      {"cache_type", limits.cache_type, 0, kCacheTypes - 1},
+      {"outputs", limits.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING},
+      {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
+      {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
+  };
+  for (const Limit& limit : ranges)
+    if (limit.value < limit.low || limit.value > limit.high)
+      return fail(error, PHASOR_BAD_LIMITS, {PHASOR_NONE, PHASOR_NONE, limit.high, limit.value},
+                  "limits.", limit.name, ": ", limit.value, ", expected ", limit.low, " to ",
+                  limit.high);
+  const CacheFormat& format = *cache_format(limits.cache_type);
+  if (!format.built)
+    return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", format.name,
                 " is not in this build (PHASOR_ONLY)");
-  for (uint32_t i = 0; i < m.layer_count[1] && l.cache_type != PHASOR_CACHE_F32; ++i)
+  for (uint32_t i = 0; i < m.layer_count[1] && limits.cache_type != PHASOR_CACHE_F32; ++i)
     if (needs_f32_keys(m.kind(m.layer(1, i))))
-      return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: ", type, ", kind ",
+      return fail(error, PHASOR_BAD_LIMITS, {}, "limits.cache_type: ", format.name, ", kind ",
                   m.layer(1, i).kind, " has scores that need keys in f32");
-  if (l.outputs > (PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING))
-    return outside(error, "outputs", l.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING);
-  if ((l.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
-    return fail(error, PHASOR_UNSUPPORTED, {},
-                "limits.outputs: attention weights are not in this build (PHASOR_ONLY)");
-  if (l.tables > PHASOR_TABLES_ROWS)
-    return outside(error, "tables", l.tables, 0, PHASOR_TABLES_ROWS);
-  const uint32_t beams = m.output.weight && decoder ? kMaxBeams : 0;
-  if (l.beams > beams) return outside(error, "beams", l.beams, 0, beams);
-  if (l.beams != 0 && !kHasBeam)
-    return fail(error, PHASOR_UNSUPPORTED, {},
-                "limits.beams: beam search is not in this build (PHASOR_ONLY)");
-  return PHASOR_OK;
+  const char* missing = nullptr;
+  if ((limits.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
+    missing = "outputs: attention weights are";
+  if (limits.beams != 0 && !kHasBeam) missing = "beams: beam search is";
+  if (missing == nullptr) return PHASOR_OK;
+  return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
+              " not in this build (PHASOR_ONLY)");
 }
 
-bool quantised(const Linear& l) { return l.weight && quantised_type(l.weight.type); }
+// The widest so far, or `more`.
+void widen(uint32_t* widest, uint32_t more) { *widest = larger(*widest, more); }
+// The groups of the widest of these matrices' inputs, if one of them is quantised.
+template <size_t N>
+void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
+  uint32_t inputs = 0;
+  bool quantised = false;
+  for (const Linear* l : matrices) {
+    widen(&inputs, l->weight.cols);
+    quantised = quantised || quantised_type(l->weight.type);
+  }
+  if (quantised) widen(&p->groups, static_cast<uint32_t>(groups_of(inputs)));
+}
 
-// The widest of what the layers of a stack ask for; the encoder's pages of one layer.
-void widen(Plan* p, const Model& m, uint32_t stack, uint64_t* encoder_page) {
-  const StackDescriptor& s = m.descriptor.stacks[stack];
+// What the layers of a stack ask for.
+void widen_layers(Plan* p, const Model& m, uint32_t stack) {
   for (uint32_t i = 0; i < m.layer_count[stack]; ++i) {
     const Layer& l = m.layer(stack, i);
     const KindDescriptor& k = m.kind(l);
-    p->wide_ld = larger(p->wide_ld, lanes(q_width(k)) + 2 * lanes(kv_width(k)));
-    p->wide_ld = larger(p->wide_ld, lanes(k.hidden) * (1 + k.gated));
-    p->attention_ld = larger(p->attention_ld, lanes(q_width(k)));
-    p->most_heads = larger(p->most_heads, k.heads);
-    if (relative_keys(k))
-      p->scratch_ld = larger(
-          p->scratch_ld, larger(p->score_ld + static_cast<uint32_t>(kLanes), lanes(k.head_width)));
-    uint32_t inputs = larger(larger(s.width, q_width(k)), k.hidden);
-    if (k.cross != 0) {
-      p->wide_ld =
-          larger(p->wide_ld, larger(lanes(cross_q_width(k)), 2 * lanes(cross_kv_width(k))));
-      p->attention_ld = larger(p->attention_ld, lanes(cross_q_width(k)));
-      p->most_heads = larger(p->most_heads, k.cross_heads);
-      inputs = larger(inputs, larger(cross_q_width(k), s.cross_width));
+    widen(&p->wide_ld, lanes(q_width(k)) + 2 * lanes(kv_width(k)));
+    widen(&p->wide_ld, lanes(k.hidden) * (1 + k.gated));
+    widen(&p->attention_ld, lanes(q_width(k)));
+    widen(&p->most_heads, k.heads);
+    if (relative_keys(k)) {
+      widen(&p->scratch_ld, p->score_ld + kSlots);
+      widen(&p->scratch_ld, lanes(k.head_width));
     }
-    const Linear* all[] = {&l.qkv,       &l.attention_out, &l.cross_q, &l.cross_kv,
-                           &l.cross_out, &l.ffn_in,        &l.ffn_out};
-    for (const Linear* linear : all)
-      if (quantised(*linear))
-        p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(inputs)));
-    const uint64_t page = k.kv_heads * page_floats(k.head_width);
-    if (stack == 0 && page > *encoder_page) *encoder_page = page;
+    if (k.cross != 0) {
+      widen(&p->wide_ld, lanes(cross_q_width(k)));
+      widen(&p->wide_ld, 2 * lanes(cross_kv_width(k)));
+      widen(&p->attention_ld, lanes(cross_q_width(k)));
+      widen(&p->most_heads, k.cross_heads);
+    }
+    const Linear* const matrices[] = {&l.qkv,       &l.attention_out, &l.cross_q, &l.cross_kv,
+                                      &l.cross_out, &l.ffn_in,        &l.ffn_out};
+    widen_groups(p, matrices);
   }
 }
 
 // The same for what stands before the first block and after the last.
 void widen_ends(Plan* p, const Model& m) {
   const Descriptor& d = m.descriptor;
-  for (const StackDescriptor& s : d.stacks)
-    // a row and its scratch
-    if (sinusoidal(s)) p->wide_ld = larger(p->wide_ld, 2 * lanes(input_width(s)));
-  for (uint32_t i = 0; i < 2; ++i)
-    if (quantised(m.inputs[i].projection))
-      p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(d.stacks[i].embedding_width)));
-  if (quantised(m.head))
-    p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.head.weight.cols)));
-  if (quantised(m.output))
-    p->groups = larger(p->groups, static_cast<uint32_t>(groups_of(m.output.weight.cols)));
+  for (uint32_t stack = 0; stack < 2; ++stack) {
+    const StackDescriptor& s = d.stacks[stack];
+    if (sinusoidal(s)) widen(&p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
+  }
+  const Linear* const ends[] = {&m.inputs[0].projection, &m.inputs[1].projection, &m.head,
+                                &m.output};
+  for (const Linear* l : ends) widen_groups(p, {l});
+}
+
+// Of one layer of the encoder, the largest.
+uint64_t encoder_page_bytes(const Model& m) {
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < m.layer_count[0]; ++i) {
+    const KindDescriptor& k = m.kind(m.layer(0, i));
+    const uint64_t bytes = k.kv_heads * cache_format(PHASOR_CACHE_F32)->head_bytes(k.head_width);
+    if (bytes > most) most = bytes;
+  }
+  return most;
 }
 
 // Rows and pages of the encoder. Sources that fit a chunk together are encoded together; a longer
@@ -181,106 +193,125 @@ const char* part_name(uint32_t part) noexcept {
   return part < kPartCount ? names[part] : "?";
 }
 
-phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& l,
-                        phasor_error* error) noexcept {
-  const phasor_status status = check_limits(m, l, error);
-  if (status != PHASOR_OK) return status;
+namespace {
+
+// The lengths, widths and counts.
+phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
+                      phasor_error* error) {
   const Descriptor& d = m.descriptor;
-  Plan p{};
-  p.source = l.source;
-  p.target = l.target;
-  p.sequences = l.sequences;
-  p.chunk = l.chunk;
-  p.threads = l.threads;
   const bool outputs = d.output.output == kOutputLogits || d.output.output == kOutputClasses;
-  p.beams = l.beams;
-  p.logit_rows = outputs ? larger(l.logit_rows, l.beams) : 0;
-  p.best_rows = outputs ? l.best_rows : 0;
-  p.text_bytes = l.text_bytes;
-  p.outputs = l.outputs;
-  p.tables = l.tables;
-  p.cache_type = l.cache_type;
-  p.cache_value = static_cast<uint32_t>(sizeof(float)) >> l.cache_type;  // f32, f16, q8
-  p.source_pages = static_cast<uint32_t>(panels_of(l.source));
-  p.target_pages = static_cast<uint32_t>(panels_of(l.target));
+  Plan& p = *plan;
+  p.source = limits.source;
+  p.target = limits.target;
+  p.sequences = limits.sequences;
+  p.chunk = limits.chunk;
+  p.threads = limits.threads;
+  p.beams = limits.beams;
+  p.logit_rows = outputs ? larger(limits.logit_rows, limits.beams) : 0;
+  p.best_rows = outputs ? limits.best_rows : 0;
+  p.text_bytes = limits.text_bytes;
+  p.outputs = limits.outputs;
+  p.tables = limits.tables;
+  p.cache_type = limits.cache_type;
+  p.source_pages = blocks_of(limits.source);
+  p.target_pages = blocks_of(limits.target);
   p.most_pages = larger(p.source_pages, p.target_pages);
-  p.score_ld = p.most_pages * static_cast<uint32_t>(kLanes);
-  for (const StackDescriptor& s : d.stacks)
-    p.ld = larger(p.ld, lanes(larger(s.width, s.embedding_width)));
-  p.ld = larger(p.ld, lanes(d.output.head_width));
+  p.score_ld = p.most_pages * kSlots;
+  for (const StackDescriptor& s : d.stacks) widen(&p.ld, lanes(larger(s.width, s.embedding_width)));
+  widen(&p.ld, lanes(d.output.head_width));
   // the scratch of a row of positions, an embedding that is projected and a head lie here too
   p.wide_ld = p.ld;
-  uint64_t encoder_page = 0;
-  widen(&p, m, 0, &encoder_page);
-  widen(&p, m, 1, &encoder_page);
+  widen_layers(&p, m, 0);
+  widen_layers(&p, m, 1);
   widen_ends(&p, m);
   p.logit_ld = outputs ? lanes(output_width(d)) : 0;
   if (!plan_groups(&p, d))
     return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.source,
                 " source positions");
   if (kHasRing && m.window != 0)
-    p.ring_pages =
-        smaller(p.target_pages, static_cast<uint32_t>(panels_of(m.window + l.chunk - 1)));
-  p.slots = l.sequences + (l.beams > 1 ? l.beams - 1 : 0) + (l.beams != 0 && lets_go(p) ? 1 : 0);
+    p.ring_pages = smaller(p.target_pages, blocks_of(m.window + limits.chunk - 1));
+  p.slots = limits.sequences + (limits.beams > 1 ? limits.beams - 1 : 0) +
+            (limits.beams != 0 && lets_go(p) ? 1 : 0);
   const uint64_t pages = times(p.slots, p.target_pages);
   if (pages > UINT32_MAX)
     return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target,
                 " positions");
   p.pages = static_cast<uint32_t>(pages);
+  return PHASOR_OK;
+}
 
-  const uint64_t f = sizeof(float), rows = p.chunk;
-  uint64_t* b = p.bytes;
-  b[kPartSession] = sizeof(Session);
-  b[kPartSequences] = times(p.slots, sizeof(Sequence)) + times(p.sequences, sizeof(Source));
-  b[kPartPageTables] = times(pages, 2 * sizeof(uint32_t));
-  b[kPartIds] = times(times(p.slots, p.target), sizeof(uint32_t));
-  if (l.tables == PHASOR_TABLES_WHOLE) {
-    b[kPartSourcePositions] =
-        sinusoidal(d.stacks[0]) ? times(times(p.source, input_width(d.stacks[0])), f) : 0;
-    b[kPartTargetPositions] =
-        sinusoidal(d.stacks[1]) ? times(times(p.target, input_width(d.stacks[1])), f) : 0;
-  }
-  b[kPartRotary] = times(rotary_floats(p, m, m.descriptor.kinds), f);
-  b[kPartEncoder] = times(times(p.encoder_rows, p.ld), f);
-  b[kPartEncoderCache] = times(times(p.encoder_pages, encoder_page), f);
-  b[kPartCrossCache] = times(times(p.sequences, p.source_pages), cache_bytes(p, m.cross));
-  b[kPartCache] = times(pages, cache_bytes(p, m.cache));
-  if (kHasRing) {
-    b[kPartRingTables] = times(times(p.slots, p.ring_pages), 2 * sizeof(uint32_t));
-    b[kPartRing] = times(times(p.slots, p.ring_pages), cache_bytes(p, m.ring));
-  }
-  b[kPartResidual] = !d.has(kDecoder) ? 0 : times(times(rows, p.ld), f);
-  b[kPartNormed] = times(times(rows, p.ld), f);
-  b[kPartWide] = times(times(rows, p.wide_ld), f);
-  b[kPartAttention] = times(times(rows, p.attention_ld), f);
-  b[kPartQuantised] = times(times(rows, p.groups), kGroup + sizeof(float) + sizeof(int32_t));
-  b[kPartScores] = times(times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld)), f);
-  b[kPartPointers] = times(times(p.threads, 2 * uint64_t(p.most_pages)), 8);
-  b[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + sizeof(uint32_t));
-  if (kHasViews && (l.outputs & PHASOR_WANT_ATTENTION) != 0)
-    b[kPartAttentionWeights] = times(times(times(p.most_heads, rows), p.score_ld), f);
-  b[kPartLogits] = times(times(p.logit_rows, p.logit_ld), f);
-  b[kPartBest] = plus(best_bytes(p), times(times(times(p.threads, smaller(p.best_rows, p.chunk)),
-                                                 smaller(p.logit_ld, kBestLogits)),
-                                           f));
-  if (l.text_bytes != 0)
-    for (uint32_t side = 0; side < 2; ++side) {
-      const Tokenizer* t = m.tokenizer(side);
-      const uint64_t scratch = t == nullptr ? 0 : tokenizer_scratch_bytes(*t, l.text_bytes),
-                     piece = t == nullptr ? 0 : token_decode_capacity(*t);
-      if (scratch > b[kPartText]) b[kPartText] = scratch;
-      if (piece > b[kPartText]) b[kPartText] = piece;
-    }
+// What tokenizers and the chat program work in, and the piece of a token.
+uint64_t text_bytes(const Model& m, uint64_t text) {
   // texts that a chat template keeps
-  const uint64_t chat = m.file().sections[kSectionChat].bytes != 0 ? times(4, l.text_bytes) : 0;
-  if (chat > b[kPartText]) b[kPartText] = chat;
-  b[kPartText] = whole(b[kPartText]);  // a text may use what is left of the last line
-  if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
-    b[kPartSampling] = times(3, times(lanes(output_width(d)), f));
-  b[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, sizeof(uint32_t))));
+  uint64_t most = m.file().sections[kSectionChat].bytes != 0 ? times(4, text) : 0;
+  for (uint32_t side = 0; side < 2 && text != 0; ++side) {
+    const Tokenizer* t = m.tokenizer(side);
+    if (t == nullptr) continue;
+    const uint64_t scratch = tokenizer_scratch_bytes(*t, static_cast<uint32_t>(text)),
+                   piece = token_decode_capacity(*t);
+    if (scratch > most) most = scratch;
+    if (piece > most) most = piece;
+  }
+  return whole(most);  // a text may use what is left of the last line
+}
+
+// The bytes of each part.
+void measure_parts(Plan* plan, const Model& m) {
+  const Plan& p = *plan;
+  const Descriptor& d = m.descriptor;
+  const uint64_t rows = p.chunk;
+  const CacheFormat& format = cache_of(p);
+  uint64_t* bytes = plan->bytes;
+  bytes[kPartSession] = sizeof(Session);
+  bytes[kPartSequences] = times(p.slots, sizeof(Sequence)) + times(p.sequences, sizeof(Source));
+  bytes[kPartPageTables] = times(p.pages, 2 * kWord);
+  bytes[kPartIds] = times(p.slots, p.target, kWord);
+  if (p.tables == PHASOR_TABLES_WHOLE) {
+    if (sinusoidal(d.stacks[0]))
+      bytes[kPartSourcePositions] = times(p.source, input_width(d.stacks[0]), kFloat);
+    if (sinusoidal(d.stacks[1]))
+      bytes[kPartTargetPositions] = times(p.target, input_width(d.stacks[1]), kFloat);
+  }
+  bytes[kPartRotary] = times(rotary_floats(p, m, d.kinds), kFloat);
+  bytes[kPartEncoder] = times(p.encoder_rows, p.ld, kFloat);
+  bytes[kPartEncoderCache] = times(p.encoder_pages, encoder_page_bytes(m));
+  bytes[kPartCrossCache] = times(p.sequences, p.source_pages, format.bytes(m.cross));
+  bytes[kPartCache] = times(p.pages, format.bytes(m.cache));
+  if (kHasRing) {
+    bytes[kPartRingTables] = times(p.slots, p.ring_pages, 2 * kWord);
+    bytes[kPartRing] = times(p.slots, p.ring_pages, format.bytes(m.ring));
+  }
+  bytes[kPartResidual] = d.has(kDecoder) ? times(rows, p.ld, kFloat) : 0;
+  bytes[kPartNormed] = times(rows, p.ld, kFloat);
+  bytes[kPartWide] = times(rows, p.wide_ld, kFloat);
+  bytes[kPartAttention] = times(rows, p.attention_ld, kFloat);
+  bytes[kPartQuantised] = times(rows, p.groups, kGroup + sizeof(float) + sizeof(int32_t));
+  bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);
+  bytes[kPartPointers] = times(p.threads, 2 * uint64_t(p.most_pages), 8);
+  bytes[kPartRows] = times(rows, sizeof(Row) + sizeof(Tile) + kWord);
+  if (kHasViews && (p.outputs & PHASOR_WANT_ATTENTION) != 0)
+    bytes[kPartAttentionWeights] = times(p.most_heads, rows, p.score_ld, kFloat);
+  bytes[kPartLogits] = times(p.logit_rows, p.logit_ld, kFloat);
+  bytes[kPartBest] = plus(best_bytes(p), times(p.threads, smaller(p.best_rows, p.chunk),
+                                               smaller(p.logit_ld, kBestLogits), kFloat));
+  bytes[kPartText] = text_bytes(m, p.text_bytes);
+  if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
+    bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
+  bytes[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, kWord)));
+}
+
+}  // namespace
+
+phasor_status make_plan(Plan* plan, const Model& m, const phasor_limits& limits,
+                        phasor_error* error) noexcept {
+  Plan p{};
+  phasor_status status = check_limits(m, limits, error);
+  if (status == PHASOR_OK) status = measure(&p, m, limits, error);
+  if (status != PHASOR_OK) return status;
+  measure_parts(&p, m);
   for (uint32_t i = 0; i < kPartCount; ++i) {
     p.offset[i] = p.total;
-    p.total = plus(p.total, whole(b[i]));
+    p.total = plus(p.total, whole(p.bytes[i]));
     if (kRedZones) p.total = plus(p.total, kZoneBytes);
   }
   if (p.total > SIZE_MAX - 64)

@@ -2,7 +2,7 @@
 // and the limits, before any memory exists; the same function carves the memory. No sizes of
 // pointers or of this machine enter it (rule 3.1).
 #pragma once
-#include "../model/model.h"
+#include "cache.h"
 
 namespace phasor {
 
@@ -53,15 +53,14 @@ enum Part : uint32_t {
 const char* part_name(uint32_t part) noexcept;
 
 struct alignas(8) Plan {
-  uint64_t offset[kPartCount],
-      bytes[kPartCount];  // bytes: of the values, before they are rounded up to 64
+  uint64_t offset[kPartCount];
+  uint64_t bytes[kPartCount];  // of the values, before they are rounded up to 64
   uint64_t total;
   uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs,
       tables, cache_type, beams;
   // sequences, those that the beams of a search have beside the one that they came from, and where
   // the ring goes on that one as it was
   uint32_t slots;
-  uint32_t cache_value;  // bytes of a value of the decoder's cache
   // hidden states that are kept: all of a call for an encoder, those of a group for an
   // encoder-decoder
   uint32_t encoder_rows;
@@ -76,15 +75,11 @@ struct alignas(8) Plan {
   uint32_t groups;
 };
 
+inline const CacheFormat& cache_of(const Plan& p) { return *cache_format(p.cache_type); }
+
 // Whether the ring lets go of positions before the limits end.
 inline bool lets_go(const Plan& p) {
   return kHasRing && p.ring_pages < p.target_pages && p.ring_pages != 0;
-}
-
-// Bytes of keys and values in the decoder's cache.
-inline uint64_t cache_bytes(const Plan& p, const CacheSize& size) {
-  return size.values * p.cache_value +
-         (kHasCacheQ8 && p.cache_type == PHASOR_CACHE_Q8 ? size.scales * sizeof(float) : 0);
 }
 
 // Checks the limits against the model and fills *plan.

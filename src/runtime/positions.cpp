@@ -47,30 +47,43 @@ uint64_t rotary_floats(const Plan& p, const Model& m, uint32_t kinds) noexcept {
                                          : 0;
 }
 
-void fill_rotary(Session* s) noexcept {
-  const Model& m = *s->model.pointer;
-  if (s->plan.tables != PHASOR_TABLES_WHOLE) return;
-  for (uint32_t i = 0; i < m.descriptor.kinds; ++i) {
-    const KindTables& t = m.tables(i);
-    if (!t.inv_freq) continue;
-    const uint64_t width = 2 * uint64_t(t.inv_freq.rows);
-    const uint32_t count = rotary_rows(s->plan, t);
-    const Rows<float> table = s->whole<float>(kPartRotary)
-                                  .part(rotary_floats(s->plan, m, i), width * count)
-                                  .rows(count, width);
-    for (uint32_t p = 0; p < count; ++p) angles(table.row(p, width), m, i, p);
+Rows<float> sinusoid_table(const Session& s, uint32_t stack) noexcept {
+  return s.rows<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions,
+                       stack == 0 ? s.plan.source : s.plan.target,
+                       input_width(s.model->descriptor.stacks[stack]));
+}
+
+void fill_tables(const Session& s) noexcept {
+  const Model& m = *s.model.pointer;
+  const Plan& p = s.plan;
+  if (p.tables != PHASOR_TABLES_WHOLE) return;
+  for (uint32_t stack = 0; stack < 2; ++stack) {
+    if (!m.inputs[stack].inv_freq) continue;
+    const Rows<float> table = sinusoid_table(s, stack);
+    const uint32_t width = input_width(m.descriptor.stacks[stack]);
+    float* scratch = s.rows<float>(kPartWide, 1, p.wide_ld).row(0, width);
+    for (uint32_t i = 0; i < (stack == 0 ? p.source : p.target); ++i)
+      sinusoid_row(table.row(i, width), scratch, m, stack, i);
+  }
+  for (uint32_t kind = 0; kind < m.descriptor.kinds; ++kind) {
+    const KindTables& t = m.tables(kind);
+    const uint64_t width = 2 * uint64_t(t.inv_freq.rows),
+                   count = t.inv_freq ? rotary_rows(p, t) : 0;
+    const Span<float> table = s.whole<float>(kPartRotary);
+    const uint64_t at = rotary_floats(p, m, kind);
+    for (uint32_t i = 0; i < count; ++i) angles(table.at(at + i * width, width), m, kind, i);
   }
 }
 
-void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t position,
+void rotate_row(const Session& s, float* x, uint32_t heads, uint32_t kind, uint32_t position,
                 uint32_t place) noexcept {
-  const Model& m = *s->model.pointer;
+  const Model& m = *s.model.pointer;
   const KindDescriptor& k = m.kind(kind);
   const uint32_t half = k.rotary_width / 2;
-  const bool whole = s->plan.tables == PHASOR_TABLES_WHOLE;
-  const uint64_t at = whole ? rotary_floats(s->plan, m, kind) + uint64_t(position) * k.rotary_width
+  const bool whole = s.plan.tables == PHASOR_TABLES_WHOLE;
+  const uint64_t at = whole ? rotary_floats(s.plan, m, kind) + uint64_t(position) * k.rotary_width
                             : uint64_t(place) * k.rotary_width;
-  float* row = s->whole<float>(kPartRotary).at(at, k.rotary_width);
+  float* row = s.whole<float>(kPartRotary).at(at, k.rotary_width);
   if (!whole) angles(row, m, kind, position);
   const Kernels& kernels = *m.kernels.pointer;
   const auto rotate = k.position == kRotaryHalves ? kernels.rotate_halves : kernels.rotate_pairs;

@@ -14,12 +14,14 @@ void sinusoid_row(float* row, float* scratch, const Model& model, uint32_t stack
 // Floats of the rotary part for kinds 0 … kinds−1: where the table of kind `kinds` begins.
 uint64_t rotary_floats(const Plan& plan, const Model& model, uint32_t kinds) noexcept;
 
-// Fills the tables for the requested lengths, unless rows are wanted as needed.
-void fill_rotary(Session* s) noexcept;
+// The table of a stack's sinusoids, (positions, E).
+Rows<float> sinusoid_table(const Session& s, uint32_t stack) noexcept;
+// Fills all tables for the requested lengths, unless rows are wanted as needed.
+void fill_tables(const Session& s) noexcept;
 
 // Turns one row's heads in place: x (heads, head width), at `position`. `place` is the row's place
 // in its chunk.
-void rotate_row(Session* s, float* x, uint32_t heads, uint32_t kind, uint32_t position,
+void rotate_row(const Session& s, float* x, uint32_t heads, uint32_t kind, uint32_t position,
                 uint32_t place) noexcept;
 
 }  // namespace phasor

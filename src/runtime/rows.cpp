@@ -9,7 +9,7 @@ Span<Row> row_table(const Pass& pass) {
 
 // A position's keys and values take the place of those that are one round of the ring before it.
 void let_go(const Pass& pass, uint32_t sequence, uint32_t position) {
-  const uint32_t held = pass.plan.ring_pages * static_cast<uint32_t>(kLanes);
+  const uint32_t held = pass.plan.ring_pages * kSlots;
   Sequence& q = pass.session.sequences()[sequence];
   if (held != 0 && position >= held && q.kept < position + 1 - held) q.kept = position + 1 - held;
 }
@@ -26,12 +26,6 @@ Row row_of(const Pass& pass, uint32_t stack, const phasor_item& item, uint32_t t
 }
 
 }  // namespace
-
-bool is_finite(float v) noexcept {
-  uint32_t bits;
-  memcpy(&bits, &v, sizeof bits);
-  return is_finite_f32(bits);
-}
 
 Chunk make_chunk(const Pass& pass, uint32_t stack, const Rows<float>& x, uint32_t count) noexcept {
   const uint32_t most = pass.plan.chunk;
@@ -50,7 +44,15 @@ Chunk make_chunk(const Pass& pass, uint32_t stack, const Rows<float>& x, uint32_
     else
       tiles[n++] = {r, 1};
   }
-  return {stack, x, rows, count, tiles, n, flags};
+  Chunk c(pass);
+  c.stack = stack;
+  c.count = count;
+  c.x = x;
+  c.rows = rows;
+  c.tiles = tiles;
+  c.tile_count = n;
+  c.not_finite = flags;
+  return c;
 }
 
 void forget_hidden(const Pass& pass) noexcept {
@@ -80,7 +82,7 @@ Chunk source_chunk(const Pass& pass, const Group& group, uint32_t first) noexcep
   uint32_t position = first;  // only a group of one begins beyond its first row
   for (uint32_t r = 0; r < count; ++r, ++position) {
     if (position == group.items[item].count) {
-      page += static_cast<uint32_t>(panels_of(position));
+      page += blocks_of(position);
       position = 0;
       ++item;
     }
@@ -131,17 +133,16 @@ void test_finite(const Chunk& c, const Rows<const float>& x, uint32_t width) noe
   }
 }
 
-phasor_status check_finite(const Pass& pass, const Chunk& c, uint32_t layer,
-                           phasor_error* error) noexcept {
+phasor_status check_finite(const Chunk& c, uint32_t layer, phasor_error* error) noexcept {
   phasor_status status = PHASOR_OK;
   for (uint32_t r = 0; r < c.count; ++r) {
     const Row& row = c.rows[r];
-    Sequence& q = pass.session.sequences()[row.sequence];
+    Sequence& q = c.session.sequences()[row.sequence];
     if (c.not_finite[r] == 0 || q.status != PHASOR_OK) continue;
     q.status = PHASOR_NOT_FINITE;
     status = fail(error, PHASOR_NOT_FINITE, {PHASOR_NONE, layer, 0, row.sequence},
-                  c.stack == 0 ? "encoder" : "decoder", " layer ", layer, ": a value of sequence ",
-                  row.sequence, " at position ", row.position, " is not finite");
+                  kStackNames[c.stack], " layer ", layer, ": a value of sequence ", row.sequence,
+                  " at position ", row.position, " is not finite");
   }
   return status;
 }

@@ -40,9 +40,6 @@ Chunk output_chunk(const Pass& pass, uint32_t sequence, uint32_t first, uint32_t
 void test_finite(const Chunk& c, const Rows<const float>& x, uint32_t width) noexcept;
 
 // Fails the sequences whose rows are flagged, once; says which layer and position.
-phasor_status check_finite(const Pass& pass, const Chunk& c, uint32_t layer,
-                           phasor_error* error) noexcept;
-
-bool is_finite(float v) noexcept;
+phasor_status check_finite(const Chunk& c, uint32_t layer, phasor_error* error) noexcept;
 
 }  // namespace phasor

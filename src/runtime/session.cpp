@@ -5,24 +5,8 @@
 namespace phasor {
 namespace {
 
-uint32_t pages_for(uint32_t length) { return static_cast<uint32_t>(panels_of(length)); }
-
-// Fills the tables of sinusoids for the requested lengths; a wide row serves as scratch.
-void fill_positions(Session* s, uint32_t stack) {
-  const Model& m = *s->model.pointer;
-  const uint32_t width = input_width(m.descriptor.stacks[stack]),
-                 length = stack == 0 ? s->plan.source : s->plan.target;
-  if (!m.inputs[stack].inv_freq || s->plan.tables != PHASOR_TABLES_WHOLE) return;
-  const Rows<float> table =
-      s->rows<float>(stack == 0 ? kPartSourcePositions : kPartTargetPositions, length, width);
-  float* scratch = s->rows<float>(kPartWide, 1, s->plan.wide_ld).row(0, width);
-  for (uint32_t i = 0; i < length; ++i) sinusoid_row(table.row(i, width), scratch, m, stack, i);
-}
-
-void release_page(Session* s, uint32_t page) { --s->page_references()[page]; }
-
-// A page that no sequence uses; its values are whatever was there. A function of its own: inlined
-// three times it is more code on a board.
+// A page that no sequence uses; its values are whatever was there. A function of its own: inlined,
+// it is more code on a board.
 __attribute__((noinline)) uint32_t free_page(Span<uint32_t> references) {
   uint32_t page = 0;
   while (references[page] != 0) ++page;
@@ -30,37 +14,32 @@ __attribute__((noinline)) uint32_t free_page(Span<uint32_t> references) {
   return page;
 }
 
-// The same, with its values zero.
-uint32_t new_page(Session* s) {
-  const uint32_t page = free_page(s->page_references());
-  const uint64_t bytes = s->cache_page_bytes();
-  memset(s->cache_page(page).at(0, bytes), 0, static_cast<size_t>(bytes));
-  return page;
-}
-
-// Pages of the ring for positions `length` … end − 1: those that there are, unless they are shared.
-void reserve_ring(Session* s, uint32_t sequence, uint32_t length, uint32_t end) {
-  const uint32_t held = s->plan.ring_pages, stop = pages_for(end),
-                 begin = length / static_cast<uint32_t>(kLanes);
-  const Span<uint32_t> table = s->ring_table(sequence), references = s->ring_references();
-  const size_t bytes = static_cast<size_t>(s->ring_page_bytes());
-  for (uint32_t i = stop - begin > held ? stop - held : begin; i < stop; ++i) {
-    uint32_t& place = table[i % held];
+// Pages for positions `length` … end − 1: those that there are, unless they are shared. A copy of a
+// shared one, since it will be written; else zeros.
+void reserve(const Pages& pages, uint32_t sequence, uint32_t length, uint32_t end) {
+  const uint32_t stop = blocks_of(end), begin = length / kSlots;
+  const Span<uint32_t> table = pages.table(sequence), references = pages.references();
+  const size_t bytes = static_cast<size_t>(pages.bytes);
+  for (uint32_t i = stop - begin > pages.places ? stop - pages.places : begin; i < stop; ++i) {
+    uint32_t& place = table[i % pages.places];
     if (place != 0 && references[place - 1] == 1) continue;
     const uint32_t page = free_page(references);
+    unsigned char* values = pages.page(page).at(0, bytes);
     if (place != 0) {
-      memcpy(s->ring_page(page).at(0, bytes), s->ring_page(place - 1).at(0, bytes), bytes);
+      memcpy(values, pages.page(place - 1).at(0, bytes), bytes);
       --references[place - 1];
     } else {
-      memset(s->ring_page(page).at(0, bytes), 0, bytes);
+      memset(values, 0, bytes);
     }
     place = page + 1;
   }
 }
-void release_ring(Session* s, uint32_t sequence) {
-  const Span<uint32_t> table = s->ring_table(sequence);
-  for (uint32_t i = 0; i < s->plan.ring_pages; ++i) {
-    if (table[i] != 0) --s->ring_references()[table[i] - 1];
+
+// Gives back the pages in places `first` and on.
+void release(const Pages& pages, uint32_t sequence, uint32_t first) {
+  const Span<uint32_t> table = pages.table(sequence), references = pages.references();
+  for (uint32_t i = first; i < pages.places; ++i) {
+    if (table[i] != 0) --references[table[i] - 1];
     table[i] = 0;
   }
 }
@@ -84,13 +63,12 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
                 "the arena has ", bytes, " bytes, these limits need ", plan.total);
   clear_zones(memory, bytes);
   Session* s = static_cast<Session*>(memory);
-  *s = Session{};
+  memset(static_cast<void*>(s), 0, sizeof *s);
   s->model.set(&model);
-  s->run.set(parallel != nullptr && limits.threads > 1 ? parallel->run : nullptr);
-  s->run_user.set(parallel != nullptr ? parallel->user : nullptr);
-  s->see.set(nullptr);
-  s->progress.set(nullptr);
-  s->user.set(nullptr);
+  if (parallel != nullptr) {
+    if (limits.threads > 1) s->run.set(parallel->run);
+    s->run_user.set(parallel->user);
+  }
   s->plan = plan;
   for (uint32_t i = 0; i < plan.slots; ++i)
     s->sequences()[i] = {0, PHASOR_OK, PHASOR_NONE, 0, 0, 0};
@@ -99,9 +77,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   for (const Part p : kTables)
     memset(s->whole<unsigned char>(p).at(0, plan.bytes[p]), 0, static_cast<size_t>(plan.bytes[p]));
   const uint64_t mode = fp_mode_enter();
-  fill_positions(s, 0);
-  fill_positions(s, 1);
-  fill_rotary(s);
+  fill_tables(*s);
   fp_mode_leave(mode);
   set_zones(s);
   *out = s;
@@ -117,11 +93,10 @@ uint32_t sequence_truncate(Session* s, uint32_t sequence, uint32_t length) noexc
   Sequence& q = s->sequences()[sequence];
   if (length >= q.length) return q.length;
   if (!sequence_reaches(*s, sequence, length)) length = 0;
-  for (uint32_t i = pages_for(length); i < pages_for(q.length); ++i)
-    release_page(s, s->page_table(sequence)[i]);
+  release(s->pages(false), sequence, blocks_of(length));
   q.length = length;
   if (kHasRing && length == 0) {
-    release_ring(s, sequence);
+    release(s->pages(true), sequence, 0);
     q.kept = 0;
   }
   return length;
@@ -137,14 +112,14 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
   if (to == from) return;
   sequence_clear(s, to);
   const Sequence& q = s->sequences()[from];
-  for (uint32_t i = 0; i < pages_for(q.length); ++i) {
-    s->page_table(to)[i] = s->page_table(from)[i];
-    ++s->page_references()[s->page_table(from)[i]];
-  }
-  for (uint32_t i = 0; kHasRing && i < s->plan.ring_pages; ++i) {
-    const uint32_t place = s->ring_table(from)[i];
-    s->ring_table(to)[i] = place;
-    if (place != 0) ++s->ring_references()[place - 1];
+  for (uint32_t ring = 0; ring <= kHasRing; ++ring) {
+    const Pages pages = s->pages(ring != 0);
+    const Span<uint32_t> references = pages.references();
+    for (uint32_t i = 0; i < pages.places; ++i) {
+      const uint32_t place = pages.table(from)[i];
+      pages.table(to)[i] = place;
+      if (place != 0) ++references[place - 1];
+    }
   }
   if (q.length != 0)
     memcpy(s->ids(to).at(0, q.length), s->ids(from).at(0, q.length), q.length * sizeof(uint32_t));
@@ -154,25 +129,17 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept {
 
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept {
   const uint32_t length = s->sequences()[sequence].length;
-  const Span<uint32_t> table = s->page_table(sequence);
-  const uint32_t have = pages_for(length);
-  // the last page is shared and will be written
-  if (length % kLanes != 0 && s->page_references()[table[have - 1]] > 1) {
-    const uint32_t page = free_page(s->page_references());
-    const uint64_t bytes = s->cache_page_bytes();
-    memcpy(s->cache_page(page).at(0, bytes), s->cache_page(table[have - 1]).at(0, bytes),
-           static_cast<size_t>(bytes));
-    release_page(s, table[have - 1]);
-    table[have - 1] = page;
-  }
-  for (uint32_t i = have; i < pages_for(length + count); ++i) table[i] = new_page(s);
-  if (kHasRing && s->plan.ring_pages != 0) reserve_ring(s, sequence, length, length + count);
+  for (uint32_t ring = 0; ring <= kHasRing; ++ring)
+    reserve(s->pages(ring != 0), sequence, length, length + count);
 }
 
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept {
   release_source(s, sequence);
   uint32_t source = 0;
   while (s->sources()[source].references != 0) ++source;
+  const size_t bytes = static_cast<size_t>(s->source_page_bytes());
+  for (uint32_t i = 0; i < blocks_of(length); ++i)
+    memset(s->source_page(source, i).at(0, bytes), 0, bytes);
   s->sources()[source] = {1, length};
   s->sequences()[sequence].source = source;
   return source;

@@ -58,6 +58,24 @@ struct Tile {
   uint32_t first, count;
 };
 
+struct Session;
+
+// Pages of 16 positions that sequences share: those of the decoder layers that see all positions,
+// or those of layers with a window (rule 1.7). Page i of a sequence's positions is in place i of
+// its table, modulo `places`: its number + 1, or 0 when there is none.
+struct Pages {
+  const Session& session;
+  Part tables, part;
+  uint32_t places;
+  uint64_t bytes;  // of a page
+  Span<uint32_t> table(uint32_t sequence) const;
+  Span<uint32_t> references() const;  // to each page
+  Span<unsigned char> page(uint64_t number) const;
+  uint64_t number(uint32_t sequence, uint32_t i) const {
+    return table(sequence)[i < places ? i : i % places] - 1;
+  }
+};
+
 struct alignas(64) Session {
   Ref<const Model> model;
   Ref<void(void*, phasor_task, void*, uint32_t)> run;  // NULL: the calling thread does everything
@@ -71,126 +89,61 @@ struct alignas(64) Session {
   uint32_t hypotheses;  // outputs of the last beam search
   uint32_t reserved;
 
-  // The values of a part; `count` of them from byte `at` on.
+  // Views of a part. A session is a handle: const or not, what its views reach can be written.
+  // `count` values from byte `at` on; all values; the first `count` rows.
   template <class T>
-  Span<T> whole(Part p) {
-    return span<T>(p, 0, plan.bytes[p] / sizeof(T));
-  }
-  template <class T>
-  Span<const T> whole(Part p) const {
-    return span<T>(p, 0, plan.bytes[p] / sizeof(T));
-  }
-  template <class T>
-  Span<T> span(Part p, uint64_t at, uint64_t count) {
+  Span<T> span(Part p, uint64_t at, uint64_t count) const {
     Extent(1, plan.bytes[p], p).need(0, 1, at, count * sizeof(T));
-    return {reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(this) + plan.offset[p] + at),
-            Extent(1, count, p)};
+    unsigned char* arena = reinterpret_cast<unsigned char*>(const_cast<Session*>(this));
+    return {reinterpret_cast<T*>(arena + plan.offset[p] + at), Extent(1, count, p)};
   }
   template <class T>
-  Span<const T> span(Part p, uint64_t at, uint64_t count) const {
-    return const_cast<Session*>(this)->span<T>(p, at, count);
+  Span<T> whole(Part p) const {
+    return span<T>(p, 0, plan.bytes[p] / sizeof(T));
   }
-  // A part, or what its first rows are.
   template <class T>
-  Rows<T> rows(Part p, uint64_t count, uint64_t stride) {
+  Rows<T> rows(Part p, uint64_t count, uint64_t stride) const {
     return span<T>(p, 0, count * stride).rows(count, stride);
   }
-  template <class T>
-  Rows<const T> rows(Part p, uint64_t count, uint64_t stride) const {
-    return const_cast<Session*>(this)->rows<T>(p, count, stride);
-  }
 
-  Span<Sequence> sequences() { return span<Sequence>(kPartSequences, 0, plan.slots); }
-  Span<const Sequence> sequences() const { return span<Sequence>(kPartSequences, 0, plan.slots); }
-  Span<Source> sources() {
+  Span<Sequence> sequences() const { return span<Sequence>(kPartSequences, 0, plan.slots); }
+  Span<Source> sources() const {
     return span<Source>(kPartSequences, plan.slots * sizeof(Sequence), plan.sequences);
   }
-  Span<const Source> sources() const {
-    return span<Source>(kPartSequences, plan.slots * sizeof(Sequence), plan.sequences);
+  Span<uint32_t> ids(uint32_t sequence) const {
+    return span<uint32_t>(kPartIds, uint64_t(sequence) * plan.target * sizeof(uint32_t),
+                          plan.target);
   }
-  Span<uint32_t> page_table(uint32_t sequence) {
-    return table(kPartPageTables, sequence, plan.target_pages);
+  Pages pages(bool ring) const {
+    const CacheFormat& format = cache_of(plan);
+    if (ring)
+      return {*this, kPartRingTables, kPartRing, plan.ring_pages, format.bytes(model->ring)};
+    return {*this, kPartPageTables, kPartCache, plan.target_pages, format.bytes(model->cache)};
   }
-  Span<const uint32_t> page_table(uint32_t sequence) const {
-    return table(kPartPageTables, sequence, plan.target_pages);
+  // Keys and values of a source's positions, of all decoder layers.
+  uint64_t source_page_bytes() const { return cache_of(plan).bytes(model->cross); }
+  Span<unsigned char> source_page(uint32_t source, uint32_t i) const {
+    const uint64_t bytes = source_page_bytes(), page = uint64_t(source) * plan.source_pages + i;
+    return span<unsigned char>(kPartCrossCache, page * bytes, bytes);
   }
-  Span<uint32_t> page_references() { return references(kPartPageTables, plan.target_pages); }
-  Span<uint32_t> ids(uint32_t sequence) { return table(kPartIds, sequence, plan.target); }
-  Span<const uint32_t> ids(uint32_t sequence) const {
-    return table(kPartIds, sequence, plan.target);
-  }
-  // Pages of keys and values of all decoder layers, in the cache's type.
-  uint64_t cache_page_bytes() const { return cache_bytes(plan, model->cache); }
-  uint64_t cross_page_bytes() const { return cache_bytes(plan, model->cross); }
-  Span<unsigned char> cache_page(uint32_t page) {
-    return page_of(kPartCache, page, cache_page_bytes());
-  }
-  Span<const unsigned char> cache_page(uint32_t page) const {
-    return page_of(kPartCache, page, cache_page_bytes());
-  }
-  // The ring of a sequence: page i of its positions is in place i modulo ring_pages.
-  uint64_t ring_page_bytes() const { return cache_bytes(plan, model->ring); }
-  Span<uint32_t> ring_table(uint32_t sequence) {
-    return table(kPartRingTables, sequence, plan.ring_pages);
-  }
-  Span<const uint32_t> ring_table(uint32_t sequence) const {
-    return table(kPartRingTables, sequence, plan.ring_pages);
-  }
-  Span<uint32_t> ring_references() { return references(kPartRingTables, plan.ring_pages); }
-  Span<unsigned char> ring_page(uint32_t page) {
-    return page_of(kPartRing, page, ring_page_bytes());
-  }
-  Span<const unsigned char> ring_page(uint32_t page) const {
-    return page_of(kPartRing, page, ring_page_bytes());
-  }
-  // The pages that hold the keys and values of positions 16·i … 16·i + 15: of the layers in the
-  // ring, and of any decoder layer.
-  Span<unsigned char> ring_page_at(uint32_t sequence, uint32_t i) {
-    return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1);
-  }
-  Span<const unsigned char> ring_page_at(uint32_t sequence, uint32_t i) const {
-    return ring_page(ring_table(sequence)[i % plan.ring_pages] - 1);
-  }
-  Span<const unsigned char> layer_page(uint32_t sequence, const Layer& layer, uint32_t i) const {
-    return model->ringed(layer) ? ring_page_at(sequence, i) : cache_page(page_table(sequence)[i]);
-  }
-  Span<unsigned char> cross_page(uint32_t source, uint32_t page) {
-    return page_of(kPartCrossCache, uint64_t(source) * plan.source_pages + page,
-                   cross_page_bytes());
-  }
-  Span<const unsigned char> cross_page(uint32_t source, uint32_t page) const {
-    return const_cast<Session*>(this)->cross_page(source, page);
-  }
-  Rows<float> logit_rows() { return rows<float>(kPartLogits, plan.logit_rows, plan.logit_ld); }
-  Rows<const float> logit_rows() const {
+  Rows<float> logit_rows() const {
     return rows<float>(kPartLogits, plan.logit_rows, plan.logit_ld);
   }
-  Rows<float> hidden_rows() { return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld); }
-  Rows<const float> hidden_rows() const {
-    return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld);
-  }
+  Rows<float> hidden_rows() const { return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld); }
   // What the tokenizers and the chat program work in.
-  Span<unsigned char> text() { return whole<unsigned char>(kPartText); }
-
- private:
-  // One of the slots' tables, `length` entries each; the counts of references to pages that stand
-  // behind them.
-  Span<uint32_t> table(Part p, uint32_t slot, uint64_t length) {
-    return span<uint32_t>(p, slot * length * sizeof(uint32_t), length);
-  }
-  Span<const uint32_t> table(Part p, uint32_t slot, uint64_t length) const {
-    return const_cast<Session*>(this)->table(p, slot, length);
-  }
-  Span<uint32_t> references(Part p, uint64_t length) {
-    return span<uint32_t>(p, plan.slots * length * sizeof(uint32_t), plan.slots * length);
-  }
-  Span<unsigned char> page_of(Part p, uint64_t page, uint64_t bytes) {
-    return span<unsigned char>(p, page * bytes, bytes);
-  }
-  Span<const unsigned char> page_of(Part p, uint64_t page, uint64_t bytes) const {
-    return const_cast<Session*>(this)->page_of(p, page, bytes);
-  }
+  Span<unsigned char> text() const { return whole<unsigned char>(kPartText); }
 };
+
+inline Span<uint32_t> Pages::table(uint32_t sequence) const {
+  return session.span<uint32_t>(tables, uint64_t(sequence) * places * sizeof(uint32_t), places);
+}
+inline Span<uint32_t> Pages::references() const {
+  const uint64_t pages = uint64_t(session.plan.slots) * places;
+  return session.span<uint32_t>(tables, pages * sizeof(uint32_t), pages);
+}
+inline Span<unsigned char> Pages::page(uint64_t number) const {
+  return session.span<unsigned char>(part, number * bytes, bytes);
+}
 
 [[nodiscard]] phasor_status session_open(Session** out, void* memory, uint64_t bytes,
                                          const Model& model, const phasor_limits& limits,

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "activations.h"
 #include "kernels/kernels.h"
 
 using namespace phasor;
@@ -88,16 +89,18 @@ void attention(const Kernels& k, size_t keys, size_t width) {
   float* s = aligned(ss, most * keys, 0.0f);
   float* out = aligned(os, most * width, 0.0f);
   float* inv = aligned(is, most, 1.0f);
-  std::vector<const float*> page(pages);
+  std::vector<const void*> page(pages);
   for (size_t p = 0; p < pages; ++p) page[p] = kv + p * kLanes * width;
   for (size_t rows : Sizes{1, 4, 32}) {
     const double work = 2.0 * static_cast<double>(rows * keys * width);
-    const double a = seconds([&] { k.scores(s, keys, q, width, rows, page.data(), pages, width); });
+    const double a =
+        seconds([&] { k.scores[kCacheF32](s, keys, q, width, rows, page.data(), pages, width); });
     const double b = seconds([&] {
       for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * keys, 0, keys);
     });
-    const double c = seconds(
-        [&] { k.mix(out, width, s, keys, inv, rows, page.data(), {0, keys, 0, 0}, width); });
+    const double c = seconds([&] {
+      k.mix[kCacheF32](out, width, s, keys, inv, rows, page.data(), {0, keys, 0, 0}, width);
+    });
     std::printf(
         "    %zu keys of %zu, rows %2zu   scores %6.1f GFLOP/s   softmax %5.2f G/s   mix %6.1f "
         "GFLOP/s\n",
@@ -129,9 +132,7 @@ void one_row(const Kernels& k, size_t n) {
             f(y, n);
           }));
   };
-  function("gelu_erf", k.gelu_erf);
-  function("gelu_tanh", k.gelu_tanh);
-  function("silu", k.silu);
+  for (const NamedActivation& f : activations()) function(f.name.c_str(), k.activation[f.code]);
   std::printf("\n");
 }
 

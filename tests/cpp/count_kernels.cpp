@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "activations.h"
 #include "kernels/kernels.h"
 
 using namespace phasor;
@@ -87,9 +88,7 @@ void kernels(const Kernels& k) {
       k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
     });
   }
-  std::vector<const float*> page(pages);
-  std::vector<const uint16_t*> half(pages);
-  std::vector<const unsigned char*> bytes(pages);
+  std::vector<const void*> page(pages), half(pages), bytes(pages);
   for (size_t p = 0; p < pages; ++p) {
     page[p] = w + p * kLanes * kWidth;
     half[p] = reinterpret_cast<const uint16_t*>(w) + p * kLanes * kWidth;
@@ -101,18 +100,19 @@ void kernels(const Kernels& k) {
     const std::string end = rows == 1 ? ",_1_row" : ",_16_rows";
     const size_t work = rows * kKeys * kWidth;
     count(k.name, "scores_f32" + end, work,
-          [&] { k.scores(y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
+          [&] { k.scores[kCacheF32](y, kKeys, x, kWidth, rows, page.data(), pages, kWidth); });
     count(k.name, "scores_f16" + end, work,
-          [&] { k.scores_f16(y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
+          [&] { k.scores[kCacheF16](y, kKeys, x, kWidth, rows, half.data(), pages, kWidth); });
     count(k.name, "scores_q8" + end, work,
-          [&] { k.scores_q8(y, kKeys, x, kWidth, rows, bytes.data(), pages, kWidth); });
-    count(k.name, "mix_f32" + end, work,
-          [&] { k.mix(y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth); });
+          [&] { k.scores[kCacheQ8](y, kKeys, x, kWidth, rows, bytes.data(), pages, kWidth); });
+    count(k.name, "mix_f32" + end, work, [&] {
+      k.mix[kCacheF32](y, kWidth, x, kKeys, one, rows, page.data(), {0, kKeys, 0, 0}, kWidth);
+    });
     count(k.name, "mix_f16" + end, work, [&] {
-      k.mix_f16(y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth);
+      k.mix[kCacheF16](y, kWidth, x, kKeys, one, rows, half.data(), {0, kKeys, 0, 0}, kWidth);
     });
     count(k.name, "mix_q8" + end, work, [&] {
-      k.mix_q8(y, kWidth, x, kKeys, one, rows, bytes.data(), {0, kKeys, 0, 0}, kWidth);
+      k.mix[kCacheQ8](y, kWidth, x, kKeys, one, rows, bytes.data(), {0, kKeys, 0, 0}, kWidth);
     });
   }
   for (size_t i = 0; i < kInputs; ++i) x[i] = static_cast<float>(i % 17) * 0.25f - 2.0f;
@@ -124,18 +124,12 @@ void kernels(const Kernels& k) {
   count(k.name, "rms_norm", n, [&] { k.rms_norm(y, x, w, nullptr, n, 1e-5f); });
   count(k.name, "quantize_row", n, [&] { k.quantize_row(v, scale, sum, x, n); });
   count(k.name, "add", n, [&] { k.add(y, x, n); });
-  const struct {
-    const char* name;
-    void (*f)(float*, size_t);
-  } functions[] = {{"relu", k.relu},
-                   {"gelu_erf", k.gelu_erf},
-                   {"gelu_tanh", k.gelu_tanh},
-                   {"silu", k.silu},
-                   {"exp", k.exp}};
-  for (const auto& function : functions) {
+  for (const NamedActivation& f : activations()) {
     fresh();
-    count(k.name, function.name, n, [&] { function.f(y, n); });
+    count(k.name, f.name, n, [&] { k.activation[f.code](y, n); });
   }
+  fresh();
+  count(k.name, "exp", n, [&] { k.exp(y, n); });
   float largest;
   count(k.name, "argmax", n, [&] { k.argmax(x, n, &largest); });
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "activations.h"
 #include "kernels/gather.h"
 #include "kernels/kernels.h"
 
@@ -113,6 +114,12 @@ inline bool flushes(const Kernels& k) {
 #else
   return static_cast<void>(k), false;
 #endif
+}
+
+// Pages as the kernels take them.
+template <class T>
+const void* const* pages_of(const std::vector<T>& pages) {
+  return reinterpret_cast<const void* const*>(pages.data());
 }
 
 struct Fnv {

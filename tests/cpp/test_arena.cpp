@@ -227,7 +227,7 @@ TEST_CASE("red zones: views hold what the planner has counted, to the last value
   CHECK(refused([&] { (void)s->rows<float>(phasor::kPartNormed, chunk + 1, ld); }));
   CHECK(refused([&] { (void)s->sequences()[s->plan.slots]; }));
   CHECK(refused([&] { (void)ids[s->plan.target]; }));
-  CHECK(refused([&] { (void)s->cache_page(s->plan.pages).at(0, 1); }));
+  CHECK(refused([&] { (void)s->pages(false).page(s->plan.pages).at(0, 1); }));
   CHECK(refused([&] { (void)s->logit_rows().row(s->plan.logit_rows, 1); }));
   CHECK(refused([&] { (void)s->hidden_rows().row(s->plan.encoder_rows, 1); }));
 }

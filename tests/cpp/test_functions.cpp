@@ -2,7 +2,6 @@
 // its long double. Every 4,001st float in an ordinary run; PHASOR_SWEEP=N takes every N-th, 1 all
 // of them (hours). The bounds below are those that src/kernels/functions.hpp states.
 #include "kernel_data.h"
-#include "kernels/functions.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -105,8 +104,8 @@ TEST_CASE("contract 1.12: SiLU within 2.5 ulp, 0 below −64") {
   const auto exact = [](float x) {
     return x < -64.0f ? 0.0 : x / (1.0 + std::exp(-static_cast<double>(x)));
   };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.silu(y, n); }, exact,
-                      [](float x) { return std::isfinite(x); }) < 2.5);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kSilu](y, n); },
+                      exact, [](float x) { return std::isfinite(x); }) < 2.5);
 }
 
 TEST_CASE(
@@ -122,17 +121,17 @@ TEST_CASE(
   };
   double a = 0.0;
   const auto small = [&](float x) { return normal(x) && std::fabs(x) <= 8.0f; };
-  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form, small,
-                &a);
+  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluErf](y, n); },
+                erf_form, small, &a);
   CHECK(a < 0x1p-20);
-  largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form, small,
-                &a);
+  largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluTanh](y, n); },
+                tanh_form, small, &a);
   CHECK(a < 0x1p-20);
   const auto positive = [&](float x) { return normal(x) && x > 0.0f; };
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_erf(y, n); }, erf_form,
-                      positive) < 2.0);
-  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.gelu_tanh(y, n); }, tanh_form,
-                      positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluErf](y, n); },
+                      erf_form, positive) < 2.0);
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kGeluTanh](y, n); },
+                      tanh_form, positive) < 2.0);
 }
 
 TEST_CASE("NaN goes through every function of every level") {
@@ -146,11 +145,9 @@ TEST_CASE("NaN goes through every function of every level") {
     INFO(k->name);
     stays([&](float* y) { k->exp(y, 17); });
     stays([&](float* y) { k->log(y, 17); });
-    stays([&](float* y) { k->gelu_erf(y, 17); });
-    stays([&](float* y) { k->gelu_tanh(y, 17); });
-    stays([&](float* y) { k->silu(y, 17); });
+    for (const NamedActivation& f : activations())
+      stays([&](float* y) { k->activation[f.code](y, 17); });
     stays([&](float* y) { k->soft_cap(y, 17, 5.0f); });
-    stays([&](float* y) { k->relu(y, 17); });
   }
 }
 

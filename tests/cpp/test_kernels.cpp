@@ -231,7 +231,8 @@ TEST_CASE(
         for (size_t p = 0; p < pages; ++p) page[p] = store + (pages - 1 - p) * width * kLanes;
         for (const Kernels* k : levels()) {
           Array<float> s(rows * (pages * kLanes + 2), 1);
-          k->scores(s, pages * kLanes + 2, q, width + 3, rows, page.data(), pages, width);
+          k->scores[kCacheF32](s, pages * kLanes + 2, q, width + 3, rows, pages_of(page), pages,
+                               width);
           INFO(k->name << " rows " << rows << " pages " << pages << " width " << width);
           REQUIRE(s.intact());
           for (size_t r = 0; r < rows; ++r)
@@ -271,8 +272,8 @@ TEST_CASE(
           for (const Kernels* k : levels()) {
             Array<float> out((rows - 1) * ldo + width, 1);
             std::vector<float> gap(out.get(), out.get() + out.size());
-            k->mix(out, ldo, e, lde, inv, rows, page.data(), {first, end, step.skip, step.more},
-                   width);
+            k->mix[kCacheF32](out, ldo, e, lde, inv, rows, pages_of(page),
+                              {first, end, step.skip, step.more}, width);
             INFO(k->name << " rows " << rows << " width " << width << " keys " << first << " to "
                          << end << " and on by " << step.skip << ", " << step.more);
             REQUIRE(out.intact());
@@ -333,13 +334,15 @@ TEST_CASE(
         half[p] = all + (pages - 1 - p) * ldv * kLanes;
       }
       Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
-      kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, page.data(), pages, width);
-      kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, page.data(), {3, end, 0, 0},
-                         width);
+      kernels_scalar.scores[kCacheF32](wanted, pages * kLanes, q, width, rows, pages_of(page),
+                                       pages, width);
+      kernels_scalar.mix[kCacheF32](mixed, width, e, pages * kLanes, inv, rows, pages_of(page),
+                                    {3, end, 0, 0}, width);
       for (const Kernels* k : levels()) {
         Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
-        k->scores_f16(s, pages * kLanes, q, width, rows, half.data(), pages, width);
-        k->mix_f16(out, width, e, pages * kLanes, inv, rows, half.data(), {3, end, 0, 0}, width);
+        k->scores[kCacheF16](s, pages * kLanes, q, width, rows, pages_of(half), pages, width);
+        k->mix[kCacheF16](out, width, e, pages * kLanes, inv, rows, pages_of(half), {3, end, 0, 0},
+                          width);
         INFO(k->name << " rows " << rows << " width " << width);
         REQUIRE((s.intact() && out.intact()));
         REQUIRE(first_difference(s, wanted, wanted.size()) == wanted.size());
@@ -371,14 +374,15 @@ TEST_CASE(
       }
       for (const KeyRange range : {KeyRange{3, end, 0, 0}, KeyRange{5, 40, 1, 1}}) {
         Array<float> wanted(rows * pages * kLanes), mixed(rows * width);
-        kernels_scalar.scores(wanted, pages * kLanes, q, width, rows, wide_keys.data(), pages,
-                              width);
-        kernels_scalar.mix(mixed, width, e, pages * kLanes, inv, rows, wide_values.data(), range,
-                           width);
+        kernels_scalar.scores[kCacheF32](wanted, pages * kLanes, q, width, rows,
+                                         pages_of(wide_keys), pages, width);
+        kernels_scalar.mix[kCacheF32](mixed, width, e, pages * kLanes, inv, rows,
+                                      pages_of(wide_values), range, width);
         for (const Kernels* k : levels()) {
           Array<float> s(rows * pages * kLanes, 1), out(rows * width, 2);
-          k->scores_q8(s, pages * kLanes, q, width, rows, key_pages.data(), pages, width);
-          k->mix_q8(out, width, e, pages * kLanes, inv, rows, value_pages.data(), range, width);
+          k->scores[kCacheQ8](s, pages * kLanes, q, width, rows, pages_of(key_pages), pages, width);
+          k->mix[kCacheQ8](out, width, e, pages * kLanes, inv, rows, pages_of(value_pages), range,
+                           width);
           INFO(k->name << " rows " << rows << " width " << width);
           REQUIRE((s.intact() && out.intact()));
           REQUIRE(first_difference(s, wanted, wanted.size()) == wanted.size());

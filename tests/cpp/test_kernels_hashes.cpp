@@ -90,15 +90,15 @@ void hash_level(const Kernels& k, bool print) {
   const size_t pages = 5, width = 40, ldv = 48;
   Array<float> store = floats(random, pages * kLanes * ldv), queries = floats(random, rows * width);
   Array<float> s(rows * pages * kLanes), inv(rows), out(rows * width);
-  const float* page[pages];
+  const void* page[pages];
   for (size_t p = 0; p < pages; ++p) page[p] = store + (p * 3 % pages) * kLanes * ldv;
-  k.scores(s, pages * kLanes, queries, width, rows, page, pages, width);
+  k.scores[kCacheF32](s, pages * kLanes, queries, width, rows, page, pages, width);
   check("scores", s, s.size());
   for (size_t i = 0; i < s.size(); ++i) s[i] *= 4.0f;
   for (size_t r = 0; r < rows; ++r) inv[r] = k.softmax(s + r * pages * kLanes, 5, 71);
   check("softmax", s, s.size());
   check("softmax, the sums", inv, rows);
-  k.mix(out, width, s, pages * kLanes, inv, rows, page, {5, 71, 0, 0}, width);
+  k.mix[kCacheF32](out, width, s, pages * kLanes, inv, rows, page, {5, 71, 0, 0}, width);
   check("mix", out, out.size());
 
   const size_t m = 203;
@@ -119,10 +119,10 @@ void hash_level(const Kernels& k, bool print) {
   each("scale", 1.0f, [&](float* v) { k.scale(v, g, m, 0.7f); });
   each("mul", 1.0f, [&](float* v) { k.mul(v, g, m); });
   each("clip", 1.0f, [&](float* v) { k.clip(v, m, 0.3f); });
-  each("relu", 1.0f, [&](float* v) { k.relu(v, m); });
-  each("gelu_erf", 9.0f, [&](float* v) { k.gelu_erf(v, m); });
-  each("gelu_tanh", 9.0f, [&](float* v) { k.gelu_tanh(v, m); });
-  each("silu", 30.0f, [&](float* v) { k.silu(v, m); });
+  for (const NamedActivation& f : activations()) {
+    const float by = f.code == kRelu ? 1.0f : f.code == kSilu ? 30.0f : 9.0f;
+    each(f.name.c_str(), by, [&](float* v) { k.activation[f.code](v, m); });
+  }
   each("soft_cap", 60.0f, [&](float* v) { k.soft_cap(v, m, 30.0f); });
   each("exp", 80.0f, [&](float* v) { k.exp(v, m); });
   each("log", 1000.0f, [&](float* v) {
@@ -170,16 +170,16 @@ void hash_level(const Kernels& k, bool print) {
   check("linear_q4 at the extremes", y, rows * n);
 
   std::vector<PageOfQ8> keys_q8, values_q8;
-  const unsigned char *key_page[pages], *value_page[pages];
+  const void *key_page[pages], *value_page[pages];
   for (size_t p = 0; p < pages; ++p) {
     keys_q8.emplace_back(random, width, true);
     values_q8.emplace_back(random, width, false);
     key_page[p] = keys_q8[p].bytes.data();  // what moves with its vector
     value_page[p] = values_q8[p].bytes.data();
   }
-  k.scores_q8(s, pages * kLanes, queries, width, rows, key_page, pages, width);
+  k.scores[kCacheQ8](s, pages * kLanes, queries, width, rows, key_page, pages, width);
   check("scores_q8", s, s.size());
-  k.mix_q8(out, width, store, pages * kLanes, inv, rows, value_page, {5, 71, 0, 0}, width);
+  k.mix[kCacheQ8](out, width, store, pages * kLanes, inv, rows, value_page, {5, 71, 0, 0}, width);
   check("mix_q8", out, out.size());
 }
 

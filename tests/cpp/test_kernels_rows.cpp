@@ -109,11 +109,10 @@ TEST_CASE("element-wise kernels: every level as the scalar one, any length and a
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.add(y, z, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.mul(y, z, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.scale(y, z, n, 0.3f); });
-      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.relu(y, n); });
+      for (const NamedActivation& f : activations())
+        all_levels_agree(x, n, offset,
+                         [&](const Kernels& k, float* y) { k.activation[f.code](y, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.clip(y, n, 3.0f); });
-      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.gelu_erf(y, n); });
-      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.gelu_tanh(y, n); });
-      all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.silu(y, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.soft_cap(y, n, 30.0f); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.exp(y, n); });
       all_levels_agree(x, n, offset, [&](const Kernels& k, float* y) { k.log(y, n); });
@@ -144,7 +143,7 @@ TEST_CASE("add, mul, scale and relu do what they say; relu keeps NaN and clears 
     CHECK(limited[18] == -5.0f);
     CHECK(limited[19] == 5.0f);
     for (size_t i = 1; i < 17; ++i) CHECK(limited[i] == std::fmax(-5.0f, std::fmin(5.0f, y[i])));
-    k->relu(y, 20);
+    k->activation[kRelu](y, 20);
     CHECK(bits(y[0]) == 0);
     CHECK(y[17] != y[17]);
     CHECK(bits(y[18]) == 0);

@@ -62,7 +62,8 @@ TEST_CASE("contract 1.9: k·a and the three-way product over any range of keys")
               for (bool product : {false, true}) {
                 Array<float> y(rows * n, 1);
                 k->key_table_scores(y, n, product ? q.get() : nullptr, ldq, rows,
-                                    pages.pointers.data(), first, end, t + before, ld, step, width);
+                                    pages_of(pages.pointers), first, end, t + before, ld, step,
+                                    width);
                 INFO(k->name << " rows " << rows << " width " << width << " keys " << first
                              << " to " << end << " step " << step);
                 REQUIRE(y.intact());
@@ -88,7 +89,7 @@ TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
     const Pages pages(random, 2, width);
     Array<float> q = floats(random, width), v = floats(random, width);
     Array<float> first(2 * kLanes);
-    kernels_scalar.additive_scores(first, q, v, pages.pointers.data(), 2, width);
+    kernels_scalar.additive_scores(first, q, v, pages_of(pages.pointers), 2, width);
     for (size_t j = 0; j < 2 * kLanes; ++j) {
       double sum = 0;
       for (size_t d = 0; d < width; ++d)
@@ -97,7 +98,7 @@ TEST_CASE("contract 1.9: the additive score is a chain of v·tanh(q + k)") {
     }
     for (const Kernels* k : levels()) {
       Array<float> s(2 * kLanes, 2);
-      k->additive_scores(s, q, v, pages.pointers.data(), 2, width);
+      k->additive_scores(s, q, v, pages_of(pages.pointers), 2, width);
       INFO(k->name << " width " << width);
       REQUIRE(s.intact());
       REQUIRE(first_difference(s, first, 2 * kLanes) == 2 * kLanes);

@@ -49,6 +49,7 @@ def uniform(name: str, shape: tuple[int, ...]) -> np.ndarray:
 def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
     """What a trained model might have: matrices of variance 1/K, norms near 1, small biases."""
     rows = sum(slot.parts)
+    seed = f"{name} {slot.name}".replace(", ", " ")  # as the files of version 0.1 have it
     if slot.role == R.SINUSOID and slot.stack in (R.SOURCE, R.TARGET):
         return 10000.0 ** (-2.0 * np.arange(rows) / width)
     if slot.stack == R.KINDS and slot.role == R.ROTARY:
@@ -56,11 +57,11 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
     if slot.stack == R.KINDS and slot.role == R.ALIBI:
         return (2.0 ** -(1 + np.arange(rows))).astype(np.float32)
     if slot.role in (R.SCORE, R.CROSS_SCORE) and slot.stack in (R.ENCODER, R.DECODER):
-        return uniform(f"{name} {slot.name}", (rows,)) * np.float32(1.5)
-    if slot.role in (R.QKV + 2, R.FFN_IN + 2) and slot.stack in (R.ENCODER, R.DECODER):
-        return np.exp2(np.rint(2 * uniform(f"{name} {slot.name}", (rows,))))  # powers of two
+        return uniform(seed, (rows,)) * np.float32(1.5)
+    if slot.role in (R.QKV_SCALE, R.FFN_SCALE) and slot.stack in (R.ENCODER, R.DECODER):
+        return np.exp2(np.rint(2 * uniform(seed, (rows,))))  # powers of two
     if slot.layout == L.VECTOR:
-        values = uniform(f"{name} {slot.name}", (rows,)) * np.float32(0.1)
+        values = uniform(seed, (rows,)) * np.float32(0.1)
         is_norm = (
             slot.role
             in (
@@ -80,9 +81,7 @@ def random_weights(name: str, slot: R.Slot, width: int) -> np.ndarray:
         )
         return values + np.float32(1) if is_norm else values
     gain = 2.0 if slot.role == R.QKV else 1.0  # attention that is not flat
-    return uniform(f"{name} {slot.name}", (rows, slot.cols)) * np.float32(
-        gain * np.sqrt(3 / slot.cols)
-    )
+    return uniform(seed, (rows, slot.cols)) * np.float32(gain * np.sqrt(3 / slot.cols))
 
 
 def side(vocabulary: int, **more: object) -> dict:

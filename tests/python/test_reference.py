@@ -196,7 +196,7 @@ def test_shared_sets_of_weights(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind,message", [({"score_order": 1}, "score_order: value 1 is not built yet")]
+    "kind,message", [({"score_order": 1}, "score_order: 1, expected a whole number from 0 to 0")]
 )
 def test_refusals(tmp_path, kind, message):
     with pytest.raises(PhasorError, match=message):

@@ -8,6 +8,7 @@ happens on the machine meets them alike; the first answers are thrown away.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -16,107 +17,118 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 from phasor.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "Phasor"
+Answer = dict[str, Any]  # a JSON object
+Answers = dict[str, list[Answer]]  # of each engine, in the order of the rounds
 
 
-def resident(field: str, pid: int | str = "self") -> int:
-    """A line of /proc/PID/status in bytes: VmRSS, VmHWM, RssFile, RssAnon; 0 where there is
-    none."""
-    try:
-        for line in (
-            Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
-        ):
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+# ---- the machine
+
+
+def status(field: str) -> int:
+    """A line of this process's /proc/self/status in bytes; 0 where there is none."""
+    path = Path("/proc/self/status")
+    for line in path.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
     return 0
 
 
+def memory() -> dict[str, int]:
+    """What this process holds, in bytes, under the names that the programs in C++ give."""
+    return {"rss": status("VmRSS"), "peak": status("VmHWM")}
+
+
 def machine() -> str:
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in text.splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor() or platform.machine(),
-    )
-    flags = next(
-        (set(line.split()) for line in text.splitlines() if line.startswith(("flags", "Features"))),
-        set(),
-    )
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in fields.items()}
+    model = fields.get("model name") or platform.processor() or platform.machine()
+    flags = (fields.get("flags") or fields.get("Features") or "").split()
     seen = [f for f in ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimddp") if f in flags]
     return f"{model}, {os.cpu_count()} cores, {' '.join(seen)}"
 
 
+def first_line(*words: str) -> str | None:
+    """Of what a program prints; None when it prints nothing."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return next(iter(done.stdout.splitlines()), None)
+
+
 def compiler() -> str:
-    r = subprocess.run(
-        [os.environ.get("CXX", "g++"), "--version"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    return r.stdout.splitlines()[0] if r.stdout else "compiler unknown"
+    return first_line(os.environ.get("CXX", "g++"), "--version") or "compiler unknown"
 
 
 def commit() -> str:
-    r = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    return r.stdout.strip() or "no commit"
+    return first_line("git", "-C", str(ROOT), "describe", "--always", "--dirty") or "no commit"
 
 
-def run_json(command: Sequence[str]) -> dict[str, Any]:
-    r = subprocess.run(
-        [str(c) for c in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-    )
-    if r.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: {r.stderr.strip()[-600:]}")
-    return json.loads(r.stdout)
+def at_threads(count: int) -> str:
+    return f"{count} thread{'s' * (count > 1)}"
+
+
+# ---- programs
+
+
+def command(*words: object, **options: object) -> list[str]:
+    """A command line: the words, then the options. threads=2 is `--threads 2`, n=2 is `-n 2`, True
+    is the option alone, None is nothing, and a list gives the option once for each value."""
+    out = [str(word) for word in words]
+    for name, given in options.items():
+        option = ("-" if len(name) == 1 else "--") + name.replace("_", "-")
+        for value in given if isinstance(given, list) else [given]:
+            if value is not None:
+                out += [option] if value is True else [option, str(value)]
+    return out
+
+
+def run_json(*words: object, **options: object) -> Answer:
+    """The JSON object that a program prints."""
+    line = command(*words, **options)
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        sys.exit(f"{' '.join(line)}: {done.stderr.strip()[-600:]}")
+    return json.loads(done.stdout)
+
+
+def convert(source: object, output: Path, kind: str) -> None:
+    """tools/convert.py, without a tokenizer."""
+    line = command(sys.executable, ROOT / "tools" / "convert.py", source, o=output, type=kind)
+    subprocess.run([*line, "--tokenizer", "none", "--quiet"], check=True)
 
 
 class Worker:
     """An engine that answers requests. `hello` is what it says of itself before the first."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self.command = [str(c) for c in command]
+    def __init__(
+        self, *words: object, environment: dict[str, str] | None = None, **options: object
+    ) -> None:
+        self.command = command(*words, **options)
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tools"), **(environment or {})},
         )
         self.hello = self._answer()
 
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
+    def _answer(self) -> Answer:
         line = self.process.stdout.readline()
         if not line.startswith("{"):
             self.process.wait()
-            sys.exit(
-                f"{' '.join(self.command)}: stopped with {self.process.returncode} {line.strip()}"
-            )
+            code = self.process.returncode
+            sys.exit(f"{' '.join(self.command)}: stopped with {code} {line.strip()}")
         return json.loads(line)
 
-    def ask(self, request: str) -> dict[str, Any]:
-        assert self.process.stdin is not None
+    def ask(self, request: str) -> Answer:
         self.process.stdin.write(request + "\n")
         self.process.stdin.flush()
         return self._answer()
@@ -125,13 +137,42 @@ class Worker:
         self.process.communicate()
 
 
-def serve(answer: Callable[[list[str]], dict[str, Any]], hello: dict[str, Any]) -> None:
-    """The other end, in Python."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
-    print(json.dumps(hello), file=out, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(answer(line.split())), file=out, flush=True)
+def peer(name: str, *words: object, **options: object) -> Worker:
+    """One of peers.PEERS, in a Python of its own."""
+    return Worker(sys.executable, "-m", "bench.peers", name, *words, **options)
+
+
+class Engines(dict[str, Any]):
+    """The engines of a comparison by name; they end with the block."""
+
+    def __enter__(self) -> Engines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for worker in self.values():
+            worker.close()
+
+    def versions(self) -> dict[str, str]:
+        """What each says of itself: a peer its version, ours its instruction-set level."""
+        said = {name: worker.hello for name, worker in self.items()}
+        out = {name: hello["version"] for name, hello in said.items() if "version" in hello}
+        return out | ({OURS: said[OURS]["isa"]} if OURS in said else {})
+
+    def take_turns(self, request: str, runs: int, pause: float = 0.02) -> Answers:
+        """The answers of `runs` rounds, after one that is not counted. The order changes from round
+        to round."""
+        out: Answers = {name: [] for name in self}
+        for run in range(runs + 1):
+            turn = list(self.items())
+            for name, worker in turn if run % 2 == 0 else turn[::-1]:
+                time.sleep(pause)  # until the other's threads sleep
+                answer = worker.ask(request)
+                if run != 0:
+                    out[name].append(answer)
+        return out
 
 
 def kernel_rates(kernels: Worker, kind: str) -> tuple[list[float], list[float]]:
@@ -139,28 +180,16 @@ def kernel_rates(kernels: Worker, kind: str) -> tuple[list[float], list[float]]:
     outputs of 256 inputs are half a MiB in f32. `kernels` is bench_linear; the best is the ceiling
     of what is made of these products."""
     one, many = (
-        [kernels.ask(f"linear {kind} 1 512 256") for _ in range(5)],
-        [kernels.ask(f"linear {kind} 64 512 256") for _ in range(5)],
+        [kernels.ask(f"linear {kind} {rows} 512 256") for _ in range(5)] for rows in (1, 64)
     )
-    return [1e-9 * a["bytes"] / a["seconds"] for a in one], [
-        2e-9 * 64 * 512 * 256 / a["seconds"] for a in many
-    ]
+    operations = 2 * 64 * 512 * 256
+    return (
+        [1e-9 * a["bytes"] / a["seconds"] for a in one],
+        [1e-9 * operations / a["seconds"] for a in many],
+    )
 
 
-def take_turns(
-    workers: dict[str, Worker], request: str, runs: int, pause: float = 0.02
-) -> dict[str, list[dict[str, Any]]]:
-    """The answers of `runs` rounds, after one that is not counted. The order changes from round to
-    round."""
-    out: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
-    for run in range(runs + 1):
-        turn = list(workers.items())
-        for name, worker in turn if run % 2 == 0 else turn[::-1]:
-            time.sleep(pause)  # until the other's threads sleep
-            answer = worker.ask(request)
-            if run != 0:
-                out[name].append(answer)
-    return out
+# ---- results
 
 
 def spread(values: Sequence[float]) -> float:
@@ -170,47 +199,45 @@ def spread(values: Sequence[float]) -> float:
 
 
 class Results:
-    """The figures of one part of the benchmark: kept in build/bench/NAME.json as soon as they are
-    there."""
+    """The figures of one part of the benchmark: kept in build/bench/results/NAME.json as soon as
+    they are there."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.path = name, folder / f"{name}.json"
         self.began, self.load = time.time(), os.getloadavg()[0]
-        self.cases: list[dict[str, Any]] = []
+        self.cases: list[Answer] = []
         self.facts: dict[str, str] = {}
-        self.aims: list[dict[str, Any]] = []
+        self.aims: list[Answer] = []
 
     def add(self, what: str, engine: str, values: Iterable[float], unit: str, **where: Any) -> None:
         """`where`: type, threads, and whatever else says which case this is."""
         values = [float(v) for v in values]
-        self.cases.append(
-            {
-                "what": what,
-                "engine": engine,
-                "unit": unit,
-                "values": values,
-                "median": statistics.median(values),
-                **where,
-            }
-        )
-        case = " ".join(f"{v}" for v in where.values())
+        middle = statistics.median(values)
+        case = {"what": what, "engine": engine, "unit": unit, "values": values, "median": middle}
+        self.cases.append(case | where)
         print(
-            f"  {what:<12} {case:<24} {engine:<14} {statistics.median(values):>12,.4g} {unit}  "
-            f"spread {spread(values) * 100:.0f} %",
+            f"  {what:<12} {' '.join(map(str, where.values())):<24} {engine:<14} "
+            f"{middle:>12,.4g} {unit}  spread {spread(values) * 100:.0f} %",
             file=sys.stderr,
             flush=True,
         )
 
+    def add_rates(
+        self,
+        what: str,
+        answers: Answers,
+        amount: float,
+        unit: str = "tokens/s",
+        **where: Any,
+    ) -> None:
+        """`amount` over the seconds of every answer, engine by engine."""
+        for engine, runs in answers.items():
+            self.add(what, engine, [amount / r["seconds"] for r in runs], unit, **where)
+
     def median(self, what: str, engine: str, **where: Any) -> float | None:
         """Of the case, None when it was not measured."""
-        found = [
-            c
-            for c in self.cases
-            if c["what"] == what
-            and c["engine"] == engine
-            and all(c.get(k) == v for k, v in where.items())
-        ]
-        return found[-1]["median"] if found else None
+        wanted = {"what": what, "engine": engine, **where}.items()
+        return next((c["median"] for c in reversed(self.cases) if wanted <= c.items()), None)
 
     def aim(
         self,
@@ -237,7 +264,14 @@ class Results:
                 }
             )
 
-    def as_dict(self) -> dict[str, Any]:
+    def aim_beside(
+        self, claim: str, what: str, peer: str, least: float, against: str = "", **where: Any
+    ) -> None:
+        """At least `least` times the peer's median of the same case."""
+        ours, theirs = (self.median(what, engine, **where) for engine in (OURS, peer))
+        self.aim(claim, against or peer, ours, theirs, least)
+
+    def as_dict(self) -> Answer:
         return {
             "name": self.name,
             "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.began)),
@@ -257,9 +291,11 @@ class Results:
         write_text(self.path, json.dumps(self.as_dict(), indent=1))
 
 
-def engine_versions(workers: dict[str, Worker]) -> dict[str, str]:
-    return {
-        name: worker.hello["version"]
-        for name, worker in workers.items()
-        if "version" in worker.hello
-    }
+def parser(page: str | None) -> argparse.ArgumentParser:
+    """A program's options, described by its page, with those that all the measuring ones have."""
+    out = argparse.ArgumentParser(
+        description=page, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    out.add_argument("--runs", type=int, default=5, help="rounds, of which the median counts (5)")
+    out.add_argument("--build", default=str(ROOT / "build"), help="folder of the programs")
+    return out

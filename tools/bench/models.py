@@ -36,56 +36,49 @@ class Llama(NamedTuple):
     def head(self) -> int:
         return self.width // self.heads
 
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head
+
 
 SHAPES = {
     "135m": Llama(576, 1536, 30, 9, 3, 49152, base=1e5),  # SmolLM2-135M
     "15m": Llama(288, 768, 6, 6, 6, 32000),  # stories15M of llama2.c
     "d256": Llama(256, 704, 4, 8, 4, 4096),
-    "260k": Llama(
-        64, 160, 5, 8, 4, 512
-    ),  # stories260K of llama2.c, its hidden width in whole groups
+    # stories260K of llama2.c, its hidden width in whole groups
+    "260k": Llama(64, 160, 5, 8, 4, 512),
 }
 GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
 CT2_TYPES = {"f32": "float32", "q8": "int8"}
 
+# The tensors of a block by their GGUF names: the role, and the sizes (N, K) as fields of a Llama;
+# nothing for a norm. Those of one role stand one below the other in our file.
+BLOCK = {
+    "attn_norm": (R.ATTENTION_BEFORE, ()),
+    "attn_q": (R.QKV, ("width", "width")),
+    "attn_k": (R.QKV, ("kv_width", "width")),
+    "attn_v": (R.QKV, ("kv_width", "width")),
+    "attn_output": (R.ATTENTION_OUT, ("width", "width")),
+    "ffn_norm": (R.FFN_BEFORE, ()),
+    "ffn_gate": (R.FFN_IN, ("hidden", "width")),
+    "ffn_up": (R.FFN_IN, ("hidden", "width")),
+    "ffn_down": (R.FFN_OUT, ("width", "hidden")),
+}
+OUTSIDE = {"token_embd": ("vocabulary", "width"), "output_norm": ()}
+SIZES = OUTSIDE | {name: sizes for name, (_, sizes) in BLOCK.items()}
+
 
 def tensor(shape: Llama, name: str) -> np.ndarray:
     """A tensor by its GGUF name, always the same: (N, K), or (N,) of ones."""
-    kv = shape.kv_heads * shape.head
-    sizes = {
-        "attn_q": (shape.width, shape.width),
-        "attn_k": (kv, shape.width),
-        "attn_v": (kv, shape.width),
-        "attn_output": (shape.width, shape.width),
-        "ffn_gate": (shape.hidden, shape.width),
-        "ffn_up": (shape.hidden, shape.width),
-        "ffn_down": (shape.width, shape.hidden),
-        "token_embd": (shape.vocabulary, shape.width),
-    }
-    if name.split(".")[-1].endswith("norm"):
+    size = [getattr(shape, field) for field in SIZES[name.split(".")[-1]]]
+    if not size:
         return np.ones(shape.width, np.float32)
-    size = sizes[name.split(".")[-1]]
     rng = np.random.default_rng(zlib.crc32(f"{shape}{name}".encode()))
     return rng.standard_normal(size, dtype=np.float32) * np.float32(size[-1] ** -0.5)
 
 
 def names(shape: Llama) -> list[str]:
-    block = [
-        "attn_norm",
-        "attn_q",
-        "attn_k",
-        "attn_v",
-        "attn_output",
-        "ffn_norm",
-        "ffn_gate",
-        "ffn_up",
-        "ffn_down",
-    ]
-    return [
-        "token_embd",
-        "output_norm",
-        *(f"blk.{i}.{part}" for i in range(shape.layers) for part in block),
-    ]
+    return [*OUTSIDE, *(f"blk.{i}.{part}" for i in range(shape.layers) for part in BLOCK)]
 
 
 def descriptor(shape: Llama) -> dict:
@@ -125,57 +118,39 @@ def rounded(x: np.ndarray, kind: str) -> Weights:
         return x
     import gguf
 
-    blocks = gguf.quants.quantize(x, gguf.GGMLQuantizationType[GGUF_TYPES[kind]]).reshape(
-        len(x), x.shape[1] // 32, -1
-    )
-    scales, values = (
-        np.ascontiguousarray(blocks[:, :, :2]).view(np.float16)[:, :, 0],
-        blocks[:, :, 2:],
-    )
+    type_ = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
+    blocks = gguf.quants.quantize(x, type_).reshape(len(x), x.shape[1] // 32, -1)
+    scales = np.ascontiguousarray(blocks[:, :, :2]).view(np.float16)[:, :, 0]
+    values = blocks[:, :, 2:]
     if kind == "q4":
         values = np.concatenate([values & 15, values >> 4], axis=2).astype(np.int8) - 8
-    return Quantised(
-        scales, np.ascontiguousarray(values).view(np.int8).reshape(len(x), -1), L.type_code(kind)
-    )
+    rows = np.ascontiguousarray(values).view(np.int8).reshape(len(x), -1)
+    return Quantised(scales, rows, L.type_code(kind))
 
 
 def write_phasor(path: Path, shape: Llama, kind: str) -> None:
-    roles = {
-        R.ATTENTION_BEFORE: ["attn_norm"],
-        R.QKV: ["attn_q", "attn_k", "attn_v"],
-        R.ATTENTION_OUT: ["attn_output"],
-        R.FFN_BEFORE: ["ffn_norm"],
-        R.FFN_IN: ["ffn_gate", "ffn_up"],
-        R.FFN_OUT: ["ffn_down"],
-    }
-
-    def values(slot: R.Slot) -> np.ndarray:
+    def values(slot: R.Slot) -> Weights:
         if slot.stack == R.KINDS:
             return shape.base ** (-np.arange(0, shape.head, 2) / shape.head)
         if slot.stack == R.TARGET:
-            return tensor(shape, "token_embd")
-        if slot.set == R.FINAL:
-            return tensor(shape, "output_norm")
-        return np.concatenate(
-            [tensor(shape, f"blk.{slot.set}.{part}") for part in roles[slot.role]]
-        )
+            parts = ["token_embd"]
+        elif slot.set == R.FINAL:
+            parts = ["output_norm"]
+        else:
+            parts = [f"blk.{slot.set}.{n}" for n, (role, _) in BLOCK.items() if role == slot.role]
+        made = np.concatenate([tensor(shape, part) for part in parts])
+        return rounded(made, kind) if slot.matrix else made
 
     with replacing(path) as file:
-        write_model(
-            file,
-            descriptor(shape),
-            lambda slot: rounded(values(slot), kind) if slot.matrix else values(slot),
-            L.type_code(kind),
-        )
+        write_model(file, descriptor(shape), values, L.type_code(kind))
 
 
 def write_gguf(path: Path, shape: Llama, kind: str) -> None:
     import gguf
 
     with replacing(path) as file:
-        fill_gguf(
-            gguf.GGUFWriter(file.name, "llama"), shape, gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
-        )
+        type_ = gguf.GGMLQuantizationType[GGUF_TYPES[kind]]
+        fill_gguf(gguf.GGUFWriter(file.name, "llama"), shape, type_)
 
 
 def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
@@ -196,15 +171,12 @@ def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
     writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
     writer.add_float32("llama.rope.freq_base", shape.base)
 
+    f32 = gguf.GGMLQuantizationType.F32
     for name in names(shape):
         value = tensor(shape, name)
-        kind_of = type_ if value.ndim == 2 else gguf.GGMLQuantizationType.F32
-        data = (
-            value
-            if kind_of == gguf.GGMLQuantizationType.F32
-            else gguf.quants.quantize(value, kind_of)
-        )
-        writer.add_tensor(f"{name}.weight", data, raw_dtype=kind_of)
+        kind = type_ if value.ndim == 2 else f32
+        data = value if kind == f32 else gguf.quants.quantize(value, kind)
+        writer.add_tensor(f"{name}.weight", data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -214,7 +186,6 @@ def fill_gguf(writer: Any, shape: Llama, type_: Any) -> None:
 def write_ctranslate2(path: Path, shape: Llama, kind: str) -> None:
     from ctranslate2.specs import common_spec, transformer_spec
 
-    part = path.with_name(path.name + f".{os.getpid()}.part")
     spec = transformer_spec.TransformerDecoderModelSpec.from_config(
         shape.layers,
         shape.heads,
@@ -232,31 +203,23 @@ def write_ctranslate2(path: Path, shape: Llama, kind: str) -> None:
     decoder.embeddings.weight = decoder.projection.weight = tensor(shape, "token_embd")
     decoder.layer_norm.gamma = tensor(shape, "output_norm")
     for i, layer in enumerate(decoder.layer):
-
-        def part_of(name: str) -> np.ndarray:
-            return tensor(shape, f"blk.{i}.{name}")
-
-        layer.self_attention.layer_norm.gamma, layer.ffn.layer_norm.gamma = (
-            part_of("attn_norm"),
-            part_of("ffn_norm"),
-        )
-        layer.self_attention.linear[0].weight = np.concatenate(
-            [part_of("attn_q"), part_of("attn_k"), part_of("attn_v")]
-        )
-        layer.self_attention.linear[1].weight = part_of("attn_output")
-        layer.ffn.linear_0.weight, layer.ffn.linear_0_noact.weight, layer.ffn.linear_1.weight = (
-            part_of("ffn_gate"),
-            part_of("ffn_up"),
-            part_of("ffn_down"),
-        )
+        part = {name: tensor(shape, f"blk.{i}.{name}") for name in BLOCK}
+        attention, ffn = layer.self_attention, layer.ffn
+        attention.layer_norm.gamma, ffn.layer_norm.gamma = part["attn_norm"], part["ffn_norm"]
+        fused = [part[name] for name in ("attn_q", "attn_k", "attn_v")]
+        attention.linear[0].weight = np.concatenate(fused)
+        attention.linear[1].weight = part["attn_output"]
+        ffn.linear_0.weight, ffn.linear_0_noact.weight = part["ffn_gate"], part["ffn_up"]
+        ffn.linear_1.weight = part["ffn_down"]
     spec.register_vocabulary([f"t{i}" for i in range(shape.vocabulary)])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = "t1", "t2", "t0"
     spec.config.layer_norm_epsilon = 1e-5
     spec.validate()
     spec.optimize(quantization=None if kind == "f32" else CT2_TYPES[kind])
-    part.mkdir(parents=True, exist_ok=True)
-    spec.save(str(part))
-    part.replace(path)
+    scratch = path.with_name(path.name + f".{os.getpid()}.part")
+    scratch.mkdir(parents=True, exist_ok=True)
+    spec.save(str(scratch))
+    scratch.replace(path)
 
 
 WRITERS = {"phasor": write_phasor, "gguf": write_gguf, "ct2": write_ctranslate2}

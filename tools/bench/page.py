@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
-from bench.common import OURS, spread
+from bench.common import OURS, ROOT, Answer, at_threads, spread
 from phasor.files import replacing, write_text
 
 _TITLES = {
@@ -46,6 +46,11 @@ _TITLES = {
         "all-MiniLM-L6-v2, sentences of 64 tokens, one at a time and 32 together; mean pooling "
         "included. More lengths: [performance-encoder.md](performance-encoder.md).",
     ),
+    "lengths": (
+        "A sentence encoder in more lengths",
+        "all-MiniLM-L6-v2, pooled and normalised vectors, sentences of equal length. What each "
+        "figure means: `tools/bench/encoder.py`.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "
@@ -67,7 +72,6 @@ _TITLES = {
         "step together, and steps of models of several sizes.",
     ),
 }
-_WHERE = ("what", "type", "threads", "at")
 _LESS_IS_BETTER = {"ms", "s", "MiB", "MB", "kB", "µs", "ns", "cycles"}
 
 
@@ -75,77 +79,56 @@ def number(x: float) -> str:
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:,.1f}" if abs(x) >= 10 else f"{x:.2f}"
 
 
-def _key(case: dict[str, Any]) -> tuple:
-    return tuple(case.get(k) for k in _WHERE) + (case["unit"],)
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
-def table(cases: list[dict[str, Any]]) -> list[str]:
+def _distinct(cases: Sequence[Answer], field: str) -> list:
+    """The values of a field, in the order in which they come."""
+    return list(dict.fromkeys(c[field] for c in cases))
+
+
+def table(cases: Sequence[Answer]) -> list[str]:
     """A line for each case, a column for each engine, and how many times as good as each peer
     Phasor is."""
-    engines = list(dict.fromkeys(c["engine"] for c in cases))
+    engines = _distinct(cases, "engine")
     peers = [e for e in engines if not e.startswith(OURS)]
-    by: dict[tuple, dict[str, dict]] = {}
+    has_at = any("at" in c for c in cases)
+    words = ("what", *(("at",) if has_at else ()), "type", "threads", "unit")
+    lines: dict[tuple, dict[str, Answer]] = {}
     for c in cases:
-        by.setdefault(_key(c), {})[c["engine"]] = c
-    has_at = any(c.get("at") is not None for c in cases)
-    head = [
-        "what",
-        *(["at"] if has_at else []),
-        "type",
-        "threads",
-        "unit",
-        *engines,
-        *(f"× {p}" for p in peers),
-        "spread",
-    ]
+        key = tuple(c.get(word) or "" for word in words)
+        lines.setdefault(key, {})[c["engine"]] = c
+
+    def ratio(line: dict[str, Answer], peer: str) -> str:
+        ours, theirs = (line.get(engine, {}).get("median") for engine in (OURS, peer))
+        if ours is None or theirs is None:
+            return ""
+        less = line[OURS]["unit"] in _LESS_IS_BETTER
+        over, under = (theirs, ours) if less else (ours, theirs)
+        return f"**{(over / under if under else 0.0):.2f}**"
+
+    right = "---:|" * (len(engines) + len(peers) + 1)
     out = [
-        "| " + " | ".join(head) + " |",
-        "|---" * 2
-        + ("|---" if has_at else "")
-        + "|---:|---"
-        + "|---:" * (len(engines) + len(peers) + 1)
-        + "|",
+        _row(*words, *engines, *(f"× {p}" for p in peers), "spread"),
+        "|" + "---|" * (len(words) - 2) + "---:|---|" + right,
     ]
-    for (what, type_, threads, at, unit), row in by.items():
-        own = row.get(OURS)
-        ratios = []
-        for p in peers:
-            if own is None or p not in row:
-                ratios.append("")
-                continue
-            ratio = own["median"] / row[p]["median"] if row[p]["median"] else 0.0
-            ratios.append(f"**{(1 / ratio if unit in _LESS_IS_BETTER and ratio else ratio):.2f}**")
-        cells = [
-            what,
-            *([str(at) if at is not None else ""] if has_at else []),
-            type_ or "",
-            str(threads or ""),
-            unit,
-            *(number(row[e]["median"]) if e in row else "" for e in engines),
-            *ratios,
-            f"{max(spread(c['values']) for c in row.values()) * 100:.0f} %",
-        ]
-        out.append("| " + " | ".join(cells) + " |")
+    for key, line in lines.items():
+        medians = [number(line[e]["median"]) if e in line else "" for e in engines]
+        widest = f"{max(spread(c['values']) for c in line.values()) * 100:.0f} %"
+        out.append(_row(*key, *medians, *(ratio(line, p) for p in peers), widest))
     return out
 
 
-def aims(result: dict[str, Any]) -> list[str]:
+def aims(result: Answer) -> list[str]:
     out = []
     for a in result.get("aims", []):
-        most = a["kind"] == "most"
-        good = a["ratio"] <= a["least"] if most else a["ratio"] >= a["least"]
-        verdict = (
-            "met"
-            if good
-            else (
-                f"**{'over' if most else 'short'} by {abs(a['ratio'] / a['least'] - 1) * 100:.0f} "
-                "%**"
-            )
-        )
-        out.append(
-            f"| {a['claim']} | {a['against']} | {number(a['ours'])} | {number(a['theirs'])} | "
-            f"{a['ratio']:.2f} × | at {'most' if most else 'least'} {a['least']:g} × | {verdict} |"
-        )
+        ratio, least, most = a["ratio"], a["least"], a["kind"] == "most"
+        good = ratio <= least if most else ratio >= least
+        short = f"**{'over' if most else 'short'} by {abs(ratio / least - 1) * 100:.0f} %**"
+        bound = f"at {'most' if most else 'least'} {least:g} ×"
+        figures = (number(a["ours"]), number(a["theirs"]), f"{ratio:.2f} ×", bound)
+        out.append(_row(a["claim"], a["against"], *figures, "met" if good else short))
     return out
 
 
@@ -155,7 +138,7 @@ _AIM_HEAD = [
 ]
 
 
-def section(result: dict[str, Any]) -> list[str]:
+def section(result: Answer) -> list[str]:
     title, text = _TITLES.get(result["name"], (result["name"], ""))
     facts = [
         f"{result['date']}, {result['seconds']:.0f} s, commit {result['commit']}, load "
@@ -166,10 +149,9 @@ def section(result: dict[str, Any]) -> list[str]:
             f"**the machine was busy** (load {result['load'][0]:.1f} before the first run): "
             "measure again on an idle one"
         )
-    versions = [f"{k}: {v}" for k, v in result["facts"].items() if not k.startswith("equal tokens")]
-    tokens = [f"{k}: {v}" for k, v in result["facts"].items() if k.startswith("equal tokens")]
-    facts += ["; ".join(versions)] if versions else []
-    facts += ["; ".join(tokens)] if tokens else []
+    for are_tokens in (False, True):
+        about = [k for k in result["facts"] if k.startswith("equal tokens") == are_tokens]
+        facts += ["; ".join(f"{k}: {result['facts'][k]}" for k in about)] if about else []
     more = aims(result)
     return [
         f"## {title}",
@@ -184,7 +166,14 @@ def section(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def _charts(folder: Path, parts: dict[str, dict]) -> dict[str, list[str]]:
+_GROWTH = {  # what grows, and the name of its axis
+    "context": "tokens in the context",
+    "prompt": "tokens of the prompt",
+    "batch": "sequences together",
+}
+
+
+def _charts(folder: Path, parts: dict[str, Answer]) -> dict[str, list[str]]:
     """Pictures beside the page; the lines that show them, by part. None without matplotlib."""
     try:
         import matplotlib
@@ -204,75 +193,64 @@ def _charts(folder: Path, parts: dict[str, dict]) -> dict[str, list[str]]:
     )
     out: dict[str, list[str]] = {}
 
-    def save(figure: Any, part: str, name: str, text: str) -> None:
+    def picture(part: str, text: str, groups: dict[str, list[Answer]], draw: Any) -> None:
+        """An axis for each group of cases, filled by `draw`."""
+        if not groups:
+            return
+        name = f"performance-{part}.svg"
+        size = (3.2 * len(groups), 2.7)
+        figure, axes = plt.subplots(1, len(groups), figsize=size, squeeze=False)
+        for ax, (title, cases) in zip(axes[0], groups.items()):
+            draw(ax, title, cases)
+        axes[0][0].set_ylabel("tokens/s")
+        axes[0][-1].legend(frameon=False, fontsize=7)
         with replacing(folder / name) as file:
             figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight")
         plt.close(figure)
-        out.setdefault(part, []).extend([f"![{text}]({name})", ""])
+        out[part] = [f"![{text}]({name})", ""]
 
-    growth = parts.get("growth", {}).get("cases", [])
-    wanted = [w for w in ("context", "prompt", "batch") if any(c["what"] == w for c in growth)]
-    if wanted:
-        figure, axes = plt.subplots(1, len(wanted), figsize=(3.4 * len(wanted), 2.8), squeeze=False)
-        for ax, what in zip(axes[0], wanted):
-            for engine in dict.fromkeys(c["engine"] for c in growth if c["what"] == what):
-                points = sorted(
-                    (c["at"], c["median"])
-                    for c in growth
-                    if c["what"] == what and c["engine"] == engine
-                )
-                ax.plot(*zip(*points), marker="o", markersize=3, label=engine)
-            ax.set_xscale("log", base=2)
-            ax.set_ylim(bottom=0)
-            ax.set_xlabel(
-                {
-                    "context": "tokens in the context",
-                    "prompt": "tokens of the prompt",
-                    "batch": "sequences together",
-                }[what]
-            )
-            ax.legend(frameon=False, fontsize=7)
-        axes[0][0].set_ylabel("tokens/s")
-        save(
-            figure,
-            "growth",
-            "performance-growth.svg",
-            "Tokens a second with the context, the prompt's length and the number of sequences",
-        )
-    for part, name in (("decode", "performance-decode.svg"), ("15m", "performance-15m.svg")):
-        cases = [c for c in parts.get(part, {}).get("cases", []) if c["unit"] == "tokens/s"]
-        groups = list(dict.fromkeys((c["what"], c["threads"]) for c in cases))
-        if not groups:
-            continue
-        figure, axes = plt.subplots(1, len(groups), figsize=(3.0 * len(groups), 2.6), squeeze=False)
-        for ax, (what, threads) in zip(axes[0], groups):
-            chosen = [c for c in cases if (c["what"], c["threads"]) == (what, threads)]
-            kinds, engines = (list(dict.fromkeys(c[k] for c in chosen)) for k in ("type", "engine"))
-            for i, engine in enumerate(engines):
-                bars = [
-                    (kinds.index(c["type"]) + 0.8 * i / len(engines), c["median"])
-                    for c in chosen
-                    if c["engine"] == engine
-                ]
-                ax.bar(
-                    [x for x, _ in bars],
-                    [y for _, y in bars],
-                    width=0.75 / len(engines),
-                    label=engine,
-                )
-            ax.set_xticks([k + 0.3 for k in range(len(kinds))], kinds)
-            ax.set_title(f"{what}, {threads} thread{'s' * (threads > 1)}", fontsize=9)
-        axes[0][0].set_ylabel("tokens/s")
-        axes[0][-1].legend(frameon=False, fontsize=7)
-        save(figure, part, name, "Tokens a second by type")
+    def lines(ax: Any, title: str, cases: list[Answer]) -> None:
+        for engine in _distinct(cases, "engine"):
+            points = sorted((c["at"], c["median"]) for c in cases if c["engine"] == engine)
+            ax.plot(*zip(*points), marker="o", markersize=3, label=engine)
+        ax.set_xscale("log", base=2)
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel(title)
+        ax.legend(frameon=False, fontsize=7)
+
+    def bars(ax: Any, title: str, cases: list[Answer]) -> None:
+        kinds, engines = _distinct(cases, "type"), _distinct(cases, "engine")
+        for i, engine in enumerate(engines):
+            own = {kinds.index(c["type"]): c["median"] for c in cases if c["engine"] == engine}
+            at = [k + 0.8 * i / len(engines) for k in own]
+            ax.bar(at, own.values(), width=0.75 / len(engines), label=engine)
+        ax.set_xticks([k + 0.3 for k in range(len(kinds))], kinds)
+        ax.set_title(title, fontsize=9)
+
+    def cases_of(part: str) -> list[Answer]:
+        return [c for c in parts.get(part, {}).get("cases", []) if c["unit"] == "tokens/s"]
+
+    grown = {w: [c for c in cases_of("growth") if c["what"] == w] for w in _GROWTH}
+    picture(
+        "growth",
+        "Tokens a second with the context, the prompt's length and the number of sequences",
+        {_GROWTH[what]: cases for what, cases in grown.items() if cases},
+        lines,
+    )
+    for part in ("decode", "15m"):
+        groups: dict[str, list[Answer]] = {}
+        for c in cases_of(part):
+            groups.setdefault(f"{c['what']}, {at_threads(c['threads'])}", []).append(c)
+        picture(part, "Tokens a second by type", groups, bars)
     return out
 
 
-def write(path: Path, results: Path, log: Path) -> None:
-    parts = {
-        p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(results.glob("*.json"))
-    }
+def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
+    """The page of all results; of those named in `alone`, without what is written by hand."""
+    files = sorted(results.glob("*.json"))
+    parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in files}
     order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
+    order = [name for name in order if (name in alone if alone else name != "lengths")]
     if not order:
         raise SystemExit(f"{results}: no results yet")
     first = parts[order[0]]
@@ -290,14 +268,11 @@ def write(path: Path, results: Path, log: Path) -> None:
     all_aims = [line for name in order for line in aims(parts[name])]
     if all_aims:
         lines += ["## What was aimed at", "", *_AIM_HEAD, *all_aims, ""]
-    pictures = _charts(path.parent, parts)
+    pictures = _charts(path.parent, {name: parts[name] for name in order})
     for name in order:
         lines += section({**parts[name], "aims": []}) + pictures.get(name, [])
-    if log.exists():
-        lines += [
-            "## What was tried and did not help",
-            "",
-            log.read_text(encoding="utf-8").split("\n", 2)[2].strip(),
-            "",
-        ]
+    log = ROOT / "docs" / "performance-log.md"
+    if log.exists() and not alone:
+        text = log.read_text(encoding="utf-8").split("\n", 2)[2].strip()
+        lines += ["## What was tried and did not help", "", text, ""]
     write_text(path, "\n".join(lines))

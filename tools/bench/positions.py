@@ -9,24 +9,20 @@ turns, as a share of the one without positions.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 
-from bench.common import machine
-from bench.common import run_json as start
+from bench.common import at_threads, machine, parser, run_json
 from phasor.entry import front_door
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.file import write_model
 
-ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 512
 ENCODINGS: dict[str, dict] = {
     "none": {},
@@ -75,23 +71,22 @@ def weights(slot: R.Slot) -> np.ndarray:
         return 10000.0 ** (-np.arange(rows) / rows)
     if slot.layout == L.VECTOR:
         return np.full(rows, 0.1 if slot.role in (R.SCORE, R.ALIBI) else 1.0, np.float32)
-    return (np.random.default_rng(slot.key).standard_normal((rows, slot.cols)) * 0.05).astype(
-        np.float32
-    )
+    made = np.random.default_rng(slot.key).standard_normal((rows, slot.cols)) * 0.05
+    return made.astype(np.float32)
 
 
-@front_door("bench_positions")
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@front_door("bench.positions")
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[64, 256, LONGEST])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--build", default=str(ROOT / "build"))
-    args = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--lengths", type=int, nargs="+", default=[64, 256, LONGEST])
+    options.add_argument("--threads", type=int, default=1)
+    args = options.parse_args()
     seconds: dict[tuple[str, int], list[float]] = {}
-    load = os.getloadavg()[0]
+    load, program = os.getloadavg()[0], f"{args.build}/bench_encoder"
     with tempfile.TemporaryDirectory() as folder:
         for i, more in enumerate(ENCODINGS.values()):
             with open(f"{folder}/{i}.phasor", "wb+") as file:
@@ -100,36 +95,26 @@ def main() -> int:
             for length in args.lengths:
                 turns = list(enumerate(ENCODINGS))
                 for i, name in turns if run % 2 == 0 else turns[::-1]:
-                    result = start(
-                        [
-                            f"{args.build}/bench_encoder",
-                            f"{folder}/{i}.phasor",
-                            "--length",
-                            str(length),
-                            "--threads",
-                            str(args.threads),
-                            "--seconds",
-                            "0.3",
-                        ]
-                    )
-                    seconds.setdefault((name, length), []).append(result["seconds"])
-    print(
-        "| encoding | "
-        + " | ".join(f"{n} tokens" for n in args.lengths)
-        + " |\n|---|"
-        + "---:|" * len(args.lengths)
-    )
+                    path = f"{folder}/{i}.phasor"
+                    how = {"length": length, "threads": args.threads, "seconds": 0.3}
+                    answer = run_json(program, path, **how)
+                    seconds.setdefault((name, length), []).append(answer["seconds"])
+    print(row("encoding", *(f"{n} tokens" for n in args.lengths)))
+    print("|---|" + "---:|" * len(args.lengths))
     for name in ENCODINGS:
-        cells = []
-        for length in args.lengths:
-            own, base = (statistics.median(seconds[n, length]) for n in (name, "none"))
-            cells.append(
-                f"{own * 1e3:.1f} ms" if name == "none" else f"{(own / base - 1) * 100:+.0f} %"
-            )
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        pairs = [
+            [statistics.median(seconds[n, length]) for n in (name, "none")]
+            for length in args.lengths
+        ]
+        is_base = name == "none"
+        cells = [
+            f"{own * 1e3:.1f} ms" if is_base else f"{(own / base - 1) * 100:+.0f} %"
+            for own, base in pairs
+        ]
+        print(row(name, *cells))
     print(
-        f"- medians of {args.runs} runs in turns, {args.threads} thread{'s' * (args.threads > 1)}; "
-        f"{machine()}; load before the runs {load:.1f}"
+        f"- medians of {args.runs} runs in turns, {at_threads(args.threads)}; {machine()}; load "
+        f"before the runs {load:.1f}"
     )
     return 0
 

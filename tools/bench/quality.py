@@ -1,8 +1,9 @@
 """What each type costs: size, perplexity or BLEU, and the largest difference of a logit, as a
 table; beside llama.cpp's types of the same size.
 
-    quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy] [--gguf
-    f32.gguf] [--threads N] quality.py TRANSLATOR.phasor --sources test.zh --references test.en
+    quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
+        [--gguf f32.gguf] [--threads N]
+    quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
 MODEL is the f32 file; its types are made by `phasor quantize`. Perplexity is llama.cpp's, over the
 first windows of the text, and its baseline the first row. --gguf: the same weights in F32 as GGUF;
@@ -22,18 +23,19 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from bench.common import ROOT, command
 from phasor.entry import front_door
 from phasor.files import read_text
 from phasor.format.layout import PhasorError
 
 TYPES = (
-    ("f32", ()),
-    ("f16", ()),
-    ("bf16", ()),
-    ("q8", ()),
-    ("q4", ()),
-    ("q4", ("--output-type", "q8")),
-)
+    ("f32", None),
+    ("f16", None),
+    ("bf16", None),
+    ("q8", None),
+    ("q4", None),
+    ("q4", "q8"),
+)  # of the matrices, and of the output's where it is another
 QUANTISED = ("q8", "q4")
 EXCERPT = 128  # tokens whose logits are compared
 _CHARACTERS = 6  # of a token, at most on average
@@ -57,43 +59,26 @@ class Row(NamedTuple):
     logits: np.ndarray | None
 
 
-def call(program: Path, *arguments: object, text: str = "") -> str:
-    done = subprocess.run(
-        [program, *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
+def call(program: Path, *words: object, text: str = "", **options: object) -> str:
+    """What the program prints, given `text`; QualityError with its last line when it fails."""
+    line = command(program, *words, **options)
+    done = subprocess.run(line, input=text, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
-        raise QualityError(
-            (done.stderr.strip().splitlines() or [f"{program}: exit status {done.returncode}"])[-1]
-        )
+        nothing = [f"{program}: exit status {done.returncode}"]
+        raise QualityError((done.stderr.strip().splitlines() or nothing)[-1])
     return done.stdout
 
 
 def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path]]:
     """(name, file) of each type; a file is there until the next is asked for."""
-    for kind, more in TYPES:
-        for moments in (None, args.moments) if args.moments and kind in QUANTISED else (None,):
-            path = folder / "model.phasor"
-            call(
-                args.phasor,
-                "quantize",
-                args.model,
-                path,
-                "--type",
-                kind,
-                *more,
-                *(["--moments", moments] if moments else []),
-                "--threads",
-                args.threads,
-                "--quiet",
-            )
-            yield (
-                kind + (f", output {more[1]}" if more else "") + (", moments" if moments else ""),
-                path,
-            )
+    path, quiet = folder / "model.phasor", {"threads": args.threads, "quiet": True}
+    for kind, output in TYPES:
+        both = args.moments and kind in QUANTISED
+        for moments in (None, args.moments) if both else (None,):
+            options = {"type": kind, "output_type": output, "moments": moments, **quiet}
+            call(args.phasor, "quantize", args.model, path, **options)
+            name = kind + (f", output {output}" if output else "")
+            yield name + (", moments" if moments else ""), path
 
 
 # ---- A language model
@@ -103,61 +88,28 @@ def first_windows(args: argparse.Namespace) -> list[int]:
     """The ids of the text's first windows."""
     wanted = args.windows * args.window
     text = read_text(args.text)[: wanted * _CHARACTERS]
-    ids = [
-        int(id_)
-        for id_ in call(args.phasor, "tokenize", args.model, "--print-ids", "--", text)
-        .strip()
-        .split(",")
-    ]
+    listed = call(args.phasor, "tokenize", args.model, "--print-ids", "--", text)
+    ids = [int(part) for part in listed.strip().split(",")]
     if len(ids) < wanted:
         raise QualityError(f"{args.text}: {len(ids)} tokens, expected {wanted}")
     return ids[:wanted]
 
 
+def joined(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
 def language_row(
     args: argparse.Namespace, name: str, path: Path, ids: list[int], folder: Path
 ) -> Row:
-    listed = ",".join(map(str, ids))
-    done = subprocess.run(
-        [
-            args.phasor,
-            "score",
-            path,
-            "--ids",
-            "-",
-            "--blocks",
-            "--context",
-            str(args.window),
-            "--threads",
-            str(args.threads),
-            "--json",
-            "--quiet",
-        ],
-        input=listed + "\n",
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise QualityError(done.stderr.strip())
-    call(
-        args.phasor,
-        "run",
-        path,
-        "--ids",
-        ",".join(map(str, ids[:EXCERPT])),
-        "-n",
-        1,
-        "--print-ids",
-        "--quiet",
-        "--logits",
-        folder / "logits.npy",
-    )
-    return Row(
-        name,
-        path.stat().st_size,
-        json.loads(done.stdout)["perplexity"],
-        np.load(folder / "logits.npy"),
-    )
+    scoring = {"ids": "-", "context": args.window, "threads": args.threads}
+    words = ("--blocks", "--json", "--quiet")
+    scored = call(args.phasor, "score", path, *words, text=joined(ids) + "\n", **scoring)
+    logits = folder / "logits.npy"
+    excerpt = {"ids": joined(ids[:EXCERPT]), "n": 1, "logits": logits}
+    call(args.phasor, "run", path, "--print-ids", "--quiet", **excerpt)
+    perplexity = json.loads(scored)["perplexity"]
+    return Row(name, path.stat().st_size, perplexity, np.load(logits))
 
 
 class Llama:
@@ -206,18 +158,12 @@ def llama_rows(args: argparse.Namespace, ids: list[int], folder: Path) -> Iterat
             window, half = ids[first : first + args.window], args.window // 2
             rows = model.logits(window)[half:-1].astype(np.float64)
             largest = rows.max(axis=1)
-            total += (
-                rows[np.arange(len(rows)), window[half + 1 :]]
-                - largest
-                - np.log(np.exp(rows - largest[:, None]).sum(axis=1))
-            ).sum()
+            normal = largest + np.log(np.exp(rows - largest[:, None]).sum(axis=1))
+            total += (rows[np.arange(len(rows)), window[half + 1 :]] - normal).sum()
             count += len(rows)
-        yield Row(
-            f"llama.cpp {name}",
-            path.stat().st_size,
-            float(np.exp(-total / count)),
-            model.logits(ids[:EXCERPT]),
-        )
+        perplexity = float(np.exp(-total / count))
+        logits = model.logits(ids[:EXCERPT])
+        yield Row(f"llama.cpp {name}", path.stat().st_size, perplexity, logits)
 
 
 def language(args: argparse.Namespace, folder: Path) -> None:
@@ -260,9 +206,8 @@ def translation(args: argparse.Namespace, folder: Path) -> None:
     print("| | MB | BLEU | lines that are others |\n|---|---:|---:|---:|", flush=True)
     first: list[str] = []
     for name, path in variants(args, folder):
-        made = call(
-            args.phasor, "run", path, "--quiet", "--threads", args.threads, text=sources
-        ).split("\n")[: len(references)]
+        printed = call(args.phasor, "run", path, "--quiet", text=sources, threads=args.threads)
+        made = printed.split("\n")[: len(references)]
         first = first or made
         score = BLEU().corpus_score(made, [references]).score
         print(
@@ -273,26 +218,25 @@ def translation(args: argparse.Namespace, folder: Path) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What each type costs, as a table.")
-    parser.add_argument("model", type=Path, help="the model in f32")
-    parser.add_argument("--text", type=Path, help="a language model's text")
-    parser.add_argument("--windows", type=int, default=20)
-    parser.add_argument("--window", type=int, default=512)
-    parser.add_argument("--gguf", type=Path, help="the same weights in F32, for llama.cpp")
-    parser.add_argument("--sources", type=Path, help="a translator's lines")
-    parser.add_argument("--references", type=Path, help="and what they should become")
-    parser.add_argument("--moments", type=Path, help="of tools/moments.py: q8 and q4 with them too")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--phasor",
-        type=Path,
-        default=Path(__file__).resolve().parents[2] / "build" / "phasor",
-        metavar="PATH",
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    args = parser.parse_args(argv)
-    if (args.text is None) == (args.sources is None) or (args.sources is None) != (
-        args.references is None
+    for name, help_ in (
+        ("model", "the model in f32"),
+        ("--text", "a language model's text"),
+        ("--gguf", "the same weights in F32, for llama.cpp"),
+        ("--sources", "a translator's lines"),
+        ("--references", "and what they should become"),
+        ("--moments", "of tools/moments.py: q8 and q4 with them too"),
     ):
+        parser.add_argument(name, type=Path, help=help_)
+    for name, default in (("windows", 20), ("window", 512), ("threads", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    program = ROOT / "build" / "phasor"
+    parser.add_argument("--phasor", type=Path, default=program, metavar="PATH")
+    args = parser.parse_args(argv)
+    lines = {args.sources is None, args.references is None}
+    if len(lines) != 1 or lines == {args.text is None}:
         parser.error("expected either --text, or --sources and --references")
     return args
 

@@ -1,8 +1,5 @@
 """Translators beside CTranslate2: encoding, greedy decoding, beam search, and 32 sentences
-together. A part of tools/bench.
-
-    PYTHONPATH=tools python3 -m bench.translator --peer FOLDER IDS --threads N --batch N --compute
-        float32|int8     the peer, which answers requests
+together. A row of tools/bench.
 
 Two models: one of width 512 with 6 + 6 layers and a vocabulary of 32,000, random weights; and the
 shipped one on tools/bench/sentences.txt. The weights are read from the .phasor file and given to
@@ -19,358 +16,255 @@ noted.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import os
 import subprocess
-import sys
-import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.common import OURS, ROOT, Results, Worker, engine_versions, resident, serve, take_turns
-from phasor.entry import front_door
+import numpy as np
+
+from bench.common import OURS, ROOT, Engines, Results, Worker, at_threads, command, peer
+from bench.models import CT2_TYPES
+from bench.peers import token
+from phasor.files import replacing, write_text
+from phasor.format import descriptor as D
+from phasor.format import layout as L
+from phasor.format import tensors as R
+from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, PhasorFile, Weights, write_model
+from phasor.format.layout import PhasorError
+from phasor.reference.forward import sinusoid
 
 PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4
+LENGTH = 24  # new tokens of a sentence
 
 
-# ---- the peer: its own process
+# ---- models of ours
 
 
-class Peer:
-    """Answers what tests/cpp/bench_translator.cpp answers."""
-
-    def __init__(self, folder: str, ids: str, threads: int, compute: str) -> None:
-        import ctranslate2
-
-        common = {
-            "device": "cpu",
-            "compute_type": compute,
-            "inter_threads": 1,
-            "intra_threads": threads,
-        }
-        self.version = f"CTranslate2 {ctranslate2.__version__}"
-        self.translator, self.encoder = (
-            ctranslate2.Translator(f"{folder}/translator", **common),
-            ctranslate2.Encoder(f"{folder}/encoder", **common),
-        )
-        self.sentences = [
-            [token(int(x)) for x in line.split()]
-            for line in Path(ids).read_text().splitlines()
-            if line.strip()
-        ]
-        self.never = [[token(i)] for i in json.loads(Path(f"{folder}/never.json").read_text())]
-
-    def _translate(
-        self, sentences: list[list[str]], count: int, batch: int, beams: int = 1
-    ) -> list[list[int]]:
-        results = self.translator.translate_batch(
-            sentences,
-            beam_size=beams,
-            max_decoding_length=count,
-            min_decoding_length=count,
-            suppress_sequences=self.never,
-            max_batch_size=batch,
-        )
-        return [[int(t[1:]) for t in r.hypotheses[0]] for r in results]
-
-    def answer(self, request: list[str]) -> dict[str, Any]:
-        if request[0] == "memory":
-            return {"rss": resident("VmRSS"), "peak": resident("VmHWM")}
-        numbers, ids = [int(n) for n in request[1:]], []
-        start = time.perf_counter()
-        if request[0] == "encode":
-            for s in self.sentences:
-                self.encoder.forward_batch([s])
-        elif request[0] in ("greedy", "beam"):
-            ids = [
-                self._translate([s], numbers[1], 1, BEAMS if request[0] == "beam" else 1)[0]
-                for s in self.sentences[: numbers[0]]
-            ]
-        else:
-            self._translate(self.sentences, numbers[0], BATCH)
-        return {"seconds": time.perf_counter() - start, "ids": ids}
-
-
-def token(i):
-    return f"t{i}"
-
-
-def export_peer(directory, compute, m):
-    """Writes the model as CTranslate2 reads it. m: see read_model."""
-    from ctranslate2.specs import (  # noqa: F401
-        TransformerEncoderModelSpec,
-        TransformerSpec,
-        common_spec,
-        transformer_spec,
-    )
-
-    def build():
-        spec = TransformerSpec.from_config(
-            (m["encoder_layers"], m["decoder_layers"]),
-            m["heads"],
-            pre_norm=m["pre_norm"],
-            activation=common_spec.Activation.RELU,
-        )
-        t = m["tensors"]
-
-        def linear(to, stack, set_, role):
-            to.weight = t[stack, set_, role]
-            if (stack, set_, role + 1) in t:
-                to.bias = t[stack, set_, role + 1]
-
-        def norm(to, stack, set_, role):
-            to.gamma, to.beta = t[stack, set_, role], t[stack, set_, role + 1]
-
-        def layer(to, stack, i):
-            first, second, third = (0x10, 0x50, 0x80) if m["pre_norm"] else (0x48, 0x70, 0x98)
-            norm(to.self_attention.layer_norm, stack, i, first)
-            linear(to.self_attention.linear[0], stack, i, 0x20)
-            linear(to.self_attention.linear[1], stack, i, 0x40)
-            if stack == 4:
-                norm(to.attention.layer_norm, stack, i, second)
-                linear(to.attention.linear[0], stack, i, 0x58)
-                linear(to.attention.linear[1], stack, i, 0x60)
-                linear(to.attention.linear[2], stack, i, 0x68)
-            norm(to.ffn.layer_norm, stack, i, third)
-            linear(to.ffn.linear_0, stack, i, 0x88)
-            linear(to.ffn.linear_1, stack, i, 0x90)
-
-        for side, stack, part in ((1, 2, spec.encoder), (3, 4, spec.decoder)):
-            embeddings = (
-                part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
-            )
-            embeddings.weight = t[side, 0, 1]
-            part.scale_embeddings = m["scaled"]
-            part.position_encodings.encodings = m["positions"][side]
-            for i, to in enumerate(part.layer):
-                layer(to, stack, i)
-            if m["pre_norm"]:
-                norm(part.layer_norm, stack, 0xFFFF, 0xF0)
-        spec.decoder.projection.weight = t[5, 0, 1] if (5, 0, 1) in t else t[3, 0, 1]
-        return spec
-
-    vocabulary = {
-        side: [token(i) for i in range(m["tensors"][side, 0, 1].shape[0])] for side in (1, 3)
-    }
-
-    def save(spec, path):
-        spec.validate()
-        spec.optimize(quantization=None if compute == "float32" else compute)
-        os.makedirs(path, exist_ok=True)
-        spec.save(path)
-
-    spec = build()
-    spec.register_source_vocabulary(vocabulary[1])
-    spec.register_target_vocabulary(vocabulary[3])
-    names = {
-        "unk_token": m["unknown"],
-        "bos_token": m["decoder_start"],
-        "eos_token": m["end"],
-        "decoder_start_token": m["decoder_start"],
-    }
-    for name, i in names.items():
-        setattr(spec.config, name, token(i))
-    spec.config.add_source_bos = spec.config.add_source_eos = False
-    save(spec, f"{directory}/translator")
-
-    encoder = TransformerEncoderModelSpec(build().encoder)
-    encoder.register_vocabulary(vocabulary[1])
-    encoder.config.unk_token, encoder.config.bos_token, encoder.config.eos_token = (
-        token(m["unknown"]),
-        token(m["decoder_start"]),
-        token(m["end"]),
-    )
-    save(encoder, f"{directory}/encoder")
-    Path(f"{directory}/never.json").write_text(json.dumps(m["never"]))
-
-
-# ---- the models
-
-
-def random_model(
-    path: Path,
-    vocabulary: int = 32000,
-    d: int = 512,
-    hidden: int = 2048,
-    layers: int = 6,
-    heads: int = 8,
-) -> None:
-    import numpy as np
-
-    from phasor.format import file as phasor_file
-    from phasor.format import layout as phasor_layout
-
+def random_model(path: Path) -> None:
+    """Width 512, 6 + 6 layers, vocabulary 32,000."""
     rng = np.random.default_rng(1)
+    d, heads, vocabulary = 512, 8, 32000
     kind = {
-        "norm": 1,
-        "norm_place": 1,
+        "norm": D.LAYER_NORM,
+        "norm_place": D.BEFORE,
         "norm_eps": 1e-5,
         "heads": heads,
         "head_width": d // heads,
         "scale": (d // heads) ** -0.5,
         "attention_biases": 15,
-        "hidden": hidden,
-        "activation": 1,
+        "hidden": 4 * d,
+        "activation": D.RELU,
         "ffn_biases": 3,
     }
     stack = {
         "width": d,
-        "position": 2,
+        "position": D.INTERLEAVED,
         "max_positions": 256,
         "embedding_scale": math.sqrt(d),
-        "final_norm": 1,
+        "final_norm": D.LAYER_NORM,
         "final_norm_eps": 1e-5,
     }
-    ids = {"pad": 0, "unknown": 1, "start": 2, "end": [3]}
+    side = {"vocabulary": vocabulary, "pad": 0, "unknown": 1, "start": 2, "end": [3]}
     descriptor = {
-        "model": {"stack": 3},
-        "source": {"vocabulary": vocabulary, **ids},
-        "target": {"vocabulary": vocabulary, "decoder_start": 2, **ids},
-        "encoder": {**stack, "layers": [v for i in range(layers) for v in (0, i)]},
-        "decoder": {**stack, "layers": [v for i in range(layers) for v in (1, i)]},
+        "model": {"stack": D.ENCODER_DECODER},
+        "source": side,
+        "target": {**side, "decoder_start": 2},
+        "encoder": {**stack, "layers": [n for i in range(6) for n in (0, i)]},
+        "decoder": {**stack, "layers": [n for i in range(6) for n in (1, i)]},
         "kinds": [kind, {**kind, "cross": 1, "cross_biases": 15}],
-        "output": {"output": 1, "tied": 1},
+        "output": {"output": D.LOGITS, "tied": D.TIED_TARGET},
     }
 
-    def weights(slot):
-        if slot.role == 8 and slot.stack in (1, 3):
+    def weights(slot: R.Slot) -> np.ndarray:
+        rows = sum(slot.parts)
+        if slot.role == R.SINUSOID and slot.stack in (R.SOURCE, R.TARGET):
             return 10000.0 ** (-np.arange(0, d, 2) / d)
-        if slot.layout == phasor_layout.VECTOR:
-            norm = slot.role & 1 == 0
-            return (
-                rng.normal(1.0, 0.1, sum(slot.parts))
-                if norm
-                else rng.normal(0.0, 0.02, sum(slot.parts))
-            ).astype(np.float32)
-        return rng.standard_normal((sum(slot.parts), slot.cols), dtype=np.float32) / np.float32(
-            math.sqrt(slot.cols)
-        )
+        if slot.layout != L.VECTOR:
+            made = rng.standard_normal((rows, slot.cols), dtype=np.float32)
+            return made / np.float32(math.sqrt(slot.cols))
+        is_bias = slot.role & 1
+        made = rng.normal(0.0, 0.02, rows) if is_bias else rng.normal(1.0, 0.1, rows)
+        return made.astype(np.float32)
 
-    with phasor_file.replacing(path) as f:
-        phasor_file.write_model(f, descriptor, weights, phasor_layout.F32)
+    with replacing(path) as file:
+        write_model(file, descriptor, weights, L.F32)
 
 
-def read_model(path):
-    """What export_peer needs, and the open file. Refuses what CTranslate2's Transformer does not
-    have."""
-    import numpy as np
+def variant(path: Path, f: PhasorFile, kind: int) -> None:
+    """The same model with its matrices in another type."""
 
-    from phasor.format import descriptor as phasor_descriptor
-    from phasor.format import file as phasor_file
+    def weights(slot: R.Slot) -> Weights:
+        is_same = slot.matrix and kind == L.Q8 and f.entries[slot.key].type == L.Q8
+        return f.quantised(slot.key) if is_same else f.weights(slot.key)
 
-    f = phasor_file.PhasorFile(path)
-    d = f.descriptor
-    kinds = [
-        d["kinds"][k]
-        for name in ("encoder", "decoder")
-        for k, _ in phasor_descriptor.layers_of(d[name])
-    ]
-    first = kinds[0]
+    tokenizers = {k: f.section(k) for k in (SOURCE_TOKENIZER, TARGET_TOKENIZER) if f.section(k)}
+    with replacing(path) as out:
+        write_model(out, f.meta, weights, kind, tokenizers)
+
+
+def encoder_alone(path: Path, f: PhasorFile, kind: int) -> None:
+    """The encoder of an encoder-decoder as a file of its own, in `kind`: hidden states."""
+    own = D.layers_of(f.descriptor["encoder"])
+    kinds = sorted({k for k, _ in own})
+    not_here = ("tokenizer", "embedding_shared")
+    layers = [n for k, i in own for n in (kinds.index(k), i)]
+    meta = {
+        "model": {"stack": D.ENCODER},
+        "source": {k: v for k, v in f.meta["source"].items() if k not in not_here},
+        "encoder": {**f.meta["encoder"], "layers": layers},
+        "kinds": [f.meta["kinds"][k] for k in kinds],
+        "output": {"output": D.HIDDEN},
+    }
+    with replacing(path) as out:
+        write_model(out, meta, lambda slot: f.weights(slot.key), kind)
+
+
+# ---- the same models for CTranslate2
+
+
+def refuse_others(path: Path, d: dict) -> None:
+    """PhasorError for what CTranslate2's Transformer, as it is made here, does not have."""
+    stacks = [d[name] for name in ("encoder", "decoder") if name in d]
+    kinds = [d["kinds"][k] for stack in stacks for k, _ in D.layers_of(stack)]
+    first, scales = kinds[0], {stack["embedding_scale"] for stack in stacks}
+    same = {
+        "norm": D.LAYER_NORM,
+        "activation": D.RELU,
+        "gated": 0,
+        "position": 0,
+        "heads": first["heads"],
+        "norm_place": first["norm_place"],
+    }
     plain = (
-        d["model"]["stack"] == 3
-        and all(
-            k["norm"] == 1
-            and k["activation"] == 1
-            and not k["gated"]
-            and k["position"] == 0
-            and k["heads"] == first["heads"]
-            and k["norm_place"] == first["norm_place"]
-            for k in kinds
-        )
-        and abs(first["scale"] * math.sqrt(first["head_width"]) - 1) < 1e-6
-        and first["norm_place"] in (1, 2)
+        d["model"]["stack"] == D.ENCODER_DECODER
+        and all(same.items() <= {f: k[f] for f in same}.items() for k in kinds)
+        and math.isclose(first["scale"] * math.sqrt(first["head_width"]), 1, rel_tol=1e-6)
+        and first["norm_place"] in (D.BEFORE, D.AFTER)
+        and (scales == {1.0} or is_scaled(d))
     )
     if not plain:
-        sys.exit(f"{path}: not the plain Transformer that {PEER} is compared on")
-    tensors = {
-        (k >> 24, k >> 8 & 0xFFFF, k & 0xFF): f.weights(k).astype(np.float32) for k in f.entries
-    }
-    positions = {}
-    for name, stack in (("encoder", 1), ("decoder", 3)):
-        if (stack, 0, 2) in tensors:
-            positions[stack] = tensors[stack, 0, 2]
-            continue
-        angle = np.arange(max(d[name]["max_positions"], 128))[:, None] * f.weights(stack << 24 | 8)
-        table = np.empty((angle.shape[0], d[name]["width"]))
-        if d[name]["position"] == 2:
-            table[:, 0::2], table[:, 1::2] = np.sin(angle), np.cos(angle)
-        else:
-            table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
-        positions[stack] = table.astype(np.float32)
-    scales = {d[n]["embedding_scale"] for n in ("encoder", "decoder")}
-    scaled = all(abs(scale / math.sqrt(d["encoder"]["width"]) - 1) < 1e-6 for scale in scales)
-    if not scaled and scales != {1.0}:
-        sys.exit(f"{path}: embedding scale {scales}")
-    if d["target"]["embedding_shared"]:
-        tensors[3, 0, 1] = tensors[1, 0, 1]
+        raise PhasorError(f"{path}: not the plain Transformer that {PEER} is compared on")
+
+
+def is_scaled(d: dict) -> bool:
+    """Whether embeddings are multiplied by the root of the width."""
+    root = math.sqrt(d["encoder"]["width"])
+    scales = (d[name]["embedding_scale"] for name in ("encoder", "decoder"))
+    return all(math.isclose(scale, root, rel_tol=1e-6) for scale in scales)
+
+
+def never_chosen(d: dict) -> list[int]:
     target = d["target"]
-    never = sorted({i for i in (target["pad"], target["decoder_start"]) if i is not None})
-    m = {
-        "tensors": tensors,
-        "encoder_layers": len(d["encoder"]["layers"]) // 2,
-        "decoder_layers": len(d["decoder"]["layers"]) // 2,
-        "heads": first["heads"],
-        "pre_norm": first["norm_place"] == 1,
-        "scaled": scaled,
-        "positions": positions,
-        "unknown": target["unknown"] or 0,
-        "decoder_start": target["decoder_start"],
-        "end": target["end"][0],
-        "never": never,
-    }
-    return m, f
+    return sorted({target["pad"], target["decoder_start"]} - {None})
 
 
-def variant(path, f, kind):
-    """The same model with its matrices in another type."""
-    from phasor.format import file as phasor_file
-    from phasor.format import layout as phasor_layout
-
-    def weights(slot):
-        if (
-            slot.matrix
-            and kind == phasor_layout.Q8
-            and f.entries[slot.key].type == phasor_layout.Q8
-        ):
-            return f.quantised(slot.key)
-        return f.weights(slot.key)
-
-    with phasor_file.replacing(path) as out:
-        phasor_file.write_model(
-            out, f.meta, weights, kind, {k: f.section(k) for k in (3, 4) if f.section(k)}
-        )  # the tokenizers
+def parts_of(layer: Any, before: bool) -> list[tuple[Any, int]]:
+    """The linear layers and norms of a layer in CTranslate2, each with the role of ours."""
+    own, ffn = layer.self_attention, layer.ffn
+    out = [
+        (own.linear[0], R.QKV),
+        (own.linear[1], R.ATTENTION_OUT),
+        (ffn.linear_0, R.FFN_IN),
+        (ffn.linear_1, R.FFN_OUT),
+        (own.layer_norm, R.ATTENTION_BEFORE if before else R.ATTENTION_AFTER),
+        (ffn.layer_norm, R.FFN_BEFORE if before else R.FFN_AFTER),
+    ]
+    if hasattr(layer, "attention"):
+        out += zip(layer.attention.linear, (R.CROSS_Q, R.CROSS_KV, R.CROSS_OUT))
+        out.append((layer.attention.layer_norm, R.CROSS_BEFORE if before else R.CROSS_AFTER))
+    return out
 
 
-def encoder_alone(path, f, kind):
-    """The encoder of an encoder-decoder as a file of its own, in `kind`: hidden states."""
-    from phasor.format import descriptor as phasor_descriptor
-    from phasor.format import file as phasor_file
+def transformer_spec(f: PhasorFile) -> Any:
+    """The model as CTranslate2 describes it."""
+    from ctranslate2.specs import TransformerSpec, common_spec
 
-    kinds = sorted({k for k, _ in phasor_descriptor.layers_of(f.descriptor["encoder"])})
-    layers = [(kinds.index(k), i) for k, i in phasor_descriptor.layers_of(f.descriptor["encoder"])]
-    meta = {
-        "model": {"stack": 1},
-        "source": {
-            k: v for k, v in f.meta["source"].items() if k not in ("tokenizer", "embedding_shared")
-        },
-        "encoder": {**f.meta["encoder"], "layers": [x for pair in layers for x in pair]},
-        "kinds": [f.meta["kinds"][k] for k in kinds],
-        "output": {"output": 2},
-    }
-    with phasor_file.replacing(path) as out:
-        phasor_file.write_model(out, meta, lambda slot: f.weights(slot.key), kind)
+    d, kind = f.descriptor, f.descriptor["kinds"][0]
+    before = kind["norm_place"] == D.BEFORE
+    spec = TransformerSpec.from_config(
+        tuple(len(D.layers_of(d[name])) for name in ("encoder", "decoder")),
+        kind["heads"],
+        pre_norm=before,
+        activation=common_spec.Activation.RELU,
+    )
+
+    def tensor(stack: int, weights: int, role: int) -> np.ndarray | None:
+        key = stack << 24 | weights << 8 | role
+        return f.weights(key).astype(np.float32) if key in f.entries else None
+
+    def fill(to: Any, stack: int, weights: int, role: int) -> None:
+        """A norm or a linear layer; what has no bias keeps none."""
+        names = ("gamma", "beta") if hasattr(to, "gamma") else ("weight", "bias")
+        for name, value in zip(names, (tensor(stack, weights, r) for r in (role, role + 1))):
+            if value is not None:
+                setattr(to, name, value)
+
+    embeddings = {side: tensor(side, 0, R.EMBEDDING) for side in (R.SOURCE, R.TARGET)}
+    if d["target"]["embedding_shared"]:
+        embeddings[R.TARGET] = embeddings[R.SOURCE]
+    for name, part, side, stack in (
+        ("encoder", spec.encoder, R.SOURCE, R.ENCODER),
+        ("decoder", spec.decoder, R.TARGET, R.DECODER),
+    ):
+        several = isinstance(part.embeddings, list)
+        (part.embeddings[0] if several else part.embeddings).weight = embeddings[side]
+        part.scale_embeddings = is_scaled(d)
+        positions = tensor(side, 0, R.POSITIONS)
+        if positions is None:
+            at = np.arange(max(d[name]["max_positions"], 128))
+            rates = f.weights(side << 24 | R.SINUSOID)
+            positions = sinusoid(rates, at, d[name]["position"]).astype(np.float32)
+        part.position_encodings.encodings = positions
+        for i, layer in enumerate(part.layer):
+            for to, role in parts_of(layer, before):
+                fill(to, stack, i, role)
+        if before:
+            fill(part.layer_norm, stack, R.FINAL, R.FINAL_NORM)
+    own = tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT)
+    spec.decoder.projection.weight = embeddings[R.TARGET] if own is None else own
+    return spec
+
+
+def export_peer(folder: Path, compute: str, f: PhasorFile) -> None:
+    """Writes the model, its encoder alone, and the ids that are not to be chosen."""
+    from ctranslate2.specs import TransformerEncoderModelSpec
+
+    d, target = f.descriptor, f.descriptor["target"]
+    unknown, end = token(target["unknown"] or 0), token(target["end"][0])
+    start = token(target["decoder_start"])
+    sources, targets = (
+        [token(i) for i in range(d[side]["vocabulary"])] for side in ("source", "target")
+    )
+
+    def save(name: str, spec: Any) -> None:
+        spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unknown, start, end
+        spec.validate()
+        spec.optimize(quantization=None if compute == "float32" else compute)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        spec.save(str(folder / name))
+
+    whole = transformer_spec(f)
+    whole.register_source_vocabulary(sources)
+    whole.register_target_vocabulary(targets)
+    whole.config.decoder_start_token = start
+    whole.config.add_source_bos = whole.config.add_source_eos = False
+    save("translator", whole)
+    encoder = TransformerEncoderModelSpec(transformer_spec(f).encoder)
+    encoder.register_vocabulary(sources)
+    save("encoder", encoder)
+    write_text(folder / "never.json", json.dumps(never_chosen(d)))
+
+
+# ---- the comparison
 
 
 def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list[int]]:
-    """The folder of models, ids of sentences, and ids that are not to be chosen. source: a .phasor
-    file, None: random weights."""
-    import numpy as np
-
-    from phasor.format import layout as phasor_layout
-
+    """The folder of models, the file of the sentences' ids, and ids that are not to be chosen.
+    source: a .phasor file, None: random weights."""
     folder = args.folder / "models" / f"translator-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     ids = folder / "ids"
@@ -379,181 +273,88 @@ def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list
         if not source.exists():
             random_model(source)
         rng = np.random.default_rng(2)
-        ids.write_text(
-            "".join(
-                " ".join(map(str, rng.integers(4, 32000, n))) + " 3\n"
-                for n in rng.integers(8, 40, BATCH)
-            )
-        )
+        rows = (rng.integers(4, 32000, n) for n in rng.integers(8, 40, BATCH))
+        lines = [" ".join(map(str, row)) + " 3" for row in rows]
     else:
-        out = subprocess.run(
-            [
-                f"{args.build}/bench_translator",
-                str(source),
-                "--tokenize",
-                str(ROOT / "tools" / "bench" / "sentences.txt"),
-            ],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        ids.write_text("".join(out.stdout.splitlines(keepends=True)[:BATCH]))
-    m, f = read_model(str(source))
-    for kind, (compute, code) in TYPES.items():
-        path = folder / f"{kind}.phasor"
-        if (
-            path.exists()
-            and (path == source or path.stat().st_mtime > source.stat().st_mtime)
-            and (folder / kind / "done").exists()
-        ):
-            continue
-        if path != source:
-            variant(path, f, getattr(phasor_layout, code))
-        encoder_alone(folder / f"encoder-{kind}.phasor", f, getattr(phasor_layout, code))
-        export_peer(str(folder / kind), compute, m)
-        (folder / kind / "done").touch()
-    return folder, ids, m["never"]
+        text = ROOT / "tools" / "bench" / "sentences.txt"
+        line = command(f"{args.build}/bench_translator", source, tokenize=text)
+        done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+        lines = done.stdout.splitlines()[:BATCH]
+    write_text(ids, "".join(f"{line}\n" for line in lines))
+    f = PhasorFile(source)
+    refuse_others(source, f.descriptor)
+    for kind, compute in CT2_TYPES.items():
+        path, done = folder / f"{kind}.phasor", folder / kind / "done"
+        if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
+            if path != source:
+                variant(path, f, L.type_code(kind))
+            encoder_alone(folder / f"encoder-{kind}.phasor", f, L.type_code(kind))
+            export_peer(folder / kind, compute, f)
+            done.touch()
+    return folder, ids, never_chosen(f.descriptor)
 
 
-TYPES = {"f32": ("float32", "F32"), "q8": ("int8", "Q8")}
+def same_share(ours: list[list[int]], theirs: list[list[int]]) -> float:
+    """Of equal tokens at equal places."""
+    pairs = [pair for rows in zip(ours, theirs) for pair in zip(*rows)]
+    return sum(a == b for a, b in pairs) / len(pairs)
 
 
-def measure(
-    args: Any, results: Results, name: str, source: Path | None, sentences: int, length: int
-) -> None:
+SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAMS}"}  # request, its title
+AIMS = {"encoder": 2, "greedy": 2.5, f"beam {BEAMS}": 2, "batch 32": 1.5}
+
+
+def measure(args: Any, results: Results, name: str, source: Path | None, sentences: int) -> None:
     folder, ids, never = prepare(args, name, source)
-    lines = [line.split() for line in ids.read_text().splitlines() if line.strip()]
-    tokens, runs = sum(map(len, lines)), min(args.runs, 5)
-    for kind, (compute, _) in TYPES.items():
+    lines = ids.read_text().splitlines()
+    tokens, runs = sum(len(line.split()) for line in lines), min(args.runs, 5)
+    for kind, compute in CT2_TYPES.items():
         for threads in args.threads:
-            workers = {
-                OURS: Worker(
-                    [
-                        f"{args.build}/bench_translator",
-                        folder / f"{kind}.phasor",
-                        ids,
-                        "--threads",
-                        threads,
-                        "--batch",
-                        BATCH,
-                        "--beams",
-                        BEAMS,
-                        "--length",
-                        length,
-                        *(x for i in never for x in ("--never", i)),
-                    ]
-                ),
-                PEER: Worker(
-                    [
-                        sys.executable,
-                        "-m",
-                        __spec__.name,
-                        "--peer",
-                        folder / kind,
-                        ids,
-                        "--threads",
-                        threads,
-                        "--compute",
-                        compute,
-                    ]
-                ),
-            }
-            results.facts |= engine_versions(workers) | {OURS: workers[OURS].hello["isa"]}
             where = {"type": kind, "threads": threads, "at": name}
-            alone = Worker(
-                [
-                    f"{args.build}/bench_translator",
-                    folder / f"encoder-{kind}.phasor",
-                    ids,
-                    "--threads",
-                    threads,
-                ]
+            own, options = f"{args.build}/bench_translator", {"threads": threads, "beams": BEAMS}
+            more = {"batch": BATCH, "length": LENGTH, "never": never}
+            theirs = {"ids": ids, "sequences": BATCH, "compute": compute}
+            workers = Engines(
+                {
+                    OURS: Worker(own, folder / f"{kind}.phasor", ids, **options, **more),
+                    PEER: peer("ct2-translator", folder / kind, **options, **theirs),
+                }
             )
-            encode = take_turns({OURS: alone, PEER: workers[PEER]}, "encode", runs)
-            alone.close()
-            decoded = {
-                what: [take_turns(workers, f"{what} {sentences} {n}", runs) for n in (1, length)]
-                for what in ("greedy", "beam")
-            }
-            batch = take_turns(workers, f"batch {length}", runs)
-            for e in workers:
-                results.add(
-                    "encoder", e, [tokens / a["seconds"] for a in encode[e]], "tokens/s", **where
-                )
-                for what, title in (("greedy", "greedy"), ("beam", f"beam {BEAMS}")):
-                    one, every = (d[e] for d in decoded[what])
-                    results.add(
-                        title,
-                        e,
-                        [
-                            sentences * (length - 1) / max(b["seconds"] - a["seconds"], 1e-9)
-                            for a, b in zip(one, every)
-                        ],
-                        "tokens/s",
-                        **where,
+            with workers:
+                results.facts |= workers.versions()
+                encoder = folder / f"encoder-{kind}.phasor"
+                with closing(Worker(own, encoder, ids, threads=threads)) as alone:
+                    both = Engines({OURS: alone, PEER: workers[PEER]})
+                    results.add_rates("encoder", both.take_turns("encode", runs), tokens, **where)
+                for request, title in SEARCHES.items():
+                    one, every = (
+                        workers.take_turns(f"{request} {sentences} {n}", runs) for n in (1, LENGTH)
                     )
-                results.add(
-                    "batch 32",
-                    e,
-                    [len(lines) * length / a["seconds"] for a in batch[e]],
-                    "tokens/s",
-                    **where,
-                )
-                results.add(
-                    "resident", e, [workers[e].ask("memory")["peak"] / 2**20], "MiB", **where
-                )
-            for what, (_, every) in decoded.items():
-                pairs = [
-                    (a, b)
-                    for x, y in zip(every[OURS][0]["ids"], every[PEER][0]["ids"])
-                    for a, b in zip(x, y)
-                ]
-                search = f", beam {BEAMS}" if what == "beam" else ""
-                results.facts[f"equal tokens, {name}, {kind}, {threads} threads{search}"] = (
-                    f"{sum(a == b for a, b in pairs) / len(pairs) * 100:.1f} %"
-                )
-            for what, least in (
-                ("encoder", 2),
-                ("greedy", 2.5),
-                (f"beam {BEAMS}", 2),
-                ("batch 32", 1.5),
-            ):
-                results.aim(
-                    f"translator {name}, {what}, {kind}, {threads} thread{'s' * (threads > 1)}",
-                    f"CTranslate2 {compute}",
-                    results.median(what, OURS, **where),
-                    results.median(what, PEER, **where),
-                    least,
-                )
-            for worker in workers.values():
-                worker.close()
+                    for engine in workers:
+                        pairs = zip(one[engine], every[engine])
+                        seconds = [max(b["seconds"] - a["seconds"], 1e-9) for a, b in pairs]
+                        rates = [sentences * (LENGTH - 1) / s for s in seconds]
+                        results.add(title, engine, rates, "tokens/s", **where)
+                    search = f", beam {BEAMS}" if request == "beam" else ""
+                    label = f"equal tokens, {name}, {kind}, {threads} threads{search}"
+                    share = same_share(every[OURS][0]["ids"], every[PEER][0]["ids"])
+                    results.facts[label] = f"{share * 100:.1f} %"
+                answers = workers.take_turns(f"batch {LENGTH}", runs)
+                results.add_rates("batch 32", answers, len(lines) * LENGTH, **where)
+                for engine, worker in workers.items():
+                    peak = worker.ask("memory")["peak"] / 2**20
+                    results.add("resident", engine, [peak], "MiB", **where)
+            for what, least in AIMS.items():
+                claim = f"translator {name}, {what}, {kind}, {at_threads(threads)}"
+                results.aim_beside(claim, what, PEER, least, f"{PEER} {compute}", **where)
             results.save()
 
 
-def row_translator(args: Any) -> Results:
-    results = Results("translator", args.folder / "results")
-    measure(args, results, "d512", None, 6, 24)
+def row_translator(args: Any, results: Results) -> None:
+    measure(args, results, "d512", None, 6)
     shipped = ROOT / "models" / "zh-en.phasor"
     if shipped.exists():
-        measure(args, results, "shipped", shipped, BATCH, 24)
-    return results
+        measure(args, results, "shipped", shipped, BATCH)
 
 
 ROWS = {"translator": row_translator}
-
-
-@front_door("bench_translator")
-def peer_main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--peer", nargs=2, metavar=("FOLDER", "IDS"), required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--compute", default="float32")
-    args = parser.parse_args()
-    peer = Peer(*args.peer, args.threads, args.compute)
-    serve(peer.answer, {"version": peer.version})
-
-
-if __name__ == "__main__":
-    sys.exit(peer_main())

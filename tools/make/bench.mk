@@ -36,6 +36,8 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	bash tools/bench/llama_cpp.sh .venv-bench
 	@touch $@
 
-# A sentence encoder in more lengths, batches and engines than the part "encoder" of bench has.
+# A sentence encoder in more lengths and beside more engines than the part "encoder" of bench has.
+# MODEL_DIRECTORY: another than all-MiniLM-L6-v2.
 bench-encoder: .venv-bench/ready all $(OUT)/bench_encoder
-	PYTHONPATH=tools .venv-bench/bin/python -m bench.encoder $(MODEL_DIRECTORY) --build $(OUT) --out docs/performance-encoder.md
+	PYTHONPATH=tools .venv-bench/bin/python -m bench lengths --build $(OUT) $(if $(RUNS),--runs $(RUNS)) \
+	  $(if $(MODEL_DIRECTORY),--encoder $(MODEL_DIRECTORY)) --alone --page docs/performance-encoder.md

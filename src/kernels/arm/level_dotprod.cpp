@@ -2,8 +2,8 @@
 // Only what multiplies integers is compiled here; the rest of the level is NEON's (level_neon.cpp
 // has the table).
 #include "../body.hpp"
-#include "int8_neon.hpp"
 #include "../products.hpp"
+#include "int8_neon.hpp"
 
 namespace phasor {
 namespace {
@@ -124,23 +124,17 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
 
 // Tiles where there are four rows, what NEON's body does with the rows that are left.
 struct Tiled : Body<Level> {
-  template <class Half, class Q>
-  static PHASOR_INLINE void linear(const Outputs& out, const Int8Rows& in, size_t rows,
-                                   const void* w, size_t panels) {
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    using Half = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, HalfQ4>;
+    const Outputs out = {y, ldy, bias, bias_n};
+    const Int8Rows in = {xq, xs, xsum, groups};
     const size_t tiled = rows / kRows * kRows;
     if (tiled != 0) many_rows<Half>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
     if (tiled != rows)
       linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
-  }
-  static void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups) {
-    linear<HalfQ8, Q8>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
-  }
-  static void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                        size_t bias_n, size_t panels, size_t groups) {
-    linear<HalfQ4, Q4>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
   }
 };
 

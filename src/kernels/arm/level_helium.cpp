@@ -1,11 +1,10 @@
 // Helium with floating point (Cortex-M55, M85): the kernels that level_scalar.cpp says in plain
 // loops, four lanes at a time. Flags: -mcpu=cortex-m55 -fno-tree-vectorize (the compiler's own
 // vectors would flush subnormals where nobody expects it)
-#include "../../only.h"
-#include "../functions.hpp"
-#include "helium.hpp"
-#include "../kernels.h"
+#include <type_traits>
+
 #include "../table.h"
+#include "helium.hpp"
 
 #if !defined(__ARM_FEATURE_MVE) || (__ARM_FEATURE_MVE & 2) == 0
 #error "phasor: level_helium.cpp needs Helium with floating point: -mcpu=cortex-m55"
@@ -15,552 +14,532 @@
 #error "phasor: clang has no level for Helium: build with gcc, or with -DPHASOR_SCALAR_ONLY"
 #endif
 
+#define PHASOR_APART __attribute__((noinline))
+
 namespace phasor {
 namespace {
 
-#define PHASOR_APART __attribute__((noinline))
-
-// Weights of one or, where kStep is 2, of two steps of k: load<V>(w, p) gives V vectors of 4
-// outputs each for either step. f16 is read 8 outputs at a time where N, the vectors of a tile, is
-// even: the even ones are one vector, the odd ones the other, and the sums are stored interleaved.
-struct F32 {
-  static constexpr size_t kStep = 1;
-  static constexpr size_t kBytes = kLanes * 4, kVector = 16;
-  template <size_t N>
-  static constexpr size_t kTogether = 1;
-  template <size_t V>
-  static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
-    w[0][0] = load(reinterpret_cast<const float*>(p));
-  }
-  template <size_t N>
-  static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a[i] = load(y + 4 * i);
-  }
-  template <size_t N>
-  static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) store(y + 4 * i, a[i]);
-  }
-};
-struct F16 {
-  static constexpr size_t kStep = 1;
-  static constexpr size_t kBytes = kLanes * 2, kVector = 8;
-  template <size_t N>
-  static constexpr size_t kTogether = N % 2 == 0 ? 2 : 1;
-  template <size_t V>
-  static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
-    if constexpr (V == 1) {
-      w[0][0] = halves(p);
-    } else {
-      const uint16x8_t h = vldrhq_u16(reinterpret_cast<const uint16_t*>(p));
-      w[0][0] = widened<0>(h);
-      w[0][1] = widened<1>(h);
+struct Helium {
+  // Weights of one or, where kStep is 2, of two steps of k: load<V>(w, p) gives V vectors of 4
+  // outputs each for either step. f16 is read 8 outputs at a time where N, the vectors of a tile,
+  // is even: the even ones are one vector, the odd ones the other, and the sums are stored
+  // interleaved.
+  struct F32 {
+    using Value = float;
+    static constexpr size_t kStep = 1;
+    static constexpr size_t kBytes = kLanes * 4, kVector = 16;
+    template <size_t N>
+    static constexpr size_t kTogether = 1;
+    template <size_t V>
+    static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
+      w[0][0] = load(reinterpret_cast<const float*>(p));
     }
-  }
-  template <size_t N>
-  static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
-    if constexpr (N % 2 != 0) {
-      F32::load_sums(a, y);
-    } else {
-      PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
-        const float32x4x2_t both = vld2q_f32(y + 8 * i);
-        a[2 * i].v = both.val[0];
-        a[2 * i + 1].v = both.val[1];
+    template <size_t N>
+    static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
+      PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a[i] = load(y + 4 * i);
+    }
+    template <size_t N>
+    static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
+      PHASOR_UNROLL for (size_t i = 0; i < N; ++i) store(y + 4 * i, a[i]);
+    }
+  };
+  struct F16 {
+    using Value = uint16_t;
+    static constexpr size_t kStep = 1;
+    static constexpr size_t kBytes = kLanes * 2, kVector = 8;
+    template <size_t N>
+    static constexpr size_t kTogether = N % 2 == 0 ? 2 : 1;
+    template <size_t V>
+    static PHASOR_INLINE void load_weights(v4 (&w)[1][V], const unsigned char* p) {
+      if constexpr (V == 1) {
+        w[0][0] = halves(p);
+      } else {
+        const uint16x8_t h = vldrhq_u16(reinterpret_cast<const uint16_t*>(p));
+        w[0][0] = widened<0>(h);
+        w[0][1] = widened<1>(h);
       }
     }
-  }
-  template <size_t N>
-  static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
-    if constexpr (N % 2 != 0) {
-      F32::store_sums(y, a);
-    } else {
-      PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
-        float32x4x2_t both;
-        both.val[0] = a[2 * i].v;
-        both.val[1] = a[2 * i + 1].v;
-        vst2q_f32(y + 8 * i, both);
+    template <size_t N>
+    static PHASOR_INLINE void load_sums(v4 (&a)[N], const float* y) {
+      if constexpr (N % 2 != 0) {
+        F32::load_sums(a, y);
+      } else {
+        PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
+          const float32x4x2_t both = vld2q_f32(y + 8 * i);
+          a[2 * i].v = both.val[0];
+          a[2 * i + 1].v = both.val[1];
+        }
       }
     }
-  }
-};
-struct Bf16 : F32 {  // two values of k share a lane: the even one has the low half
-  static constexpr size_t kStep = 2;
-  template <size_t V>
-  static PHASOR_INLINE void load_weights(v4 (&w)[2][V], const unsigned char* p) {
-    const uint16x8_t both = vldrhq_u16(reinterpret_cast<const uint16_t*>(p));
-    w[0][0] = as_float(vshllbq_n_u16(both, 16));
-    w[1][0] = as_float(vshlltq_n_u16(both, 16));
-  }
-};
-
-// Steps k … k + S − 1 of the chains of R rows by N vectors of outputs; w and each row of x at step
-// k.
-template <class W, size_t S, size_t R, size_t N>
-PHASOR_INLINE void multiply(v4 (&acc)[R][N], const float* const (&x)[R], size_t k,
-                            const unsigned char* w) {
-  constexpr size_t kVectors = W::template kTogether<N>;
-  float s[R][S];
-  PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-    PHASOR_UNROLL for (size_t j = 0; j < S; ++j) s[r][j] = x[r][k + j];
-  PHASOR_UNROLL for (size_t n = 0; n < N; n += kVectors) {
-    v4 v[W::kStep][kVectors];
-    W::load_weights(v, w + n * W::kVector);
-    PHASOR_UNROLL for (size_t i = 0; i < kVectors; ++i)
-      PHASOR_UNROLL for (size_t j = 0; j < S; ++j)
-        PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
-          acc[r][n + i] = fma(v[j][i], s[r][j], acc[r][n + i]);
-  }
-}
-// Chains of R rows by N vectors of outputs, begun at +0 or, with `on`, at what y has. A step of k
-// further the weights lie `step` bytes on.
-template <class W, size_t R, size_t N>
-PHASOR_APART void chains(float* y, size_t ldy, const float* x, size_t ldx, const unsigned char* w,
-                         size_t step, size_t cols, bool on) {
-  v4 acc[R][N];
-  const float* rows[R];
-  PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
-    rows[r] = x + r * ldx;
-    PHASOR_UNROLL for (size_t n = 0; n < N; ++n) acc[r][n] = v4::set(0.0f);
-    if (on) W::load_sums(acc[r], y + r * ldy);
-  }
-  size_t k = 0;
-  for (size_t fours = cols / 4; fours != 0; --fours, k += 4)
-    PHASOR_UNROLL for (size_t j = 0; j < 4; j += W::kStep, w += step)
-      multiply<W, W::kStep>(acc, rows, k + j, w);
-  for (; k + W::kStep <= cols; k += W::kStep, w += step) multiply<W, W::kStep>(acc, rows, k, w);
-  if (k < cols) multiply<W, 1>(acc, rows, k, w);
-  PHASOR_UNROLL for (size_t r = 0; r < R; ++r) W::store_sums(y + r * ldy, acc[r]);
-}
-
-// All rows by one panel: kRows rows by half of it at a time, then row by row.
-constexpr size_t kRows = 3;
-template <class W>
-PHASOR_INLINE void panel_rows(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
-                              const unsigned char* w, size_t cols) {
-  size_t r = 0;
-  for (; r + kRows <= rows; r += kRows)
-    for (size_t i = 0; i < 4; i += 2)
-      chains<W, kRows, 2>(y + r * ldy + 4 * i, ldy, x + r * ldx, ldx, w + i * W::kVector, W::kBytes,
-                          cols, false);
-  for (; r < rows; ++r) chains<W, 1, 4>(y + r * ldy, 0, x + r * ldx, 0, w, W::kBytes, cols, false);
-}
-
-// y += x
-void add(float* y, const float* x, size_t n) {
-  each_vector(
-      n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(y + i, p) + load(x + i, p), p); });
-}
-void add_bias(float* y, size_t ldy, size_t rows, const float* bias, size_t bias_n, size_t at) {
-  if (bias == nullptr || at >= bias_n) return;
-  for (size_t r = 0; r < rows; ++r)
-    add(y + r * ldy, bias + at, bias_n - at < kLanes ? bias_n - at : kLanes);
-}
-
-template <class W>
-PHASOR_INLINE void linear_chains(float* y, size_t ldy, const float* x, size_t ldx, size_t rows,
-                                 const void* w, const float* bias, size_t bias_n, size_t panels,
-                                 size_t cols) {
-  const size_t bytes = (cols + W::kStep - 1) / W::kStep * W::kBytes;
-  for (size_t p = 0; p < panels; ++p) {
-    panel_rows<W>(y + p * kLanes, ldy, x, ldx, rows,
-                  static_cast<const unsigned char*>(w) + p * bytes, cols);
-    add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
-  }
-}
-void linear_f32(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const float* w,
-                const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains<F32>(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols);
-}
-void linear_f16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains<F16>(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols);
-}
-void linear_bf16(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
-                 const float* bias, size_t bias_n, size_t panels, size_t cols) {
-  linear_chains<Bf16>(y, ldy, x, ldx, rows, w, bias, bias_n, panels, cols);
-}
-
-void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-            const float* const* k_pages, size_t pages, size_t width) {
-  for (size_t p = 0; p < pages; ++p)
-    panel_rows<F32>(s + p * kLanes, lds, q, ldq, rows,
-                    reinterpret_cast<const unsigned char*>(k_pages[p]), width);
-}
-void scores_f16(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-                const uint16_t* const* k_pages, size_t pages, size_t width) {
-  for (size_t p = 0; p < pages; ++p)
-    panel_rows<F16>(s + p * kLanes, lds, q, ldq, rows,
-                    reinterpret_cast<const unsigned char*>(k_pages[p]), width);
-}
-
-// A cache in q8 has the scalar loops here.
-void scores_q8(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
-               const unsigned char* const* k_pages, size_t pages, size_t width) {
-  kernels_scalar.scores_q8(s, lds, q, ldq, rows, k_pages, pages, width);
-}
-void mix_q8(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-            const unsigned char* const* v_pages, KeyRange keys, size_t width) {
-  kernels_scalar.mix_q8(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
-
-void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
-  for (size_t first = 0; first < cols; first += kGroup, x += kGroup) {
-    const size_t n = cols - first;
-    float amax = 0.0f;
-    for (size_t i = 0; i < kGroup && i < n; i += 4)
-      amax = vmaxnmavq_f32(amax, load(x + i, first_lanes(n - i)).v);
-    const bool zero = amax < 0x1p-80f;
-    const float inv = zero ? 0.0f : 127.0f / amax;
-    int32_t total = 0;
-    for (size_t i = 0; i < kGroup; i += 4, q += 4) {
-      const v4 xi = zero || i >= n ? v4::set(0.0f) : load(x + i, first_lanes(n - i));
-      int32x4_t v = vsubq_n_s32(vreinterpretq_s32_f32((xi * v4::set(inv) + v4::set(kRound)).v),
-                                static_cast<int32_t>(bits_of(kRound)));
-      v = vmaxq_s32(vminq_s32(v, vdupq_n_s32(127)), vdupq_n_s32(-127));
-      total = vaddvaq_s32(total, v);
-      vstrbq_s32(q, v);
+    template <size_t N>
+    static PHASOR_INLINE void store_sums(float* y, const v4 (&a)[N]) {
+      if constexpr (N % 2 != 0) {
+        F32::store_sums(y, a);
+      } else {
+        PHASOR_UNROLL for (size_t i = 0; i < N / 2; ++i) {
+          float32x4x2_t both;
+          both.val[0] = a[2 * i].v;
+          both.val[1] = a[2 * i + 1].v;
+          vst2q_f32(y + 8 * i, both);
+        }
+      }
     }
-    *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
-    *sum++ = total;
-  }
-}
+  };
+  struct Bf16 : F32 {  // two values of k share a lane: the even one has the low half
+    static constexpr size_t kStep = 2;
+    template <size_t V>
+    static PHASOR_INLINE void load_weights(v4 (&w)[2][V], const unsigned char* p) {
+      const uint16x8_t both = vldrhq_u16(reinterpret_cast<const uint16_t*>(p));
+      w[0][0] = as_float(vshllbq_n_u16(both, 16));
+      w[1][0] = as_float(vshlltq_n_u16(both, 16));
+    }
+  };
 
-// Four words, each of the same output in four steps of k: with a step's 16 outputs 64 bytes apart,
-// 16 values of one output. A sum over all lanes (VMLADAV) is then a dot product.
-template <int Offset>
-PHASOR_INLINE int8x16_t gathered(uint32x4_t address) {
-  return vreinterpretq_s8_s32(vldrwq_gather_base_s32(address, Offset));
-}
-struct Q8 {
-  static constexpr size_t kGroupBytes = kLanes * kGroup;
-  template <int Output>
-  static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
-    return vmladavaq_s8(vmladavq_s8(gathered<Output * 4>(address), x0),
-                        gathered<256 + Output * 4>(address), x1);
+  // Steps k … k + S − 1 of the chains of R rows by N vectors of outputs; w and each row of x at
+  // step k.
+  template <class W, size_t S, size_t R, size_t N>
+  static PHASOR_INLINE void multiply(v4 (&acc)[R][N], const float* const (&x)[R], size_t k,
+                                     const unsigned char* w) {
+    constexpr size_t kVectors = W::template kTogether<N>;
+    float s[R][S];
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+      PHASOR_UNROLL for (size_t j = 0; j < S; ++j) s[r][j] = x[r][k + j];
+    PHASOR_UNROLL for (size_t n = 0; n < N; n += kVectors) {
+      v4 v[W::kStep][kVectors];
+      W::load_weights(v, w + n * W::kVector);
+      PHASOR_UNROLL for (size_t i = 0; i < kVectors; ++i)
+        PHASOR_UNROLL for (size_t j = 0; j < S; ++j)
+          PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+            acc[r][n + i] = fma(v[j][i], s[r][j], acc[r][n + i]);
+    }
   }
-  static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
-};
-struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
-  static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
-  template <int Output>
-  static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
-    const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(address));
-    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(both, vdupq_n_u8(15))),
-                    high = vreinterpretq_s8_u8(vshrq_n_u8(both, 4));
-    return vmladavaq_s8(vmladavq_s8(low, x0), high, x1);
+  // Chains of R rows by N vectors of outputs, begun at +0 or, with `on`, at what y has. A step of k
+  // further the weights lie `step` bytes on.
+  template <class W, size_t R, size_t N>
+  static PHASOR_APART void chains(float* y, size_t ldy, const float* x, size_t ldx,
+                                  const unsigned char* w, size_t step, size_t cols, bool on) {
+    v4 acc[R][N];
+    const float* rows[R];
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+      rows[r] = x + r * ldx;
+      PHASOR_UNROLL for (size_t n = 0; n < N; ++n) acc[r][n] = v4::set(0.0f);
+      if (on) W::load_sums(acc[r], y + r * ldy);
+    }
+    size_t k = 0;
+    for (size_t fours = cols / 4; fours != 0; --fours, k += 4)
+      PHASOR_UNROLL for (size_t j = 0; j < 4; j += W::kStep, w += step)
+        multiply<W, W::kStep>(acc, rows, k + j, w);
+    for (; k + W::kStep <= cols; k += W::kStep, w += step) multiply<W, W::kStep>(acc, rows, k, w);
+    if (k < cols) multiply<W, 1>(acc, rows, k, w);
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) W::store_sums(y + r * ldy, acc[r]);
   }
-  static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) {
-    return vsubq_n_s32(sum, 8 * total);
-  }
-};
 
-// Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are x0
-// and x1.
-template <class Q, int First>
-PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                               const unsigned char* scales, const float* xs, const int32_t* xsum) {
-  int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
-  sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
-  sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
-  sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
-  const v4 scale = {vmulq_n_f32(halves(scales + 2 * First).v, *xs)};
-  acc = fma(v4{vcvtq_f32_s32(Q::less(sum, *xsum))}, scale, acc);
-}
-// One row by one panel.
-template <class Q>
-PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
-                               const unsigned char* scales, const unsigned char* w, size_t groups) {
-  const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
-  v4 acc[4];
-  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
-  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
-    const uint32x4_t address =
-        vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
-    const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-    four_chains<Q, 0>(acc[0], address, x0, x1, scales, xs + g, xsum + g);
-    four_chains<Q, 4>(acc[1], address, x0, x1, scales, xs + g, xsum + g);
-    four_chains<Q, 8>(acc[2], address, x0, x1, scales, xs + g, xsum + g);
-    four_chains<Q, 12>(acc[3], address, x0, x1, scales, xs + g, xsum + g);
+  // All rows by one panel: kRows rows by half of it at a time, then row by row.
+  static constexpr size_t kRows = 3;
+  template <class W>
+  static PHASOR_INLINE void panel_rows(float* y, size_t ldy, const float* x, size_t ldx,
+                                       size_t rows, const unsigned char* w, size_t cols) {
+    size_t r = 0;
+    for (; r + kRows <= rows; r += kRows)
+      for (size_t i = 0; i < 4; i += 2)
+        chains<W, kRows, 2>(y + r * ldy + 4 * i, ldy, x + r * ldx, ldx, w + i * W::kVector,
+                            W::kBytes, cols, false);
+    for (; r < rows; ++r)
+      chains<W, 1, 4>(y + r * ldy, 0, x + r * ldx, 0, w, W::kBytes, cols, false);
   }
-  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
-}
-template <class Q>
-PHASOR_INLINE void linear_groups(float* y, size_t ldy, const int8_t* xq, const float* xs,
-                                 const int32_t* xsum, size_t rows, const void* w, const float* bias,
-                                 size_t bias_n, size_t panels, size_t groups) {
-  const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
-  for (size_t p = 0; p < panels; ++p) {
-    const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
+
+  // y += x
+  static void add(float* y, const float* x, size_t n) {
+    each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
+      store(y + i, load(y + i, p) + load(x + i, p), p);
+    });
+  }
+  static PHASOR_APART void add_bias(float* y, size_t ldy, size_t rows, const float* bias,
+                                    size_t bias_n, size_t at) {
+    if (bias == nullptr || at >= bias_n) return;
     for (size_t r = 0; r < rows; ++r)
-      group_chains<Q>(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs + r * groups,
-                      xsum + r * groups, panel, panel + plane, groups);
-    add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
+      add(y + r * ldy, bias + at, bias_n - at < kLanes ? bias_n - at : kLanes);
   }
-}
-void linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-               size_t groups) {
-  linear_groups<Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
-void linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-               size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-               size_t groups) {
-  linear_groups<Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
-}
 
-// y (n): y[i] = Σ_d x[d]·t[d·step + i], or the chain goes on from y.
-PHASOR_APART void table_chains(float* y, size_t n, const float* x, const float* t, size_t step,
-                               size_t terms, bool on) {
-  for (size_t i = 0; i < n; i += 4) {
-    const mve_pred16_t p = first_lanes(n - i);
-    v4 acc = on ? load(y + i, p) : v4::set(0.0f);
-    for (size_t d = 0; d < terms; ++d) acc = fma(load(t + d * step + i, p), x[d], acc);
-    store(y + i, acc, p);
+  template <class W>
+  static void linear(float* y, size_t ldy, const float* x, size_t ldx, size_t rows, const void* w,
+                     const float* bias, size_t bias_n, size_t panels, size_t cols) {
+    const size_t bytes = (cols + W::kStep - 1) / W::kStep * W::kBytes;
+    for (size_t p = 0; p < panels; ++p) {
+      panel_rows<W>(y + p * kLanes, ldy, x, ldx, rows,
+                    static_cast<const unsigned char*>(w) + p * bytes, cols);
+      add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
+    }
   }
-}
-void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows, const float* t,
-                  size_t ldt, size_t n, size_t width) {
-  for (size_t r = 0; r < rows; ++r) table_chains(y + r * ldy, n, q + r * ldq, t, ldt, width, false);
-}
-void mix_table(float* out, const float* e, const float* t, size_t step, size_t n, size_t width) {
-  table_chains(out, width, e, t, step, n, true);
-}
 
-void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
-                      const float* const* k_pages, size_t first, size_t end, const float* t,
-                      size_t ldt, size_t step, size_t width) {
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t j = first; j < end;) {
-      const size_t in_page = kLanes - j % kLanes, left = end - j < in_page ? end - j : in_page,
-                   n = left < 4 ? left : 4;
-      const mve_pred16_t p = first_lanes(n);
-      const float *keys = k_pages[j / kLanes] + j % kLanes, *entries = t + (j - first) - r * step;
+  struct CacheQ8 {};  // has the scalar loops
+  template <class W>
+  static void scores(float* s, size_t lds, const float* q, size_t ldq, size_t rows,
+                     const void* const* k_pages, size_t pages, size_t width) {
+    if constexpr (std::is_same<W, CacheQ8>::value)
+      kernels_scalar.scores[kCacheQ8](s, lds, q, ldq, rows, k_pages, pages, width);
+    else
+      for (size_t p = 0; p < pages; ++p)
+        panel_rows<W>(s + p * kLanes, lds, q, ldq, rows,
+                      static_cast<const unsigned char*>(k_pages[p]), width);
+  }
+
+  static void quantize_row(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols) {
+    for (size_t first = 0; first < cols; first += kGroup, x += kGroup) {
+      const size_t n = cols - first;
+      float amax = 0.0f;
+      for (size_t i = 0; i < kGroup && i < n; i += 4)
+        amax = vmaxnmavq_f32(amax, load(x + i, first_lanes(n - i)).v);
+      const bool zero = amax < 0x1p-80f;
+      const float inv = zero ? 0.0f : 127.0f / amax;
+      int32_t total = 0;
+      for (size_t i = 0; i < kGroup; i += 4, q += 4) {
+        const v4 xi = zero || i >= n ? v4::set(0.0f) : load(x + i, first_lanes(n - i));
+        int32x4_t v = vsubq_n_s32(vreinterpretq_s32_f32((xi * v4::set(inv) + v4::set(kRound)).v),
+                                  static_cast<int32_t>(bits_of(kRound)));
+        v = vmaxq_s32(vminq_s32(v, vdupq_n_s32(127)), vdupq_n_s32(-127));
+        total = vaddvaq_s32(total, v);
+        vstrbq_s32(q, v);
+      }
+      *scale++ = zero ? 0.0f : amax * 0x1.020408p-7f;
+      *sum++ = total;
+    }
+  }
+
+  // Four words, each of the same output in four steps of k: with a step's 16 outputs 64 bytes
+  // apart, 16 values of one output. A sum over all lanes (VMLADAV) is then a dot product.
+  template <int Offset>
+  static PHASOR_INLINE int8x16_t gathered(uint32x4_t address) {
+    return vreinterpretq_s8_s32(vldrwq_gather_base_s32(address, Offset));
+  }
+  struct Q8 {
+    static constexpr size_t kGroupBytes = kLanes * kGroup;
+    template <int Output>
+    static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
+      return vmladavaq_s8(vmladavq_s8(gathered<Output * 4>(address), x0),
+                          gathered<256 + Output * 4>(address), x1);
+    }
+    static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
+  };
+  struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
+    static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+    template <int Output>
+    static PHASOR_INLINE int32_t dot(uint32x4_t address, int8x16_t x0, int8x16_t x1) {
+      const uint8x16_t both = vreinterpretq_u8_s8(gathered<Output * 4>(address));
+      const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(both, vdupq_n_u8(15))),
+                      high = vreinterpretq_s8_u8(vshrq_n_u8(both, 4));
+      return vmladavaq_s8(vmladavq_s8(low, x0), high, x1);
+    }
+    static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) {
+      return vsubq_n_s32(sum, 8 * total);
+    }
+  };
+
+  // Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are
+  // x0 and x1.
+  template <class Q, int First>
+  static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
+                                        const unsigned char* scales, const float* xs,
+                                        const int32_t* xsum) {
+    int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
+    sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
+    sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
+    sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
+    const v4 scale = {vmulq_n_f32(halves(scales + 2 * First).v, *xs)};
+    acc = fma(v4{vcvtq_f32_s32(Q::less(sum, *xsum))}, scale, acc);
+  }
+  // One row by one panel.
+  template <class Q>
+  static PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs,
+                                        const int32_t* xsum, const unsigned char* scales,
+                                        const unsigned char* w, size_t groups) {
+    const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
+    v4 acc[4];
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
+    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
+      const uint32x4_t address =
+          vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
+      const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
+      four_chains<Q, 0>(acc[0], address, x0, x1, scales, xs + g, xsum + g);
+      four_chains<Q, 4>(acc[1], address, x0, x1, scales, xs + g, xsum + g);
+      four_chains<Q, 8>(acc[2], address, x0, x1, scales, xs + g, xsum + g);
+      four_chains<Q, 12>(acc[3], address, x0, x1, scales, xs + g, xsum + g);
+    }
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
+  }
+  template <class Q>
+  static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                          const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                          size_t bias_n, size_t panels, size_t groups) {
+    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    for (size_t p = 0; p < panels; ++p) {
+      const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
+      for (size_t r = 0; r < rows; ++r)
+        group_chains<Q>(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs + r * groups,
+                        xsum + r * groups, panel, panel + plane, groups);
+      add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);
+    }
+  }
+
+  // y (n): y[i] = Σ_d x[d]·t[d·step + i], or the chain goes on from y.
+  static PHASOR_APART void table_chains(float* y, size_t n, const float* x, const float* t,
+                                        size_t step, size_t terms, bool on) {
+    for (size_t i = 0; i < n; i += 4) {
+      const mve_pred16_t p = first_lanes(n - i);
+      v4 acc = on ? load(y + i, p) : v4::set(0.0f);
+      for (size_t d = 0; d < terms; ++d) acc = fma(load(t + d * step + i, p), x[d], acc);
+      store(y + i, acc, p);
+    }
+  }
+  static void table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                           const float* t, size_t ldt, size_t n, size_t width) {
+    for (size_t r = 0; r < rows; ++r)
+      table_chains(y + r * ldy, n, q + r * ldq, t, ldt, width, false);
+  }
+  static void mix_table(float* out, const float* e, const float* t, size_t step, size_t n,
+                        size_t width) {
+    table_chains(out, width, e, t, step, n, true);
+  }
+
+  // Key j in f32: its first value.
+  static PHASOR_INLINE const float* key_at(const void* const* k_pages, size_t j) {
+    return static_cast<const float*>(k_pages[j / kLanes]) + j % kLanes;
+  }
+  static void key_table_scores(float* y, size_t ldy, const float* q, size_t ldq, size_t rows,
+                               const void* const* k_pages, size_t first, size_t end, const float* t,
+                               size_t ldt, size_t step, size_t width) {
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t j = first; j < end;) {
+        const size_t in_page = kLanes - j % kLanes, left = end - j < in_page ? end - j : in_page,
+                     n = left < 4 ? left : 4;
+        const mve_pred16_t p = first_lanes(n);
+        const float *keys = key_at(k_pages, j), *entries = t + (j - first) - r * step;
+        v4 acc = v4::set(0.0f);
+        for (size_t d = 0; d < width; ++d) {
+          v4 key = load(keys + d * kLanes, p);
+          if (q != nullptr) key = v4::set(q[r * ldq + d]) * key;
+          acc = fma(key, load(entries + d * ldt, p), acc);
+        }
+        store(y + r * ldy + j - first, acc, p);
+        j += n;
+      }
+  }
+
+  static void additive_scores(float* s, const float* q, const float* v, const void* const* k_pages,
+                              size_t pages, size_t width) {
+    for (size_t j = 0; j < pages * kLanes; j += 4) {
       v4 acc = v4::set(0.0f);
-      for (size_t d = 0; d < width; ++d) {
-        v4 key = load(keys + d * kLanes, p);
-        if (q != nullptr) key = v4::set(q[r * ldq + d]) * key;
-        acc = fma(key, load(entries + d * ldt, p), acc);
-      }
-      store(y + r * ldy + j - first, acc, p);
-      j += n;
+      for (size_t d = 0; d < width; ++d)
+        acc = fma(tanh_of(v4::set(q[d]) + load(key_at(k_pages, j) + d * kLanes)), v[d], acc);
+      store(s + j, acc);
     }
-}
-
-void additive_scores(float* s, const float* q, const float* v, const float* const* k_pages,
-                     size_t pages, size_t width) {
-  for (size_t j = 0; j < pages * kLanes; j += 4) {
-    v4 acc = v4::set(0.0f);
-    for (size_t d = 0; d < width; ++d)
-      acc = fma(tanh_of(v4::set(q[d]) + load(k_pages[j / kLanes] + d * kLanes + j % kLanes)), v[d],
-                acc);
-    store(s + j, acc);
   }
-}
 
-void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
-  uint32x4_t at = vaddq_n_u32(vidupq_n_u32(0, 1), static_cast<uint32_t>(first));
-  for (size_t j = first; j < end; j += 4, at = vaddq_n_u32(at, 4)) {
-    const mve_pred16_t p = first_lanes(end - j);
-    const v4 distance = {vcvtq_f32_u32(vabdq_u32(at, vdupq_n_u32(static_cast<uint32_t>(query))))};
-    store(s + j, fma(v4::set(0.0f) - distance, slope, load(s + j, p)), p);
-  }
-}
-
-// `other` in the places of the first and the last block that are not first … end − 1.
-PHASOR_APART void mask_edges(float* s, size_t first, size_t end, float other) {
-  for (size_t t = first / kLanes * kLanes; t < first; ++t) s[t] = other;
-  for (size_t t = end; t < up_to_lanes(end); ++t) s[t] = other;
-}
-float softmax(float* s, size_t first, size_t end) {
-  if (first >= end) return 0.0f;
-  mask_edges(s, first, end, -kInfinity);
-  const size_t begin = first / kLanes * kLanes, n = up_to_lanes(end) - begin;
-  float largest = -kInfinity;
-  for (size_t t = 0; t < n; t += 4) largest = vmaxnmvq_f32(largest, load(s + begin + t).v);
-  Lanes sum;
-  for (size_t t = 0; t < n; t += 4) {
-    const v4 e = exp_not_positive(load(s + begin + t) - v4::set(largest));
-    store(s + begin + t, e);
-    store(sum.t + t % kLanes, load(sum.t + t % kLanes) + e);
-  }
-  mask_edges(s, first, end, 0.0f);
-  return 1.0f / sum.tree();
-}
-
-// 16 places of the width at a time: page after page its chains go on in `lanes`.
-template <class W, class Value>
-PHASOR_INLINE void mix_of(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
-                          size_t rows, const Value* const* v_pages, KeyRange keys, size_t width) {
-  const size_t ldv = up_to_lanes(width);
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t at = 0; at < width; at += kLanes) {
-      alignas(16) float lanes[kLanes] = {};
-      const size_t end = keys.end + r * keys.more;
-      for (size_t t = keys.first + r * keys.skip, n; t < end; t += n) {
-        n = kLanes - t % kLanes < end - t ? kLanes - t % kLanes : end - t;
-        const Value* v = v_pages[t / kLanes] + t % kLanes * ldv + at;
-        chains<W, 1, 4>(lanes, 0, e + r * lde + t, 0, reinterpret_cast<const unsigned char*>(v),
-                        ldv * sizeof(Value), n, true);
-      }
-      for (size_t i = 0; i < kLanes && at + i < width; i += 4)
-        store(out + r * ldo + at + i, load(lanes + i) * v4::set(inv[r]),
-              first_lanes(width - at - i));
+  static void distance_bias(float* s, size_t first, size_t end, size_t query, float slope) {
+    uint32x4_t at = vaddq_n_u32(vidupq_n_u32(0, 1), static_cast<uint32_t>(first));
+    for (size_t j = first; j < end; j += 4, at = vaddq_n_u32(at, 4)) {
+      const mve_pred16_t p = first_lanes(end - j);
+      const v4 distance = {vcvtq_f32_u32(vabdq_u32(at, vdupq_n_u32(static_cast<uint32_t>(query))))};
+      store(s + j, fma(v4::set(0.0f) - distance, slope, load(s + j, p)), p);
     }
-}
-void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-         const float* const* v_pages, KeyRange keys, size_t width) {
-  mix_of<F32>(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
-void mix_f16(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
-             const uint16_t* const* v_pages, KeyRange keys, size_t width) {
-  mix_of<F16>(out, ldo, e, lde, inv, rows, v_pages, keys, width);
-}
-
-// y = (x − mean)·r scaled by g and shifted by b, for both norms.
-PHASOR_APART void normed(float* y, const float* x, const float* g, const float* b, size_t n,
-                         float mean, float r) {
-  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
-    const v4 z = (load(x + i, p) - v4::set(mean)) * v4::set(r);
-    store(y + i, b != nullptr ? fma(z, load(g + i, p), load(b + i, p)) : z * load(g + i, p), p);
-  });
-}
-float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
-  Lanes sum, squares;
-  each_lane(sum, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA { return lane + load(x + i, p); });
-  const float mean = sum.tree() / float_of_size(n);
-  each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
-    const v4 d = load(x + i, p) - v4::set(mean);
-    return fma(d, d, lane, p);
-  });
-  const float square = squares.tree() / float_of_size(n);
-  normed(y, x, g, b, n, mean, 1.0f / sqrt1(square + eps));
-  return square;
-}
-// Σx² by lanes and the fixed tree.
-PHASOR_APART float sum_of_squares(const float* x, size_t n) {
-  Lanes squares;
-  each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
-    const v4 xi = load(x + i, p);
-    return fma(xi, xi, lane);
-  });
-  return squares.tree();
-}
-float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n, float eps) {
-  const float square = sum_of_squares(x, n) / float_of_size(n);
-  normed(y, x, g, b, n, 0.0f, 1.0f / sqrt1(square + eps));  // x − 0 is x
-  return square;
-}
-
-void rotate_halves(float* x, const float* c, const float* s, size_t half) {
-  each_part(half, [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA {
-    const v4 x0 = load(x + i, p), x1 = load(x + half + i, p), ci = load(c + i, p),
-             si = load(s + i, p);
-    store(x + i, fma(x0, ci, negated(x1 * si)), p);
-    store(x + half + i, fma(x0, si, x1 * ci), p);
-  });
-}
-void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
-  size_t i = 0;
-  for (; i + 4 <= half; i += 4) {
-    float32x4x2_t both = vld2q_f32(x + 2 * i);
-    const v4 x0 = {both.val[0]}, x1 = {both.val[1]}, ci = load(c + i), si = load(s + i);
-    both.val[0] = fma(x0, ci, negated(x1 * si)).v;
-    both.val[1] = fma(x0, si, x1 * ci).v;
-    vst2q_f32(x + 2 * i, both);
   }
-  for (; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
-}
 
-// y = f(y), four at a time.
-template <class F>
-PHASOR_INLINE void each(float* y, size_t n, F f) {
-  each_part(n, [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA { store(y + i, f(load(y + i, p)), p); });
-}
-float unit(float* y, const float* x, size_t n) {
-  const float square = sum_of_squares(x, n), length = sqrt1(square);
-  const float divisor = length > 1e-12f ? length : 1e-12f;
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
-  return square;
-}
-void scale(float* y, const float* x, size_t n, float s) {
-  each_vector(
-      n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(x + i, p) * v4::set(s), p); });
-}
-void mul(float* y, const float* x, size_t n) {
-  each_vector(
-      n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(y + i, p) * load(x + i, p), p); });
-}
-void clip(float* y, size_t n, float limit) {
-  each(y, n, [=](v4 v) PHASOR_LAMBDA { return clip_of(v, v4::set(limit)); });
-}
-void relu(float* y, size_t n) {
-  each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, relu_of(load(y + i, p)), p); });
-}
-void gelu_erf(float* y, size_t n) {
-  each(y, n, [](v4 v) PHASOR_LAMBDA { return gelu_erf_of(v); });
-}
-void gelu_tanh(float* y, size_t n) {
-  each(y, n, [](v4 v) PHASOR_LAMBDA { return gelu_tanh_of(v); });
-}
-void silu(float* y, size_t n) {
-  each(y, n, [](v4 v) PHASOR_LAMBDA { return silu_of(v); });
-}
-void soft_cap(float* y, size_t n, float cap) {
-  const float inv = 1.0f / cap;
-  each(y, n, [=](v4 v) PHASOR_LAMBDA { return v4::set(cap) * tanh_of(v * v4::set(inv)); });
-}
-void exp_all(float* y, size_t n) {
-  each(y, n, [](v4 v) PHASOR_LAMBDA { return exp_of(v); });
-}
-void log_all(float* y, size_t n) {
-  each(y, n, [](v4 v) PHASOR_LAMBDA { return log_of(v); });
-}
+  // `other` in the places of the first and the last block that are not first … end − 1.
+  static PHASOR_APART void mask_edges(float* s, size_t first, size_t end, float other) {
+    for (size_t t = first / kLanes * kLanes; t < first; ++t) s[t] = other;
+    for (size_t t = end; t < up_to_lanes(end); ++t) s[t] = other;
+  }
+  static float softmax(float* s, size_t first, size_t end) {
+    if (first >= end) return 0.0f;
+    mask_edges(s, first, end, -kInfinity);
+    const size_t begin = first / kLanes * kLanes, n = up_to_lanes(end) - begin;
+    float largest = -kInfinity;
+    for (size_t t = 0; t < n; t += 4) largest = vmaxnmvq_f32(largest, load(s + begin + t).v);
+    Lanes sum;
+    for (size_t t = 0; t < n; t += 4) {
+      const v4 e = exp_not_positive(load(s + begin + t) - v4::set(largest));
+      store(s + begin + t, e);
+      store(sum.t + t % kLanes, load(sum.t + t % kLanes) + e);
+    }
+    mask_edges(s, first, end, 0.0f);
+    return 1.0f / sum.tree();
+  }
 
-// The largest of all, then the first place that holds it. Where all are below 0 and the largest is
-// subnormal, the vectors see 0, and none is as large.
-size_t argmax(const float* x, size_t n, float* largest) {
-  float best = -kInfinity;
-  unsigned nan = 0;
-  for (size_t i = 0; i < n; i += 4) {
-    const mve_pred16_t p = first_lanes(n - i);
-    const v4 v = load(x + i, p);
-    best = vmaxnmvq_p_f32(best, v.v, p);
-    nan |= vcmpneq_f32(v.v, v.v);
+  // 16 places of the width at a time: page after page its chains go on in `lanes`.
+  template <class W>
+  static void mix_pages(float* out, size_t ldo, const float* e, size_t lde, const float* inv,
+                        size_t rows, const void* const* v_pages, const KeyRange& keys,
+                        size_t width) {
+    using Value = typename W::Value;
+    const size_t ldv = up_to_lanes(width);
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t at = 0; at < width; at += kLanes) {
+        alignas(16) float lanes[kLanes] = {};
+        const size_t end = keys.end + r * keys.more;
+        for (size_t t = keys.first + r * keys.skip, n; t < end; t += n) {
+          n = kLanes - t % kLanes < end - t ? kLanes - t % kLanes : end - t;
+          const Value* v = static_cast<const Value*>(v_pages[t / kLanes]) + t % kLanes * ldv + at;
+          chains<W, 1, 4>(lanes, 0, e + r * lde + t, 0, reinterpret_cast<const unsigned char*>(v),
+                          ldv * sizeof(Value), n, true);
+        }
+        for (size_t i = 0; i < kLanes && at + i < width; i += 4)
+          store(out + r * ldo + at + i, load(lanes + i) * v4::set(inv[r]),
+                first_lanes(width - at - i));
+      }
   }
-  size_t at = 0;
-  while (nan == 0 && at < n && !(x[at] >= best)) ++at;
-  if (at == n) {
-    at = 0;
-    for (size_t i = 1; i < n; ++i) at = x[i] > x[at] ? i : at;
+  template <class W>
+  static void mix(float* out, size_t ldo, const float* e, size_t lde, const float* inv, size_t rows,
+                  const void* const* v_pages, KeyRange keys, size_t width) {
+    if constexpr (std::is_same<W, CacheQ8>::value)
+      kernels_scalar.mix[kCacheQ8](out, ldo, e, lde, inv, rows, v_pages, keys, width);
+    else
+      mix_pages<W>(out, ldo, e, lde, inv, rows, v_pages, keys, width);
   }
-  *largest = nan != 0 ? __builtin_nanf("") : x[at];
-  return nan != 0 ? n : at;
-}
 
-uint64_t peak_f32(float* out, uint64_t rounds) {
-  v4 acc[4];
-  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(static_cast<float>(i));
-  const v4 w = v4::set(0x1p-20f);
-  for (uint64_t n = 0; n < rounds; ++n)
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = fma(w, 0.5f, acc[i]);
-  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(out + 4 * i, acc[i]);
-  return rounds * kLanes;
-}
-uint64_t peak_int8(float* out, uint64_t rounds) {
-  int8_t bytes[5 * kLanes];
-  for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = static_cast<int8_t>(i * 37 % 255 - 127);
-  const int8x16_t w[3] = {vldrbq_s8(bytes), vldrbq_s8(bytes + 16), vldrbq_s8(bytes + 32)};
-  int32_t sum[3] = {};  // wraps
-  for (uint64_t n = 0; n < rounds; ++n) {
-    const int8x16_t x = vldrbq_s8(bytes + (n & 1) * 16 + 48);
-    PHASOR_UNROLL for (size_t i = 0; i < 3; ++i) sum[i] = vmladavaq_s8(sum[i], w[i], x);
+  // y = (x − mean)·r scaled by g and shifted by b, for both norms.
+  static PHASOR_APART void normed(float* y, const float* x, const float* g, const float* b,
+                                  size_t n, float mean, float r) {
+    each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
+      const v4 z = (load(x + i, p) - v4::set(mean)) * v4::set(r);
+      store(y + i, b != nullptr ? fma(z, load(g + i, p), load(b + i, p)) : z * load(g + i, p), p);
+    });
   }
-  for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i % 3]);
-  return rounds * 3 * kLanes;
-}
+  static float layer_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                          float eps) {
+    Lanes sum, squares;
+    each_lane(sum, n,
+              [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA { return lane + load(x + i, p); });
+    const float mean = sum.tree() / float_of_size(n);
+    each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
+      const v4 d = load(x + i, p) - v4::set(mean);
+      return fma(d, d, lane, p);
+    });
+    const float square = squares.tree() / float_of_size(n);
+    normed(y, x, g, b, n, mean, 1.0f / sqrt1(square + eps));
+    return square;
+  }
+  // Σx² by lanes and the fixed tree.
+  static PHASOR_APART float sum_of_squares(const float* x, size_t n) {
+    Lanes squares;
+    each_lane(squares, n, [=](v4 lane, size_t i, auto p) PHASOR_LAMBDA {
+      const v4 xi = load(x + i, p);
+      return fma(xi, xi, lane);
+    });
+    return squares.tree();
+  }
+  static float rms_norm(float* y, const float* x, const float* g, const float* b, size_t n,
+                        float eps) {
+    const float square = sum_of_squares(x, n) / float_of_size(n);
+    normed(y, x, g, b, n, 0.0f, 1.0f / sqrt1(square + eps));  // x − 0 is x
+    return square;
+  }
+
+  static void rotate_halves(float* x, const float* c, const float* s, size_t half) {
+    each_part(half, [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA {
+      const v4 x0 = load(x + i, p), x1 = load(x + half + i, p), ci = load(c + i, p),
+               si = load(s + i, p);
+      store(x + i, fma(x0, ci, negated(x1 * si)), p);
+      store(x + half + i, fma(x0, si, x1 * ci), p);
+    });
+  }
+  static void rotate_pairs(float* x, const float* c, const float* s, size_t half) {
+    size_t i = 0;
+    for (; i + 4 <= half; i += 4) {
+      float32x4x2_t both = vld2q_f32(x + 2 * i);
+      const v4 x0 = {both.val[0]}, x1 = {both.val[1]}, ci = load(c + i), si = load(s + i);
+      both.val[0] = fma(x0, ci, negated(x1 * si)).v;
+      both.val[1] = fma(x0, si, x1 * ci).v;
+      vst2q_f32(x + 2 * i, both);
+    }
+    for (; i < half; ++i) turn(x + 2 * i, x + 2 * i + 1, c[i], s[i]);
+  }
+
+  // y = f(y), four at a time.
+  template <class F>
+  static PHASOR_INLINE void each(float* y, size_t n, F f) {
+    each_part(n,
+              [=](size_t i, mve_pred16_t p) PHASOR_LAMBDA { store(y + i, f(load(y + i, p)), p); });
+  }
+  static float unit(float* y, const float* x, size_t n) {
+    const float square = sum_of_squares(x, n), length = sqrt1(square);
+    const float divisor = length > 1e-12f ? length : 1e-12f;
+    for (size_t i = 0; i < n; ++i) y[i] = x[i] / divisor;
+    return square;
+  }
+  static void scale(float* y, const float* x, size_t n, float s) {
+    each_vector(
+        n, [=](size_t i, auto p) PHASOR_LAMBDA { store(y + i, load(x + i, p) * v4::set(s), p); });
+  }
+  static void mul(float* y, const float* x, size_t n) {
+    each_vector(n, [=](size_t i, auto p) PHASOR_LAMBDA {
+      store(y + i, load(y + i, p) * load(x + i, p), p);
+    });
+  }
+  static void clip(float* y, size_t n, float limit) {
+    each(y, n, [=](v4 v) PHASOR_LAMBDA { return clip_of(v, v4::set(limit)); });
+  }
+  template <class F>
+  static void each_of(float* y, size_t n) {
+    const auto one = [=](size_t i, auto p) PHASOR_LAMBDA {
+      store(y + i, F::of(load(y + i, p)), p);
+    };
+    if constexpr (std::is_same<F, Formula<kRelu>>::value)  // short
+      each_vector(n, one);
+    else
+      each_part(n, one);
+  }
+  static void soft_cap(float* y, size_t n, float cap) {
+    const float inv = 1.0f / cap;
+    each(y, n, [=](v4 v) PHASOR_LAMBDA { return v4::set(cap) * tanh_of(v * v4::set(inv)); });
+  }
+
+  // The largest of all, then the first place that holds it. Where all are below 0 and the largest
+  // is subnormal, the vectors see 0, and none is as large.
+  static size_t argmax(const float* x, size_t n, float* largest) {
+    float best = -kInfinity;
+    unsigned nan = 0;
+    for (size_t i = 0; i < n; i += 4) {
+      const mve_pred16_t p = first_lanes(n - i);
+      const v4 v = load(x + i, p);
+      best = vmaxnmvq_p_f32(best, v.v, p);
+      nan |= vcmpneq_f32(v.v, v.v);
+    }
+    size_t at = 0;
+    while (nan == 0 && at < n && !(x[at] >= best)) ++at;
+    if (at == n) {
+      at = 0;
+      for (size_t i = 1; i < n; ++i) at = x[i] > x[at] ? i : at;
+    }
+    *largest = nan != 0 ? __builtin_nanf("") : x[at];
+    return nan != 0 ? n : at;
+  }
+
+  static uint64_t peak_f32(float* out, uint64_t rounds) {
+    v4 acc[4];
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(static_cast<float>(i));
+    const v4 w = v4::set(0x1p-20f);
+    for (uint64_t n = 0; n < rounds; ++n)
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = fma(w, 0.5f, acc[i]);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(out + 4 * i, acc[i]);
+    return rounds * kLanes;
+  }
+  static uint64_t peak_int8(float* out, uint64_t rounds) {
+    int8_t bytes[5 * kLanes];
+    for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = static_cast<int8_t>(i * 37 % 255 - 127);
+    const int8x16_t w[3] = {vldrbq_s8(bytes), vldrbq_s8(bytes + 16), vldrbq_s8(bytes + 32)};
+    int32_t sum[3] = {};  // wraps
+    for (uint64_t n = 0; n < rounds; ++n) {
+      const int8x16_t x = vldrbq_s8(bytes + (n & 1) * 16 + 48);
+      PHASOR_UNROLL for (size_t i = 0; i < 3; ++i) sum[i] = vmladavaq_s8(sum[i], w[i], x);
+    }
+    for (size_t i = 0; i < kLanes; ++i) out[i] = static_cast<float>(sum[i % 3]);
+    return rounds * 3 * kLanes;
+  }
+};
 
 }  // namespace
 
 extern const Kernels kernels_helium;
-const Kernels kernels_helium = PHASOR_KERNEL_TABLE("helium", );
+const Kernels kernels_helium = kernel_table<Helium>("helium");
 
 }  // namespace phasor

@@ -30,11 +30,11 @@ struct Level : LevelNeon {
 }  // namespace
 
 extern const Kernels kernels_neon;
-const Kernels kernels_neon = Body<Level>::table("neon");
+const Kernels kernels_neon = kernel_table<Body<Level>>("neon");
 
 #if defined(__aarch64__)
 extern const Kernels kernels_dotprod;
-const Kernels kernels_dotprod = with_products<Dotprod>(Body<Level>::table("neon"));
+const Kernels kernels_dotprod = with_products<Dotprod>(kernel_table<Body<Level>>("neon"));
 #endif
 
 }  // namespace phasor

@@ -1,7 +1,7 @@
 // AVX2 with FMA and F16C. Flags: -mavx2 -mfma -mf16c
 #include "../body.hpp"
-#include "int8_avx.hpp"
 #include "../products.hpp"
+#include "int8_avx.hpp"
 
 namespace phasor {
 namespace {
@@ -23,7 +23,7 @@ struct Level {
 }  // namespace
 
 extern const Kernels kernels_avx2, kernels_avxvnni;
-const Kernels kernels_avx2 = Body<Level>::table("avx2");
-const Kernels kernels_avxvnni = with_products<AvxVnni>(Body<Level>::table("avx2"));
+const Kernels kernels_avx2 = kernel_table<Body<Level>>("avx2");
+const Kernels kernels_avxvnni = with_products<AvxVnni>(kernel_table<Body<Level>>("avx2"));
 
 }  // namespace phasor

@@ -1,8 +1,8 @@
 // AVX-512 without integer dot products. Flags: -mavx512f -mavx512cd -mavx512dq -mavx512bw
 // -mavx512vl -mfma -mf16c
 #include "../body.hpp"
-#include "int8_avx512.hpp"
 #include "../products.hpp"
+#include "int8_avx512.hpp"
 
 namespace phasor {
 namespace {
@@ -24,7 +24,7 @@ struct Level {
 }  // namespace
 
 extern const Kernels kernels_avx512, kernels_avx512vnni;
-const Kernels kernels_avx512 = Body<Level>::table("avx512");
-const Kernels kernels_avx512vnni = with_products<Avx512Vnni>(Body<Level>::table("avx512"));
+const Kernels kernels_avx512 = kernel_table<Body<Level>>("avx512");
+const Kernels kernels_avx512vnni = with_products<Avx512Vnni>(kernel_table<Body<Level>>("avx512"));
 
 }  // namespace phasor

@@ -23,6 +23,6 @@ struct Level {
 }  // namespace
 
 extern const Kernels kernels_sse2;
-const Kernels kernels_sse2 = Body<Level>::table("sse2");
+const Kernels kernels_sse2 = kernel_table<Body<Level>>("sse2");
 
 }  // namespace phasor

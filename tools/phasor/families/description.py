@@ -42,7 +42,7 @@ STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCOD
 CHOICES = {
     "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
     "norm_place": {"before": D.BEFORE, "after": D.AFTER},
-    "activation": {"relu": D.RELU, "gelu": D.GELU_ERF, "gelu-tanh": D.GELU_TANH, "silu": D.SILU},
+    "activation": {row.word: row.number for row in D.ACTIVATIONS if row.word},
     "position": {
         "none": 0,
         "learned": D.LEARNED,
@@ -106,26 +106,17 @@ _STACK_KEYS: dict[
 }
 _NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
 _MODEL_KEYS = {
-    "name": (str, ""),
-    "author": (str, ""),
-    "licence": (str, ""),
-    "credit": (str, ""),
-    "origin": (str, ""),
+    **dict.fromkeys(("name", "author", "licence", "credit", "origin"), (str, "")),
     "preset": (str, None),
     "stack": (str, "encoder-decoder"),
     "output": (str, "own"),
 }
 _SIDE_KEYS = {
     "tokenizer": (str, ""),
-    "pad": (int, -1),
-    "unknown": (int, -1),
-    "start": (int, -1),
-    "end": (list, []),
-    "decoder_start": (int, -1),
-    "forced_first": (int, -1),
-    "mask": (int, -1),
-    "prefix": (list, []),
-    "suffix": (list, []),
+    **dict.fromkeys(
+        ("pad", "unknown", "start", "decoder_start", "forced_first", "mask"), (int, -1)
+    ),
+    **dict.fromkeys(("end", "prefix", "suffix"), (list, [])),
     "embedding_shared": (bool, False),
 }
 KEYS = {**_MODEL_KEYS, **_STACK_KEYS}

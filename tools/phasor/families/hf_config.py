@@ -16,18 +16,7 @@ from phasor.format import descriptor as D
 from phasor.values import is_number, is_whole
 
 # transformers' names of the activations (activations.py), those that a block or a head can have.
-ACTIVATIONS = {
-    "relu": D.RELU,
-    "gelu": D.GELU_ERF,
-    "gelu_python": D.GELU_ERF,
-    "gelu_new": D.GELU_TANH,
-    "gelu_fast": D.GELU_TANH,
-    "gelu_accurate": D.GELU_TANH,
-    "gelu_pytorch_tanh": D.GELU_TANH,
-    "gelu_python_tanh": D.GELU_TANH,
-    "silu": D.SILU,
-    "swish": D.SILU,
-}
+ACTIVATIONS = {name: row.number for row in D.ACTIVATIONS for name in row.configs}
 
 # Fields of every configuration that say nothing about the arithmetic of one forward pass, by the
 # reason why. A family has more of its own.

@@ -20,7 +20,7 @@ _POOLINGS = {
     "pooling_mode_mean_tokens": D.MEAN,
     "pooling_mode_lasttoken": D.LAST,
 }
-_ACTIVATIONS = {"Identity": 0, "ReLU": D.RELU, "GELU": D.GELU_ERF, "SiLU": D.SILU, "Tanh": D.TANH}
+_ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
 _ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")

@@ -17,59 +17,60 @@ from phasor.format.layout import PhasorError, round_up
 
 U32, FLOAT, STRING, IDS, FLOATS = 1, 2, 3, 4, 5
 NEEDED = object()  # a field that the file must have
-DERIVED = object()  # a default that depends on other fields
 ABSENT = 0xFFFFFFFF
 MAX_VOCABULARY, MAX_WIDTH, MAX_LAYERS, MAX_KINDS, MAX_IDS = 1 << 24, 65536, 1024, 256, 16
 
 ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
 LAYER_NORM, RMS_NORM = 1, 2
 BEFORE, AFTER, BOTH, SUBLAYER = 1, 2, 3, 4  # where norms stand; SUBLAYER: x + norm(f(x))
-SERIAL, SHARED_INPUT, TWO_NORMS = (
-    0,
-    1,
-    2,
-)  # parallel blocks: one norm for both sub-layers, or one each
-HEAD, OWN_HEAD, ALL_HEADS = (
-    0,
-    1,
-    2,
-)  # what a norm of q and k goes over: a head, with weights of its own or not, or all heads at once
+# parallel blocks: one norm for both sub-layers, or one each
+SERIAL, SHARED_INPUT, TWO_NORMS = 0, 1, 2
+# what a norm of q and k goes over: a head, with weights of its own or not, or all heads at once
+HEAD, OWN_HEAD, ALL_HEADS = 0, 1, 2
 LEARNED, INTERLEAVED, HALVES = 1, 2, 3
-(
-    RELATIVE_KEY,
-    RELATIVE_KEY_QUERY,
-    CLIPPED,
-    ROTARY_INTERLEAVED,
-    ROTARY_HALVES,
-    T5_BIAS,
-    ALIBI,
-    THREE_WAY,
-) = 1, 2, 3, 4, 5, 6, 7, 8
+RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES = 1, 2, 3, 4, 5
+T5_BIAS, ALIBI, THREE_WAY = 6, 7, 8
 DOT, ADDITIVE = 0, 1
-RELU, GELU_ERF, GELU_TANH, SILU = 1, 2, 3, 4
 LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
 MEAN, FIRST, LAST = 1, 2, 3
-TANH = 5  # a head's activation; the others are those of the feed-forward, 0 is none
 SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
 
+BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY)  # a sequence has at most max_distance
+RELATIVE_KEYS = (*BOUNDED, CLIPPED)  # positions with a table of keys
 
-RELATIVE_KEYS = (
-    RELATIVE_KEY,
-    RELATIVE_KEY_QUERY,
-    CLIPPED,
-    THREE_WAY,
-)  # positions with a table of keys
-BOUNDED = (
-    RELATIVE_KEY,
-    RELATIVE_KEY_QUERY,
-    THREE_WAY,
-)  # a sequence has at most max_distance positions
+
+class Activation(NamedTuple):
+    """One row: an activation of docs/format.md, and what others call it."""
+
+    number: int
+    name: str  # for people
+    word: str  # in a description; empty: of a head only
+    configs: tuple[str, ...]  # in a config.json
+    module: str  # the class in torch.nn
+
+
+ACTIVATIONS: list[Activation] = []
+
+
+def _activation(number: int, name: str, word: str, configs: str, module: str) -> int:
+    ACTIVATIONS.append(Activation(number, name, word, tuple(configs.split()), module))
+    return number
+
+
+_TANH_NAMES = "gelu_new gelu_fast gelu_accurate gelu_pytorch_tanh gelu_python_tanh"
+RELU = _activation(1, "ReLU", "relu", "relu", "ReLU")
+GELU_ERF = _activation(2, "GELU (erf)", "gelu", "gelu gelu_python", "GELU")
+GELU_TANH = _activation(3, "GELU (tanh)", "gelu-tanh", _TANH_NAMES, "")
+SILU = _activation(4, "SiLU", "silu", "silu swish", "SiLU")
+TANH = _activation(5, "tanh", "", "", "Tanh")
+LAST_ACTIVATION = max(row.number for row in ACTIVATIONS if row.word)  # of a feed-forward
 
 
 class Field(NamedTuple):
-    """One key: its number, type, name, default, and the range of a u32 or of an array's length."""
+    """One key: its number, type, name, default, and the range of a u32 or of an array's length. A
+    default of None is an absent id, or depends on other fields."""
 
     number: int
     type: int
@@ -79,150 +80,149 @@ class Field(NamedTuple):
     high: int = 0xFFFFFFFE
 
 
-def _numbers(*rows: tuple) -> dict[str, Field]:
-    return {row[2]: Field(*row) for row in rows}
+def _whole(number: int, name: str, low: int, high: int, default: Any = 0) -> Field:
+    return Field(number, U32, name, default, low, high)
 
 
-_SIDE = _numbers(
-    (1, U32, "vocabulary", NEEDED, 1, MAX_VOCABULARY),
-    (2, U32, "tokenizer", 0, 0, 4),
-    (3, U32, "embedding_shared", 0, 0, 1),
-    *(
-        (n, U32, name, None, 0, MAX_VOCABULARY - 1)
-        for n, name in (
-            (4, "pad"),
-            (5, "unknown"),
-            (6, "start"),
-            (8, "decoder_start"),
-            (9, "forced_first"),
-            (10, "mask"),
-        )
-    ),
-    *(
-        (n, IDS, name, [], 0, MAX_IDS)
-        for n, name in ((7, "end"), (11, "prefix"), (12, "suffix"), (13, "pair"))
-    ),
-    (14, U32, "pair_segment", 0, 0, 65535),
+def _id(number: int, name: str) -> Field:
+    return _whole(number, name, 0, MAX_VOCABULARY - 1, None)
+
+
+def _list(number: int, name: str, low: int, high: int, default: Any = ()) -> Field:
+    return Field(number, IDS, name, default, low, high)
+
+
+def _real(number: int, name: str, default: Any = 0.0) -> Field:
+    return Field(number, FLOAT, name, default)
+
+
+def _text(number: int, name: str) -> Field:
+    return Field(number, STRING, name, "")
+
+
+_MODEL = (
+    _whole(1, "stack", 1, 3, NEEDED),
+    _text(16, "name"),
+    _text(17, "author"),
+    _text(18, "licence"),
+    _text(19, "credit"),
+    _text(20, "origin"),
+    _text(21, "converter"),
 )
-_STACK = _numbers(
-    (1, U32, "width", NEEDED, 1, MAX_WIDTH),
-    (2, IDS, "layers", NEEDED, 2, 2 * MAX_LAYERS),
-    (3, U32, "position", 0, 0, 3),
-    (4, U32, "max_positions", 0, 0, 1 << 24),
-    (5, FLOAT, "embedding_scale", 1.0),
-    (6, U32, "embedding_width", DERIVED, 1, MAX_WIDTH),
-    (7, U32, "embedding_norm", 0, 0, 2),
-    (8, FLOAT, "embedding_norm_eps", 0.0),
-    (9, U32, "segments", 0, 0, 65536),
-    (10, U32, "final_norm", 0, 0, 2),
-    (11, FLOAT, "final_norm_eps", 0.0),
-    (12, U32, "cross_width", DERIVED, 1, MAX_WIDTH),
-    (13, U32, "projection_bias", 0, 0, 1),
-    (14, U32, "projection_place", 0, 0, 1),
+_SIDE = (
+    _whole(1, "vocabulary", 1, MAX_VOCABULARY, NEEDED),
+    _whole(2, "tokenizer", 0, 4),
+    _whole(3, "embedding_shared", 0, 1),
+    _id(4, "pad"),
+    _id(5, "unknown"),
+    _id(6, "start"),
+    _list(7, "end", 0, MAX_IDS),
+    _id(8, "decoder_start"),
+    _id(9, "forced_first"),
+    _id(10, "mask"),
+    _list(11, "prefix", 0, MAX_IDS),
+    _list(12, "suffix", 0, MAX_IDS),
+    _list(13, "pair", 0, MAX_IDS),
+    _whole(14, "pair_segment", 0, 65535),
 )
-SCOPES: dict[str, tuple[int, dict[str, Field]]] = {
-    "model": (
-        0,
-        _numbers(
-            (1, U32, "stack", NEEDED, 1, 3),
-            *(
-                (16 + i, STRING, name, "")
-                for i, name in enumerate(
-                    ("name", "author", "licence", "credit", "origin", "converter")
-                )
-            ),
-        ),
-    ),
-    "source": (1, _SIDE),
-    "target": (2, _SIDE),
-    "encoder": (3, _STACK),
-    "decoder": (4, _STACK),
-    "kinds": (
-        5,
-        _numbers(
-            (1, U32, "norm", NEEDED, 1, 2),
-            (2, U32, "norm_place", NEEDED, 1, 4),
-            (3, FLOAT, "norm_eps", NEEDED),
-            (4, U32, "parallel", 0, 0, 2),
-            (5, U32, "heads", NEEDED, 1, 4096),
-            (6, U32, "kv_heads", DERIVED, 1, 4096),
-            (7, U32, "head_width", NEEDED, 1, 4096),
-            (8, FLOAT, "scale", NEEDED),
-            (9, U32, "score", 0, 0, 1),
-            (10, U32, "attention_biases", 0, 0, 15),
-            (11, U32, "qk_norm", 0, 0, 2),
-            (12, U32, "window", 0, 0, 1 << 24),
-            (13, FLOAT, "cap", 0.0),
-            (14, U32, "position", 0, 0, 8),
-            (15, U32, "rotary_width", 0, 0, 4096),
-            (16, U32, "max_distance", 0, 0, 1 << 24),
-            (17, U32, "hidden", NEEDED, 1, 1 << 20),
-            (18, U32, "activation", NEEDED, 1, 4),
-            (19, U32, "gated", 0, 0, 1),
-            (20, U32, "ffn_biases", 0, 0, 3),
-            (21, U32, "cross", 0, 0, 1),
-            (22, U32, "cross_heads", DERIVED, 1, 4096),
-            (23, U32, "cross_kv_heads", DERIVED, 1, 4096),
-            (24, U32, "cross_head_width", DERIVED, 1, 4096),
-            (25, FLOAT, "cross_scale", DERIVED),
-            (26, U32, "cross_biases", 0, 0, 15),
-            (27, FLOAT, "residual_scale", 1.0),
-            (28, U32, "norm_biases", DERIVED, 0, 1),
-            (29, U32, "score_order", 0, 0, 0xFFFFFFFE),
-            (30, U32, "cross_score", 0, 0, 1),
-            (31, U32, "attention_norm", 1, 0, 1),
-            (32, FLOAT, "rotary_factor", 1.0),
-            (33, U32, "input_scales", 0, 0, 3),
-            (34, U32, "qk_norm_over", 0, 0, 2),
-            (35, FLOAT, "qkv_clip", 0.0),
-        ),
-    ),
-    "output": (
-        6,
-        _numbers(
-            (1, U32, "output", NEEDED, 1, 4),
-            (2, U32, "tied", 0, 0, 2),
-            (3, FLOAT, "scale", 1.0),
-            (4, FLOAT, "cap", 0.0),
-            (5, U32, "bias", 0, 0, 1),
-            (6, U32, "pooling", 0, 0, 3),
-            (7, U32, "normalise", 0, 0, 1),
-            (8, U32, "classes", 0, 0, 1 << 24),
-            (9, U32, "head_width", 0, 0, MAX_WIDTH),
-            (10, U32, "head_activation", 0, 0, 5),
-            (11, U32, "head_norm", 0, 0, 2),
-            (12, FLOAT, "head_norm_eps", 0.0),
-            (13, U32, "head_bias", 0, 0, 1),
-            (14, U32, "scores", 0, 0, 2),
-            (16, STRING, "labels", ""),
-            (17, STRING, "prompts", ""),
-        ),
-    ),
-    "generation": (
-        7,
-        _numbers(
-            (1, U32, "sample", 0, 0, 1),
-            (2, FLOAT, "temperature", 0.0),
-            (3, U32, "top_k", 0, 0, MAX_VOCABULARY),
-            (4, FLOAT, "top_p", 0.0),
-            (5, FLOAT, "min_p", 0.0),
-            (6, FLOAT, "typical_p", 0.0),
-            (7, FLOAT, "repetition_penalty", 0.0),
-            (8, U32, "no_repeat_ngram", 0, 0, MAX_VOCABULARY),
-            (9, U32, "min_new", 0, 0, MAX_VOCABULARY),
-            (10, U32, "max_new", 0, 0, MAX_VOCABULARY),
-            (11, IDS, "suppressed", [], 0, 65536),
-        ),
-    ),
-}
-_BY_NUMBER = {
-    number: (name, {f.number: f for f in fields.values()})
-    for name, (number, fields) in SCOPES.items()
+_STACK = (
+    _whole(1, "width", 1, MAX_WIDTH, NEEDED),
+    _list(2, "layers", 2, 2 * MAX_LAYERS, NEEDED),
+    _whole(3, "position", 0, 3),
+    _whole(4, "max_positions", 0, 1 << 24),
+    _real(5, "embedding_scale", 1.0),
+    _whole(6, "embedding_width", 1, MAX_WIDTH, None),
+    _whole(7, "embedding_norm", 0, 2),
+    _real(8, "embedding_norm_eps"),
+    _whole(9, "segments", 0, 65536),
+    _whole(10, "final_norm", 0, 2),
+    _real(11, "final_norm_eps"),
+    _whole(12, "cross_width", 1, MAX_WIDTH, None),
+    _whole(13, "projection_bias", 0, 1),
+    _whole(14, "projection_place", 0, 1),
+)
+_KIND = (
+    _whole(1, "norm", 1, 2, NEEDED),
+    _whole(2, "norm_place", 1, 4, NEEDED),
+    _real(3, "norm_eps", NEEDED),
+    _whole(4, "parallel", 0, 2),
+    _whole(5, "heads", 1, 4096, NEEDED),
+    _whole(6, "kv_heads", 1, 4096, None),
+    _whole(7, "head_width", 1, 4096, NEEDED),
+    _real(8, "scale", NEEDED),
+    _whole(9, "score", 0, 1),
+    _whole(10, "attention_biases", 0, 15),
+    _whole(11, "qk_norm", 0, 2),
+    _whole(12, "window", 0, 1 << 24),
+    _real(13, "cap"),
+    _whole(14, "position", 0, 8),
+    _whole(15, "rotary_width", 0, 4096),
+    _whole(16, "max_distance", 0, 1 << 24),
+    _whole(17, "hidden", 1, 1 << 20, NEEDED),
+    _whole(18, "activation", 1, LAST_ACTIVATION, NEEDED),
+    _whole(19, "gated", 0, 1),
+    _whole(20, "ffn_biases", 0, 3),
+    _whole(21, "cross", 0, 1),
+    _whole(22, "cross_heads", 1, 4096, None),
+    _whole(23, "cross_kv_heads", 1, 4096, None),
+    _whole(24, "cross_head_width", 1, 4096, None),
+    _real(25, "cross_scale", None),
+    _whole(26, "cross_biases", 0, 15),
+    _real(27, "residual_scale", 1.0),
+    _whole(28, "norm_biases", 0, 1, None),
+    _whole(29, "score_order", 0, 0),
+    _whole(30, "cross_score", 0, 1),
+    _whole(31, "attention_norm", 0, 1, 1),
+    _real(32, "rotary_factor", 1.0),
+    _whole(33, "input_scales", 0, 3),
+    _whole(34, "qk_norm_over", 0, 2),
+    _real(35, "qkv_clip"),
+)
+_OUTPUT = (
+    _whole(1, "output", 1, 4, NEEDED),
+    _whole(2, "tied", 0, 2),
+    _real(3, "scale", 1.0),
+    _real(4, "cap"),
+    _whole(5, "bias", 0, 1),
+    _whole(6, "pooling", 0, 3),
+    _whole(7, "normalise", 0, 1),
+    _whole(8, "classes", 0, 1 << 24),
+    _whole(9, "head_width", 0, MAX_WIDTH),
+    _whole(10, "head_activation", 0, max(row.number for row in ACTIVATIONS)),
+    _whole(11, "head_norm", 0, 2),
+    _real(12, "head_norm_eps"),
+    _whole(13, "head_bias", 0, 1),
+    _whole(14, "scores", 0, 2),
+    _text(16, "labels"),
+    _text(17, "prompts"),
+)
+_GENERATION = (
+    _whole(1, "sample", 0, 1),
+    _real(2, "temperature"),
+    _whole(3, "top_k", 0, MAX_VOCABULARY),
+    _real(4, "top_p"),
+    _real(5, "min_p"),
+    _real(6, "typical_p"),
+    _real(7, "repetition_penalty"),
+    _whole(8, "no_repeat_ngram", 0, MAX_VOCABULARY),
+    _whole(9, "min_new", 0, MAX_VOCABULARY),
+    _whole(10, "max_new", 0, MAX_VOCABULARY),
+    _list(11, "suppressed", 0, 65536),
+)
+# By name, in the order of their numbers from 0.
+SCOPES: dict[str, tuple[Field, ...]] = {
+    "model": _MODEL,
+    "source": _SIDE,
+    "target": _SIDE,
+    "encoder": _STACK,
+    "decoder": _STACK,
+    "kinds": _KIND,
+    "output": _OUTPUT,
+    "generation": _GENERATION,
 }
 
 
 # ---- Values
-# ----------------------------------------------------------------------------------------------------------
 
 
 def _check_value(where: str, field: Field, value: Any) -> None:
@@ -255,13 +255,11 @@ def _check_value(where: str, field: Field, value: Any) -> None:
 
 
 def _encode(field: Field, value: Any) -> bytes:
-    if field.type == U32:
-        return struct.pack("<I", value)
-    if field.type == FLOAT:
-        return struct.pack("<f", value)
     if field.type == STRING:
         return value.encode()
-    return struct.pack(f"<{len(value)}I", *value)
+    if field.type == IDS:
+        return struct.pack(f"<{len(value)}I", *value)
+    return struct.pack("<I" if field.type == U32 else "<f", value)
 
 
 def _entry(key: int, kind: int, required: bool, value: bytes) -> bytes:
@@ -270,39 +268,38 @@ def _entry(key: int, kind: int, required: bool, value: bytes) -> bytes:
     )
 
 
-def _scopes(descriptor: dict) -> Iterator[tuple[str, int, int, dict, dict[str, Field]]]:
-    """(name for people, scope, index, values, fields) in the order of the keys."""
+def _scopes(descriptor: dict) -> Iterator[tuple[str, int, dict, tuple[Field, ...]]]:
+    """(name for people, first key, values, fields) in the order of the keys."""
     unknown = set(descriptor) - set(SCOPES)
     if unknown:
         raise PhasorError(f"descriptor: no scope is called {sorted(unknown)[0]!r}")
-    for name, (number, fields) in SCOPES.items():
-        values = descriptor.get(name)
-        if values is None:
-            continue
-        for index, one in enumerate(values if name == "kinds" else [values]):
-            yield (f"kind{index}" if name == "kinds" else name), number, index, one, fields
+    for number, (name, fields) in enumerate(SCOPES.items()):
+        if name == "kinds":
+            for index, kind in enumerate(descriptor.get(name, ())):
+                yield f"kind{index}", number << 24 | index << 12, kind, fields
+        elif descriptor.get(name) is not None:
+            yield name, number << 24, descriptor[name], fields
 
 
 def encode_meta(descriptor: dict) -> bytes:
     """The META section. Fields that are absent, None or an empty string or list are left out."""
     out = []
-    for where, scope, index, values, fields in _scopes(descriptor):
-        for name in values:
-            if name not in fields:
-                raise PhasorError(f"{where}: no field is called {name!r}")
-        for field in sorted(fields.values()):
+    for where, first, values, fields in _scopes(descriptor):
+        unknown = [name for name in values if name not in (field.name for field in fields)]
+        if unknown:
+            raise PhasorError(f"{where}: no field is called {unknown[0]!r}")
+        for field in fields:
             value = values.get(field.name)
             if value is None or value == "" or (field.type == IDS and len(value) == 0):
                 continue
             _check_value(where, field, value)
-            key = scope << 24 | index << 12 | field.number
-            out.append(_entry(key, field.type, field.type != STRING, _encode(field, value)))
+            key, required = first | field.number, field.type != STRING
+            out.append(_entry(key, field.type, required, _encode(field, value)))
     check(with_defaults(descriptor))
     return b"".join(out)
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _entries(data: bytes) -> Iterator[tuple[int, int, bool, bytes]]:
@@ -333,26 +330,24 @@ def _entries(data: bytes) -> Iterator[tuple[int, int, bool, bytes]]:
 
 
 def _decode(where: str, field: Field, value: bytes) -> Any:
-    if field.type == U32:
-        return struct.unpack("<I", value)[0]
-    if field.type == FLOAT:
-        return struct.unpack("<f", value)[0]
     if field.type == STRING:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
             raise PhasorError(f"{where}.{field.name}: not UTF-8") from error
-    return list(struct.unpack(f"<{len(value) // 4}I", value))
+    numbers = struct.unpack(f"<{len(value) // 4}{'f' if field.type == FLOAT else 'I'}", value)
+    return list(numbers) if field.type == IDS else numbers[0]
 
 
 def decode_meta(data: bytes) -> dict:
     """The descriptor of a META section, checked, without defaults filled in. Unknown optional keys
     are skipped."""
     out: dict[str, Any] = {}
+    scopes = list(SCOPES.items())
     for key, kind, required, value in _entries(data):
         scope, index, number = key >> 24, key >> 12 & 0xFFF, key & 0xFFF
-        name, fields = _BY_NUMBER.get(scope, ("", {}))
-        field = fields.get(number)
+        name, fields = scopes[scope] if scope < len(scopes) else ("", ())
+        field = next((field for field in fields if field.number == number), None)
         if field is None:
             if required:
                 raise PhasorError(
@@ -365,54 +360,36 @@ def decode_meta(data: bytes) -> dict:
             raise PhasorError(f"{where}.{field.name}: has type {kind}, expected {field.type}")
         decoded = _decode(where, field, value)
         _check_value(where, field, decoded)
-        if name != "kinds":
-            if index:
-                raise PhasorError(f"metadata: index {index} of scope {scope}, expected 0")
-            out.setdefault(name, {})[field.name] = decoded
-            continue
-        kinds = out.setdefault("kinds", [])
-        if index > len(kinds) or index >= MAX_KINDS:
-            raise PhasorError(f"metadata: index {index} of scope {scope}, expected {len(kinds)}")
-        if index == len(kinds):
-            kinds.append({})
-        kinds[index][field.name] = decoded
+        values = out.setdefault(name, [] if name == "kinds" else {})
+        most = len(values) if name == "kinds" else 0
+        if index > most or index >= MAX_KINDS:
+            raise PhasorError(f"metadata: index {index} of scope {scope}, expected {most}")
+        if name == "kinds":
+            values += [{}] if index == most else []
+            values = values[index]
+        values[field.name] = decoded
     check(with_defaults(out))
     return out
 
 
 # ---- The whole
-# -------------------------------------------------------------------------------------------------------
 
 
-def _filled(where: str, values: dict, fields: dict[str, Field]) -> dict:
+def _filled(where: str, values: dict, fields: tuple[Field, ...]) -> dict:
     out = dict(values)
-    for field in fields.values():
-        if out.get(field.name) is not None:
-            continue
-        if field.default is NEEDED:
-            raise PhasorError(f"{where}.{field.name}: is missing")
-        out[field.name] = (
-            None
-            if field.default is DERIVED
-            else list(field.default)
-            if isinstance(field.default, list)
-            else field.default
-        )
+    for field in fields:
+        if out.get(field.name) is None:
+            if field.default is NEEDED:
+                raise PhasorError(f"{where}.{field.name}: is missing")
+            out[field.name] = [] if field.type == IDS else field.default
     return out
 
 
-def _derive_kind(kind: dict) -> None:
-    for name, other in (
-        ("kv_heads", "heads"),
-        ("cross_heads", "heads"),
-        ("cross_kv_heads", "kv_heads"),
-        ("cross_head_width", "head_width"),
-        ("cross_scale", "scale"),
-    ):
-        if kind[name] is None:
-            kind[name] = kind[other]
-    if kind["norm_biases"] is None:
-        kind["norm_biases"] = int(kind["norm"] == LAYER_NORM)
+def _derive(values: dict, **others: Any) -> None:
+    """Defaults that depend on other fields."""
+    for name, value in others.items():
+        if values[name] is None:
+            values[name] = value
 
 
 def with_defaults(descriptor: dict) -> dict:
@@ -422,29 +399,39 @@ def with_defaults(descriptor: dict) -> dict:
         if not descriptor.get(name):
             raise PhasorError(f"metadata: scope {name} is missing")
     out: dict[str, Any] = {}
-    for where, scope, _, values, fields in _scopes(descriptor):
+    for where, _, values, fields in _scopes(descriptor):
         filled = _filled(where, values, fields)
-        if scope == 5:
-            _derive_kind(filled)
-            out.setdefault("kinds", []).append(filled)
-        else:
+        if fields is not _KIND:
             out[where] = filled
+            continue
+        _derive(filled, kv_heads=filled["heads"], cross_heads=filled["heads"])
+        _derive(
+            filled,
+            cross_kv_heads=filled["kv_heads"],
+            cross_head_width=filled["head_width"],
+            cross_scale=filled["scale"],
+            norm_biases=int(filled["norm"] == LAYER_NORM),
+        )
+        out.setdefault("kinds", []).append(filled)
     for name in ("encoder", "decoder"):
-        if name in out and out[name]["embedding_width"] is None:
-            out[name]["embedding_width"] = out[name]["width"]
-    if "decoder" in out and out["decoder"]["cross_width"] is None:
-        out["decoder"]["cross_width"] = out.get("encoder", {}).get("width")
+        if name in out:
+            _derive(out[name], embedding_width=out[name]["width"])
+    if "decoder" in out:
+        _derive(out["decoder"], cross_width=out.get("encoder", {}).get("width"))
     return out
 
 
+def _refuse(where: str, *rules: tuple[Any, str]) -> None:
+    """PhasorError with the text of the first rule that is broken."""
+    for broken, text in rules:
+        if broken:
+            raise PhasorError(where + text)
+
+
 def _check_side(name: str, side: dict) -> None:
-    ids = [
-        side[f]
-        for f in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask")
-        if side[f] is not None
-    ]
+    ids = [side[field.name] for field in _SIDE if field == _id(field.number, field.name)]
     for value in ids + side["end"] + side["prefix"] + side["suffix"] + side["pair"]:
-        if value >= side["vocabulary"]:
+        if value is not None and value >= side["vocabulary"]:
             raise PhasorError(
                 f"{name}: special id {value} is not below the vocabulary {side['vocabulary']}"
             )
@@ -452,199 +439,214 @@ def _check_side(name: str, side: dict) -> None:
         raise PhasorError(f"{name}.tokenizer: {side['tokenizer']}, expected 0, 3 or 4")
 
 
-def _check_stack(name: str, descriptor: dict) -> None:
-    stack, kinds, sets = descriptor[name], descriptor["kinds"], 0
-    if len(stack["layers"]) % 2:
+def _check_layers(name: str, descriptor: dict) -> None:
+    kinds, sets = descriptor["kinds"], 0
+    crossing = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
+    if len(descriptor[name]["layers"]) % 2:
         raise PhasorError(f"{name}.layers: an odd number of values")
-    for i, (kind, weights) in enumerate(layers_of(stack)):
-        if kind >= len(kinds):
-            raise PhasorError(f"{name}.layers: layer {i} is of kind {kind}, there are {len(kinds)}")
-        if weights > sets:
+    for i, (index, weights) in enumerate(layers_of(descriptor[name])):
+        if index >= len(kinds):
             raise PhasorError(
-                f"{name}.layers: sets of weights must be numbered in order of first use"
+                f"{name}.layers: layer {i} is of kind {index}, there are {len(kinds)}"
             )
+        kind, layer = kinds[index], f"{name}.layers: layer {i} has "
+        _refuse(
+            "",
+            (
+                weights > sets,
+                f"{name}.layers: sets of weights must be numbered in order of first use",
+            ),
+            (
+                name == "encoder" and kind["window"] and kind["window"] % 2 == 0,
+                f"kind{index}.window: {kind['window']}, expected an odd number: an encoder's "
+                "window has as many keys on both sides",
+            ),
+            (crossing and not kind["cross"], layer + "no cross-attention"),
+            (kind["cross"] and not crossing, layer + "a cross-attention without an encoder"),
+        )
         sets += weights == sets
-        wanted = name == "decoder" and descriptor["model"]["stack"] == ENCODER_DECODER
-        if name == "encoder" and kinds[kind]["window"] and kinds[kind]["window"] % 2 == 0:
-            raise PhasorError(
-                f"kind{kind}.window: {kinds[kind]['window']}, expected an odd number: an encoder's "
-                "window has as many keys on both sides"
-            )
-        if bool(kinds[kind]["cross"]) != wanted:
-            raise PhasorError(
-                f"{name}.layers: layer {i} "
-                + (
-                    "has no cross-attention"
-                    if wanted
-                    else "has a cross-attention without an encoder"
-                )
-            )
-    if stack["position"] == LEARNED and stack["max_positions"] == 0:
-        raise PhasorError(f"{name}.max_positions: learned positions need the number of rows")
-    if stack["position"] in (INTERLEAVED, HALVES) and input_width(stack) % 2:
-        field = "width" if input_width(stack) == stack["width"] else "embedding_width"
-        raise PhasorError(
-            f"{name}.{field}: {stack[field]} is odd, sine and cosine need an even width"
-        )
-    for field in ("projection_bias", "projection_place"):
-        if stack[field] and stack["embedding_width"] == stack["width"]:
-            raise PhasorError(f"{name}.{field}: the embedding is not projected")
-    side = "source" if name == "encoder" else "target"
-    if descriptor[side]["pair_segment"] and descriptor[side]["pair_segment"] >= stack["segments"]:
-        raise PhasorError(
-            f"{side}.pair_segment: {descriptor[side]['pair_segment']}, there are "
-            f"{stack['segments']} segments"
-        )
+
+
+def _check_stack(name: str, descriptor: dict) -> None:
+    stack, side = descriptor[name], "source" if name == "encoder" else "target"
+    inner, segment = input_width(stack), descriptor[side]["pair_segment"]
+    field = "width" if inner == stack["width"] else "embedding_width"
+    own = stack["embedding_width"] == stack["width"]
+    _refuse(
+        f"{name}.",
+        (
+            stack["position"] == LEARNED and stack["max_positions"] == 0,
+            "max_positions: learned positions need the number of rows",
+        ),
+        (
+            stack["position"] in (INTERLEAVED, HALVES) and inner % 2,
+            f"{field}: {inner} is odd, sine and cosine need an even width",
+        ),
+        (own and stack["projection_bias"], "projection_bias: the embedding is not projected"),
+        (own and stack["projection_place"], "projection_place: the embedding is not projected"),
+    )
+    if segment and segment >= stack["segments"]:
+        raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
 
 
 def _check_kind(i: int, kind: dict) -> None:
-    if kind["heads"] % kind["kv_heads"] or kind["cross_heads"] % kind["cross_kv_heads"]:
-        raise PhasorError(f"kind{i}.kv_heads: does not divide the heads")
-    rotary = kind["position"] in (ROTARY_INTERLEAVED, ROTARY_HALVES)
-    width = kind["rotary_width"]
-    if rotary and (width == 0 or width % 2 or width > kind["head_width"]):
-        raise PhasorError(
-            f"kind{i}.rotary_width: {width}, expected an even number up to the head width "
-            f"{kind['head_width']}"
-        )
-    if not rotary and width:
-        raise PhasorError(f"kind{i}.rotary_width: nothing is rotary here")
-    table = kind["position"] in RELATIVE_KEYS or kind["position"] == T5_BIAS
-    if table and not kind["max_distance"]:
-        raise PhasorError(f"kind{i}.max_distance: missing, its position needs a table of distances")
-    if not table and kind["max_distance"]:
-        raise PhasorError(f"kind{i}.max_distance: nothing is relative here")
-    if kind["position"] in RELATIVE_KEYS and kind["score"] == ADDITIVE:
-        raise PhasorError(f"kind{i}.score: an additive score has no relative keys")
-    if kind["cap"] < 0:
-        raise PhasorError(f"kind{i}.cap: is negative")
-    if kind["qkv_clip"] < 0:
-        raise PhasorError(f"kind{i}.qkv_clip: is negative")
-    if kind["qk_norm_over"] and not kind["qk_norm"]:
-        raise PhasorError(f"kind{i}.qk_norm_over: there is no norm of q and k")
-    if kind["parallel"] and (
-        kind["norm_place"] != BEFORE or kind["cross"] or not kind["attention_norm"]
-    ):
-        raise PhasorError(f"kind{i}.parallel: goes with norm_place before, without cross-attention")
-    if kind["parallel"] == SHARED_INPUT and kind["input_scales"]:
-        raise PhasorError(
-            f"kind{i}.input_scales: the sub-layers of this parallel block read one input"
-        )
-    if not kind["attention_norm"] and kind["norm_place"] != BEFORE:
-        raise PhasorError(f"kind{i}.attention_norm: 0, which goes with norm_place before only")
+    position, width, before = kind["position"], kind["rotary_width"], kind["norm_place"] == BEFORE
+    rotary = position in (ROTARY_INTERLEAVED, ROTARY_HALVES)
+    table = position in (*RELATIVE_KEYS, T5_BIAS)
+    _refuse(
+        f"kind{i}.",
+        (
+            kind["heads"] % kind["kv_heads"] or kind["cross_heads"] % kind["cross_kv_heads"],
+            "kv_heads: does not divide the heads",
+        ),
+        (
+            rotary and (width == 0 or width % 2 or width > kind["head_width"]),
+            f"rotary_width: {width}, expected an even number up to the head width "
+            f"{kind['head_width']}",
+        ),
+        (not rotary and width, "rotary_width: nothing is rotary here"),
+        (
+            table and not kind["max_distance"],
+            "max_distance: missing, its position needs a table of distances",
+        ),
+        (not table and kind["max_distance"], "max_distance: nothing is relative here"),
+        (
+            position in RELATIVE_KEYS and kind["score"] == ADDITIVE,
+            "score: an additive score has no relative keys",
+        ),
+        (kind["cap"] < 0, "cap: is negative"),
+        (kind["qkv_clip"] < 0, "qkv_clip: is negative"),
+        (
+            kind["qk_norm_over"] and not kind["qk_norm"],
+            "qk_norm_over: there is no norm of q and k",
+        ),
+        (
+            kind["parallel"] and (not before or kind["cross"] or not kind["attention_norm"]),
+            "parallel: goes with norm_place before, without cross-attention",
+        ),
+        (
+            kind["parallel"] == SHARED_INPUT and kind["input_scales"],
+            "input_scales: the sub-layers of this parallel block read one input",
+        ),
+        (
+            not kind["attention_norm"] and not before,
+            "attention_norm: 0, which goes with norm_place before only",
+        ),
+    )
 
 
 def _check_output(descriptor: dict) -> None:
-    o, what, encoder = (
-        descriptor["output"],
-        descriptor["output"]["output"],
-        descriptor["model"]["stack"] == ENCODER,
-    )
+    o = descriptor["output"]
+    what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
     head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
     alone = [name for name in ("pooling", "normalise", "classes", "scores") if o[name]]
-    if not encoder and (what != LOGITS or alone):
-        raise PhasorError(
-            f"output.{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "
-            "classes"
-        )
-    if not encoder and o["head_norm"]:
-        raise PhasorError(
-            "output.head_norm: an encoder's; a decoder's head is a dense layer with an activation"
-        )
-    if what == POOLED and not o["pooling"]:
-        raise PhasorError("output.pooling: missing, a pooled vector needs one")
-    if what == CLASSES and not o["classes"]:
-        raise PhasorError("output.classes: missing, classes need their number")
-    if o["pooling"] and what not in (POOLED, CLASSES):
-        raise PhasorError(
-            "output.pooling: logits and hidden states are there for each position, they have none"
-        )
-    for name, wanted in (("classes", CLASSES), ("scores", CLASSES), ("normalise", POOLED)):
-        if o[name] and what != wanted:
-            raise PhasorError(
-                f"output.{name}: goes with {'classes' if wanted == CLASSES else 'a pooled vector'} "
-                "only"
-            )
-    if what == HIDDEN and head:
-        raise PhasorError(f"output.{head[0]}: hidden states have no head")
-    if o["head_bias"] and not o["head_width"]:
-        raise PhasorError("output.head_bias: the head has no dense layer")
-    if o["bias"] and what not in (LOGITS, CLASSES):
-        raise PhasorError("output.bias: there is no matrix that it could be added to")
-    if o["labels"] and (len(labels_of(o)) != o["classes"] or not o["labels"].endswith(RECORD_END)):
-        raise PhasorError(
-            f"output.labels: {len(labels_of(o))} names, each followed by U+001E, expected "
-            f"{o['classes']}"
-        )
+    labels = labels_of(o)
+    _refuse(
+        "output.",
+        (
+            not encoder and (what != LOGITS or alone),
+            f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "
+            "classes",
+        ),
+        (
+            not encoder and o["head_norm"],
+            "head_norm: an encoder's; a decoder's head is a dense layer with an activation",
+        ),
+        (what == POOLED and not o["pooling"], "pooling: missing, a pooled vector needs one"),
+        (what == CLASSES and not o["classes"], "classes: missing, classes need their number"),
+        (
+            o["pooling"] and what not in (POOLED, CLASSES),
+            "pooling: logits and hidden states are there for each position, they have none",
+        ),
+        (o["classes"] and what != CLASSES, "classes: goes with classes only"),
+        (o["scores"] and what != CLASSES, "scores: goes with classes only"),
+        (o["normalise"] and what != POOLED, "normalise: goes with a pooled vector only"),
+        (what == HIDDEN and head, f"{''.join(head[:1])}: hidden states have no head"),
+        (o["head_bias"] and not o["head_width"], "head_bias: the head has no dense layer"),
+        (
+            o["bias"] and what not in (LOGITS, CLASSES),
+            "bias: there is no matrix that it could be added to",
+        ),
+        (
+            o["labels"] and (len(labels) != o["classes"] or not o["labels"].endswith(RECORD_END)),
+            f"labels: {len(labels)} names, each followed by U+001E, expected {o['classes']}",
+        ),
+    )
     prompts_of(o)
-    if o["output"] == LOGITS and o["tied"] != TIED_OWN:
-        side, name = ("source", "encoder") if o["tied"] == TIED_SOURCE else ("target", "decoder")
-        to = "source" if encoder else "target"
-        if (
-            name not in descriptor
-            or descriptor[side]["vocabulary"] != descriptor[to]["vocabulary"]
-            or descriptor[name]["embedding_width"] != output_inputs(descriptor)
-        ):
-            raise PhasorError(
-                f"output.tied: the {side} embedding has another shape"
-                if name in descriptor
-                else f"output.tied: there is no {side} side"
-            )
+    if what != LOGITS or o["tied"] == TIED_OWN:
+        return
+    side, name = ("source", "encoder") if o["tied"] == TIED_SOURCE else ("target", "decoder")
+    if name not in descriptor:
+        raise PhasorError(f"output.tied: there is no {side} side")
+    to = "source" if encoder else "target"
+    if descriptor[side]["vocabulary"] != descriptor[to]["vocabulary"] or descriptor[name][
+        "embedding_width"
+    ] != output_inputs(descriptor):
+        raise PhasorError(f"output.tied: the {side} embedding has another shape")
 
 
 def _check_generation(descriptor: dict) -> None:
     g = descriptor["generation"]
     if descriptor["model"]["stack"] == ENCODER:
         raise PhasorError("generation: present, an encoder generates nothing")
-    for name in ("top_p", "min_p", "typical_p"):
-        if not 0 <= g[name] <= 1:
+    vocabulary = descriptor["target"]["vocabulary"]
+    for name in ("top_p", "min_p", "typical_p", "temperature", "repetition_penalty"):
+        share = name.endswith("_p")
+        if share and not 0 <= g[name] <= 1:
             raise PhasorError(f"generation.{name}: {g[name]}, expected 0 to 1")
-    for name in ("temperature", "repetition_penalty"):
         if g[name] < 0:
             raise PhasorError(f"generation.{name}: {g[name]} is negative")
     for value in g["suppressed"]:
-        if value >= descriptor["target"]["vocabulary"]:
+        if value >= vocabulary:
             raise PhasorError(
-                f"generation.suppressed: id {value} is not below the vocabulary "
-                f"{descriptor['target']['vocabulary']}"
+                f"generation.suppressed: id {value} is not below the vocabulary {vocabulary}"
             )
 
 
 def check(descriptor: dict) -> None:
     """PhasorError for values that do not fit each other. Takes a descriptor with defaults."""
     stack = descriptor["model"]["stack"]
-    for side, name, wanted in (
-        ("source", "encoder", stack != DECODER),
-        ("target", "decoder", stack != ENCODER),
-    ):
+    source, target = descriptor.get("source", {}), descriptor.get("target", {})
+    encoder, decoder = descriptor.get("encoder", {}), descriptor.get("decoder", {})
+    for side, name, absent in (("source", "encoder", DECODER), ("target", "decoder", ENCODER)):
         for scope in (side, name):
-            if (scope in descriptor) != wanted:
-                raise PhasorError(
-                    f"{scope}: "
-                    + ("missing, the stack needs it" if wanted else "present, the stack has none")
-                )
-        if wanted:
+            _refuse(
+                scope,
+                (scope in descriptor and stack == absent, ": present, the stack has none"),
+                (scope not in descriptor and stack != absent, ": missing, the stack needs it"),
+            )
+        if stack != absent:
             _check_side(side, descriptor[side])
+            _check_layers(name, descriptor)
             _check_stack(name, descriptor)
     for i, kind in enumerate(descriptor["kinds"]):
         _check_kind(i, kind)
-    if stack == ENCODER_DECODER:
-        if descriptor["decoder"]["cross_width"] != descriptor["encoder"]["width"]:
-            raise PhasorError(
-                f"decoder.cross_width: {descriptor['decoder']['cross_width']}, the encoder's width "
-                f"is {descriptor['encoder']['width']}"
-            )
-        if descriptor["target"]["decoder_start"] is None:
-            raise PhasorError("target.decoder_start: missing, an encoder-decoder needs it")
-    if stack != DECODER and descriptor["source"]["embedding_shared"]:
-        raise PhasorError("source.embedding_shared: only the target side can share")
+    both = stack == ENCODER_DECODER
     same = (
-        stack == ENCODER_DECODER
-        and descriptor["source"]["vocabulary"] == descriptor["target"]["vocabulary"]
-        and descriptor["encoder"]["embedding_width"] == descriptor["decoder"]["embedding_width"]
+        both
+        and source["vocabulary"] == target["vocabulary"]
+        and encoder["embedding_width"] == decoder["embedding_width"]
     )
-    if stack != ENCODER and descriptor["target"]["embedding_shared"] and not same:
-        raise PhasorError("target.embedding_shared: the sides differ in vocabulary or width")
+    _refuse(
+        "",
+        (
+            both and decoder["cross_width"] != encoder["width"],
+            f"decoder.cross_width: {decoder.get('cross_width')}, the encoder's width is "
+            f"{encoder.get('width')}",
+        ),
+        (
+            both and target["decoder_start"] is None,
+            "target.decoder_start: missing, an encoder-decoder needs it",
+        ),
+        (
+            source.get("embedding_shared"),
+            "source.embedding_shared: only the target side can share",
+        ),
+        (
+            target.get("embedding_shared") and not same,
+            "target.embedding_shared: the sides differ in vocabulary or width",
+        ),
+    )
     _check_output(descriptor)
     if "generation" in descriptor:
         _check_generation(descriptor)

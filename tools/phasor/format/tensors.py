@@ -1,85 +1,136 @@
 """What tensors a descriptor asks for: key, layout, shape and parts of each, in the order of the
 file (docs/format.md).
 
-This is the one place in Python that knows the roles; the converter's families fill it, the
-reference reads by it.
+ROLES is the one table of roles in Python, row for row that of docs/format.md and of
+src/format/tensors.cpp: a test compares the three. The converter's families fill it, the reference
+reads by it.
 """
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple
+from functools import lru_cache
+from typing import Any, Iterator, NamedTuple
 
 from phasor.format import descriptor as D
 from phasor.format.layout import F32, F64, LANES, PANEL16, ROWS, VECTOR, panels_of
 
 KINDS, SOURCE, ENCODER, TARGET, DECODER, OUTPUT = 0, 1, 2, 3, 4, 5  # stacks of tensors
-STACK_NAMES = {
-    KINDS: "kind",
-    SOURCE: "source",
-    ENCODER: "encoder",
-    TARGET: "target",
-    DECODER: "decoder",
-    OUTPUT: "output",
-}
+STACK_NAMES = ("kind", "source", "encoder", "target", "decoder", "output")
 FINAL = 0xFFFF  # the set of a stack's final norm
+FIRST_FINAL = 0xF0  # the first role of that set
 
-EMBEDDING, POSITIONS, SEGMENTS, EMBEDDING_NORM, PROJECTION, SINUSOID = 1, 2, 3, 4, 6, 8
-ROTARY, T5_BIAS, ALIBI = 1, 2, 3
-ATTENTION_BEFORE, QKV, ATTENTION_OUT, ATTENTION_AFTER = 0x10, 0x20, 0x40, 0x48
-RELATIVE_KEYS, RELATIVE_VALUES, Q_NORM, K_NORM, SCORE, CROSS_SCORE = (
-    0x30,
-    0x31,
-    0x38,
-    0x3A,
-    0x3C,
-    0x64,
+
+class Role(NamedTuple):
+    """One row: a tensor that a model may have. Its expressions are of the fields of its kind or its
+    stack, and of what `_names` adds to them."""
+
+    stacks: tuple[int, ...]
+    number: int
+    name: str
+    layouts: tuple[int, ...]
+    rows: str  # true rows, of each part of a fused layer
+    cols: str
+    when: str  # a model has it where this is true; empty: always
+    matrix: bool = False  # takes the type that the user asked for; otherwise `type`
+    type: int = F32
+
+
+ROLES: list[Role] = []
+
+
+def _row(*values: Any) -> int:
+    """Adds a row, and returns its number."""
+    ROLES.append(Role(*values))
+    return ROLES[-1].number
+
+
+def _vector(stacks, number, name, rows, when="", kind=F32) -> int:
+    return _row(stacks, number, name, (VECTOR,), rows, "1", when, False, kind)
+
+
+def _table(stacks, number, name, rows, cols, when) -> int:
+    return _row(stacks, number, name, (ROWS,), rows, cols, when)
+
+
+def _both(when: str, bias: str) -> str:
+    return f"{when} and {bias}" if when else bias
+
+
+def _linear(stacks, number, name, rows, cols, when, bias) -> int:
+    """A weight, and its bias behind it where `bias` is true."""
+    _row(stacks, number, f"{name} weight", (PANEL16,), rows, cols, when, True)
+    return _vector(stacks, number + 1, f"{name} bias", rows, _both(when, bias)) - 1
+
+
+def _norm(stacks, number, name, rows, when, bias) -> int:
+    _vector(stacks, number, f"{name} weight", rows, when)
+    return _vector(stacks, number + 1, f"{name} bias", rows, _both(when, bias)) - 1
+
+
+_KIND, _INPUT, _BLOCK, _CROSS, _OUT = (
+    (KINDS,),
+    (SOURCE, TARGET),
+    (ENCODER, DECODER),
+    (DECODER,),
+    (OUTPUT,),
 )
-CROSS_BEFORE, CROSS_Q, CROSS_KV, CROSS_OUT, CROSS_AFTER = 0x50, 0x58, 0x60, 0x68, 0x70
-FFN_BEFORE, FFN_IN, FFN_OUT, FFN_AFTER = 0x80, 0x88, 0x90, 0x98
-FINAL_NORM = 0xF0
-OUTPUT_WEIGHT, HEAD, HEAD_NORM, CLASSIFIER = 1, 3, 5, 7
-_NAMES = {
-    ATTENTION_BEFORE: "norm before attention",
-    QKV: "q,k,v",
-    Q_NORM: "q norm",
-    K_NORM: "k norm",
-    ATTENTION_OUT: "attention out",
-    ATTENTION_AFTER: "norm after attention",
-    CROSS_BEFORE: "norm before cross-attention",
-    CROSS_Q: "cross q",
-    CROSS_KV: "cross k,v",
-    CROSS_OUT: "cross out",
-    CROSS_AFTER: "norm after cross-attention",
-    FFN_BEFORE: "norm before feed-forward",
-    FFN_IN: "feed-forward in",
-    FFN_OUT: "feed-forward out",
-    FFN_AFTER: "norm after feed-forward",
-    FINAL_NORM: "final norm",
-}
-_INPUT_NAMES = {
-    EMBEDDING: "embedding",
-    POSITIONS: "positions",
-    SEGMENTS: "segments",
-    EMBEDDING_NORM: "embedding norm weight",
-    EMBEDDING_NORM + 1: "embedding norm bias",
-    PROJECTION: "embedding projection weight",
-    PROJECTION + 1: "embedding projection bias",
-    SINUSOID: "sinusoid inv_freq",
-}
-_OUTPUT_NAMES = {
-    OUTPUT_WEIGHT: "weight",
-    HEAD: "head weight",
-    HEAD_NORM: "head norm weight",
-    CLASSIFIER: "classifier weight",
-}
-_SINGLE_NAMES = {
-    QKV + 2: "scale of the input of q,k,v",
-    FFN_IN + 2: "scale of the input of the feed-forward",
-    RELATIVE_KEYS: "relative keys",
-    RELATIVE_VALUES: "relative values",
-    SCORE: "v of the additive score",
-    CROSS_SCORE: "v of the additive cross score",
-}
+# fmt: off
+ROTARY = _vector(_KIND, 1, "rotary inv_freq", "rotary_width // 2", "rotary_width", F64)
+T5_BIAS = _table(_KIND, 2, "T5 bias", "heads", "entries", "position == 6")
+ALIBI = _vector(_KIND, 3, "ALiBi slopes", "heads", "position == 7")
+
+EMBEDDING = _row(_INPUT, 1, "embedding", (ROWS, PANEL16), "vocabulary", "embedding_width",
+    "not embedding_shared", True)
+POSITIONS = _table(_INPUT, 2, "positions", "max_positions", "inner", "position == 1")
+SEGMENTS = _table(_INPUT, 3, "segments", "segments", "inner", "segments")
+EMBEDDING_NORM = _norm(_INPUT, 4, "embedding norm", "inner", "embedding_norm",
+    "embedding_norm == 1")
+PROJECTION = _linear(_INPUT, 6, "embedding projection", "width", "embedding_width",
+    "embedding_width != width", "projection_bias")
+SINUSOID = _vector(_INPUT, 8, "sinusoid inv_freq", "inner // 2", "position in (2, 3)", F64)
+
+ATTENTION_BEFORE = _norm(_BLOCK, 0x10, "norm before attention,", "width",
+    "norms_before and attention_norm", "norm_biases")
+QKV = _linear(_BLOCK, 0x20, "q,k,v", "q, kv, kv", "width", "", "attention_biases & 7")
+QKV_SCALE = _vector(_BLOCK, 0x22, "scale of the input of q,k,v", "width", "input_scales & 1")
+RELATIVE_KEYS = _table(_BLOCK, 0x30, "relative keys", "head_width", "entries",
+    "position in (1, 2, 3, 8)")
+RELATIVE_VALUES = _table(_BLOCK, 0x31, "relative values", "entries", "head_width", "position == 3")
+Q_NORM = _norm(_BLOCK, 0x38, "q norm", "q if qk_norm_over else head_width", "qk_norm",
+    "qk_norm == 1")
+K_NORM = _norm(_BLOCK, 0x3A, "k norm", "kv if qk_norm_over else head_width", "qk_norm",
+    "qk_norm == 1")
+SCORE = _vector(_BLOCK, 0x3C, "v of the additive score", "q", "score == 1")
+ATTENTION_OUT = _linear(_BLOCK, 0x40, "attention out", "width", "q", "", "attention_biases & 8")
+ATTENTION_AFTER = _norm(_BLOCK, 0x48, "norm after attention,", "width", "norms_after",
+    "norm_biases")
+CROSS_BEFORE = _norm(_CROSS, 0x50, "norm before cross-attention,", "width",
+    "cross and norms_before", "norm_biases")
+CROSS_Q = _linear(_CROSS, 0x58, "cross q", "cross_q", "width", "cross", "cross_biases & 1")
+CROSS_KV = _linear(_CROSS, 0x60, "cross k,v", "cross_kv, cross_kv", "cross_width", "cross",
+    "cross_biases & 6")
+CROSS_SCORE = _vector(_CROSS, 0x64, "v of the additive cross score", "cross_q",
+    "cross and cross_score == 1")
+CROSS_OUT = _linear(_CROSS, 0x68, "cross out", "width", "cross_q", "cross", "cross_biases & 8")
+CROSS_AFTER = _norm(_CROSS, 0x70, "norm after cross-attention,", "width", "cross and norms_after",
+    "norm_biases")
+FFN_BEFORE = _norm(_BLOCK, 0x80, "norm before feed-forward,", "width",
+    "norms_before and parallel != 1", "norm_biases")
+FFN_IN = _linear(_BLOCK, 0x88, "feed-forward in", "(hidden, hidden) if gated else hidden", "width",
+    "", "ffn_biases & 1")
+FFN_SCALE = _vector(_BLOCK, 0x8A, "scale of the input of the feed-forward", "width",
+    "input_scales & 2")
+FFN_OUT = _linear(_BLOCK, 0x90, "feed-forward out", "width", "hidden", "", "ffn_biases & 2")
+FFN_AFTER = _norm(_BLOCK, 0x98, "norm after feed-forward,", "width", "norms_after", "norm_biases")
+FINAL_NORM = _norm(_BLOCK, 0xF0, "final norm", "width", "final_norm", "final_norm == 1")
+
+OUTPUT_WEIGHT = _row(_OUT, 1, "output weight", (PANEL16,), "rows", "inputs",
+    "output == 1 and tied == 0", True)
+_vector(_OUT, 2, "output bias", "rows", "output == 1 and bias")
+HEAD = _linear(_OUT, 3, "head", "head_width", "width", "head_width", "head_bias")
+HEAD_NORM = _norm(_OUT, 5, "head norm", "inputs", "head_norm", "head_norm == 1")
+CLASSIFIER = _linear(_OUT, 7, "classifier", "rows", "inputs", "output == 4", "bias")
+# fmt: on
 
 
 class Slot(NamedTuple):
@@ -117,194 +168,79 @@ class Slot(NamedTuple):
 
 def tensor_name(key: int) -> str:
     """ "decoder 2 q,k,v weight": a directory key for people."""
-    stack, weights, role = key >> 24, key >> 8 & 0xFFFF, key & 0xFF
-    place = STACK_NAMES.get(stack, "?")
-    if stack in (SOURCE, TARGET):
-        return f"{place} {_INPUT_NAMES.get(role, f'role {role}')}"
-    if stack == OUTPUT:
-        return (
-            f"{place} "
-            f"{_OUTPUT_NAMES.get(role) or _OUTPUT_NAMES.get(role - 1, f'role {role}').replace('weight', 'bias')}"
-        )
-    if stack == KINDS:
-        return (
-            f"{place} {weights} "
-            f"{({1: 'rotary inv_freq', 2: 'T5 bias', 3: 'ALiBi slopes'}).get(role, f'role {role}')}"
-        )
-    if role in _SINGLE_NAMES:
-        return f"{place} {weights} {_SINGLE_NAMES[role]}"
-    name = _NAMES.get(role & ~1)
-    what = f"{name} {'bias' if role & 1 else 'weight'}" if name else f"role 0x{role:02X}"
-    return f"{place} {what}" if weights == FINAL else f"{place} {weights} {what}"
+    stack, weights, number = key >> 24, key >> 8 & 0xFFFF, key & 0xFF
+    place = STACK_NAMES[stack] if stack < len(STACK_NAMES) else "?"
+    names = [role.name for role in ROLES if stack in role.stacks and number == role.number]
+    name = names[0] if names else f"role 0x{number:02X}"
+    if weights != FINAL and stack in (KINDS, ENCODER, DECODER):
+        place += f" {weights}"
+    return name if name.startswith(place) else f"{place} {name}"
 
 
-class _Slots:
-    """Collects slots of one stack and set."""
-
-    def __init__(self, stack: int, weights: int) -> None:
-        self.stack, self.set, self.out = stack, weights, []
-
-    def add(
-        self,
-        role: int,
-        layout: int,
-        parts: tuple[int, ...],
-        cols: int = 1,
-        matrix: bool = False,
-        kind: int = F32,
-    ) -> None:
-        self.out.append(Slot(self.stack, self.set, role, layout, parts, cols, matrix, kind))
-
-    def norm(self, role: int, width: int, bias: bool) -> None:
-        self.add(role, VECTOR, (width,))
-        if bias:
-            self.add(role + 1, VECTOR, (width,))
-
-    def linear(self, role: int, parts: tuple[int, ...], cols: int, bias: bool) -> None:
-        self.add(role, PANEL16, parts, cols, True)
-        if bias:
-            self.add(role + 1, VECTOR, parts)
+@lru_cache(maxsize=None)
+def _compiled(expression: str) -> Any:
+    return compile(expression, "a row of ROLES", "eval")
 
 
-def _input_slots(descriptor: dict, side: str, name: str, stack: int) -> list[Slot]:
-    s, d, out = descriptor[side], descriptor[name], _Slots(stack, 0)
-    width, inner = d["embedding_width"], D.input_width(d)
-    tied = descriptor["output"]["output"] == D.LOGITS and descriptor["output"]["tied"] != D.TIED_OWN
+def _value(expression: str, names: dict) -> Any:
+    """Of an expression of the table above; no text of a file is one."""
+    return eval(_compiled(expression), {"__builtins__": {}}, names)
+
+
+def _names(kind: dict) -> dict:
+    """What the rows of a kind and of its blocks call by a name of its own."""
+    place, width, cross = kind["norm_place"], kind["head_width"], kind["cross_head_width"]
+    return {
+        **kind,
+        "q": kind["heads"] * width,
+        "kv": kind["kv_heads"] * width,
+        "cross_q": kind["cross_heads"] * cross,
+        "cross_kv": kind["cross_kv_heads"] * cross,
+        "entries": 2 * D.reach(kind) + 1,
+        "norms_before": place in (D.BEFORE, D.BOTH),
+        "norms_after": place != D.BEFORE,
+    }
+
+
+def _slots(stack: int, weights: int, names: dict, panels: bool = False) -> Iterator[Slot]:
+    """The tensors of one set; panels: a matrix that may have rows or panels has panels."""
+    for role in ROLES:
+        of_set = stack in role.stacks and (role.number >= FIRST_FINAL) == (weights == FINAL)
+        if of_set and (not role.when or _value(role.when, names)):
+            rows, cols = _value(role.rows, names), _value(role.cols, names)
+            parts = rows if isinstance(rows, tuple) else (rows,)
+            layout = role.layouts[-1 if panels else 0]
+            yield Slot(stack, weights, role.number, layout, parts, cols, role.matrix, role.type)
+
+
+def _tied(descriptor: dict, stack: int) -> bool:
+    """Whether the embedding of this side is the output's matrix too."""
+    output = descriptor["output"]
+    if output["output"] != D.LOGITS or output["tied"] == D.TIED_OWN:
+        return False
     shared = "target" in descriptor and descriptor["target"]["embedding_shared"]
-    own = tied and (
-        descriptor["output"]["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE)
-        or shared
-    )
-    if not s["embedding_shared"]:
-        out.add(EMBEDDING, PANEL16 if own else ROWS, (s["vocabulary"],), width, True)
-    if d["position"] == D.LEARNED:
-        out.add(POSITIONS, ROWS, (d["max_positions"],), inner)
-    if d["segments"]:
-        out.add(SEGMENTS, ROWS, (d["segments"],), inner)
-    if d["embedding_norm"]:
-        out.norm(EMBEDDING_NORM, inner, d["embedding_norm"] == D.LAYER_NORM)
-    if width != d["width"]:
-        out.linear(PROJECTION, (d["width"],), width, bool(d["projection_bias"]))
-    if d["position"] in (D.INTERLEAVED, D.HALVES):
-        out.add(SINUSOID, VECTOR, (inner // 2,), kind=F64)
-    return out.out
-
-
-def _layer_slots(kind: dict, width: int, cross_width: int, stack: int, weights: int) -> list[Slot]:
-    out = _Slots(stack, weights)
-    before, after, biases = (
-        kind["norm_place"] in (D.BEFORE, D.BOTH),
-        kind["norm_place"] != D.BEFORE,
-        bool(kind["norm_biases"]),
-    )
-    q, kv = kind["heads"] * kind["head_width"], kind["kv_heads"] * kind["head_width"]
-    if before and kind["attention_norm"]:
-        out.norm(ATTENTION_BEFORE, width, biases)
-    out.linear(QKV, (q, kv, kv), width, bool(kind["attention_biases"] & 7))
-    if kind["input_scales"] & 1:
-        out.add(QKV + 2, VECTOR, (width,))
-    if kind["position"] in D.RELATIVE_KEYS:
-        out.add(RELATIVE_KEYS, ROWS, (kind["head_width"],), 2 * D.reach(kind) + 1)
-    if kind["position"] == D.CLIPPED:
-        out.add(RELATIVE_VALUES, ROWS, (2 * D.reach(kind) + 1,), kind["head_width"])
-    if kind["qk_norm"]:
-        for role, width_ in ((Q_NORM, q), (K_NORM, kv)):
-            out.norm(
-                role,
-                width_ if kind["qk_norm_over"] else kind["head_width"],
-                kind["qk_norm"] == D.LAYER_NORM,
-            )
-    if kind["score"] == D.ADDITIVE:
-        out.add(SCORE, VECTOR, (q,))
-    out.linear(ATTENTION_OUT, (width,), q, bool(kind["attention_biases"] & 8))
-    if after:
-        out.norm(ATTENTION_AFTER, width, biases)
-    if kind["cross"]:
-        q, kv = (
-            kind["cross_heads"] * kind["cross_head_width"],
-            kind["cross_kv_heads"] * kind["cross_head_width"],
-        )
-        if before:
-            out.norm(CROSS_BEFORE, width, biases)
-        out.linear(CROSS_Q, (q,), width, bool(kind["cross_biases"] & 1))
-        out.linear(CROSS_KV, (kv, kv), cross_width, bool(kind["cross_biases"] & 6))
-        if kind["cross_score"] == D.ADDITIVE:
-            out.add(CROSS_SCORE, VECTOR, (q,))
-        out.linear(CROSS_OUT, (width,), q, bool(kind["cross_biases"] & 8))
-        if after:
-            out.norm(CROSS_AFTER, width, biases)
-    if before and kind["parallel"] != D.SHARED_INPUT:
-        out.norm(FFN_BEFORE, width, biases)
-    hidden = kind["hidden"]
-    out.linear(
-        FFN_IN,
-        (hidden, hidden) if kind["gated"] else (hidden,),
-        width,
-        bool(kind["ffn_biases"] & 1),
-    )
-    if kind["input_scales"] & 2:
-        out.add(FFN_IN + 2, VECTOR, (width,))
-    out.linear(FFN_OUT, (width,), hidden, bool(kind["ffn_biases"] & 2))
-    if after:
-        out.norm(FFN_AFTER, width, biases)
-    return out.out
-
-
-def _stack_slots(descriptor: dict, name: str, stack: int) -> Iterator[Slot]:
-    s, seen = descriptor[name], set()
-    for kind, weights in D.layers_of(s):
-        if weights not in seen:
-            seen.add(weights)
-            yield from _layer_slots(
-                descriptor["kinds"][kind], s["width"], s["cross_width"], stack, weights
-            )
-    if s["final_norm"]:
-        final = _Slots(stack, FINAL)
-        final.norm(FINAL_NORM, s["width"], s["final_norm"] == D.LAYER_NORM)
-        yield from final.out
+    return shared or output["tied"] == (D.TIED_TARGET if stack == TARGET else D.TIED_SOURCE)
 
 
 def slots(descriptor: dict) -> list[Slot]:
-    """Every tensor of the file, in its order. Takes a descriptor with defaults; PhasorError for
-    what is not built yet."""
+    """Every tensor of the file, in its order. Takes a descriptor with defaults."""
+    kinds = [_names(kind) for kind in descriptor["kinds"]]
     out: list[Slot] = []
-    for i, kind in enumerate(descriptor["kinds"]):
-        if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
-            out.append(Slot(KINDS, i, ROTARY, VECTOR, (kind["rotary_width"] // 2,), 1, False, F64))
-        if kind["position"] == D.T5_BIAS:
-            out.append(
-                Slot(KINDS, i, T5_BIAS, ROWS, (kind["heads"],), 2 * D.reach(kind) + 1, False)
-            )
-        if kind["position"] == D.ALIBI:
-            out.append(Slot(KINDS, i, ALIBI, VECTOR, (kind["heads"],), 1, False))
-    if "encoder" in descriptor:
-        out += _input_slots(descriptor, "source", "encoder", SOURCE)
-        out += _stack_slots(descriptor, "encoder", ENCODER)
-    if "decoder" in descriptor:
-        out += _input_slots(descriptor, "target", "decoder", TARGET)
-        out += _stack_slots(descriptor, "decoder", DECODER)
-    return out + _output_slots(descriptor)
-
-
-def _output_slots(descriptor: dict) -> list[Slot]:
-    o, out = descriptor["output"], _Slots(OUTPUT, 0)
-    inputs, width = D.output_inputs(descriptor), D.output_width(descriptor)
-    if o["output"] == D.LOGITS:
-        if o["tied"] == D.TIED_OWN:
-            out.add(OUTPUT_WEIGHT, PANEL16, (width,), inputs, True)
-        if o["bias"]:
-            out.add(OUTPUT_WEIGHT + 1, VECTOR, (width,))
-    if o["head_width"]:
-        out.linear(
-            HEAD,
-            (o["head_width"],),
-            descriptor["encoder" if descriptor["model"]["stack"] == D.ENCODER else "decoder"][
-                "width"
-            ],
-            bool(o["head_bias"]),
-        )
-    if o["head_norm"]:
-        out.norm(HEAD_NORM, inputs, o["head_norm"] == D.LAYER_NORM)
-    if o["output"] == D.CLASSES:
-        out.linear(CLASSIFIER, (width,), inputs, bool(o["bias"]))
-    return out.out
+    for i, names in enumerate(kinds):
+        out += _slots(KINDS, i, names)
+    for side, name, stack in (("source", "encoder", SOURCE), ("target", "decoder", TARGET)):
+        if name not in descriptor:
+            continue
+        s, seen = descriptor[name], set()
+        names = {**descriptor[side], **s, "inner": D.input_width(s)}
+        out += _slots(stack, 0, names, _tied(descriptor, stack))
+        for kind, weights in D.layers_of(s):
+            if weights not in seen:
+                seen.add(weights)
+                widths = {"width": s["width"], "cross_width": s["cross_width"]}
+                out += _slots(stack + 1, weights, {**kinds[kind], **widths})
+        out += _slots(stack + 1, FINAL, s)
+    last = descriptor.get("decoder") or descriptor["encoder"]
+    inputs, rows = D.output_inputs(descriptor), D.output_width(descriptor)
+    names = {**descriptor["output"], "width": last["width"], "inputs": inputs, "rows": rows}
+    return out + list(_slots(OUTPUT, 0, names))

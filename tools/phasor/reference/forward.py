@@ -221,7 +221,6 @@ class Reference:
         self.d = file.descriptor
         self._weights: dict[int, np.ndarray] = {}
         self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
-        _refuse(self.d)
 
     # ---- tensors
 
@@ -635,13 +634,6 @@ class Reference:
             if best in target["end"]:
                 break
         return made
-
-
-def _refuse(d: dict) -> None:
-    """PhasorError, by name, for what the reference does not compute yet."""
-    for i, kind in enumerate(d["kinds"]):
-        if kind["score_order"]:
-            raise PhasorError(f"kind{i}.score_order: value {kind['score_order']} is not built yet")
 
 
 # ---- Command line

@@ -1,0 +1,27 @@
+// The activations of src/activations.h that have kernels, for what goes through all of them.
+#pragma once
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include "kernels/functions.hpp"
+
+namespace phasor {
+
+struct NamedActivation {
+  std::string name;  // gelu_erf for kGeluErf
+  Activation code;
+  NamedActivation(const char* constant, Activation a) : code(a) {
+    for (const char* c = constant + 1; *c != 0; ++c) {
+      if (c != constant + 1 && std::isupper(*c) != 0) name += '_';
+      name += static_cast<char>(std::tolower(*c));
+    }
+  }
+};
+inline std::vector<NamedActivation> activations() {
+#define PHASOR_NAMED(word, built, constant, number, name) {#constant, constant},
+#define PHASOR_UNNAMED(constant, number, name)
+  return {PHASOR_ACTIVATIONS(PHASOR_NAMED, PHASOR_UNNAMED)};
+}
+
+}  // namespace phasor
