@@ -30,7 +30,9 @@ import make as golden  # noqa: E402
 from phasor.tokenizers import charsmap, unicode  # noqa: E402
 from phasor.tokenizers import section as pt  # noqa: E402
 from phasor.tokenizers import tokenizer_json as hf  # noqa: E402
-from phasor.tokenizers.models import byte_bpe, metaspace, wordpiece  # noqa: E402
+from phasor.tokenizers.models.byte_bpe import ALPHABET  # noqa: E402
+from phasor.tokenizers.models.metaspace import BREAKS  # noqa: E402
+from phasor.tokenizers.models.wordpiece import BertNormalizer  # noqa: E402
 from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 
 os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
@@ -290,7 +292,7 @@ def test_berts_normaliser_on_every_code_point(name):
     }
     theirs, own = (
         normalizers.BertNormalizer(**options).normalize_str,
-        wordpiece.BertNormalizer(options).char,
+        BertNormalizer(options).char,
     )
     assert [c for c in UNICODE if own(c) != theirs(c)] == []
 
@@ -535,7 +537,7 @@ def test_byte_level_bpe(driver, tmp_path, name):
 
 def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
     """Every pair of bytes of different words would merge, so that each boundary shows."""
-    letters = sorted(byte_bpe.ALPHABET, key=byte_bpe.ALPHABET.get)
+    letters = sorted(ALPHABET, key=ALPHABET.get)
     vocabulary = {letter: i for i, letter in enumerate(letters)}
     merges = [(a, b) for a in letters for b in letters]
     vocabulary.update({a + b: 256 + i for i, (a, b) in enumerate(merges)})
@@ -735,7 +737,7 @@ def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
     rng = random.Random(14)
     classes = {
         name: [chr(c) for first, last in unicode.SETS[name] for c in (first, last)]
-        for name in metaspace.BREAKS
+        for name in BREAKS
     }
     short = [c for c in map(chr, range(1, 0x3000)) if normalizer.normalize_str(c) != c]
     pool = [

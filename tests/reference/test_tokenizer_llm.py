@@ -32,7 +32,7 @@ from test_tokenizer_hf import (
 from phasor.tokenizers import gguf, unicode
 from phasor.tokenizers import section as pt
 from phasor.tokenizers import tokenizer_json as hf
-from phasor.tokenizers.models import byte_bpe
+from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, SEED_REGEX
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.tokenizer import build_sentencepiece_section
@@ -280,7 +280,7 @@ def built(driver: Driver, folder: Path, spec: dict) -> tuple[Tokenizer, Path]:
 
 
 def pairs_of_bytes() -> tuple[dict, list]:
-    letters = sorted(byte_bpe.ALPHABET, key=byte_bpe.ALPHABET.get)
+    letters = sorted(ALPHABET, key=ALPHABET.get)
     merges = [(a, b) for a in letters for b in letters]
     return {text: i for i, text in enumerate([*letters, *(a + b for a, b in merges)])}, merges
 
@@ -599,7 +599,7 @@ def test_bytes_that_are_no_text_decode_one_by_one(driver, tmp_path):
 
 
 def test_llama_3s_template(tmp_path):
-    spec = spec_of("llama 3", {letter: i for i, letter in enumerate(byte_bpe.ALPHABET)}, [])
+    spec = spec_of("llama 3", {letter: i for i, letter in enumerate(ALPHABET)}, [])
     spec["added_tokens"] = [
         {
             "id": 256,
@@ -761,7 +761,7 @@ def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, m
     path.write_text(
         json.dumps(
             {
-                **spec_of("gpt-2", {letter: i for i, letter in enumerate(byte_bpe.ALPHABET)}, []),
+                **spec_of("gpt-2", {letter: i for i, letter in enumerate(ALPHABET)}, []),
                 **change,
             }
         )
