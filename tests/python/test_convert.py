@@ -910,9 +910,9 @@ def test_word_lists(golden, tmp_path):
         3,
         4,
     )
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
+    from phasor.tokenizers import section
 
-    assert phasor_tokenizer.read_section(file.section(4))
+    assert section.read_section(file.section(4))
     assert run(path, tmp_path / "m.phasor", "--tokenizer", tmp_path / "source.txt") == 0
     file = PhasorFile(tmp_path / "m.phasor")
     assert (file.descriptor["source"]["tokenizer"], file.descriptor["target"]["tokenizer"]) == (

@@ -55,6 +55,7 @@ from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
 from phasor.tokenizers import tokenizer, tokenizer_json
+from phasor.tokenizers.models import word_list
 
 _NONE = Path("none")
 _TYPES = ("f32", "f16", "bf16", "q8", "q4")
@@ -95,7 +96,7 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
-            return tokenizer.build_wordlist_section(words, side["unknown"], control)
+            return word_list.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
     except PhasorError as error:
         raise named(path, error) from error

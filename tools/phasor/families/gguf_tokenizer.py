@@ -8,8 +8,8 @@ from phasor.checkpoints.gguf import GGUF
 from phasor.errors import shown
 from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
-from phasor.tokenizers import bpe
-from phasor.tokenizers.tokenizer import TokenizerError
+from phasor.tokenizers import gguf
+from phasor.tokenizers.section import TokenizerError
 from phasor.values import is_whole, words
 
 _PREFIX = "tokenizer.ggml."
@@ -108,20 +108,20 @@ class Vocabulary(Fields):
 
     def _bpe(self, tokens: list[str]) -> bytes:
         pre = self.text("pre", "default")
-        if pre not in bpe.PRE_TOKENIZERS:
+        if pre not in gguf.PRE_TOKENIZERS:
             raise self.refuse(
                 "pre",
-                f"{shown(pre)} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}",
+                f"{shown(pre)} is not built; there are {', '.join(sorted(gguf.PRE_TOKENIZERS))}",
             )
         if self.flag("add_space_prefix", False):
             raise self.refuse("add_space_prefix", "True is not built for gpt2")
-        return bpe.build_bpe_section(
+        return gguf.build_bpe_section(
             tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
         scores = self.list("scores", (int, float))
-        return bpe.build_sentencepiece_like(
+        return gguf.build_sentencepiece_like(
             tokens,
             scores,
             self._types(tokens),
