@@ -8,9 +8,6 @@ import re
 import subprocess
 import sys
 
-import chat
-import chat_bombs
-import chat_model
 import jinja2
 import jinja2.compiler
 import jinja2.defaults
@@ -22,6 +19,9 @@ from jinja2 import nodes
 from test_chat import differences, render  # noqa: F401 (render is a fixture)
 from test_chat import template as random_template
 
+import chat
+import chat_bombs
+import chat_model
 from conftest import ROOT
 from phasor.chat import calls as chat_calls
 from phasor.chat import compiler as chat_compiler

@@ -134,8 +134,9 @@ class LlamaCpp(_Llama):
     """Through llama-cpp-python's plain binding."""
 
     def __init__(self, args: Args) -> None:
-        import llama_cpp as api
         import numpy  # noqa: F401
+
+        import llama_cpp as api
 
         self.imported()
         self.api = api

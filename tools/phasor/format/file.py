@@ -14,6 +14,7 @@ from typing import BinaryIO, Callable, Iterator, NamedTuple, Union
 import numpy as np
 
 from phasor.errors import named
+
 # write_model is used with replacing, which is found here too.
 from phasor.files import map_bytes, replacing  # noqa: F401
 from phasor.format import descriptor as phasor_descriptor

@@ -56,18 +56,23 @@ LLAMA3_REGEX = _FOLDED + _WORDS + r"\p{N}{1,3}" + _REST
 QWEN2_REGEX = _FOLDED + _WORDS + r"\p{N}" + _REST
 QWEN35_REGEX = (
     _FOLDED
-    + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    + r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 O200K_REGEX = _CASED.replace("%s", _FOLDED + "?") + r"\p{N}{1,3}" + _CASED_REST
 TEKKEN_REGEX = _CASED.replace("%s", "") + r"\p{N}" + _CASED_REST
 DEEPSEEK3_REGEX = (
-    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+    r"|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 SEED_REGEX = _FOLDED + _WORDS + r"\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 # tiktoken's spellings: a possessive quantifier changes nothing where what follows can match none of
 # what it took.
-_TIKTOKEN = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|%s| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+_TIKTOKEN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|%s| ?[^\s\p{L}\p{N}]++[\r\n]*"
+    r"|\s*[\r\n]|\s+(?!\S)|\s+"
+)
 
 # Every character is in a match of these but of LINE_END and DEEPSEEK3.
 NAMED = {
@@ -201,8 +206,8 @@ def _split(step: dict, before: list[Step]) -> Step:
 
 
 def steps_of(spec: dict) -> tuple[list[Step], bool]:
-    """(steps, whether a space goes before the text) of the pre-tokenizer: what comes before ByteLevel sees the text, what comes
-    behind it GPT-2's letters for bytes."""
+    """(steps, whether a space goes before the text) of the pre-tokenizer: what comes before
+    ByteLevel sees the text, what comes behind it GPT-2's letters for bytes."""
     found: list[Step] = []
     level = None
     for step in steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers"):

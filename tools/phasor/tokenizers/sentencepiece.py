@@ -1,7 +1,6 @@
-"""What SentencePiece's models share: the bytes of a `.model` file (a serialised ModelProto), and the
-section of its pieces. The ModelProto is read with the few lines of the protobuf wire format that it
-uses. What would change the ids and is not understood is refused by name, never ignored.
-"""
+"""What SentencePiece's models share: the bytes of a `.model` file (a serialised ModelProto), and
+the section of its pieces. The ModelProto is read with the few lines of the protobuf wire format
+that it uses. What would change the ids and is not understood is refused by name, never ignored."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
 the `tokenizers` package. Where a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with
 merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa) is read as the conversion in
-`transformers` reads it. models/ has what becomes of each. Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
+`transformers` reads it. models/ has what becomes of each. Needs numpy only. What would change the
+ids and is not understood is refused by name, never ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.vocabulary import Vocabulary, special_token
 
 # ---- What the template says
-# ------------------------------------------------------------------------------------------
 
 
 def _template(spec: dict, vocabulary: Vocabulary) -> dict:
@@ -171,7 +171,6 @@ def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
 
 
 # ---- Directories
-# -----------------------------------------------------------------------------------------------------
 
 _USUAL = {
     "pad": ("[PAD]", "<pad>"),

@@ -1,4 +1,4 @@
-"""Byte-pair encoding of characters of Hugging Face's `tokenizers` (7): Llama 2, Mistral, Gemma, …"""
+"""Byte-pair encoding of characters of Hugging Face's `tokenizers` (7): Llama 2, Mistral, Gemma."""
 
 from __future__ import annotations
 
