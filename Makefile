@@ -379,6 +379,7 @@ help:
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
+#: make tokens          how much code there is, room by room, beside revision BASE (the last commit)
 #: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-
 #: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm
 #: make test-bits       the table of hashes on every emulated processor, clang's cross builds, the CMake example

@@ -15,8 +15,8 @@
 #define PHASOR_LEVELS "*"
 #endif
 
-// Every word, and the constant that says whether it is built. A new one is one line here; the
-// tokenizers' models have theirs in text/models.h.
+// Every word, and the constant that says whether it is built. A new one is one line here. The
+// tokenizers' models (text/models.h) and the activations (activations.h) bring their own.
 #define PHASOR_BUILD_WORDS(X)                     \
   /* types of weights */                          \
   X("q8", kHasQ8)                                 \
@@ -31,11 +31,6 @@
   /* norms */                                     \
   X("layer-norm", kHasLayerNorm)                  \
   X("rms-norm", kHasRmsNorm)                      \
-  /* activations */                               \
-  X("relu", kHasRelu)                             \
-  X("gelu", kHasGelu)                             \
-  X("gelu-tanh", kHasGeluTanh)                    \
-  X("silu", kHasSilu)                             \
   /* positions, beside none and learned */        \
   X("rotary", kHasRotary)                         \
   X("sinusoidal", kHasSinusoidal)                 \
@@ -85,8 +80,8 @@ PHASOR_BUILD_WORDS(PHASOR_DEFINE)
 #undef PHASOR_DEFINE
 constexpr bool kHasViews = kHasCallersViews || kHasVectors;  // a replay sees what callbacks see
 
-// Every word of PHASOR_ONLY is known: one of these, or one of `others`, the tokenizers' models that
-// it names (text/models.h).
+// Whether every word of PHASOR_ONLY is known: one of these, or one of `others` that tables beside
+// this one know.
 constexpr bool build_words_are_known(unsigned others) {
   unsigned named = 0, known = others;
   for (const char* p = PHASOR_ONLY; *p != 0; ++p) named += *p != ',' && (p[1] == 0 || p[1] == ',');

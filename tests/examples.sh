@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the C programs that `make` built from examples/c, each with the arguments in its own first lines ("Try: NAME ARGUMENTS").
+# Runs the C programs that `make` built from examples/c, each with the arguments in its own first
+# lines ("Try: NAME ARGUMENTS").
 #   tests/examples.sh [BUILD]
 set -uo pipefail
 cd "$(dirname "$0")/.."

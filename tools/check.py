@@ -6,7 +6,7 @@ result.
 
 rooms         include directions between the folders of src/ (docs/architecture.md)
 python-rooms  import directions between the packages of tools/, and no circle among their modules
-lines         no line of a source is longer than 100 characters
+lines         no line of C++ or Python is longer than 100 characters
 functions     no function of src/ is longer than 80 lines without a comment that says why
 headers       the core includes nothing that allocates, prints or throws; only instruction-set
               levels see xsimd
@@ -62,7 +62,9 @@ ROOMS = {
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
-STANDARD = {  # what the core may use: types, limits and memory, nothing that allocates, prints, throws or starts up
+# What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts
+# up.
+STANDARD = {
     "array",
     "atomic",
     "cassert",
@@ -99,8 +101,11 @@ INTRINSICS = {
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
 WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
 COMPILER = re.compile(
-    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+|__gnu_[fd]2[hf]\w*|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
-    r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*"
+    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+"
+    r"|__gnu_[fd]2[hf]\w*"
+    r"|__(u?div|u?mod|mul|ash|lsh)\w*[dt]i[34]"
+    r"|__(float|fix)\w*|__cpu_model|__cpu_indicator_init|__tls_get_addr"
+    r"|__(ubsan|asan|sanitizer)\w*|_GLOBAL_.*"
 )
 
 
@@ -304,7 +309,7 @@ def check_python_rooms(_):
 
 
 LONGEST_LINE = 100
-SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py", ".sh")
+SOURCES = (".c", ".h", ".cpp", ".hpp", ".inc", ".py")
 
 
 def check_lines(_):

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Installs what a group of make's targets needs and this machine lacks; says each package's name; does nothing when all is there.
+# Installs what a group of make's targets needs and this machine lacks; says each package's name;
+# does nothing when all is there.
 #   tools/install.sh build    xsimd's headers                        (make, make demo)
 #   tools/install.sh test     doctest, Python's venv                 (make test)
 #   tools/install.sh python   Python's venv                          (make python)
 #   tools/install.sh machines cross compilers, emulators             (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
-#   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one (make realtime); realtime-compiler prints its name
-# Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says what is missing.
+#   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one
+#   (make realtime); realtime-compiler prints its name
+# Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says
+# what is missing.
 set -euo pipefail
 
 missing=()
@@ -103,7 +106,8 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing: ${missing[*]}"
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o Acquire::Retries=3 "$@"; }
-# Package lists can be missing or old: refresh them when the packages cannot be had from what is there.
+# Package lists can be missing or old: refresh them when the packages cannot be had from what is
+# there.
 if ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
   apt update
   apt install -y --no-install-recommends "${missing[@]}" >/dev/null

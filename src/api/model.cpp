@@ -3,6 +3,7 @@
 #include "../quantize/quantize.h"
 #include "../runtime/cost.h"
 #include "../text/chat/program.h"
+#include "../text/models.h"
 #include "api.h"
 
 using namespace phasor;

@@ -1,9 +1,13 @@
 #include "args.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <algorithm>
+#include <variant>
 
 #include "../../include/phasor.h"
 #include "file.h"
@@ -11,252 +15,198 @@
 namespace cli {
 namespace {
 
+constexpr uint32_t kGenerate = kRun | kChat;
 constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
-constexpr uint32_t kSteps = kRun | kChat | kScore | kBench | kEncoders;
+constexpr uint32_t kSteps = kGenerate | kScore | kBench | kEncoders;
 constexpr uint32_t kForward = kSteps | kVerify;
 constexpr uint32_t kAll = kForward | kTokenize | kInspect | kQuantize;
-constexpr uint32_t kMost = 1u << 24;
+constexpr uint32_t kWithoutTexts = kChat | kInspect | kVerify | kBench;
+constexpr uint64_t kLookahead = 8;  // where --lookahead has no number
 
-// One flag. Exactly one of the members is set: it says what kind of value there is.
+// From the least to the most that a value may be, where the most is 0 to any; `above`: from above
+// the least.
+struct Range {
+  double least, most;
+  bool above;
+};
+constexpr Range from(double least, double most) { return {least, most, false}; }
+constexpr Range above(double least, double most) { return {least, most, true}; }
+constexpr double kMost = 1 << 24, kMostBytes = 0x1p40;
+
+// One flag.
 struct Flag {
   const char* name;
-  const char* value;  // how the value is called in the help; NULL: none
+  // How the help calls its value. NULL: it has none; "a|b|c": one of these; "[=N]": may be left
+  // out.
+  const char* value;
   uint32_t commands;
+  std::variant<bool Options::*, Number Options::*, Real Options::*, const char * Options::*,
+               vector<const char*> Options::*, Ids Options::*>
+      member;
   const char* help;
-  bool Options::* on;
-  uint32_t Options::* number;
-  Number Options::* whole;
-  Real Options::* real;
-  const char* Options::* text;
-  std::vector<const char*> Options::* texts;
-  Ids Options::* ids;
-  uint64_t least, most;  // of a whole number
-  float low, high;       // of a real one; low itself is too little where `open` says so
-  bool open;
-  uint64_t instead;     // not 0: the value may be left out, and is this
-  const char* choices;  // of a number that is given by name: "first second …", from 0 on
+  Range range = from(1, kMost);
 };
-
-constexpr Flag flag(const char* name, const char* value, uint32_t commands, const char* help) {
-  Flag f{};
-  f.name = name;
-  f.value = value;
-  f.commands = commands;
-  f.help = help;
-  return f;
-}
-constexpr Flag on(const char* name, uint32_t commands, bool Options::* member, const char* help) {
-  Flag f = flag(name, nullptr, commands, help);
-  f.on = member;
-  return f;
-}
-constexpr Flag number(const char* name, uint32_t commands, uint32_t Options::* member,
-                      uint32_t least, uint32_t most, const char* help) {
-  Flag f = flag(name, "N", commands, help);
-  f.number = member;
-  f.least = least;
-  f.most = most;
-  return f;
-}
-constexpr Flag choice(const char* name, const char* value, uint32_t commands,
-                      uint32_t Options::* member, const char* choices, const char* help) {
-  Flag f = flag(name, value, commands, help);
-  f.number = member;
-  f.choices = choices;
-  return f;
-}
-constexpr Flag whole(const char* name, uint32_t commands, Number Options::* member, uint64_t least,
-                     uint64_t most, const char* help, uint64_t instead = 0) {
-  Flag f = flag(name, instead != 0 ? "[=N]" : "N", commands, help);
-  f.whole = member;
-  f.least = least;
-  f.most = most;
-  f.instead = instead;
-  return f;
-}
-constexpr Flag real(const char* name, uint32_t commands, Real Options::* member, float low,
-                    bool open, float high, const char* help) {
-  Flag f = flag(name, "X", commands, help);
-  f.real = member;
-  f.low = low;
-  f.open = open;
-  f.high = high;
-  return f;
-}
-constexpr Flag text(const char* name, const char* value, uint32_t commands,
-                    const char* Options::* member, const char* help) {
-  Flag f = flag(name, value, commands, help);
-  f.text = member;
-  return f;
-}
-constexpr Flag texts(const char* name, uint32_t commands,
-                     std::vector<const char*> Options::* member, const char* help) {
-  Flag f = flag(name, "TEXT", commands, help);
-  f.texts = member;
-  return f;
-}
-constexpr Flag ids(const char* name, uint32_t commands, Ids Options::* member, const char* help) {
-  Flag f = flag(name, "IDS", commands, help);
-  f.ids = member;
-  return f;
-}
 
 constexpr Flag kFlags[] = {
-    ids("--ids", kRun | kTokenize | kScore | kBench | kEncoders, &Options::ids,
-        "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"),
-    on("--print-ids", kRun | kTokenize, &Options::print_ids,
-       "the output's token ids, separated by commas, in place of text"),
-    on("--decode", kTokenize, &Options::decode, "ids to text: the lists of ids are the input"),
-    text("--target", "TEXT", kScore, &Options::target,
-         "encoder-decoder: the target that is scored; its end token is added"),
-    ids("--target-ids", kScore, &Options::target_ids, "the same as token ids, as given"),
-    ids("--segments", kEncoders, &Options::segments, "the segment (token type) of each of --ids"),
-    on("--pair", kTokenize | kClassify | kFill | kEmbed, &Options::pair,
-       "each text is two, with a tab between them"),
-    on("--truncate", kEncoders, &Options::truncate,
-       "cuts a text that is too long for --source (else it is an error)"),
-    text("--pooling", "HOW", kEmbed, &Options::pooling, "mean, first or last (as the file says)"),
-    on("--normalise", kEmbed, &Options::normalise, "vectors of length 1 (as the file says)"),
-    on("--no-normalise", kEmbed, &Options::no_normalise, "vectors as they are"),
-    number("--dim", kEmbed, &Options::dim, 1, 65536,
-           "only the first N values (Matryoshka), then normalised"),
-    text("--prompt", "NAME", kEmbed, &Options::prompt,
-         "the file's prefix of that name before each text (its first one)"),
-    text("--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"),
-    text("--npy", "FILE.npy", kEmbed, &Options::npy,
-         "the vectors as one array, (texts, values), in place of text"),
-    number("--batch", kEncoders, &Options::batch, 1, 4096,
-           "texts that are encoded together (32; 1 from a terminal)"),
-    number("--top", kFill | kClassify, &Options::top, 1, 1u << 20,
-           "only the N best (fill: 5; classify: all)"),
-    number("-n", kRun | kChat | kBench, &Options::n, 1, kMost,
-           "at most N new tokens (run, chat: as many as the context holds; bench: 32)"),
-    text("--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"),
-    ids("--prefix-ids", kRun, &Options::prefix_ids, "the output begins with these token ids"),
-    text("--system", "TEXT", kChat, &Options::system,
-         "a system message that stands before the conversation"),
-    on("--greedy", kChat, &Options::greedy,
-       "the best token each time, whatever the file recommends"),
-    on("--print-prompt", kChat, &Options::print_prompt,
-       "the text that the template makes of the conversation, on standard error"),
-    real("--temperature", kRun | kChat, &Options::temperature, 0, false, 1000,
-         "tokens are drawn, logits divided by X; 0: the best is taken (0; 1 where a flag asks for "
-         "draws)"),
-    whole("--top-k", kRun | kChat, &Options::top_k, 0, kMost,
-          "draw from the N most probable tokens (0: all)"),
-    real("--top-p", kRun | kChat, &Options::top_p, 0, true, 1,
-         "draw from the fewest tokens that have X of the probability (1: all)"),
-    real("--min-p", kRun | kChat, &Options::min_p, 0, false, 1,
-         "draw from tokens with at least X of the best one's probability (0: all)"),
-    real("--typical", kRun | kChat, &Options::typical, 0, true, 1,
-         "draw from the tokens of expected surprise that have X of the probability (1: all)"),
-    whole(
-        "--seed", kRun | kChat, &Options::seed, 0, UINT64_MAX,
-        "of the draws, line by line one more; the same seed, the same text (a new one each time)"),
-    on("--sample", kRun, &Options::sample, "draw as the file recommends; other flags change that"),
-    real("--repeat-penalty", kRun | kChat, &Options::repeat_penalty, 0, true, 100,
-         "divides the logits of tokens that are there already (1)"),
-    real("--presence-penalty", kRun | kChat, &Options::presence_penalty, -100, false, 100,
-         "taken from the logits of tokens that are in the output (0)"),
-    real("--frequency-penalty", kRun | kChat, &Options::frequency_penalty, -100, false, 100,
-         "the same, times how often (0)"),
-    whole("--no-repeat-ngram", kRun | kChat, &Options::no_repeat_ngram, 0, kMost,
-          "no N tokens in a row twice (0: no such rule)"),
-    whole("--min-new", kRun | kChat, &Options::min_new, 0, kMost,
-          "at least N new tokens before an end token (0)"),
-    ids("--suppress", kRun | kChat, &Options::suppress, "tokens that are never chosen"),
-    ids("--end", kRun | kChat, &Options::end, "tokens that end the output, besides the model's"),
-    texts("--stop", kRun | kChat, &Options::stop,
-          "ends the output before this text; may be given several times"),
-    whole("--keep", kRun, &Options::keep, 0, kMost,
-          "a full context keeps its first N tokens and the newer half of the others, and goes on"),
-    whole("--lookahead", kRun | kChat, &Options::lookahead, 1, 64,
-          "guess up to N tokens (8) from what stood before and check them in one step: the same "
-          "output",
-          8),
-    number("--beam", kRun | kInspect | kBench, &Options::beam, 1, 256,
-           "run: the best of a beam search with N beams; bench measures one too, inspect counts "
-           "its memory"),
-    real("--length-penalty", kRun, &Options::length_penalty, -4, false, 4,
-         "with --beam: an output's score is its log-probability / tokens^X (1)"),
-    choice("--early-stopping", "HOW", kRun, &Options::early_stopping, "no yes never",
-           "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
-           "(no: while one as long may)"),
-    number("--n-best", kRun, &Options::n_best, 1, 256,
-           "with --beam: the N best outputs, a line each: score, a tab, text"),
-    text("--save-state", "FILE", kRun, &Options::save_state,
-         "decoder: the prompt and the output as they lie in the cache, to go on from"),
-    text("--load-state", "FILE", kRun, &Options::load_state,
-         "decoder: goes on from there; the text, if any, follows"),
-    number(
-        "--stride", kScore, &Options::stride, 1, kMost,
-        "decoder: scores a text of any length in windows of --context tokens that begin N apart"),
-    on("--blocks", kScore, &Options::blocks,
-       "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is "
-       "scored"),
-    number(
-        "--context", kRun | kChat | kInspect | kScore | kBench, &Options::context, 1, kMost,
-        "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"),
-    number("--source", kRun | kInspect | kScore | kBench | kEncoders, &Options::source, 1, kMost,
-           "room for N tokens of the source (as --context; bench: 32)"),
-    choice("--cache", "TYPE", kRun | kInspect | kScore | kBench, &Options::cache, "f32 f16 q8",
-           "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
-           "quarter (f32)"),
-    number("--threads", kForward | kQuantize | kInspect, &Options::threads, 1, 64, "threads (1)"),
-    text("--isa", "NAME", kForward | kQuantize, &Options::isa,
-         "instruction set, one of those that phasor --version lists (the best)"),
-    choice("--load", "HOW", kSteps, &Options::load, "auto map copy",
-           "the weight file: map it, copy it to memory in huge pages, or auto: map it and, after "
-           "some tokens, move it there (auto; score, bench: copy)"),
-    on("--check", kSteps, &Options::check,
-       "first read the whole file: checksums and finite weights"),
-    text("--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits,
-         "logits of each position, (positions, vocabulary)"),
-    text("--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden,
-         "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"),
-    text("--hidden-decoder", "FILE.npy", kRun, &Options::hidden_decoder,
-         "the same of an encoder-decoder's decoder"),
-    text("--attention", "FILE.npy", kRun | kEncoders, &Options::attention,
-         "attention, (layers, heads, queries, keys): cross, or a lone stack's own"),
-    number("--chunk", kInspect | kBench, &Options::chunk, 1, 1u << 16,
-           "tokens that are computed together (64, or the length where that is less): any number "
-           "gives the same bits"),
-    whole("--text-bytes", kInspect, &Options::text_bytes, 0, 1u << 28,
-          "the longest text for the tokenizer; 0: none, ids only (4096)"),
-    text("--tables", "HOW", kInspect, &Options::tables,
-         "sinusoid and rotary rows: whole, computed once, or rows, as they are needed: less "
-         "memory, the same bits (whole)"),
-    text("--ram", "SIZE", kInspect, &Options::ram,
-         "does it fit a board's RAM: bytes, or 128K, or 1M; exit status 1 where it does not"),
-    text("--flash", "SIZE", kInspect, &Options::flash, "does the file fit a board's flash"),
-    text("--emit", "c|asm|h", kInspect, &Options::emit,
-         "on standard output: the file as a source for a linker, aligned to 64; h: these limits "
-         "and the sizes of the two blocks as a C header"),
-    text("--type", "TYPE", kQuantize, &Options::type, "of the matrices: f32, f16, bf16, q8 or q4"),
-    text("--output-type", "TYPE", kQuantize, &Options::output_type,
-         "of the embeddings and the output's matrix (as --type)"),
-    text("--moments", "FILE.npy", kQuantize, &Options::moments,
-         "q8 and q4: how much each input counts (tools/moments.py)"),
-    number("--length", kBench, &Options::length, 1, kMost, "tokens of the prompt (32)"),
-    number("--reps", kBench, &Options::reps, 1, 10000,
-           "repetitions, of which the median counts (5)"),
-    on("--json", kRun | kChat | kInspect | kVerify | kScore | kBench | kEncoders, &Options::json,
-       "results and figures as JSON"),
-    on("--quiet", kRun | kChat | kVerify | kScore | kBench | kQuantize | kEncoders, &Options::quiet,
-       "no figures on standard error; verify: only the verdict; quantize: nothing"),
-    on("--help", kAll, &Options::help, "this text"),
+    {"--ids", "IDS", kRun | kTokenize | kScore | kBench | kEncoders, &Options::ids,
+     "token ids 1,2,3 in place of text, as given; -: a list a line of standard input"},
+    {"--print-ids", nullptr, kRun | kTokenize, &Options::print_ids,
+     "the output's token ids, separated by commas, in place of text"},
+    {"--decode", nullptr, kTokenize, &Options::decode,
+     "ids to text: the lists of ids are the input"},
+    {"--target", "TEXT", kScore, &Options::target,
+     "encoder-decoder: the target that is scored; its end token is added"},
+    {"--target-ids", "IDS", kScore, &Options::target_ids, "the same as token ids, as given"},
+    {"--segments", "IDS", kEncoders, &Options::segments,
+     "the segment (token type) of each of --ids"},
+    {"--pair", nullptr, kTokenize | kEncoders, &Options::pair,
+     "each text is two, with a tab between them"},
+    {"--truncate", nullptr, kEncoders, &Options::truncate,
+     "cuts a text that is too long for --source (else it is an error)"},
+    {"--pooling", "mean|first|last", kEmbed, &Options::pooling,
+     "of the vectors (as the file says)"},
+    {"--normalise", nullptr, kEmbed, &Options::normalise, "vectors of length 1 (as the file says)"},
+    {"--no-normalise", nullptr, kEmbed, &Options::no_normalise, "vectors as they are"},
+    {"--dim", "N", kEmbed, &Options::dim, "only the first N values (Matryoshka), then normalised",
+     from(1, 65536)},
+    {"--prompt", "NAME", kEmbed, &Options::prompt,
+     "the file's prefix of that name before each text (its first one)"},
+    {"--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"},
+    {"--npy", "FILE.npy", kEmbed, &Options::npy,
+     "the vectors as one array, (texts, values), in place of text"},
+    {"--batch", "N", kEncoders, &Options::batch,
+     "texts that are encoded together (32; 1 from a terminal)", from(1, 4096)},
+    {"--top", "N", kFill | kClassify, &Options::top, "only the N best (fill: 5; classify: all)",
+     from(1, 1 << 20)},
+    {"-n", "N", kRun | kChat | kBench, &Options::n,
+     "at most N new tokens (run, chat: as many as the context holds; bench: 32)"},
+    {"--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"},
+    {"--prefix-ids", "IDS", kRun, &Options::prefix_ids, "the output begins with these token ids"},
+    {"--system", "TEXT", kChat, &Options::system,
+     "a system message that stands before the conversation"},
+    {"--greedy", nullptr, kChat, &Options::greedy,
+     "the best token each time, whatever the file recommends"},
+    {"--print-prompt", nullptr, kChat, &Options::print_prompt,
+     "the text that the template makes of the conversation, on standard error"},
+    {"--temperature", "X", kGenerate, &Options::temperature,
+     "tokens are drawn, logits divided by X; 0: the best is taken (0; 1 where a flag asks for "
+     "draws)",
+     from(0, 1000)},
+    {"--top-k", "N", kGenerate, &Options::top_k, "draw from the N most probable tokens (0: all)",
+     from(0, kMost)},
+    {"--top-p", "X", kGenerate, &Options::top_p,
+     "draw from the fewest tokens that have X of the probability (1: all)", above(0, 1)},
+    {"--min-p", "X", kGenerate, &Options::min_p,
+     "draw from tokens with at least X of the best one's probability (0: all)", from(0, 1)},
+    {"--typical", "X", kGenerate, &Options::typical,
+     "draw from the tokens of expected surprise that have X of the probability (1: all)",
+     above(0, 1)},
+    {"--seed", "N", kGenerate, &Options::seed,
+     "of the draws, line by line one more; the same seed, the same text (a new one each time)",
+     from(0, 0)},
+    {"--sample", nullptr, kRun, &Options::sample,
+     "draw as the file recommends; other flags change that"},
+    {"--repeat-penalty", "X", kGenerate, &Options::repeat_penalty,
+     "divides the logits of tokens that are there already (1)", above(0, 100)},
+    {"--presence-penalty", "X", kGenerate, &Options::presence_penalty,
+     "taken from the logits of tokens that are in the output (0)", from(-100, 100)},
+    {"--frequency-penalty", "X", kGenerate, &Options::frequency_penalty,
+     "the same, times how often (0)", from(-100, 100)},
+    {"--no-repeat-ngram", "N", kGenerate, &Options::no_repeat_ngram,
+     "no N tokens in a row twice (0: no such rule)", from(0, kMost)},
+    {"--min-new", "N", kGenerate, &Options::min_new,
+     "at least N new tokens before an end token (0)", from(0, kMost)},
+    {"--suppress", "IDS", kGenerate, &Options::suppress, "tokens that are never chosen"},
+    {"--end", "IDS", kGenerate, &Options::end, "tokens that end the output, besides the model's"},
+    {"--stop", "TEXT", kGenerate, &Options::stop,
+     "ends the output before this text; may be given several times"},
+    {"--keep", "N", kRun, &Options::keep,
+     "a full context keeps its first N tokens and the newer half of the others, and goes on",
+     from(0, kMost)},
+    {"--lookahead", "[=N]", kGenerate, &Options::lookahead,
+     "guess up to N tokens (8) from what stood before and check them in one step: the same "
+     "output",
+     from(1, 64)},
+    {"--beam", "N", kRun | kInspect | kBench, &Options::beam,
+     "run: the best of a beam search with N beams; bench measures one too, inspect counts its "
+     "memory",
+     from(1, 256)},
+    {"--length-penalty", "X", kRun, &Options::length_penalty,
+     "with --beam: an output's score is its log-probability / tokens^X (1)", from(-4, 4)},
+    {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
+     "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
+     "(no: while one as long may)"},
+    {"--n-best", "N", kRun, &Options::n_best,
+     "with --beam: the N best outputs, a line each: score, a tab, text", from(1, 256)},
+    {"--save-state", "FILE", kRun, &Options::save_state,
+     "decoder: the prompt and the output as they lie in the cache, to go on from"},
+    {"--load-state", "FILE", kRun, &Options::load_state,
+     "decoder: goes on from there; the text, if any, follows"},
+    {"--stride", "N", kScore, &Options::stride,
+     "decoder: scores a text of any length in windows of --context tokens that begin N apart"},
+    {"--blocks", nullptr, kScore, &Options::blocks,
+     "decoder: as llama.cpp's perplexity: windows side by side, the second half of each is "
+     "scored"},
+    {"--context", "N", kRun | kChat | kInspect | kScore | kBench, &Options::context,
+     "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"},
+    {"--source", "N", kRun | kInspect | kScore | kBench | kEncoders, &Options::source,
+     "room for N tokens of the source (as --context; bench: 32)"},
+    {"--cache", "f32|f16|q8", kRun | kInspect | kScore | kBench, &Options::cache,
+     "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
+     "quarter (f32)"},
+    {"--threads", "N", kForward | kQuantize | kInspect, &Options::threads, "threads (1)",
+     from(1, 64)},
+    {"--isa", "NAME", kForward | kQuantize, &Options::isa,
+     "instruction set, one of those that phasor --version lists (the best)"},
+    {"--load", "auto|map|copy", kSteps, &Options::load,
+     "the weights: the file mapped, or a copy in huge pages; auto: mapped, for score and bench "
+     "a copy (auto)"},
+    {"--check", nullptr, kSteps, &Options::check,
+     "first read the whole file: checksums and finite weights"},
+    {"--logits", "FILE.npy", kRun | kFill | kClassify, &Options::logits,
+     "logits of each position, (positions, vocabulary)"},
+    {"--hidden", "FILE.npy", kRun | kEncoders, &Options::hidden,
+     "residuals of the encoder, or of a lone decoder, (layers + 2, positions, width)"},
+    {"--hidden-decoder", "FILE.npy", kRun, &Options::hidden_decoder,
+     "the same of an encoder-decoder's decoder"},
+    {"--attention", "FILE.npy", kRun | kEncoders, &Options::attention,
+     "attention, (layers, heads, queries, keys): cross, or a lone stack's own"},
+    {"--chunk", "N", kInspect | kBench, &Options::chunk,
+     "tokens that are computed together (64, or the length where that is less): any number "
+     "gives the same bits",
+     from(1, 1 << 16)},
+    {"--text-bytes", "N", kInspect, &Options::text_bytes,
+     "the longest text for the tokenizer; 0: none, ids only (4096)", from(0, 1 << 28)},
+    {"--tables", "whole|rows", kInspect, &Options::tables,
+     "sinusoid and rotary rows: whole, computed once, or rows, as they are needed: less "
+     "memory, the same bits (whole)"},
+    {"--ram", "SIZE", kInspect, &Options::ram,
+     "does it fit a board's RAM: bytes, or 128K, or 1M; exit status 1 where it does not",
+     from(1, kMostBytes)},
+    {"--flash", "SIZE", kInspect, &Options::flash, "does the file fit a board's flash",
+     from(1, kMostBytes)},
+    {"--emit", "c|asm|h", kInspect, &Options::emit,
+     "on standard output: the file as a source for a linker, aligned to 64; h: these limits "
+     "and the sizes of the two blocks as a C header"},
+    {"--type", "f32|f16|bf16|q8|q4", kQuantize, &Options::type, "of the matrices"},
+    {"--output-type", "f32|f16|bf16|q8|q4", kQuantize, &Options::output_type,
+     "of the embeddings and the output's matrix (as --type)"},
+    {"--moments", "FILE.npy", kQuantize, &Options::moments,
+     "q8 and q4: how much each input counts (tools/moments.py)"},
+    {"--length", "N", kBench, &Options::length, "tokens of the prompt (32)"},
+    {"--reps", "N", kBench, &Options::reps, "repetitions, of which the median counts (5)",
+     from(1, 10000)},
+    {"--json", nullptr, kRun | kChat | kInspect | kVerify | kScore | kBench | kEncoders,
+     &Options::json, "results and figures as JSON"},
+    {"--quiet", nullptr, kRun | kChat | kVerify | kScore | kBench | kQuantize | kEncoders,
+     &Options::quiet, "no figures on standard error; verify: only the verdict; quantize: nothing"},
+    {"--help", nullptr, kAll, &Options::help, "this text"},
 };
 
-const Flag* find(const char* name, size_t length) {
+const Flag* find(const string& name) {
   for (const Flag& f : kFlags)
-    if (strlen(f.name) == length && strncmp(f.name, name, length) == 0) return &f;
+    if (name == f.name) return &f;
   return nullptr;
-}
-
-bool is_type(const char* name) {
-  for (const char* known : {"f32", "f16", "bf16", "q8", "q4"})
-    if (strcmp(known, name) == 0) return true;
-  return false;
 }
 
 // Digits only, no larger than `most`.
@@ -273,100 +223,134 @@ bool parse_number(const char* s, const char* end, uint64_t most, uint64_t* out) 
 }
 
 int set_number(const Flag& f, const char* value, uint64_t* out) {
-  if (parse_number(value, value + strlen(value), f.most, out) && *out >= f.least) return 0;
-  return usage_error("%s %s: expected a whole number from %llu to %llu", f.name, value,
-                     static_cast<unsigned long long>(f.least),
-                     static_cast<unsigned long long>(f.most));
+  const uint64_t least = static_cast<uint64_t>(f.range.least),
+                 most = f.range.most > 0 ? static_cast<uint64_t>(f.range.most) : UINT64_MAX;
+  const char* end = value + strlen(value);
+  const bool size = strcmp(f.value, "SIZE") == 0;  // may end in K or M, which count in 1,024s
+  const uint64_t unit = !size || end == value ? 1
+                        : end[-1] == 'K'      ? 1 << 10
+                        : end[-1] == 'M'      ? 1 << 20
+                                              : 1;
+  if (parse_number(value, unit == 1 ? end : end - 1, most, out) && *out >= least) {
+    *out *= unit;
+    return 0;
+  }
+  if (size) return usage_error("%s %s: expected bytes, such as 131072, 128K or 1M", f.name, value);
+  return usage_error("%s %s: expected a whole number from %" PRIu64 " to %" PRIu64, f.name, value,
+                     least, most);
 }
 
-int set_real(const Flag& f, const char* value, Real* out) {
+int set_real(const Flag& f, const char* value, float* out) {
   char* end = nullptr;
-  out->given = true;
-  out->value = strtof(value, &end);
+  *out = strtof(value, &end);
   // not "nan", "inf" or hexadecimal
   const bool number = end != value && *end == 0 && strpbrk(value, "nNxX ") == nullptr;
-  if (number && (f.open ? out->value > f.low : out->value >= f.low) && out->value <= f.high)
+  const Range& range = f.range;
+  if (number && (range.above ? *out > range.least : *out >= range.least) && *out <= range.most)
     return 0;
   return usage_error("%s %s: expected a number %s %g %s %g", f.name, value,
-                     f.open ? "above" : "from", static_cast<double>(f.low), f.open ? "up to" : "to",
-                     static_cast<double>(f.high));
+                     range.above ? "above" : "from", range.least, range.above ? "up to" : "to",
+                     range.most);
 }
 
-int set_ids(Ids* out, const char* name, const char* value) {
-  out->given = true;
-  out->values.clear();
-  out->from_input = strcmp(name, "--ids") == 0 && strcmp(value, "-") == 0;
+int set_ids(const Flag& f, const char* value, Ids* out) {
+  *out = {true, strcmp(f.name, "--ids") == 0 && strcmp(value, "-") == 0, {}};
   if (out->from_input || parse_ids(value, &out->values)) return 0;
-  return usage_error("%s %s: expected token ids separated by commas, such as 1,2,3", name, value);
+  return usage_error("%s %s: expected token ids separated by commas, such as 1,2,3", f.name, value);
 }
 
 int check_isa(const char* name) {
-  char known[160] = "auto";
-  if (strcmp(name, "auto") == 0) return 0;
+  string known = "auto";
+  if (name == known) return 0;
   for (uint32_t i = 0; phasor_isa_name(i) != nullptr; ++i) {
     if (strcmp(phasor_isa_name(i), name) == 0) return 0;
-    const size_t used = strlen(known);
-    snprintf(known + used, sizeof known - used, " %s", phasor_isa_name(i));
+    known += string(" ") + phasor_isa_name(i);
   }
-  return usage_error("--isa %s: expected one that runs here: %s", name, known);
+  return usage_error("--isa %s: expected one that runs here: %s", name, known.c_str());
 }
 
 // The place of `value` among a flag's choices.
 int set_choice(const Flag& f, const char* value, uint64_t* out) {
   *out = 0;
-  for (const char* at = f.choices; *at != 0; ++*out) {
-    const size_t length = strcspn(at, " ");
+  for (const char* at = f.value; *at != 0; ++*out) {
+    const size_t length = strcspn(at, "|");
     if (strlen(value) == length && strncmp(at, value, length) == 0) return 0;
     at += length + (at[length] != 0 ? 1 : 0);
   }
-  return usage_error("%s %s: expected one of: %s", f.name, value, f.choices);
+  string choices = f.value;
+  std::replace(choices.begin(), choices.end(), '|', ' ');
+  return usage_error("%s %s: expected one of: %s", f.name, value, choices.c_str());
 }
 
+// The member behind a flag, where it is of this type.
+template <class T>
+T* member(const Flag& f, Options* out) {
+  const auto* found = std::get_if<T Options::*>(&f.member);
+  return found != nullptr ? &(out->**found) : nullptr;
+}
+
+// `value` is NULL where the flag has none, or it was left out.
 int set(Options* out, const Flag& f, const char* value) {
-  uint64_t given = f.instead;
-  int status = 0;
-  if (f.choices != nullptr)
-    status = set_choice(f, value, &given);
-  else if ((f.number != nullptr || f.whole != nullptr) && value != nullptr)
-    status = set_number(f, value, &given);
-  if (f.on != nullptr) out->*f.on = true;
-  if (f.text != nullptr) out->*f.text = value;
-  if (f.texts != nullptr) (out->*f.texts).push_back(value);
-  if (f.ids != nullptr) return set_ids(&(out->*f.ids), f.name, value);
-  if (f.number != nullptr) out->*f.number = static_cast<uint32_t>(given);
-  if (f.whole != nullptr) out->*f.whole = {true, given};
-  if (f.real != nullptr) return set_real(f, value, &(out->*f.real));
-  if ((f.text == &Options::type || f.text == &Options::output_type) && !is_type(value))
-    return usage_error("%s %s: expected f32, f16, bf16, q8 or q4", f.name, value);
-  return f.text == &Options::isa ? check_isa(value) : status;
+  out->given.push_back(f.name);
+  const bool choice = f.value != nullptr && strchr(f.value, '|') != nullptr;
+  uint64_t number = kLookahead;
+  if (choice)
+    if (const int status = set_choice(f, value, &number)) return status;
+  if (bool* on = member<bool>(f, out)) *on = true;
+  if (const char** text = member<const char*>(f, out)) *text = value;
+  if (auto* texts = member<vector<const char*>>(f, out)) texts->push_back(value);
+  if (Ids* ids = member<Ids>(f, out)) return set_ids(f, value, ids);
+  if (Real* real = member<Real>(f, out)) {
+    real->given = true;
+    return set_real(f, value, &real->value);
+  }
+  if (Number* whole = member<Number>(f, out)) {
+    if (!choice && value != nullptr)
+      if (const int status = set_number(f, value, &number)) return status;
+    *whole = {true, number};
+  }
+  return strcmp(f.name, "--isa") == 0 ? check_isa(value) : 0;
 }
 
-int print_error(int code, const char* format, va_list arguments) {
+void print_line(const char* pattern, va_list arguments) {
   fputs("phasor: ", stderr);
-  vfprintf(stderr, format, arguments);
+  vfprintf(stderr, pattern, arguments);
   fputc('\n', stderr);
-  return code;
 }
 
 }  // namespace
 
-int usage_error(const char* format, ...) {
+int usage_error(const char* pattern, ...) {
   va_list arguments;
-  va_start(arguments, format);
-  const int code = print_error(2, format, arguments);
+  va_start(arguments, pattern);
+  print_line(pattern, arguments);
   va_end(arguments);
-  return code;
+  return 2;
 }
 
-int data_error(const char* format, ...) {
+int data_error(const char* pattern, ...) {
   va_list arguments;
-  va_start(arguments, format);
-  const int code = print_error(1, format, arguments);
+  va_start(arguments, pattern);
+  print_line(pattern, arguments);
   va_end(arguments);
-  return code;
+  return 1;
 }
 
-bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
+void note(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  print_line(pattern, arguments);
+  va_end(arguments);
+}
+
+const char* Options::first_given(std::initializer_list<const char*> names) const {
+  for (const char* name : names)
+    for (const char* one : given)
+      if (strcmp(name, one) == 0) return name;
+  return nullptr;
+}
+
+bool parse_ids(const char* text, TokenIds* ids) {
   while (*text == ' ') ++text;
   if (*text == 0) return true;
   for (;;) {
@@ -383,13 +367,24 @@ bool parse_ids(const char* text, std::vector<uint32_t>* ids) {
   }
 }
 
+// The rest of the line: what goes with what, and what is not said.
+static int complete(Options* out, Command command, const char* name) {
+  if (out->model == nullptr)
+    return usage_error("%s: expected a model file (phasor %s --help)", name, name);
+  if (!out->texts.empty() && (command & kWithoutTexts) != 0)
+    return usage_error("%s: unexpected argument %s", name, out->texts[0]);
+  if (!out->texts.empty() && out->ids.given)
+    return usage_error("--ids: expected either ids or text, not both");
+  // What looks at the file once needs no more than a mapping; what reads its weights many times
+  // begins with a copy.
+  if ((command & kSteps) == 0) out->load.value = static_cast<uint64_t>(Load::map);
+  if ((command & (kScore | kBench)) != 0 && out->load == 0)
+    out->load.value = static_cast<uint64_t>(Load::copy_if_faster);
+  return 0;
+}
+
 int parse(Options* out, Command command, const char* name, int argc, char** argv) {
   bool flags = true;
-  // What looks at the file once needs no more than a mapping; what reads it for long begins with
-  // huge pages.
-  if ((command & kSteps) == 0) out->load = static_cast<uint32_t>(Load::map);
-  if ((command & (kScore | kBench)) != 0)
-    out->load = static_cast<uint32_t>(Load::copy_to_huge_pages);
   for (int i = 0; i < argc; ++i) {
     const char* word = argv[i];
     if (flags && strcmp(word, "--") == 0) {
@@ -404,36 +399,31 @@ int parse(Options* out, Command command, const char* name, int argc, char** argv
       continue;
     }
     const char* equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : nullptr;
-    const size_t length = equals != nullptr ? static_cast<size_t>(equals - word) : strlen(word);
-    const int shown = static_cast<int>(length);
-    const Flag* f = find(word, length);
+    const string given(word, equals != nullptr ? equals : word + strlen(word));
+    const Flag* f = find(given);
     if (f == nullptr)
-      return usage_error("%.*s: unknown flag (phasor %s --help lists them)", shown, word, name);
+      return usage_error("%s: unknown flag (phasor %s --help lists them)", given.c_str(), name);
     if ((f->commands & command) == 0)
       return usage_error("%s: not a flag of %s (phasor %s --help lists them)", f->name, name, name);
     if (f->value == nullptr && equals != nullptr)
       return usage_error("%s: expected no value", f->name);
     const char* value = equals != nullptr ? equals + 1 : nullptr;
-    const bool wanted = f->value != nullptr && f->instead == 0;
+    const bool wanted = f->value != nullptr && f->value[0] != '[';
     if (wanted && value == nullptr && ++i < argc) value = argv[i];
     if (wanted && value == nullptr)
       return usage_error("%s: expected a value, %s", f->name, f->value);
-    const int status = set(out, *f, value);
-    if (status != 0) return status;
+    if (const int status = set(out, *f, value)) return status;
     if (out->help) return 0;
   }
-  if (out->model == nullptr)
-    return usage_error("%s: expected a model file (phasor %s --help)", name, name);
-  return 0;
+  return complete(out, command, name);
 }
 
 void print_flags(Command command) {
   for (const Flag& f : kFlags) {
     if ((f.commands & command) == 0) continue;
-    char left[40];
-    snprintf(left, sizeof left, "%s%s%s", f.name,
-             f.value != nullptr && f.value[0] != '[' ? " " : "", f.value != nullptr ? f.value : "");
-    printf("  %-25s  %s\n", left, f.help);
+    string left = f.name;
+    if (f.value != nullptr) left += (f.value[0] != '[' ? " " : "") + string(f.value);
+    printf("  %-25s  %s\n", left.c_str(), f.help);
   }
 }
 

@@ -1,6 +1,7 @@
 // cli: `phasor run --beam`: a search with the flags' options, and its outputs as lines.
 #pragma once
 #include "engine.h"
+#include "json.h"
 
 namespace cli {
 
@@ -8,8 +9,8 @@ namespace cli {
 int check_beams(const Options& options);
 
 struct Output {
-  std::vector<uint32_t> ids;
-  std::string text;
+  TokenIds ids;
+  string text;
   uint32_t finish = 0;
   float score = 0, log_probability = 0;
 };
@@ -19,22 +20,22 @@ class Beams {
   Beams(const Engine& engine, const Options& options) : e_(engine), o_(options) {}
   bool wanted() const { return o_.beam != 0; }
   // Searches from a sequence that is empty but for its source. False when *why says what is wrong.
-  bool search(const std::vector<uint32_t>& prompt, const phasor_generate_options& shared,
-              std::string* why);
+  bool search(const TokenIds& prompt, const phasor_generate_options& shared, string* why);
   // The best outputs, as many as --n-best.
-  const std::vector<Output>& outputs() const { return outputs_; }
+  const vector<Output>& outputs() const { return outputs_; }
   uint32_t steps() const { return result_.steps; }
   // What goes to standard output, without the last line's end: a line for each output, with its
   // score in front where --n-best is given.
-  std::string lines() const;
+  string lines() const;
+  void add_outputs(Json* json) const;  // as the member "outputs"
 
  private:
-  std::string text_of(const std::vector<uint32_t>& prompt, const std::vector<uint32_t>& ids) const;
+  string text_of(const TokenIds& prompt, const TokenIds& ids) const;
 
   const Engine& e_;
   const Options& o_;
   phasor_beam_result result_ = PHASOR_BEAM_RESULT_INIT;
-  std::vector<Output> outputs_;
+  vector<Output> outputs_;
 };
 
 }  // namespace cli

@@ -1,18 +1,14 @@
 // cli: a model on a board: whether it fits the memory there is, and the file as a source that a
 // linker takes.
 #pragma once
-#include <string>
 
 #include "engine.h"
 
 namespace cli {
 
-// Bytes of a size such as "131072", "128K" or "1M" (K and M count in 1,024s); false when it is
-// none.
-bool parse_size(const char* text, uint64_t* bytes);
-
 // The deepest that a function of the library goes on a Cortex-M, phasor_quantize aside;
-// tools/make/stack.py finds it in the compiler's call graph, `make test-board` wants it to be no more.
+// tools/make/stack.py finds it in the compiler's call graph, `make test-board` wants it to be no
+// more.
 constexpr uint32_t kStackBytes = 5632;
 // The same of all machines, as gcc compiles; `make test-stack` wants it to be no more, and paints
 // the stack to see how deep it goes.
@@ -34,14 +30,14 @@ struct Fit {
   bool ram_fits = true, flash_fits = true;
   // where the RAM is too small: the longest target (an encoder: source) that fits, 0: none does
   uint32_t largest_context = 0;
-  std::string largest_part;  // and the part of the arena that takes most
+  string largest_part;  // and the part of the arena that takes most
   uint64_t largest_part_bytes = 0;
   bool fits() const { return ram_fits && flash_fits; }
 };
 
 // Looks for limits that fit. False after an error of the library, which has been printed.
 bool fit(const Engine& engine, const phasor_limits& given, uint64_t ram, uint64_t flash, Fit* out);
-std::string fit_text(const Engine& engine, const Fit& fit);
+string fit_text(const Engine& engine, const Fit& fit);
 
 // The whole file as C (an array) or as assembly (.incbin), aligned to 64, with the symbols NAME and
 // NAME_bytes; NAME is made of the file's. False when standard output fails.

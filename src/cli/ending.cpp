@@ -54,12 +54,9 @@ void on_bus(int signal_number, siginfo_t* info, void*) {
 }
 
 void take(int signal_number) {
-  struct sigaction before, action;
-  if (sigaction(signal_number, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) return;
-  memset(&action, 0, sizeof action);
-  sigemptyset(&action.sa_mask);
-  action.sa_handler = end_by;
-  (void)sigaction(signal_number, &action, nullptr);
+  struct sigaction before;
+  if (sigaction(signal_number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    (void)signal(signal_number, end_by);
 }
 
 // Of the wrong direction: writing to what was closed fails, as before.
@@ -85,9 +82,7 @@ void prepare_process() {
   fill_standard_descriptors();
   for (const int signal_number : kEnding) take(signal_number);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write, as a full disk is
-  struct sigaction bus;
-  memset(&bus, 0, sizeof bus);
-  sigemptyset(&bus.sa_mask);
+  struct sigaction bus = {};
   bus.sa_flags = SA_SIGINFO;
   bus.sa_sigaction = on_bus;
   (void)sigaction(SIGBUS, &bus, nullptr);

@@ -1,16 +1,12 @@
 #include "engine.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "text.h"
+#include "json.h"
 
 namespace cli {
 namespace {
 
-// Tokens that earn a copy of the weights: made on a processor that has nothing else to do, or on
-// one that computes.
-constexpr uint64_t kTokensWithSpare = 16, kTokensWithout = 64;
 // positions, of a model that allows more: the arena should not surprise
 constexpr uint32_t kMostByDefault = 2048;
 
@@ -27,31 +23,42 @@ uint32_t default_length(uint32_t asked, const phasor_side& side) {
 
 }  // namespace
 
-bool Engine::fail(const phasor_error& error) const {
+phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits) {
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.ids = ids;
+  item.count = static_cast<uint32_t>(count);
+  item.logits = logits;
+  return item;
+}
+
+bool Engine::fail() const {
   if (file.unchanged()) data_error("%s: %s", path, error.text);
   return false;
 }
 
+bool Engine::done(phasor_status status, string* why) const {
+  if (status != PHASOR_OK) *why = error.text;
+  return status == PHASOR_OK;
+}
+
 bool Engine::open(const Options& options) {
-  if (!file.open(options.model, static_cast<Load>(options.load), "a .phasor file") ||
+  if (!file.open(options.model, static_cast<Load>(options.load.value), "a .phasor file") ||
       !open_bytes(options.model, file.data(), file.bytes(), options.isa))
     return false;
-  phasor_error error = PHASOR_ERROR_INIT;
-  return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail(error);
+  return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail();
 }
 
 bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const char* isa) {
   path = name;
-  phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail(error);
+  if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail();
   if (!model_block_.allocate(model_bytes)) return no_memory(path, "model's block", model_bytes);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
   open.isa = isa;
   if (phasor_model_open(&model, model_block_.data(), model_bytes, data, bytes, &open, &error) !=
       PHASOR_OK)
-    return fail(error);
+    return fail();
   stack = phasor_model_stack(model);
-  source.struct_size = target.struct_size = sizeof(phasor_side);
+  source = target = sized<phasor_side>();
   if (phasor_model_side(model, PHASOR_SOURCE, &source) != PHASOR_OK) source.vocabulary = 0;
   if (phasor_model_side(model, PHASOR_TARGET, &target) != PHASOR_OK) target.vocabulary = 0;
   return true;
@@ -59,28 +66,29 @@ bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const 
 
 bool Engine::start(const phasor_limits& wanted) {
   limits = wanted;
-  phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail(error);
+  if (phasor_session_size(&arena_bytes, model, &limits, &error) != PHASOR_OK) return fail();
   if (!arena_.allocate(arena_bytes)) return no_memory(path, "arena", arena_bytes);
-  pool_ = std::make_unique<Pool>();
-  if (!pool_->start(limits.threads))
+  if (!pool_.start(limits.threads))
     return data_error("--threads %u: the system gives no more threads", limits.threads), false;
-  const phasor_parallel parallel = pool_->parallel();
+  const phasor_parallel parallel = pool_.parallel();
   if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits,
                           limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
-    return fail(error);
+    return fail();
   return true;
 }
 
-void Engine::count_token() {
-  ++tokens_;
-  if (tokens_ == kTokensWithout || (tokens_ == kTokensWithSpare && processors() > limits.threads))
-    file.much_used();
+phasor_status Engine::encode(const TokenIds& ids) const {
+  const phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
+  return phasor_encode(session, &item, 1, &error);
+}
+
+phasor_status Engine::step(const uint32_t* ids, size_t count, uint32_t logits) const {
+  const phasor_item item = item_of(ids, count, logits);
+  return phasor_step(session, &item, 1, &error);
 }
 
 phasor_vector vector_at(const Engine& e, uint32_t i) {
-  phasor_vector v{};
-  v.struct_size = sizeof v;
+  auto v = sized<phasor_vector>();
   (void)phasor_vector_get(e.model, i, &v);
   return v;
 }
@@ -92,18 +100,11 @@ phasor_limits limits_for_vectors(const Engine& e, const Options& o) {
     if (v.source_count > source) source = v.source_count;
     if (v.target_count > target) target = v.target_count;
   }
-  phasor_limits limits{};
-  limits.struct_size = sizeof limits;
+  auto limits = sized<phasor_limits>();
   (void)phasor_limits_for(e.model, e.has_source() ? source : 0, e.has_target() ? target : 0,
                           &limits);
   limits.threads = o.threads;
   return limits;
-}
-
-bool Engine::is_end(uint32_t id) const {
-  for (uint32_t i = 0; i < target.end_count; ++i)
-    if (target.end[i] == id) return true;
-  return false;
 }
 
 uint32_t Engine::start_id() const {
@@ -111,8 +112,7 @@ uint32_t Engine::start_id() const {
 }
 
 phasor_limits default_limits(const Engine& e, const Options& o) {
-  phasor_limits limits{};
-  limits.struct_size = sizeof limits;
+  auto limits = sized<phasor_limits>();
   const uint32_t source = e.has_source() ? default_length(o.source, e.source) : 0;
   const uint32_t target = e.has_target() ? default_length(o.context, e.target) : 0;
   (void)phasor_limits_for(e.model, source, target, &limits);
@@ -128,10 +128,14 @@ void greedy_room(phasor_limits* limits, uint32_t rows) {
   limits->logit_rows = 0;
 }
 
-uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side) {
-  if (count <= limit || count > UINT32_MAX) return limit;
-  const uint32_t wanted = static_cast<uint32_t>(count);
-  return side.max_positions == 0 || wanted <= side.max_positions ? wanted : limit;
+void make_room_for_ids(phasor_limits* limits, const Engine& e, const Options& o) {
+  const auto grow = [](uint32_t* limit, size_t count, const phasor_side& side) {
+    if (count > *limit && count <= (side.max_positions != 0 ? side.max_positions : UINT32_MAX))
+      *limit = static_cast<uint32_t>(count);
+  };
+  const size_t count = o.ids.values.size();
+  if (e.has_source() && o.source == 0) grow(&limits->source, count, e.source);
+  if (!e.has_source() && o.context == 0) grow(&limits->target, count + 1, e.target);
 }
 
 void make_text_room(phasor_limits* limits, size_t bytes) {
@@ -143,9 +147,34 @@ void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t t
                    double seconds) {
   fprintf(stderr,
           "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n",
-          grouped(count).c_str(), what, count == 1 ? "" : "s", grouped(tokens).c_str(), seconds,
+          grouped(count).c_str(), what, plural(count), grouped(tokens).c_str(), seconds,
           seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
-          phasor_model_isa(e.model), e.limits.threads, e.limits.threads == 1 ? "" : "s");
+          phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
+}
+
+int bad_line(const Engine& e, const Options& o, const string& where, uint64_t number,
+             const string& error) {
+  if (e.file.unchanged()) data_error("%s: %s", where.c_str(), error.c_str());
+  if (o.json) output(Json().open('{').add("line", number).add("error", error).close('}').str());
+  output("\n");
+  output_flush();
+  return 1;
+}
+
+string no_room(size_t count, size_t room, const char* flag) {
+  return format("%zu tokens, there is room for %zu (%s)", count, room, flag);
+}
+
+bool known_ids(const TokenIds& ids, const phasor_side& side, string* why) {
+  for (const uint32_t id : ids)
+    if (id >= side.vocabulary)
+      return *why = format("token id %u, the vocabulary has %u", id, side.vocabulary), false;
+  return true;
+}
+
+bool known_ids(const char* flag, const TokenIds& ids, const phasor_side& side) {
+  string why;
+  return known_ids(ids, side, &why) || (data_error("%s: %s", flag, why.c_str()), false);
 }
 
 bool all_finite(const float* values, size_t count) {
@@ -154,82 +183,52 @@ bool all_finite(const float* values, size_t count) {
   return true;
 }
 
-std::string piece_text(const Engine& e, uint32_t side, uint32_t id) {
+string piece_text(const Engine& e, uint32_t side, uint32_t id) {
   size_t bytes = 0;
   const char* text = phasor_piece(e.model, side, id, &bytes);
-  return text != nullptr ? std::string(text, bytes) : std::string();
+  return text != nullptr ? string(text, bytes) : string();
 }
 
-bool pair_ids(const Engine& e, uint32_t side, const std::string& texts, std::vector<uint32_t>* ids,
-              std::vector<uint32_t>* segments, size_t* first, std::string* why) {
+bool pair_ids(const Engine& e, uint32_t side, const string& texts, TokenIds* ids,
+              TokenIds* segments, size_t* first, string* why) {
   const size_t tab = texts.find('\t'), after = tab + 1;
-  if (tab == std::string::npos || texts.find('\t', after) != std::string::npos)
+  if (tab == string::npos || texts.find('\t', after) != string::npos)
     return *why = "expected two texts with one tab between them", false;
-  const char* second = texts.data() + after;
-  const size_t bad = utf8_end(second, texts.size() - after);
-  if (bad < texts.size() - after)
-    return *why = "invalid UTF-8 at byte " + std::to_string(after + bad), false;
-  if (!text_ids(e, side, false, texts.data(), tab, ids, why)) return false;
-  *first = ids->size();
-  phasor_error error = PHASOR_ERROR_INIT;
-  size_t count = 0;
-  phasor_status status =
-      phasor_pair_to_ids(e.session, side, nullptr, nullptr, 0, &count, texts.data(), tab, second,
-                         texts.size() - after, &error);
-  if (status == PHASOR_OK || status == PHASOR_FULL) {
-    ids->resize(count);
-    segments->resize(count);
-    status = phasor_pair_to_ids(e.session, side, ids->data(), segments->data(), count, &count,
-                                texts.data(), tab, second, texts.size() - after, &error);
-  }
-  if (status != PHASOR_OK) *why = error.text;
-  return status == PHASOR_OK;
-}
-
-bool text_ids(const Engine& e, uint32_t side, bool template_ids, const char* text, size_t bytes,
-              std::vector<uint32_t>* ids, std::string* why) {
-  const size_t bad = utf8_end(text, bytes);
-  if (bad < bytes) {
-    char line[80];
-    snprintf(line, sizeof line, "invalid UTF-8 at byte %zu (0x%02X)", bad,
-             static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
-    *why = line;
+  if (!is_utf8(texts, why) || !text_ids(e, side, false, texts.substr(0, tab), ids, why))
     return false;
-  }
-  phasor_error error = PHASOR_ERROR_INIT;
-  size_t count = 0;
-  ids->resize(e.limits.source + e.limits.target + 16);
-  phasor_status status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(),
-                                            &count, text, bytes, &error);
-  if (status == PHASOR_FULL) {  // longer than any use of it here, but the caller says so better
-    ids->resize(count);
-    status = phasor_text_to_ids(e.session, side, template_ids, ids->data(), ids->size(), &count,
-                                text, bytes, &error);
-  }
-  ids->resize(status == PHASOR_OK ? count : 0);
-  if (status != PHASOR_OK) *why = error.text;
-  return status == PHASOR_OK;
+  *first = ids->size();
+  const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
+    segments->resize(capacity);
+    return phasor_pair_to_ids(e.session, side, out, segments->data(), capacity, count, texts.data(),
+                              tab, texts.data() + after, texts.size() - after, &e.error);
+  });
+  segments->resize(ids->size());
+  return e.done(status, why);
 }
 
-const std::string& Detokenizer::add(uint32_t id) {
-  size_t bytes = 0;
+bool text_ids(const Engine& e, uint32_t side, bool template_ids, const string& text, TokenIds* ids,
+              string* why) {
+  if (!is_utf8(text, why)) return false;
+  ids->resize(e.limits.source + e.limits.target + 16);
+  const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
+    return phasor_text_to_ids(e.session, side, template_ids, out, capacity, count, text.data(),
+                              text.size(), &e.error);
+  });
+  return e.done(status, why);
+}
+
+const string& Detokenizer::add(uint32_t id) {
   out_.resize(out_.capacity());
-  phasor_status status =
-      phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
-  if (status == PHASOR_FULL) {
-    out_.resize(bytes);
-    status = phasor_id_to_text(model_, side_, &state_, id, &out_[0], out_.size(), &bytes);
-  }
-  out_.resize(status == PHASOR_OK ? bytes : 0);
+  (void)with_room(&out_, [&](char* out, size_t capacity, size_t* bytes) {
+    return phasor_id_to_text(model_, side_, &state_, id, out, capacity, bytes);
+  });
   return out_;
 }
 
-const std::string& Detokenizer::end() {
-  size_t bytes = 0;
-  out_.resize(64);
-  if (phasor_text_flush(model_, side_, &state_, &out_[0], out_.size(), &bytes) != PHASOR_OK)
-    bytes = 0;
-  out_.resize(bytes);
+const string& Detokenizer::end() {
+  (void)with_room(&out_, [&](char* out, size_t capacity, size_t* bytes) {
+    return phasor_text_flush(model_, side_, &state_, out, capacity, bytes);
+  });
   return out_;
 }
 

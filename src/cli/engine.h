@@ -1,9 +1,6 @@
 // cli: what every command begins with: the file, the model in its block, the arena, the threads.
 // Errors are printed here, with the file's name in front.
 #pragma once
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "../../include/phasor.h"
 #include "args.h"
@@ -11,8 +8,20 @@
 #include "file.h"
 #include "memory.h"
 #include "pool.h"
+#include "text.h"
 
 namespace cli {
+
+// One of the library's structs that begin with their size, everything else 0.
+template <class Struct>
+Struct sized() {
+  Struct out{};
+  out.struct_size = sizeof out;
+  return out;
+}
+
+// What a call reads for sequence 0.
+phasor_item item_of(const uint32_t* ids, size_t count, uint32_t logits);
 
 class Engine {
  public:
@@ -22,19 +31,31 @@ class Engine {
   bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
   // the arena, exactly as large as the library says, and the pool
   bool start(const phasor_limits& limits);
-  bool fail(const phasor_error& error) const;  // "phasor: FILE: text"; always false
+
+  // The library's calls leave their error in `error`. fail: "phasor: FILE: text", always false.
+  // done: whether a call is; else *why says why not.
+  bool fail() const;
+  bool done(phasor_status status, string* why) const;
+  // Whether to go on with the next input: standard output still takes results, and the file is
+  // what it was.
+  bool going_on() const { return !output_failed() && file.unchanged(); }
+
   bool has_source() const { return stack != PHASOR_DECODER; }
   bool has_target() const { return stack != PHASOR_ENCODER; }
-  bool is_end(uint32_t id) const;  // of the target side
-  // one more was made: after some, the weights are worth huge pages
-  void count_token();
-  const void* arena() const { return arena_.data(); }
+  // the side that a text is read as, and how many of its tokens there is room for
+  uint32_t input_side() const { return has_source() ? PHASOR_SOURCE : PHASOR_TARGET; }
   // what an encoder-decoder's output begins from, or PHASOR_NONE
   uint32_t start_id() const;
+  const void* arena() const { return arena_.data(); }
+
+  // sequence 0
+  phasor_status encode(const TokenIds& ids) const;
+  phasor_status step(const uint32_t* ids, size_t count, uint32_t logits) const;
 
   const char* path = nullptr;
   phasor_model* model = nullptr;
   phasor_session* session = nullptr;
+  mutable phasor_error error = PHASOR_ERROR_INIT;
   uint32_t stack = 0;
   phasor_side source{}, target{};  // vocabulary 0: the model has no such side
   phasor_limits limits{};
@@ -43,8 +64,7 @@ class Engine {
 
  private:
   Block model_block_, arena_;
-  uint64_t tokens_ = 0;
-  std::unique_ptr<Pool> pool_;
+  Pool pool_;
 };
 
 // Limits for one sequence: --source, --context and --threads where given; by default what the model
@@ -53,14 +73,13 @@ phasor_limits default_limits(const Engine& engine, const Options& options);
 // Room for the best token of `rows` rows in place of their logits, in a decoder's limits: all that
 // greedy decoding asks for.
 void greedy_room(phasor_limits* limits, uint32_t rows);
-uint32_t cache_type(const Options& options);  // --cache
 
 // Test vector `index`, and limits with room for the longest.
 phasor_vector vector_at(const Engine& engine, uint32_t index);
 phasor_limits limits_for_vectors(const Engine& engine, const Options& options);
 
-// The default with more room, as far as the model goes, for a list of ids that is already known.
-uint32_t room_for(uint32_t limit, size_t count, const phasor_side& side);
+// More room than the default, as far as the model goes, for the list of --ids, which is known.
+void make_room_for_ids(phasor_limits* limits, const Engine& engine, const Options& options);
 
 // Room for texts of `bytes`, where the model takes texts at all.
 void make_text_room(phasor_limits* limits, size_t bytes);
@@ -70,34 +89,59 @@ void make_text_room(phasor_limits* limits, size_t bytes);
 void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens,
                    double seconds);
 
+// A line of input that could not be done: its error on standard error, and in place of its line of
+// output an empty one, or with --json an object. Returns the exit status.
+int bad_line(const Engine& engine, const Options& options, const string& where, uint64_t number,
+             const string& error);
+
+// "5 tokens, there is room for 4 (--context)"
+string no_room(size_t count, size_t room, const char* flag);
+
+// Whether all ids are of the vocabulary; else *why names one, or a line on standard error does.
+bool known_ids(const TokenIds& ids, const phasor_side& side, string* why);
+bool known_ids(const char* flag, const TokenIds& ids, const phasor_side& side);
+
 // The piece behind an id, or nothing.
-std::string piece_text(const Engine& engine, uint32_t side, uint32_t id);
+string piece_text(const Engine& engine, uint32_t side, uint32_t id);
 
 // No infinity and nothing that is not a number: what the file's weights make may be either.
 bool all_finite(const float* values, size_t count);
 
-// Adds ids of a text. `where` stands before an error: "line 3".
-bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const char* text,
-              size_t bytes, std::vector<uint32_t>* ids, std::string* error);
+// The ids of a text; with its template's ids around them where `template_ids`. False: *why.
+bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const string& text,
+              TokenIds* ids, string* why);
 
 // The ids and segments of two texts with one tab between them; *first gets how many ids the first
 // text has.
-bool pair_ids(const Engine& engine, uint32_t side, const std::string& texts,
-              std::vector<uint32_t>* ids, std::vector<uint32_t>* segments, size_t* first,
-              std::string* error);
+bool pair_ids(const Engine& engine, uint32_t side, const string& texts, TokenIds* ids,
+              TokenIds* segments, size_t* first, string* why);
 
 // Ids to text, piece by piece.
 class Detokenizer {
  public:
   Detokenizer(const Engine& engine, uint32_t side) : model_(engine.model), side_(side) {}
-  const std::string& add(uint32_t id);  // what the id adds; valid until the next call
-  const std::string& end();
+  const string& add(uint32_t id);  // what the id adds; valid until the next call
+  const string& end();
 
  private:
   const phasor_model* model_;
   uint32_t side_;
   phasor_text state_ = PHASOR_TEXT_INIT;
-  std::string out_;
+  string out_;
 };
+
+// Calls what writes a list and says how much room it needs: call(data, capacity, &count). It is
+// called again where the list was too short. *list then has `count`, or nothing after an error.
+template <class List, class Call>
+phasor_status with_room(List* list, Call call) {
+  size_t count = 0;
+  phasor_status status = call(list->data(), list->size(), &count);
+  if (status == PHASOR_FULL) {
+    list->resize(count);
+    status = call(list->data(), count, &count);
+  }
+  list->resize(status == PHASOR_OK ? count : 0);
+  return status;
+}
 
 }  // namespace cli

@@ -13,29 +13,26 @@ size_t longest_argument(const Options& options) {
 
 bool Inputs::next(Input* input) {
   *input = Input();
+  input->is_ids = options_.ids.given;
+  if (options_.ids.from_input || (options_.texts.empty() && !options_.ids.given))
+    return from_input(input);
   const size_t i = given_++;
-  if (options_.ids.given && !options_.ids.from_input) {
-    if (i != 0) return false;
-    input->where = "--ids";
-    input->is_ids = true;
+  if (i >= (input->is_ids ? 1 : options_.texts.size())) return false;
+  input->where = input->is_ids ? "--ids" : format("argument %zu", i + 1);
+  if (input->is_ids)
     input->ids = options_.ids.values;
-    return true;
-  }
-  if (options_.ids.from_input || options_.texts.empty()) return from_input(input);
-  if (i >= options_.texts.size()) return false;
-  input->where = "argument " + std::to_string(i + 1);
-  input->text = options_.texts[i];
+  else
+    input->text = options_.texts[i];
   return true;
 }
 
 bool Inputs::from_input(Input* input) {
-  if (!(whole_ && !options_.ids.given ? reader_.whole() : reader_.next())) return false;
-  input->where = whole_ && !options_.ids.given
-                     ? "standard input"
-                     : "standard input, line " + std::to_string(reader_.number());
+  const bool whole = whole_ && !input->is_ids;
+  if (!(whole ? reader_.whole() : reader_.next())) return false;
+  input->where = "standard input";
+  if (!whole) input->where += ", line " + std::to_string(reader_.number());
   input->text = reader_.line();
-  if (options_.ids.given) {
-    input->is_ids = true;
+  if (input->is_ids) {
     if (!parse_ids(input->text.c_str(), &input->ids))
       input->error = "expected token ids separated by commas, such as 1,2,3";
   } else if (reader_.bytes() > most_bytes_ || reader_.bytes() != input->text.size()) {

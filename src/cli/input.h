@@ -1,8 +1,6 @@
 // cli: the inputs of a command, one after the other: --ids, the arguments, or standard input; each
 // with the name that errors use.
 #pragma once
-#include <string>
-#include <vector>
 
 #include "args.h"
 #include "text.h"
@@ -10,11 +8,11 @@
 namespace cli {
 
 struct Input {
-  std::string where;  // "--ids", "argument 2", "standard input, line 3"
+  string where;  // "--ids", "argument 2", "standard input, line 3"
   bool is_ids = false;
-  std::vector<uint32_t> ids;  // is_ids
-  std::string text;           // else
-  std::string error;          // not empty: this input is bad
+  TokenIds ids;  // is_ids
+  string text;   // else
+  string error;  // not empty: this input is bad
 };
 
 class Inputs {

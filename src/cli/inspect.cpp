@@ -1,56 +1,55 @@
 // cli: `phasor inspect`. The descriptor, the tensors, the arena part by part, and what a token
 // costs; from the head of the file.
-#include <string.h>
+#include <inttypes.h>
 
 #include "board.h"
 #include "commands.h"
 #include "engine.h"
 #include "json.h"
-#include "text.h"
 
 namespace cli {
 namespace {
+
+enum { kEmitC, kEmitAssembly, kEmitHeader };  // the choices of --emit
 
 struct Report {
   Engine e;
   phasor_limits limits{};
   size_t arena = 0;
-  phasor_cost cost{};
+  phasor_cost cost = sized<phasor_cost>();
   uint64_t tensor_bytes = 0, parameters = 0;
   Fit fit;
   bool board = false;  // --ram or --flash
 };
 
-phasor_tensor tensor_at(const Report& r, uint32_t i) {
-  phasor_tensor t{};
-  t.struct_size = sizeof t;
-  (void)phasor_tensor_get(r.e.model, i, &t);
-  return t;
+phasor_tensor tensor_at(const Report& r, uint32_t index) {
+  auto tensor = sized<phasor_tensor>();
+  (void)phasor_tensor_get(r.e.model, index, &tensor);
+  return tensor;
 }
 
 bool fill(Report* r, const Options& o) {
   if (!r->e.open(o)) return false;
-  r->limits = default_limits(r->e, o);
-  if (o.beam == 0) greedy_room(&r->limits, 1);  // as run takes it
-  if (o.chunk != 0) r->limits.chunk = o.chunk;
-  if (o.text_bytes.given) r->limits.text_bytes = static_cast<uint32_t>(o.text_bytes.value);
-  if (o.tables != nullptr && strcmp(o.tables, "rows") == 0) r->limits.tables = PHASOR_TABLES_ROWS;
-  phasor_error error = PHASOR_ERROR_INIT;
-  if (phasor_session_size(&r->arena, r->e.model, &r->limits, &error) != PHASOR_OK)
-    return r->e.fail(error);
-  r->cost.struct_size = sizeof r->cost;
-  (void)phasor_model_cost(r->e.model, r->limits.source,
-                          r->limits.target != 0 ? r->limits.target - 1 : 0, &r->cost);
+  phasor_limits& limits = r->limits;
+  limits = default_limits(r->e, o);
+  if (o.beam == 0) greedy_room(&limits, 1);  // as run takes it
+  if (o.chunk != 0) limits.chunk = o.chunk;
+  if (o.text_bytes.given) limits.text_bytes = o.text_bytes;
+  limits.tables = o.tables;
+  if (phasor_session_size(&r->arena, r->e.model, &limits, &r->e.error) != PHASOR_OK)
+    return r->e.fail();
+  (void)phasor_model_cost(r->e.model, limits.source, limits.target != 0 ? limits.target - 1 : 0,
+                          &r->cost);
   for (uint32_t i = 0; i < phasor_tensor_count(r->e.model); ++i) {
-    const phasor_tensor t = tensor_at(*r, i);
-    r->tensor_bytes += t.bytes;
-    r->parameters += t.rows * t.cols;
+    const phasor_tensor tensor = tensor_at(*r, i);
+    r->tensor_bytes += tensor.bytes;
+    r->parameters += tensor.rows * tensor.cols;
   }
   return true;
 }
 
-template <class F>
-void each_part(const Report& r, F call) {
+template <class Call>
+void each_part(const Report& r, Call call) {
   const char* name = nullptr;
   uint64_t bytes = 0;
   for (uint32_t i = 0; phasor_session_part(r.e.model, &r.limits, i, &name, &bytes) == PHASOR_OK;
@@ -58,11 +57,10 @@ void each_part(const Report& r, F call) {
     call(name, bytes);
 }
 
-template <class F>
-void each_field(const Report& r, F call) {
-  phasor_field f{};
-  f.struct_size = sizeof f;
-  for (uint32_t i = 0; phasor_field_get(r.e.model, i, &f) == PHASOR_OK; ++i) call(f);
+template <class Call>
+void each_field(const Report& r, Call call) {
+  auto field = sized<phasor_field>();
+  for (uint32_t i = 0; phasor_field_get(r.e.model, i, &field) == PHASOR_OK; ++i) call(field);
 }
 
 // Where a tensor belongs, docs/format.md.
@@ -77,183 +75,120 @@ const char* stack_name(uint32_t stack) {
                                    : "encoder-decoder";
 }
 
-std::string row(const char* name, const std::string& value, const char* unit) {
-  char line[320];
-  snprintf(line, sizeof line, "  %-63s %22s%s\n", name, value.c_str(), unit);
-  return line;
+string row(const char* name, uint64_t value, const char* unit) {
+  return format("  %-63s %22s%s\n", name, grouped(value).c_str(), unit);
 }
 
-void print_text(const Report& r) {
-  std::string out = std::string(r.e.path) + ": " + stack_name(r.e.stack) + ", " +
-                    grouped(r.e.file.bytes()) + " bytes\n\ndescriptor\n";
-  each_field(r, [&](const phasor_field& f) {
-    out += std::string("  ") + f.name + " = " + f.value + "\n";
-  });
-  out +=
+string tensor_rows(const Report& r) {
+  string out =
       "\ntensors                                          set type  layout            shape        "
       "      bytes\n";
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);
     // 0xFFFF: of the whole stack
-    const std::string set = t.set == 0xFFFF ? "" : std::to_string(t.set);
-    char line[240], shape[48];
-    snprintf(shape, sizeof shape, "%llu x %llu", static_cast<unsigned long long>(t.rows),
-             static_cast<unsigned long long>(t.cols));
-    snprintf(line, sizeof line, "  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack),
-             t.name, set.c_str(), t.type, t.layout, shape, grouped(t.bytes).c_str());
-    out += line;
+    const string set = t.set == 0xFFFF ? "" : std::to_string(t.set),
+                 shape = format("%" PRIu64 " x %" PRIu64, t.rows, t.cols);
+    out += format("  %-8s %-37s %5s %-5s %-8s %14s %18s\n", place_name(t.stack), t.name,
+                  set.c_str(), t.type, t.layout, shape.c_str(), grouped(t.bytes).c_str());
   }
-  out += row("parameters", grouped(r.parameters), "") +
-         row("tensors", grouped(r.tensor_bytes), " bytes");
-  out += row("model's block", grouped(r.e.model_bytes), " bytes") +
-         row("test vectors", grouped(phasor_vector_count(r.e.model)), "");
-  out += "\narena for";
-  if (r.limits.source != 0) out += " --source " + std::to_string(r.limits.source);
-  if (r.limits.target != 0) out += " --context " + std::to_string(r.limits.target);
-  if (r.limits.cache_type == PHASOR_CACHE_F16) out += " --cache f16";
-  if (r.limits.cache_type == PHASOR_CACHE_Q8) out += " --cache q8";
-  out += " --threads " + std::to_string(r.limits.threads) + ", texts of " +
-         grouped(r.limits.text_bytes) + " bytes\n";
+  return out + row("parameters", r.parameters, "") + row("tensors", r.tensor_bytes, " bytes");
+}
+
+string arena_rows(const Report& r) {
+  const phasor_limits& limits = r.limits;
+  string out = "\narena for";
+  if (limits.source != 0) out += format(" --source %u", limits.source);
+  if (limits.target != 0) out += format(" --context %u", limits.target);
+  if (limits.cache_type == PHASOR_CACHE_F16) out += " --cache f16";
+  if (limits.cache_type == PHASOR_CACHE_Q8) out += " --cache q8";
+  out += format(" --threads %u, texts of %s bytes\n", limits.threads,
+                grouped(limits.text_bytes).c_str());
   each_part(r, [&](const char* name, uint64_t bytes) {
-    if (bytes != 0) out += row(name, grouped(bytes), " bytes");
+    if (bytes != 0) out += row(name, bytes, " bytes");
   });
-  out += row("the whole arena", grouped(r.arena), " bytes") + "\n";
+  return out + row("the whole arena", r.arena, " bytes");
+}
+
+void print_text(const Report& r) {
+  string out = format("%s: %s, %s bytes\n\ndescriptor\n", r.e.path, stack_name(r.e.stack),
+                      grouped(r.e.file.bytes()).c_str());
+  each_field(r, [&](const phasor_field& field) {
+    out += string("  ") + field.name + " = " + field.value + "\n";
+  });
+  out += tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
+         row("test vectors", phasor_vector_count(r.e.model), "") + arena_rows(r) + "\n";
   if (r.limits.source != 0)
-    out += "encoder, a source of " + std::to_string(r.limits.source) + " tokens\n" +
-           row("bytes of weights read", grouped(r.cost.encode_bytes), "") +
-           row("multiply-adds", grouped(r.cost.encode_macs), "");
+    out += format("encoder, a source of %u tokens\n", r.limits.source) +
+           row("bytes of weights read", r.cost.encode_bytes, "") +
+           row("multiply-adds", r.cost.encode_macs, "");
   if (r.limits.target != 0)
-    out += "decoder, the token at position " + std::to_string(r.limits.target - 1) + "\n" +
-           row("bytes read", grouped(r.cost.step_bytes), "") +
-           row("multiply-adds", grouped(r.cost.step_macs), "");
+    out += format("decoder, the token at position %u\n", r.limits.target - 1) +
+           row("bytes read", r.cost.step_bytes, "") + row("multiply-adds", r.cost.step_macs, "");
   out += "stack, at most, of any call as gcc compiles\n";
-  for (const StackBound& bound : kStackBounds)
-    out += row(bound.machine, grouped(bound.bytes), " bytes");
+  for (const StackBound& bound : kStackBounds) out += row(bound.machine, bound.bytes, " bytes");
   output(r.board ? out + fit_text(r.e, r.fit) : out);
 }
 
 void print_json(const Report& r) {
   Json json;
-  json.open('{')
-      .key("file")
-      .text(r.e.path)
-      .key("bytes")
-      .number(r.e.file.bytes())
-      .key("stack")
-      .text(stack_name(r.e.stack))
-      .key("descriptor")
-      .open('{');
-  each_field(r, [&](const phasor_field& f) { json.key(f.name).text(f.value); });
-  json.close('}').key("tensors").open('[');
+  json.open('{').add("file", r.e.path).add("bytes", r.e.file.bytes());
+  json.add("stack", stack_name(r.e.stack)).open("descriptor", '{');
+  each_field(r, [&](const phasor_field& field) { json.add(field.name, field.value); });
+  json.close('}').open("tensors", '[');
   for (uint32_t i = 0; i < phasor_tensor_count(r.e.model); ++i) {
     const phasor_tensor t = tensor_at(r, i);
-    json.open('{')
-        .key("name")
-        .text(t.name)
-        .key("stack")
-        .number(t.stack)
-        .key("set")
-        .number(t.set)
-        .key("role")
-        .number(t.role);
-    json.key("type")
-        .text(t.type)
-        .key("layout")
-        .text(t.layout)
-        .key("rows")
-        .number(t.rows)
-        .key("cols")
-        .number(t.cols);
-    json.key("offset").number(t.offset).key("bytes").number(t.bytes).close('}');
+    json.open('{').add("name", t.name).add("stack", t.stack).add("set", t.set).add("role", t.role);
+    json.add("type", t.type).add("layout", t.layout).add("rows", t.rows).add("cols", t.cols);
+    json.add("offset", t.offset).add("bytes", t.bytes).close('}');
   }
   json.close(']')
-      .key("parameters")
-      .number(r.parameters)
-      .key("tensor_bytes")
-      .number(r.tensor_bytes)
-      .key("model_bytes")
-      .number(r.e.model_bytes);
-  json.key("vectors").number(phasor_vector_count(r.e.model));
-  json.key("limits")
-      .open('{')
-      .key("source")
-      .number(r.limits.source)
-      .key("target")
-      .number(r.limits.target)
-      .key("threads")
-      .number(r.limits.threads);
-  json.key("chunk")
-      .number(r.limits.chunk)
-      .key("text_bytes")
-      .number(r.limits.text_bytes)
-      .close('}')
-      .key("arena_parts")
-      .open('[');
+      .add("parameters", r.parameters)
+      .add("tensor_bytes", r.tensor_bytes)
+      .add("model_bytes", r.e.model_bytes)
+      .add("vectors", phasor_vector_count(r.e.model));
+  json.open("limits", '{')
+      .add("source", r.limits.source)
+      .add("target", r.limits.target)
+      .add("threads", r.limits.threads)
+      .add("chunk", r.limits.chunk)
+      .add("text_bytes", r.limits.text_bytes)
+      .close('}');
+  json.open("arena_parts", '[');
   each_part(r, [&](const char* name, uint64_t bytes) {
-    json.open('{').key("name").text(name).key("bytes").number(bytes).close('}');
+    json.open('{').add("name", name).add("bytes", bytes).close('}');
   });
   json.close(']')
-      .key("arena_bytes")
-      .number(r.arena)
-      .key("encode_bytes")
-      .number(r.cost.encode_bytes)
-      .key("encode_macs")
-      .number(r.cost.encode_macs);
-  json.key("step_bytes")
-      .number(r.cost.step_bytes)
-      .key("step_macs")
-      .number(r.cost.step_macs)
-      .key("stack_bytes")
-      .open('{');
-  for (const StackBound& bound : kStackBounds) json.key(bound.machine).number(bound.bytes);
+      .add("arena_bytes", r.arena)
+      .add("encode_bytes", r.cost.encode_bytes)
+      .add("encode_macs", r.cost.encode_macs)
+      .add("step_bytes", r.cost.step_bytes)
+      .add("step_macs", r.cost.step_macs);
+  json.open("stack_bytes", '{');
+  for (const StackBound& bound : kStackBounds) json.add(bound.machine, bound.bytes);
   json.close('}');
-  if (r.board) {
-    json.key("board")
-        .open('{')
-        .key("fits")
-        .boolean(r.fit.fits())
-        .key("ram")
-        .number(r.fit.ram)
-        .key("flash")
-        .number(r.fit.flash)
-        .key("stack_bytes")
-        .number(kStackBytes)
-        .key("ram_needed")
-        .number(r.fit.needed);
-    json.key("chunk")
-        .number(r.fit.limits.chunk)
-        .key("largest_part")
-        .text(r.fit.largest_part.c_str())
-        .key("largest_context")
-        .number(r.fit.largest_context)
+  if (r.board)
+    json.open("board", '{')
+        .add("fits", r.fit.fits())
+        .add("ram", r.fit.ram)
+        .add("flash", r.fit.flash)
+        .add("stack_bytes", kStackBytes)
+        .add("ram_needed", r.fit.needed)
+        .add("chunk", r.fit.limits.chunk)
+        .add("largest_part", r.fit.largest_part)
+        .add("largest_context", r.fit.largest_context)
         .close('}');
-  }
-  json.close('}');
-  output(json.str() + "\n");
+  output(json.close('}').str() + "\n");
 }
 
 }  // namespace
 
 int inspect(const Options& o) {
   Report r;
-  if (!o.texts.empty()) return usage_error("inspect: unexpected argument %s", o.texts[0]);
-  uint64_t ram = 0, flash = 0;
-  if (o.ram != nullptr && !parse_size(o.ram, &ram))
-    return usage_error("--ram %s: expected bytes, such as 131072, 128K or 1M", o.ram);
-  if (o.flash != nullptr && !parse_size(o.flash, &flash))
-    return usage_error("--flash %s: expected bytes, such as 1048576, 1024K or 1M", o.flash);
-  const auto emits = [&](const char* what) {
-    return o.emit != nullptr && strcmp(o.emit, what) == 0;
-  };
-  const bool c = emits("c"), assembly = emits("asm"), header = emits("h");
-  if (o.emit != nullptr && !c && !assembly && !header)
-    return usage_error("--emit %s: expected c, asm or h", o.emit);
-  if (o.tables != nullptr && strcmp(o.tables, "rows") != 0 && strcmp(o.tables, "whole") != 0)
-    return usage_error("--tables %s: expected whole or rows", o.tables);
-  r.board = ram != 0 || flash != 0;
+  r.board = o.ram.given || o.flash.given;
   if (!fill(&r, o)) return 1;
-  if (c || assembly) return (c ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
-  if (r.board && !fit(r.e, r.limits, ram, flash, &r.fit)) return 1;
+  const bool header = o.emit.given && o.emit == kEmitHeader;
+  if (o.emit.given && !header) return (o.emit == kEmitC ? emit_c(r.e) : emit_asm(r.e)) ? 0 : 1;
+  if (r.board && !fit(r.e, r.limits, o.ram.value, o.flash.value, &r.fit)) return 1;
   if (header && !r.fit.fits())
     return data_error("%s: with these limits the board's %s is too small: %s bytes", r.e.path,
                       r.fit.flash_fits ? "RAM" : "flash",

@@ -1,24 +1,25 @@
 #include "json.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "text.h"
 
 namespace cli {
 
-void Json::separate() {
+Json& Json::plain(const string& value) {
   if (!first_) out_ += ',';
   first_ = false;
+  out_ += value;
+  return *this;
 }
 
 Json& Json::open(char bracket) {
-  separate();
-  out_ += bracket;
+  plain(string(1, bracket));
   first_ = true;
   return *this;
 }
+
+Json& Json::open(const char* name, char bracket) { return key(name).open(bracket); }
 
 Json& Json::close(char bracket) {
   out_ += bracket;
@@ -33,49 +34,22 @@ Json& Json::key(const char* name) {
   return *this;
 }
 
-Json& Json::text(const char* value) { return text(value, strlen(value)); }
-
-Json& Json::text(const char* bytes, size_t count) {
-  separate();
-  out_ += '"';
-  for (size_t i = 0; i < count;) {
-    const size_t n = utf8_length(bytes + i, count - i);
-    const unsigned char c = static_cast<unsigned char>(bytes[i]);
-    if (n == 0) {
-      out_ += "\\ufffd";
-    } else if (c == '"' || c == '\\') {
-      (out_ += '\\') += bytes[i];
-    } else if (c < 0x20 || c == 0x7F) {
-      char escape[8];
-      snprintf(escape, sizeof escape, "\\u%04x", c);
-      out_ += escape;
-    } else {
-      out_.append(bytes + i, n);
-    }
-    i += n != 0 ? n : 1;
+Json& Json::text(const string& value) {
+  string quoted = "\"";
+  for (size_t i = 0; i < value.size();) {
+    const size_t length = utf8_length(value.data() + i, value.size() - i);
+    const unsigned char c = static_cast<unsigned char>(value[i]);
+    if (length == 0)
+      quoted += "\\ufffd";
+    else if (c < 0x20 || c == 0x7F)
+      quoted += format("\\u%04x", c);
+    else
+      quoted.append(c == '"' || c == '\\' ? "\\" : "").append(value, i, length);
+    i += length != 0 ? length : 1;
   }
-  out_ += '"';
-  return *this;
+  return plain(quoted + '"');
 }
 
-Json& Json::number(uint64_t value) {
-  separate();
-  out_ += std::to_string(value);
-  return *this;
-}
-
-Json& Json::real(double value) {
-  separate();
-  char digits[32];
-  snprintf(digits, sizeof digits, "%.12g", value);
-  out_ += isfinite(value) ? digits : "null";
-  return *this;
-}
-
-Json& Json::boolean(bool value) {
-  separate();
-  out_ += value ? "true" : "false";
-  return *this;
-}
+Json& Json::real(double value) { return plain(isfinite(value) ? format("%.12g", value) : "null"); }
 
 }  // namespace cli

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,8 +16,10 @@
 #include <atomic>
 
 #include "clock.h"
+#include "mapping.h"
 #include "memory.h"
 #include "pool.h"
+#include "text.h"
 
 extern char** environ;
 
@@ -50,27 +51,19 @@ double timed(Pool* pool, uint32_t threads, F work) {
   return now() - start;
 }
 
-uint64_t number_in(const std::string& path) {
-  unsigned long long value = 0;
-  FILE* f = fopen(path.c_str(), "r");
-  if (f == nullptr) return 0;
-  if (fscanf(f, "%llu", &value) != 1) value = 0;
-  fclose(f);
-  return value;
+uint64_t number_in(const string& path) {
+  return strtoull(line_of(path.c_str(), "").c_str(), nullptr, 10);
 }
 
 }  // namespace
 
 size_t beyond_caches() {
-  const long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const uint64_t free =
-      pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
   uint64_t wanted = uint64_t(128) << 20;
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
   if (last > 0) wanted = std::max(wanted, 4 * static_cast<uint64_t>(last));
 #endif
-  return static_cast<size_t>(std::min<uint64_t>(free / 4, wanted));
+  return static_cast<size_t>(std::min(free_memory() / 4, wanted));
 }
 
 double read_bandwidth(size_t bytes, uint32_t threads) {
@@ -81,7 +74,7 @@ double read_bandwidth(size_t bytes, uint32_t threads) {
   unsigned char* data = static_cast<unsigned char*>(block.data());
   memset(data, 1, bytes);
   const size_t times = 1 + (size_t(16) << 20) / bytes;  // long enough for the clock
-  std::vector<uint64_t> sums(threads * 8);              // a cache line each
+  vector<uint64_t> sums(threads * 8);                   // a cache line each
   double best = 0;
   for (int i = 0; i < kPasses; ++i) {
     const double s = timed(&pool, threads, [&](uint32_t t) {
@@ -105,7 +98,7 @@ double peak_arithmetic(const phasor_model* model, uint32_t what, uint32_t thread
     (void)phasor_model_peak(model, what, rounds);
     once = now() - start;
   }
-  std::vector<uint64_t> done(threads * 8);
+  vector<uint64_t> done(threads * 8);
   double best = 0;
   for (int i = 0; i < kPasses; ++i) {
     const double s = timed(
@@ -126,7 +119,7 @@ double fork_and_join(uint32_t threads) {
   constexpr int kJobs = 32, kBlocks = 501;
   Pool pool;
   if (threads < 2 || processors() < threads || !pool.start(threads)) return 0;
-  std::vector<double> seconds;
+  vector<double> seconds;
   const double begun = now();
   for (int block = 0; block < kBlocks && (block == 0 || now() - begun < kPeakSeconds * 10);
        ++block) {
@@ -149,7 +142,7 @@ double fork_and_join(uint32_t threads) {
 }
 
 Energy::Energy() {
-  const std::string root = "/sys/class/powercap/";
+  const string root = "/sys/class/powercap/";
   DIR* folder = opendir(root.c_str());
   if (folder == nullptr) return;
   while (const dirent* entry = readdir(folder)) {
@@ -158,7 +151,7 @@ Energy::Energy() {
     if (sscanf(entry->d_name, "intel-rapl:%u%n", &package, &length) != 1 ||
         entry->d_name[length] != 0)
       continue;
-    const std::string zone = root + entry->d_name;
+    const string zone = root + entry->d_name;
     if (access((zone + "/energy_uj").c_str(), R_OK) == 0)
       zones_.push_back({zone + "/energy_uj", number_in(zone + "/energy_uj"),
                         number_in(zone + "/max_energy_range_uj")});
@@ -213,7 +206,7 @@ Faults page_faults() {
 
 Faults operator-(Faults a, Faults b) { return {a.minor - b.minor, a.major - b.major}; }
 
-double seconds_to_output(const std::vector<std::string>& arguments) {
+double seconds_to_output(const vector<string>& arguments) {
   int ends[2];
   if (pipe(ends) != 0) return -1;
   posix_spawn_file_actions_t actions;
@@ -222,22 +215,21 @@ double seconds_to_output(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addclose(&actions, ends[0]);
   posix_spawn_file_actions_addclose(&actions, ends[1]);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  std::string program = "phasor";
-  std::vector<std::string> words = arguments;
-  std::vector<char*> argv = {&program[0]};
-  for (std::string& word : words) argv.push_back(&word[0]);
+  string program = "phasor";
+  vector<string> words = arguments;
+  vector<char*> argv = {&program[0]};
+  for (string& word : words) argv.push_back(&word[0]);
   argv.push_back(nullptr);
   pid_t child = 0;
   const double start = now();
   const int failed = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  char byte;
-  const bool came = failed == 0 && read(ends[0], &byte, 1) == 1;
+  char bytes[256];
+  ssize_t got = failed == 0 ? read(ends[0], bytes, sizeof bytes) : 0;
+  const bool came = got > 0;
   const double seconds = now() - start;
-  char rest[256];
-  while (came && read(ends[0], rest, sizeof rest) > 0) {
-  }
+  while (got > 0) got = read(ends[0], bytes, sizeof bytes);
   close(ends[0]);
   int status = 1;
   if (failed == 0) (void)waitpid(child, &status, 0);
@@ -247,28 +239,14 @@ double seconds_to_output(const std::vector<std::string>& arguments) {
 double forget_pages(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat s;
-  double share = 1;
-  if (fd < 0) return share;
+  Mapping mapping;
 #if defined(POSIX_FADV_DONTNEED)
-  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  if (fd >= 0) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 #endif
-  const long page = sysconf(_SC_PAGESIZE);
-  if (fstat(fd, &s) == 0 && s.st_size > 0 && page > 0) {
-    const size_t bytes = static_cast<size_t>(s.st_size);
-    void* p = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (p != MAP_FAILED) {
-      std::vector<unsigned char> there((bytes + static_cast<size_t>(page) - 1) /
-                                       static_cast<size_t>(page));
-      if (mincore(p, bytes, there.data()) == 0) {
-        size_t n = 0;
-        for (unsigned char t : there) n += t & 1u;
-        share = static_cast<double>(n) / static_cast<double>(there.size());
-      }
-      munmap(p, bytes);
-    }
-  }
-  close(fd);
-  return share;
+  const bool mapped = fd >= 0 && fstat(fd, &s) == 0 && s.st_size > 0 &&
+                      mapping.map(fd, static_cast<size_t>(s.st_size));
+  if (fd >= 0) close(fd);
+  return mapped ? share_in_memory(mapping.data(), static_cast<size_t>(s.st_size)) : 1;
 }
 
 }  // namespace cli

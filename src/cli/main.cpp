@@ -115,7 +115,7 @@ int dispatch(int argc, char** argv) {
   for (const Entry& e : kCommands) {
     if (strcmp(e.name, name) != 0) continue;
     if (e.function == nullptr) return usage_error("%s: not in this build (PHASOR_ONLY)", name);
-    Options options;
+    Options options{};
     const int status = parse(&options, e.command, name, argc - 2, argv + 2);
     if (status != 0) return status;
     if (options.help) return print_command_help(e), 0;

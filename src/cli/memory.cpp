@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,29 +16,34 @@
 namespace cli {
 namespace {
 
-// The line of a file that begins with `name`, without it; "" when there is none.
-void find_line(const char* path, const char* name, char* line, size_t size) {
-  line[0] = 0;
-  FILE* f = fopen(path, "r");
-  if (f == nullptr) return;
-  const size_t n = strlen(name);
-  while (fgets(line, static_cast<int>(size), f) != nullptr) {
-    if (strncmp(line, name, n) != 0) continue;
-    memmove(line, line + n, strlen(line + n) + 1);
-    fclose(f);
-    return;
-  }
-  line[0] = 0;
-  fclose(f);
-}
-
 bool granted() {
-  char line[128];
-  find_line("/sys/kernel/mm/transparent_hugepage/enabled", "", line, sizeof line);
-  return strstr(line, "[always]") != nullptr || strstr(line, "[madvise]") != nullptr;
+  const std::string choice = line_of("/sys/kernel/mm/transparent_hugepage/enabled", "");
+  return choice.find("[always]") != std::string::npos ||
+         choice.find("[madvise]") != std::string::npos;
 }
 
 }  // namespace
+
+size_t page_size() {
+  const long told = sysconf(_SC_PAGESIZE);
+  return told > 0 ? static_cast<size_t>(told) : 4096;
+}
+
+std::string line_of(const char* path, const char* name) {
+  char line[512] = "";
+  const size_t length = strlen(name);
+  FILE* file = fopen(path, "r");
+  if (file == nullptr) return "";
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file) != nullptr)
+    found = strncmp(line, name, length) == 0;
+  fclose(file);
+  return found ? line + length : "";
+}
+
+uint64_t free_memory() {
+  return strtoull(line_of("/proc/meminfo", "MemAvailable:").c_str(), nullptr, 10) * 1024;
+}
 
 Block::~Block() {
 #if defined(__SANITIZE_ADDRESS__)  // a session's red zones: the next mapping here may be another's
@@ -49,9 +55,7 @@ Block::~Block() {
 // Between two pages that nobody may touch: a block is a mapping of its own, and running over its
 // end is an error at once.
 bool Block::allocate(size_t bytes) {
-  const long told = sysconf(_SC_PAGESIZE);
-  const size_t page = told > 4096 ? static_cast<size_t>(told) : 4096,
-               align = bytes >= kLarge ? kHugePage : page;
+  const size_t page = page_size(), align = bytes >= kLarge ? kHugePage : page;
   if (bytes > SIZE_MAX - align - 2 * page) return false;
   const size_t whole = (bytes + page - 1) / page * page, size = whole + align + page;
   void* p = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -73,11 +77,7 @@ bool Block::allocate(size_t bytes) {
 void Block::protect() { (void)mprotect(data_, bytes_, PROT_READ); }
 
 bool worth_huge_pages(size_t bytes) {
-  if (bytes < kLarge || !granted()) return false;
-  char line[128];
-  unsigned long long kilobytes = 0;
-  find_line("/proc/meminfo", "MemAvailable:", line, sizeof line);
-  return sscanf(line, "%llu", &kilobytes) == 1 && bytes / 1024 <= kilobytes / 2;
+  return bytes >= kLarge && granted() && bytes <= free_memory() / 2;
 }
 
 }  // namespace cli

@@ -3,11 +3,22 @@
 // about a third faster.
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
+
+#include <string>
 
 namespace cli {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLarge = 2 * kHugePage;  // below it the rest of a last page would weigh
+
+size_t page_size();
+
+// The line of a file that begins with `name`, without it; "" when there is none.
+std::string line_of(const char* path, const char* name);
+
+// Bytes that the system would give without swapping; 0 where it does not say.
+uint64_t free_memory();
 
 // Zeroed, aligned to PHASOR_ALIGN at least; NULL data when there is no memory.
 class Block {

@@ -3,8 +3,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <vector>
-
 #include "file.h"
 
 namespace cli {
@@ -14,7 +12,7 @@ class NpyWriter {
   // Each is false when a line on standard error, which names the flag's file, says why.
   bool open(const char* path);
   bool append(const float* values, size_t count);
-  bool finish(const std::vector<uint64_t>& shape);
+  bool finish(const vector<uint64_t>& shape);
   bool commit() { return !is_open() || file_.commit(); }
   bool is_open() const { return file_.is_open(); }
 
@@ -24,6 +22,6 @@ class NpyWriter {
 
 // The values of an array of f32 (version 1.0), whatever its shape; false when a line on standard
 // error says what it is instead.
-bool read_npy(const char* path, std::vector<float>* out);
+bool read_npy(const char* path, vector<float>* out);
 
 }  // namespace cli

@@ -1,6 +1,6 @@
 // cli: `phasor quantize`. The same model with its matrices in another type, and its test vectors
-// with the hashes and the tolerance of that type: the converter's bytes. The file is made in a
-// mapping of its own beside its place.
+// with the hashes and the tolerance of that type: the converter's bytes. The file is made in
+// memory.
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "engine.h"
 #include "npy.h"
-#include "text.h"
 
 namespace cli {
 namespace {
@@ -17,38 +16,41 @@ namespace {
 constexpr float kAnyDifference = 1e9f;  // a tolerance under which every vector runs to its end
 
 struct Replayed {
-  std::vector<uint64_t> hashes;
+  vector<uint64_t> hashes;
   float worst_logit = 0, worst_residual = 0, worst_lead = 0;
   uint32_t positions = 0, argmax_differs = 0;
 };
 
-// Runs the vectors of the file at `data`.
-bool replay_all(const char* name, const void* data, size_t bytes, const Options& o, Replayed* out) {
+// Opens the file that was made, at `data`.
+bool open_made(Engine* e, const char* name, const Block& made, size_t bytes, const Options& o) {
+  return e->open_bytes(name, made.data(), bytes, o.isa);
+}
+
+// Runs its vectors.
+bool replay_all(const char* name, const Block& made, size_t bytes, const Options& o,
+                Replayed* out) {
   Engine e;
-  if (!e.open_bytes(name, data, bytes, o.isa) || !e.start(limits_for_vectors(e, o))) return false;
+  if (!open_made(&e, name, made, bytes, o) || !e.start(limits_for_vectors(e, o))) return false;
   for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
-    phasor_vector_result r{};
-    r.struct_size = sizeof r;
-    phasor_error error = PHASOR_ERROR_INIT;
-    if (phasor_vector_run(e.session, i, &r, &error) != PHASOR_OK) return e.fail(error);
-    out->hashes.push_back(r.hash);
-    out->worst_logit = std::max(out->worst_logit, r.worst_logit);
-    out->worst_residual = std::max(out->worst_residual, r.worst_residual);
-    out->worst_lead = std::max(out->worst_lead, r.worst_lead);
-    out->argmax_differs += r.argmax_differs;
-    const phasor_vector v = vector_at(e, i);
-    out->positions += v.target_count != 0 ? v.target_count : v.source_count;
+    auto one = sized<phasor_vector_result>();
+    if (phasor_vector_run(e.session, i, &one, &e.error) != PHASOR_OK) return e.fail();
+    out->hashes.push_back(one.hash);
+    out->worst_logit = std::max(out->worst_logit, one.worst_logit);
+    out->worst_residual = std::max(out->worst_residual, one.worst_residual);
+    out->worst_lead = std::max(out->worst_lead, one.worst_lead);
+    out->argmax_differs += one.argmax_differs;
+    const phasor_vector vector = vector_at(e, i);
+    out->positions += vector.target_count != 0 ? vector.target_count : vector.source_count;
   }
   return true;
 }
 
-bool record(const char* name, void* data, size_t bytes, const Options& o, const uint64_t* hashes,
-            float tolerance) {
+bool record(const char* name, const Block& made, size_t bytes, const Options& o,
+            const uint64_t* hashes, float tolerance) {
   Engine e;
-  phasor_error error = PHASOR_ERROR_INIT;
-  return e.open_bytes(name, data, bytes, o.isa) &&
-         (phasor_vector_record(e.model, data, hashes, tolerance, &error) == PHASOR_OK ||
-          e.fail(error));
+  return open_made(&e, name, made, bytes, o) &&
+         (phasor_vector_record(e.model, made.data(), hashes, tolerance, &e.error) == PHASOR_OK ||
+          e.fail());
 }
 
 // The tolerance of the type, as tools/phasor/vectors.py has it: twice what its rounding does to the
@@ -62,42 +64,36 @@ bool all_f32(const Options& o) {
          (o.output_type == nullptr || strcmp(o.output_type, "f32") == 0);
 }
 
-bool renew_vectors(const char* name, NewMapping& out, const Engine& in, const Options& o,
-                   Replayed* r) {
+bool renew_vectors(const char* name, const Block& made, size_t bytes, const Engine& in,
+                   const Options& o, Replayed* replayed) {
   if (phasor_vector_count(in.model) == 0) return true;
   const float exact = vector_at(in, 0).tolerance;
-  if (!record(name, out.data(), out.bytes(), o, nullptr, kAnyDifference) ||
-      !replay_all(name, out.data(), out.bytes(), o, r))
+  if (!record(name, made, bytes, o, nullptr, kAnyDifference) ||
+      !replay_all(name, made, bytes, o, replayed))
     return false;
-  return record(name, out.data(), out.bytes(), o, r->hashes.data(),
-                all_f32(o) ? exact : tolerance_of(exact, *r));
+  return record(name, made, bytes, o, replayed->hashes.data(),
+                all_f32(o) ? exact : tolerance_of(exact, *replayed));
 }
 
 void print_report(const char* name, size_t bytes, const phasor_rounding* rounding,
-                  const Replayed& r) {
-  output(std::string(name) + ": " + grouped(bytes) + " bytes\n");
+                  const Replayed& replayed) {
+  string out = format("%s: %s bytes\n", name, grouped(bytes).c_str());
   for (uint32_t i = 0; i < PHASOR_TYPES; ++i) {
-    const phasor_rounding& t = rounding[i];
-    char line[240];
-    if (t.bytes == 0) continue;
-    if (t.tensor == nullptr)
-      snprintf(line, sizeof line, "  %-4s %12s bytes   stored exactly\n", t.type,
-               grouped(t.bytes).c_str());
-    else
-      snprintf(line, sizeof line,
-               "  %-4s %12s bytes   largest rounding error %.3g (%.3f%% of its tensor's largest "
-               "value), in %s\n",
-               t.type, grouped(t.bytes).c_str(), static_cast<double>(t.largest),
-               static_cast<double>(t.share) * 100, t.tensor);
-    output(line);
+    const phasor_rounding& of = rounding[i];
+    if (of.bytes == 0) continue;
+    out += format("  %-4s %12s bytes   ", of.type, grouped(of.bytes).c_str());
+    out +=
+        of.tensor == nullptr
+            ? "stored exactly\n"
+            : format("largest rounding error %.3g (%.3f%% of its tensor's largest value), in %s\n",
+                     of.largest, 100.0 * of.share, of.tensor);
   }
-  if (r.hashes.empty()) return;
-  char line[200];
-  snprintf(line, sizeof line,
-           "  test vectors: a logit differs by at most %.3g of its position's range from the exact "
-           "weights' in float64; another token is the best at %u of %u positions\n",
-           static_cast<double>(r.worst_logit), r.argmax_differs, r.positions);
-  output(line);
+  if (!replayed.hashes.empty())
+    out += format(
+        "  test vectors: a logit differs by at most %.3g of its position's range from the exact "
+        "weights' in float64; another token is the best at %u of %u positions\n",
+        replayed.worst_logit, replayed.argmax_differs, replayed.positions);
+  output(out);
 }
 
 }  // namespace
@@ -109,7 +105,7 @@ int quantize(const Options& given) {
   if (o.type == nullptr)
     return usage_error("quantize: expected --type, one of f32, f16, bf16, q8 and q4");
   const char* name = o.texts[0];
-  std::vector<float> moments;
+  vector<float> moments;
   if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;
   Engine in;
   if (!in.open(o)) return 1;
@@ -118,21 +114,25 @@ int quantize(const Options& given) {
   options.output_type = o.output_type;
   options.moments = o.moments != nullptr ? moments.data() : nullptr;
   options.moment_count = moments.size();
-  phasor_error error = PHASOR_ERROR_INIT;
+  const ReadFile& file = in.file;
   size_t bytes = 0;
-  if (phasor_quantize_size(&bytes, in.file.data(), in.file.bytes(), &options, &error) != PHASOR_OK)
-    return in.fail(error), 1;
-  NewMapping out;
+  if (phasor_quantize_size(&bytes, file.data(), file.bytes(), &options, &in.error) != PHASOR_OK)
+    return in.fail(), 1;
+  NewFile out;
+  Block made;
+  if (!out.open(name)) return 1;
+  if (!made.allocate(bytes))
+    return data_error("%s: no memory for its %s bytes", name, grouped(bytes).c_str());
   phasor_rounding rounding[PHASOR_TYPES] = {};
   for (phasor_rounding& r : rounding) r.struct_size = sizeof r;
+  if (phasor_quantize(made.data(), bytes, rounding, PHASOR_TYPES, file.data(), file.bytes(),
+                      &options, &in.error) != PHASOR_OK)
+    return in.fail(), 1;
   Replayed replayed;
-  if (!out.open(name, bytes)) return 1;
-  if (phasor_quantize(out.data(), bytes, rounding, PHASOR_TYPES, in.file.data(), in.file.bytes(),
-                      &options, &error) != PHASOR_OK)
-    return in.fail(error), 1;
-  if (!renew_vectors(name, out, in, o, &replayed) || !in.file.unchanged()) return 1;
+  if (!renew_vectors(name, made, bytes, in, o, &replayed) || !file.unchanged()) return 1;
   if (!o.quiet) print_report(name, bytes, rounding, replayed);
-  return output_flush() && out.commit() ? 0 : 1;
+  const bool done = output_flush() && out.write(made.data(), bytes) && out.finish() && out.commit();
+  return done ? 0 : 1;
 }
 
 }  // namespace cli

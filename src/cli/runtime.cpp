@@ -1,8 +1,9 @@
-// cli: what the program needs of the C++ run-time library, in a page: strings, the functions behind
-// `new` and `delete`, and those by which the headers of libstdc++ report what cannot be done. The
-// linker then leaves the library out: the program needs the C library alone, starts sooner and
-// holds a megabyte less. With another C++ library, and under sanitizers, all this is that
-// library's.
+// cli: the little that the program needs of the C++ run-time library, so that it is linked with the
+// C library alone (docs/decisions/no-cxx-library.md): strings, `new` and `delete` over malloc, and
+// the functions by which libstdc++'s headers say what cannot be done: here that ends the program
+// with a line. With another C++ library, and under sanitizers, that library has all this.
+//
+// A type with an alignment beyond malloc's may not be made with `new`: there is none for it here.
 #include <stddef.h>
 
 #include <new>
@@ -33,32 +34,26 @@ namespace {
   _Exit(1);
 }
 
-void* some(void* p) {
-  return p != nullptr ? p : (give_up("the system gives no more memory"), nullptr);
-}
-
-void* aligned(size_t bytes, std::align_val_t align) {
-  const size_t a = static_cast<size_t>(align);
-  return some(aligned_alloc(a, (bytes + a - 1) / a * a));
-}
+[[noreturn]] void no_memory() { give_up("the system gives no more memory"); }
 
 }  // namespace
 
-void* operator new(size_t bytes) { return some(malloc(bytes != 0 ? bytes : 1)); }
+void* operator new(size_t bytes) {
+  void* memory = malloc(bytes != 0 ? bytes : 1);
+  if (memory == nullptr) no_memory();
+  return memory;
+}
 void* operator new[](size_t bytes) { return operator new(bytes); }
-void* operator new(size_t bytes, std::align_val_t align) { return aligned(bytes, align); }
 void operator delete(void* p) noexcept { free(p); }
 void operator delete[](void* p) noexcept { free(p); }
 void operator delete(void* p, size_t) noexcept { free(p); }
 void operator delete[](void* p, size_t) noexcept { free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { free(p); }
-void operator delete(void* p, size_t, std::align_val_t) noexcept { free(p); }
 
 namespace std {
 
-void __throw_bad_alloc() { give_up("the system gives no more memory"); }
-void __throw_bad_array_new_length() { give_up("the system gives no more memory"); }
-void __throw_length_error(const char*) { give_up("the system gives no more memory"); }
+void __throw_bad_alloc() { no_memory(); }
+void __throw_bad_array_new_length() { no_memory(); }
+void __throw_length_error(const char*) { no_memory(); }
 void __throw_logic_error(const char* where) { give_up(where); }
 void __throw_out_of_range_fmt(const char* where, ...) { give_up(where); }
 

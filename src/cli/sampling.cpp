@@ -1,5 +1,6 @@
 #include "sampling.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,30 +12,12 @@ constexpr uint32_t kMostStops = 64, kMostStopBytes = 256;  // as phasor.h says
 
 // The flag that asks for draws, or NULL.
 const char* asks_for_draws(const Options& o) {
-  const struct {
-    const char* name;
-    bool given;
-  } flags[] = {{"--top-k", o.top_k.given}, {"--top-p", o.top_p.given},
-               {"--min-p", o.min_p.given}, {"--typical", o.typical.given},
-               {"--seed", o.seed.given},   {"--sample", o.sample}};
-  for (const auto& f : flags)
-    if (f.given) return f.name;
-  return nullptr;
+  return o.first_given({"--top-k", "--top-p", "--min-p", "--typical", "--seed", "--sample"});
 }
 
-void set(uint32_t* to, const Number& from) {
-  if (from.given) *to = static_cast<uint32_t>(from.value);
-}
-void set(float* to, const Real& from) {
-  if (from.given) *to = from.value;
-}
-
-bool known(const char* flag, const Ids& ids, const Engine& e) {
-  for (const uint32_t id : ids.values)
-    if (id >= e.target.vocabulary)
-      return data_error("%s: token id %u, the vocabulary has %u", flag, id, e.target.vocabulary),
-             false;
-  return true;
+template <class To, class Flag>
+void set(To* to, const Flag& flag) {
+  if (flag.given) *to = static_cast<To>(flag.value);
 }
 
 }  // namespace
@@ -55,17 +38,14 @@ bool draws(const Options& o) {
 }
 
 void room_for_generation(const Options& o, phasor_limits* limits) {
-  const bool penalties = o.repeat_penalty.given || o.presence_penalty.given ||
-                         o.frequency_penalty.given || o.no_repeat_ngram.given;
-  if (draws(o) || penalties || o.min_new.given || o.suppress.given)
-    limits->outputs |= PHASOR_WANT_SAMPLING;
-  const uint32_t rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
-  // their replay looks at logits
-  const bool arrays = o.logits != nullptr || o.hidden != nullptr || o.hidden_decoder != nullptr ||
-                      o.attention != nullptr;
-  limits->logit_rows = rows;
-  if (!arrays && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
-    greedy_room(limits, rows);
+  const char* edits =
+      o.first_given({"--repeat-penalty", "--presence-penalty", "--frequency-penalty",
+                     "--no-repeat-ngram", "--min-new", "--suppress"});
+  if (draws(o) || edits != nullptr) limits->outputs |= PHASOR_WANT_SAMPLING;
+  limits->logit_rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
+  // the replay for arrays looks at logits
+  if (!o.arrays() && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
+    greedy_room(limits, limits->logit_rows);
 }
 
 bool generate_options(const Options& o, const Engine& e, phasor_generate_options* out) {
@@ -87,26 +67,35 @@ bool generate_options(const Options& o, const Engine& e, phasor_generate_options
   if (o.n != 0) out->max_new = o.n;
   if (o.suppress.given) {
     out->suppressed = o.suppress.values.data();
-    out->suppressed_count = static_cast<uint32_t>(o.suppress.values.size());
+    out->suppressed_count = count_of(o.suppress.values);
   }
   out->end = o.end.values.data();
-  out->end_count = static_cast<uint32_t>(o.end.values.size());
+  out->end_count = count_of(o.end.values);
   out->stop = o.stop.data();
-  out->stop_count = static_cast<uint32_t>(o.stop.size());
+  out->stop_count = count_of(o.stop);
   if (!o.stop.empty() && e.target.has_tokenizer == 0)
     return data_error("--stop: the model has no tokenizer for its output"), false;
-  return known("--suppress", o.suppress, e) && known("--end", o.end, e);
+  return known_ids("--suppress", o.suppress.values, e.target) &&
+         known_ids("--end", o.end.values, e.target);
 }
 
 uint64_t first_seed(const Options& o) {
-  if (o.seed.given) return o.seed.value;
-  struct timespec t = {};
-  clock_gettime(CLOCK_REALTIME, &t);
-  const uint64_t mixed =
-      (static_cast<uint64_t>(t.tv_sec) * 1000000007u + static_cast<uint64_t>(t.tv_nsec)) *
-          0x9E3779B97F4A7C15u +
-      static_cast<uint64_t>(getpid()) * 0xBF58476D1CE4E5B9u;
-  return mixed >> 32;  // short enough to be typed again
+  uint64_t seed = o.seed.value;
+  if (!o.seed.given) {
+    struct timespec t = {};
+    clock_gettime(CLOCK_REALTIME, &t);
+    seed = (static_cast<uint64_t>(t.tv_sec) * 1000000007u + static_cast<uint64_t>(t.tv_nsec)) *
+               0x9E3779B97F4A7C15u +
+           static_cast<uint64_t>(getpid()) * 0xBF58476D1CE4E5B9u;
+    seed >>= 32;  // short enough to be typed again
+  }
+  if (!o.quiet) note("seed %" PRIu64, seed);
+  return seed;
+}
+
+const char* finish_name(uint32_t finish) {
+  static const char* const names[] = {"empty", "end", "length", "stopped", "stop string"};
+  return names[finish];
 }
 
 }  // namespace cli

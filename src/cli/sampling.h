@@ -18,7 +18,9 @@ void room_for_generation(const Options& options, phasor_limits* limits);
 // a stop string.
 bool generate_options(const Options& options, const Engine& engine, phasor_generate_options* out);
 
-// --seed, or one that is new each time.
+// --seed, or one that is new each time. Not --quiet: it is printed on standard error.
 uint64_t first_seed(const Options& options);
+
+const char* finish_name(uint32_t finish);  // of PHASOR_FINISH_…
 
 }  // namespace cli

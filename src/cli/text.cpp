@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,21 +39,24 @@ size_t utf8_length(const char* s, size_t bytes) {
   return n;
 }
 
-size_t utf8_end(const char* s, size_t bytes) {
-  size_t i = 0;
-  while (i < bytes) {
-    const size_t n = utf8_length(s + i, bytes - i);
-    if (n == 0) break;
-    i += n;
+bool is_utf8(const string& text, string* why) {
+  for (size_t i = 0, length = 0; i < text.size(); i += length) {
+    length = utf8_length(text.data() + i, text.size() - i);
+    if (length == 0) return *why = format("invalid UTF-8 at byte %zu", i), false;
   }
-  return i;
+  return true;
 }
 
+// "\r\n" is "\n" wherever it stands.
 bool LineReader::read(bool to_the_end) {
   line_.clear();
   bytes_ = 0;
   int c;
-  while ((c = getc_unlocked(stdin)) != EOF && (to_the_end || c != '\n')) {
+  while ((c = getc_unlocked(stdin)) != EOF) {
+    const bool end = c == '\n';
+    if (end && !line_.empty() && line_.size() == bytes_ && line_.back() == '\r')
+      line_.pop_back(), --bytes_;
+    if (end && !to_the_end) break;
     ++bytes_;
     if (line_.size() < kLongest) line_ += static_cast<char>(c);
   }
@@ -66,31 +70,25 @@ bool LineReader::read(bool to_the_end) {
   return true;
 }
 
-bool LineReader::next() {
-  if (!read(false)) return false;
-  if (!line_.empty() && line_.size() == bytes_ && line_.back() == '\r') line_.pop_back(), --bytes_;
-  return true;
-}
+bool LineReader::next() { return read(false); }
 
 bool LineReader::whole() {
   if (!read(true)) return false;
-  std::string kept;
-  for (size_t i = 0; i < line_.size(); ++i)
-    if (line_[i] != '\r' || i + 1 == line_.size() || line_[i + 1] != '\n') kept += line_[i];
-  if (!kept.empty() && kept.back() == '\n') kept.pop_back();
-  bytes_ -= line_.size() - kept.size();
-  line_.swap(kept);
+  if (!line_.empty() && line_.back() == '\n') line_.pop_back(), --bytes_;
   return true;
 }
 
-bool output(const char* text, size_t bytes) {
+bool output(const string& text) {
   if (output_has_failed) return false;
-  return fwrite(text, 1, bytes, stdout) == bytes || output_error();
+  return fwrite(text.data(), 1, text.size(), stdout) == text.size() || output_error();
 }
-bool output(const std::string& text) { return output(text.data(), text.size()); }
 bool output_flush() {
   if (output_has_failed) return false;
   return (fflush(stdout) == 0 && !ferror(stdout)) || output_error();
+}
+int stream(const string& text) {
+  output(text);
+  return output_flush() ? 0 : 1;
 }
 // A system may keep a full disk to itself until a file is closed.
 bool output_close() {
@@ -98,14 +96,28 @@ bool output_close() {
 }
 bool output_failed() { return output_has_failed; }
 
-std::string grouped(uint64_t value) {
-  std::string digits = std::to_string(value);
+string format(const char* pattern, ...) {
+  va_list arguments, again;
+  va_start(arguments, pattern);
+  va_copy(again, arguments);
+  const int length = vsnprintf(nullptr, 0, pattern, arguments);
+  string out(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  (void)vsnprintf(&out[0], out.size() + 1, pattern, again);
+  va_end(again);
+  va_end(arguments);
+  return out;
+}
+
+string grouped(uint64_t value) {
+  string digits = std::to_string(value);
   for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
 }
 
-std::string join(const std::vector<uint32_t>& ids) {
-  std::string out;
+const char* plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+string join(const TokenIds& ids) {
+  string out;
   for (uint32_t id : ids) out += (out.empty() ? "" : ",") + std::to_string(id);
   return out;
 }

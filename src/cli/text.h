@@ -10,12 +10,22 @@
 
 namespace cli {
 
+using std::string;
+using std::vector;
+using TokenIds = vector<uint32_t>;
+
+// How many there are, as the library counts.
+template <class List>
+uint32_t count_of(const List& list) {
+  return static_cast<uint32_t>(list.size());
+}
+
 // Bytes of the character that begins here: 1 … 4, or 0 when it is not UTF-8 (overlong, a surrogate,
 // cut short).
 size_t utf8_length(const char* s, size_t bytes);
 
-// Place of the first byte that is not UTF-8, or `bytes`.
-size_t utf8_end(const char* s, size_t bytes);
+// Whether all of it is UTF-8; else *why names the place of the first byte that is not.
+bool is_utf8(const string& text, string* why);
 
 // Lines of standard input, without "\n" or "\r\n", and without a byte-order mark before the first.
 class LineReader {
@@ -25,29 +35,35 @@ class LineReader {
   bool next();   // false: the end, or an error (then failed() and a line on standard error)
   bool whole();  // all of standard input as one text
   bool failed() const { return failed_; }
-  const std::string& line() const { return line_; }
+  const string& line() const { return line_; }
   uint64_t number() const { return number_; }  // from 1
   uint64_t bytes() const { return bytes_; }    // of the line, also of what was not kept
 
  private:
   bool read(bool to_the_end);
-  std::string line_;
+  string line_;
   uint64_t number_ = 0, bytes_ = 0;
   bool failed_ = false;
 };
 
 // Standard output. Each is false when output has failed, now or before; one line on standard error
 // has said so.
-bool output(const char* text, size_t bytes);
-bool output(const std::string& text);
+bool output(const string& text);
 bool output_flush();
+// Text that is seen at once. 1 where output has failed, which ends a generation, else 0.
+int stream(const string& text);
 bool output_close();  // last of all
 bool output_failed();
 
+// As printf does it.
+string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
 // 1234567 as "1,234,567".
-std::string grouped(uint64_t value);
+string grouped(uint64_t value);
+
+const char* plural(uint64_t count);  // "s", or "" of one
 
 // "1,2,3"
-std::string join(const std::vector<uint32_t>& ids);
+string join(const TokenIds& ids);
 
 }  // namespace cli

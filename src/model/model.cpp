@@ -148,26 +148,26 @@ uint32_t marks_of(uint32_t records) {
   return records / kRecordsToAMark + (records % kRecordsToAMark != 0 ? 1 : 0);
 }
 
-// Where the parts of the block lie.
-struct Places {
-  uint64_t kinds, tables, layers[2], tokenizers[2], marks, end;
-};
-
-Places places_of(const File& file, const Descriptor& d) {
-  static_assert(sizeof(Tokenizer) <= 192, "the model's block keeps 192 bytes for a tokenizer");
-  Places p{};
-  p.kinds = round_up(sizeof(Model), 64);
-  p.tables = round_up(p.kinds + d.kinds * sizeof(KindDescriptor), 64);
-  p.layers[0] = round_up(p.tables + d.kinds * sizeof(KindTables), 64);
-  p.layers[1] = p.layers[0] + layer_count(d.stacks[kEncoder]) * sizeof(Layer);
-  p.tokenizers[0] = round_up(p.layers[1] + layer_count(d.stacks[kDecoder]) * sizeof(Layer), 64);
-  p.tokenizers[1] = p.tokenizers[0] + 192;
-  p.marks = p.tokenizers[1] + 192;
-  p.end = p.marks;
+// Where the parts of the block lie; returns where it ends.
+uint64_t place_parts(Places* p, const File& file, const Descriptor& d) {
+  constexpr uint64_t kTokenizerBytes = 192;
+  static_assert(sizeof(Tokenizer) <= kTokenizerBytes, "the block keeps 192 bytes for a tokenizer");
+  p->kinds_at = round_up(sizeof(Model), 64);
+  p->tables_at = round_up(p->kinds_at + d.kinds * sizeof(KindDescriptor), 64);
+  uint64_t end = round_up(p->tables_at + d.kinds * sizeof(KindTables), 64);
+  for (const Half half : kHalves) {
+    p->layers_at[half] = end;
+    end += layer_count(d.stacks[half]) * sizeof(Layer);
+  }
+  end = round_up(end, 64);
+  for (const Half half : kHalves) {
+    p->tokenizer_at[half] = end;
+    end += kTokenizerBytes;
+  }
+  p->marks_at = end;
   for (uint32_t list = 0; list < kLists; ++list)
-    p.end += uint64_t{4} * marks_of(count_records(nullptr, static_cast<List>(list), file, d));
-  p.end = round_up(p.end, 64);
-  return p;
+    end += uint64_t{4} * marks_of(count_records(nullptr, static_cast<List>(list), file, d));
+  return round_up(end, 64);
 }
 
 phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
@@ -209,7 +209,8 @@ File Model::file() const { return view_file(data.pointer, file_bytes); }
 phasor_status model_bytes(uint64_t* need, const File& file, phasor_error* error) noexcept {
   Descriptor d{};
   const phasor_status status = read_descriptor(&d, nullptr, file, error);
-  if (status == PHASOR_OK) *need = places_of(file, d).end;
+  Places places{};
+  if (status == PHASOR_OK) *need = place_parts(&places, file, d);
   return status;
 }
 
@@ -223,22 +224,15 @@ phasor_status model_open(Model** out, void* memory, const File& file, const Kern
   m->head_crc = file.head_crc;
   phasor_status status = read_descriptor(&m->descriptor, nullptr, file, error);
   if (status != PHASOR_OK) return status;
-  const Places p = places_of(file, m->descriptor);
-  memset(m->part<unsigned char>(sizeof(Model)), 0, static_cast<size_t>(p.end - sizeof(Model)));
-  m->kinds_at = p.kinds;
-  m->tables_at = p.tables;
-  m->marks_at = p.marks;
-  for (const Half half : kHalves) {
-    m->layers_at[half] = p.layers[half];
-    m->layer_count[half] = layer_count(m->descriptor.stacks[half]);
-    m->tokenizer_at[half] = p.tokenizers[half];
-  }
-  uint32_t* marks = m->part<uint32_t>(p.marks);
+  const uint64_t end = place_parts(m, file, m->descriptor);
+  memset(m->part<unsigned char>(sizeof(Model)), 0, static_cast<size_t>(end - sizeof(Model)));
+  for (const Half half : kHalves) m->layer_count[half] = layer_count(m->descriptor.stacks[half]);
+  uint32_t* marks = m->part<uint32_t>(m->marks_at);
   for (uint32_t list = 0; list < kLists; ++list) {
     m->records[list] = count_records(marks, static_cast<List>(list), file, m->descriptor);
     marks += marks_of(m->records[list]);
   }
-  status = read_descriptor(&m->descriptor, m->part<KindDescriptor>(p.kinds), file, error);
+  status = read_descriptor(&m->descriptor, m->part<KindDescriptor>(m->kinds_at), file, error);
   if (status == PHASOR_OK) status = Binder(m, file, error).bind();
   for (const Half half : kHalves)
     if (status == PHASOR_OK) status = place_layers(m, file, half, error);

@@ -47,20 +47,21 @@ struct alignas(8) KindTables : KindTensors {
   uint32_t reserved;
 };
 
-struct alignas(8) Model : OutputTensors {
+// Bytes from the Model to the other parts of its block.
+struct Places {
+  uint64_t kinds_at, tables_at, layers_at[2], tokenizer_at[2];
+  uint64_t marks_at;  // marks (u32) of its lists, one list after the other
+};
+
+struct alignas(8) Model : OutputTensors, Places {
   Ref<const unsigned char> data;  // the file
   Ref<const Kernels> kernels;
   uint64_t file_bytes;
-  // bytes from the Model to its KindDescriptors, KindTables and Layers
-  uint64_t kinds_at, tables_at, layers_at[2];
   uint32_t head_crc;
   uint32_t has_tokenizer[2];
   uint32_t layer_count[2];
   // the widest of the decoder's layers that are in the ring, 0 when none is
   uint32_t window;
-  uint64_t tokenizer_at[2];  // bytes from the Model to its Tokenizers
-  // bytes from the Model to the marks (u32) of its lists, one list after the other
-  uint64_t marks_at;
   uint32_t records[kLists];  // of each list
   uint32_t reserved;
   // of one page of 16 positions, the decoder layers that see all positions

@@ -130,7 +130,4 @@ size_t token_decode_capacity(const Tokenizer& t) noexcept {
   return most * t.model->growth + 1 + 4 * sizeof kReplacement;
 }
 
-static_assert(build_words_are_known(kBuiltModels.words),
-              "PHASOR_ONLY has a word twice, or one that src/build.h and src/text/models.h lack");
-
 }  // namespace phasor

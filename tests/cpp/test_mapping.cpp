@@ -1,5 +1,4 @@
-// The program's mapping of a file: the same bytes at the same address before, while and after they
-// move to huge pages.
+// The program's mapping of a file: its bytes, and those of them that are the program's own.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -45,7 +44,7 @@ TEST_CASE("mapping: files of any size, read ahead or not") {
     const Temporary file(size);
     for (const bool ahead : {false, true}) {
       cli::Mapping mapping;
-      CHECK(!mapping.is_mapped());
+      CHECK(mapping.data() == nullptr);
       REQUIRE(mapping.map(file.fd, size));
       if (ahead) mapping.read_ahead();
       CHECK(memcmp(mapping.data(), file.bytes.data(), size) == 0);
@@ -53,16 +52,14 @@ TEST_CASE("mapping: files of any size, read ahead or not") {
   }
   cli::Mapping none;
   CHECK(!none.map(-1, 4096));
-  CHECK(!none.is_mapped());
+  CHECK(none.data() == nullptr);
   none.read_ahead();
-  none.move_to_huge_pages();
-  CHECK(!none.moved());
 }
 
 TEST_CASE("mapping: what is the program's own stays, whatever becomes of the file") {
   const size_t size = 3 * cli::kLarge + 777, own = 70000,
                page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (const bool moves : {false, true}) {
+  for (const bool ahead : {false, true}) {
     const Temporary file(size);
     cli::Mapping mapping;
     REQUIRE(mapping.map(file.fd, size));
@@ -76,10 +73,7 @@ TEST_CASE("mapping: what is the program's own stays, whatever becomes of the fil
     const size_t whole = (own + page - 1) / page * page;
     CHECK(memcmp(data, file.bytes.data(), whole) == 0);
     CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);  // the file's
-    mapping.read_ahead();
-    if (moves) mapping.move_to_huge_pages();
-    for (int i = 0; moves && i < 500 && !mapping.moved(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (ahead) mapping.read_ahead();
     CHECK(memcmp(data, file.bytes.data(), whole) == 0);
     CHECK(memcmp(data + whole, noise.data(), size - whole) == 0);
   }
@@ -99,48 +93,32 @@ TEST_CASE("mapping: what is the program's own stays, whatever becomes of the fil
   CHECK(errno == 0);
 }
 
-TEST_CASE("mapping: readers see the same bytes while they move") {
+TEST_CASE("mapping: readers see the same bytes while it is read ahead") {
   const size_t size = 6 * cli::kLarge + 4321;
   const Temporary file(size);
   for (int round = 0; round < 4; ++round) {
     cli::Mapping mapping;
     REQUIRE(mapping.map(file.fd, size));
     const void* const at = mapping.data();
-    std::atomic<bool> stop{false};
-    std::atomic<uint32_t> wrong{0}, passes{0};
+    std::atomic<uint32_t> wrong{0};
     std::vector<std::thread> readers;
     for (int i = 0; i < 2; ++i)
-      readers.emplace_back([&] {
-        do {
-          wrong += memcmp(at, file.bytes.data(), size) != 0;
-          ++passes;
-        } while (!stop.load());
-      });
+      readers.emplace_back([&] { wrong += memcmp(at, file.bytes.data(), size) != 0; });
     mapping.read_ahead();
-    mapping.move_to_huge_pages();
-    mapping.move_to_huge_pages();  // once is enough
-    for (int i = 0; i < 2000 && !mapping.moved(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    stop.store(true);
+    mapping.read_ahead();  // once is enough
     for (std::thread& t : readers) t.join();
     CHECK(wrong == 0);
     CHECK(mapping.data() == at);
-    CHECK(memcmp(at, file.bytes.data(), size) == 0);
-    if (!mapping.moved())
-      MESSAGE("no huge pages here: the file stayed mapped");
-    else if (round == 0)
-      MESSAGE("moved; ", passes.load(), " passes over it meanwhile");
   }
 }
 
-TEST_CASE("mapping: ends whatever goes on behind") {
+TEST_CASE("mapping: ends while it is read ahead") {
   const size_t size = 8 * cli::kLarge;
   const Temporary file(size);
   for (int i = 0; i < 20; ++i) {
     cli::Mapping mapping;
     REQUIRE(mapping.map(file.fd, size));
     mapping.read_ahead();
-    mapping.move_to_huge_pages();
     std::this_thread::sleep_for(std::chrono::microseconds(i * 100));
     CHECK(static_cast<const unsigned char*>(mapping.data())[size - 1] == file.bytes[size - 1]);
   }

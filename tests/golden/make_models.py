@@ -34,7 +34,7 @@ from phasor.format.file import (  # noqa: E402
     replacing,
     write_model,
 )
-from phasor.tokenizers.tokenizer import build_wordlist_section  # noqa: E402
+from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
 

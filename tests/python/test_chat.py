@@ -71,6 +71,25 @@ def test_without_a_date_strftime_now_is_not_there(render):
         compile_template(chat.TEMPLATES["smollm3"].read_text(encoding="utf-8"), chat.TOKENS)
 
 
+def test_a_loop_variable_that_a_branch_sets(render):
+    for items in ("[messages[0].content, 'b']", "messages"):
+        source = (
+            "{% for x in " + items + " %}{% if add_generation_prompt %}{% set x = 'q' %}{% endif %}"
+            "{{ x if x is string else x.content }}{% endfor %}"
+        )
+        problem, _ = differences(render, source, chat.conversations(7, 100)[1:])
+        assert problem is None, problem
+
+
+def test_an_item_that_is_computed_is_computed_once(render):
+    source = (
+        "{% for x in [(messages[0].content if add_generation_prompt else 'n') ~ 'z', 'b'] %}"
+        "{% if x == 'Helloz' %}1{% elif x == 'nz' %}2{% else %}3{% endif %}{{ x }}{% endfor %}"
+    )
+    problem, _ = differences(render, source, chat.conversations(8, 100)[1:])
+    assert problem is None, problem
+
+
 def test_other_special_tokens(render):
     for variables in ({}, {"bos_token": "<|begin|>", "eos_token": "€\n'\""}):
         for name in ("llama3", "chatml", "phi3"):
@@ -236,6 +255,7 @@ def template(rng):
     )
 
 
+@pytest.mark.long
 def test_random_templates(render):
     """Some need what the subset refuses (an index into what a split may not have, say); those that
     compile give what jinja2 gives."""

@@ -28,7 +28,7 @@ PRESETS = ("torch-transformer", "separate", "bias-free")
 @pytest.fixture(autouse=True)
 def no_program(monkeypatch, tmp_path):
     """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr(convert, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 def run(source, output, *more) -> int:
@@ -910,9 +910,9 @@ def test_word_lists(golden, tmp_path):
         3,
         4,
     )
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
+    from phasor.tokenizers import section
 
-    assert phasor_tokenizer.read_section(file.section(4))
+    assert section.read_section(file.section(4))
     assert run(path, tmp_path / "m.phasor", "--tokenizer", tmp_path / "source.txt") == 0
     file = PhasorFile(tmp_path / "m.phasor")
     assert (file.descriptor["source"]["tokenizer"], file.descriptor["target"]["tokenizer"]) == (
@@ -955,7 +955,8 @@ def test_hashes_are_recorded(tmp_path):
     program = fake_phasor(
         tmp_path,
         "echo "
-        '\'{"numerics":1,"vectors":[{"hash":"00000000000000ff"},{"hash":"fedcba9876543210"},{"hash":"1"}]}\'\n',
+        '\'{"numerics":1,"vectors":[{"hash":"00000000000000ff"},'
+        '{"hash":"fedcba9876543210"},{"hash":"1"}]}\'\n',
     )
     assert run(GOLDEN / "separate.pt", tmp_path / "m.phasor", "--phasor", program) == 0
     file = PhasorFile(tmp_path / "m.phasor")

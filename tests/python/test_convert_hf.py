@@ -36,7 +36,7 @@ CONFIG = {
 @pytest.fixture(autouse=True)
 def no_program(monkeypatch, tmp_path):
     """A phasor program that happens to be built does not record hashes here."""
-    monkeypatch.setattr(convert, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
 
 
 def linear(name, rows, cols):
@@ -376,6 +376,7 @@ ODD = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", hugging_face.FAMILIES, ids=lambda f: f.types[0])
 def test_odd_values_are_errors_of_ours(bert, family):
     """Every field of every family with values of every kind: a model, or one line; never a crash,

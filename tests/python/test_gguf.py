@@ -146,7 +146,6 @@ def convert_bytes(folder: Path, data: bytes, *more: str) -> int:
 
 
 # ---- What is kept
-# ----------------------------------------------------------------------------------------------------
 
 MIXED = {
     "token_embd": "Q8_0",
@@ -247,7 +246,7 @@ def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path) -> None:
         convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet", "--smooth") == 0
     )
     assert convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet") == 0
-    scales, q = L.quantize_q4(values["blk.0.ffn_down.weight"].astype(np.float32))
+    scales, q = L.quantize(values["blk.0.ffn_down.weight"].astype(np.float32), L.Q4)
     got = stored(PhasorFile(tmp_path / "small.phasor"), key(R.DECODER, 0, FFN_OUT))
     assert np.array_equal(got, L.dequantize_q8(scales, q, HIDDEN))
 
@@ -260,7 +259,6 @@ def test_the_program_takes_the_file(tmp_path: Path, phasor: Path) -> None:
 
 
 # ---- What is refused
-# -------------------------------------------------------------------------------------------------
 
 
 def changed(**more: Any) -> bytes:
@@ -603,6 +601,7 @@ MORE_KEYS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3", "mpt"])
 def test_an_odd_value_of_any_key_is_an_error_and_not_a_crash(
     tmp_path: Path, architecture: str

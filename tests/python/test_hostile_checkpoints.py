@@ -278,7 +278,8 @@ HEADERS = {
     "nested": (b'{"a":' + NESTED + b"}", "nested deeper"),
     "nested_a_little": (b'{"a":' + b"[" * 70 + b"]" * 70 + b"}", "nested deeper"),
     "twice": (
-        b'{"a":{"dtype":"F32","shape":[16],"data_offsets":[0,64]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+        b'{"a":{"dtype":"F32","shape":[16],"data_offsets":[0,64]},'
+        b'"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
         "is there twice",
     ),
     "digits": (
@@ -470,8 +471,8 @@ def others(folder: Path) -> dict[str, str]:
 def legacy(pickle: bytes) -> bytes:
     return (
         b"\x80\x02\x8a\nl\xfc\x9cF\xf9 "
-        b"j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\r\x00\x00\x00little_endian\x88u."
-        + pickle
+        b"j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_version"
+        b"M\xe9\x03X\r\x00\x00\x00little_endian\x88u." + pickle
     )
 
 
@@ -542,7 +543,9 @@ NAMES = [
     ),
     *(
         f"other-{n}"
-        for n in "empty.pt device.pt pipe.pt sparse.pt text.pt sparse.safetensors versioned.bin".split()
+        for n in (
+            "empty.pt device.pt pipe.pt sparse.pt text.pt sparse.safetensors versioned.bin"
+        ).split()
     ),
     *(f"legacy-{n}" for n in ("storage_hash", "os_system", "deep", "key")),
 ]
@@ -592,6 +595,7 @@ def test_pickles_of_every_opcode_twice(tmp_path):
     assert refused > 1400
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not SHARED.is_dir(), reason="the reproductions beside the checkout are not there"
 )

@@ -214,6 +214,7 @@ def test_a_reader_that_goes_away(tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
 def test_closed_standard_streams(tmp_path, closed):
     """No file takes their place: the output is the file that it is with all of them open."""

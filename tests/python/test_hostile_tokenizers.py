@@ -19,8 +19,9 @@ from phasor.errors import PhasorError, shown
 from phasor.families.hf_config import Config
 from phasor.families.lora import _is_end, _tokens
 from phasor.files import fits, parse_json
-from phasor.tokenizers.models import build_trie
-from phasor.tokenizers.tokenizer import TokenizerError, _map_bounds, build_sentencepiece_section
+from phasor.tokenizers.charsmap import build_trie, map_bounds
+from phasor.tokenizers.section import TokenizerError
+from phasor.tokenizers.tokenizer import build_sentencepiece_section
 
 SHARED = hostile.ROOT.parent / "shared" / "hostile" / "conv"
 DEEP = "[" * 300000
@@ -449,12 +450,13 @@ def test_a_specification_in_a_million_parts():
         build_sentencepiece_section(field(3, b"\x18\x01") * 1_000_000)
 
 
+@pytest.mark.long
 def test_a_map_whose_values_overlap():
     """Thousands of replacements that are ends of one long text: their lengths are counted without
     copying them."""
     keys = {bytes([1 + i % 250, 1 + i // 250]): i for i in range(20_000)}
-    assert _map_bounds(build_trie(keys), b" " * 4_000_000 + b"\0", True) == (6_000_000, 2)
-    assert _map_bounds(build_trie({b"a": 2, b"bc": 0}), b"xy\0", False) == (3, 2)
+    assert map_bounds(build_trie(keys), b" " * 4_000_000 + b"\0", True) == (6_000_000, 2)
+    assert map_bounds(build_trie({b"a": 2, b"bc": 0}), b"xy\0", False) == (3, 2)
 
 
 def test_a_trie_with_more_paths_than_nodes():
@@ -470,7 +472,7 @@ def test_a_trie_with_more_paths_than_nodes():
             byte | ((256 * (blocks - 1) + byte) ^ 256) << 10
         )  # and back
     with pytest.raises(TokenizerError, match="more paths|too long"):
-        _map_bounds(units.tobytes(), b"\0", True)
+        map_bounds(units.tobytes(), b"\0", True)
 
 
 # ---- A small source, a large model
@@ -576,6 +578,7 @@ def test_moments_as_numpy_writes_them(tmp_path):
     assert convert.read_moments(tmp_path / "m.npy").tolist() == [0, 1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not SHARED.is_dir(), reason="the reproductions beside the checkout are not there"
 )

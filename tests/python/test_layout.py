@@ -40,7 +40,7 @@ def test_quantiser_by_hand():
     x = np.zeros((1, 34), np.float32)
     x[0, :4] = [127, -127, 1, 2]  # scale 1 is exact
     x[0, 32:] = [-2.0, 1.0]  # and -128, 64 of a power of two
-    scales, q = L.quantize_q8(x)
+    scales, q = L.quantize(x, L.Q8)
     assert scales.tolist() == [[1.0, 2.0**-6]]
     assert q[0, :4].tolist() == [127, -127, 1, 2] and q[0, 32:34].tolist() == [-128, 64]
     assert not q[0, 34:].any()
@@ -68,14 +68,14 @@ def test_subnormals_are_zero():
 def test_panels_by_the_page(rows, cols):
     """Element by element, by the index formulas of docs/format.md."""
     x = np.random.default_rng(rows).normal(size=(rows, cols)).astype(np.float32)
-    data = np.frombuffer(L.pack_panels_f32(x), "<f4")
+    data = np.frombuffer(L.pack_numbers(x, L.F32), "<f4")
     size = cols * 16
     for o in range(rows):
         for k in range(cols):
             assert data[o // 16 * size + k * 16 + o % 16] == x[o, k]
-    assert np.array_equal(L.unpack_panels_f32(data.view(np.uint8), cols)[:rows], x)
-    scales, q = L.quantize_q8(x)
-    data = np.frombuffer(L.pack_panels_q8(scales, q), np.uint8)
+    assert np.array_equal(L.unpack_numbers(data.view(np.uint8), L.F32, cols)[:rows], x)
+    scales, q = L.quantize(x, L.Q8)
+    data = np.frombuffer(L.pack_panels(scales, q, cols, L.Q8), np.uint8)
     groups = -(-cols // 32)
     size = L.panel_bytes(L.Q8, cols)
     assert data.size == size * -(-rows // 16)
@@ -87,17 +87,17 @@ def test_panels_by_the_page(rows, cols):
         for k in range(cols):
             g, j, c = k // 32, k % 32 // 4, k % 4
             assert body[g, j, o % 16, c] == q[o, k] and plane_values[g, o % 16] == scales[o, g]
-    back = L.unpack_panels_q8(data, cols)
+    back = L.unpack_panels(data, cols, L.Q8)
     assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows], q)
     assert not back[0][rows:].any() and not back[1][rows:].any()
 
 
 def test_rows_q8():
     x = np.random.default_rng(3).normal(size=(5, 40)).astype(np.float32)
-    scales, q = L.quantize_q8(x)
-    data = np.frombuffer(L.pack_rows_q8(scales, q), np.uint8)
+    scales, q = L.quantize(x, L.Q8)
+    data = np.frombuffer(L.pack_rows(scales, q, 40, L.Q8), np.uint8)
     assert data.size == L.tensor_bytes(L.Q8, L.ROWS, 5, 40, 0) == 64 + 5 * 64
-    back = L.unpack_rows_q8(data, 5, 40)
+    back = L.unpack_rows(data, 5, 40, L.Q8)
     assert np.array_equal(back[0], scales) and np.array_equal(back[1], q)
 
 
@@ -107,18 +107,16 @@ def test_halves_and_nibbles_by_the_page(rows, cols):
     x = np.random.default_rng(rows).normal(size=(rows, cols)).astype(np.float32)
     for kind in L.HALVES:
         halves = L.halves_of(x, kind)
-        data = np.frombuffer(L.pack_panels_halves(halves, kind), "<u2")
+        data = np.frombuffer(L.pack_numbers(halves, kind), "<u2")
         size = L.panel_bytes(kind, cols) // 2
         assert data.size == size * -(-rows // 16)
         for o in range(rows):
             for k in range(cols):
                 at = k * 16 + o % 16 if kind == L.F16 else k // 2 * 32 + o % 16 * 2 + k % 2
                 assert data[o // 16 * size + at] == halves[o, k]
-        assert np.array_equal(
-            L.unpack_panels_halves(data.view(np.uint8), kind, cols)[:rows], halves
-        )
-    scales, q = L.quantize_q4(x)
-    data = np.frombuffer(L.pack_panels_q4(scales, q, cols), np.uint8)
+        assert np.array_equal(L.unpack_numbers(data.view(np.uint8), kind, cols)[:rows], halves)
+    scales, q = L.quantize(x, L.Q4)
+    data = np.frombuffer(L.pack_panels(scales, q, cols, L.Q4), np.uint8)
     groups, size = -(-cols // 32), L.panel_bytes(L.Q4, cols)
     plane = -(-groups * 32 // 64) * 64
     assert data.size == size * -(-rows // 16)
@@ -129,13 +127,13 @@ def test_halves_and_nibbles_by_the_page(rows, cols):
             byte = body[k // 32, k % 16 // 4, o % 16, k % 4]
             nibble = byte & 15 if k % 32 < 16 else byte >> 4
             assert nibble == (q[o, k] + 8 if k < cols else 0)
-    back = L.unpack_panels_q4(data, cols)
+    back = L.unpack_panels(data, cols, L.Q4)
     assert np.array_equal(back[0][:rows], scales) and np.array_equal(
         back[1][:rows, :cols], q[:, :cols]
     )
-    packed = np.frombuffer(L.pack_rows_q4(scales, q, cols), np.uint8)
+    packed = np.frombuffer(L.pack_rows(scales, q, cols, L.Q4), np.uint8)
     assert packed.size == L.tensor_bytes(L.Q4, L.ROWS, rows, cols, 0)
-    back = L.unpack_rows_q4(packed, rows, cols)
+    back = L.unpack_rows(packed, rows, cols, L.Q4)
     assert np.array_equal(back[0], scales) and np.array_equal(back[1][:, :cols], q[:, :cols])
 
 
@@ -164,7 +162,7 @@ def test_q4_is_no_worse_than_the_plain_scale():
     """Of squared error, beside the scale m/−8 that GGUF's Q4_0 takes; values that are q4 already
     come back."""
     x = np.random.default_rng(5).normal(size=(60, 96)).astype(np.float32)
-    scales, q = L.quantize_q4(x)
+    scales, q = L.quantize(x, L.Q4)
     grouped = x.reshape(60, 3, 32).astype(np.float64)
     extreme = np.take_along_axis(grouped, np.abs(grouped).argmax(axis=2)[..., None], axis=2)
     plain = (extreme / -8).astype(np.float16).astype(np.float64)
@@ -173,7 +171,7 @@ def test_q4_is_no_worse_than_the_plain_scale():
     assert (
         ours.sum(axis=2) <= theirs.sum(axis=2) * (1 + 1e-6)
     ).all() and ours.sum() < 0.95 * theirs.sum()
-    again = L.quantize_q4(L.dequantize_q8(scales, q, 96).astype(np.float32))
+    again = L.quantize(L.dequantize_q8(scales, q, 96).astype(np.float32), L.Q4)
     assert np.array_equal(L.dequantize_q8(*again, 96), L.dequantize_q8(scales, q, 96))
 
 

@@ -132,7 +132,6 @@ def test_llama2xs_tells_its_story(tmp_path: Path) -> None:
 
 
 # ---- Versions 1 and 2, and the trainer's checkpoints: written here by the layout of its export.py
-# ----------------------
 
 
 ORDER = ("tok_embeddings", "wq", "wk", "wv", "wo", "w1", "w2", "w3")

@@ -33,12 +33,18 @@ int main(int, char** argv) {
   phasor_limits limits{};
   limits.struct_size = sizeof limits;
   if (phasor_model_size(&need, file, bytes, &error) != PHASOR_OK) return 4;
-  if (phasor_model_open(&model, std::aligned_alloc(64, (need + 63) / 64 * 64), need, file, bytes, nullptr, &error) != PHASOR_OK) return 5;
-  if (phasor_model_check(model, &error) != PHASOR_OK || phasor_limits_for(model, 0, 8, &limits) != PHASOR_OK) return 6;
+  void* block = std::aligned_alloc(64, (need + 63) / 64 * 64);
+  if (phasor_model_open(&model, block, need, file, bytes, nullptr, &error) != PHASOR_OK) return 5;
+  if (phasor_model_check(model, &error) != PHASOR_OK) return 6;
+  if (phasor_limits_for(model, 0, 8, &limits) != PHASOR_OK) return 6;
   if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK) return 7;
-  if (phasor_session_open(&session, std::aligned_alloc(64, (need + 63) / 64 * 64), need, model, &limits, nullptr, &error) != PHASOR_OK) return 8;
-  const phasor_status status = phasor_chat_to_text(session, 1, nullptr, 0, &length, nullptr, 0, &error);
-  std::printf("chat %d vectors %u %s: %s\n", phasor_chat_available(model), phasor_vector_count(model), phasor_status_name(status), error.text);
+  void* arena = std::aligned_alloc(64, (need + 63) / 64 * 64);
+  if (phasor_session_open(&session, arena, need, model, &limits, nullptr, &error) != PHASOR_OK)
+    return 8;
+  const phasor_status status =
+      phasor_chat_to_text(session, 1, nullptr, 0, &length, nullptr, 0, &error);
+  std::printf("chat %d vectors %u %s: %s\n", phasor_chat_available(model),
+              phasor_vector_count(model), phasor_status_name(status), error.text);
 }
 """
 

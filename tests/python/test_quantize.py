@@ -74,7 +74,7 @@ def converted(
             moments=None if moments is None else convert.Moments(given.descriptor, moments),
         )
         file.flush()
-        replace_section(file, VECTORS, convert.finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -111,6 +111,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["exact", "ours", "theirs"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", sorted((GOLDEN / "models").glob("*-f32.phasor")), ids=lambda p: p.stem
 )

@@ -408,7 +408,6 @@ CASES = [
 
 
 # ---- PyTorch's side
-# --------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -594,7 +593,6 @@ def test_what_transformers_saves(kind, safe, size, tmp_path):
 
 
 # ---- Text
-# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_text_with_its_tokenizer(tmp_path, phasor):
@@ -739,7 +737,6 @@ def test_a_sentencepiece_model_of_a_llama(tmp_path, phasor):
 
 
 # ---- Frequencies that depend on the length
-# ---------------------------------------------------------------------------
 
 _DYNAMIC = {
     **_PLAIN,
@@ -788,7 +785,6 @@ def test_a_scaling_is_fixed_for_a_length(model, config, context, most, tmp_path,
 
 
 # ---- The document
-# ----------------------------------------------------------------------------------------------------
 
 TABLE = Table(
     "test_families_decoders.py",

@@ -16,7 +16,7 @@ import gguf_models  # noqa: E402
 from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
 from phasor.families.gguf import read  # noqa: E402
-from phasor.tokenizers import bpe as phasor_tokenizer_bpe  # noqa: E402
+from phasor.tokenizers import gguf as tokenizers_gguf  # noqa: E402
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.",
@@ -139,7 +139,7 @@ def test_with_a_chat_template_control_pieces_are_found_in_the_text(
         ), text
 
 
-@pytest.mark.parametrize("pre", sorted(phasor_tokenizer_bpe.PRE_TOKENIZERS))
+@pytest.mark.parametrize("pre", sorted(tokenizers_gguf.PRE_TOKENIZERS))
 def test_texts_begin_with_the_start_token_where_llama_cpps_do(tmp_path: Path, pre: str) -> None:
     def tokenizer(writer: gguf.GGUFWriter) -> None:
         writer.add_tokenizer_model("gpt2")

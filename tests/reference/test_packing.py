@@ -28,20 +28,22 @@ def matrix(seed: int, rows: int, cols: int) -> np.ndarray:
 @given(seeds, sizes, sizes)
 def test_f32_panels(seed, rows, cols):
     x = matrix(seed, rows, cols)
-    data = np.frombuffer(L.pack_panels_f32(x), np.uint8)
+    data = np.frombuffer(L.pack_numbers(x, L.F32), np.uint8)
     assert data.size == L.panels_of([rows]) * L.panel_bytes(L.F32, cols)
-    back = L.unpack_panels_f32(data, cols)
+    back = L.unpack_numbers(data, L.F32, cols)
     assert np.array_equal(back[:rows], L.flush_subnormals(x)) and not back[rows:].any()
 
 
 @given(seeds, sizes, sizes)
 def test_q8_panels_and_rows(seed, rows, cols):
-    scales, q = L.quantize_q8(matrix(seed, rows, cols))
-    data = np.frombuffer(L.pack_panels_q8(scales, q), np.uint8)
+    scales, q = L.quantize(matrix(seed, rows, cols), L.Q8)
+    data = np.frombuffer(L.pack_panels(scales, q, cols, L.Q8), np.uint8)
     assert data.size == L.panels_of([rows]) * L.panel_bytes(L.Q8, cols)
     for back in (
-        L.unpack_panels_q8(data, cols),
-        L.unpack_rows_q8(np.frombuffer(L.pack_rows_q8(scales, q), np.uint8), rows, cols),
+        L.unpack_panels(data, cols, L.Q8),
+        L.unpack_rows(
+            np.frombuffer(L.pack_rows(scales, q, cols, L.Q8), np.uint8), rows, cols, L.Q8
+        ),
     ):
         assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows], q)
         assert not back[0][rows:].any() and not back[1][rows:].any()
@@ -51,7 +53,7 @@ def test_q8_panels_and_rows(seed, rows, cols):
 def test_no_group_is_worse_than_by_the_plain_rule(seed, rows, cols):
     """scale = f16(largest / 127), q = round(x / scale) of at most 127, in float64."""
     x = matrix(seed, rows, cols)
-    scales, q = L.quantize_q8(x)
+    scales, q = L.quantize(x, L.Q8)
     padded = np.zeros((rows, q.shape[1]))
     padded[:, :cols] = x
     grouped = padded.reshape(rows, -1, 32)

@@ -183,7 +183,6 @@ def test_rotary_as_complex_numbers(halves):
 
 
 # ---- transformers
-# ----------------------------------------------------------------------------------------------------
 
 
 def bert_weights(model, slot: R.Slot) -> np.ndarray:

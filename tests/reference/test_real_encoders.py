@@ -47,7 +47,6 @@ def run(phasor: Path, output: Path, *arguments: str) -> np.ndarray:
 
 
 # ---- ALBERT
-# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +163,6 @@ def test_masked_tokens(albert, albert_torch, reactions, tmp_path, phasor):
 
 
 # ---- all-MiniLM-L6-v2
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -237,7 +237,6 @@ def test_drawn_frequencies(choose, options):
 
 
 # ---- Whole outputs
-# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

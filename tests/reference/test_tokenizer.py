@@ -25,7 +25,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "golden" / "tokenizers")]
 
 import make as golden  # noqa: E402
-from phasor.tokenizers import tokenizer as pt  # noqa: E402
+from phasor.tokenizers import section as pt  # noqa: E402
+from phasor.tokenizers.models.word_list import build_wordlist_section  # noqa: E402
+from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
+from phasor.tokenizers.tokenizer import build_sentencepiece_section  # noqa: E402
 
 sentencepiece = pytest.importorskip("sentencepiece")
 hypothesis = pytest.importorskip("hypothesis")
@@ -38,7 +41,6 @@ SPACE = "\u2581"
 
 
 # ---- The driver
-# ---------------------------------------------------------------------------------------------------
 
 
 class Driver:
@@ -124,7 +126,7 @@ def compare(
 ) -> None:
     """Asserts equal ids for the texts, and equal text for their ids and for the sequences."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    section = driver.section(pt.build_sentencepiece_section(model))
+    section = driver.section(build_sentencepiece_section(model))
     expected = [processor.encode(text) for text in texts]
     for text, want, got in zip(texts, expected, driver.encode(section, texts)):
         assert got == want, f"{text[:200]!r}"
@@ -134,7 +136,6 @@ def compare(
 
 
 # ---- Texts
-# --------------------------------------------------------------------------------------------------------
 
 
 def long_lines() -> list[bytes]:
@@ -167,7 +168,6 @@ def random_sequences(pieces: int, count: int = 4000) -> list[list[int]]:
 
 
 # ---- Trained models
-# -----------------------------------------------------------------------------------------------
 
 KINDS = {
     "unigram": dict(model_type="unigram", vocab_size=700),
@@ -232,7 +232,7 @@ def models(tmp_path_factory) -> dict[str, bytes]:
 def test_the_goldens_are_what_the_package_says(driver):
     for name in ("unigram", "bpe"):
         model = (golden.HERE / f"{name}.model").read_bytes()
-        assert (golden.HERE / f"{name}.bin").read_bytes() == pt.build_sentencepiece_section(model)
+        assert (golden.HERE / f"{name}.bin").read_bytes() == build_sentencepiece_section(model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         rows = [
             line.split("\t") for line in (golden.HERE / f"{name}.ids.txt").read_text().splitlines()
@@ -252,7 +252,7 @@ def test_hostile_text(driver, models, name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_random_strings(driver, models, name):
-    section = driver.section(pt.build_sentencepiece_section(models[name]))
+    section = driver.section(build_sentencepiece_section(models[name]))
     processor = sentencepiece.SentencePieceProcessor(model_proto=models[name])
     characters = st.one_of(st.sampled_from("ab tein,.我你的 \u2581\u3000é\u0301"), st.characters())
     texts = st.lists(
@@ -273,7 +273,7 @@ def test_random_strings(driver, models, name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_line_of_100_kb_is_never_quadratic(driver, models, name):
-    section = driver.section(pt.build_sentencepiece_section(models[name]))
+    section = driver.section(build_sentencepiece_section(models[name]))
     assert (
         max(driver.seconds(section, long_lines())) < 5
     )  # 0.25 on an idle machine; quadratic would be minutes
@@ -300,7 +300,6 @@ def test_a_published_llama_tokenizer(driver):
 
 
 # ---- Random models
-# ------------------------------------------------------------------------------------------------
 
 
 def _number(value: int) -> bytes:
@@ -332,7 +331,7 @@ def model_proto(
 
 
 def charsmap_of(model: bytes) -> bytes:
-    return pt._read_model_proto(model)["charsmap"]
+    return read_model_proto(model)["charsmap"]
 
 
 def random_model(rng: random.Random, charsmap: bytes) -> tuple[bytes, str]:
@@ -399,7 +398,6 @@ def test_random_models(driver):
 
 
 # ---- What is refused
-# ----------------------------------------------------------------------------------------------
 
 UNKNOWN_PIECE = (b"<unk>", 0.0, pt.UNKNOWN)
 A = (b"a", -1.0, pt.NORMAL)
@@ -448,13 +446,11 @@ A = (b"a", -1.0, pt.NORMAL)
 )
 def test_a_model_that_is_not_understood_is_refused_by_name(model, message):
     with pytest.raises(pt.TokenizerError, match=message):
-        pt.build_sentencepiece_section(model)
+        build_sentencepiece_section(model)
 
 
 def test_word_list(driver):
-    section = driver.section(
-        pt.build_wordlist_section(["<pad>", "<unk>", "a", "cat", "猫"], 1, [0])
-    )
+    section = driver.section(build_wordlist_section(["<pad>", "<unk>", "a", "cat", "猫"], 1, [0]))
     assert driver.encode(section, [b"", b"a cat", "  猫\tdog\n<pad> ".encode()]) == [
         [],
         [2, 3],
@@ -469,14 +465,14 @@ def test_word_list(driver):
         ((["a"], 0, [0]), "both"),
     ]:
         with pytest.raises(pt.TokenizerError, match=message):
-            pt.build_wordlist_section(*arguments)
+            build_wordlist_section(*arguments)
 
 
 def test_read_section_gives_the_parts_back(models):
     for model in models.values():
         proto, parts = (
-            pt._read_model_proto(model),
-            pt.read_section(pt.build_sentencepiece_section(model)),
+            read_model_proto(model),
+            pt.read_section(build_sentencepiece_section(model)),
         )
         assert parts["pieces"] == proto["pieces"]
         assert parts["trie"] + parts["strings"] == proto["charsmap"][4:]

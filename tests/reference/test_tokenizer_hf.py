@@ -27,13 +27,13 @@ import make_unicode  # noqa: E402
 from test_tokenizer import DATA, Driver, driver  # noqa: E402, F401
 
 import make as golden  # noqa: E402
-from phasor.tokenizers import (
-    bpe,  # noqa: E402
-    unicode,  # noqa: E402
-)
-from phasor.tokenizers import models as built  # noqa: E402
-from phasor.tokenizers import tokenizer as pt  # noqa: E402
+from phasor.tokenizers import charsmap, unicode  # noqa: E402
+from phasor.tokenizers import section as pt  # noqa: E402
 from phasor.tokenizers import tokenizer_json as hf  # noqa: E402
+from phasor.tokenizers.models.byte_bpe import ALPHABET  # noqa: E402
+from phasor.tokenizers.models.metaspace import BREAKS  # noqa: E402
+from phasor.tokenizers.models.wordpiece import BertNormalizer  # noqa: E402
+from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 
 os.environ["RUST_BACKTRACE"] = "0"  # test_added_tokens makes the package panic
 
@@ -58,7 +58,6 @@ UNICODE = [
 
 
 # ---- Texts
-# -----------------------------------------------------------------------------------------------------------
 
 
 def wikitext() -> list[str]:
@@ -189,7 +188,6 @@ def compare_everything(
 
 
 # ---- The committed files
-# ---------------------------------------------------------------------------------------------
 
 
 def test_the_unicode_table_is_what_the_package_does():
@@ -216,7 +214,7 @@ def test_a_trie_finds_its_keys_and_nothing_else():
         bytes(rng.choices(range(1, 256), k=rng.randrange(1, 5))): rng.randrange(1 << 20)
         for _ in range(3000)
     }
-    units = np.frombuffer(built.build_trie(keys), "<u4").tolist()
+    units = np.frombuffer(charsmap.build_trie(keys), "<u4").tolist()
 
     def values(text: bytes) -> dict[bytes, int]:
         found, base = {}, (units[0] >> 10) << ((units[0] & 0x200) >> 6)
@@ -249,7 +247,6 @@ def test_a_line_of_100_kb_is_never_quadratic(driver, name):
 
 
 # ---- WordPiece
-# -------------------------------------------------------------------------------------------------------
 
 BERTS = {
     "uncased": dict(),
@@ -292,7 +289,7 @@ def test_berts_normaliser_on_every_code_point(name):
     }
     theirs, own = (
         normalizers.BertNormalizer(**options).normalize_str,
-        built.BertNormalizer(options).char,
+        BertNormalizer(options).char,
     )
     assert [c for c in UNICODE if own(c) != theirs(c)] == []
 
@@ -411,7 +408,6 @@ def test_a_vocabulary_of_molecules(driver, lower):
 
 
 # ---- Added tokens
-# ----------------------------------------------------------------------------------------------------
 
 
 def panics(tokenizer: Tokenizer, text: str) -> bool:
@@ -483,7 +479,6 @@ def test_added_tokens(driver, tmp_path, lower):
 
 
 # ---- Byte-level BPE
-# --------------------------------------------------------------------------------------------------
 
 
 def byte_bpe(
@@ -537,7 +532,7 @@ def test_byte_level_bpe(driver, tmp_path, name):
 
 def test_the_byte_level_rule_on_every_code_point(driver, tmp_path):
     """Every pair of bytes of different words would merge, so that each boundary shows."""
-    letters = sorted(bpe.ALPHABET, key=bpe.ALPHABET.get)
+    letters = sorted(ALPHABET, key=ALPHABET.get)
     vocabulary = {letter: i for i, letter in enumerate(letters)}
     merges = [(a, b) for a in letters for b in letters]
     vocabulary.update({a + b: 256 + i for i, (a, b) in enumerate(merges)})
@@ -591,7 +586,6 @@ def test_vocab_json_and_merges(driver, tmp_path, roberta):
 
 
 # ---- Unigram with Metaspace
-# --------------------------------------------------------------------------------------------
 
 
 def nmt_nfkc(folder: Path) -> bytes:
@@ -607,7 +601,7 @@ def nmt_nfkc(folder: Path) -> bytes:
         minloglevel=2,
         num_threads=1,
     )
-    return pt._read_model_proto(Path(prefix + ".model").read_bytes())["charsmap"]
+    return read_model_proto(Path(prefix + ".model").read_bytes())["charsmap"]
 
 
 def unigram(
@@ -737,7 +731,7 @@ def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
     rng = random.Random(14)
     classes = {
         name: [chr(c) for first, last in unicode.SETS[name] for c in (first, last)]
-        for name in built.BREAKS
+        for name in BREAKS
     }
     short = [c for c in map(chr, range(1, 0x3000)) if normalizer.normalize_str(c) != c]
     pool = [
@@ -833,7 +827,6 @@ def test_a_sentencepiece_model_of_xlm_roberta(driver, tmp_path):
 
 
 # ---- What is refused
-# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

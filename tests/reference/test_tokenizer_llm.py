@@ -29,15 +29,18 @@ from test_tokenizer_hf import (
     random_texts,
 )
 
-from phasor.tokenizers import bpe
-from phasor.tokenizers import tokenizer as pt
+from phasor.tokenizers import gguf, unicode
+from phasor.tokenizers import section as pt
 from phasor.tokenizers import tokenizer_json as hf
+from phasor.tokenizers.models.byte_bpe import ALPHABET
+from phasor.tokenizers.pre_tokenizers import GPT2_REGEX, SEED_REGEX
+from phasor.tokenizers.sentencepiece import read_model_proto
+from phasor.tokenizers.tokenizer import build_sentencepiece_section
 
 tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
 
 # ---- The families
-# ----------------------------------------------------------------------------------------------------
 
 
 def split(regex: str, behavior: str = "Isolated", invert: bool = False) -> dict:
@@ -52,12 +55,23 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 GPT2 = {**LEVEL, "use_regex": True}
 DIGITS = {"type": "Digits", "individual_digits": True}
 NFC = {"type": "NFC"}
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN35 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN35 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
+    r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 O200K = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
     r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 TEKKEN = (
@@ -66,13 +80,17 @@ TEKKEN = (
     r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 DEEPSEEK3 = (
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+    "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
     "\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 )
 CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 LLAMA_DEFAULT = r"[\p{P}\$\+<=>\^~\|]+"
-TIKTOKEN = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+TIKTOKEN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|"
+    r"\s*[\r\n]|\s+(?!\S)|\s+"
+)
 PLAIN = LLAMA3.replace(
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 )
@@ -94,7 +112,7 @@ BYTE_LEVEL = {
         {"type": "Sequence", "normalizers": []},
         sequence(
             split("[\r\n]"),
-            split(bpe._DEEPSEEK_LETTERS),
+            split(gguf._DEEPSEEK_LETTERS),
             split("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
             split(r"\s+$"),
             split(CJK),
@@ -140,7 +158,7 @@ BYTE_LEVEL = {
         | {
             "pretokenizers": [
                 split(LLAMA_DEFAULT),
-                split(bpe.GPT2_REGEX),
+                split(GPT2_REGEX),
                 split(r"\p{N}+"),
                 split("[0-9][0-9][0-9]"),
                 LEVEL,
@@ -148,7 +166,7 @@ BYTE_LEVEL = {
         },
         {},
     ),
-    "seed": (None, sequence(split(bpe.SEED_REGEX), LEVEL), {}),
+    "seed": (None, sequence(split(SEED_REGEX), LEVEL), {}),
 }
 MAIN = ("llama 3", "qwen2", "smollm, starcoder", "deepseek v3", "o200k")
 FULL = "PHASOR_TOKENIZER_FULL" in os.environ
@@ -276,7 +294,7 @@ def built(driver: Driver, folder: Path, spec: dict) -> tuple[Tokenizer, Path]:
 
 
 def pairs_of_bytes() -> tuple[dict, list]:
-    letters = sorted(bpe.ALPHABET, key=bpe.ALPHABET.get)
+    letters = sorted(ALPHABET, key=ALPHABET.get)
     merges = [(a, b) for a in letters for b in letters]
     return {text: i for i, text in enumerate([*letters, *(a + b for a, b in merges)])}, merges
 
@@ -385,7 +403,7 @@ def test_words_that_are_pieces_stay_whole(driver, tmp_path):
 def test_composition_on_random_marks(driver, tmp_path):
     """Characters that compose, in any order, with marks of every class between them."""
     tokenizer, section = built(driver, tmp_path, spec_of("qwen2", *pairs_of_bytes()))
-    decomposed, order = bpe.unicode.MAPS["decomposed"], bpe.unicode.MAPS["order"]
+    decomposed, order = unicode.MAPS["decomposed"], unicode.MAPS["order"]
     rng = random.Random(21)
     pools = [
         [chr(c) for c in decomposed],
@@ -423,7 +441,6 @@ def test_a_megabyte_is_never_quadratic(driver, tmp_path):
 
 
 # ---- BPE of characters
-# -----------------------------------------------------------------------------------------------
 
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}
@@ -591,11 +608,10 @@ def test_bytes_that_are_no_text_decode_one_by_one(driver, tmp_path):
 
 
 # ---- What stands around a text
-# --------------------------------------------------------------------------------------------
 
 
 def test_llama_3s_template(tmp_path):
-    spec = spec_of("llama 3", {letter: i for i, letter in enumerate(bpe.ALPHABET)}, [])
+    spec = spec_of("llama 3", {letter: i for i, letter in enumerate(ALPHABET)}, [])
     spec["added_tokens"] = [
         {
             "id": 256,
@@ -709,7 +725,6 @@ def test_opt_has_a_start_token_and_no_tokenizer_json(driver, tmp_path):
 
 
 # ---- What is refused
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -756,7 +771,10 @@ def test_other_byte_level_pre_tokenizers_are_refused_by_name(tmp_path, change, m
     path = tmp_path / "tokenizer.json"
     path.write_text(
         json.dumps(
-            {**spec_of("gpt-2", {letter: i for i, letter in enumerate(bpe.ALPHABET)}, []), **change}
+            {
+                **spec_of("gpt-2", {letter: i for i, letter in enumerate(ALPHABET)}, []),
+                **change,
+            }
         )
     )
     with pytest.raises(pt.TokenizerError, match=message):
@@ -794,7 +812,6 @@ def test_other_bpe_of_characters_is_refused_by_name(tmp_path, change, message):
 
 
 # ---- GGUF's vocabularies
-# ---------------------------------------------------------------------------------------------
 
 
 def test_a_vocabulary_of_gguf(driver):
@@ -808,7 +825,7 @@ def test_a_vocabulary_of_gguf(driver):
         for piece in pieces
     ]
     section = driver.section(
-        bpe.build_bpe_section(
+        gguf.build_bpe_section(
             pieces, [" ".join(pair) for pair in model["merges"]], types=types, pre="smollm"
         )
     )
@@ -822,16 +839,16 @@ def test_a_vocabulary_of_gguf(driver):
         pt.TokenizerError,
         match="the pre-tokenizer 'new' is not supported; there are a.x-4.0, bloom",
     ):
-        bpe.build_bpe_section(pieces, [], pre="new")
-    for name in bpe.PRE_TOKENIZERS:
-        bpe.build_bpe_section(pieces, [], pre=name)
+        gguf.build_bpe_section(pieces, [], pre="new")
+    for name in gguf.PRE_TOKENIZERS:
+        gguf.build_bpe_section(pieces, [], pre=name)
 
 
 def test_a_sentencepiece_vocabulary_of_gguf():
     model = (Path(__file__).parents[1] / "golden" / "tokenizers" / "bpe.model").read_bytes()
-    proto = pt._read_model_proto(model)
+    proto = read_model_proto(model)
     texts, scores, types = zip(*proto["pieces"])
-    section = bpe.build_sentencepiece_like(
+    section = gguf.build_sentencepiece_like(
         texts,
         scores,
         types,
@@ -840,7 +857,7 @@ def test_a_sentencepiece_vocabulary_of_gguf():
         charsmap=proto["charsmap"],
         unknown_surface=proto["unknown_surface"],
     )
-    assert section == pt.build_sentencepiece_section(model)
+    assert section == build_sentencepiece_section(model)
 
 
 def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, tmp_path):
@@ -852,9 +869,9 @@ def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, 
     if not path.exists():
         pytest.skip(f"{path} is not at hand")
     (tmp_path / "tokenizer.model").write_bytes(path.read_bytes())
-    proto = pt._read_model_proto(path.read_bytes())
+    proto = read_model_proto(path.read_bytes())
     texts, scores, types = zip(*proto["pieces"])
-    section = driver.section(bpe.build_sentencepiece_like(texts, scores, types, find_control=True))
+    section = driver.section(gguf.build_sentencepiece_like(texts, scores, types, find_control=True))
     theirs = transformers.LlamaTokenizerFast(
         vocab_file=str(tmp_path / "tokenizer.model"), legacy=True, add_prefix_space=True
     ).backend_tokenizer
@@ -865,4 +882,4 @@ def test_control_pieces_of_a_sentencepiece_vocabulary_are_found_in_text(driver, 
     for text, got in zip(plain, driver.encode(section, [text.encode() for text in plain])):
         assert got == package.encode(text), f"{text!r}"
     with pytest.raises(pt.TokenizerError, match="find_control with a unigram model"):
-        bpe.build_sentencepiece_like(texts, scores, types, model="unigram", find_control=True)
+        gguf.build_sentencepiece_like(texts, scores, types, model="unigram", find_control=True)

@@ -4,10 +4,7 @@ learning."""
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,19 +14,8 @@ pytest.importorskip("sacrebleu", reason="the reference environment is not instal
 hypothesis = pytest.importorskip("hypothesis", reason="the reference environment is not installed")
 st = hypothesis.strategies
 
-SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "train_translation.py"
-
-
-def load_script():
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("train_translation", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-tt = load_script()
+from train import translation as tt  # noqa: E402
+from train import translation_data as data  # noqa: E402
 
 TINY = tt.Recipe(
     seed=7,
@@ -96,12 +82,12 @@ def test_split_is_clean_and_whole(pairs, seed):
 
 def test_sentences_joined_by_a_chain_stay_together():
     pairs = [tt.Pair("甲", "a"), tt.Pair("甲！", "B."), tt.Pair("乙", "b"), tt.Pair("丙", "c")]
-    groups = sorted(len(group) for group in tt.components(pairs))
+    groups = sorted(len(group) for group in data.components(pairs))
     assert groups == [1, 3]
 
 
 def test_the_two_languages_are_separate_nodes():
-    assert len(tt.components([tt.Pair("OK", "Fine."), tt.Pair("好", "OK")])) == 2
+    assert len(data.components([tt.Pair("OK", "Fine."), tt.Pair("好", "OK")])) == 2
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -163,7 +149,7 @@ def test_bad_input_is_one_line(tmp_path, capsys, content, message):
 
 
 def test_target_is_shifted_by_one():
-    batch = tt.make_batch([[10, 11], [12]], [[20, 21, 22], [23]])
+    batch = data.make_batch([[10, 11], [12]], [[20, 21, 22], [23]])
     assert batch.source.tolist() == [[10, 11, tt.EOS], [12, tt.EOS, tt.PAD]]
     assert batch.target_in.tolist() == [[tt.BOS, 20, 21, 22], [tt.BOS, 23, tt.PAD, tt.PAD]]
     assert batch.target_out.tolist() == [[20, 21, 22, tt.EOS], [23, tt.EOS, tt.PAD, tt.PAD]]
@@ -172,23 +158,23 @@ def test_target_is_shifted_by_one():
 def test_batches_hold_every_pair_once_within_the_budget():
     rng = tt.np.random.default_rng(0)
     lengths = [(int(a), int(b)) for a, b in rng.integers(1, 30, size=(500, 2))]
-    plans = tt.plan_batches(lengths, 200, rng)
+    plans = data.plan_batches(lengths, 200, rng)
     assert sorted(i for plan in plans for i in plan) == list(range(500))
     assert all(len(plan) * max(max(lengths[i]) for i in plan) <= 200 for plan in plans)
 
 
 def test_loss_ignores_padding():
     model = tiny_model().eval()
-    short = tt.make_batch([[5, 6]], [[7, 8]])
-    both = tt.make_batch([[5, 6], [9, 10, 11, 12]], [[7, 8], [13, 14, 15, 16, 17]])
-    other = tt.make_batch([[9, 10, 11, 12]], [[13, 14, 15, 16, 17]])
+    short = data.make_batch([[5, 6]], [[7, 8]])
+    both = data.make_batch([[5, 6], [9, 10, 11, 12]], [[7, 8], [13, 14, 15, 16, 17]])
+    other = data.make_batch([[9, 10, 11, 12]], [[13, 14, 15, 16, 17]])
     parts = 3 * tt.batch_loss(model, short, 0.1) + 6 * tt.batch_loss(model, other, 0.1)
     torch.testing.assert_close(tt.batch_loss(model, both, 0.1), parts / 9)
 
 
 def test_label_smoothing_is_a_mixture_with_the_uniform_distribution():
     model = tiny_model().eval()
-    batch = tt.make_batch([[5, 6]], [[7, 8]])
+    batch = data.make_batch([[5, 6]], [[7, 8]])
     logs = model(batch.source, batch.target_in).log_softmax(-1)[0]
     plain = -logs.gather(1, batch.target_out[0][:, None]).mean()
     torch.testing.assert_close(tt.batch_loss(model, batch, 0.1), 0.9 * plain - 0.1 * logs.mean())
@@ -253,9 +239,9 @@ def test_names_are_those_of_torch():
 
 def test_sampling_depends_on_the_seed_alone(segmenters):
     rows = [pair.source for pair in copy_corpus()]
-    first = tt.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 3)
-    assert first == tt.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 3)
-    assert first != tt.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 4)
+    first = data.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 3)
+    assert first == data.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 3)
+    assert first != data.sample_segments(segmenters.source_bytes, rows, 0.1, 0.5, 4)
     assert [segmenters.source.decode(row) for row in first] == rows
 
 

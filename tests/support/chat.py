@@ -16,9 +16,8 @@ from jinja2 import nodes
 
 from conftest import ROOT
 
-TEMPLATES = {
-    path.stem: path for path in sorted((ROOT / "tests" / "golden" / "chat_templates").glob("*.jinja"))
-}
+_FOLDER = ROOT / "tests" / "golden" / "chat_templates"
+TEMPLATES = {path.stem: path for path in sorted(_FOLDER.glob("*.jinja"))}
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 DATE = datetime.date(2025, 3, 9)
 OK, RAISED, FAILED, NO_ROOM = range(4)

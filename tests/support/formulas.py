@@ -305,7 +305,6 @@ class Formulas:
 
 
 # ---- The program
-# -----------------------------------------------------------------------------------------------------
 
 
 def call(phasor: Path, *arguments: object, stdin: str = "") -> str:

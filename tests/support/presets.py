@@ -44,7 +44,8 @@ class Config:
             "" if self.score == "sqrt_head_width" else f"-{self.score}"
         )
         more += "" if self.final is None else f"-final{self.final}"
-        return f"{self.preset}-{self.width}x{self.heads}-{self.hidden}-{self.layers[0]}+{self.layers[1]}-{self.place}-{self.position}-{self.output}{more}"
+        sizes = f"{self.width}x{self.heads}-{self.hidden}-{self.layers[0]}+{self.layers[1]}"
+        return f"{self.preset}-{sizes}-{self.place}-{self.position}-{self.output}{more}"
 
     @property
     def has_final(self) -> bool:

@@ -7,7 +7,8 @@
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
 one), growth (with context, prompt, batch, model size), translator (two translators beside
 CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside ONNX
-Runtime and sentence-transformers; only when it is named), matrix (f32 products beside OpenBLAS and
+Runtime and sentence-transformers; only when it is named), positions (what each position encoding
+costs; only when it is named), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
 beside its matrix products), start (to the first token), footprint (sizes, memory).
 
@@ -20,14 +21,15 @@ written by hand, below its heading. The engines of a comparison are asked in tur
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
 from pathlib import Path
 from typing import Any, Callable
 
-from bench import decoder, encoder, limits, page, translator
-from bench.common import Results, parser
+from bench import decoder, encoder, limits, page, positions, translator
+from bench.common import ROOT, Results
 from phasor.entry import front_door
 
 ROWS: dict[str, Callable[[Any, Results], None]] = {
@@ -35,13 +37,21 @@ ROWS: dict[str, Callable[[Any, Results], None]] = {
     **translator.ROWS,
     **encoder.ROWS,
     **limits.ROWS,
+    **positions.ROWS,
 }
+WHEN_NAMED = ("lengths", "positions")
 
 
 @front_door("bench")
 def main() -> int:
-    options = parser(__doc__)
-    rows = f"of {', '.join(ROWS)}; all but lengths by default"
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--runs", type=int, default=5, help="rounds, of which the median counts (5)"
+    )
+    options.add_argument("--build", default=str(ROOT / "build"), help="folder of the programs")
+    rows = f"of {', '.join(ROWS)}; by default all but {' and '.join(WHEN_NAMED)}"
     options.add_argument("rows", nargs="*", metavar="ROW", help=rows)
     few = sorted({1, min(2, os.cpu_count() or 1)})
     options.add_argument("--threads", type=int, nargs="+", default=few)
@@ -54,7 +64,7 @@ def main() -> int:
         if row not in ROWS:
             options.error(f"{row}: expected one of {', '.join(ROWS)}")
     args.folder = Path(args.build) / "bench"
-    everything = [row for row in ROWS if row != "lengths"]
+    everything = [row for row in ROWS if row not in WHEN_NAMED]
     for row in [] if args.page_only else args.rows or everything:
         print(f"{row}:", file=sys.stderr)
         results = Results(row, args.folder / "results")

@@ -8,7 +8,6 @@ happens on the machine meets them alike; the first answers are thrown away.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -289,13 +288,3 @@ class Results:
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.path, json.dumps(self.as_dict(), indent=1))
-
-
-def parser(page: str | None) -> argparse.ArgumentParser:
-    """A program's options, described by its page, with those that all the measuring ones have."""
-    out = argparse.ArgumentParser(
-        description=page, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    out.add_argument("--runs", type=int, default=5, help="rounds, of which the median counts (5)")
-    out.add_argument("--build", default=str(ROOT / "build"), help="folder of the programs")
-    return out

@@ -1,7 +1,10 @@
 #!/bin/bash
-# llama.cpp for `make bench`: its Python binding built from source for this very processor, so that it has the vector instructions that this
-# machine has; with clang, whose llama.cpp is the faster one here, else with the default compiler. 10 to 40 minutes on two cores.
-# Where the build fails the wheel of cyllama is installed, which picks among kernels at run time; the page names which of the two was measured.
+# llama.cpp for `make bench`: its Python binding built from source for this very processor, so that
+# it has the vector instructions that this
+# machine has; with clang, whose llama.cpp is the faster one here, else with the default compiler.
+# 10 to 40 minutes on two cores.
+# Where the build fails the wheel of cyllama is installed, which picks among kernels at run time;
+# the page names which of the two was measured.
 #
 #   bash tools/bench/llama_cpp.sh ENVIRONMENT
 set -euo pipefail

@@ -51,6 +51,11 @@ _TITLES = {
         "all-MiniLM-L6-v2, pooled and normalised vectors, sentences of equal length. What each "
         "figure means: `tools/bench/encoder.py`.",
     ),
+    "positions": (
+        "Position encodings",
+        "Random encoders that differ in their position encoding alone, one sentence at a time. "
+        "`Phasor` is the one without positions.",
+    ),
     "step": (
         "A small model's step",
         "One token through a model that stays in the cache, beside its matrix products alone on "
@@ -250,7 +255,9 @@ def write(path: Path, results: Path, alone: Sequence[str] = ()) -> None:
     files = sorted(results.glob("*.json"))
     parts = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in files}
     order = [*(n for n in _TITLES if n in parts), *(n for n in parts if n not in _TITLES)]
-    order = [name for name in order if (name in alone if alone else name != "lengths")]
+    order = [
+        name for name in order if (name in alone if alone else name not in ("lengths", "positions"))
+    ]
     if not order:
         raise SystemExit(f"{results}: no results yet")
     first = parts[order[0]]

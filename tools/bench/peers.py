@@ -134,8 +134,9 @@ class LlamaCpp(_Llama):
     """Through llama-cpp-python's plain binding."""
 
     def __init__(self, args: Args) -> None:
-        import llama_cpp as api
         import numpy  # noqa: F401
+
+        import llama_cpp as api
 
         self.imported()
         self.api = api
@@ -335,8 +336,8 @@ class _Encoder(Peer):
         raise NotImplementedError
 
     def run(self, batch: int, length: int, milliseconds: int) -> Answer:
-        """Batches until so much time has passed, at least five after a warm one; vectors of length one:
-        as bench_encoder.cpp does."""
+        """Batches until so much time has passed, at least five after a warm one, and vectors of
+        length one: as bench_encoder.cpp does."""
         import numpy as np
 
         vectors = self.vectors(encoder_ids(batch, length, self.vocabulary))

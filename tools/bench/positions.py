@@ -1,23 +1,19 @@
 """What each position encoding costs a forward pass: random encoders that differ in it alone, in
-turns, as a share of the one without positions.
-
-    PYTHONPATH=tools python3 -m bench.positions [--lengths 64 256 512] [--runs 5] [--threads 1]
+turns, beside the one without positions. A row of tools/bench.
 
 6 layers, width 384, 12 heads of 32, feed-forward 1,536, f32, one sentence at a time
-(tests/cpp/bench_encoder.cpp). numpy only. Prints a table.
+(tests/cpp/bench_encoder.cpp). In the table `Phasor` is the encoder without positions.
 """
 
 from __future__ import annotations
 
-import os
-import statistics
-import sys
-import tempfile
+from typing import Any
 
 import numpy as np
 
-from bench.common import at_threads, machine, parser, run_json
-from phasor.entry import front_door
+from bench.common import OURS, Engines, Results
+from bench.encoder import Ours
+from phasor.files import replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -25,7 +21,7 @@ from phasor.format.file import write_model
 
 LONGEST = 512
 ENCODINGS: dict[str, dict] = {
-    "none": {},
+    OURS: {},  # without positions
     "relative_key": {"position": D.RELATIVE_KEY, "max_distance": LONGEST},
     "relative_key_query": {"position": D.RELATIVE_KEY_QUERY, "max_distance": LONGEST},
     "three-way": {"position": D.THREE_WAY, "max_distance": LONGEST},
@@ -75,49 +71,21 @@ def weights(slot: R.Slot) -> np.ndarray:
     return made.astype(np.float32)
 
 
-def row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-@front_door("bench.positions")
-def main() -> int:
-    options = parser(__doc__)
-    options.add_argument("--lengths", type=int, nargs="+", default=[64, 256, LONGEST])
-    options.add_argument("--threads", type=int, default=1)
-    args = options.parse_args()
-    seconds: dict[tuple[str, int], list[float]] = {}
-    load, program = os.getloadavg()[0], f"{args.build}/bench_encoder"
-    with tempfile.TemporaryDirectory() as folder:
-        for i, more in enumerate(ENCODINGS.values()):
-            with open(f"{folder}/{i}.phasor", "wb+") as file:
+def row_positions(args: Any, results: Results) -> None:
+    folder = args.folder / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    for threads in args.threads:
+        engines = Engines()
+        for i, (name, more) in enumerate(ENCODINGS.items()):
+            path = folder / f"positions-{i}.phasor"
+            with replacing(path) as file:
                 write_model(file, descriptor(more), weights)
-        for run in range(args.runs):
-            for length in args.lengths:
-                turns = list(enumerate(ENCODINGS))
-                for i, name in turns if run % 2 == 0 else turns[::-1]:
-                    path = f"{folder}/{i}.phasor"
-                    how = {"length": length, "threads": args.threads, "seconds": 0.3}
-                    answer = run_json(program, path, **how)
-                    seconds.setdefault((name, length), []).append(answer["seconds"])
-    print(row("encoding", *(f"{n} tokens" for n in args.lengths)))
-    print("|---|" + "---:|" * len(args.lengths))
-    for name in ENCODINGS:
-        pairs = [
-            [statistics.median(seconds[n, length]) for n in (name, "none")]
-            for length in args.lengths
-        ]
-        is_base = name == "none"
-        cells = [
-            f"{own * 1e3:.1f} ms" if is_base else f"{(own / base - 1) * 100:+.0f} %"
-            for own, base in pairs
-        ]
-        print(row(name, *cells))
-    print(
-        f"- medians of {args.runs} runs in turns, {at_threads(args.threads)}; {machine()}; load "
-        f"before the runs {load:.1f}"
-    )
-    return 0
+            engines[name] = Ours(args, path, threads)
+        results.facts |= engines.versions()
+        for length in (64, 256, LONGEST):
+            for name, runs in engines.take_turns(f"run 1 {length} 300", args.runs).items():
+                where = {"type": "f32", "threads": threads, "at": f"{length} tokens"}
+                results.add("a sentence", name, [1e3 * r["seconds"] for r in runs], "ms", **where)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+ROWS = {"positions": row_positions}

@@ -10,6 +10,7 @@ phasor_quantize is left out: it is for hosts.
 A call through a pointer counts as the deepest of the functions that are called so and call through
 no pointer themselves: the kernels and the readers of pages. The pointers of runtime/parallel.cpp
 are to pieces of a job, which call these, and to a worker's share of a job, which calls a piece. The
+pointers of src/text are to the tokenizers' models, which lie there too and call through none. The
 caller's own callbacks and threads come on top. Functions of the compiler's library have no figure:
 128 bytes for the deepest of them.
 """
@@ -21,30 +22,38 @@ from pathlib import Path
 
 from phasor.entry import front_door
 
-NODE = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)[^)]*\)')
+NODE = re.compile(
+    r'node: \{ title: "([^"]+)" label: "[^"]*?([^"\\]*):\d+:\d+\\n(\d+) bytes \((\w+)[^)]*\)'
+)
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 INDIRECT, LIBRARY = "__indirect_call", 128
 JOBS = re.compile(r"src/runtime/parallel\.cpp:|^_ZN6phasor13spread_pieces")
+TEXT = re.compile(r"src/text/\w+\.cpp$")
 
 
 def read_graph(folder):
-    """Bytes of each function, and whom it calls."""
-    own, calls = {}, {}
+    """Bytes of each function, whom it calls, and in which file it is."""
+    own, calls, files = {}, {}, {}
     for path in sorted(Path(folder).rglob("*.ci")):
         text = path.read_text()
-        for name, size, kind in NODE.findall(text):
+        for name, file, size, kind in NODE.findall(text):
             if kind not in ("static", "dynamic") or kind == "dynamic" and "bounded" not in text:
                 sys.exit(f"{path}: {name} has a stack of unknown size")
-            own[name] = int(size)
+            own[name], files[name] = int(size), file
         for source, target in EDGE.findall(text):
             calls.setdefault(source, set()).add(target)
-    return own, calls
+    return own, calls, files
 
 
-def depths(own, calls):
+def depths(own, calls, files):
     """{function: (bytes, the path)}; calls through pointers as the page above says."""
     called = {target for targets in calls.values() for target in targets}
-    pointed = [f for f in own if f not in called and "src/" in f]
+    text = {f for f in own if TEXT.search(files[f])}
+    models = [f for f in text if f not in called]
+    for f in models:
+        if INDIRECT in reachable(f, calls):
+            sys.exit(f"{f} calls through a pointer, or nobody calls it")
+    pointed = [f for f in own if f not in called and "src/" in f and f not in text]
     leaves = [f for f in pointed if INDIRECT not in reachable(f, calls)]
     shares = [f for f in pointed if f not in leaves and JOBS.search(f)]
     pieces = [f for f in pointed if f not in leaves and f not in shares]
@@ -54,6 +63,8 @@ def depths(own, calls):
         for target in calls.get(f, ()):
             if target != INDIRECT:
                 yield target
+            elif f in text:
+                yield from models
             elif JOBS.search(f):
                 yield from (*leaves, *pieces, *(() if f in shares else shares))
             else:
@@ -93,8 +104,8 @@ def main():
     limit = (
         int(re.search(r"kStackBytes = (\d+);", args.limit.read_text())[1]) if args.limit else None
     )
-    own, calls = read_graph(args.folder)
-    found = depths(own, calls)
+    graph = read_graph(args.folder)
+    own, found = graph[0], depths(*graph)
     if not found:
         sys.exit(
             f"{args.folder}: no function of the interface in it; compile with -fcallgraph-info=su"

@@ -60,6 +60,12 @@ test-threads: build/threads/tests
 check: all
 	python3 tools/check.py --build $(OUT)
 
+# How much code there is, in lexical tokens, beside BASE's.
+.PHONY: tokens
+BASE ?= HEAD
+tokens:
+	@PYTHONPATH=tools python3 tools/make/tokens.py $(BASE)
+
 # Translates a few sentences: the shortest way from a clone to something that works. No Python.
 demo:
 	@bash tools/install.sh build

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one line, its output goes to
-# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last line is the sum.
+# The stages behind `make test`, `make test-machines` and `make test-reference`: each prints one
+# line, its output goes to
+# build/test/NAME.log, and a stage that fails shows the end of its log. All stages run; the last
+# line is the sum.
 #   tools/make/test.sh quick|machines|reference|STAGE…     default: quick
-# After the build the stages do not touch each other's files, and two run at a time where there are two cores: much of an emulated test is one thread.
+# After the build the stages do not touch each other's files, and two run at a time where there are
+# two cores: much of an emulated test is one thread.
 # Totals are of test cases: doctest's, pytest's, and one for each check, hash row and program.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +18,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 results=$logs/results  # a line for each stage that has ended: NAME PASSED FAILED
 : > "$results"
 
-# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1 failed").
+# Adds up what a log says: doctest's, pytest's and our own closing lines ("NAME: 3 passed, 1
+# failed").
 count() {  # LOG -> "passed failed"
   sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
     /^\[doctest\] test cases:/ { n = split($0, f, /[|:]/); for (i in f) { if (f[i] ~ /passed/) p += f[i] + 0; if (f[i] ~ /failed/) q += f[i] + 0 } next }
@@ -54,7 +58,9 @@ do_python()    { mk .venv/ready; }
 do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests && build/phasor-bounds; }
 do_example()   { mk WERROR=1 test-c; }
-do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile tests/python; }
+# The Python tests; those that are marked long are a stage of the machines.
+do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
+do_python-long() { .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
 do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
@@ -73,7 +79,7 @@ do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OM
 
 case "${*:-quick}" in
   quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;
-  machines) stages=(emulators python build sanitize armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
+  machines) stages=(emulators python build sanitize python-long armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
   *)        stages=("$@") ;;
 esac
 started=()

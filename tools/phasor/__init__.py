@@ -11,5 +11,7 @@ Rooms, each of which imports only those above it:
     reference     the forward pass in float64 and in PyTorch
     checkpoints   files of PyTorch, safetensors and GGUF
     families      a checkpoint of somebody's library to a model
-    convert, verify, plot, moments, smoothing, vectors    what a user calls, and what it is made of
+    program, vectors, smoothing, moments       the phasor program, run; what a file is made with
+    convert       a checkpoint to a file
+    verify, plot  what looks at a file
 """

@@ -1,28 +1,30 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
-    convert.py SOURCE -o model.phasor [--type f32|f16|bf16|q8|q4] [--output-type TYPE] [--describe
-    FILE.toml] [--tokenizer FILE|none]…
+    convert.py SOURCE -o model.phasor
+               [--type f32|f16|bf16|q8|q4] [--output-type TYPE]
+               [--describe FILE.toml] [--tokenizer FILE|none]…
 
-SOURCE is a Hugging Face directory (config.json, weights, tokenizer), which says everything itself;
-or a PyTorch state_dict (.pt, .pth, .bin; no code in it is run) or safetensors, and what its weights
-cannot say stands in a small TOML beside it (SOURCE with .toml, or --describe;
-tools/phasor/families/description.py has its keys); or a file of llama2.c, which lacks only its
-tokenizer; or a GGUF file. The file gets test vectors from the float64 reference, and the hashes of
-phasor's own logits where a phasor program is found. It is written whole or not at all. Exit: 0
-done, 1 the model or the data is bad, 2 the command line is wrong.
+SOURCE is one of
+
+    a Hugging Face directory     config.json, weights, tokenizer: it says everything itself
+    a PyTorch state_dict         .pt, .pth, .bin (no code in it is run), or safetensors; what its
+                                 weights cannot say stands in a small TOML beside it (SOURCE with
+                                 .toml, or --describe; phasor/families/description.py has the keys)
+    a file of llama2.c           which lacks only its tokenizer
+    a GGUF file
+
+The file gets test vectors from the float64 reference, and the hashes of phasor's own logits where a
+phasor program is found. It is written whole or not at all. Exit: 0 done, 1 the model or the data is
+bad, 2 the command line is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import BinaryIO, Callable, NamedTuple, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -35,7 +37,7 @@ from phasor.errors import named
 from phasor.families import gguf, hugging_face, llama2c, state_dict
 from phasor.families.description import Description, read_description
 from phasor.families.model import Model
-from phasor.files import check_output, map_bytes, open_regular, parse_json, read_bytes, replacing
+from phasor.files import check_output, open_regular, parse_json, read_bytes, replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -44,26 +46,24 @@ from phasor.format.file import (
     SOURCE_TOKENIZER,
     TARGET_TOKENIZER,
     VECTORS,
-    PhasorFile,
-    Quantised,
     Rounding,
-    Weights,
     replace_section,
     write_model,
 )
 from phasor.format.layout import PhasorError
+from phasor.moments import Moments, read_moments
+from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
+from phasor.tokenizers import tokenizer, tokenizer_json
+from phasor.tokenizers.models import word_list
 
-ROOT = Path(__file__).resolve().parents[2]
 _NONE = Path("none")
-_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
+_TYPES = ("f32", "f16", "bf16", "q8", "q4")
 
 
 _MOST_PROBLEMS = 100
-_MOST_COPIES, _SMALL = (
-    4,
-    1 << 20,
-)  # weights of a model by those of its source; padding and tables of a small one
+# Weights of a model by those of its source; padding and tables of a small one.
+_MOST_COPIES, _SMALL = 4, 1 << 20
 
 
 class Problems(PhasorError):
@@ -83,25 +83,20 @@ def note(text: str) -> None:
 
 
 # ---- Tokenizers
-# ------------------------------------------------------------------------------------------------------
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
     """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
     list, or word -> id)."""
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
-
     data = read_bytes(path)
     try:
         if path.suffix == ".model":
-            return phasor_tokenizer.build_sentencepiece_section(data)
+            return tokenizer.build_sentencepiece_section(data)
         if path.suffix in (".txt", ".json"):
-            control = [
-                side[k] for k in ("pad", "start", "decoder_start", "mask") if side[k] is not None
-            ] + side["end"]
-            return phasor_tokenizer.build_wordlist_section(
-                _words(data, path.suffix), side["unknown"], control
-            )
+            ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
+            control = [id_ for id_ in ids if id_ is not None] + side["end"]
+            words = _words(data, path.suffix)
+            return word_list.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
     except PhasorError as error:
         raise named(path, error) from error
@@ -115,14 +110,21 @@ def _words(data: bytes, suffix: str) -> list[str]:
             raise PhasorError(f"is not UTF-8: byte {error.start}") from error
     content = parse_json(data)
     if isinstance(content, dict):
-        if not all(type(id_) is int for id_ in content.values()) or sorted(
-            content.values()
-        ) != list(range(len(content))):
+        ids = content.values()
+        if not all(type(id_) is int for id_ in ids) or sorted(ids) != list(range(len(ids))):
             raise PhasorError("the ids of the words are not 0, 1, 2, …")
         content = sorted(content, key=content.__getitem__)
     if not isinstance(content, list) or not all(isinstance(word, str) for word in content):
         raise PhasorError("expected a list of words, or a table from word to id")
     return content
+
+
+def _at_most(sides: int, given: Sequence[Path]) -> None:
+    """PhasorError for more tokenizers than sides."""
+    if len(given) > sides:
+        raise PhasorError(
+            f"--tokenizer: {len(given)} files, the model has {sides} side" + "s" * (sides > 1)
+        )
 
 
 def add_tokenizers(
@@ -131,22 +133,14 @@ def add_tokenizers(
     """The tokenizer sections; the sides of the descriptor say which is theirs. One file for two
     sides is stored once."""
     sides = list(description.sides)
-    if len(given) > len(sides):
-        raise PhasorError(
-            f"--tokenizer: {len(given)} files, the model has {len(sides)} side"
-            + "s" * (len(sides) > 1)
-        )
+    _at_most(len(sides), given)
     paths = {
         side: description.path.parent / values["tokenizer"]
         for side, values in description.sides.items()
         if values["tokenizer"]
     }
     if given:
-        paths = (
-            dict(zip(sides, given))
-            if len(given) == len(sides)
-            else {side: given[0] for side in sides}
-        )
+        paths = dict(zip(sides, given if len(given) == len(sides) else given * len(sides)))
     if output is not None:
         check_output(output, *paths.values())
     return tokenizer_sections(model, paths)
@@ -156,7 +150,7 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
     """A section for each side that has a file, the same one for the same file; the descriptor says
     which is whose."""
     own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
-    sections: dict[int, bytes] = {}
+    sections = {}
     for side, path in paths.items():
         shared = next((s for s in sections if side == "target" and path == paths["source"]), None)
         kind = shared or own[side]
@@ -175,21 +169,13 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
 def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -> dict[int, bytes]:
     """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of
     pairs goes into the descriptor."""
-    if len(given) > 1:
-        raise PhasorError(f"--tokenizer: {len(given)} files, the model has one side")
-    if (
-        given
-        and given[0].is_file()
-        and given[0].suffix != ".json"
-        and not source.family.wordpiece
-        and given[0].name != "tokenizer.model"
-    ):
-        return tokenizer_sections(source.model, {source.side: given[0]})
+    _at_most(1, given)
     path = given[0] if given else source.tokenizer_file()
     if path is None or given == [_NONE]:
         return {}
-    from phasor.tokenizers import tokenizer_json
-
+    plain = path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
+    if given and plain and not source.family.wordpiece:
+        return tokenizer_sections(source.model, {source.side: path})
     try:
         source.check_tokenizer(path)
         if path.suffix == ".model" and source.side == "target":
@@ -209,8 +195,7 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
 
 def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
     """The tokenizer that is in the file, or the one given; `none` is none."""
-    if len(given) > 1:
-        raise PhasorError(f"--tokenizer: {len(given)} files, a decoder has one side")
+    _at_most(1, given)
     if given and given != [_NONE]:
         return tokenizer_sections(model, {"target": given[0]})
     section = None if given else model.vocabulary.section()
@@ -239,115 +224,7 @@ def chat_sections(
     return {CHAT: section} if section else {}
 
 
-# ---- Hashes of phasor's own logits
-# -----------------------------------------------------------------------------------
-
-
-class Replay(NamedTuple):
-    """What `phasor verify` says of a file's vectors."""
-
-    vectors: list[dict]
-    numerics: int
-
-    @property
-    def hashes(self) -> list[int]:
-        return [int(vector["hash"], 16) for vector in self.vectors]
-
-    def worst(self, name: str) -> float:
-        return max(vector[name] for vector in self.vectors)
-
-
-def replay(program: Path, path: Path, count: int) -> Replay:
-    """PhasorError when the program does not agree with the vectors."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            done = subprocess.run(
-                [program, "verify", "--json", path],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=1800,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise PhasorError(f"{program}: cannot be run: {error}") from error
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise PhasorError(
-            f"{program} verify refuses the file (exit {done.returncode}): "
-            f"{lines[-1] if lines else 'no message'}"
-        )
-    try:
-        result = json.loads(done.stdout)
-        found = Replay(result["vectors"], int(result["numerics"]))
-        if len(found.hashes) != count:
-            raise ValueError
-        return found
-    except (ValueError, KeyError, TypeError) as error:
-        raise PhasorError(
-            f"{program} verify --json printed something else than {count} vectors with a hash"
-        ) from error
-
-
-# ---- How much each input counts
-# --------------------------------------------------------------------------------------
-
-
-class Moments:
-    """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the
-    order of the file (tools/moments.py)."""
-
-    def __init__(self, descriptor: dict, values: np.ndarray, name: str = "moments") -> None:
-        self._rows, at = {}, 0
-        for slot in R.slots(descriptor):
-            if slot.matrix:
-                self._rows[slot.key] = slice(at, at + slot.cols)
-                at += slot.cols
-        if values.shape != (at,) or values.dtype != np.float32:
-            raise PhasorError(
-                f"{name}: expected {at:,} values of f32, one for each column of each matrix, got "
-                f"{values.dtype} of shape {values.shape}"
-            )
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise PhasorError(f"{name}: a value is negative or not finite")
-        self._values = values
-
-    def __call__(self, slot: R.Slot) -> np.ndarray:
-        return self._values[self._rows[slot.key]]
-
-
-_NPY_HEAD = re.compile(
-    rb"\{'descr': '([<>|=]?[a-z]\d{1,3})', 'fortran_order': (?:True|False), 'shape': \(([0-9, ]{0,60})\), \} *\n?"
-)
-
-
-def read_moments(path: Path | None) -> np.ndarray | None:
-    """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only
-    one that there is, and not evaluated."""
-    if path is None:
-        return None
-    data = map_bytes(path)
-    start = data[:10].tobytes()
-    if start[:7] != b"\x93NUMPY\x01":
-        raise PhasorError(f"{path}: cannot be read as a NumPy array: not a .npy file of version 1")
-    begin = 10 + int.from_bytes(start[8:10], "little")
-    head = _NPY_HEAD.fullmatch(data[10:begin].tobytes())
-    if head is None:
-        raise PhasorError(f"{path}: cannot be read as a NumPy array: its head is not one")
-    kind, shape = (
-        head[1].decode(),
-        tuple(int(part) for part in head[2].decode().replace(" ", "").split(",") if part),
-    )
-    if kind != "<f4" or len(shape) != 1 or data.size - begin != 4 * shape[0]:
-        raise PhasorError(
-            f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row "
-            "of f32"
-        )
-    return np.frombuffer(data[begin:].tobytes(), dtype="<f4")
-
-
 # ---- Conversion
-# ------------------------------------------------------------------------------------------------------
 
 
 def progress_bar(count: int, quiet: bool) -> tuple[Callable[[R.Slot], None], Callable[[], None]]:
@@ -400,7 +277,7 @@ def convert(
     if smooth or (
         smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER
     ):
-        smoothed = Smoothed(descriptor, lambda slot: as_array(slot, model.weights(slot)))
+        smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append(
             "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
@@ -408,7 +285,7 @@ def convert(
         )
     inputs = V.choose_inputs(descriptor)
     stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
-    section = V.build(V.ExactWeights(stored, lambda slot: as_array(slot, weights(slot))), inputs)
+    section = V.build(V.ExactWeights(stored, weights), inputs)
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
@@ -424,7 +301,7 @@ def convert(
         finally:
             close()
         file.flush()
-        replace_section(file, VECTORS, finished(file, section, inputs, phasor))
+        replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
     return rounding
 
 
@@ -442,45 +319,6 @@ def check_growth(model: Model) -> None:
             f"{model.checkpoint.path}: the model would have {made:,} weights, the file has "
             f"{given:,}: a tensor stands for too many parts"
         )
-
-
-def finished(
-    stream: BinaryIO, section: bytes, inputs: Sequence[V.Input], phasor: Path | None
-) -> bytes:
-    """The test vectors with the tolerance of the file's types, and with hashes where there is a
-    phasor program. `section` is that of the exact weights."""
-    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
-    exact = all(entry.type in (L.F32, L.F64) for entry in file.entries.values())
-    if phasor is None:
-        return (
-            section
-            if exact
-            else V.with_tolerance(section, V.measured_tolerance(section, file, inputs))
-        )
-    if not exact:  # the program must agree with float64 on the weights as they are stored; then it says how far these are from the exact ones
-        replace_section(stream, VECTORS, V.build(file, inputs, V.STEP))
-        replay(phasor, path, len(inputs))
-        replace_section(stream, VECTORS, V.with_tolerance(section, _ANY_DIFFERENCE))
-    found = replay(phasor, path, len(inputs))
-    if not exact:
-        tolerance = V.read(section, file.descriptor).tolerance
-        section = V.with_tolerance(
-            section,
-            V.tolerance_of(
-                tolerance,
-                *(found.worst(name) for name in ("worst_logit", "worst_residual", "worst_lead")),
-            ),
-        )
-    return V.with_hashes(section, file.descriptor, found.hashes, found.numerics)
-
-
-def as_array(slot: R.Slot, given: Weights) -> np.ndarray:
-    """The values of a slot whatever they are stored as."""
-    return (
-        L.dequantize_q8(given.scales, given.values, slot.cols, np.float32)
-        if isinstance(given, Quantised)
-        else given
-    )
 
 
 def read_source(
@@ -508,8 +346,7 @@ def read_source(
         return model, gguf_tokenizer(model, tokenizers)
     described = describe or source.with_suffix(".toml")
     if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
-        if len(tokenizers) > 1:
-            raise PhasorError(f"--tokenizer: {len(tokenizers)} files, a decoder has one side")
+        _at_most(1, tokenizers)
         return model, tokenizer_sections(model, {"target": tokenizers[0]} if tokenizers else {})
     if describe is None and not described.is_file():
         raise PhasorError(
@@ -527,16 +364,6 @@ def _llama2c(source: Path, description: Path) -> Model | None:
     if llama2c.read_config(source) is not None:
         return llama2c.read(source)
     return None if description.is_file() else llama2c.read_checkpoint(source)
-
-
-def find_phasor(given: Path | None) -> Path | None:
-    """The program that records hashes: the one given, or build/phasor."""
-    if given is not None:
-        if not given.is_file():
-            raise PhasorError(f"--phasor: {given} is not a file")
-        return given.absolute()
-    built = ROOT / "build" / "phasor"
-    return built if built.is_file() else None
 
 
 def report(output: Path, rounding: Sequence[Rounding]) -> None:
@@ -560,12 +387,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "source",
         type=Path,
         metavar="SOURCE",
-        help="a Hugging Face directory, a PyTorch file or safetensors, a llama2.c .bin, a GGUF file",
+        help="Hugging Face directory, PyTorch file or safetensors, llama2.c file, GGUF file",
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument(
         "--type",
-        choices=("f32", "f16", "bf16", "q8", "q4"),
+        choices=_TYPES,
         help=(
             "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file "
             "what keeps each matrix exactly"
@@ -573,7 +400,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--output-type",
-        choices=("f32", "f16", "bf16", "q8", "q4"),
+        choices=_TYPES,
         help="of the embeddings and the output matrix (as --type)",
     )
     parser.add_argument(

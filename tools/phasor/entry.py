@@ -95,6 +95,14 @@ class OutputError(OSError):
     """Standard output does not take what is printed."""
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from error
+
+
 class _Output:
     """Standard output whose errors are told from those of other files."""
 
@@ -102,16 +110,12 @@ class _Output:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        try:
+        with _told():
             return self._stream.write(text)
-        except OSError as error:
-            raise OutputError(error.errno, error.strerror) from error
 
     def flush(self) -> None:
-        try:
+        with _told():
             self._stream.flush()
-        except OSError as error:
-            raise OutputError(error.errno, error.strerror) from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

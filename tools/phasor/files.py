@@ -36,7 +36,6 @@ _KINDS = (
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 def cannot_read(path: os.PathLike | str, error: OSError) -> PhasorError:
@@ -103,7 +102,7 @@ def map_bytes(path: os.PathLike | str) -> np.ndarray:
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(items)
     if len(out) != len(items):
-        seen: set[str] = set()
+        seen = set()
         twice = next(key for key, _ in items if key in seen or seen.add(key))
         raise PhasorError(f"{shown(twice)} is there twice")
     return out
@@ -179,7 +178,6 @@ def read_json(path: os.PathLike | str, limit: int = CONFIG_BYTES) -> dict[str, A
 
 
 # ---- Patterns
-# --------------------------------------------------------------------------------------------------------
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -201,7 +199,6 @@ def fits(pattern: str, name: str) -> bool:
 
 
 # ---- Writing
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -13,19 +13,21 @@ columns of all matrices, in the order of the file, each matrix with a mean of 1;
 from __future__ import annotations
 
 import argparse
-import subprocess
+import re
 import sys
 from pathlib import Path
 from typing import Iterator, Sequence
 
 import numpy as np
 
+from phasor import vectors as V
 from phasor.entry import front_door
-from phasor.files import check_output, read_text, replacing
+from phasor.files import check_output, map_bytes, read_text, replacing
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.program import ids_text, need_phasor, printed_ids, run
 from phasor.reference.forward import Reference
 
 _LONGEST_LINE = 128  # tokens of an encoder's line, and of an output
@@ -41,7 +43,7 @@ class Observer(Reference):
         self.rows: dict[int, int] = {}
 
     def see(self, x: np.ndarray, stack: int, weights: int, role: int) -> None:
-        key = stack << 24 | weights << 8 | role
+        key = R.key_of(stack, weights, role)
         self.squares[key] = self.squares.get(key, 0) + (x.astype(np.float64) ** 2).sum(axis=0)
         self.rows[key] = self.rows.get(key, 0) + len(x)
 
@@ -74,20 +76,10 @@ class Observer(Reference):
         return np.concatenate(out).astype(np.float32)
 
 
-def printed_ids(program: Path, *arguments: object, text: str) -> list[list[int]]:
-    """What a command with --print-ids prints for each line of a text."""
-    done = subprocess.run(
-        [program, *map(str, arguments), "--print-ids"],
-        input=text,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
-    if done.returncode:
-        raise PhasorError(
-            (done.stderr.strip().splitlines() or [f"{program}: exit status {done.returncode}"])[-1]
-        )
-    return [[int(id_) for id_ in line.split(",") if id_] for line in done.stdout.split("\n")]
+def ids_of(program: Path, command: str, *arguments: object, text: str = "") -> list[list[int]]:
+    """What a command prints for each line of a text."""
+    printed = run(program, command, *arguments, "--print-ids", text=text, limit=3600)
+    return [printed_ids(line) for line in printed.split("\n")]
 
 
 def inputs(
@@ -101,40 +93,20 @@ def inputs(
         raise PhasorError(f"{file.path}: the file has no tokenizer")
     done = 0
     if "encoder" not in d:
-        ids = [
-            id_
-            for line in printed_ids(program, "tokenize", file.path, text="\n".join(lines[:tokens]))
-            for id_ in line
-        ]
+        text = "\n".join(lines[:tokens])
+        ids = sum(ids_of(program, "tokenize", file.path, text=text), [])
         window = min(window, D.longest(d, "decoder") or window)
         for first in range(0, min(tokens, len(ids)), window):
             yield [], ids[first : min(first + window, tokens)]
         return
-    start = (
-        None
-        if "decoder" not in d
-        else d["target"]["decoder_start"]
-        if d["target"]["decoder_start"] is not None
-        else d["target"]["start"]
-    )
+    start = V.first_id(d["target"]) if "decoder" in d else None
+    most = min(_LONGEST_LINE, D.longest(d, "encoder") or _LONGEST_LINE)
     for line in lines:
-        source = printed_ids(program, "tokenize", file.path, text=line)[0][
-            : min(_LONGEST_LINE, D.longest(d, "encoder") or _LONGEST_LINE)
-        ]
+        source = ids_of(program, "tokenize", file.path, text=line)[0][:most]
         target = []
         if start is not None:
-            made = printed_ids(
-                program,
-                "run",
-                file.path,
-                "--ids",
-                ",".join(map(str, source)),
-                "-n",
-                _LONGEST_LINE,
-                "--quiet",
-                text="",
-            )[0]
-            target = [start, *made[:-1]]
+            arguments = ("--ids", ids_text(source), "-n", _LONGEST_LINE, "--quiet")
+            target = [start, *ids_of(program, "run", file.path, *arguments)[0][:-1]]
         yield source, target
         done += len(source) + len(target)
         if done >= tokens:
@@ -158,6 +130,64 @@ def measure(
     return model.moments()
 
 
+# ---- The array again
+
+
+class Moments:
+    """Of each matrix the mean squares of its inputs, from one array: columns of the matrices in the
+    order of the file (`Observer.moments`)."""
+
+    def __init__(self, descriptor: dict, values: np.ndarray, name: str = "moments") -> None:
+        self._rows, at = {}, 0
+        for slot in R.slots(descriptor):
+            if slot.matrix:
+                self._rows[slot.key] = slice(at, at + slot.cols)
+                at += slot.cols
+        if values.shape != (at,) or values.dtype != np.float32:
+            raise PhasorError(
+                f"{name}: expected {at:,} values of f32, one for each column of each matrix, got "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        if not (np.isfinite(values) & (values >= 0)).all():
+            raise PhasorError(f"{name}: a value is negative or not finite")
+        self._values = values
+
+    def __call__(self, slot: R.Slot) -> np.ndarray:
+        return self._values[self._rows[slot.key]]
+
+
+_NPY_HEAD = re.compile(
+    rb"\{'descr': '([<>|=]?[a-z]\d{1,3})', 'fortran_order': (?:True|False), "
+    rb"'shape': \(([0-9, ]{0,60})\), \} *\n?"
+)
+
+
+def read_moments(path: Path | None) -> np.ndarray | None:
+    """A .npy file of one row of f32, as moments.py writes it: its head is compared with the only
+    one that there is, and not evaluated."""
+    if path is None:
+        return None
+    data = map_bytes(path)
+    start = data[:10].tobytes()
+    if start[:7] != b"\x93NUMPY\x01":
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: not a .npy file of version 1")
+    begin = 10 + int.from_bytes(start[8:10], "little")
+    head = _NPY_HEAD.fullmatch(data[10:begin].tobytes())
+    if head is None:
+        raise PhasorError(f"{path}: cannot be read as a NumPy array: its head is not one")
+    kind = head[1].decode()
+    shape = tuple(int(part) for part in head[2].decode().replace(" ", "").split(",") if part)
+    if kind != "<f4" or len(shape) != 1 or data.size - begin != 4 * shape[0]:
+        raise PhasorError(
+            f"{path}: has {kind} of shape {shape} in {data.size - begin:,} bytes, expected one row "
+            "of f32"
+        )
+    return np.frombuffer(data[begin:].tobytes(), dtype="<f4")
+
+
+# ---- Command line
+
+
 @front_door("moments")
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
@@ -176,20 +206,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="N",
         help="tokens that a decoder reads at once (512)",
     )
-    parser.add_argument(
-        "--phasor",
-        type=Path,
-        default=Path(__file__).resolve().parents[2] / "build" / "phasor",
-        metavar="PATH",
-    )
+    parser.add_argument("--phasor", type=Path, metavar="PATH", help="default: build/phasor")
     args = parser.parse_args(argv)
     if args.tokens < 1 or args.window < 1:
         parser.error("--tokens, --window: expected a number above 0")
-    check_output(args.output, args.model, *args.texts, args.phasor)
-    if not args.phasor.is_file():
-        raise PhasorError(f"{args.phasor}: there is no such program: run make, or give --phasor")
+    program = need_phasor(args.phasor)
+    check_output(args.output, args.model, *args.texts, program)
     text = "\n".join(map(read_text, args.texts))
-    found = measure(PhasorFile(args.model), args.phasor, text, args.tokens, args.window)
+    found = measure(PhasorFile(args.model), program, text, args.tokens, args.window)
     with replacing(args.output) as out:
         np.save(out, found)
     return 0

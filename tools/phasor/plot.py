@@ -18,7 +18,6 @@ distance 0.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -32,39 +31,18 @@ matplotlib.use("Agg")
 from matplotlib import font_manager  # noqa: E402
 from matplotlib import pyplot as plt
 
-from phasor.convert import find_phasor  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
 from phasor.files import check_output, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.format.layout import PhasorError  # noqa: E402
+from phasor.program import ids_text, need_phasor, printed_ids, run  # noqa: E402
 
 SMALLEST = 1e-30  # a weight below it has no logarithm worth drawing
 
 
 # ---- What phasor says
-# ------------------------------------------------------------------------------------------------
-
-
-def run(program: Path, arguments: Sequence[str]) -> str:
-    """phasor's standard output; PhasorError with its error line."""
-    try:
-        done = subprocess.run(
-            [str(program), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=600,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PhasorError(f"{program}: cannot be run: {error}") from error
-    if done.returncode:
-        raise PhasorError(
-            f"{program} failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
-        )
-    return done.stdout
 
 
 def array(
@@ -73,15 +51,13 @@ def array(
     """(what `phasor run` writes with this flag, its standard output)"""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "array.npy"
-        text = run(
-            program,
-            ["run", str(model), *given, "-n", str(most), "--print-ids", "--quiet", flag, str(file)],
-        )
+        arguments = (*given, "-n", most, "--print-ids", "--quiet", flag, file)
+        text = run(program, "run", model, *arguments)
         return np.load(file), text
 
 
 def repeated(token: int, count: int) -> list[str]:
-    return ["--ids", ",".join([str(token)] * count)]
+    return ["--ids", ids_text([token] * count)]
 
 
 def first_stack(file: PhasorFile) -> tuple[str, str, int]:
@@ -136,11 +112,11 @@ def sentence(
     weights, out = array(program, model, "--attention", [text], most)
     read = [
         line.split("\t", 1)[1]
-        for line in run(program, ["tokenize", str(model), text]).splitlines()
+        for line in run(program, "tokenize", model, text).splitlines()
         if "\t" in line
     ]
-    ids = [i for i in out.strip().split(",") if i]
-    made = run(program, ["tokenize", str(model), "--decode", *ids]).splitlines() if ids else []
+    ids = printed_ids(out)
+    made = run(program, "tokenize", model, "--decode", *ids).splitlines() if ids else []
     if file.descriptor["model"]["stack"] == D.DECODER:
         names = (read + made)[: weights.shape[2]]
         return weights, names, names
@@ -148,7 +124,6 @@ def sentence(
 
 
 # ---- Pictures
-# --------------------------------------------------------------------------------------------------------
 
 
 def choose_fonts() -> None:
@@ -185,31 +160,34 @@ def save(figure: plt.Figure, output: Path) -> None:
         break
 
 
-def draw_columns(table: np.ndarray, columns: Sequence[int], title: str) -> plt.Figure:
+def one_plot(x: str, y: str, title: str) -> tuple[plt.Figure, plt.Axes]:
     figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+    axes.set(xlabel=x, ylabel=y, title=title)
+    return figure, axes
+
+
+def draw_columns(table: np.ndarray, columns: Sequence[int], title: str) -> plt.Figure:
+    figure, axes = one_plot("position", "added to the embedding", title)
     for column in columns:
         axes.plot(table[:, column], label=f"column {column}")
-    axes.set(xlabel="position", ylabel="added to the embedding", title=title)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     return figure
 
 
 def draw_table(table: np.ndarray, title: str) -> plt.Figure:
-    figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+    figure, axes = one_plot("position", "column", title)
     most = np.abs(table).max()
     image = axes.imshow(
         table.T, aspect="auto", cmap="RdBu", vmin=-most, vmax=most, interpolation="nearest"
     )
-    axes.set(xlabel="position", ylabel="column", title=title)
     figure.colorbar(image)
     return figure
 
 
 def draw_distance(scores: np.ndarray, title: str) -> plt.Figure:
-    figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+    figure, axes = one_plot("distance back to the key", "score, 0 at distance 0", title)
     for head, line in enumerate(scores):
         axes.plot(line, label=f"head {head}", linewidth=1)
-    axes.set(xlabel="distance back to the key", ylabel="score, 0 at distance 0", title=title)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     return figure
 
@@ -247,7 +225,6 @@ def draw_attention(weights: np.ndarray, rows: list[str], columns: list[str]) -> 
 
 
 # ---- Command line
-# ----------------------------------------------------------------------------------------------------
 
 
 def numbers(text: str) -> list[int]:
@@ -288,9 +265,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def draw(options: argparse.Namespace) -> plt.Figure:
     """The picture that the command line asks for."""
-    program = find_phasor(options.phasor)
-    if program is None:
-        raise PhasorError("no phasor program: run make, or give --phasor")
+    program = need_phasor(options.phasor)
     title = (
         options.title or PhasorFile(options.model).descriptor["model"]["name"] or options.model.name
     )

@@ -1,5 +1,10 @@
 """What the tables of position encodings are made of: T5's buckets, ALiBi's slopes, frequencies.
-numpy only."""
+numpy only.
+
+A file has the same bytes on every machine. numpy's power, exp and log have another last bit on
+another processor: powers are rounded from 60 digits, and what published code computes in float32 is
+computed in float64 here, and then rounded.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,14 @@ _DIGITS = decimal.Context(prec=60)
 
 
 def powers(base: float, exponents: np.ndarray) -> np.ndarray:
-    """base^e for each of `exponents`, rounded once from 60 digits: numpy's power has another last
-    bit on another processor, and a file shall not."""
+    """base^e for each of `exponents`, rounded once from 60 digits."""
     exact = decimal.Decimal(base)
     return np.array([float(_DIGITS.power(exact, decimal.Decimal(float(e)))) for e in exponents])
+
+
+def float32_powers(base: float, exponents: np.ndarray) -> np.ndarray:
+    """The same in float32, of which base and exponents are."""
+    return powers(float(np.float32(base)), exponents.astype(np.float32)).astype(np.float32)
 
 
 def inverse_frequencies(width: int, base: float = 10000.0) -> np.ndarray:
@@ -48,12 +57,10 @@ def t5_buckets(distance: np.ndarray, buckets: int, most: int, two_sided: bool) -
     else:
         away = np.maximum(-distance, 0)
     exact = buckets // 2
-    ratio = np.log(np.maximum(away, 1).astype(np.float32) / np.float32(exact)) / np.float32(
-        math.log(most / exact)
-    )
-    grown = np.minimum(
-        exact + (ratio * np.float32(buckets - exact)).astype(distance.dtype), buckets - 1
-    )
+    grows = np.maximum(away, 1).astype(np.float32) / np.float32(exact)
+    ratio = np.log(grows.astype(np.float64)).astype(np.float32) / np.float32(math.log(most / exact))
+    steps = (ratio * np.float32(buckets - exact)).astype(distance.dtype)
+    grown = np.minimum(exact + steps, buckets - 1)
     return first + np.where(away < exact, away, grown)
 
 

@@ -5,8 +5,8 @@ The input of q, k, v and of the feed-forward is multiplied by u (a power of two 
 no value changes but by its exponent) and the columns of the matrix are divided by it: the function
 is the same, its rounding is not (Xiao et al. 2023, SmoothQuant, equation 4). Where the layer has a
 norm of its own before it, u goes into the norm's weights; else the file has it as a vector. The
-activations are those of random token ids in the float32 reference: no text is needed, and the same
-model gives the same file.
+activations are those of random token ids in the float64 reference: no text is needed, and the same
+model gives the same file on every machine.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class _Observer(Reference):
 
 
 def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.ndarray]:
-    """The largest magnitudes over three inputs of random ids, of the model in float32."""
+    """The largest magnitudes over three inputs of random ids, of the model in float64."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "exact.phasor"
         with open(path, "wb+") as file:
             write_model(file, descriptor, source, F32)
-        model = _Observer(PhasorFile(path), dtype=np.float32)
+        model = _Observer(PhasorFile(path))
         model.largest = {}
         for given in V.choose_inputs(model.d):
             memory = model.encode(given.source).output if given.source else None
@@ -61,13 +61,14 @@ def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.n
 def scales(largest: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """u (D) for channels of these magnitudes and a matrix (N, D): √(max|W| / max|x|), as powers of
     two around 1."""
-    weight, floor = np.abs(matrix).max(axis=0), largest.max() * 2.0**-10
-    if floor == 0 or weight.max() == 0:
+    found = np.array([np.abs(matrix).max(axis=0), largest], np.float64)
+    most = found.max(axis=1, keepdims=True)
+    if not most.all():
         return np.ones(len(largest), np.float32)
-    exponent = _STRENGTH * np.log2(np.maximum(weight, weight.max() * 2.0**-10)) - (
-        1 - _STRENGTH
-    ) * np.log2(np.maximum(largest, floor))
-    return np.exp2(np.clip(np.rint(exponent - np.median(exponent)), -12, 12)).astype(np.float32)
+    weight, input_ = np.log2(np.maximum(found, most * 2.0**-10))
+    exponent = _STRENGTH * weight - (1 - _STRENGTH) * input_
+    power = np.clip(np.rint(exponent - np.median(exponent)), -12, 12).astype(int)
+    return np.ldexp(np.float32(1), power)
 
 
 class Smoothed:
@@ -86,17 +87,17 @@ class Smoothed:
         }
         for (stack, weights, role), seen in observe(descriptor, source).items():
             kind = self.descriptor["kinds"][kinds[stack, weights]]
-            key = stack << 24 | weights << 8 | role
+            key = R.key_of(stack, weights, role)
             if kind["parallel"] or kind["input_scales"]:
                 continue
             self._scales[key] = scales(seen, source(slots[key]))
-            norm = stack << 24 | weights << 8 | _NORM_OF[role]
+            norm = R.key_of(stack, weights, _NORM_OF[role])
             if norm in slots:
                 self._folded[norm] = self._folded[norm + 1] = self._scales[key]
         for (stack, weights), kind in kinds.items():
             for role, flag in _FLAG.items():
-                key = stack << 24 | weights << 8 | role
-                if key in self._scales and stack << 24 | weights << 8 | _NORM_OF[role] not in slots:
+                norm = R.key_of(stack, weights, _NORM_OF[role])
+                if R.key_of(stack, weights, role) in self._scales and norm not in slots:
                     self.descriptor["kinds"][kind]["input_scales"] |= flag
 
     def weights(self, slot: R.Slot) -> Weights:

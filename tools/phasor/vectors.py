@@ -4,16 +4,29 @@ numpy only."""
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import struct
-from typing import Callable, NamedTuple, Sequence, Union
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
 from phasor.format import descriptor as D
-from phasor.format.file import PhasorFile
-from phasor.format.layout import F32, PANEL16, PhasorError, flush_subnormals, round_up
+from phasor.format.file import VECTORS, PhasorFile, Quantised, replace_section
+from phasor.format.file import Weights as Stored
+from phasor.format.layout import (
+    F32,
+    F64,
+    PANEL16,
+    PhasorError,
+    dequantize_q8,
+    flush_subnormals,
+    round_up,
+)
 from phasor.format.tensors import Slot, slots
+from phasor.program import run
 from phasor.reference.forward import Reference, Trace
 
 SAMPLES = 16
@@ -29,11 +42,20 @@ class _Entry(NamedTuple):
     cols: int
 
 
+def as_array(slot: Slot, given: Stored) -> np.ndarray:
+    """The values of a slot whatever they are stored as."""
+    return (
+        dequantize_q8(given.scales, given.values, slot.cols, np.float32)
+        if isinstance(given, Quantised)
+        else given
+    )
+
+
 class ExactWeights:
     """What the reference reads of a file (descriptor, entries, weights), of weights that are not
     stored yet: all matrices are f32."""
 
-    def __init__(self, descriptor: dict, source: Callable[[Slot], np.ndarray]) -> None:
+    def __init__(self, descriptor: dict, source: Callable[[Slot], Stored]) -> None:
         """source gives the values of each slot; the descriptor has every default filled in."""
         self.descriptor, self._source = descriptor, source
         self._slots = {slot.key: slot for slot in slots(descriptor)}
@@ -45,7 +67,7 @@ class ExactWeights:
     def weights(self, key: int) -> np.ndarray:
         """True rows, as PhasorFile.weights."""
         slot = self._slots[key]
-        values = np.asarray(self._source(slot))
+        values = np.asarray(as_array(slot, self._source(slot)))
         return (flush_subnormals(values) if slot.type == F32 else values).astype(np.float64)
 
 
@@ -65,6 +87,11 @@ def _numbers(text: str, count: int) -> np.ndarray:
     return np.frombuffer(hashlib.shake_128(text.encode()).digest(4 * count), dtype="<u4").astype(
         np.int64
     )
+
+
+def first_id(side: dict) -> int | None:
+    """What a decoder's input begins with."""
+    return side["decoder_start"] if side["decoder_start"] is not None else side["start"]
 
 
 def choose_inputs(descriptor: dict, seed: int = 1) -> list[Input]:
@@ -93,8 +120,7 @@ def choose_inputs(descriptor: dict, seed: int = 1) -> list[Input]:
                 "source", length("encoder", source_wanted), None, descriptor["source"]["suffix"]
             )
         if "decoder" in descriptor:
-            side = descriptor["target"]
-            first = side["decoder_start"] if side["decoder_start"] is not None else side["start"]
+            first = first_id(descriptor["target"])
             target = ids("target", length("decoder", target_wanted), first)
         out.append(Input(source, target))
     return out
@@ -117,13 +143,8 @@ def section_bytes(descriptor: dict, inputs: Sequence[Input]) -> int:
     """Bytes of the section for these inputs, before anything is computed."""
     size = 24 + round_up(len(AUTHOR.encode()), 4)
     for source, target in inputs:
-        words = (
-            6
-            + len(source)
-            + len(target)
-            + SAMPLES
-            + _rows(descriptor, source, target) * (3 + SAMPLES)
-        )
+        words = 6 + len(source) + len(target) + SAMPLES
+        words += _rows(descriptor, source, target) * (3 + SAMPLES)
         for ids, name in ((source, "encoder"), (target, "decoder")):
             if ids:
                 words += SAMPLES * (1 + len(descriptor[name]["layers"]) // 2)
@@ -147,16 +168,23 @@ def _differences(model: Reference, rounded: Reference, given: Input, seed: int) 
     """Largest difference of a float32 run from the float64 run, as `phasor verify` measures it: of
     the logits as a share of the position's range, of the sampled residuals as a share of the
     largest of them."""
-    worst, runs = 0.0, (_run(model, given), _run(rounded, given))
-    for exact, other, offset in zip(*runs, (0, 1)):
-        if exact is None:
-            continue
-        _, want = _samples(exact, exact.output.shape[0] // 2, seed + offset)
-        _, got = _samples(other, exact.output.shape[0] // 2, seed + offset)
-        worst = max(worst, float((np.abs(got - want).max(axis=1) / np.abs(want).max(axis=1)).max()))
+    runs = (_run(model, given), _run(rounded, given))
     want, got = _output(model, runs[0]), _output(rounded, runs[1])
-    span = np.ptp(want, axis=1, keepdims=True)
-    return max(worst, float((np.abs(got - want) / np.where(span > 0, span, 1)).max()))
+    worst = _share(got - want, np.ptp(want, axis=1))
+    for exact, other, offset in zip(*runs, (0, 1)):
+        if exact is not None:
+            want, got = (
+                _samples(run, exact.output.shape[0] // 2, seed + offset)[1]
+                for run in (exact, other)
+            )
+            worst = max(worst, _share(got - want, np.abs(want).max(axis=1)))
+    return worst
+
+
+def _share(differences: np.ndarray, whole: np.ndarray) -> float:
+    """The largest difference of all rows, as a share of the row's whole; one of 0 counts as 1."""
+    gap = np.abs(differences.reshape(len(whole), -1)).max(axis=1)
+    return float((gap / np.where(whole > 0, whole, 1).astype(np.float64)).max())
 
 
 def _output(model: Reference, traces: tuple[Trace | None, Trace | None]) -> np.ndarray:
@@ -182,15 +210,8 @@ def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> byte
         body.append(_vector(model, given, seed, 0))
         measured = max(measured, _differences(model, rounded, given, seed))
     author = AUTHOR.encode()
-    head = struct.pack(
-        "<IIIfII",
-        len(inputs),
-        0,
-        len(author),
-        8 * max(rounding_bound(file), measured, smallest),
-        SAMPLES,
-        0,
-    )
+    tolerance = 8 * max(rounding_bound(file), measured, smallest)
+    head = struct.pack("<IIIfII", len(inputs), 0, len(author), tolerance, SAMPLES, 0)
     return head + author + bytes(-len(author) % 4) + b"".join(body)
 
 
@@ -208,13 +229,8 @@ def tolerance_of(exact: float, logit: float, residual: float, lead: float) -> fl
     The numbers are those of `phasor verify`: f32, and the same ones on every machine. `phasor
     quantize` takes the same.
     """
-    return float(
-        max(
-            np.float32(exact),
-            np.float32(lead),
-            np.float32(2) * max(np.float32(logit), np.float32(residual)),
-        )
-    )
+    exact, logit, residual, lead = map(np.float32, (exact, logit, residual, lead))
+    return float(max(exact, lead, 2 * logit, 2 * residual))
 
 
 def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]) -> float:
@@ -224,14 +240,13 @@ def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]
     for vector, given in zip(head.vectors, inputs):
         traces = _run(model, given)
         output = _output(model, traces)
-        span = np.where(vector.range > 0, vector.range, 1).astype(np.float64)
-        rows = np.arange(len(output))
+        best = output[np.arange(len(output)), vector.argmax]
         logit = max(
             logit,
-            float((np.abs(output[:, vector.logit_ids] - vector.logits).max(axis=1) / span).max()),
-            float((np.abs(output[rows, vector.argmax] - vector.largest) / span).max()),
+            _share(output[:, vector.logit_ids] - vector.logits, vector.range),
+            _share(best - vector.largest, vector.range),
         )
-        lead = max(lead, float(((output.max(axis=1) - output[rows, vector.argmax]) / span).max()))
+        lead = max(lead, _share(output.max(axis=1) - best, vector.range))
         for trace, at, places, want in zip(
             traces,
             vector.positions,
@@ -240,28 +255,16 @@ def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]
         ):
             if trace is not None:
                 got = np.stack([x[at][places] for x in trace.residuals])
-                largest = np.abs(want).max(axis=1)
-                residual = max(
-                    residual,
-                    float(
-                        (np.abs(got - want).max(axis=1) / np.where(largest > 0, largest, 1)).max()
-                    ),
-                )
+                residual = max(residual, _share(got - want, np.abs(want).max(axis=1)))
     return tolerance_of(head.tolerance, logit, residual, lead)
 
 
 def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
     source, target = _run(model, given)
     logit_ids = _places(D.output_width(model.d), seed + 2)
+    n, t = map(len, given)
     out = [
-        struct.pack(
-            "<IIIIQ",
-            len(given.source),
-            len(given.target),
-            len(given.source) // 2,
-            len(given.target) // 2,
-            hash_,
-        ),
+        struct.pack("<IIIIQ", n, t, n // 2, t // 2, hash_),
         np.asarray(given.source + given.target, dtype="<u4").tobytes(),
         logit_ids.tobytes(),
     ]
@@ -364,20 +367,67 @@ def _read(section: bytes, descriptor: dict) -> Section:
                 take(samples if ids else 0, "<u4"),
                 take(layers * samples, "<f4").reshape(layers, samples),
             ]
-        vectors.append(
-            Vector(
-                source,
-                target,
-                (rs, rt),
-                hash_,
-                logit_ids,
-                rows[:, 0],
-                floats[:, 0],
-                floats[:, 1],
-                floats[:, 2:],
-                *residuals,
-            )
-        )
+        output = (rows[:, 0], floats[:, 0], floats[:, 1], floats[:, 2:])
+        vectors.append(Vector(source, target, (rs, rt), hash_, logit_ids, *output, *residuals))
     if at != len(section):
         raise PhasorError(f"test vectors: {len(section) - at} bytes are left over")
     return Section(numerics, tolerance, author, vectors)
+
+
+# ---- Hashes of phasor's own logits
+
+_ANY_DIFFERENCE = 1e9  # a tolerance under which every vector runs to its end
+
+
+class Replay(NamedTuple):
+    """What `phasor verify` says of a file's vectors."""
+
+    vectors: list[dict]
+    numerics: int
+
+    @property
+    def hashes(self) -> list[int]:
+        return [int(vector["hash"], 16) for vector in self.vectors]
+
+    def worst(self, name: str) -> float:
+        return max(vector[name] for vector in self.vectors)
+
+
+def replay(program: Path, path: Path, count: int) -> Replay:
+    """PhasorError when the program does not agree with the vectors."""
+    with tempfile.TemporaryDirectory() as folder:
+        printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
+    try:
+        result = json.loads(printed)
+        found = Replay(result["vectors"], int(result["numerics"]))
+        if len(found.hashes) != count:
+            raise ValueError
+        return found
+    except (ValueError, KeyError, TypeError) as error:
+        raise PhasorError(
+            f"{program} verify --json printed something else than {count} vectors with a hash"
+        ) from error
+
+
+def finished(
+    stream: BinaryIO, section: bytes, inputs: Sequence[Input], phasor: Path | None
+) -> bytes:
+    """The test vectors with the tolerance of the file's types, and with hashes where there is a
+    phasor program. `section` is that of the exact weights."""
+    file, path = PhasorFile(stream.name), Path(stream.name).absolute()
+    exact = all(entry.type in (F32, F64) for entry in file.entries.values())
+    if phasor is None:
+        measured = None if exact else measured_tolerance(section, file, inputs)
+        return section if exact else with_tolerance(section, measured)
+    if not exact:
+        # The program must agree with float64 on the weights as they are stored; then it says how
+        # far these are from the exact ones.
+        replace_section(stream, VECTORS, build(file, inputs, STEP))
+        replay(phasor, path, len(inputs))
+        replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
+    found = replay(phasor, path, len(inputs))
+    if not exact:
+        own = read(section, file.descriptor).tolerance
+        worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))
+        section = with_tolerance(section, tolerance_of(own, *worst))
+    return with_hashes(section, file.descriptor, found.hashes, found.numerics)

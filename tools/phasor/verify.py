@@ -1,10 +1,11 @@
 """The same input through PyTorch, the float64 reference and phasor; the largest difference, layer
 by layer.
 
-    verify.py MODEL.phasor --checkpoint model.pt --describe model.toml [--source-ids 5,6,7,3]
-    [--target-ids 2,8,9] [--phasor build/phasor]
+    verify.py MODEL.phasor --checkpoint model.pt --describe model.toml
+              [--source-ids 5,6,7,3] [--target-ids 2,8,9] [--phasor build/phasor]
     verify.py MODEL.phasor --checkpoint model.pt --describe model.toml --sentences test.zh
-        greedy output, a sentence a line
+
+The second form compares greedy output, a sentence a line.
 
 Each difference is a share of that layer's largest value (of the logits' range for logits).
 "reference − PyTorch" is in float64 with the file's weights against the checkpoint's, so for f32 it
@@ -16,26 +17,25 @@ command line. Needs torch.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from phasor.convert import find_phasor
 from phasor.entry import front_door
 from phasor.families import names as N
 from phasor.families import state_dict
-from phasor.families.description import Description, read_description
+from phasor.families.description import KEYS, Description, read_description
 from phasor.files import read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import VECTORS, PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.program import find_phasor, ids_text, printed_ids, run
 from phasor.reference.forward import Reference, parse_ids
 
 F32_BOUND = 1e-4  # of the logits' range (issue: "What it must show")
@@ -59,7 +59,6 @@ class Row(NamedTuple):
 
 
 # ---- The three engines
-# -----------------------------------------------------------------------------------------------
 
 
 def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, str]:
@@ -84,14 +83,9 @@ def torch_names(description: Description, checkpoint: Checkpoint) -> dict[str, s
 def refuse_positions(description: Description, d: dict) -> None:
     """PhasorError for position encodings that the converter reads and the PyTorch modules here do
     not have."""
-    plain = {
-        "relative_order": "key-query",
-        "relative_values": True,
-        "rotary_base": 10000.0,
-        "alibi_slopes": [],
-    }
     for stack, s in description.stacks.items():
-        for key, value in plain.items():
+        for key in ("relative_order", "relative_values", "rotary_base", "alibi_slopes"):
+            value = KEYS[key][1]
             if s[key] != value:
                 raise PhasorError(
                     f"{stack}: {key} {s[key]!r}: the PyTorch modules here have {value!r} only"
@@ -101,10 +95,8 @@ def refuse_positions(description: Description, d: dict) -> None:
                 f"{stack}: two_sided: the PyTorch modules here have two sides in the encoder and "
                 "one in the decoder"
             )
-        if len({kind for kind, _ in D.layers_of(d[stack])}) > 1 or {
-            f"{stack}.alibi_slopes",
-            f"{stack}.inv_freq",
-        } & set(description.names):
+        named = {f"{stack}.alibi_slopes", f"{stack}.inv_freq"} & set(description.names)
+        if named or len({kind for kind, _ in D.layers_of(d[stack])}) > 1:
             raise PhasorError(f"{stack}: tables of each layer: the PyTorch modules here share them")
 
 
@@ -175,46 +167,22 @@ def run_reference(model: Reference, source: Sequence[int], target: Sequence[int]
 
 def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequence[int]) -> Run:
     """Teacher forcing: the target after its start token is the forced output."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {
-            name: Path(folder) / f"{name}.npy" for name in ("logits", "hidden", "hidden-decoder")
-        }
-        command = [
-            str(program),
-            "run",
-            str(path),
-            "--ids",
-            ",".join(map(str, source)),
-            "-n",
-            str(len(target)),
-            "--print-ids",
-            "--quiet",
-        ]
-        command += [word for name, file in files.items() for word in (f"--{name}", str(file))]
-        if len(target) > 1:
-            command += ["--prefix-ids", ",".join(map(str, target[1:]))]
-        done = subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=600,
-            stdin=subprocess.DEVNULL,
-        )
-        if done.returncode:
-            raise PhasorError(
-                f"{program} failed (exit {done.returncode}): "
-                f"{done.stderr.strip().splitlines()[-1:] or ['no message']}"
-            )
-        logits, encoder, decoder = (np.load(file) for file in files.values())
     count = len(target)
+    arguments = ["--ids", ids_text(source), "-n", count, "--print-ids", "--quiet"]
+    if count > 1:
+        arguments += ["--prefix-ids", ids_text(target[1:])]
+    names = ("logits", "hidden", "hidden-decoder")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            arguments += [f"--{name}", f"{folder}/{name}.npy"]
+        run(program, "run", path, *arguments)
+        logits, encoder, decoder = (np.load(f"{folder}/{name}.npy") for name in names)
     if logits.shape[0] < count:
         raise PhasorError(f"{program} gave logits of {logits.shape[0]} positions, expected {count}")
     return Run(encoder[1:-1], decoder[1:-1, :count], logits[:count])
 
 
 # ---- Comparing
-# -------------------------------------------------------------------------------------------------------
 
 
 def difference(a: np.ndarray, b: np.ndarray, logits: bool = False) -> float:
@@ -229,23 +197,18 @@ def difference(a: np.ndarray, b: np.ndarray, logits: bool = False) -> float:
 def table(pairs: list[tuple[Run, Run] | None]) -> list[Row]:
     """A row for each layer and the logits, a column for each pair; None stays empty."""
     first = next(pair for pair in pairs if pair is not None)[0]
-    rows = []
-    for name in ("encoder", "decoder"):
-        for layer in range(len(getattr(first, name))):
-            values = [
-                None
-                if p is None
-                else difference(getattr(p[0], name)[layer], getattr(p[1], name)[layer])
-                for p in pairs
-            ]
-            rows.append(Row(f"{name} layer {layer}", values))
-    rows.append(
-        Row(
-            "logits (of the range)",
-            [None if p is None else difference(p[0].logits, p[1].logits, True) for p in pairs],
+
+    def row(name: str, part: Callable[[Run], np.ndarray], logits: bool = False) -> Row:
+        return Row(
+            name, [None if pair is None else difference(*map(part, pair), logits) for pair in pairs]
         )
-    )
-    return rows
+
+    rows = [
+        row(f"{name} layer {i}", lambda run: getattr(run, name)[i])
+        for name in ("encoder", "decoder")
+        for i in range(len(getattr(first, name)))
+    ]
+    return [*rows, row("logits (of the range)", lambda run: run.logits, True)]
 
 
 def show(title: str, columns: list[str], rows: list[Row]) -> None:
@@ -285,44 +248,39 @@ def inputs_of(file: PhasorFile, args: argparse.Namespace) -> list[tuple[list[int
     ]  # a forced end id would stop phasor
 
 
-def compare(args: argparse.Namespace) -> bool:
-    """Prints a table for each input; whether all is within bounds."""
+def engines(args: argparse.Namespace) -> tuple:
+    """The description, the file, PyTorch's module, the reference, and the program or None."""
     file = PhasorFile(args.model)
-    file.check()
     description = read_description(args.describe or args.checkpoint.with_suffix(".toml"))
     module = torch_module(description, args.checkpoint)
-    exact, q8 = Reference(file), any(e.type == L.Q8 for e in file.entries.values())
     program = None if args.no_phasor else find_phasor(args.phasor)
+    return description, file, module, Reference(file), program
+
+
+def compare(args: argparse.Namespace) -> bool:
+    """Prints a table for each input; whether all is within bounds."""
+    description, file, module, exact, program = engines(args)
+    file.check()
+    q8 = any(e.type == L.Q8 for e in file.entries.values())
     if program is None:
         print("verify: no phasor program: its columns are left out", file=sys.stderr)
-    columns, good = (
-        ["reference − PyTorch (float64)", "phasor − reference", "phasor − PyTorch (float32)"],
-        True,
-    )
+    columns = ["reference − PyTorch (float64)", "phasor − reference", "phasor − PyTorch (float32)"]
+    good = True
     for source, target in inputs_of(file, args):
         single = run_torch(module.float(), source, target)
         double = run_torch(module.double(), source, target)
         ours = run_reference(exact, source, target)
         engine = run_phasor(program, args.model.absolute(), source, target) if program else None
-        rows = table(
-            [
-                (ours, double),
-                (engine, ours) if engine else None,
-                (engine, single) if engine else None,
-            ]
-        )
+        with_engine = [(engine, ours), (engine, single)] if engine else [None, None]
+        rows = table([(ours, double), *with_engine])
         show(f"{len(source)} source and {len(target)} target ids", columns, rows)
         last = rows[-1].values
         if not q8:
             good &= last[0] <= CONVERSION_BOUND and all(
                 v is None or v <= F32_BOUND for v in last[1:]
             )
-        elif engine:
-            good &= (
-                last[1] <= V.read(file.section(VECTORS), file.descriptor).tolerance
-                if file.section(VECTORS)
-                else True
-            )
+        elif engine and file.section(VECTORS):
+            good &= last[1] <= V.read(file.section(VECTORS), file.descriptor).tolerance
         checked = engine or ours
         changed = int((checked.logits.argmax(axis=1) != double.logits.argmax(axis=1)).sum())
         print(
@@ -333,7 +291,6 @@ def compare(args: argparse.Namespace) -> bool:
 
 
 # ---- Greedy output of whole sentences
-# --------------------------------------------------------------------------------
 
 
 def sentence_ids(description: Description, d: dict, path: Path) -> list[list[int]]:
@@ -359,22 +316,12 @@ def phasor_greedy(
     program: Path, path: Path, sources: list[list[int]], most: int
 ) -> list[list[int]]:
     """`phasor run --ids -`: a list of ids a line in, a list a line out."""
-    given = "".join(",".join(map(str, ids)) + "\n" for ids in sources)
-    done = subprocess.run(
-        [str(program), "run", str(path), "--ids", "-", "--print-ids", "-n", str(most), "--quiet"],
-        input=given,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=3600,
-    )
-    lines = done.stdout.splitlines()
-    if done.returncode or len(lines) != len(sources):
-        raise PhasorError(
-            f"{program} gave {len(lines)} of {len(sources)} lines (exit {done.returncode}): "
-            f"{done.stderr.strip()[-200:]}"
-        )
-    return [[int(word) for word in line.split(",") if word.strip()] for line in lines]
+    given = "".join(ids_text(ids) + "\n" for ids in sources)
+    arguments = ("--ids", "-", "--print-ids", "-n", most, "--quiet")
+    lines = run(program, "run", path, *arguments, text=given, limit=3600).splitlines()
+    if len(lines) != len(sources):
+        raise PhasorError(f"{program} gave {len(lines)} of {len(sources)} lines")
+    return [printed_ids(line) for line in lines]
 
 
 def first_difference(ours: list[int], theirs: list[int], ends: set[int]) -> int | None:
@@ -389,14 +336,9 @@ def compare_sentences(args: argparse.Namespace) -> bool:
     """Greedy output of phasor (without it: the reference) and of PyTorch's plain loop for each
     line; a difference counts only where the two candidates are further apart than 1e-4 of the range
     in double (rule 1.17)."""
-    file = PhasorFile(args.model)
-    description = read_description(args.describe or args.checkpoint.with_suffix(".toml"))
-    module, exact = torch_module(description, args.checkpoint), Reference(file)
-    sources, ends = (
-        sentence_ids(description, file.descriptor, args.sentences),
-        set(file.descriptor["target"]["end"]),
-    )
-    program = None if args.no_phasor else find_phasor(args.phasor)
+    description, file, module, exact, program = engines(args)
+    sources = sentence_ids(description, file.descriptor, args.sentences)
+    ends = set(file.descriptor["target"]["end"])
     ours = (
         phasor_greedy(program, args.model.absolute(), sources, args.most)
         if program
@@ -454,11 +396,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="with --sentences: at most N tokens (100)",
     )
     args = parser.parse_args(argv)
-    try:
-        if (compare_sentences if args.sentences else compare)(args):
-            return 0
-    except subprocess.TimeoutExpired as error:
-        raise PhasorError(str(error)) from error
+    if (compare_sentences if args.sentences else compare)(args):
+        return 0
     raise PhasorError("the differences are larger than they may be")
 
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import io
 import json
 import math
 import re
@@ -44,18 +43,27 @@ from tqdm import tqdm
 from phasor.entry import front_door
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
-from phasor.format.layout import PhasorError
 from phasor.reference import torch_models
 from phasor.reference import torch_positions as P
 from phasor.reference.forward import Reference
-from train.common import load_weights, write_atomically
+from train.common import (
+    UserError,
+    add_recipe_options,
+    count_parameters,
+    descend,
+    given_fields,
+    load_checkpoint,
+    new_parser,
+    save_weights,
+    train_unigram,
+    warm_cosine,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 UNKNOWN, START, END = 0, 1, 2
 TITLE = re.compile(r" = [^=].* = ")
-
-
-class UserError(PhasorError):
-    """A mistake in the input or in the options: reported as one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,28 +189,18 @@ def split(articles: Sequence[list[str]]) -> tuple[list[str], list[str]]:
 
 def train_pieces(paragraphs: Sequence[str], vocabulary: int) -> bytes:
     """A SentencePiece unigram model without a map of characters, as the bytes of its file."""
-    model = io.BytesIO()
-    try:
-        spm.SentencePieceTrainer.train(
-            sentence_iterator=iter(paragraphs),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=vocabulary,
-            character_coverage=0.9995,
-            normalization_rule_name="identity",
-            pad_id=-1,
-            unk_id=UNKNOWN,
-            bos_id=START,
-            eos_id=END,
-            num_threads=1,
-            minloglevel=2,
-            max_sentence_length=1 << 16,
-        )
-    except RuntimeError as error:
-        raise UserError(
-            f"cannot train {vocabulary} pieces: {str(error).splitlines()[-1]}"
-        ) from error
-    return model.getvalue()
+    return train_unigram(
+        paragraphs,
+        vocabulary,
+        "{} pieces",
+        character_coverage=0.9995,
+        normalization_rule_name="identity",
+        pad_id=-1,
+        unk_id=UNKNOWN,
+        bos_id=START,
+        eos_id=END,
+        max_sentence_length=1 << 16,
+    )
 
 
 @dataclasses.dataclass
@@ -219,8 +217,7 @@ def obtain_text(paths: Sequence[Path], out: Path, recipe: Recipe) -> Text:
     train, valid = split(read_articles(paths))
     path = out / "pieces.model"
     if not path.exists():
-        data = train_pieces(train, recipe.vocabulary)
-        write_atomically(path, lambda scratch: scratch.write_bytes(data))
+        write_bytes(path, train_pieces(train, recipe.vocabulary))
     pieces = path.read_bytes()
     processor = spm.SentencePieceProcessor(model_proto=pieces)
     streams = [
@@ -321,28 +318,12 @@ def loss_of(model: torch_models.Base, given: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(model(None, given).flatten(0, 1), targets.flatten())
 
 
-def count_parameters(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 # ---- training
 
 
 def rate(recipe: Recipe, step: int) -> float:
     """Linear warm-up, then a cosine down to zero."""
-    warm = min(1.0, (step + 1) / max(1, recipe.warmup))
-    return recipe.peak_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / recipe.steps))
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """A checkpoint, read without running any code from it."""
-    state = load_weights(path)
-    if (
-        not isinstance(state, dict)
-        or not {"recipe", "model", "optimizer", "step", "seconds"} <= state.keys()
-    ):
-        raise UserError(f"{path} is not a checkpoint of this program")
-    return state
+    return warm_cosine(recipe.peak_rate, step, recipe.warmup, math.pi * step / recipe.steps)
 
 
 def train(
@@ -355,7 +336,7 @@ def train(
     )
     path, step, seconds = out / f"{name}.pt", 0, 0.0
     if path.exists():
-        state = load_state(path)
+        state = load_checkpoint(path)
         if state["recipe"] != dataclasses.asdict(recipe):
             raise UserError(f"{path} was begun with another recipe: {state['recipe']}")
         model.load_state_dict(state["model"])
@@ -374,13 +355,8 @@ def train(
         starts = torch.randint(
             len(text.train) - recipe.length, (recipe.batch,), generator=generator
         ).tolist()
-        for group in optimizer.param_groups:
-            group["lr"] = rate(recipe, step)
         loss = loss_of(model, *windows(text.train, starts, recipe.length))
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        descend(model, optimizer, loss, rate(recipe, step), recipe.clip)
         step += 1
         bar.update()
         if step % 50 == 0:
@@ -395,7 +371,7 @@ def train(
                 "step": step,
                 "seconds": seconds + time.process_time() - began,
             }
-            write_atomically(path, lambda scratch: torch.save(state, scratch))
+            save_weights(path, state)
     bar.close()
     return model
 
@@ -441,7 +417,7 @@ def measured(out: Path, recipe: Recipe, text: Text) -> dict[str, dict[str, Any]]
     results = {}
     for name, encoding in encodings(recipe).items():
         path = out / f"{name}.pt"
-        if path.exists() and (state := load_state(path))["step"] == recipe.steps:
+        if path.exists() and (state := load_checkpoint(path))["step"] == recipe.steps:
             results[name] = measure(recipe, encoding, state, text)
     if not results:
         raise UserError(f"no trained model in {out}: run train first")
@@ -508,16 +484,10 @@ prefix = [{START}]
 def export(out: Path, to: Path, recipe: Recipe, text: Text) -> dict[str, dict[str, Any]]:
     """Writes what the converter needs, and the losses."""
     results = measured(out, recipe, text)
-    write_atomically(to / "pieces.model", lambda scratch: scratch.write_bytes(text.pieces))
+    write_bytes(to / "pieces.model", text.pieces)
     for name in results:
-        encoding, weights = encodings(recipe)[name], load_state(out / f"{name}.pt")["model"]
-        write_atomically(to / f"{name}.pt", lambda scratch, w=weights: torch.save(w, scratch))
-        write_atomically(
-            to / f"{name}.toml",
-            lambda scratch, n=name, e=encoding: scratch.write_text(
-                description(n, e, recipe), encoding="utf-8"
-            ),
-        )
+        save_weights(to / f"{name}.pt", load_checkpoint(out / f"{name}.pt")["model"])
+        write_text(to / f"{name}.toml", description(name, encodings(recipe)[name], recipe))
     content = {
         "recipe": dataclasses.asdict(recipe),
         "train_tokens": len(text.train),
@@ -525,10 +495,7 @@ def export(out: Path, to: Path, recipe: Recipe, text: Text) -> dict[str, dict[st
         "torch": torch.__version__,
         "models": results,
     }
-    write_atomically(
-        to / "losses.json",
-        lambda scratch: scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8"),
-    )
+    write_json(to / "losses.json", content)
     return results
 
 
@@ -561,10 +528,7 @@ def score(source: Path, models: Path) -> dict[str, Any]:
         "ids": ids,
         "log_probability": {path.stem: log_probability(path, ids) for path in found},
     }
-    write_atomically(
-        models / "scores.json",
-        lambda scratch: scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8"),
-    )
+    write_json(models / "scores.json", content)
     return content
 
 
@@ -573,9 +537,7 @@ def score(source: Path, models: Path) -> dict[str, Any]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = new_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, summary in (
         ("train", "train, or resume"),
@@ -597,14 +559,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
         if name == "train":
             command.add_argument("names", nargs="*", metavar="NAME", help="encodings; default: all")
-        group = command.add_argument_group("recipe")
-        for field in dataclasses.fields(Recipe):
-            group.add_argument(
-                "--" + field.name.replace("_", "-"),
-                type=type(field.default),
-                default=field.default,
-                metavar=str(field.default),
-            )
+        add_recipe_options(command, Recipe)
     command = commands.add_parser("score", help="record what the reference gives a sentence")
     command.add_argument(
         "--from", dest="source", type=Path, required=True, help="folder that export wrote"
@@ -621,9 +576,7 @@ def run_command(options: argparse.Namespace) -> None:
         print(json.dumps(score(options.source, options.models)["log_probability"], indent=2))
         return
     torch.set_num_threads(options.threads)
-    recipe = Recipe(
-        **{field.name: getattr(options, field.name) for field in dataclasses.fields(Recipe)}
-    )
+    recipe = Recipe(**given_fields(options, Recipe))
     known = encodings(recipe)
     for name in getattr(options, "names", ()):
         if name not in known:

@@ -44,7 +44,21 @@ from tqdm import tqdm
 from phasor.entry import front_door
 from phasor.errors import PhasorError
 from phasor.files import read_bytes, read_json
-from train.common import load_weights, write_atomically
+from train.common import (
+    UserError,
+    add_recipe_options,
+    count_parameters,
+    descend,
+    given_fields,
+    load_checkpoint,
+    load_weights,
+    new_parser,
+    save_weights,
+    warm_cosine,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from train.translation_data import (  # the tests and other tools find them here
     BOS,
     DEFAULT_DATA,
@@ -57,7 +71,6 @@ from train.translation_data import (  # the tests and other tools find them here
     Recipe,
     Segmenters,
     Split,
-    UserError,
     check_split,
     epoch_batches,
     pad,
@@ -237,7 +250,8 @@ def prepare_torch(threads: int) -> None:
     )  # the plain attention is faster below some 50 tokens
     torch.backends.mha.set_fastpath_enabled(False)  # one set of kernels in training and evaluation
     mmap_threshold, trim_threshold = -3, -1
-    try:  # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time)
+    # glibc only: keep freed memory, or each large tensor is paged in anew (a fifth of the time).
+    try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(mmap_threshold, 2**30)
         libc.mallopt(trim_threshold, 2**31 - 1)
@@ -247,13 +261,8 @@ def prepare_torch(threads: int) -> None:
 
 def learning_rate(recipe: Recipe, step: int, progress: float) -> float:
     """Linear warm-up over `warmup_steps`, then a cosine down to zero at the end (progress 1)."""
-    warm = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
-    return recipe.peak_lr * warm * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
-
-
-def write_text(path: Path, text: str) -> None:
-    """A UTF-8 text file, whole or not at all."""
-    write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+    angle = math.pi * min(1.0, progress)
+    return warm_cosine(recipe.peak_lr, step, recipe.warmup_steps, angle)
 
 
 def checkpoint_path(out: Path, epoch: int) -> Path:
@@ -266,13 +275,9 @@ def checkpoints(out: Path) -> list[Path]:
     return sorted(out.glob("epoch-[0-9][0-9][0-9].pt"))
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The contents of a checkpoint, read without running any code from it."""
-    state = load_weights(path)
-    wanted = {"recipe", "model", "optimizer", "torch_rng", "epoch", "step", "seconds", "history"}
-    if not isinstance(state, dict) or not wanted <= state.keys():
-        raise UserError(f"{path} is not a checkpoint of this program")
-    return state
+def load_state(path: Path) -> dict[str, Any]:
+    """The contents of a checkpoint."""
+    return load_checkpoint(path, "torch_rng", "epoch", "history")
 
 
 @dataclasses.dataclass
@@ -317,11 +322,11 @@ class Run:
             "seconds": self.seconds,
             "history": self.history,
         }
-        write_atomically(path, lambda scratch: torch.save(state, scratch))
+        save_weights(path, state)
 
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
-        state = load_checkpoint(path)
+        state = load_state(path)
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
@@ -350,14 +355,9 @@ class Run:
             rate = learning_rate(
                 self.recipe, self.step, (self.epoch + i / len(batches)) / self.recipe.epochs
             )
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.recipe.bf16):
                 loss = batch_loss(self.model, batch, self.recipe.label_smoothing)
-            loss.backward()
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+            descend(self.model, self.optimizer, loss, rate, self.recipe.clip_norm)
             self.step += 1
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
@@ -390,7 +390,7 @@ def obtain_segmenters(out: Path, split: Split, recipe: Recipe) -> Segmenters:
             ),
         )
         for path, model in zip(paths, models, strict=True):
-            write_atomically(path, lambda scratch, data=model: scratch.write_bytes(data))
+            write_bytes(path, model)
     return Segmenters(*(path.read_bytes() for path in paths))
 
 
@@ -428,13 +428,12 @@ def score_pairs(pairs: Sequence[Pair], hypotheses: Sequence[str]) -> dict[str, d
     }
 
 
-def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
+def resume_recipe(out: Path, changes: dict[str, Any]) -> Recipe:
     """The recipe of the run in `out`, changed only where the command line says so."""
     found = checkpoints(out)
     if not found:
-        return wanted
-    stored = load_checkpoint(found[-1])["recipe"]
-    changes = {name: getattr(wanted, name) for name in given}
+        return Recipe(**changes)
+    stored = load_state(found[-1])["recipe"]
     data_fields = {
         "seed",
         "valid_pairs",
@@ -445,7 +444,7 @@ def resume_recipe(out: Path, wanted: Recipe, given: set[str]) -> Recipe:
         "source_coverage",
         "normalization",
     }
-    for name in sorted((data_fields | wanted.model_fields().keys()) & given):
+    for name in sorted((data_fields | Recipe().model_fields().keys()) & changes.keys()):
         if changes[name] != stored[name]:
             raise UserError(
                 f"{out} was begun with {name} {stored[name]}: cannot continue with {changes[name]}"
@@ -500,7 +499,7 @@ def model_card(model: Translator, recipe: Recipe) -> dict[str, Any]:
         **recipe.model_fields(),
         "source_vocab": model.src_embedding.num_embeddings,
         "target_vocab": model.tgt_embedding.num_embeddings,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": count_parameters(model),
         "activation": "relu",
         "layer_norm_eps": 1e-5,
         "final_norm": recipe.norm_first,
@@ -544,7 +543,7 @@ def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
     if not found:
         raise UserError(f"no checkpoint in {out}: run train first")
     segmenters = obtain_segmenters(out, split, recipe)
-    states = [load_checkpoint(path) for path in found]
+    states = [load_state(path) for path in found]
     model = Translator(
         segmenters.source.get_piece_size(), segmenters.target.get_piece_size(), recipe
     )
@@ -573,21 +572,16 @@ def export(out: Path, to: Path, split: Split, recipe: Recipe) -> dict[str, Any]:
         },
         "history": states[-1]["history"],
     }
-    write_atomically(to / "zh.model", lambda scratch: scratch.write_bytes(segmenters.source_bytes))
-    write_atomically(to / "en.model", lambda scratch: scratch.write_bytes(segmenters.target_bytes))
-    write_text(to / "zh-en.json", to_json(model_card(model, recipe)))
+    write_bytes(to / "zh.model", segmenters.source_bytes)
+    write_bytes(to / "en.model", segmenters.target_bytes)
+    write_json(to / "zh-en.json", model_card(model, recipe))
     write_text(to / "test.zh", "".join(f"{pair.source}\n" for pair in split.test))
     write_text(to / "test.en", "".join(f"{pair.target}\n" for pair in split.test))
     write_text(to / "test.hyp", "".join(f"{line}\n" for line in hypotheses["test"]))
     write_text(to / "samples.txt", sample_text(split.test, hypotheses["test"], recipe.seed))
-    write_text(to / "scores.json", to_json(scores))
-    write_atomically(to / "zh-en.pt", lambda scratch: torch.save(weights, scratch))
+    write_json(to / "scores.json", scores)
+    save_weights(to / "zh-en.pt", weights)
     return scores
-
-
-def to_json(value: object) -> str:
-    """Readable JSON that keeps Chinese as it is."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def load_translator(folder: Path) -> tuple[Translator, Segmenters, Recipe]:
@@ -608,24 +602,9 @@ def load_translator(folder: Path) -> tuple[Translator, Segmenters, Recipe]:
 # ---- command line
 
 
-def add_recipe_options(parser: argparse.ArgumentParser) -> None:
-    """An option for each field of the recipe."""
-    group = parser.add_argument_group("recipe (defaults shown; a resumed run keeps its own)")
-    for field in dataclasses.fields(Recipe):
-        flag = "--" + field.name.replace("_", "-")
-        if isinstance(field.default, bool):
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
-        else:
-            group.add_argument(
-                flag, type=type(field.default), default=None, metavar=str(field.default)
-            )
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = new_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, summary in (
         ("check-split", "prove that no test sentence is in training"),
@@ -643,7 +622,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--threads", type=int, default=2)
         if name == "export":
             command.add_argument("--to", type=Path, required=True, help="folder of the artefacts")
-        add_recipe_options(command)
+        add_recipe_options(command, Recipe)
     command = commands.add_parser("translate", help="translate standard input, a sentence a line")
     command.add_argument("--model", type=Path, required=True, help="folder that export wrote")
     command.add_argument("--threads", type=int, default=2)
@@ -658,11 +637,11 @@ def run_command(options: argparse.Namespace) -> None:
         for line in sys.stdin:
             print(greedy(model, segmenters, [line.strip()], recipe)[0], flush=True)
         return
-    given = {f.name for f in dataclasses.fields(Recipe) if getattr(options, f.name) is not None}
-    recipe = Recipe(**{name: getattr(options, name) for name in given})
+    given = given_fields(options, Recipe)
+    recipe = Recipe(**given)
     if options.command != "check-split":
         prepare_torch(options.threads)
-        recipe = resume_recipe(options.out, recipe, given)
+        recipe = resume_recipe(options.out, given)
     split = split_pairs(read_pairs(options.data), recipe)
     counts = check_split(split)
     print(json.dumps(counts), flush=True)

@@ -7,7 +7,6 @@ Everything here is a function of its arguments and of the recipe's seed.
 from __future__ import annotations
 
 import dataclasses
-import io
 import random
 import threading
 import unicodedata
@@ -19,16 +18,12 @@ import sentencepiece as spm
 import torch
 from torch import Tensor
 
-from phasor.errors import PhasorError
+from train.common import UserError, train_unigram
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 REPO = Path(__file__).resolve().parents[2]
 DEFAULT_DATA = REPO / "../shared/data/cmn-eng/cmn.attrib.txt"
 SHOWCASE = ("我有一只猫。", "I have a cat.")  # shown in the README: must never be in training
-
-
-class UserError(PhasorError):
-    """A mistake in the input or in the options: reported as one line."""
 
 
 # ---- options
@@ -216,29 +211,19 @@ def train_segmenter(
     sentences: Iterable[str], vocab: int, coverage: float, normalization: str = "nmt_nfkc"
 ) -> bytes:
     """A unigram SentencePiece model with the project's special ids, as the bytes of its file."""
-    model = io.BytesIO()
-    try:
-        spm.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=vocab,
-            character_coverage=coverage,
-            normalization_rule_name=normalization,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            num_threads=1,
-            byte_fallback=False,
-            hard_vocab_limit=False,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise UserError(
-            f"cannot train a segmenter of {vocab} pieces: {str(error).splitlines()[-1]}"
-        ) from error
-    return model.getvalue()
+    return train_unigram(
+        sentences,
+        vocab,
+        "a segmenter of {} pieces",
+        character_coverage=coverage,
+        normalization_rule_name=normalization,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=BOS,
+        eos_id=EOS,
+        byte_fallback=False,
+        hard_vocab_limit=False,
+    )
 
 
 def load_segmenter(model: bytes) -> spm.SentencePieceProcessor:

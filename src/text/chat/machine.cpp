@@ -239,7 +239,7 @@ bool Machine::step(std::uint32_t word) noexcept {
 }
 
 // Does what an instruction does with the values x that it takes, which stay on the stack until it
-// is done. One case each, in the table's order: as long as the table.
+// is done. In one piece: a case for each row of the table, in its order.
 bool Machine::execute(std::uint32_t word, const Value* x) noexcept {
   const Op op = op_of(word);
   const std::uint32_t arg = argument_of(word);

@@ -116,9 +116,9 @@ def train_unigram():
         trainers,
     )
 
-    from phasor.tokenizers import tokenizer as phasor_tokenizer
+    from phasor.tokenizers.sentencepiece import read_model_proto
 
-    charsmap = phasor_tokenizer._read_model_proto((HERE / "unigram.model").read_bytes())["charsmap"]
+    charsmap = read_model_proto((HERE / "unigram.model").read_bytes())["charsmap"]
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence(
         [
@@ -156,7 +156,7 @@ def train_composed():
         trainers,
     )
 
-    from phasor.tokenizers.bpe import QWEN2_REGEX
+    from phasor.tokenizers.pre_tokenizers import QWEN2_REGEX
 
     tokenizer = Tokenizer(models.BPE(ignore_merges=True))
     tokenizer.normalizer = normalizers.NFC()
@@ -253,9 +253,8 @@ def make_ids() -> None:
         rows = []
         for text in texts():
             ids = tokenizer.encode(text, add_special_tokens=False).ids
-            rows.append(
-                f"{text.encode().hex()}\t{' '.join(map(str, ids))}\t{tokenizer.decode(ids).encode().hex()}\n"
-            )
+            back = tokenizer.decode(ids).encode().hex()
+            rows.append(f"{text.encode().hex()}\t{' '.join(map(str, ids))}\t{back}\n")
         (HERE / f"{name}.ids.txt").write_text("".join(rows), encoding="ascii")
 
 

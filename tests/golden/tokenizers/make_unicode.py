@@ -221,7 +221,7 @@ def clusters() -> dict[str, set[int]]:
     """
     from tokenizers import normalizers
 
-    from phasor.tokenizers.models import build_trie
+    from phasor.tokenizers.charsmap import build_trie
 
     acute, heart, joiner, ka, virama = "\u0301", "\u2764", "\u200d", "\u0915", "\u094d"
     trie = build_trie(

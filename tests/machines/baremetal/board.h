@@ -14,7 +14,7 @@ void board_exit(int code);          // SYS_EXIT_EXTENDED
 size_t board_stack_used(void);      // the deepest so far, in bytes
 size_t board_stack_size(void);
 
-// The weight files in the image (tests/machines/baremetal/baremetal.mk makes the table); the last entry has
+// The weight files in the image (tools/make/baremetal.mk makes the table); the last entry has
 // no name.
 struct board_file {
   const char* name;

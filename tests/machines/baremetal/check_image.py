@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs a speaking image (tests/machines/baremetal/speak.c) on an emulated board and compares it with the
-host's program.
+"""Runs a speaking image (tests/machines/baremetal/speak.c) on an emulated board and compares it
+with the host's program.
 
     check_image.py BOARD IMAGE --program build/phasor --model FILE --inputs FILE --header model.h
     --new N

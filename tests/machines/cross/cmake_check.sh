@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# examples/cmake as a user builds it, for this machine and with its toolchain files under emulation: the program translates as build/phasor does.
-#   tests/machines/cross/cmake_check.sh PROGRAM [TOOLCHAIN…]      PROGRAM is the host's; TOOLCHAIN: native, or a file of examples/cmake without .cmake
+# examples/cmake as a user builds it, for this machine and with its toolchain files under emulation:
+# the program translates as build/phasor does.
+#   tests/machines/cross/cmake_check.sh PROGRAM [TOOLCHAIN…]      PROGRAM is the host's; TOOLCHAIN:
+#                           native, or a file of examples/cmake without .cmake
 set -uo pipefail
 cd "$(dirname "$0")/../../.."
 unset MAKEFLAGS MFLAGS MAKELEVEL

@@ -34,7 +34,8 @@ MODELS = ROOT / "tests/golden/models"
 PROGRAM_MODELS = ("tiny-rotary-", "tiny-bert-", "tiny-d2l-")
 
 HEAP = re.compile(
-    r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
+    r"\b(_?malloc\w*|_?free(_r)?|calloc|realloc|_?sbrk\w*|_malloc_r|_free_r|_Znw\w*|_Zna\w*"
+    r"|_Zd[al]P\w*|__cxa_\w+|\w*printf\w*|abort|exit"
     r"|_exit|_write|_read|puts|memalign)\b"
 )
 

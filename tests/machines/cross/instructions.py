@@ -19,9 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 BASELINE = ROOT / "tests/golden/instructions.txt"
-HEAD = """# Instructions of one call of each kernel under QEMU, written by `make bench-cross-write`, compared by `make bench-cross`:
-# target, level, kernel, work (multiply-adds, or elements), instructions. Sizes: tests/cpp/count_kernels.cpp.
-"""
+HEAD = (
+    "# Instructions of one call of each kernel under QEMU, written by `make bench-cross-write`, "
+    "compared by `make bench-cross`:\n"
+    "# target, level, kernel, work (multiply-adds, or elements), instructions. "
+    "Sizes: tests/cpp/count_kernels.cpp.\n"
+)
 
 
 def read():

@@ -107,7 +107,8 @@ def main():
     for what, call in FORBIDDEN.items():
         rc, text = run(walk, "--forbidden", what, SMALL)
         report = re.search(
-            r"ERROR: RealtimeSanitizer: unsafe-library-call\s+Intercepted call to real-time unsafe function `(\w+)`",
+            r"ERROR: RealtimeSanitizer: unsafe-library-call\s+"
+            r"Intercepted call to real-time unsafe function `(\w+)`",
             text,
         )
         check(

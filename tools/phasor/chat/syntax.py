@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from phasor.chat.code import Excess, Refused
+from phasor.chat.instructions import Excess, Refused
 from phasor.format.layout import PhasorError
 
 try:
@@ -25,19 +25,8 @@ MAX_BRACKETS = 20  # in one another
 MAX_CHAIN = 80  # operators, filters and brackets of one expression that stand in one another
 MAX_DIGITS = 20  # of a number
 
-_OPENS = {
-    "for",
-    "if",
-    "block",
-    "macro",
-    "call",
-    "filter",
-    "set",
-    "with",
-    "autoescape",
-    "generation",
-}
-_CHAINS = {"+", "-", "*", "/", "//", "%", "**", "|", ".", "and", "or", "not", "is", "if", "else"}
+_OPENS = set("for if block macro call filter set with autoescape generation".split())
+_CHAINS = set("+ - * / // % ** | . and or not is if else".split())
 
 
 def parse(source: str) -> Any:
@@ -122,15 +111,9 @@ def assigned(node: Any) -> set[str]:
     waiting = list(node.body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, nodes.Assign):
-            names = (
-                [node.target]
-                if isinstance(node.target, nodes.Name)
-                else node.target.find_all(nodes.Name)
-            )
-            found |= {name.name for name in names}
-        elif isinstance(node, nodes.AssignBlock) and isinstance(node.target, nodes.Name):
-            found.add(node.target.name)
+        if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
+            names = node.target, *node.target.find_all(nodes.Name)
+            found |= {name.name for name in names if isinstance(name, nodes.Name)}
         elif isinstance(node, nodes.Macro):
             found.add(node.name)
         elif isinstance(node, nodes.If):

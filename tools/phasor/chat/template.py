@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from phasor.chat import syntax as chat_syntax
-from phasor.chat.code import Excess, Refused
-from phasor.chat.compiler import Compiler, Work
+from phasor.chat.compiler import Compiler
+from phasor.chat.instructions import Excess, Refused
+from phasor.chat.state import Work
 from phasor.errors import PhasorError, printable
 from phasor.files import read_json, read_text
 
@@ -41,17 +42,16 @@ def compile_template(
 
 
 # ---- Where templates are
-# ---------------------------------------------------------------------------------------------
 
-_TOKENS = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-)
+_TOKENS = {  # and how a GGUF calls them
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "sep_token": "seperator",
+    "pad_token": "padding",
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -120,19 +120,11 @@ def find_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
 def find_gguf(metadata: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """The template of a GGUF's metadata, or None, and its special tokens."""
     tokens, variables = metadata.get("tokenizer.ggml.tokens"), {}
-    for name, key in (
-        ("bos", "bos"),
-        ("eos", "eos"),
-        ("unk", "unknown"),
-        ("sep", "seperator"),
-        ("pad", "padding"),
-        ("cls", "cls"),
-        ("mask", "mask"),
-    ):
+    for name, key in _TOKENS.items():
         place = metadata.get(f"tokenizer.ggml.{key}_token_id")
         if isinstance(tokens, list) and isinstance(place, int) and 0 <= place < len(tokens):
             if isinstance(tokens[place], str):
-                variables[name + "_token"] = tokens[place]
+                variables[name] = tokens[place]
     template = metadata.get("tokenizer.chat_template")
     if template is not None and not isinstance(template, str):
         raise Refused(f"tokenizer.chat_template: expected a text, got {type(template).__name__}")

@@ -13,6 +13,8 @@ import operator
 import re
 from typing import Any, Callable
 
+from phasor.chat.instructions import BITS
+
 MAX_TEXT = 1 << 18  # characters of a text
 MAX_PARTS = 1 << 12  # values in a list or dict, and in those that it has
 MAX_INSIDE = 16  # lists and dicts in one another
@@ -205,17 +207,13 @@ def _get(value: dict, key: Any, default: Any = None) -> Any:
 
 METHODS = {
     str: {
-        "strip": str.strip,
-        "lstrip": str.lstrip,
-        "rstrip": str.rstrip,
-        "startswith": str.startswith,
-        "endswith": str.endswith,
-        "split": str.split,
         "replace": _replace,
-        "upper": str.upper,
-        "lower": str.lower,
-        "capitalize": str.capitalize,
-        "title": str.title,
+        **{
+            name: getattr(str, name)
+            for name in (
+                "strip lstrip rstrip startswith endswith split upper lower capitalize title"
+            ).split()
+        },
     },
     dict: {"get": _get},
 }
@@ -304,8 +302,6 @@ FILTERS = {
 
 # ---- Tests and functions -------------------------------------------------------------------------
 
-# Kinds of values, as the bits of the operation TEST. A dict is a message.
-BITS = {"undefined": 1, "none": 2, "bool": 4 | 8, "int": 16, "str": 32, "list": 64, "message": 128}
 TESTS = {
     "defined": 254,
     "undefined": 1,

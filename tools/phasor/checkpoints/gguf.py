@@ -14,11 +14,12 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint
-from phasor.errors import named, shown
+from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
+from phasor.errors import PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
-from phasor.format.layout import PhasorError, round_up
+from phasor.format.layout import round_up
+from phasor.values import is_whole, table
 
 MAGIC, VERSIONS, ALIGNMENT = b"GGUF", (2, 3), 32
 _STRING, _ARRAY = 8, 9
@@ -41,7 +42,6 @@ _MAX_DIMENSIONS, _MAX_ELEMENTS = 4, 1 << 40
 _MAX_KEYS, _MAX_TENSORS, _MAX_VALUES, _MAX_TEXT = 1 << 16, 1 << 16, 1 << 23, 128 << 20
 
 # ---- Types of elements
-# -----------------------------------------------------------------------------------------------
 
 
 def _halves(blocks: np.ndarray, field: str) -> np.ndarray:
@@ -60,24 +60,19 @@ def _fives(blocks: np.ndarray) -> np.ndarray:
     return _nibbles(blocks["q"]) | (bits << 4).astype(np.uint8)
 
 
-def _q8_0(blocks: np.ndarray) -> np.ndarray:
-    return blocks["q"].astype(np.float32) * _halves(blocks, "d")
+def _scaled(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Callable:
+    """Integers of a block, less the one that stands for 0, times its scale, and plus its minimum
+    where it has one."""
+
+    def widen(blocks: np.ndarray) -> np.ndarray:
+        out = (values(blocks).astype(np.float32) - zero) * _halves(blocks, "d")
+        return out + _halves(blocks, "m") if "m" in blocks.dtype.names else out
+
+    return widen
 
 
-def _q4_0(blocks: np.ndarray) -> np.ndarray:
-    return (_nibbles(blocks["q"]).astype(np.float32) - 8) * _halves(blocks, "d")
-
-
-def _q4_1(blocks: np.ndarray) -> np.ndarray:
-    return _nibbles(blocks["q"]).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
-
-
-def _q5_0(blocks: np.ndarray) -> np.ndarray:
-    return (_fives(blocks).astype(np.float32) - 16) * _halves(blocks, "d")
-
-
-def _q5_1(blocks: np.ndarray) -> np.ndarray:
-    return _fives(blocks).astype(np.float32) * _halves(blocks, "d") + _halves(blocks, "m")
+def _fours(blocks: np.ndarray) -> np.ndarray:
+    return _nibbles(blocks["q"])
 
 
 def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,59 +122,52 @@ def _type(name: str, size: int, widen: Callable, keeps: int, *fields: tuple) -> 
     return Type(name, size, np.dtype(list(fields)), widen, keeps)
 
 
-_D, _M = ("d", "<f2"), ("m", "<f2")
+# Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
+_D, _M, _Q = ("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)
+_SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
 TYPES = {
     0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
     1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
-    2: _type("Q4_0", 32, _q4_0, L.Q4, _D, ("q", "u1", 16)),
-    3: _type("Q4_1", 32, _q4_1, L.F32, _D, _M, ("q", "u1", 16)),
-    6: _type("Q5_0", 32, _q5_0, L.F32, _D, ("high", "<u4"), ("q", "u1", 16)),
-    7: _type("Q5_1", 32, _q5_1, L.F32, _D, _M, ("high", "<u4"), ("q", "u1", 16)),
-    8: _type("Q8_0", 32, _q8_0, L.Q8, _D, ("q", "i1", 32)),
-    12: _type("Q4_K", 256, _q4_k, L.F32, _D, _M, ("scales", "u1", 12), ("q", "u1", 128)),
-    13: _type(
-        "Q5_K",
-        256,
-        _q5_k,
-        L.F32,
-        _D,
-        _M,
-        ("scales", "u1", 12),
-        ("high", "u1", 32),
-        ("q", "u1", 128),
-    ),
-    14: _type(
-        "Q6_K", 256, _q6_k, L.F32, ("q", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), _D
-    ),
+    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q),
+    3: _type("Q4_1", 32, _scaled(_fours), L.F32, _D, _M, _Q),
+    6: _type("Q5_0", 32, _scaled(_fives, 16), L.F32, _D, ("high", "<u4"), _Q),
+    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q),
+    8: _type("Q8_0", 32, _scaled(lambda b: b["q"]), L.Q8, _D, ("q", "i1", 32)),
+    12: _type("Q4_K", 256, _q4_k, L.F32, _D, _M, _SCALES, _Q_K),
+    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K),
+    14: _type("Q6_K", 256, _q6_k, L.F32, _Q_K, ("high", "u1", 64), ("scales", "i1", 16), _D),
     30: _type(
         "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
     ),
 }
 # Names of the types that are not read, for the message.
 _OTHERS = {
-    9: "Q8_1",
-    10: "Q2_K",
-    11: "Q3_K",
-    15: "Q8_K",
-    16: "IQ2_XXS",
-    17: "IQ2_XS",
-    18: "IQ3_XXS",
-    19: "IQ1_S",
-    20: "IQ4_NL",
-    21: "IQ3_S",
-    22: "IQ2_S",
-    23: "IQ4_XS",
-    24: "I8",
-    25: "I16",
-    26: "I32",
-    27: "I64",
-    28: "F64",
-    29: "IQ1_M",
-    34: "TQ1_0",
-    35: "TQ2_0",
-    39: "MXFP4",
-    40: "NVFP4",
-    41: "Q1_0",
+    int(number): name
+    for number, name in table("""
+        9 Q8_1
+        10 Q2_K
+        11 Q3_K
+        15 Q8_K
+        16 IQ2_XXS
+        17 IQ2_XS
+        18 IQ3_XXS
+        19 IQ1_S
+        20 IQ4_NL
+        21 IQ3_S
+        22 IQ2_S
+        23 IQ4_XS
+        24 I8
+        25 I16
+        26 I32
+        27 I64
+        28 F64
+        29 IQ1_M
+        34 TQ1_0
+        35 TQ2_0
+        39 MXFP4
+        40 NVFP4
+        41 Q1_0
+    """).items()
 }
 
 
@@ -187,7 +175,7 @@ class Tensor(NamedTuple):
     """A tensor where it lies. `shape` is (rows, columns), the opposite of the file's order."""
 
     type: Type
-    shape: tuple[int, ...]
+    shape: Shape
     data: np.ndarray  # u8
     is_float: bool = True
 
@@ -220,7 +208,6 @@ class Tensor(NamedTuple):
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -302,6 +289,11 @@ class GGUF(Checkpoint):
         except PhasorError as error:
             raise named(path, error) from error
 
+    def under(self, prefix: str) -> dict[str, Any]:
+        """The metadata whose keys begin so, by the rest of the key."""
+        start = len(prefix)
+        return {k[start:]: value for k, value in self.metadata.items() if k.startswith(prefix)}
+
     def _read(self, r: _Reader) -> None:
         if bytes(r.take(4, "the header")) != MAGIC:
             raise PhasorError("not a GGUF file: it does not begin with the letters GGUF")
@@ -320,18 +312,13 @@ class GGUF(Checkpoint):
                 raise PhasorError(f"the number of {what}: {count}, expected at most {most}")
         self.metadata = self._read_metadata(r, keys)
         alignment = self.metadata.get("general.alignment", ALIGNMENT)
-        if (
-            isinstance(alignment, bool)
-            or not isinstance(alignment, int)
-            or not 1 <= alignment <= 1 << 20
-            or alignment & alignment - 1
-        ):
+        if not is_whole(alignment, 1, 1 << 20) or alignment & alignment - 1:
             raise PhasorError(f"general.alignment: {shown(alignment)}, expected a power of two")
         entries = [self._read_entry(r) for _ in range(tensors)]
         self._place(entries, round_up(r.at, alignment), alignment)
 
     def _read_metadata(self, r: _Reader, count: int) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+        out = {}
         for i in range(count):
             key = _printable(r.text(f"the name of key {i}"))
             if key in out:
@@ -339,7 +326,7 @@ class GGUF(Checkpoint):
             out[key] = r.value(r.number("<I", key), key)
         return out
 
-    def _read_entry(self, r: _Reader) -> tuple[str, Type, tuple[int, ...], int]:
+    def _read_entry(self, r: _Reader) -> tuple[str, Type, Shape, int]:
         name = _printable(r.text("the name of a tensor"))
         dimensions = r.number("<I", name)
         if not 1 <= dimensions <= _MAX_DIMENSIONS:
@@ -365,27 +352,23 @@ class GGUF(Checkpoint):
         return name, TYPES[kind], shape[::-1], offset
 
     def _place(self, entries: list, start: int, alignment: int) -> None:
-        end, last = 0, ""
-        for name, kind, shape, offset in sorted(entries, key=lambda entry: entry[3]):
-            size, left = kind.bytes(math.prod(shape)), self.data.size - start
+        left = self.data.size - start
+        places = [
+            (at, at + kind.bytes(math.prod(shape)), name) for name, kind, shape, at in entries
+        ]
+        for offset, end, name in sorted(places):
             if offset % alignment:
                 raise PhasorError(f"{name}: begins at {offset}, expected a multiple of {alignment}")
-            if offset > left or size > left - offset:
+            if end > left:
                 raise PhasorError(
-                    f"{name}: has {size} bytes from {offset} on, the file has {max(left, 0)} for "
-                    "all tensors"
+                    f"{name}: has {end - offset} bytes from {offset} on, the file has "
+                    f"{max(left, 0)} for all tensors"
                 )
-            if offset < end:
-                raise PhasorError(f"{name}: begins at {offset}, in {last}, which ends at {end}")
-            end, last = offset + size, name
-        for name, kind, shape, offset in entries:
+        check_apart(places)
+        for (name, kind, shape, _), (offset, end, _) in zip(entries, places):
             if name in self.tensors:
                 raise PhasorError(f"{name}: is there twice")
-            self.tensors[name] = Tensor(
-                kind,
-                shape,
-                self.data[start + offset : start + offset + kind.bytes(math.prod(shape))],
-            )
+            self.tensors[name] = Tensor(kind, shape, self.data[start + offset : start + end])
 
 
 def is_gguf(path: Path) -> bool:

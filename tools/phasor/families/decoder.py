@@ -16,54 +16,64 @@ names. Parts of a model, as a table names them (the weight; its bias is called t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import shown
+from phasor.families.hf_config import (
+    ACTIVATIONS,
+    FULL,
+    NEWER,
+    SLIDING,
+    Config,
+    layer_types,
+    rope_table,
+    rope_value,
+    same,
+)
+from phasor.families.model import (
+    INPUTS,
+    ROLES,
+    Model,
+    Part,
+    described,
+    shape_of,
+    shared_kinds,
+    single,
+)
+from phasor.families.names import bias_name
 from phasor.families.rotary_scaling import Rotary, rotary, scaling_type
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import VECTOR, PhasorError
+from phasor.format.layout import PhasorError
+from phasor.values import settings, words
 
-from .hf_config import ACTIVATIONS, FULL, NEWER, SLIDING, Config, rope_table, rope_value, same
-from .model import Model, Part
-from .names import bias_name
-
-# Names of config.json for what most families call the same; `fields` of a family has its own.
-_SIZES = {"norm_eps": "rms_norm_eps"}
 # Fields that published configurations have beside those of their family, with the values that
 # change nothing; a family that asks for one decides itself.
-_NEUTRAL: dict[str, tuple] = {
-    "attention_bias": (False,),
-    "mlp_bias": (False,),
-    "lm_head_bias": (False,),
-    "use_mrope": (False,),
-    "rope_interleaved": (False,),
-    "interpolate_factor": (1,),
-    "full_attn_mod": (1,),
-    "apply_residual_connection_post_layernorm": (False,),
-    "partial_rotary_factor": (1,),
-    "rotary_pct": (1,),
-    "use_qk_norm": (False,),
-    "use_bidirectional_attention": (False,),
-    "position_embedding_type": ("rope_gptj",),
-    "use_gated_activation": (True,),
-    "use_parallel_block": (True,),
-}
-_HARMLESS = (
-    "is_llama_config",
-    "transformers.js_config",
-    "tokenizer_name",
-    "model_max_length",
-    "max_sequence_length",
-    "layer_switch",
-    "attention_softmax_in_fp32",
-    "scale_attention_softmax_in_fp32",
-    "max_window_layers",
-    "cache_implementation",
-)
+_NEUTRAL: dict[str, list] = settings("""
+    attention_bias                            [false]
+    mlp_bias                                  [false]
+    lm_head_bias                              [false]
+    use_mrope                                 [false]
+    rope_interleaved                          [false]
+    interpolate_factor                        [1]
+    full_attn_mod                             [1]
+    apply_residual_connection_post_layernorm  [false]
+    partial_rotary_factor                     [1]
+    rotary_pct                                [1]
+    use_qk_norm                               [false]
+    use_bidirectional_attention               [false]
+    position_embedding_type                   ["rope_gptj"]
+    use_gated_activation                      [true]
+    use_parallel_block                        [true]
+""")
+_HARMLESS = words("""
+    is_llama_config transformers.js_config tokenizer_name model_max_length max_sequence_length
+    layer_switch attention_softmax_in_fp32 scale_attention_softmax_in_fp32 max_window_layers
+    cache_implementation
+""")
 
 
 @dataclass(frozen=True)
@@ -76,23 +86,20 @@ class Family:
     names: Mapping[str, str]
     defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
     adapt: Callable[["Decoder"], None]  # what is its own
-    fields: Mapping[str, str] = field(
-        default_factory=dict
-    )  # where config.json has another name than most
+    # Where config.json has another name than most.
+    fields: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()  # patterns of tensors that are buffers
     norm: int = D.RMS_NORM
     activation: int = 0  # of the code; 0: config.json says it
     gated: bool = False
     grouped: bool = True  # num_key_value_heads and head_dim are its fields
-    hidden_factor: int = (
-        0  # the feed-forward's width where config.json has none, as a multiple of the width
-    )
+    # The feed-forward's width where config.json has none, as a multiple of the width.
+    hidden_factor: int = 0
     positions: bool = True  # config.json says how many there are
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
-    aliases: Mapping[str, str] = field(
-        default_factory=dict
-    )  # a second name of a field: the two may not differ
+    # A second name of a field: the two may not differ.
+    aliases: Mapping[str, str] = field(default_factory=dict)
     newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
     wordpiece: bool = False
     tokenizer_code: str = ""
@@ -110,25 +117,22 @@ class Decoder:
         self.names = dict(family.names)
         self.notes: list[str] = []
         self._join_aliases()
-        config.get(
-            "auto_map"
-        )  # code of its own that is published beside: transformers' class is what is restated here
-        width, heads = (
-            self.size("hidden_size", high=D.MAX_WIDTH),
-            self.size("num_attention_heads", high=4096),
-        )
+        # Code of its own that is published beside: transformers' class is what is restated here.
+        config.get("auto_map")
+        width = self.size("hidden_size", high=D.MAX_WIDTH)
+        heads = self.size("num_attention_heads", high=4096)
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
-        eps = config.number(self.field("norm_eps"))
+        eps = config.number(self.field("rms_norm_eps"))
         head_width = self._head_width(width, heads)
-        self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size", high=D.MAX_VOCABULARY)}
-        self.stack: dict[str, Any] = {
+        self.side = {"vocabulary": self.size("vocab_size", high=D.MAX_VOCABULARY)}
+        self.stack = {
             "width": width,
             "final_norm": family.norm,
             "final_norm_eps": eps,
         }
         if family.positions:
             self.stack["max_positions"] = self.size("max_position_embeddings")
-        self.kind: dict[str, Any] = {
+        self.kind = {
             "norm": family.norm,
             "norm_place": D.BEFORE,
             "norm_eps": eps,
@@ -141,32 +145,33 @@ class Decoder:
             or config.choice(self.field("hidden_act"), family.activations),
             "gated": int(family.gated),
         }
-        self.tables: dict[int, np.ndarray] = {}  # of every kind that has none of its own, by role
-        self.per_layer: list[dict[str, Any]] = [
-            {} for _ in range(self.count)
-        ]  # what a layer has otherwise; "tables" too
-        self.output: dict[str, Any] = {"output": D.LOGITS}
+        # What a layer has otherwise.
+        self.per_layer = [{} for _ in range(self.count)]
+        self.output = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
-        self.tied = config.flag("tie_word_embeddings", absent=True)
-        self.transposed: frozenset[str] = (
-            frozenset()
-        )  # parts whose matrices are stored as (inputs, outputs)
+        self.tied = config.flag("tie_word_embeddings", default=True)
+        # Parts whose matrices are stored as (inputs, outputs).
+        self.transposed: frozenset[str] = frozenset()
         self.norm_offset = 0.0  # added to the weights of all norms
         self.bare_norms: frozenset[str] = frozenset()  # norms without weights
         self.qkv_rows: np.ndarray | None = None  # of the fused tensor: the rows of q, of k, of v
         self.position_rows = 0  # of the learned table, before position 0
         self.own_norms: dict[str, str] = {}  # q_norm, k_norm: a tensor for each {head}
-        self.norm_shapes: dict[
-            str, tuple[int, ...]
-        ] = {}  # of norms whose weights are not stored as a vector
-        self.bias_free: set[str] = (
-            set()
-        )  # norms of the layer kind that are stored without their bias
+        # Of norms whose weights are not stored as a vector.
+        self.norm_shapes: dict[str, Shape] = {}
+        # Norms of the layer kind that are stored without their bias.
+        self.bias_free: set[str] = set()
         family.adapt(self)
         if context:
             self._limit(context)
         config.finish((*family.harmless, *_HARMLESS), _NEUTRAL)
-        self.kinds, self.layers = self._number()
+        layers = ({**self.kind, **own} for own in self.per_layer)
+        self.kinds, self.stack["layers"], self.values = shared_kinds(layers)
+        if len(self.kinds) > D.MAX_KINDS:
+            raise config.error(
+                self.field("num_hidden_layers"),
+                f"{len(self.kinds)} kinds of layer, the format has {D.MAX_KINDS}",
+            )
 
     # ---- sizes
 
@@ -182,7 +187,7 @@ class Decoder:
                 values[first] = value
 
     def field(self, name: str) -> str:
-        return self.family.fields.get(name) or _SIZES.get(name, name)
+        return self.family.fields.get(name, name)
 
     def size(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
         return self.config.whole(self.field(name), low, high)
@@ -327,9 +332,7 @@ class Decoder:
 
     def rotate(self, **how: Any) -> None:
         """Rotary positions in every layer."""
-        made = self.rotation(**how)
-        self.tables.update(made.pop("tables"))
-        self.kind.update(made)
+        self.kind.update(self.rotation(**how))
 
     def share(self, name: str = "partial_rotary_factor") -> int:
         """An even number of a head's values: this share of them, cut down to a whole number.
@@ -344,29 +347,19 @@ class Decoder:
             )
         return width
 
-    def layer_types(self, default: Callable[[int], str]) -> list[str]:
-        """What each layer's attention sees: full_attention or sliding_attention."""
-        given = self.config.get("layer_types")
-        types = [default(i) for i in range(self.count)] if given is None else given
-        if (
-            not isinstance(types, list)
-            or len(types) != self.count
-            or any(t not in (FULL, SLIDING) for t in types)
-        ):
-            raise self.config.error(
-                "layer_types", f"expected {self.count} times {FULL} or {SLIDING}"
-            )
-        return types
+    def sliding(
+        self, chosen: Callable[[int], Any], near: dict[str, Any], far: Mapping[str, Any] = {}
+    ) -> None:
+        """What those layers have otherwise that see a window, and what the others: layer_types says
+        which they are, or else `chosen` of the layer's number."""
+        made = (SLIDING if chosen(i) else FULL for i in range(self.count))
+        for own, name in zip(self.per_layer, layer_types(self.config, self.count, made)):
+            own.update(near if name == SLIDING else far)
 
     def window(self, name: str = "sliding_window") -> dict[str, int]:
         """What a kind has that sees a window: itself and the keys before it, as many as the field
         says."""
         return {} if self.config.get(name) is None else {"window": self.config.whole(name)}
-
-    def each(self, types: Sequence[str], **by_type: dict[str, Any]) -> None:
-        """What the layers of each type have otherwise."""
-        for i, name in enumerate(types):
-            self.per_layer[i] = {**self.per_layer[i], **by_type.get(name, {})}
 
     def learned(self, before: int = 0) -> None:
         """A table of positions, of whose rows `before` come before position 0."""
@@ -385,57 +378,21 @@ class Decoder:
 
     # ---- the descriptor
 
-    def _number(self) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-        """The kinds of block, in order of their first use, and (kind, set) of each layer; `tables`
-        become those of the kinds."""
-        kinds, layers, known = [], [], {}
-        self.kind_tables: list[dict[int, np.ndarray]] = []
-        for i, own in enumerate(self.per_layer):
-            kind = {**self.kind, **own}
-            tables = kind.pop("tables", self.tables)
-            if "position" not in kind or not kind["position"]:
-                tables = {}
-            key = (
-                tuple(sorted(kind.items())),
-                tuple((role, values.tobytes()) for role, values in sorted(tables.items())),
-            )
-            if key not in known:
-                known[key] = len(kinds)
-                kinds.append(kind)
-                self.kind_tables.append(tables)
-            layers.append((known[key], i))
-        if len(kinds) > D.MAX_KINDS:
-            raise self.config.error(
-                self.field("num_hidden_layers"),
-                f"{len(kinds)} kinds of layer, the format has {D.MAX_KINDS}",
-            )
-        return kinds, layers
-
     def descriptor(self, name: str) -> dict:
         """With defaults, and checked."""
         output = {**self.output, "tied": D.TIED_TARGET if self.tied else D.TIED_OWN}
-        stack = {**self.stack, "layers": [n for pair in self.layers for n in pair]}
         more = {"generation": self.generation} if self.generation else {}
-        d = D.with_defaults(
-            {
-                "model": {"stack": D.DECODER, "name": name, "converter": "tools/convert.py"},
-                "target": self.side,
-                "decoder": stack,
-                "kinds": self.kinds,
-                "output": output,
-                **more,
-            }
+        d = described(
+            D.DECODER,
+            {"name": name},
+            target=self.side,
+            decoder=self.stack,
+            kinds=self.kinds,
+            output=output,
+            **more,
         )
         D.check(d)
         return d
-
-    def values(self) -> dict[int, np.ndarray]:
-        """The tables of the kinds, by the keys of their slots."""
-        return {
-            R.KINDS << 24 | i << 8 | role: table
-            for i, tables in enumerate(self.kind_tables)
-            for role, table in tables.items()
-        }
 
     # ---- tensors
 
@@ -454,34 +411,21 @@ class Decoder:
         )
         d = self.descriptor(name)
         ignore = [self.trunk + pattern for pattern in self.family.unused]
-        model = Model(d, checkpoint, values=self.values(), ignore=ignore, notes=self.notes)
+        model = Model(d, checkpoint, values=self.values, ignore=ignore, notes=self.notes)
         if self.tied:
-            self._check_tied(checkpoint, model.used)
-        for slot in R.slots(d):
-            if slot.key not in model.values:
-                model.parts[slot.key] = self._parts(slot, d)
-        return model
-
-    def _check_tied(self, checkpoint: Checkpoint, used: set[str]) -> None:
-        """The output's matrix is the embedding: another tensor of it may be absent, it may not
-        differ."""
-        double, original = self.names["output"], self._name("embedding")
-        if double in checkpoint:
-            if original not in checkpoint or not np.array_equal(
-                checkpoint.load(double), checkpoint.load(original)
-            ):
-                raise PhasorError(
-                    f"{checkpoint.path}: {double} differs from {original}, and tie_word_embeddings "
-                    "says that they are one"
-                )
-            used.add(double)
+            model.must_be_same(
+                self.names["output"],
+                self._name("embedding"),
+                "and tie_word_embeddings says that they are one",
+            )
+        return model.fill(lambda slot: self._parts(slot, d))
 
     def _name(self, part: str, layer: int = 0) -> str:
         name = self.names[part].format(layer=layer, head="{head}")
         return name if part == "output" else self.trunk + name
 
     def _part(
-        self, part: str, layer: int, bias: bool, shape: tuple[int, ...], rows: Any = slice(None)
+        self, part: str, bias: bool, shape: Shape, layer: int = 0, rows: Any = slice(None)
     ) -> Part:
         name, turned = self._name(part, layer), part in self.transposed and not bias
         return Part(
@@ -490,18 +434,12 @@ class Decoder:
 
     def _parts(self, slot: R.Slot, d: dict) -> list[Part]:
         """Where the values of a slot come from."""
-        bias, role, layer = (
-            bool(slot.role & 1),
-            slot.role & ~1,
-            0 if slot.set == R.FINAL else slot.set,
-        )
         if slot.stack == R.TARGET:
             return self._input(slot)
         if slot.stack == R.OUTPUT:
-            part = "output" if slot.role in (R.OUTPUT_WEIGHT, R.OUTPUT_WEIGHT + 1) else "head"
-            return [
-                self._part(part, 0, slot.role in (R.OUTPUT_WEIGHT + 1, R.HEAD + 1), _shape(slot))
-            ]
+            return [self._part(*_OUTPUTS[slot.role], shape_of(slot))]
+        bias, role = bool(slot.role & 1), slot.role & ~1
+        layer = 0 if slot.set == R.FINAL else slot.set
         if role == R.QKV:
             return self._attention(slot, d, bias)
         part = _ROLES[role]
@@ -509,44 +447,29 @@ class Decoder:
             return self._norm(part, layer, bias, slot)
         if role == R.FFN_IN and len(slot.parts) == 2:
             if self.names["ffn_gate"] == self.names["ffn_in"]:  # one tensor, gate first
-                return [self._part("ffn_in", layer, bias, _shape(slot))]
+                return [self._part("ffn_in", bias, shape_of(slot), layer)]
             return [
-                self._part(p, layer, bias, (slot.parts[0], *_shape(slot)[1:]))
+                self._part(p, bias, (slot.parts[0], *shape_of(slot)[1:]), layer)
                 for p in ("ffn_gate", "ffn_in")
             ]
-        return [self._part(part, layer, bias, _shape(slot))]
+        return [self._part(part, bias, shape_of(slot), layer)]
 
     def _input(self, slot: R.Slot) -> list[Part]:
         if slot.role == R.POSITIONS:
-            return [
-                self._part(
-                    "positions",
-                    0,
-                    False,
-                    (self.position_rows + slot.rows, slot.cols),
-                    slice(self.position_rows, None),
-                )
-            ]
-        part, bias = {
-            R.EMBEDDING: ("embedding", False),
-            R.EMBEDDING_NORM: ("embedding_norm", False),
-            R.EMBEDDING_NORM + 1: ("embedding_norm", True),
-            R.PROJECTION: ("projection", False),
-            R.PROJECTION + 1: ("projection", True),
-        }[slot.role]
-        return [self._part(part, 0, bias, _shape(slot))]
+            before = self.position_rows
+            shape = (before + slot.rows, slot.cols)
+            return [self._part("positions", False, shape, rows=slice(before, None))]
+        return [self._part(*INPUTS[slot.role], shape_of(slot))]
 
     def _norm(self, part: str, layer: int, bias: bool, slot: R.Slot) -> list[Part]:
-        shape = _shape(slot)
-        if bias and (part in self.bias_free or part in self.bare_norms):
-            return [Part(None, shape)]
-        if part in self.bare_norms:
-            return [Part(None, shape, offset=1.0)]
+        shape = shape_of(slot)
+        if part in self.bare_norms or bias and part in self.bias_free:
+            return [Part(None, shape, offset=float(not bias))]
         if part in self.own_norms:
             width = self.kind["head_width"]
             name = self.trunk + self.own_norms[part].format(layer=layer, head="{head}")
             return [Part(name.format(head=h), (width,)) for h in range(shape[0] // width)]
-        found = self._part(part, layer, bias, shape)
+        found = self._part(part, bias, shape, layer)
         stored = self.norm_shapes.get(part)
         if stored is not None:
             found = found._replace(shape=stored, flat=True)
@@ -555,30 +478,25 @@ class Decoder:
     def _attention(self, slot: R.Slot, d: dict, bias: bool) -> list[Part]:
         if "qkv" in self.names:
             rows = slice(None) if self.qkv_rows is None else self.qkv_rows
-            return [self._part("qkv", slot.set, bias, _shape(slot), rows)]
-        biases = d["kinds"][self.layers[slot.set][0]]["attention_biases"]
+            return [self._part("qkv", bias, shape_of(slot), slot.set, rows)]
+        biases = d["kinds"][self.stack["layers"][2 * slot.set]]["attention_biases"]
         out = []
         for i, (letter, rows) in enumerate(zip("qkv", slot.parts)):
             shape = (rows,) if bias else (rows, slot.cols)
             out.append(
                 Part(None, shape)
                 if bias and not biases >> i & 1
-                else self._part(letter, slot.set, bias, shape)
+                else self._part(letter, bias, shape, slot.set)
             )
         return out
 
 
-_ROLES = {
-    R.ATTENTION_BEFORE: "attention_norm",
-    R.ATTENTION_AFTER: "attention_after",
-    R.ATTENTION_OUT: "attention_out",
-    R.FFN_BEFORE: "ffn_norm",
-    R.FFN_AFTER: "ffn_after",
-    R.FFN_IN: "ffn_in",
-    R.FFN_OUT: "ffn_out",
-    R.FINAL_NORM: "final_norm",
-    R.Q_NORM: "q_norm",
-    R.K_NORM: "k_norm",
+_ROLES = {**ROLES, R.ATTENTION_AFTER: "attention_after", R.FFN_AFTER: "ffn_after"}
+_OUTPUTS = {
+    R.OUTPUT_WEIGHT: ("output", False),
+    R.OUTPUT_WEIGHT + 1: ("output", True),
+    R.HEAD: ("head", False),
+    R.HEAD + 1: ("head", True),
 }
 _NORMS = {
     R.ATTENTION_BEFORE,
@@ -592,17 +510,8 @@ _NORMS = {
 NORMS = frozenset(_ROLES[role] for role in _NORMS)
 
 
-def _shape(slot: R.Slot) -> tuple[int, ...]:
-    return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
-
-
 def _shorter(trunk: str) -> list[str]:
     """ "model.decoder." with less and less before it: a checkpoint may be of a part of the
     class."""
     parts = trunk.split(".")
     return [".".join(parts[i:]) for i in range(len(parts))]
-
-
-def single(value: float) -> float:
-    """Rounded to float32, which is what a descriptor keeps."""
-    return float(np.float32(value))

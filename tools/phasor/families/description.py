@@ -29,15 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from phasor.errors import named, printable, shown
+from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
+from phasor.values import is_number, is_whole, settings
 
 _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
 _MOST_DOTS = 4096  # of a line
 _MOST_RULES = 256  # of [rename] and of [checkpoint] ignore: each is tried on every tensor
-PRESETS = ("torch-transformer", "separate", "bias-free")
 STACKS = {"encoder": D.ENCODER, "decoder": D.DECODER, "encoder-decoder": D.ENCODER_DECODER}
 CHOICES = {
     "norm": {"layer": D.LAYER_NORM, "rms": D.RMS_NORM},
@@ -69,80 +70,101 @@ CHOICES = {
         "source-embedding": D.TIED_SOURCE,
     },
 }
-_STACK_KEYS: dict[
-    str, tuple[type | tuple[type, ...], Any]
-] = {  # name -> type, default (None: must be there or is found in the weights)
-    "heads": (int, None),
-    "kv_heads": (int, 0),
-    "norm": (str, "layer"),
-    "norm_place": (str, None),
-    "norm_eps": (float, 1e-5),
-    "final_norm": (bool, None),
-    "activation": (str, "relu"),
-    "position": (str, None),
-    "position_base": (float, 10000.0),
-    "position_offset": (int, 0),
-    "max_positions": (int, 0),
-    "embedding_scale": ((float, str), None),
-    "score_scale": ((float, str), None),
-    "layers": (int, 0),
-    "hidden": (int, 0),
-    "width": (int, 0),
-    "attention_position": (str, "none"),
-    "max_distance": (int, 0),
-    "relative_order": (str, "key-query"),
-    "relative_values": (bool, True),
-    "num_buckets": (int, 0),
-    "two_sided": (bool, None),
-    "alibi_slopes": (list, []),
-    "rotary_width": (int, 0),
-    "rotary_base": (float, 10000.0),
-    "rotary_scaling": (dict, {}),
-    "rotary_trained": (int, 0),
-    "rotary_context": (int, 0),
-    "score": (str, "dot"),
-    "cross_score": (str, "dot"),
-    "cross_score_scale": ((float, str), None),
-}
+_TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list, dict)}
+
+
+def _keys_of(text: str) -> dict[str, tuple[tuple[type, ...], Any]]:
+    """name -> types, default: from lines of a name, its types, and the default in JSON (without
+    one: it must be there, or is found in the weights)."""
+    rows = [line.split(maxsplit=2) for line in text.splitlines() if line.strip()]
+    lines = (f"{name} {''.join(default) or 'null'}" for name, _, *default in rows)
+    defaults = settings("\n".join(lines))
+    return {
+        name: (tuple(_TYPES[kind] for kind in kinds.split("|")), defaults[name])
+        for name, kinds, *_ in rows
+    }
+
+
+_STACK_KEYS = _keys_of("""
+    heads               int
+    kv_heads            int         0
+    norm                str         "layer"
+    norm_place          str
+    norm_eps            float       1e-05
+    final_norm          bool
+    activation          str         "relu"
+    position            str
+    position_base       float       10000.0
+    position_offset     int         0
+    max_positions       int         0
+    embedding_scale     float|str
+    score_scale         float|str
+    layers              int         0
+    hidden              int         0
+    width               int         0
+    attention_position  str         "none"
+    max_distance        int         0
+    relative_order      str         "key-query"
+    relative_values     bool        true
+    num_buckets         int         0
+    two_sided           bool
+    alibi_slopes        list        []
+    rotary_width        int         0
+    rotary_base         float       10000.0
+    rotary_scaling      dict        {}
+    rotary_trained      int         0
+    rotary_context      int         0
+    score               str         "dot"
+    cross_score         str         "dot"
+    cross_score_scale   float|str
+""")
 _NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
-_MODEL_KEYS = {
-    **dict.fromkeys(("name", "author", "licence", "credit", "origin"), (str, "")),
-    "preset": (str, None),
-    "stack": (str, "encoder-decoder"),
-    "output": (str, "own"),
-}
-_SIDE_KEYS = {
-    "tokenizer": (str, ""),
-    **dict.fromkeys(
-        ("pad", "unknown", "start", "decoder_start", "forced_first", "mask"), (int, -1)
-    ),
-    **dict.fromkeys(("end", "prefix", "suffix"), (list, [])),
-    "embedding_shared": (bool, False),
-}
+_MODEL_KEYS = _keys_of("""
+    name     str         ""
+    author   str         ""
+    licence  str         ""
+    credit   str         ""
+    origin   str         ""
+    preset   str
+    stack    str         "encoder-decoder"
+    output   str         "own"
+""")
+_SIDE_KEYS = _keys_of("""
+    tokenizer         str         ""
+    pad               int         -1
+    unknown           int         -1
+    start             int         -1
+    end               list        []
+    decoder_start     int         -1
+    forced_first      int         -1
+    mask              int         -1
+    prefix            list        []
+    suffix            list        []
+    embedding_shared  bool        false
+""")
 KEYS = {**_MODEL_KEYS, **_STACK_KEYS}
-_PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
-    # nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides
-    # by √(head width).
-    "torch-transformer": {
-        "final_norm": True,
-        "score_scale": "sqrt_head_width",
-        "norm_place": "after",
-    },
-    # Published code of this style divides scores by √(head width) or by √heads: the description
-    # must say which.
-    "separate": {
-        "final_norm": False,
-        "norm_place": "after",
-        "position": "learned",
-        "embedding_scale": "sqrt_width",
-    },
-    "bias-free": {
-        "final_norm": False,
-        "score_scale": "sqrt_head_width",
-        "norm_place": "after",
-        "position": "sinusoidal",
-        "embedding_scale": "sqrt_width",
-    },
+# nn.Transformer has a norm after each stack wherever the blocks' norms are; attention divides by
+# √(head width). Published code of the style "separate" divides scores by √(head width) or by
+# √heads: the description must say which.
+_PRESET_DEFAULTS = {
+    "torch-transformer": settings("""
+        final_norm   true
+        score_scale  "sqrt_head_width"
+        norm_place   "after"
+    """),
+    "separate": settings("""
+        final_norm       false
+        norm_place       "after"
+        position         "learned"
+        embedding_scale  "sqrt_width"
+    """),
+    "bias-free": settings("""
+        final_norm       false
+        score_scale      "sqrt_head_width"
+        norm_place       "after"
+        position         "sinusoidal"
+        embedding_scale  "sqrt_width"
+    """),
 }
 
 
@@ -169,8 +191,7 @@ class Description:
         return self.model["preset"]
 
 
-def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> Any:
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+def _typed(where: str, key: str, value: Any, kinds: tuple[type, ...]) -> Any:
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
@@ -184,14 +205,9 @@ def _typed(where: str, key: str, value: Any, kinds: type | tuple[type, ...]) -> 
     if isinstance(value, float) and not math.isfinite(value):
         raise PhasorError(f"{where}{key}: {value!r}, expected a finite number")
     if key in _NUMBERS:
-        if not all(
-            isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
-            for v in value
-        ):
+        if not all(map(is_number, value)):
             raise PhasorError(f"{where}{key}: expected a list of finite numbers")
-    elif isinstance(value, list) and not all(
-        isinstance(v, int) and not isinstance(v, bool) and 0 <= v <= _MOST_NUMBER for v in value
-    ):
+    elif isinstance(value, list) and not all(is_whole(v, 0, _MOST_NUMBER) for v in value):
         raise PhasorError(f"{where}{key}: expected a list of ids")
     if key in CHOICES and value not in CHOICES[key]:
         other = {"position": "attention_position", "attention_position": "position"}.get(key)
@@ -250,21 +266,8 @@ def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
             raise PhasorError(
                 f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}"
             )
-    for key in (
-        "heads",
-        "kv_heads",
-        "position_offset",
-        "max_positions",
-        "layers",
-        "hidden",
-        "width",
-        "max_distance",
-        "num_buckets",
-        "rotary_width",
-        "rotary_trained",
-        "rotary_context",
-    ):
-        if out[key] < (1 if key == "heads" else 0):
+    for key, (kinds, _) in _STACK_KEYS.items():
+        if int in kinds and out[key] < (key == "heads"):
             raise PhasorError(f"{name}: {key}: {out[key]} is too small")
     if out["norm_eps"] < 0:
         raise PhasorError(f"{name}: norm_eps: {out['norm_eps']} is negative")
@@ -340,12 +343,10 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
     }
     given = _keys("", content, KEYS)
     model = {key: given.get(key, default) for key, (_, default) in _MODEL_KEYS.items()}
-    if model["preset"] is None:
-        raise PhasorError(f"preset: missing, expected one of {', '.join(PRESETS)}")
-    if model["preset"] not in PRESETS:
-        raise PhasorError(f"preset: {shown(model['preset'])}, expected one of {', '.join(PRESETS)}")
-    if model["stack"] not in STACKS:
-        raise PhasorError(f"stack: {shown(model['stack'])}, expected one of {', '.join(STACKS)}")
+    for key, known in (("preset", PRESETS), ("stack", STACKS)):
+        if model[key] not in known:
+            found = "missing" if model[key] is None else shown(model[key])
+            raise PhasorError(f"{key}: {found}, expected one of {', '.join(known)}")
     wanted = STACKS[model["stack"]]
     shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
     stacks, sides = {}, {}
@@ -360,7 +361,7 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
         )
         given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
         for key, value in given_side.items():
-            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+            if type(value) is int and value < 0:
                 raise PhasorError(f"{side}.{key}: {value} is not an id")
         sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
     checkpoint = tables["checkpoint"]

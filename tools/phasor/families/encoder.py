@@ -21,15 +21,14 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
+from phasor.families.hf_config import ACTIVATIONS, NEWER, Config
+from phasor.families.model import INPUTS, ROLES, Model, Part, described, shape_of, single
+from phasor.families.names import bias_name
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.format.layout import VECTOR, PhasorError
-from phasor.positions import powers
-
-from .hf_config import ACTIVATIONS, NEWER, Config
-from .model import Model, Part
-from .names import bias_name
+from phasor.format.layout import PhasorError
+from phasor.positions import float32_powers
 
 _MOST_LABELS = 1 << 16
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
@@ -47,9 +46,8 @@ class Head(NamedTuple):
     norm: str = ""
     norm_eps: float | None = None  # None: the stack's
     last: str = ""  # the matrix: of the vocabulary, or the classifier
-    biases: tuple[
-        str, ...
-    ] = ()  # names of the vocabulary's bias; more than one are one tensor twice
+    # Names of the vocabulary's bias; more than one are one tensor twice.
+    biases: tuple[str, ...] = ()
     fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
     scores: int | None = None  # None: from config.json
     normalise: bool = False
@@ -67,21 +65,18 @@ class Family:
     names: Mapping[str, str]
     heads: Mapping[str, Head]  # by the rest of the class's name
     defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
-    fields: Mapping[str, str] = field(
-        default_factory=dict
-    )  # where config.json has another name than BERT's
+    # Where config.json has another name than BERT's.
+    fields: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
-    unused: tuple[
-        str, ...
-    ] = ()  # patterns of tensors without a use in any output, but not worth a note
+    # Patterns of tensors without a use in any output, but not worth a note.
+    unused: tuple[str, ...] = ()
     adapt: Callable[["Encoder"], None] | None = None  # what is its own
     activations: Mapping[str, int] = field(default_factory=lambda: ACTIVATIONS)
     newer: Mapping[str, Any] = field(default_factory=dict)  # defaults that transformers 5 changed
     wordpiece: bool = False  # a vocab.txt is BERT's WordPiece
     tokenizer_code: str = ""  # what its tokenizer does that no file says
-    custom_code: bool = (
-        False  # published with code of its own (auto_map), which this family's table restates
-    )
+    # Published with code of its own (auto_map), which this family's table restates.
+    custom_code: bool = False
 
 
 class Encoder:
@@ -97,6 +92,7 @@ class Encoder:
         self.values: dict[int, np.ndarray] = {}
         self.used: set[str] = set()
         self.notes: list[str] = []
+        self.doubles: list[tuple[str, str]] = []  # tensors that are said to be others'
         self.ignore = [*_BUFFERS, *(self.trunk + pattern for pattern in family.unused)]
         self.relative_factor = 1.0
         self.position_rows = slice(0, None)  # of the learned table, those that are used
@@ -110,35 +106,34 @@ class Encoder:
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
         eps = config.number(self.field("layer_norm_eps"))
         self._check_positions()
-        self.side: dict[str, Any] = {"vocabulary": self.size("vocab_size")}
-        pad = config.get("pad_token_id")
-        if pad is not None and 0 <= config.whole("pad_token_id", -1) < self.side["vocabulary"]:
+        self.side = {"vocabulary": self.size("vocab_size")}
+        pad = config.whole("pad_token_id", -1, default=-1)
+        if 0 <= pad < self.side["vocabulary"]:
             self.side["pad"] = pad
-        self.stack: dict[str, Any] = {
+        self.stack = {
             "width": width,
             "position": D.LEARNED,
             "max_positions": self.size("max_position_embeddings"),
             "embedding_norm": D.LAYER_NORM,
             "embedding_norm_eps": eps,
         }
-        self.kind: dict[str, Any] = {
+        self.kind = {
             "norm": D.LAYER_NORM,
             "norm_place": D.AFTER,
             "norm_eps": eps,
             "heads": heads,
             "head_width": width // heads,
-            "scale": float(np.float32((width // heads) ** -0.5)),
+            "scale": single((width // heads) ** -0.5),
             "attention_biases": 15,
             "hidden": self.size("intermediate_size"),
             "activation": config.choice(self.field("hidden_act"), family.activations),
             "ffn_biases": 3,
         }
-        self.kinds: list[dict[str, Any]] = [self.kind]
+        self.kinds = [self.kind]
         self.layers = [(0, i) for i in range(self.count)]  # (kind, set)
-        self.places: list[dict[str, int]] = [
-            {"layer": i} for i in range(self.count)
-        ]  # of each set, what stands in its names
-        self.output: dict[str, Any] = {"output": head.output}
+        # Of each set, what stands in its names.
+        self.places = [{"layer": i} for i in range(self.count)]
+        self.output = {"output": head.output}
 
     def _check_positions(self) -> None:
         """A table of positions as long as the vocabulary, and no max_position_embeddings: a table
@@ -171,34 +166,25 @@ class Encoder:
 
     def embedding_width(self) -> None:
         """Embeddings of their own width, then a projection."""
-        width = self.config.get("embedding_size")
-        width = self.stack["width"] if width is None else self.config.whole("embedding_size")
+        width = self.config.whole("embedding_size", default=self.stack["width"])
         if width != self.stack["width"]:
             self.stack.update(embedding_width=width, projection_bias=1)
 
     def relative_keys(self, factor: float = 1.0) -> None:
         """BERT's position_embedding_type (Shaw et al. 2018; Huang et al. 2020, method 4). factor:
         what the table is multiplied by."""
-        kind = self.config.choice(
-            "position_embedding_type",
-            {
-                "absolute": 0,
-                "relative_key": D.RELATIVE_KEY,
-                "relative_key_query": D.RELATIVE_KEY_QUERY,
-            },
-        )
+        name = "position_embedding_type"
+        kinds = {"relative_key": D.RELATIVE_KEY, "relative_key_query": D.RELATIVE_KEY_QUERY}
+        kind = self.config.choice(name, {"absolute": 0, **kinds})
         if kind:
             if (self.config.version or 0) >= NEWER:
-                raise self.config.error(
-                    "position_embedding_type",
-                    f"transformers {NEWER}, which wrote this, has it and does not compute it",
-                )
+                what = f"transformers {NEWER}, which wrote this, has it and does not compute it"
+                raise self.config.error(name, what)
             self.stack["position"] = 0
             self.kind.update(position=kind, max_distance=self.stack["max_positions"])
             self.relative_factor = factor
-            self.ignore.append(
-                self.trunk + self.names["positions"]
-            )  # made by transformers, never added
+            # Made by transformers, never added.
+            self.ignore.append(self.trunk + self.names["positions"])
 
     def skip_positions(self, count: int) -> None:
         """The learned table has `count` rows that come before position 0."""
@@ -214,14 +200,9 @@ class Encoder:
     # ---- tensors
 
     def name(self, part: str, weights: int = 0) -> str:
-        text = (
-            self.names[part].format(**self.places[weights])
-            if part in _BLOCK_PARTS
-            else self.names[part]
-        )
-        return self.trunk + text
+        return self.trunk + self.names[part].format(**self.places[weights])
 
-    def load(self, name: str, part: str, shape: tuple[int, ...]) -> np.ndarray:
+    def load(self, name: str, part: str, shape: Shape) -> np.ndarray:
         """A tensor that is not stored as it is; it counts as used."""
         where = f"{self.checkpoint.path}: "
         if name not in self.checkpoint:
@@ -233,18 +214,6 @@ class Encoder:
             )
         self.used.add(name)
         return self.checkpoint.load(name)
-
-    def double(self, name: str, original: str) -> None:
-        """A tensor that the configuration says is another's double: it may be absent, it may not
-        differ."""
-        if name in self.checkpoint and name != original:
-            if original not in self.checkpoint or not np.array_equal(
-                self.checkpoint.load(name), self.checkpoint.load(original)
-            ):
-                raise PhasorError(
-                    f"{self.checkpoint.path}: {name} differs from {original}, with which it is tied"
-                )
-            self.used.add(name)
 
     # ---- the output
 
@@ -258,9 +227,8 @@ class Encoder:
         if head.prompts:
             out["prompts"] = head.prompts
         if head.dense:
-            width = (
-                self.stack.get("embedding_width") if head.output == D.LOGITS else None
-            )  # an ELECTRA's words come back to its embedding
+            # An ELECTRA's words come back to its embedding.
+            width = self.stack.get("embedding_width") if head.output == D.LOGITS else None
             out["head_width"] = head.dense_width or width or self.stack["width"]
             out["head_bias"] = int(head.dense_bias)
             out["head_activation"] = (
@@ -288,7 +256,7 @@ class Encoder:
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
-        tied = self.config.flag("tie_word_embeddings", absent=True)
+        tied = self.config.flag("tie_word_embeddings", default=True)
         biases = [name for name in self.head.biases if name in self.checkpoint]
         self.output.update(
             tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
@@ -297,10 +265,9 @@ class Encoder:
             # transformers 5 adds the last, which is the matrix's own.
             self.used.update(biases[:-1])
             self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
-        for name in biases[1:]:
-            self.double(name, biases[0])
+        self.doubles += [(name, biases[0]) for name in biases[1:]]
         if tied:
-            self.double(self.head.last + ".weight", self.name("embedding"))
+            self.doubles.append((self.head.last + ".weight", self.name("embedding")))
 
     def _add_classes(self) -> None:
         labels = list(self.head.fixed_classes) or labels_of(self.config)
@@ -317,14 +284,13 @@ class Encoder:
 
     def descriptor(self, name: str) -> dict:
         self.stack["layers"] = [n for pair in self.layers for n in pair]
-        return D.with_defaults(
-            {
-                "model": {"stack": D.ENCODER, "name": name, "converter": "tools/convert.py"},
-                "source": self.side,
-                "encoder": self.stack,
-                "kinds": self.kinds,
-                "output": self.output,
-            }
+        return described(
+            D.ENCODER,
+            {"name": name},
+            source=self.side,
+            encoder=self.stack,
+            kinds=self.kinds,
+            output=self.output,
         )
 
     def relative_tables(self, d: dict) -> None:
@@ -332,14 +298,10 @@ class Encoder:
         side."""
         for kind, weights in dict((w, (k, w)) for k, w in self.layers).values():
             if d["kinds"][kind]["position"] in D.BOUNDED:
-                entries = 2 * d["kinds"][kind]["max_distance"] - 1
-                table = self.load(
-                    self.name("relative_keys", weights),
-                    "relative keys",
-                    (entries, d["kinds"][kind]["head_width"]),
-                )
-                self.values[R.ENCODER << 24 | weights << 8 | R.RELATIVE_KEYS] = (
-                    np.ascontiguousarray(table[::-1].T * self.relative_factor)
+                shape = (2 * d["kinds"][kind]["max_distance"] - 1, d["kinds"][kind]["head_width"])
+                table = self.load(self.name("relative_keys", weights), "relative keys", shape)
+                self.values[R.key_of(R.ENCODER, weights, R.RELATIVE_KEYS)] = np.ascontiguousarray(
+                    table[::-1].T * self.relative_factor
                 )
 
     def parts(self, slot: R.Slot, d: dict) -> list[Part]:
@@ -348,21 +310,28 @@ class Encoder:
             return self.input_parts(slot)
         if slot.stack == R.OUTPUT:
             return self.output_parts(slot)
-        bias, role = slot.role & 1, slot.role & ~1
-        if role == R.QKV:
-            return self.attention_parts(slot, d, bool(bias))
-        wanted = [_ROLES[role]]
-        if role == R.FFN_IN and len(slot.parts) == 2:
-            wanted = ["ffn_gate", "ffn_in"]
-            if self.names["ffn_gate"] == self.names["ffn_in"]:  # one tensor, gate first
-                return [self.part("ffn_in", slot.set, bool(bias), _shape(slot))]
-        shape = _shape(slot)[1:]
+        bias, role, shape = bool(slot.role & 1), slot.role & ~1, shape_of(slot)
         weights = 0 if slot.set == R.FINAL else slot.set
-        if bias and role == R.FINAL_NORM and not self.kind.get("norm_biases", 1):
-            return [Part(None, _shape(slot))]
-        return [self.part(part, weights, bool(bias), (slot.parts[0], *shape)) for part in wanted]
+        if role == R.QKV:
+            wanted = ["qkv"] if "qkv" in self.names else ["q", "k", "v"]
+        elif role == R.FFN_IN and self.names.get("ffn_gate") not in (None, self.names["ffn_in"]):
+            wanted = ["ffn_gate", "ffn_in"]
+        else:
+            wanted = [ROLES[role]]
+        if role == R.FINAL_NORM and self.lacks_bias(bias):
+            return [Part(None, shape)]
+        if len(wanted) == 1:  # of a fused tensor too: gate first
+            return [self.part(wanted[0], weights, bias, shape)]
+        return [
+            self.part(part, weights, bias, (rows, *shape[1:]))
+            for part, rows in zip(wanted, slot.parts)
+        ]
 
-    def part(self, part: str, weights: int, bias: bool, shape: tuple[int, ...]) -> Part:
+    def lacks_bias(self, bias: bool) -> bool:
+        """Whether this is the bias of a norm that the format gives one, and the family does not."""
+        return bias and not self.kind.get("norm_biases", 1)
+
+    def part(self, part: str, weights: int, bias: bool, shape: Shape) -> Part:
         name = self.name(part, weights)
         return Part(bias_name(name) if bias else name, shape)
 
@@ -370,20 +339,16 @@ class Encoder:
         if slot.role == R.POSITIONS:
             rows = self.position_rows
             return [Part(self.name("positions"), (rows.start + slot.rows, slot.cols), rows)]
-        part, bias = _INPUTS[slot.role]
-        if part == "embedding_norm" and bias and not self.kind.get("norm_biases", 1):
-            return [Part(None, _shape(slot))]
-        return [self.part(part, 0, bias, _shape(slot))]
+        part, bias = INPUTS[slot.role]
+        if part == "embedding_norm" and self.lacks_bias(bias):
+            return [Part(None, shape_of(slot))]
+        return [self.part(part, 0, bias, shape_of(slot))]
 
     def output_parts(self, slot: R.Slot) -> list[Part]:
-        head, role = self.head, slot.role
+        head, role, shape = self.head, slot.role, shape_of(slot)
         if role == R.OUTPUT_WEIGHT + 1:
-            return [
-                Part(
-                    next((n for n in head.biases if n in self.checkpoint), head.biases[0]),
-                    _shape(slot),
-                )
-            ]
+            name = next((n for n in head.biases if n in self.checkpoint), head.biases[0])
+            return [Part(name, shape)]
         weight = role - 1 if role in _OUTPUT_BIASES else role
         base = {
             R.OUTPUT_WEIGHT: head.last,
@@ -391,17 +356,9 @@ class Encoder:
             R.HEAD_NORM: head.norm,
             R.CLASSIFIER: head.last,
         }[weight]
-        if role == R.HEAD_NORM + 1 and not self.kind.get("norm_biases", 1):
-            return [Part(None, _shape(slot))]
-        return [Part(base + (".weight" if role == weight else ".bias"), _shape(slot))]
-
-    def attention_parts(self, slot: R.Slot, d: dict, bias: bool) -> list[Part]:
-        if "qkv" in self.names:
-            return [self.part("qkv", slot.set, bias, _shape(slot))]
-        return [
-            self.part(letter, slot.set, bias, (rows,) if bias else (rows, slot.cols))
-            for letter, rows in zip("qkv", slot.parts)
-        ]
+        if self.lacks_bias(role == R.HEAD_NORM + 1):
+            return [Part(None, shape)]
+        return [Part(base + (".weight" if role == weight else ".bias"), shape)]
 
     def build(self, name: str) -> Model:
         if self.family.adapt is not None:
@@ -419,58 +376,21 @@ class Encoder:
             ignore=self.ignore,
             notes=self.notes,
         )
-        for slot in R.slots(d):
-            if slot.key not in model.values:
-                model.parts[slot.key] = self.parts(slot, d)
-        return model
+        for double in self.doubles:
+            model.must_be_same(*double, "with which it is tied")
+        return model.fill(lambda slot: self.parts(slot, d))
 
 
-_BLOCK_PARTS = {
-    "qkv",
-    "q",
-    "k",
-    "v",
-    "attention_out",
-    "attention_norm",
-    "ffn_in",
-    "ffn_gate",
-    "ffn_out",
-    "ffn_norm",
-    "relative_keys",
-}
-_INPUTS = {
-    R.EMBEDDING: ("embedding", False),
-    R.SEGMENTS: ("segments", False),
-    R.EMBEDDING_NORM: ("embedding_norm", False),
-    R.EMBEDDING_NORM + 1: ("embedding_norm", True),
-    R.PROJECTION: ("projection", False),
-    R.PROJECTION + 1: ("projection", True),
-}
-_ROLES = {
-    R.ATTENTION_BEFORE: "attention_norm",
-    R.ATTENTION_AFTER: "attention_norm",
-    R.ATTENTION_OUT: "attention_out",
-    R.FFN_BEFORE: "ffn_norm",
-    R.FFN_AFTER: "ffn_norm",
-    R.FFN_IN: "ffn_in",
-    R.FFN_OUT: "ffn_out",
-    R.FINAL_NORM: "final_norm",
-}
 _OUTPUT_BIASES = (R.HEAD + 1, R.HEAD_NORM + 1, R.CLASSIFIER + 1)
-
-
-def _shape(slot: R.Slot) -> tuple[int, ...]:
-    return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
 
 
 def labels_of(config: Config) -> list[str]:
     """id2label in the order of its ids; LABEL_0, … where the configuration has none."""
-    table, count = config.get("id2label"), config.get("num_labels")
+    table = config.get("id2label")
+    config.get("num_labels")
     if table is None:
-        return [
-            f"LABEL_{i}"
-            for i in range(2 if count is None else config.whole("num_labels", 1, _MOST_LABELS))
-        ]
+        count = config.whole("num_labels", 1, _MOST_LABELS, default=2)
+        return [f"LABEL_{i}" for i in range(count)]
     if (
         not isinstance(table, dict)
         or not 1 <= len(table) <= _MOST_LABELS
@@ -515,4 +435,4 @@ def scores_of(config: Config, classes: int) -> int:
 def float32_frequencies(width: int, base: float) -> np.ndarray:
     """1 / base^(2i/w) as PyTorch's models compute it, in float32: width/2 values, as float64."""
     power = np.arange(0, width, 2).astype(np.float32) / np.float32(width)
-    return (np.float32(1) / powers(base, power).astype(np.float32)).astype(np.float64)
+    return (np.float32(1) / float32_powers(base, power)).astype(np.float64)

@@ -12,41 +12,40 @@ from typing import Any
 import numpy as np
 
 from phasor.errors import printable, shown
+from phasor.families.hf_config import Config, same
 from phasor.files import read_json
-from phasor.values import is_number, is_whole
-
-from .hf_config import Config, same
+from phasor.values import is_number, is_whole, settings, table, words
 
 _MOST_ENDS = 16
 _MOST_IDS = 1 << 20  # in a list
 _LARGEST_ID = 1 << 31
 _MOST_NAMES = 8  # in a note
 _IDS = (("bos_token_id", "start"), ("pad_token_id", "pad"), ("eos_token_id", "end"))
-_WHOLE = {
-    "top_k": "top_k",
-    "no_repeat_ngram_size": "no_repeat_ngram",
-    "min_new_tokens": "min_new",
-    "max_new_tokens": "max_new",
-}
-_NUMBERS = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty")
+_WHOLE = table("""
+    top_k                 top_k
+    no_repeat_ngram_size  no_repeat_ngram
+    min_new_tokens        min_new
+    max_new_tokens        max_new
+""")
+_NUMBERS = words("temperature top_p min_p typical_p repetition_penalty")
 _SHARES = ("top_p", "min_p", "typical_p")
 # Recommendations without a place in the format, with the values that say nothing.
-_WITHOUT_PLACE: dict[str, tuple] = {
-    "num_beams": (1,),
-    "bad_words_ids": ([],),
-    "begin_suppress_tokens": ([],),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
-    "length_penalty": (1,),
-    "penalty_alpha": (0,),
-    "epsilon_cutoff": (0,),
-    "eta_cutoff": (0,),
-    "sequence_bias": (),
-    "encoder_repetition_penalty": (1,),
-    "min_length": (0,),
-    "exponential_decay_length_penalty": (),
-    "guidance_scale": (1,),
-}
+_WITHOUT_PLACE: dict[str, list] = settings("""
+    num_beams                         [1]
+    bad_words_ids                     [[]]
+    begin_suppress_tokens             [[]]
+    forced_bos_token_id               []
+    forced_eos_token_id               []
+    length_penalty                    [1]
+    penalty_alpha                     [0]
+    epsilon_cutoff                    [0]
+    eta_cutoff                        [0]
+    sequence_bias                     []
+    encoder_repetition_penalty        [1]
+    min_length                        [0]
+    exponential_decay_length_penalty  []
+    guidance_scale                    [1]
+""")
 # What says nothing of which token comes next, by the reason why; anything else is noted by name.
 _HARMLESS_BECAUSE: dict[str, str] = {
     "book-keeping": "_from_model_config transformers_version _commit_hash _name_or_path",
@@ -82,7 +81,7 @@ def read(
 
 
 def _ids(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+    out = {}
     for name, place in _IDS:
         given = _list(config, name)
         if place != "end" and len(given) > 1:
@@ -108,7 +107,7 @@ def _list(config: Config, name: str) -> list[int]:
 
 
 def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+    out = {}
     if config.get("do_sample") is not None and config.flag("do_sample"):
         out["sample"] = 1
     for name, place in _WHOLE.items():

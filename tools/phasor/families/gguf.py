@@ -19,7 +19,11 @@ from typing import Any, Callable
 import numpy as np
 
 from phasor.checkpoints.gguf import GGUF, Tensor, Type
-from phasor.errors import printable, shown
+from phasor.checkpoints.tensors import Shape
+from phasor.errors import named, printable, shown
+from phasor.families.fields import Fields
+from phasor.families.gguf_tokenizer import Vocabulary
+from phasor.families.model import Model, Part, described, shared_kinds, single
 from phasor.families.rotary_scaling import rotary
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -27,96 +31,52 @@ from phasor.format import tensors as R
 from phasor.format.file import Quantised, Weights
 from phasor.format.layout import VECTOR, PhasorError
 from phasor.positions import alibi_slopes
-
-from .gguf_tokenizer import Vocabulary
-from .model import Model, Part
+from phasor.values import is_whole, settings, table, words
 
 # Keys that say nothing about the arithmetic, under the prefix of an architecture.
-_HARMLESS = frozenset(
-    """vocab_size tensor_data_layout rope.scaling.finetuned expert_used_count context_length block_count""".split()
-)
+_HARMLESS = words("""
+    vocab_size tensor_data_layout rope.scaling.finetuned expert_used_count context_length
+    block_count
+""")
 # Keys that have one value which changes nothing; any other is refused.
-_NEUTRAL = {
-    "expert_count": (0,),
-    "attention.causal": (True,),
-    "pooling_type": (0,),
-    "attention.scale": (0.0,),
-    "logit_scale": (0.0, 1.0),
-    "embedding_scale": (0.0, 1.0),
-    "residual_scale": (0.0, 1.0),
-    "attn_logit_softcapping": (0.0,),
-    "final_logit_softcapping": (0.0,),
-    "attention.clamp_kqv": (0.0,),
-    "attention.shared_kv_layers": (0,),
-    "rope.scaling.yarn_log_multiplier": (0.0,),
-    "rope.scaling.yarn_ext_factor": (1.0,),
-    "rope.scaling.yarn_attn_factor": (1.0,),
-}
+_NEUTRAL: dict[str, list] = settings("""
+    expert_count                      [0]
+    attention.causal                  [true]
+    pooling_type                      [0]
+    attention.scale                   [0.0]
+    logit_scale                       [0.0, 1.0]
+    embedding_scale                   [0.0, 1.0]
+    residual_scale                    [0.0, 1.0]
+    attn_logit_softcapping            [0.0]
+    final_logit_softcapping           [0.0]
+    attention.clamp_kqv               [0.0]
+    attention.shared_kv_layers        [0]
+    rope.scaling.yarn_log_multiplier  [0.0]
+    rope.scaling.yarn_ext_factor      [1.0]
+    rope.scaling.yarn_attn_factor     [1.0]
+""")
 
 
-def _single(value: float) -> float:
-    return float(np.float32(value))
-
-
-class Keys:
+class Keys(Fields):
     """The metadata under one architecture's prefix, read key by key."""
 
-    def __init__(self, path: Path, prefix: str, metadata: dict[str, Any]) -> None:
-        self.path, self.prefix = path, prefix
-        self.values = {
-            key[len(prefix) + 1 :]: value
-            for key, value in metadata.items()
-            if key.startswith(prefix + ".")
-        }
-        self.asked: set[str] = set()
-
-    def error(self, name: str, what: str) -> PhasorError:
-        return PhasorError(f"{self.path}: {self.prefix}.{name}: {what}")
+    def expected(self, name: str, value: Any, what: str) -> PhasorError:
+        return (
+            self.error(name, "is missing") if value is None else super().expected(name, value, what)
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         """The key's value; a list of equal values, one for each layer, is one value."""
-        self.asked.add(name)
-        value = self.values.get(name, default)
+        value = super().get(name, default)
         if isinstance(value, list):
             if not value or any(v != value[0] for v in value):
                 raise self.error(name, "values that differ from layer to layer are not built")
             value = value[0]
         return value
 
-    def whole(
-        self, name: str, default: int | None = None, low: int = 1, high: int = 1 << 24
-    ) -> int:
-        value = self.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.error(
-                name,
-                "is missing"
-                if value is None
-                else f"{shown(value)}, expected a whole number from {low} to {high}",
-            )
-        return value
-
-    def number(self, name: str, default: float | None = None, low: float = 0.0) -> float:
-        value = self.get(name, default)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not math.isfinite(value)
-            or value < low
-        ):
-            raise self.error(
-                name,
-                "is missing"
-                if value is None
-                else f"{shown(value)}, expected a number from {low:g}",
-            )
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.get(name, default)
-        if not isinstance(value, bool):
-            raise self.error(name, f"{shown(value)}, expected true or false")
-        return value
+    def single(self, name: str, default: float | None = None) -> float:
+        """A number from 0, as a descriptor keeps it."""
+        return single(self.number(name, default=default))
 
     def finish(self) -> None:
         """Refuses what nobody asked for, by name."""
@@ -126,7 +86,7 @@ class Keys:
                     name, f"{shown(self.get(name))} is not built for this architecture"
                 )
         unknown = [
-            f"{self.prefix}.{name}"
+            self.prefix + name
             for name in self.values
             if name not in self.asked and name not in _HARMLESS
         ]
@@ -138,7 +98,6 @@ class Keys:
 
 
 # ---- Architectures
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -158,35 +117,26 @@ class Decoder:
 
     def __init__(self, file: GGUF, name: str, own: Architecture) -> None:
         self.file, self.own, self.notes = file, own, []
-        self.keys = k = Keys(file.path, name, file.metadata)
+        self.keys = k = Keys(file.path, file.under(f"{name}."), f"{name}.")
         self.count = k.whole("block_count", high=D.MAX_LAYERS)
-        self.width, self.heads = (
-            k.whole("embedding_length", high=D.MAX_WIDTH),
-            k.whole("attention.head_count", high=4096),
-        )
-        self.head_width = k.whole(
-            "attention.key_length", max(1, self.width // self.heads), high=4096
-        )
-        if k.get("attention.value_length", self.head_width) != self.head_width:
-            raise k.error(
-                "attention.value_length",
-                f"{shown(k.get('attention.value_length'))}, and attention.key_length is "
-                f"{self.head_width}",
-            )
-        eps = k.number(
-            "attention.layer_norm_rms_epsilon"
-            if own.norm == D.RMS_NORM
-            else "attention.layer_norm_epsilon"
-        )
-        self.stack: dict[str, Any] = {
+        self.width = k.whole("embedding_length", high=D.MAX_WIDTH)
+        self.heads = k.whole("attention.head_count", high=4096)
+        each = max(1, self.width // self.heads)
+        self.head_width = k.whole("attention.key_length", high=4096, default=each)
+        values = k.get("attention.value_length", self.head_width)
+        if values != self.head_width:
+            what = f"{shown(values)}, and attention.key_length is {self.head_width}"
+            raise k.error("attention.value_length", what)
+        eps = k.number(f"attention.layer_norm{'_rms' * (own.norm == D.RMS_NORM)}_epsilon")
+        self.stack = {
             "width": self.width,
             "max_positions": k.whole("context_length"),
             "final_norm": own.norm,
             "final_norm_eps": eps,
         }
         self.kind = self._kind(eps)
-        self.per_layer: list[dict[str, Any]] = [{} for _ in range(self.count)]
-        self.output: dict[str, Any] = {
+        self.per_layer = [{} for _ in range(self.count)]
+        self.output = {
             "output": D.LOGITS,
             "tied": D.TIED_OWN if "output.weight" in file else D.TIED_TARGET,
             "bias": int("output.bias" in file),
@@ -211,13 +161,10 @@ class Decoder:
 
     def _kind(self, eps: float) -> dict[str, Any]:
         k, own = self.keys, self.own
-        kv_heads = k.whole("attention.head_count_kv", self.heads, high=self.heads)
-        parts = (
-            ("attn_q", "attn_k", "attn_v", "attn_output")
-            if not self.has("attn_qkv.weight")
-            else ("attn_qkv",) * 3 + ("attn_output",)
-        )
-        qk_norm = own.norm if self.has("attn_q_norm.weight") else 0
+        kv_heads = k.whole("attention.head_count_kv", high=self.heads, default=self.heads)
+        fused = self.has("attn_qkv.weight")
+        parts = ("attn_qkv",) * 3 if fused else ("attn_q", "attn_k", "attn_v")
+        biases = [self.has(f"{part}.bias") << i for i, part in enumerate((*parts, "attn_output"))]
         return {
             "norm": own.norm,
             "norm_place": D.BEFORE,
@@ -226,10 +173,10 @@ class Decoder:
             "heads": self.heads,
             "kv_heads": kv_heads,
             "head_width": self.head_width,
-            "scale": _single(self.head_width**-0.5),
-            "qk_norm": qk_norm,
+            "scale": single(self.head_width**-0.5),
+            "qk_norm": own.norm * self.has("attn_q_norm.weight"),
             "parallel": own.parallel,
-            "attention_biases": sum(self.has(f"{part}.bias") << i for i, part in enumerate(parts)),
+            "attention_biases": sum(biases),
             "hidden": k.whole("feed_forward_length", high=1 << 20),
             "activation": own.activation,
             "gated": int(own.gated),
@@ -240,33 +187,27 @@ class Decoder:
 
     def rotate(self) -> None:
         """Rotary positions in every block, with the scaling that metadata and tensors say."""
-        width = self.keys.whole("rope.dimension_count", self.head_width, 2, self.head_width)
-        self.kind.update(
-            position=self.own.position,
-            rotary_width=width,
-            inv_freq=self.frequencies(self.keys.number("rope.freq_base", 10000.0, 1.0), width),
-        )
+        width = self.keys.whole("rope.dimension_count", 2, self.head_width, self.head_width)
+        made = self.frequencies(self.keys.number("rope.freq_base", 1, 10000.0), width)
+        self.kind.update(position=self.own.position, rotary_width=width, tables={R.ROTARY: made})
 
     def frequencies(self, base: float, width: int, scaled: bool = True) -> np.ndarray:
         k = self.keys
-        kind, linear = k.get("rope.scaling.type", "linear"), k.number("rope.scale_linear", 0.0)
-        factor, magnitude = (
-            k.number("rope.scaling.factor", linear) or 1.0,
-            k.number("rope.scaling.attn_factor", 1.0),
-        )
-        original = k.get("rope.scaling.original_context_length")
-        table: dict[str, Any] | None = None
+        kind = k.get("rope.scaling.type", "linear")
+        linear = k.number("rope.scale_linear", default=0.0)
+        factor = k.number("rope.scaling.factor", default=linear) or 1.0
+        magnitude = k.number("rope.scaling.attn_factor", default=1.0)
+        original = "rope.scaling.original_context_length"
+        k.get(original)
+        scaling: dict[str, Any] | None = None
         if kind == "linear" and scaled:
-            table = {"type": "linear", "factor": factor}
+            scaling = {"type": "linear", "factor": factor}
         elif kind == "yarn" and scaled:
-            table = {
-                "type": "yarn",
-                "factor": factor,
-                "original_max_position_embeddings": k.whole("rope.scaling.original_context_length"),
-            }
+            scaling = {"type": "yarn", "factor": factor}
+            scaling["original_max_position_embeddings"] = k.whole(original)
             for name in ("beta_fast", "beta_slow"):
                 if k.get(f"rope.scaling.yarn_{name}") is not None:
-                    table[name] = k.number(f"rope.scaling.yarn_{name}")
+                    scaling[name] = k.number(f"rope.scaling.yarn_{name}")
         elif kind not in ("none", "linear", "yarn", "longrope"):
             raise k.error(
                 "rope.scaling.type",
@@ -274,18 +215,17 @@ class Decoder:
             )
         if width % 2:
             raise k.error("rope.dimension_count", f"{width} is odd")
-        made = rotary(width, base, table)
+        made = rotary(width, base, scaling)
         if scaled and made.factor * magnitude != 1:
-            self.kind["rotary_factor"] = _single(made.factor * magnitude)
-        return made.inv_freq / self._divisors(width, original) if scaled else made.inv_freq
+            self.kind["rotary_factor"] = single(made.factor * magnitude)
+        return made.inv_freq / self._divisors(width) if scaled else made.inv_freq
 
-    def _divisors(self, width: int, original: Any) -> np.ndarray | float:
+    def _divisors(self, width: int) -> np.ndarray | float:
         """llama3's factors of the frequencies, or longrope's short ones: then the file takes no
         longer sequence than they hold for."""
-        name = (
-            "rope_freqs.weight" if "rope_freqs.weight" in self.file else "rope_factors_short.weight"
-        )
-        if name not in self.file:
+        names = ("rope_freqs.weight", "rope_factors_short.weight")
+        name = next((name for name in names if name in self.file), None)
+        if name is None:
             return 1.0
         if self.file.shape(name) != (width // 2,):
             raise PhasorError(
@@ -295,37 +235,39 @@ class Decoder:
         values = self.file.load(name).astype(np.float64)
         if not np.isfinite(values).all() or not (values > 0).all():
             raise PhasorError(f"{self.file.path}: {name}: a factor is not a positive number")
-        if name == "rope_factors_short.weight":
+        if name == names[1]:
             longest = self.keys.whole("rope.scaling.original_context_length")
-            if longest < self.stack["max_positions"]:
-                self.stack["max_positions"] = longest
-                self.notes.append(
-                    f"the frequencies are those of sequences of up to {longest} positions, and the "
-                    "file takes no longer ones"
-                )
+            self._limit(
+                longest,
+                f"the frequencies are those of sequences of up to {longest} positions, and the "
+                "file takes no longer ones",
+            )
         return values
+
+    def _limit(self, positions: int, note: str) -> None:
+        """The file takes no longer sequence, and that is said where it could have."""
+        if positions < self.stack["max_positions"]:
+            self.stack["max_positions"] = positions
+            self.notes.append(note)
 
     def alibi(self, most: float = 8.0) -> None:
         if most != 8:
             raise self.keys.error("attention.max_alibi_bias", f"{most:g} is not built, expected 8")
-        self.kind.update(position=D.ALIBI, slopes=alibi_slopes(self.heads).astype(np.float32))
+        slopes = alibi_slopes(self.heads).astype(np.float32)
+        self.kind.update(position=D.ALIBI, tables={R.ALIBI: slopes})
 
     def windows(self, period: int) -> list[bool]:
         """Which layers see a window: of each `period` all but the last."""
-        pattern = self.keys.values.get("attention.sliding_window_pattern", period)
-        self.keys.asked.add("attention.sliding_window_pattern")
+        name = "attention.sliding_window_pattern"
+        pattern = self.keys.values.get(name, period)
+        self.keys.asked.add(name)
         if isinstance(pattern, list):
             if len(pattern) != self.count or not all(isinstance(own, bool) for own in pattern):
-                raise self.keys.error(
-                    "attention.sliding_window_pattern",
-                    f"expected true or false for each of {self.count} layers",
-                )
+                what = f"expected true or false for each of {self.count} layers"
+                raise self.keys.error(name, what)
             return pattern
-        if isinstance(pattern, bool) or not isinstance(pattern, int) or pattern < 1:
-            raise self.keys.error(
-                "attention.sliding_window_pattern",
-                f"{shown(pattern)}, expected a whole number from 1",
-            )
+        if not is_whole(pattern, 1, 1 << 63):
+            raise self.keys.expected(name, pattern, "a whole number from 1")
         return [i % pattern < pattern - 1 for i in range(self.count)]
 
     def _limit_by_window(self) -> None:
@@ -335,85 +277,46 @@ class Decoder:
         if name in self.keys.asked or not self.keys.get(name):
             return
         window = self.keys.whole(name)
-        if window < self.stack["max_positions"]:
-            self.stack["max_positions"] = window
-            self.notes.append(
-                f"the layers see a window of {window} positions; the file takes no longer "
-                "sequence, so that it changes nothing"
-            )
+        self._limit(
+            window,
+            f"the layers see a window of {window} positions; the file takes no longer sequence, so "
+            "that it changes nothing",
+        )
 
     # ---- the model
 
     def build(self) -> "GGUFModel":
-        kinds, layers = self._number()
-        tables = [
-            {
-                role: kind.pop(name)
-                for role, name in ((R.ROTARY, "inv_freq"), (R.ALIBI, "slopes"))
-                if name in kind
-            }
-            for kind in kinds
-        ]
-        embedding = self.file.tensors.get("token_embd.weight")
-        if embedding is None or len(embedding.shape) != 2:
-            raise PhasorError(
-                f"{self.file.path}: token_embd.weight: "
-                + (
-                    "is missing"
-                    if embedding is None
-                    else f"has shape {embedding.shape}, expected two dimensions"
-                )
-            )
-        vocabulary = Vocabulary(self.file, embedding.shape[0])
-        text = {
-            name: self._text(f"general.{key}")
-            for name, key in (
-                ("name", "name"),
-                ("author", "organization"),
-                ("licence", "license"),
-                ("origin", "source.url"),
-            )
-        }
-        descriptor = D.with_defaults(
-            {
-                "model": {
-                    "stack": D.DECODER,
-                    **text,
-                    "name": text["name"] or self.file.path.stem,
-                    "converter": "tools/convert.py",
-                },
-                "target": {"vocabulary": embedding.shape[0], **vocabulary.ids()},
-                "decoder": {
-                    **self.stack,
-                    "layers": [x for i, kind in enumerate(layers) for x in (kind, i)],
-                },
-                "kinds": kinds,
-                "output": self.output,
-            }
+        layers = ({**self.kind, **own} for own in self.per_layer)
+        kinds, self.stack["layers"], values = shared_kinds(layers)
+        shape = self.file.shape("token_embd.weight") if "token_embd.weight" in self.file else None
+        if shape is None or len(shape) != 2:
+            what = "is missing" if shape is None else f"has shape {shape}, expected two dimensions"
+            raise PhasorError(f"{self.file.path}: token_embd.weight: {what}")
+        vocabulary = Vocabulary(self.file, shape[0])
+        text = {name: self._text(key) for name, key in _TEXTS.items()}
+        descriptor = described(
+            D.DECODER,
+            {**text, "name": text["name"] or self.file.path.stem},
+            target={"vocabulary": shape[0], **vocabulary.ids()},
+            decoder=self.stack,
+            kinds=kinds,
+            output=self.output,
         )
         try:
             D.check(descriptor)
         except PhasorError as error:
-            raise PhasorError(f"{self.file.path}: {error}") from error
-        model = GGUFModel(descriptor, self.file, notes=self.notes, vocabulary=vocabulary)
-        for slot in R.slots(descriptor):
-            if slot.stack == R.KINDS:
-                model.values[slot.key] = tables[slot.set][slot.role]
-            elif self.bare_norms and slot.layout == VECTOR:
-                model.values[slot.key] = np.full(slot.parts, slot.role % 2 == 0, np.float32)
-            else:
-                model.parts[slot.key] = self._parts(
-                    slot,
-                    descriptor["kinds"][layers[slot.set]]
-                    if slot.stack == R.DECODER and slot.set != R.FINAL
-                    else {},
-                )
-        model.used |= (
-            {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}
-            if self.own.position
-            else set()
+            raise named(self.file.path, error) from error
+        if self.bare_norms:
+            for slot in R.slots(descriptor):
+                if slot.layout == VECTOR and slot.stack != R.KINDS:
+                    values[slot.key] = np.full(slot.parts, slot.role % 2 == 0, np.float32)
+        model = GGUFModel(
+            descriptor, self.file, values=values, notes=self.notes, vocabulary=vocabulary
         )
-        return model
+        if self.own.position:
+            tables = ("freqs", "factors_short", "factors_long")
+            model.used |= {f"rope_{name}.weight" for name in tables}
+        return model.fill(lambda slot: self._parts(slot, descriptor))
 
     def _text(self, key: str) -> str:
         value = self.file.metadata.get(key, "")
@@ -421,46 +324,22 @@ class Decoder:
             raise PhasorError(f"{self.file.path}: {key}: {shown(value)}, expected text")
         return value
 
-    def _number(self) -> tuple[list[dict[str, Any]], list[int]]:
-        """The kinds of block, in order of their first use, and each layer's."""
-        kinds: list[dict[str, Any]] = []
-        keys: dict[tuple, int] = {}
-        layers = []
-        for own in self.per_layer:
-            kind = {**self.kind, **own}
-            key = tuple(
-                (name, value.tobytes() if isinstance(value, np.ndarray) else value)
-                for name, value in sorted(kind.items())
-            )
-            if key not in keys:
-                keys[key] = len(kinds)
-                kinds.append(kind)
-            layers.append(keys[key])
-        return kinds, layers
-
-    def _parts(self, slot: R.Slot, kind: dict[str, Any]) -> list[Part]:
-        if slot.stack == R.TARGET:
-            name, bias = (
-                {R.EMBEDDING: "token_embd", R.POSITIONS: "position_embd"}.get(
-                    slot.role, "token_embd_norm"
-                ),
-                slot.role == R.EMBEDDING_NORM + 1,
-            )
-        elif slot.stack == R.OUTPUT:
-            name, bias = "output", slot.role == R.OUTPUT_WEIGHT + 1
-        else:
-            return self._block_parts(slot, kind)
+    def _parts(self, slot: R.Slot, d: dict) -> list[Part]:
+        if slot.stack == R.DECODER:
+            return self._block_parts(slot, d)
+        name, bias = _ENDS[slot.stack, slot.role]
         return [self._part(name, bias, (sum(slot.parts),), slot)]
 
-    def _block_parts(self, slot: R.Slot, kind: dict[str, Any]) -> list[Part]:
+    def _block_parts(self, slot: R.Slot, d: dict) -> list[Part]:
         role, bias = slot.role & ~1, bool(slot.role & 1)
         if slot.set == R.FINAL:
             return [self._part("output_norm", bias, slot.parts, slot)]
+        kind = d["kinds"][self.stack["layers"][2 * slot.set]]
         fused = {
             R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
             R.FFN_IN: ("ffn_up", ("ffn_gate", "ffn_up") if kind["gated"] else ("ffn_up",)),
         }
-        single = {
+        alone = {
             R.ATTENTION_OUT: "attn_output",
             R.FFN_OUT: "ffn_down",
             R.Q_NORM: "attn_q_norm",
@@ -469,28 +348,21 @@ class Decoder:
         }
         start = f"blk.{slot.set}."
         if role not in fused:
-            return [
-                self._part(start + single[role], bias, self._norm_shape(role, slot, kind), slot)
-            ]
+            return [self._part(start + alone[role], bias, self._norm_shape(role, slot, kind), slot)]
         whole, names = fused[role]
-        if (
-            role == R.QKV
-            and self.has("attn_qkv.weight")
-            or role == R.FFN_IN
-            and not self.has("ffn_gate.weight")
-        ):
+        if self.has("attn_qkv.weight") if role == R.QKV else not self.has("ffn_gate.weight"):
             return [self._part(start + whole, bias, (sum(slot.parts),), slot)]
         return [
             self._part(start + name, bias, (rows,), slot) for name, rows in zip(names, slot.parts)
         ]
 
-    def _norm_shape(self, role: int, slot: R.Slot, kind: dict[str, Any]) -> tuple[int, ...]:
+    def _norm_shape(self, role: int, slot: R.Slot, kind: dict[str, Any]) -> Shape:
         """A norm that each head has weights of its own for is stored as a matrix."""
         if role in (R.Q_NORM, R.K_NORM) and kind["qk_norm_over"] == D.OWN_HEAD:
             return (slot.parts[0] // kind["head_width"], kind["head_width"])
         return slot.parts
 
-    def _part(self, name: str, bias: bool, rows: tuple[int, ...], slot: R.Slot) -> Part:
+    def _part(self, name: str, bias: bool, rows: Shape, slot: R.Slot) -> Part:
         """The tensor of a part; a bias that only the other parts have, or that only the descriptor
         has, is zeros."""
         full = f"{name}.{'bias' if bias else 'weight'}"
@@ -500,8 +372,24 @@ class Decoder:
         return Part(full, shape, flat=slot.layout == VECTOR and len(shape) > 1)
 
 
+_TEXTS = table("""
+    name     general.name
+    author   general.organization
+    licence  general.license
+    origin   general.source.url
+""")
+# Outside of the blocks: the tensor, and whether it is the bias.
+_ENDS = {
+    (R.TARGET, R.EMBEDDING): ("token_embd", False),
+    (R.TARGET, R.POSITIONS): ("position_embd", False),
+    (R.TARGET, R.EMBEDDING_NORM): ("token_embd_norm", False),
+    (R.TARGET, R.EMBEDDING_NORM + 1): ("token_embd_norm", True),
+    (R.OUTPUT, R.OUTPUT_WEIGHT): ("output", False),
+    (R.OUTPUT, R.OUTPUT_WEIGHT + 1): ("output", True),
+}
+
+
 # ---- The model
-# -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -516,23 +404,19 @@ class GGUFModel(Model):
         asked = self.asked_for(slot)
         if asked is not None:
             return asked
-        kept = {tensor.type.keeps for tensor in self._tensors(slot)}
+        kept = {tensor.type.keeps for tensor in self._tensors(slot).values()}
         return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q8, L.Q4} else L.F32
 
-    def _tensors(self, slot: R.Slot) -> list[Tensor]:
-        return [
-            self.checkpoint.tensors[part.name]
-            for part in self.parts.get(slot.key, ())
-            if part.name is not None
-        ]
+    def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
+        names = (part.name for part in self.parts.get(slot.key, ()))
+        return {name: self.checkpoint.tensors[name] for name in names if name is not None}
 
     def weights(self, slot: R.Slot) -> Weights:
-        tensors = self._tensors(slot)
-        for tensor, part in zip(
-            tensors, (part for part in self.parts.get(slot.key, ()) if part.name is not None)
-        ):
+        stored = self._tensors(slot)
+        for name, tensor in stored.items():
             if not tensor.is_finite():
-                raise PhasorError(f"{self.checkpoint.path}: {part.name}: a value is not finite")
+                raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
+        tensors = stored.values()
         if (
             slot.matrix
             and self.type_of(slot) in L.QUANTISED
@@ -547,7 +431,8 @@ class GGUFModel(Model):
         count: Counter[tuple[Type, int]] = Counter()
         for slot in R.slots(self.descriptor):
             if slot.matrix:
-                count.update((tensor.type, self.type_of(slot)) for tensor in self._tensors(slot))
+                to, tensors = self.type_of(slot), self._tensors(slot).values()
+                count.update((tensor.type, to) for tensor in tensors)
         self.notes.append(
             "matrices: "
             + ", ".join(
@@ -566,10 +451,8 @@ def read(path: Path) -> GGUFModel:
     """The model of a GGUF file. PhasorError names the file and the key, tensor or architecture that
     is not built."""
     file = GGUF(path)
-    kind, name = (
-        file.metadata.get("general.type", "model"),
-        file.metadata.get("general.architecture"),
-    )
+    kind = file.metadata.get("general.type", "model")
+    name = file.metadata.get("general.architecture")
     if kind != "model":
         raise PhasorError(f"{path}: general.type: {shown(kind)} is not built, expected 'model'")
     if file.metadata.get("split.count", 1) not in (0, 1):
@@ -586,21 +469,20 @@ def read(path: Path) -> GGUFModel:
 
 
 # ---- What is each architecture's own
-# ---------------------------------------------------------------------------------
 
 
 def _gemma(d: Decoder) -> None:
-    d.stack["embedding_scale"] = _single(math.sqrt(d.width))
+    d.stack["embedding_scale"] = single(math.sqrt(d.width))
 
 
 def _gemma2(d: Decoder) -> None:
     """Two norms around each sub-layer, caps, and a window in every other layer."""
     _gemma(d)
     d.kind["norm_place"] = D.BOTH
-    d.kind["cap"] = _single(d.keys.number("attn_logit_softcapping", 50.0))
-    d.output["cap"] = _single(d.keys.number("final_logit_softcapping", 30.0))
+    d.kind["cap"] = d.keys.single("attn_logit_softcapping", 50.0)
+    d.output["cap"] = d.keys.single("final_logit_softcapping", 30.0)
     if d.count == 46:  # the model of 27 billion weights divides by the width of an input's share
-        d.kind["scale"] = _single((d.width / d.heads) ** -0.5)
+        d.kind["scale"] = single((d.width / d.heads) ** -0.5)
     window = d.keys.whole("attention.sliding_window")
     for own, sees in zip(d.per_layer, d.windows(2)):
         own.update({"window": window} if sees else {})
@@ -610,15 +492,14 @@ def _gemma3(d: Decoder) -> None:
     """Five layers with a window and frequencies of their own, then one that sees all."""
     _gemma(d)
     d.kind["norm_place"] = D.BOTH
-    d.output["cap"] = _single(d.keys.number("final_logit_softcapping", 0.0))
+    d.output["cap"] = d.keys.single("final_logit_softcapping", 0.0)
     if d.count == 62:
-        d.kind["scale"] = _single((d.width / d.heads) ** -0.5)
+        d.kind["scale"] = single((d.width / d.heads) ** -0.5)
     window = d.keys.whole("attention.sliding_window")
-    near = d.frequencies(
-        d.keys.number("rope.freq_base_swa", 10000.0, 1.0), d.kind["rotary_width"], scaled=False
-    )
+    base = d.keys.number("rope.freq_base_swa", 1, 10000.0)
+    near = d.frequencies(base, d.kind["rotary_width"], scaled=False)
     for own, sees in zip(d.per_layer, d.windows(6)):
-        own.update({"window": window, "inv_freq": near} if sees else {})
+        own.update({"window": window, "tables": {R.ROTARY: near}} if sees else {})
 
 
 def _gpt2(d: Decoder) -> None:
@@ -643,13 +524,13 @@ def _bloom(d: Decoder) -> None:
 
 
 def _mpt(d: Decoder) -> None:
-    d.alibi(d.keys.number("attention.max_alibi_bias", 0.0))
+    d.alibi(d.keys.number("attention.max_alibi_bias", default=0.0))
     if d.heads & d.heads - 1:
         raise d.keys.error(
             "attention.head_count",
             f"{d.heads}: slopes of a number of heads that is no power of two are not built",
         )
-    d.kind["qkv_clip"] = _single(d.keys.number("attention.clamp_kqv", 0.0))
+    d.kind["qkv_clip"] = d.keys.single("attention.clamp_kqv", 0.0)
 
 
 def _stablelm(d: Decoder) -> None:
@@ -662,7 +543,7 @@ def _stablelm(d: Decoder) -> None:
 
 def _olmo(d: Decoder) -> None:
     d.bare_norms = True
-    d.kind["qkv_clip"] = _single(d.keys.number("attention.clamp_kqv", 0.0))
+    d.kind["qkv_clip"] = d.keys.single("attention.clamp_kqv", 0.0)
 
 
 def _olmo2(d: Decoder) -> None:
@@ -670,7 +551,7 @@ def _olmo2(d: Decoder) -> None:
 
 
 def _command_r(d: Decoder) -> None:
-    d.output["scale"] = _single(d.keys.number("logit_scale", 1.0))
+    d.output["scale"] = d.keys.single("logit_scale", 1.0)
     if d.kind["qk_norm"]:
         d.kind["qk_norm_over"] = D.OWN_HEAD
 
@@ -679,12 +560,10 @@ def _granite(d: Decoder) -> None:
     """Scales of the embedding, of what sub-layers add, of the scores, and what the logits are
     divided by; 0 is none."""
     k = d.keys
-    d.stack["embedding_scale"] = _single(k.number("embedding_scale", 0.0) or 1.0)
-    d.kind.update(
-        residual_scale=_single(k.number("residual_scale", 0.0) or 1.0),
-        scale=_single(k.number("attention.scale", 0.0) or d.kind["scale"]),
-    )
-    d.output["scale"] = _single(1 / (k.number("logit_scale") or 1.0))
+    d.stack["embedding_scale"] = k.single("embedding_scale", 0.0) or 1.0
+    d.kind["residual_scale"] = k.single("residual_scale", 0.0) or 1.0
+    d.kind["scale"] = k.single("attention.scale", 0.0) or d.kind["scale"]
+    d.output["scale"] = single(1 / (k.number("logit_scale") or 1.0))
 
 
 def _smollm3(d: Decoder) -> None:

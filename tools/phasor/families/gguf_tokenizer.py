@@ -6,35 +6,32 @@ from typing import Any
 
 from phasor.checkpoints.gguf import GGUF
 from phasor.errors import shown
+from phasor.families.fields import Fields
 from phasor.format.layout import PhasorError
+from phasor.tokenizers import gguf
+from phasor.tokenizers.section import TokenizerError
+from phasor.values import is_whole, words
 
 _PREFIX = "tokenizer.ggml."
-_KNOWN = frozenset(
-    """model pre tokens token_type scores merges add_bos_token add_eos_token add_sep_token add_space_prefix remove_extra_whitespaces token_type_count
-    bos_token_id eos_token_id eot_token_id eom_token_id unknown_token_id padding_token_id seperator_token_id separator_token_id cls_token_id mask_token_id
-    prefix_token_id suffix_token_id middle_token_id fim_pre_token_id fim_suf_token_id fim_mid_token_id fim_pad_token_id fim_rep_token_id
-    fim_sep_token_id""".split()
-)
+_KNOWN = words("""
+    model pre tokens token_type scores merges add_bos_token add_eos_token add_sep_token
+    add_space_prefix remove_extra_whitespaces token_type_count bos_token_id eos_token_id
+    eot_token_id eom_token_id unknown_token_id padding_token_id seperator_token_id
+    separator_token_id cls_token_id mask_token_id prefix_token_id suffix_token_id middle_token_id
+    fim_pre_token_id fim_suf_token_id fim_mid_token_id fim_pad_token_id fim_rep_token_id
+    fim_sep_token_id
+""")
 _NONE = (None, "no_vocab", "none")
 # Pre-tokenizers whose texts begin with the start token where the file does not say it.
-_BEGIN = frozenset(
-    "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken".split()
-)
+_BEGIN = words("llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 tekken")
 
 
-class Vocabulary:
+class Vocabulary(Fields):
     """What the metadata say of tokens. PhasorError names the file and the key."""
 
     def __init__(self, file: GGUF, rows: int) -> None:
+        super().__init__(file.path, file.under(_PREFIX), _PREFIX)
         self.file, self.rows = file, rows
-        self.values = {
-            key[len(_PREFIX) :]: value
-            for key, value in file.metadata.items()
-            if key.startswith(_PREFIX)
-        }
-
-    def error(self, name: str, what: str) -> PhasorError:
-        return PhasorError(f"{self.file.path}: {_PREFIX}{name}: {what}")
 
     def refuse(self, name: str, what: str) -> PhasorError:
         """Of what a file without a tokenizer does not need."""
@@ -42,16 +39,8 @@ class Vocabulary:
 
     def id(self, name: str) -> int | None:
         value = self.values.get(name)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < self.rows
-        ):
-            raise self.error(name, f"{shown(value)}, expected an id below {self.rows}")
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.values.get(name, default)
-        if not isinstance(value, bool):
-            raise self.error(name, f"{shown(value)}, expected true or false")
+        if value is not None and not is_whole(value, 0, self.rows - 1):
+            raise self.expected(name, value, f"an id below {self.rows}")
         return value
 
     def list(self, name: str, kinds: type | tuple, default: Any = None) -> Any:
@@ -102,17 +91,13 @@ class Vocabulary:
         tokens = self.list("tokens", str)
         if len(tokens) > self.rows:
             raise self.refuse("tokens", f"{len(tokens)} pieces, the embedding has {self.rows} rows")
-        from phasor.tokenizers.tokenizer import TokenizerError
-
         try:
             if self.model == "gpt2":
                 return self._bpe(tokens)
             if self.model == "llama":
                 return self._sentencepiece(tokens)
         except TokenizerError as error:
-            raise PhasorError(
-                f"{self.file.path}: {_PREFIX}tokens: {error} (--tokenizer none converts without)"
-            ) from error
+            raise self.refuse("tokens", str(error)) from error
         raise self.refuse("model", f"{shown(self.model)} is not built; there are gpt2 and llama")
 
     def _types(self, tokens: list[str]) -> list[int]:
@@ -122,25 +107,21 @@ class Vocabulary:
         return types
 
     def _bpe(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
-
         pre = self.text("pre", "default")
-        if pre not in bpe.PRE_TOKENIZERS:
+        if pre not in gguf.PRE_TOKENIZERS:
             raise self.refuse(
                 "pre",
-                f"{shown(pre)} is not built; there are {', '.join(sorted(bpe.PRE_TOKENIZERS))}",
+                f"{shown(pre)} is not built; there are {', '.join(sorted(gguf.PRE_TOKENIZERS))}",
             )
         if self.flag("add_space_prefix", False):
             raise self.refuse("add_space_prefix", "True is not built for gpt2")
-        return bpe.build_bpe_section(
+        return gguf.build_bpe_section(
             tokens, self.list("merges", str), pre=pre, types=self._types(tokens)
         )
 
     def _sentencepiece(self, tokens: list[str]) -> bytes:
-        from phasor.tokenizers import bpe
-
         scores = self.list("scores", (int, float))
-        return bpe.build_sentencepiece_like(
+        return gguf.build_sentencepiece_like(
             tokens,
             scores,
             self._types(tokens),

@@ -9,11 +9,12 @@ is read has a type and a range; a field that does not is one line with the name 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from phasor.errors import PhasorError, printable, shown
+from phasor.families.fields import Fields
 from phasor.format import descriptor as D
-from phasor.values import is_number, is_whole
+from phasor.values import settings, words
 
 # transformers' names of the activations (activations.py), those that a block or a head can have.
 ACTIVATIONS = {name: row.number for row in D.ACTIVATIONS for name in row.configs}
@@ -52,41 +53,37 @@ _HARMLESS_BECAUSE: dict[str, str] = {
 HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
 
 # Fields that have one value which changes nothing; any other is refused.
-NEUTRAL: dict[str, tuple] = {
-    "is_decoder": (False,),
-    "is_encoder_decoder": (False,),
-    "add_cross_attention": (False,),
-    "pruned_heads": ({},),
-    "cross_attention_hidden_size": (None,),
-    "quantization_config": (None,),
-    "auto_map": (None,),
-}
+NEUTRAL: dict[str, list] = settings("""
+    is_decoder                   [false]
+    is_encoder_decoder           [false]
+    add_cross_attention          [false]
+    pruned_heads                 [{}]
+    cross_attention_hidden_size  [null]
+    quantization_config          [null]
+    auto_map                     [null]
+""")
 
 
 # What is not built at all, and the fields that tell it, with the values that say it is not there.
 _REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
     (
         "a mixture of experts",
-        (
-            "num_local_experts",
-            "num_experts",
-            "n_routed_experts",
-            "moe_num_experts",
-            "num_experts_per_tok",
-        ),
+        words("""
+            num_local_experts num_experts n_routed_experts moe_num_experts num_experts_per_tok
+        """),
         (None, 0, 1),
     ),
     ("latent attention", ("kv_lora_rank",), (None, 0)),
     (
         "a state-space layer",
-        ("state_size", "ssm_cfg", "mamba_d_state", "mamba_d_ssm", "ssm_state_size"),
+        words("state_size ssm_cfg mamba_d_state mamba_d_ssm ssm_state_size"),
         (None, 0),
     ),
     ("a model with a part for pictures", ("vision_config", "vision_tower"), (None,)),
     ("a model with a part for sound", ("audio_config",), (None,)),
     (
         "linear or recurrent attention",
-        ("attention_hidden_size", "linear_num_value_heads", "lru_width", "rwkv_version"),
+        words("attention_hidden_size linear_num_value_heads lru_width rwkv_version"),
         (None,),
     ),
 )
@@ -106,7 +103,7 @@ def refuse(where: Path, values: Mapping[str, Any]) -> None:
                 )
 
 
-class Config:
+class Config(Fields):
     """The fields of one table, with the defaults of its family where it leaves one out.
 
     newer: the defaults that are others from transformers 5 on; transformers_version says which
@@ -121,19 +118,16 @@ class Config:
         newer: Mapping[str, Any] | None = None,
         prefix: str = "",
     ) -> None:
-        self.path, self.values, self.prefix = path, values, prefix
+        super().__init__(path, values, prefix)
         self.defaults, self.changed = dict(defaults or {}), dict(newer or {})
-        self.asked: set[str] = set()
         self.tables: dict[str, Config] = {}
         self.finished = False  # a table that has harmless fields of its own
 
-    def error(self, name: str, what: str) -> PhasorError:
-        return PhasorError(f"{self.path}: {self.prefix}{name}: {what}")
-
-    def get(self, name: str) -> Any:
-        """The field (null is None), or the family's default where it is left out, or None."""
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field, or the family's default where it is left out; `default` where that is null."""
         self.asked.add(name)
-        return self.values[name] if name in self.values else self._default(name)
+        value = self.values[name] if name in self.values else self._default(name)
+        return default if value is None else value
 
     def _default(self, name: str) -> Any:
         older = self.defaults.get(name)
@@ -154,65 +148,26 @@ class Config:
         text = self.values.get("transformers_version")
         first = text.split(".")[0] if isinstance(text, str) else ""
         if text is not None and not (first.isascii() and first.isdigit() and len(first) < 4):
-            raise self.error(
-                "transformers_version", f"{shown(text)}, expected a version, such as '4.57.6'"
-            )
+            raise self.expected("transformers_version", text, "a version, such as '4.57.6'")
         if not first and self.values.get("rope_parameters") is not None:
             return NEWER
         return int(first) if first else None
 
     def table(self, name: str, defaults: Mapping[str, Any] | None = None) -> Config | None:
         """The table that a field is; where nothing says it, None or one with the defaults."""
-        value = self.get(name)
-        if value is None and defaults is None:
+        value = self.get(name, None if defaults is None else {})
+        if value is None:
             return None
-        value = {} if value is None else value
         if not isinstance(value, dict):
-            raise self.error(name, f"{shown(value)}, expected a table")
+            raise self.expected(name, value, "a table")
         if name not in self.tables:
             self.tables[name] = Config(self.path, value, defaults, prefix=f"{self.prefix}{name}.")
         return self.tables[name]
-
-    def whole(self, name: str, low: int = 1, high: int = 1 << 24) -> int:
-        value = self.get(name)
-        if not is_whole(value, low, high):
-            raise self.error(name, f"{shown(value)}, expected a whole number from {low} to {high}")
-        return value
-
-    def number(self, name: str) -> float:
-        value = self.get(name)
-        if not is_number(value) or value < 0:
-            raise self.error(name, f"{shown(value)}, expected a number from 0")
-        return float(value)
-
-    def base(self, name: str) -> float:
-        """Of rotary frequencies."""
-        return self.checked_base(name, self.number(name))
 
     def checked_base(self, name: str, value: float) -> float:
         if value < 1:
             raise self.error(name, f"{value!r}, expected a number from 1")
         return value
-
-    def flag(self, name: str, absent: bool | None = None) -> bool:
-        """absent: what counts where the field is null or nothing says it."""
-        value = absent if self.get(name) is None else self.get(name)
-        if not isinstance(value, bool):
-            raise self.error(name, f"{shown(value)}, expected true or false")
-        return value
-
-    def text(self, name: str) -> str:
-        value = self.get(name)
-        if not isinstance(value, str):
-            raise self.error(name, f"{shown(value)}, expected a text")
-        return value
-
-    def choice(self, name: str, choices: Mapping[str, Any]) -> Any:
-        """What stands for the field's value in a table."""
-        value = self.get(name)
-        if not isinstance(value, str) or value not in choices:
-            raise self.error(name, f"{shown(value)} is not built; there are {', '.join(choices)}")
-        return choices[value]
 
     def class_name(self, name: str, choices: Mapping[str, Any]) -> Any:
         """The same for the last part of a Python class's name."""
@@ -232,7 +187,7 @@ class Config:
             raise self.error(name, f"{shown(value)} is not built, expected {expected or 'nothing'}")
 
     def finish(
-        self, harmless: Iterable[str] = (), neutral: Mapping[str, tuple] | None = None
+        self, harmless: Iterable[str] = (), neutral: Mapping[str, Sequence] | None = None
     ) -> None:
         """Refuses what nobody asked for, by name, here and in the tables that were read; a field
         that is null says nothing. neutral: fields with the values that change nothing."""
@@ -274,6 +229,19 @@ class Config:
 
 # What a layer's attention sees, as layer_types and rope_parameters call it.
 FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+def layer_types(config: Config, count: int, made: Iterable[str]) -> list[str]:
+    """What each layer's attention sees: layer_types, or where nothing says it `made`."""
+    given = config.get("layer_types")
+    types = list(made) if given is None else given
+    if (
+        not isinstance(types, list)
+        or len(types) != count
+        or any(t not in (FULL, SLIDING) for t in types)
+    ):
+        raise config.error("layer_types", f"expected {count} times {FULL} or {SLIDING}")
+    return types
 
 
 def rope_table(config: Config, layer_type: str = "", scaled: bool = True) -> Config:

@@ -3,80 +3,89 @@ tested against transformers itself (docs/families.md)."""
 
 from __future__ import annotations
 
+from typing import Any, Callable
+
 import numpy as np
 
+from phasor.families.decoder import NORMS, Decoder, Family
+from phasor.families.hf_config import rope_table, rope_value
+from phasor.families.hf_decoders import DROPPED, NORM_BIASES, all_biases, llama_like, llama_names
+from phasor.families.model import single
+from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
-from phasor.positions import alibi_slopes
-from phasor.values import is_whole
-
-from .decoder import NORMS, Decoder, Family, single
-from .hf_config import rope_table, rope_value
-from .hf_decoders import BUFFERS, DROPPED, NORM_BIASES, llama_names, named
+from phasor.positions import alibi_slopes, float32_powers
+from phasor.values import is_whole, settings, table, words
 
 _TRUNK = "transformer."
-_SUMMARY = (
-    "summary_type",
-    "summary_use_proj",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_labels",
-    "summary_hidden_size",
-    "resid_dropout",
-    "embed_dropout",
-    "classifier_dropout",
-    "scale_attn_by_inverse_layer_idx",
-    "n_ctx",
-)
-_GPT_FIELDS = {
-    "hidden_size": "n_embd",
-    "num_hidden_layers": "n_layer",
-    "num_attention_heads": "n_head",
-    "intermediate_size": "n_inner",
-    "max_position_embeddings": "n_positions",
-    "norm_eps": "layer_norm_epsilon",
-    "hidden_act": "activation_function",
-}
-_GPT = {
-    "vocab_size": 50257,
-    "n_positions": 1024,
-    "n_embd": 768,
-    "n_layer": 12,
-    "n_head": 12,
-    "activation_function": "gelu_new",
-    "layer_norm_epsilon": 1e-5,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "tie_word_embeddings": True,
-}
-_MASKS = (
-    "h.*.attn.bias",
-    "h.*.attn.masked_bias",
-    "h.*.attn.attention.bias",
-    "h.*.attn.attention.masked_bias",
-    "h.*.attn.causal_mask",
-    "h.*.attn.embed_positions",
-)
-_GPT_BLOCK = {
-    "qkv": "attn.c_attn",
-    "attention_out": "attn.c_proj",
-    "attention_norm": "ln_1",
-    "ffn_norm": "ln_2",
-    "ffn_in": "mlp.c_fc",
-    "ffn_out": "mlp.c_proj",
-}
-_GPT_NAMES = named(
-    "h",
-    _GPT_BLOCK,
-    embedding="wte.weight",
-    positions="wpe.weight",
-    final_norm="ln_f.weight",
-    output="lm_head.weight",
+
+
+def _gpt_like(
+    kind: str, name: str, names: dict, defaults: dict, adapt: Callable[[Decoder], None], **more: Any
+) -> Family:
+    """A family with layer norms; as GPT-2's are, but for its own, its trunk, its heads (each with
+    keys and values) and its feed-forward (four times as wide)."""
+    own = {"trunk": _TRUNK, "grouped": False, "hidden_factor": 4, **more}
+    own["harmless"] = DROPPED + own.get("harmless", ())
+    return Family(
+        (kind,),
+        (name,),
+        names=names,
+        defaults=defaults,
+        adapt=adapt,
+        norm=D.LAYER_NORM,
+        **own,
+    )
+
+
+_SUMMARY = words("""
+    summary_type summary_use_proj summary_activation summary_first_dropout
+    summary_proj_to_labels summary_hidden_size resid_dropout embed_dropout classifier_dropout
+    scale_attn_by_inverse_layer_idx n_ctx
+""")
+_GPT_FIELDS = table("""
+    hidden_size              n_embd
+    num_hidden_layers        n_layer
+    num_attention_heads      n_head
+    intermediate_size        n_inner
+    max_position_embeddings  n_positions
+    rms_norm_eps             layer_norm_epsilon
+    hidden_act               activation_function
+""")
+_GPT = settings("""
+    vocab_size                       50257
+    n_positions                      1024
+    n_embd                           768
+    n_layer                          12
+    n_head                           12
+    activation_function              "gelu_new"
+    layer_norm_epsilon               1e-5
+    scale_attn_weights               true
+    scale_attn_by_inverse_layer_idx  false
+    tie_word_embeddings              true
+""")
+_MASKS = words("""
+    h.*.attn.bias h.*.attn.masked_bias h.*.attn.attention.bias h.*.attn.attention.masked_bias
+    h.*.attn.causal_mask h.*.attn.embed_positions
+""")
+_GPT_NAMES = tensor_names(
+    "h.{layer}",
+    """
+    embedding       wte
+    positions       wpe
+    final_norm      ln_f
+    output          lm_head
+    qkv             .attn.c_attn
+    attention_out   .attn.c_proj
+    attention_norm  .ln_1
+    ffn_norm        .ln_2
+    ffn_in          .mlp.c_fc
+    ffn_out         .mlp.c_proj
+    """,
 )
 
 
 # ---- GPT-2 (Radford et al. 2019): matrices stored as (inputs, outputs)
-# -------------------------------------------------
 
 
 def _gpt2(d: Decoder) -> None:
@@ -89,24 +98,19 @@ def _gpt2(d: Decoder) -> None:
         own["scale"] = single(scale / (i + 1 if by_layer else 1))
 
 
-GPT2 = Family(
-    ("gpt2",),
-    ("GPT2LMHeadModel",),
-    _TRUNK,
+GPT2 = _gpt_like(
+    "gpt2",
+    "GPT2LMHeadModel",
     _GPT_NAMES,
     _GPT,
     _gpt2,
-    _GPT_FIELDS,
-    DROPPED + _SUMMARY + ("reorder_and_upcast_attn",),
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_SUMMARY + ("reorder_and_upcast_attn",),
+    unused=_MASKS,
 )
 
 
 # ---- GPT-BigCode (Ben Allal et al. 2023): one head of keys and values
-# ----------------------------------------------------
 
 
 def _gpt_bigcode(d: Decoder) -> None:
@@ -120,35 +124,24 @@ def _gpt_bigcode(d: Decoder) -> None:
         d.kind["scale"] = 1.0
 
 
-GPT_BIGCODE = Family(
-    ("gpt_bigcode",),
-    ("GPTBigCodeForCausalLM",),
-    _TRUNK,
+GPT_BIGCODE = _gpt_like(
+    "gpt_bigcode",
+    "GPTBigCodeForCausalLM",
     _GPT_NAMES,
     {**_GPT, "activation_function": "gelu_pytorch_tanh", "multi_query": True},
     _gpt_bigcode,
-    _GPT_FIELDS,
-    DROPPED
-    + _SUMMARY
-    + (
-        "attention_softmax_in_fp32",
-        "scale_attention_softmax_in_fp32",
-        "inference_runner",
-        "max_batch_size",
-        "max_sequence_length",
-        "pad_key_length",
-        "pre_allocate_kv_cache",
-        "validate_runner_input",
-    ),
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_SUMMARY
+    + words("""
+        attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner
+        max_batch_size max_sequence_length pad_key_length pre_allocate_kv_cache
+        validate_runner_input
+    """),
+    unused=_MASKS,
 )
 
 
 # ---- GPT-Neo (Black et al. 2021): layers that see a window, scores that are not divided
-# ------------------------------------
 
 
 def _gpt_neo(d: Decoder) -> None:
@@ -183,56 +176,51 @@ def _attention_layers(d: Decoder) -> list[str]:
     return kinds
 
 
-GPT_NEO = Family(
-    ("gpt_neo",),
-    ("GPTNeoForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "q": "attn.attention.q_proj",
-            "k": "attn.attention.k_proj",
-            "v": "attn.attention.v_proj",
-            "attention_out": "attn.attention.out_proj",
-            "attention_norm": "ln_1",
-            "ffn_norm": "ln_2",
-            "ffn_in": "mlp.c_fc",
-            "ffn_out": "mlp.c_proj",
-        },
-        embedding="wte.weight",
-        positions="wpe.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+GPT_NEO = _gpt_like(
+    "gpt_neo",
+    "GPTNeoForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        positions       wpe
+        final_norm      ln_f
+        output          lm_head
+        q               .attn.attention.q_proj
+        k               .attn.attention.k_proj
+        v               .attn.attention.v_proj
+        attention_out   .attn.attention.out_proj
+        attention_norm  .ln_1
+        ffn_norm        .ln_2
+        ffn_in          .mlp.c_fc
+        ffn_out         .mlp.c_proj
+        """,
     ),
-    {
-        "vocab_size": 50257,
-        "max_position_embeddings": 2048,
-        "hidden_size": 2048,
-        "num_layers": 24,
-        "num_heads": 16,
-        "window_size": 256,
-        "activation_function": "gelu_new",
-        "layer_norm_epsilon": 1e-5,
-        "attention_types": [[["global", "local"], 12]],
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size               50257
+        max_position_embeddings  2048
+        hidden_size              2048
+        num_layers               24
+        num_heads                16
+        window_size              256
+        activation_function      "gelu_new"
+        layer_norm_epsilon       1e-5
+        attention_types          [[["global", "local"], 12]]
+        tie_word_embeddings      true
+    """),
     _gpt_neo,
-    {
-        "num_hidden_layers": "num_layers",
-        "num_attention_heads": "num_heads",
-        "norm_eps": "layer_norm_epsilon",
-        "hidden_act": "activation_function",
-    },
-    DROPPED + _SUMMARY,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=table("""
+        num_hidden_layers    num_layers
+        num_attention_heads  num_heads
+        rms_norm_eps         layer_norm_epsilon
+        hidden_act           activation_function
+    """),
+    harmless=_SUMMARY,
+    unused=_MASKS,
 )
 
 
-# ---- GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022): both sub-layers read one
-# norm ---------------------
+# ---- GPT-J (Wang and Komatsuzaki 2021), CodeGen (Nijkamp et al. 2022): sub-layers share a norm
 
 
 def _gptj(d: Decoder) -> None:
@@ -254,60 +242,68 @@ def _codegen(d: Decoder) -> None:
     d.qkv_rows = np.concatenate([places[:, i].ravel() for i in (0, 2, 1)])
 
 
-_GPTJ = {
-    **_GPT,
-    "vocab_size": 50400,
-    "n_positions": 2048,
-    "n_embd": 4096,
-    "n_layer": 28,
-    "n_head": 16,
-    "rotary_dim": 64,
-    "tie_word_embeddings": False,
-}
-_GPTJ_REST = {
-    "attention_out": "attn.out_proj",
-    "attention_norm": "ln_1",
-    "ffn_in": "mlp.fc_in",
-    "ffn_out": "mlp.fc_out",
-}
-_GPTJ_ENDS = {"embedding": "wte.weight", "final_norm": "ln_f.weight", "output": "lm_head.weight"}
-_GPTJ_HARMLESS = DROPPED + _SUMMARY + ("rotary", "scale_attn_weights")
-GPTJ = Family(
-    ("gptj",),
-    ("GPTJForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", **_GPTJ_REST},
-        **_GPTJ_ENDS,
+_GPTJ = settings(
+    """
+    vocab_size           50400
+    n_positions          2048
+    n_embd               4096
+    n_layer              28
+    n_head               16
+    rotary_dim           64
+    tie_word_embeddings  false
+    """,
+    _GPT,
+)
+_GPTJ_HARMLESS = _SUMMARY + ("rotary", "scale_attn_weights")
+GPTJ = _gpt_like(
+    "gptj",
+    "GPTJForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        final_norm      ln_f
+        output          lm_head
+        q               .attn.q_proj
+        k               .attn.k_proj
+        v               .attn.v_proj
+        attention_out   .attn.out_proj
+        attention_norm  .ln_1
+        ffn_in          .mlp.fc_in
+        ffn_out         .mlp.fc_out
+        """,
     ),
     _GPTJ,
     _gptj,
-    _GPT_FIELDS,
-    _GPTJ_HARMLESS,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_GPTJ_HARMLESS,
+    unused=_MASKS,
 )
-CODEGEN = Family(
-    ("codegen",),
-    ("CodeGenForCausalLM",),
-    _TRUNK,
-    named("h", {"qkv": "attn.qkv_proj", **_GPTJ_REST}, **_GPTJ_ENDS),
+CODEGEN = _gpt_like(
+    "codegen",
+    "CodeGenForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       wte
+        final_norm      ln_f
+        output          lm_head
+        qkv             .attn.qkv_proj
+        attention_out   .attn.out_proj
+        attention_norm  .ln_1
+        ffn_in          .mlp.fc_in
+        ffn_out         .mlp.fc_out
+        """,
+    ),
     _GPTJ,
     _codegen,
-    _GPT_FIELDS,
-    _GPTJ_HARMLESS,
-    _MASKS,
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    fields=_GPT_FIELDS,
+    harmless=_GPTJ_HARMLESS,
+    unused=_MASKS,
 )
 
 
 # ---- GPT-NeoX (Black et al. 2022), Pythia
-# -----------------------------------------------------------------------------------
 
 
 def _gpt_neox(d: Decoder) -> None:
@@ -324,60 +320,57 @@ def _gpt_neox(d: Decoder) -> None:
         c.must(name, rope_value(c, table, name, older))
 
 
-GPT_NEOX = Family(
-    ("gpt_neox",),
-    ("GPTNeoXForCausalLM",),
-    "gpt_neox.",
-    named(
-        "layers",
-        {
-            "qkv": "attention.query_key_value",
-            "attention_out": "attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="embed_in.weight",
-        final_norm="final_layer_norm.weight",
-        output="embed_out.weight",
+GPT_NEOX = _gpt_like(
+    "gpt_neox",
+    "GPTNeoXForCausalLM",
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embed_in
+        final_norm      final_layer_norm
+        output          embed_out
+        qkv             .attention.query_key_value
+        attention_out   .attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
-    {
-        "vocab_size": 50432,
-        "hidden_size": 6144,
-        "num_hidden_layers": 44,
-        "num_attention_heads": 64,
-        "intermediate_size": 24576,
-        "hidden_act": "gelu",
-        "max_position_embeddings": 2048,
-        "rotary_pct": 0.25,
-        "rotary_emb_base": 10000,
-        "layer_norm_eps": 1e-5,
-        "use_parallel_residual": True,
-        "attention_bias": True,
-        "tie_word_embeddings": False,
-    },
+    settings("""
+        vocab_size               50432
+        hidden_size              6144
+        num_hidden_layers        44
+        num_attention_heads      64
+        intermediate_size        24576
+        hidden_act               "gelu"
+        max_position_embeddings  2048
+        rotary_pct               0.25
+        rotary_emb_base          10000
+        layer_norm_eps           1e-5
+        use_parallel_residual    true
+        attention_bias           true
+        tie_word_embeddings      false
+    """),
     _gpt_neox,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED + ("classifier_dropout",),
-    (
+    fields={"rms_norm_eps": "layer_norm_eps"},
+    harmless=("classifier_dropout",),
+    unused=(
         "layers.*.attention.bias",
         "layers.*.attention.masked_bias",
         "layers.*.attention.rotary_emb.inv_freq",
     ),
-    norm=D.LAYER_NORM,
-    grouped=False,
+    hidden_factor=0,
+    trunk="gpt_neox.",
 )
 
 
 # ---- OPT (Zhang et al. 2022)
-# --------------------------------------------------------------------------------------------------
 
 
 def _opt(d: Decoder) -> None:
     width, inner = d.stack["width"], d.size("word_embed_proj_dim", high=D.MAX_WIDTH)
-    bias = d.flag("enable_bias")
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    all_biases(d, "enable_bias")
     d.learned(before=2)
     if not d.flag("do_layer_norm_before"):
         d.kind["norm_place"] = D.AFTER
@@ -392,121 +385,107 @@ def _opt(d: Decoder) -> None:
         d.output["head_width"] = inner
 
 
-OPT = Family(
-    ("opt",),
-    ("OPTForCausalLM",),
-    "model.decoder.",
-    named(
-        "layers",
-        {
-            "q": "self_attn.q_proj",
-            "k": "self_attn.k_proj",
-            "v": "self_attn.v_proj",
-            "attention_out": "self_attn.out_proj",
-            "attention_norm": "self_attn_layer_norm",
-            "ffn_norm": "final_layer_norm",
-            "ffn_in": "fc1",
-            "ffn_out": "fc2",
-        },
-        embedding="embed_tokens.weight",
-        positions="embed_positions.weight",
-        projection="project_in.weight",
-        head="project_out.weight",
-        final_norm="final_layer_norm.weight",
-        output="lm_head.weight",
+OPT = _gpt_like(
+    "opt",
+    "OPTForCausalLM",
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embed_tokens
+        positions       embed_positions
+        projection      project_in
+        head            project_out
+        final_norm      final_layer_norm
+        output          lm_head
+        q               .self_attn.q_proj
+        k               .self_attn.k_proj
+        v               .self_attn.v_proj
+        attention_out   .self_attn.out_proj
+        attention_norm  .self_attn_layer_norm
+        ffn_norm        .final_layer_norm
+        ffn_in          .fc1
+        ffn_out         .fc2
+        """,
     ),
-    {
-        "vocab_size": 50272,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "ffn_dim": 3072,
-        "max_position_embeddings": 2048,
-        "do_layer_norm_before": True,
-        "_remove_final_layer_norm": False,
-        "word_embed_proj_dim": 768,
-        "num_attention_heads": 12,
-        "activation_function": "relu",
-        "enable_bias": True,
-        "layer_norm_elementwise_affine": True,
-        "layer_norm_eps": 1e-5,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size                     50272
+        hidden_size                    768
+        num_hidden_layers              12
+        ffn_dim                        3072
+        max_position_embeddings        2048
+        do_layer_norm_before           true
+        _remove_final_layer_norm       false
+        word_embed_proj_dim            768
+        num_attention_heads            12
+        activation_function            "relu"
+        enable_bias                    true
+        layer_norm_elementwise_affine  true
+        layer_norm_eps                 1e-5
+        tie_word_embeddings            true
+    """),
     _opt,
-    {
+    fields={
         "intermediate_size": "ffn_dim",
         "hidden_act": "activation_function",
-        "norm_eps": "layer_norm_eps",
+        "rms_norm_eps": "layer_norm_eps",
     },
-    DROPPED + ("activation_dropout",),
-    norm=D.LAYER_NORM,
-    grouped=False,
+    harmless=("activation_dropout",),
+    hidden_factor=0,
+    trunk="model.decoder.",
 )
 
 
 # ---- BLOOM (Le Scao et al. 2022)
-# ------------------------------------------------------------------------------------------------
 
 
 def _bloom(d: Decoder) -> None:
     d.config.must("apply_residual_connection_post_layernorm", False)
     d.config.must("n_inner", None)
     d.kind.update(attention_biases=15, ffn_biases=3, position=D.ALIBI)
-    d.tables[R.ALIBI] = alibi_slopes(d.kind["heads"]).astype(np.float32)
+    d.kind["tables"] = {R.ALIBI: alibi_slopes(d.kind["heads"]).astype(np.float32)}
     d.stack.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=d.kind["norm_eps"])
     d.fused()
 
 
-BLOOM = Family(
-    ("bloom",),
-    ("BloomForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "qkv": "self_attention.query_key_value",
-            "attention_out": "self_attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="word_embeddings.weight",
-        embedding_norm="word_embeddings_layernorm.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+BLOOM = _gpt_like(
+    "bloom",
+    "BloomForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       word_embeddings
+        embedding_norm  word_embeddings_layernorm
+        final_norm      ln_f
+        output          lm_head
+        qkv             .self_attention.query_key_value
+        attention_out   .self_attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
-    {
-        "vocab_size": 250880,
-        "hidden_size": 64,
-        "n_layer": 2,
-        "n_head": 8,
-        "layer_norm_epsilon": 1e-5,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size           250880
+        hidden_size          64
+        n_layer              2
+        n_head               8
+        layer_norm_epsilon   1e-5
+        tie_word_embeddings  true
+    """),
     _bloom,
-    {
-        "num_hidden_layers": "n_layer",
-        "num_attention_heads": "n_head",
-        "norm_eps": "layer_norm_epsilon",
-        "intermediate_size": "n_inner",
-    },
-    DROPPED
-    + (
-        "seq_length",
-        "slow_but_exact",
-        "offset_alibi",
-        "bias_dropout_fusion",
-        "masked_softmax_fusion",
-        "skip_bias_add",
-        "skip_bias_add_qkv",
-        "unk_token_id",
-        "attention_softmax_in_fp32",
-    ),
-    ("h.*.self_attention.alibi",),
-    norm=D.LAYER_NORM,
+    fields=table("""
+        num_hidden_layers    n_layer
+        num_attention_heads  n_head
+        rms_norm_eps         layer_norm_epsilon
+        intermediate_size    n_inner
+    """),
+    harmless=words("""
+        seq_length slow_but_exact offset_alibi bias_dropout_fusion masked_softmax_fusion
+        skip_bias_add skip_bias_add_qkv unk_token_id attention_softmax_in_fp32
+    """),
+    unused=("h.*.self_attention.alibi",),
     activation=D.GELU_TANH,
-    grouped=False,
-    hidden_factor=4,
     positions=False,
     aliases={
         "n_embed": "hidden_size",
@@ -517,26 +496,19 @@ BLOOM = Family(
 
 
 # ---- MPT (MosaicML 2023)
-# ------------------------------------------------------------------------------------------------------------
 
-_MPT_ATTENTION = {
-    "alibi": True,
-    "alibi_bias_max": 8,
-    "attn_type": "multihead_attention",
-    "qk_ln": False,
-    "prefix_lm": False,
-}
+_MPT_ATTENTION = settings("""
+    alibi           true
+    alibi_bias_max  8
+    attn_type       "multihead_attention"
+    qk_ln           false
+    prefix_lm       false
+""")
 _MPT_HARMLESS = frozenset(
-    (
-        "attn_pdrop",
-        "attn_impl",
-        "attn_uses_sequence_id",
-        "model_type",
-        "rope",
-        "rope_impl",
-        "rope_theta",
-        "sliding_window_size",
-    )
+    words("""
+        attn_pdrop attn_impl attn_uses_sequence_id model_type rope rope_impl rope_theta
+        sliding_window_size
+    """)
 )
 
 
@@ -561,104 +533,78 @@ def _mpt(d: Decoder) -> None:
     inner.finish((*_MPT_HARMLESS, *without_rope))
     d.kind.update(position=D.ALIBI, **NORM_BIASES)
     d.bias_free = {"final_norm"}
-    d.tables[R.ALIBI] = _mpt_slopes(d.kind["heads"])
+    d.kind["tables"] = {R.ALIBI: _mpt_slopes(d.kind["heads"])}
 
 
 def _mpt_slopes(heads: int) -> np.ndarray:
     """2^(−8·i/H) for H a power of two; for another number those of the power above, the second, the
     fourth, … first (its code, in float32)."""
     above = 1 << (heads - 1).bit_length()
-    slopes = np.float32(1) / np.power(
-        np.float32(2), np.arange(1, above + 1).astype(np.float32) * np.float32(8 / above)
-    )
+    exponents = np.arange(1, above + 1).astype(np.float32) * np.float32(8 / above)
+    slopes = np.float32(1) / float32_powers(2.0, exponents)
     return slopes if above == heads else np.concatenate([slopes[1::2], slopes[::2]])[:heads]
 
 
-MPT = Family(
-    ("mpt",),
-    ("MptForCausalLM",),
-    _TRUNK,
-    named(
-        "blocks",
-        {
-            "qkv": "attn.Wqkv",
-            "attention_out": "attn.out_proj",
-            "attention_norm": "norm_1",
-            "ffn_norm": "norm_2",
-            "ffn_in": "ffn.up_proj",
-            "ffn_out": "ffn.down_proj",
-        },
-        embedding="wte.weight",
-        final_norm="norm_f.weight",
-        output="lm_head.weight",
+MPT = _gpt_like(
+    "mpt",
+    "MptForCausalLM",
+    tensor_names(
+        "blocks.{layer}",
+        """
+        embedding       wte
+        final_norm      norm_f
+        output          lm_head
+        qkv             .attn.Wqkv
+        attention_out   .attn.out_proj
+        attention_norm  .norm_1
+        ffn_norm        .norm_2
+        ffn_in          .ffn.up_proj
+        ffn_out         .ffn.down_proj
+        """,
     ),
-    {
-        "d_model": 2048,
-        "n_heads": 16,
-        "n_layers": 24,
-        "expansion_ratio": 4,
-        "max_seq_len": 2048,
-        "vocab_size": 50368,
-        "layer_norm_epsilon": 1e-5,
-        "no_bias": True,
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        d_model              2048
+        n_heads              16
+        n_layers             24
+        expansion_ratio      4
+        max_seq_len          2048
+        vocab_size           50368
+        layer_norm_epsilon   1e-5
+        no_bias              true
+        tie_word_embeddings  true
+    """),
     _mpt,
-    {
-        "hidden_size": "d_model",
-        "num_attention_heads": "n_heads",
-        "num_hidden_layers": "n_layers",
-        "max_position_embeddings": "max_seq_len",
-        "norm_eps": "layer_norm_epsilon",
-        "intermediate_size": "intermediate_size",
-    },
-    DROPPED
-    + (
-        "emb_pdrop",
-        "learned_pos_emb",
-        "init_device",
-        "init_config",
-        "verbose",
-        "embedding_fraction",
-        "fc_type",
-        "ffn_config",
-        "use_pad_tok_in_ffn",
-    ),
-    norm=D.LAYER_NORM,
+    fields=table("""
+        hidden_size              d_model
+        num_attention_heads      n_heads
+        num_hidden_layers        n_layers
+        max_position_embeddings  max_seq_len
+        rms_norm_eps             layer_norm_epsilon
+        intermediate_size        intermediate_size
+    """),
+    harmless=words("""
+        emb_pdrop learned_pos_emb init_device init_config verbose embedding_fraction fc_type
+        ffn_config use_pad_tok_in_ffn
+    """),
     activation=D.GELU_ERF,
-    grouped=False,
-    hidden_factor=4,
 )
 
 
 # ---- Falcon (Almazrouei et al. 2023)
-# --------------------------------------------------------------------------------------------------
 
 
 def _falcon(d: Decoder) -> None:
     c, heads = d.config, d.kind["heads"]
-    bias, newer, parallel = (
-        d.flag("bias"),
-        d.flag("new_decoder_architecture"),
-        d.flag("parallel_attn"),
-    )
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias)
+    newer, parallel = d.flag("new_decoder_architecture"), d.flag("parallel_attn")
+    all_biases(d, "bias")
     if newer:
-        groups = c.get("num_kv_heads")
-        d.kind["kv_heads"] = heads if groups is None else c.whole("num_kv_heads", 1, heads)
+        d.kind["kv_heads"] = c.whole("num_kv_heads", 1, heads, default=heads)
         if heads % d.kind["kv_heads"]:
             raise c.error("num_kv_heads", f"{d.kind['kv_heads']} does not divide the {heads} heads")
     elif d.flag("multi_query"):
         d.kind["kv_heads"] = 1
     d.fused()
-    norms = c.get("num_ln_in_parallel_attn")
-    norms = (
-        2
-        if norms is None and newer
-        else 1
-        if norms is None
-        else c.whole("num_ln_in_parallel_attn", 1, 2)
-    )
+    norms = c.whole("num_ln_in_parallel_attn", 1, 2, default=1 + newer)
     if newer and not parallel:
         raise c.error("parallel_attn", "False is not built in the new architecture")
     if parallel and norms == 2:
@@ -670,7 +616,7 @@ def _falcon(d: Decoder) -> None:
     d.kind["parallel"] = 0 if not parallel else D.TWO_NORMS if norms == 2 else D.SHARED_INPUT
     if d.flag("alibi"):
         d.kind["position"] = D.ALIBI
-        d.tables[R.ALIBI] = _falcon_slopes(d)
+        d.kind["tables"] = {R.ALIBI: _falcon_slopes(d)}
         for name in ("rope_theta", "rope_scaling", "rope_parameters"):  # which then say nothing
             c.get(name)
     else:
@@ -689,55 +635,50 @@ def _falcon_slopes(d: Decoder) -> np.ndarray:
     return rounded * np.float32(d.kind["head_width"] ** -0.5)
 
 
-FALCON = Family(
-    ("falcon",),
-    ("FalconForCausalLM",),
-    _TRUNK,
-    named(
-        "h",
-        {
-            "qkv": "self_attention.query_key_value",
-            "attention_out": "self_attention.dense",
-            "attention_norm": "input_layernorm",
-            "ffn_norm": "post_attention_layernorm",
-            "ffn_in": "mlp.dense_h_to_4h",
-            "ffn_out": "mlp.dense_4h_to_h",
-        },
-        embedding="word_embeddings.weight",
-        final_norm="ln_f.weight",
-        output="lm_head.weight",
+FALCON = _gpt_like(
+    "falcon",
+    "FalconForCausalLM",
+    tensor_names(
+        "h.{layer}",
+        """
+        embedding       word_embeddings
+        final_norm      ln_f
+        output          lm_head
+        qkv             .self_attention.query_key_value
+        attention_out   .self_attention.dense
+        attention_norm  .input_layernorm
+        ffn_norm        .post_attention_layernorm
+        ffn_in          .mlp.dense_h_to_4h
+        ffn_out         .mlp.dense_4h_to_h
+        """,
     ),
-    {
-        "vocab_size": 65024,
-        "hidden_size": 4544,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 71,
-        "layer_norm_epsilon": 1e-5,
-        "alibi": False,
-        "new_decoder_architecture": False,
-        "multi_query": True,
-        "parallel_attn": True,
-        "bias": False,
-        "max_position_embeddings": 2048,
-        "rope_theta": 10000.0,
-        "activation": "gelu",
-        "tie_word_embeddings": True,
-    },
+    settings("""
+        vocab_size                65024
+        hidden_size               4544
+        num_hidden_layers         32
+        num_attention_heads       71
+        layer_norm_epsilon        1e-5
+        alibi                     false
+        new_decoder_architecture  false
+        multi_query               true
+        parallel_attn             true
+        bias                      false
+        max_position_embeddings   2048
+        rope_theta                10000.0
+        activation                "gelu"
+        tie_word_embeddings       true
+    """),
     _falcon,
-    {
-        "norm_eps": "layer_norm_epsilon",
+    fields={
+        "rms_norm_eps": "layer_norm_epsilon",
         "hidden_act": "activation",
         "intermediate_size": "ffn_hidden_size",
     },
-    DROPPED + ("num_kv_heads", "multi_query"),
-    norm=D.LAYER_NORM,
-    grouped=False,
-    hidden_factor=4,
+    harmless=("num_kv_heads", "multi_query"),
 )
 
 
 # ---- Phi (Gunasekar et al. 2023), 1, 1.5 and 2
-# ----------------------------------------------------------------------------------------------
 
 
 def _phi(d: Decoder) -> None:
@@ -748,10 +689,10 @@ def _phi(d: Decoder) -> None:
     d.output["bias"] = 1
 
 
-PHI = Family(
-    ("phi",),
-    ("PhiForCausalLM",),
-    "model.",
+PHI = llama_like(
+    "phi",
+    "PhiForCausalLM",
+    _phi,
     {
         **llama_names(
             attention_out="self_attn.dense",
@@ -764,30 +705,23 @@ PHI = Family(
         ),
         "final_norm": "final_layernorm.weight",
     },
-    {
-        "vocab_size": 51200,
-        "hidden_size": 2048,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 32,
-        "intermediate_size": 8192,
-        "hidden_act": "gelu_new",
-        "max_position_embeddings": 2048,
-        "layer_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": 0.5,
-        "qk_layernorm": False,
-        "tie_word_embeddings": False,
-    },
-    _phi,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED,
-    BUFFERS,
+    settings("""
+        vocab_size             51200
+        hidden_size            2048
+        num_hidden_layers      24
+        intermediate_size      8192
+        hidden_act             "gelu_new"
+        layer_norm_eps         1e-5
+        partial_rotary_factor  0.5
+        qk_layernorm           false
+    """),
+    fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
+    gated=False,
 )
 
 
 # ---- StableLM (Bellagente et al. 2024)
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _stablelm(d: Decoder) -> None:
@@ -804,79 +738,62 @@ def _stablelm(d: Decoder) -> None:
     d.rotate(width=d.share())
 
 
-STABLELM = Family(
-    ("stablelm",),
-    ("StableLmForCausalLM",),
-    "model.",
-    llama_names(),
-    {
-        "vocab_size": 50304,
-        "hidden_size": 2560,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-        "intermediate_size": 6912,
-        "hidden_act": "silu",
-        "max_position_embeddings": 4096,
-        "layer_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": 0.25,
-        "use_qkv_bias": False,
-        "qk_layernorm": False,
-        "use_parallel_residual": False,
-        "tie_word_embeddings": False,
-    },
+STABLELM = llama_like(
+    "stablelm",
+    "StableLmForCausalLM",
     _stablelm,
-    {"norm_eps": "layer_norm_eps"},
-    DROPPED,
-    BUFFERS,
+    None,
+    settings("""
+        vocab_size               50304
+        hidden_size              2560
+        num_key_value_heads      32
+        intermediate_size        6912
+        max_position_embeddings  4096
+        layer_norm_eps           1e-5
+        partial_rotary_factor    0.25
+        use_qkv_bias             false
+        qk_layernorm             false
+        use_parallel_residual    false
+    """),
+    fields={"rms_norm_eps": "layer_norm_eps"},
     norm=D.LAYER_NORM,
-    gated=True,
 )
 
 
 # ---- StarCoder2 (Lozhkov et al. 2024)
-# ------------------------------------------------------------------------------------------------------------
 
 
 def _starcoder2(d: Decoder) -> None:
-    bias = d.flag("use_bias")
-    d.kind.update(attention_biases=15 * bias, ffn_biases=3 * bias, **d.window())
+    all_biases(d, "use_bias")
+    d.kind.update(d.window())
     d.rotate()
 
 
-STARCODER2 = Family(
-    ("starcoder2",),
-    ("Starcoder2ForCausalLM",),
-    "model.",
-    llama_names(ffn_gate=None, ffn_in="mlp.c_fc", ffn_out="mlp.c_proj"),
-    {
-        "vocab_size": 49152,
-        "hidden_size": 3072,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 24,
-        "num_key_value_heads": 2,
-        "intermediate_size": 12288,
-        "hidden_act": "gelu_pytorch_tanh",
-        "max_position_embeddings": 4096,
-        "norm_epsilon": 1e-5,
-        "rope_theta": 10000.0,
-        "use_bias": True,
-        "tie_word_embeddings": True,
-    },
+STARCODER2 = llama_like(
+    "starcoder2",
+    "Starcoder2ForCausalLM",
     _starcoder2,
-    {"norm_eps": "norm_epsilon"},
-    DROPPED
-    + (
-        "layer_norm_eps",
-        "layer_norm_epsilon",
-        "norm_type",
-        "mlp_type",
-        "activation_function",
-        "scale_attn_weights",
-    ),
-    BUFFERS,
+    llama_names(ffn_gate=None, ffn_in="mlp.c_fc", ffn_out="mlp.c_proj"),
+    settings("""
+        vocab_size               49152
+        hidden_size              3072
+        num_hidden_layers        30
+        num_attention_heads      24
+        num_key_value_heads      2
+        intermediate_size        12288
+        hidden_act               "gelu_pytorch_tanh"
+        max_position_embeddings  4096
+        norm_epsilon             1e-5
+        use_bias                 true
+        tie_word_embeddings      true
+    """),
+    fields={"rms_norm_eps": "norm_epsilon"},
+    harmless=words("""
+        layer_norm_eps layer_norm_epsilon norm_type mlp_type activation_function
+        scale_attn_weights
+    """),
     norm=D.LAYER_NORM,
+    gated=False,
 )
 
 

@@ -5,51 +5,59 @@ from __future__ import annotations
 
 import numpy as np
 
+from phasor.families.encoder import Encoder, Family, Head, float32_frequencies
+from phasor.families.hf_config import (
+    FULL,
+    NEWER,
+    SLIDING,
+    Config,
+    layer_types,
+    rope_table,
+    rope_value,
+)
+from phasor.families.names import tensor_names
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.positions import inverse_frequencies, t5_buckets
-
-from .encoder import Encoder, Family, Head, float32_frequencies
-from .hf_config import FULL, NEWER, SLIDING, Config, rope_table, rope_value
+from phasor.values import settings, table, words
 
 FIRST, TANH = D.FIRST, D.TANH
-_SIZES = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12,
-    "position_embedding_type": "absolute",
-}
+_SIZES = settings("""
+    vocab_size               30522
+    hidden_size              768
+    num_hidden_layers        12
+    num_attention_heads      12
+    intermediate_size        3072
+    hidden_act               "gelu"
+    max_position_embeddings  512
+    type_vocab_size          2
+    layer_norm_eps           1e-12
+    position_embedding_type  "absolute"
+""")
 _POOLER = ("pooler.*",)
 
 
 # ---- BERT (Devlin et al. 2019) and those that keep its names
-# ---------------------------------------------------------
 
-_BLOCK = {
-    "q": "attention.self.query",
-    "k": "attention.self.key",
-    "v": "attention.self.value",
-    "attention_out": "attention.output.dense",
-    "attention_norm": "attention.output.LayerNorm",
-    "ffn_in": "intermediate.dense",
-    "ffn_out": "output.dense",
-    "ffn_norm": "output.LayerNorm",
-}
-_BERT = {
-    "embedding": "embeddings.word_embeddings.weight",
-    "positions": "embeddings.position_embeddings.weight",
-    "segments": "embeddings.token_type_embeddings.weight",
-    "embedding_norm": "embeddings.LayerNorm.weight",
-    "relative_keys": "encoder.layer.{layer}.attention.self.distance_embedding.weight",
-    **{part: f"encoder.layer.{{layer}}.{name}.weight" for part, name in _BLOCK.items()},
-}
+_BERT = tensor_names(
+    "encoder.layer.{layer}",
+    """
+    embedding       embeddings.word_embeddings
+    positions       embeddings.position_embeddings
+    segments        embeddings.token_type_embeddings
+    embedding_norm  embeddings.LayerNorm
+    relative_keys   .attention.self.distance_embedding
+    q               .attention.self.query
+    k               .attention.self.key
+    v               .attention.self.value
+    attention_out   .attention.output.dense
+    attention_norm  .attention.output.LayerNorm
+    ffn_in          .intermediate.dense
+    ffn_out         .output.dense
+    ffn_norm        .output.LayerNorm
+    """,
+)
 _BERT_WORDS = Head(
     D.LOGITS,
     dense="cls.predictions.transform.dense",
@@ -83,20 +91,16 @@ BERT = Family(
         "ForTokenClassification": _TOKENS,
     },
     _SIZES,
-    harmless=(
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    ),
+    harmless=words("""
+        pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head
+        pooler_type
+    """),
     adapt=_bert,
     wordpiece=True,
 )
 
 
 # ---- RoBERTa (Liu et al. 2019), XLM-R, CamemBERT: positions begin after the padding id
-# -------------------------------
 
 _ROBERTA_WORDS = Head(
     D.LOGITS,
@@ -135,18 +139,6 @@ ROBERTA = Family(
 
 
 # ---- DistilBERT (Sanh et al. 2019)
-# -----------------------------------------------------------------------------------
-
-_DISTILBERT_BLOCK = {
-    "q": "attention.q_lin",
-    "k": "attention.k_lin",
-    "v": "attention.v_lin",
-    "attention_out": "attention.out_lin",
-    "attention_norm": "sa_layer_norm",
-    "ffn_in": "ffn.lin1",
-    "ffn_out": "ffn.lin2",
-    "ffn_norm": "output_layer_norm",
-}
 
 
 def _distilbert(e: Encoder) -> None:
@@ -157,15 +149,22 @@ DISTILBERT = Family(
     ("distilbert",),
     ("DistilBert",),
     "distilbert.",
-    {
-        "embedding": "embeddings.word_embeddings.weight",
-        "positions": "embeddings.position_embeddings.weight",
-        "embedding_norm": "embeddings.LayerNorm.weight",
-        **{
-            part: f"transformer.layer.{{layer}}.{name}.weight"
-            for part, name in _DISTILBERT_BLOCK.items()
-        },
-    },
+    tensor_names(
+        "transformer.layer.{layer}",
+        """
+        embedding       embeddings.word_embeddings
+        positions       embeddings.position_embeddings
+        embedding_norm  embeddings.LayerNorm
+        q               .attention.q_lin
+        k               .attention.k_lin
+        v               .attention.v_lin
+        attention_out   .attention.out_lin
+        attention_norm  .sa_layer_norm
+        ffn_in          .ffn.lin1
+        ffn_out         .ffn.lin2
+        ffn_norm        .output_layer_norm
+        """,
+    ),
     {
         "Model": Head(unused=("vocab_transform.*", "vocab_layer_norm.*", "vocab_projector.*")),
         "ForMaskedLM": Head(
@@ -181,41 +180,35 @@ DISTILBERT = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {**_SIZES, "n_layers": 6, "n_heads": 12, "dim": 768, "hidden_dim": 3072, "activation": "gelu"},
-    fields={
-        "hidden_size": "dim",
-        "num_hidden_layers": "n_layers",
-        "num_attention_heads": "n_heads",
-        "intermediate_size": "hidden_dim",
-        "hidden_act": "activation",
-    },
-    # sinusoidal_pos_embds says how the table began; the table itself is among the weights.
-    harmless=(
-        "sinusoidal_pos_embds",
-        "dropout",
-        "attention_dropout",
-        "qa_dropout",
-        "seq_classif_dropout",
-        "tie_weights_",
+    settings(
+        """
+        n_layers    6
+        n_heads     12
+        dim         768
+        hidden_dim  3072
+        activation  "gelu"
+        """,
+        _SIZES,
     ),
+    fields=table("""
+        hidden_size          dim
+        num_hidden_layers    n_layers
+        num_attention_heads  n_heads
+        intermediate_size    hidden_dim
+        hidden_act           activation
+    """),
+    # sinusoidal_pos_embds says how the table began; the table itself is among the weights.
+    harmless=words("""
+        sinusoidal_pos_embds dropout attention_dropout qa_dropout seq_classif_dropout
+        tie_weights_
+    """),
     adapt=_distilbert,
     wordpiece=True,
 )
 
 
 # ---- MPNet (Song et al. 2020): a relative bias in the buckets of T5
-# --------------------------------------------------
 
-_MPNET_BLOCK = {
-    "q": "attention.attn.q",
-    "k": "attention.attn.k",
-    "v": "attention.attn.v",
-    "attention_out": "attention.attn.o",
-    "attention_norm": "attention.LayerNorm",
-    "ffn_in": "intermediate.dense",
-    "ffn_out": "output.dense",
-    "ffn_norm": "output.LayerNorm",
-}
 _MPNET_BUCKETS, _MPNET_DISTANCE = 32, 128  # of the code; config.json may only repeat the first
 
 
@@ -240,10 +233,22 @@ MPNET = Family(
     ("mpnet",),
     ("MPNet",),
     "mpnet.",
-    {
-        **{part: _BERT[part] for part in ("embedding", "positions", "embedding_norm")},
-        **{part: f"encoder.layer.{{layer}}.{name}.weight" for part, name in _MPNET_BLOCK.items()},
-    },
+    tensor_names(
+        "encoder.layer.{layer}",
+        """
+        embedding       embeddings.word_embeddings
+        positions       embeddings.position_embeddings
+        embedding_norm  embeddings.LayerNorm
+        q               .attention.attn.q
+        k               .attention.attn.k
+        v               .attention.attn.v
+        attention_out   .attention.attn.o
+        attention_norm  .attention.LayerNorm
+        ffn_in          .intermediate.dense
+        ffn_out         .output.dense
+        ffn_norm        .output.LayerNorm
+        """,
+    ),
     {
         "Model": _BARE,
         "ForMaskedLM": _ROBERTA_WORDS,
@@ -257,19 +262,7 @@ MPNET = Family(
 
 
 # ---- ALBERT (Lan et al. 2020): groups of layers that share their tensors
-# ---------------------------------------------
 
-_ALBERT_BLOCK = {
-    "q": "attention.query",
-    "k": "attention.key",
-    "v": "attention.value",
-    "attention_out": "attention.dense",
-    "attention_norm": "attention.LayerNorm",
-    "ffn_in": "ffn",
-    "ffn_out": "ffn_output",
-    "ffn_norm": "full_layer_layer_norm",
-    "relative_keys": "attention.distance_embedding",
-}
 _ALBERT_WORDS = Head(
     D.LOGITS,
     dense="predictions.dense",
@@ -305,14 +298,25 @@ ALBERT = Family(
     ("albert",),
     ("Albert",),
     "albert.",
-    {
-        **{part: _BERT[part] for part in ("embedding", "positions", "segments", "embedding_norm")},
-        "projection": "encoder.embedding_hidden_mapping_in.weight",
-        **{
-            part: f"encoder.albert_layer_groups.{{group}}.albert_layers.{{inner}}.{name}.weight"
-            for part, name in _ALBERT_BLOCK.items()
-        },
-    },
+    tensor_names(
+        "encoder.albert_layer_groups.{group}.albert_layers.{inner}",
+        """
+        embedding       embeddings.word_embeddings
+        positions       embeddings.position_embeddings
+        segments        embeddings.token_type_embeddings
+        embedding_norm  embeddings.LayerNorm
+        projection      encoder.embedding_hidden_mapping_in
+        q               .attention.query
+        k               .attention.key
+        v               .attention.value
+        attention_out   .attention.dense
+        attention_norm  .attention.LayerNorm
+        ffn_in          .ffn
+        ffn_out         .ffn_output
+        ffn_norm        .full_layer_layer_norm
+        relative_keys   .attention.distance_embedding
+        """,
+    ),
     {
         "Model": Head(unused=("pooler.*", "predictions.*", "sop_classifier.*")),
         "ForMaskedLM": _ALBERT_WORDS,
@@ -322,24 +326,25 @@ ALBERT = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {
-        **_SIZES,
-        "vocab_size": 30000,
-        "embedding_size": 128,
-        "hidden_size": 4096,
-        "num_attention_heads": 64,
-        "intermediate_size": 16384,
-        "hidden_act": "gelu_new",
-        "num_hidden_groups": 1,
-        "inner_group_num": 1,
-    },
-    harmless=("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"),
+    settings(
+        """
+        vocab_size           30000
+        embedding_size       128
+        hidden_size          4096
+        num_attention_heads  64
+        intermediate_size    16384
+        hidden_act           "gelu_new"
+        num_hidden_groups    1
+        inner_group_num      1
+        """,
+        _SIZES,
+    ),
+    harmless=words("down_scale_factor gap_size net_structure_type num_memory_blocks"),
     adapt=_albert,
 )
 
 
 # ---- ELECTRA (Clark et al. 2020)
-# -------------------------------------------------------------------------------------
 
 
 def _electra(e: Encoder) -> None:
@@ -377,21 +382,22 @@ ELECTRA = Family(
         ),
         "ForTokenClassification": _TOKENS,
     },
-    {
-        **_SIZES,
-        "hidden_size": 256,
-        "embedding_size": 128,
-        "num_attention_heads": 4,
-        "intermediate_size": 1024,
-    },
-    harmless=("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"),
+    settings(
+        """
+        hidden_size          256
+        embedding_size       128
+        num_attention_heads  4
+        intermediate_size    1024
+        """,
+        _SIZES,
+    ),
+    harmless=words("summary_type summary_use_proj summary_activation summary_last_dropout"),
     adapt=_electra,
     wordpiece=True,
 )
 
 
 # ---- RoFormer (Su et al. 2021)
-# ---------------------------------------------------------------------------------------
 
 _ROFORMER_TOLERANCE = 1e-6  # of a sine that was rounded to float32
 
@@ -443,37 +449,18 @@ ROFORMER = Family(
 
 
 # ---- ModernBERT (Warner et al. 2024)
-# ---------------------------------------------------------------------------------
-
-_MODERNBERT_BLOCK = {
-    "qkv": "attn.Wqkv",
-    "attention_out": "attn.Wo",
-    "attention_norm": "attn_norm",
-    "ffn_in": "mlp.Wi",
-    "ffn_gate": "mlp.Wi",
-    "ffn_out": "mlp.Wo",
-    "ffn_norm": "mlp_norm",
-}
 
 
 def _modernbert_types(e: Encoder) -> list[str]:
     """What each layer's attention sees: every so many all, or layer_types of transformers 5."""
     c, every = e.config, e.config.whole("global_attn_every_n_layers")
     types = [SLIDING if i % every else FULL for i in range(e.count)]
-    given = c.get("layer_types")
-    if given is None or given == types:
-        return types
-    if (c.version or 0) < NEWER:
+    given = layer_types(c, e.count, types)
+    if given != types and (c.version or 0) < NEWER:
         raise c.error(
             "layer_types",
             f"not what global_attn_every_n_layers says, which transformers before {NEWER} reads",
         )
-    if (
-        not isinstance(given, list)
-        or len(given) != e.count
-        or any(t not in (FULL, SLIDING) for t in given)
-    ):
-        raise c.error("layer_types", f"expected {e.count} times {FULL} or {SLIDING}")
     return given
 
 
@@ -537,12 +524,21 @@ MODERNBERT = Family(
     ("modernbert",),
     ("ModernBert",),
     "model.",
-    {
-        "embedding": "embeddings.tok_embeddings.weight",
-        "embedding_norm": "embeddings.norm.weight",
-        "final_norm": "final_norm.weight",
-        **{part: f"layers.{{layer}}.{name}.weight" for part, name in _MODERNBERT_BLOCK.items()},
-    },
+    tensor_names(
+        "layers.{layer}",
+        """
+        embedding       embeddings.tok_embeddings
+        embedding_norm  embeddings.norm
+        final_norm      final_norm
+        qkv             .attn.Wqkv
+        attention_out   .attn.Wo
+        attention_norm  .attn_norm
+        ffn_in          .mlp.Wi
+        ffn_gate        .mlp.Wi
+        ffn_out         .mlp.Wo
+        ffn_norm        .mlp_norm
+        """,
+    ),
     {
         "Model": Head(unused=("head.*", "decoder.*")),
         "ForMaskedLM": Head(D.LOGITS, last="decoder", biases=("decoder.bias",), **_MODERNBERT_HEAD),
@@ -551,58 +547,40 @@ MODERNBERT = Family(
             D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
         ),
     },
-    {
-        "vocab_size": 50368,
-        "hidden_size": 768,
-        "intermediate_size": 1152,
-        "num_hidden_layers": 22,
-        "num_attention_heads": 12,
-        "hidden_activation": "gelu",
-        "max_position_embeddings": 8192,
-        "norm_eps": 1e-5,
-        "norm_bias": False,
-        "global_rope_theta": 160000.0,
-        "local_rope_theta": 10000.0,
-        "attention_bias": False,
-        "global_attn_every_n_layers": 3,
-        "local_attention": 128,
-        "mlp_bias": False,
-        "decoder_bias": True,
-        "classifier_pooling": "cls",
-        "classifier_bias": False,
-        "classifier_activation": "gelu",
-    },
+    settings("""
+        vocab_size                  50368
+        hidden_size                 768
+        intermediate_size           1152
+        num_hidden_layers           22
+        num_attention_heads         12
+        hidden_activation           "gelu"
+        max_position_embeddings     8192
+        norm_eps                    1e-5
+        norm_bias                   false
+        global_rope_theta           160000.0
+        local_rope_theta            10000.0
+        attention_bias              false
+        global_attn_every_n_layers  3
+        local_attention             128
+        mlp_bias                    false
+        decoder_bias                true
+        classifier_pooling          "cls"
+        classifier_bias             false
+        classifier_activation       "gelu"
+    """),
     fields={"layer_norm_eps": "norm_eps", "hidden_act": "hidden_activation"},
-    harmless=(
-        "initializer_cutoff_factor",
-        "attention_dropout",
-        "embedding_dropout",
-        "mlp_dropout",
-        "deterministic_flash_attn",
-        "sparse_prediction",
-        "sparse_pred_ignore_index",
-        "reference_compile",
-        "repad_logits_with_grad",
-        "decoder_bias",
-        "classifier_bias",
-        "classifier_activation",
-        "layer_norm_eps",
-        "position_embedding_type",
-    ),
+    harmless=words("""
+        initializer_cutoff_factor attention_dropout embedding_dropout mlp_dropout
+        deterministic_flash_attn sparse_prediction sparse_pred_ignore_index reference_compile
+        repad_logits_with_grad decoder_bias classifier_bias classifier_activation layer_norm_eps
+        position_embedding_type
+    """),
     adapt=_modernbert,
 )
 
 
 # ---- Nomic-BERT (Nussbaum et al. 2024), whose code is published with its weights
-# -------------------------------------
 
-_NOMIC_BLOCK = {
-    "qkv": "attn.Wqkv",
-    "attention_out": "attn.out_proj",
-    "attention_norm": "norm1",
-    "ffn_out": "mlp.fc2",
-    "ffn_norm": "norm2",
-}
 _NOMIC_ACTIVATIONS = {
     "swiglu": D.SILU,
     "geglu": D.GELU_ERF,
@@ -611,23 +589,27 @@ _NOMIC_ACTIVATIONS = {
 _NOMIC_MULTIPLE = 256  # a gated feed-forward is made wider to a multiple of it
 
 
+# Fields with the one value that is built.
+_NOMIC_FIXED = settings("""
+    prenorm                          [false]
+    use_rms_norm                     [false]
+    causal                           [false]
+    parallel_block                   [false]
+    rotary_emb_scale_base            [null]
+    scale_attn_weights               [true]
+    scale_attn_by_inverse_layer_idx  [false]
+    norm_mlp                         [false]
+    rotary_head_dim                  [false]
+    parallel_block_tied_norm         [false]
+    tie_word_embeddings              [true]
+""")
+
+
 def _nomic(e: Encoder) -> None:
     c, kind, width = e.config, e.kind, e.kind["head_width"]
-    for name, value in (
-        ("prenorm", False),
-        ("use_rms_norm", False),
-        ("causal", False),
-        ("parallel_block", False),
-        ("rotary_emb_scale_base", None),
-        ("scale_attn_weights", True),
-        ("scale_attn_by_inverse_layer_idx", False),
-        ("norm_mlp", False),
-        ("rotary_head_dim", False),
-        ("num_heads_kv", kind["heads"]),
-        ("parallel_block_tied_norm", False),
-        ("tie_word_embeddings", True),
-    ):
-        c.must(name, value)
+    for name, values in _NOMIC_FIXED.items():
+        c.must(name, *values)
+    c.must("num_heads_kv", kind["heads"])
     gated = int(c.get("activation_function") in ("swiglu", "geglu"))
     biases = c.flag("mlp_fc1_bias") + 2 * c.flag("mlp_fc2_bias")
     kind.update(gated=gated, ffn_biases=biases, attention_biases=15 * c.flag("qkv_proj_bias"))
@@ -651,7 +633,7 @@ def _nomic(e: Encoder) -> None:
         rotary_width=int(rotated),
     )
     e.values[R.KINDS << 24 | R.ROTARY] = float32_frequencies(
-        int(rotated), c.base("rotary_emb_base")
+        int(rotated), c.number("rotary_emb_base", 1)
     )
     if (
         c.get("rotary_scaling_factor") is not None
@@ -673,12 +655,19 @@ NOMIC = Family(
     ("nomic_bert",),
     ("NomicBert",),
     "bert.",
-    {
-        "embedding": "embeddings.word_embeddings.weight",
-        "segments": "embeddings.token_type_embeddings.weight",
-        "embedding_norm": "emb_ln.weight",
-        **{part: f"encoder.layers.{{layer}}.{name}.weight" for part, name in _NOMIC_BLOCK.items()},
-    },
+    tensor_names(
+        "encoder.layers.{layer}",
+        """
+        embedding       embeddings.word_embeddings
+        segments        embeddings.token_type_embeddings
+        embedding_norm  emb_ln
+        qkv             .attn.Wqkv
+        attention_out   .attn.out_proj
+        attention_norm  .norm1
+        ffn_out         .mlp.fc2
+        ffn_norm        .norm2
+        """,
+    ),
     {
         "Model": _BARE,
         "ForPreTraining": Head(
@@ -691,47 +680,33 @@ NOMIC = Family(
             unused=_POOLER,
         ),
     },
-    {
-        "type_vocab_size": 2,
-        "layer_norm_epsilon": 1e-5,
-        "pad_vocab_size_multiple": 1,
-        "rotary_emb_fraction": 0.0,
-        "rotary_emb_base": 10000.0,
-        "rotary_emb_interleaved": False,
-        "qkv_proj_bias": True,
-        "mlp_fc1_bias": True,
-        "mlp_fc2_bias": True,
-        "max_trained_positions": 2048,
-    },
-    fields={
-        "hidden_size": "n_embd",
-        "num_hidden_layers": "n_layer",
-        "num_attention_heads": "n_head",
-        "intermediate_size": "n_inner",
-        "max_position_embeddings": "n_positions",
-        "layer_norm_eps": "layer_norm_epsilon",
-        "hidden_act": "activation_function",
-    },
-    harmless=(
-        "attn_pdrop",
-        "embd_pdrop",
-        "resid_pdrop",
-        "fused_bias_fc",
-        "fused_dropout_add_ln",
-        "use_xentropy",
-        "reorder_and_upcast_attn",
-        "dense_seq_output",
-        "max_trained_positions",
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-        "last_layer_subset",
-        "add_pooling_layer",
-        "ffn_div",
-        "expand",
-    ),
+    settings("""
+        type_vocab_size          2
+        layer_norm_epsilon       1e-5
+        pad_vocab_size_multiple  1
+        rotary_emb_fraction      0.0
+        rotary_emb_base          10000.0
+        rotary_emb_interleaved   false
+        qkv_proj_bias            true
+        mlp_fc1_bias             true
+        mlp_fc2_bias             true
+        max_trained_positions    2048
+    """),
+    fields=table("""
+        hidden_size              n_embd
+        num_hidden_layers        n_layer
+        num_attention_heads      n_head
+        intermediate_size        n_inner
+        max_position_embeddings  n_positions
+        layer_norm_eps           layer_norm_epsilon
+        hidden_act               activation_function
+    """),
+    harmless=words("""
+        attn_pdrop embd_pdrop resid_pdrop fused_bias_fc fused_dropout_add_ln use_xentropy
+        reorder_and_upcast_attn dense_seq_output max_trained_positions summary_activation
+        summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+        last_layer_subset add_pooling_layer ffn_div expand
+    """),
     unused=("encoder.layers.*.attn.rotary_emb.inv_freq",),
     adapt=_nomic,
     activations=_NOMIC_ACTIVATIONS,

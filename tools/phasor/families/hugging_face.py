@@ -11,20 +11,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import printable, shown
+from phasor.families import decoder, generation, lora, sentence
+from phasor.families.decoder import Decoder
+from phasor.families.encoder import Encoder, Family, Head
+from phasor.families.hf_config import Config, refuse
+from phasor.families.hf_decoders import LLAMAS
+from phasor.families.hf_decoders_more import OTHERS
+from phasor.families.hf_encoders import FAMILIES
+from phasor.families.model import Model
 from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-
-from . import decoder, generation, lora, sentence
-from .decoder import Decoder
-from .encoder import Encoder, Family, Head
-from .hf_config import Config, refuse
-from .hf_decoders import LLAMAS
-from .hf_decoders_more import OTHERS
-from .hf_encoders import FAMILIES
-from .model import Model
+from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS
 
@@ -37,27 +38,22 @@ def is_source(path: Path) -> bool:
 
 # Files that a tokenizer is in, the first that is there; transformers' older ones have no
 # tokenizer.json.
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-)
+_TOKENIZER_FILES = words("""
+    tokenizer.json vocab.txt vocab.json spiece.model sentencepiece.bpe.model tokenizer.model
+""")
+
+
+def _classes(*names: str) -> set[str]:
+    return {f"{name}Tokenizer{fast}" for name in names for fast in ("", "Fast")}
+
+
 # Classes that read a vocab.txt as BERT does, without steps of their own.
-_WORDPIECE_CLASSES = {
-    f"{name}Tokenizer{fast}"
-    for name in ("Bert", "DistilBert", "Electra", "MPNet")
-    for fast in ("", "Fast")
-}
+_WORDPIECE_CLASSES = _classes("Bert", "DistilBert", "Electra", "MPNet")
 # Classes that read vocab.json with merges.txt as GPT-2 does, and those of a SentencePiece
 # tokenizer.model with <s> before a text. A directory that names no class has its architecture's.
-_MERGES_CLASSES = {
-    f"{name}Tokenizer{fast}" for name in ("GPT2", "CodeGen") for fast in ("", "Fast")
-}
-_SENTENCEPIECE_CLASSES = {
-    f"{name}Tokenizer{fast}" for name in ("Llama", "Gemma") for fast in ("", "Fast")
+_TEXT_CLASSES = {
+    "vocab.json": _classes("GPT2", "CodeGen"),
+    "tokenizer.model": _classes("Llama", "Gemma"),
 }
 _OWN_CLASSES = {
     "vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
@@ -114,18 +110,10 @@ class Source(NamedTuple):
         """(the classes that read this file in a way that is built, whether the architecture's own
         is one of them)."""
         if self.side == "source":
-            return (
-                (_WORDPIECE_CLASSES, True)
-                if path.suffix in (".txt", ".json") and self.family.wordpiece
-                else (set(), False)
-            )
+            own = path.suffix in (".txt", ".json") and self.family.wordpiece
+            return _WORDPIECE_CLASSES if own else set(), own
         own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))
-        return (
-            {"vocab.json": _MERGES_CLASSES, "tokenizer.model": _SENTENCEPIECE_CLASSES}.get(
-                path.name, set()
-            ),
-            own,
-        )
+        return _TEXT_CLASSES.get(path.name, set()), own
 
     def describe_sentencepiece(self, path: Path) -> None:
         """What tokenizer_config.json says of the ids around a text."""
@@ -159,14 +147,8 @@ class Source(NamedTuple):
         if self.side == "target":
             self._describe_text(side, info, section)
             return
-        for name, value in (
-            ("pad", info["pad"]),
-            ("unknown", info["unknown"]),
-            ("mask", info["mask"]),
-            ("start", first),
-        ):
-            if value is not None:
-                side[name] = value
+        ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
+        side.update((name, value) for name, value in ids.items() if value is not None)
         side.update(
             tokenizer=section,
             end=[] if last is None else [last],
@@ -177,13 +159,8 @@ class Source(NamedTuple):
 
     def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
         """Of a decoder: the configurations' ids count more than the tokenizer's."""
-        for name, value in (
-            ("pad", info["pad"]),
-            ("unknown", info["unknown"]),
-            ("start", info["bos"]),
-        ):
-            if side[name] is None and value is not None:
-                side[name] = value
+        for name, own in (("pad", "pad"), ("unknown", "unknown"), ("start", "bos")):
+            side[name] = info[own] if side[name] is None else side[name]
         if not side["end"] and info["eos"] is not None:
             side["end"] = [info["eos"]]
         side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])

@@ -10,27 +10,38 @@ beside them. One model gives one file, whichever of these it is in.
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint, Stored, read_content
+from phasor.checkpoints.checkpoint import read_content
+from phasor.checkpoints.tensors import Checkpoint, Shape, Stored
 from phasor.errors import printable, shown
+from phasor.families.model import Model, described, single
 from phasor.files import open_regular
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.positions import inverse_frequencies
-
-from .model import Model
+from phasor.values import table, words
 
 HEADER = struct.Struct("<7i")
 MAGIC, HEADER_BYTES = 0x616B3432, 256
 BEGIN, STOP = 1, 2  # <s> also ends a story: the training data have it between stories
 _EPS = 1e-5
 _UNWANTED = "_orig_mod."  # that torch.compile puts before each name
+
+
+# The arrays of a file of version 0, and of the others.
+_ORDER = (
+    words("""
+        embedding attention_norm q k v out ffn_norm gate down up final_norm cosines sines output
+    """),
+    words("attention_norm ffn_norm final_norm embedding q k v out gate down up output"),
+)
 
 
 class Config(NamedTuple):
@@ -49,42 +60,26 @@ class Config(NamedTuple):
     def head_width(self) -> int:
         return self.width // self.heads
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> dict[str, Shape]:
         """The arrays in the order of the file."""
         n, d, h, kv = self.layers, self.width, self.hidden, self.kv_heads * self.head_width
-        norms = {"attention_norm": (n, d), "ffn_norm": (n, d), "final_norm": (d,)}
-        attention = {"q": (n, d, d), "k": (n, kv, d), "v": (n, kv, d), "out": (n, d, d)}
-        embedding, output = (
-            {"embedding": (self.vocabulary, d)},
-            {"output": (self.vocabulary, d)} if self.own_output else {},
-        )
-        if self.version:
-            return {
-                **norms,
-                **embedding,
-                **attention,
-                "gate": (n, h, d),
-                "down": (n, d, h),
-                "up": (n, h, d),
-                **output,
-            }
-        tables = {name: (self.positions, self.head_width // 2) for name in ("cosines", "sines")}
-        return {
-            **embedding,
-            "attention_norm": (n, d),
-            **attention,
-            "ffn_norm": (n, d),
-            "gate": (n, h, d),
+        table, square = (self.positions, self.head_width // 2), (n, d, d)
+        shapes = {
+            **dict.fromkeys(("attention_norm", "ffn_norm"), (n, d)),
+            **dict.fromkeys(("q", "out"), square),
+            **dict.fromkeys(("k", "v"), (n, kv, d)),
+            **dict.fromkeys(("gate", "up"), (n, h, d)),
+            **dict.fromkeys(("embedding", "output"), (self.vocabulary, d)),
+            **dict.fromkeys(("cosines", "sines"), table),
             "down": (n, d, h),
-            "up": (n, h, d),
             "final_norm": (d,),
-            **tables,
-            **output,
         }
+        order = _ORDER[min(self.version, 1)]
+        return {name: shapes[name] for name in order if self.own_output or name != "output"}
 
     def bytes(self) -> int:
         """The size of a file with this header."""
-        sizes = {name: int(np.prod(shape, dtype=object)) for name, shape in self.shapes().items()}
+        sizes = {name: math.prod(shape) for name, shape in self.shapes().items()}
         if self.version < 2:
             return (HEADER_BYTES if self.version else HEADER.size) + 4 * sum(sizes.values())
         return HEADER_BYTES + sum(
@@ -94,7 +89,6 @@ class Config(NamedTuple):
 
 
 # ---- .bin
-# --------------------------------------------------------------------------------------------------------------
 
 
 def read_config(path: Path) -> Config | None:
@@ -111,28 +105,13 @@ def read_config(path: Path) -> Config | None:
 
 
 def _sizes(
-    numbers: tuple[int, ...], own_output: Callable[[int], bool], version: int = 0, group: int = 0
+    numbers: Shape, own_output: Callable[[int], bool], version: int = 0, group: int = 0
 ) -> Config | None:
-    width, hidden, layers, heads, kv_heads, vocabulary, positions = numbers
-    if (
-        min(width, hidden, layers, heads, kv_heads, positions) < 1
-        or vocabulary == 0
-        or width % heads
-        or heads % kv_heads
-    ):
+    c = Config(*numbers, own_output(numbers[5]), version, group)
+    c = c._replace(vocabulary=abs(c.vocabulary))
+    if min(c[:7]) < 1 or c.width % c.heads or c.heads % c.kv_heads:
         return None
-    return Config(
-        width,
-        hidden,
-        layers,
-        heads,
-        kv_heads,
-        abs(vocabulary),
-        positions,
-        own_output(vocabulary),
-        version,
-        group,
-    )
+    return c
 
 
 def _versioned(path: Path, head: bytes) -> Config:
@@ -147,9 +126,7 @@ def _versioned(path: Path, head: bytes) -> Config:
     if config is None or config.vocabulary < 1 or shared > 1:
         raise PhasorError(f"{path}: llama2.c: the header's numbers are not those of a model")
     matrices = [shape for name, shape in config.shapes().items() if not name.endswith("norm")]
-    if version == 2 and (
-        group < 1 or any(int(np.prod(shape, dtype=object)) % group for shape in matrices)
-    ):
+    if version == 2 and (group < 1 or any(math.prod(shape) % group for shape in matrices)):
         raise PhasorError(
             f"{path}: llama2.c: groups of {group}, which the matrices cannot be cut into"
         )
@@ -163,60 +140,44 @@ def _versioned(path: Path, head: bytes) -> Config:
 def _arrays(path: Path, config: Config) -> dict[str, np.ndarray]:
     out, at = {}, HEADER_BYTES if config.version else HEADER.size
     for name, shape in config.shapes().items():
-        count = int(np.prod(shape))
         if config.version == 2 and not name.endswith("norm"):
             out[name], at = _groups(path, at, shape, config)
             continue
         out[name] = np.memmap(path, dtype="<f4", mode="r", offset=at, shape=shape)
-        at += 4 * count
+        at += 4 * math.prod(shape)
     return out
 
 
-def _groups(path: Path, at: int, shape: tuple[int, ...], config: Config) -> tuple[np.ndarray, int]:
+def _groups(path: Path, at: int, shape: Shape, config: Config) -> tuple[np.ndarray, int]:
     """One matrix of each layer (or the only one): its int8 values, then its scales."""
-    each = shape[1:] if len(shape) == 3 else shape
-    count = int(np.prod(each))
-    layers = []
-    for _ in range(shape[0] if len(shape) == 3 else 1):
-        values = np.memmap(
-            path, dtype=np.int8, mode="r", offset=at, shape=(count // config.group, config.group)
-        )
-        scales = np.memmap(
-            path, dtype="<f4", mode="r", offset=at + count, shape=(count // config.group, 1)
-        )
-        layers.append((values.astype(np.float32) * scales).reshape(each))
-        at += count + 4 * (count // config.group)
-    return np.stack(layers) if len(shape) == 3 else layers[0], at
+    count = math.prod(shape[-2:])
+    groups, layers = count // config.group, []
+    for _ in range(math.prod(shape[:-2])):
+        values = np.memmap(path, np.int8, "r", at, (groups, config.group))
+        scales = np.memmap(path, "<f4", "r", at + count, (groups, 1))
+        layers.append(values.astype(np.float32) * scales)
+        at += count + 4 * groups
+    return np.stack(layers).reshape(shape), at
 
 
 # ---- .pt
-# ---------------------------------------------------------------------------------------------------------------
 
-_NAMES = {
-    "attention_norm": "attention_norm",
-    "q": "attention.wq",
-    "k": "attention.wk",
-    "v": "attention.wv",
-    "out": "attention.wo",
-    "ffn_norm": "ffn_norm",
-    "gate": "feed_forward.w1",
-    "down": "feed_forward.w2",
-    "up": "feed_forward.w3",
-}
+_NAMES = table("""
+    attention_norm  attention_norm
+    q               attention.wq
+    k               attention.wk
+    v               attention.wv
+    out             attention.wo
+    ffn_norm        ffn_norm
+    gate            feed_forward.w1
+    down            feed_forward.w2
+    up              feed_forward.w3
+""")
 _BUFFERS = {"freqs_cos", "freqs_sin", "freqs_cis", "rope.freqs"}
-_ARGUMENTS = {
-    "dim",
-    "n_layers",
-    "n_heads",
-    "n_kv_heads",
-    "vocab_size",
-    "hidden_dim",
-    "multiple_of",
-    "norm_eps",
-    "max_seq_len",
-    "dropout",
-    "max_batch_size",
-}
+_ARGUMENTS = words("""
+    dim n_layers n_heads n_kv_heads vocab_size hidden_dim multiple_of norm_eps max_seq_len dropout
+    max_batch_size
+""")
 
 
 def read_checkpoint(path: Path) -> Model | None:
@@ -224,10 +185,8 @@ def read_checkpoint(path: Path) -> Model | None:
     if path.suffix not in (".pt", ".pth", ".bin"):
         return None
     content = read_content(path)
-    if (
-        not isinstance(content, dict)
-        or not isinstance(content.get("model_args"), dict)
-        or not isinstance(content.get("model"), dict)
+    if not isinstance(content, dict) or not all(
+        isinstance(content.get(name), dict) for name in ("model_args", "model")
     ):
         return None
     tensors = {
@@ -256,46 +215,25 @@ def _of_arguments(path: Path, arguments: dict[str, Any], checkpoint: Checkpoint)
             f"{path}: model_args: norm_eps: {shown(arguments['norm_eps'])} is not built, expected "
             f"{_EPS}"
         )
-    values = {
-        name: arguments.get(name, default)
-        for name, default in (
-            ("n_layers", 0),
-            ("n_heads", 0),
-            ("n_kv_heads", None),
-            ("max_seq_len", 2048),
-        )
-    }
-    values["n_kv_heads"] = (
-        values["n_heads"] if values["n_kv_heads"] is None else values["n_kv_heads"]
-    )
+    layers, heads = arguments.get("n_layers", 0), arguments.get("n_heads", 0)
+    kv_heads, positions = arguments.get("n_kv_heads"), arguments.get("max_seq_len", 2048)
+    numbers = (layers, heads, heads if kv_heads is None else kv_heads, positions)
     first = "layers.0.feed_forward.w1.weight"
     embedding, gate = (
         checkpoint.shape(name) if name in checkpoint else ()
         for name in ("tok_embeddings.weight", first)
     )
-    if not all(type(n) is int for n in values.values()) or len(embedding) != 2 or len(gate) != 2:
+    if not all(type(n) is int for n in numbers) or len(embedding) != 2 or len(gate) != 2:
         raise PhasorError(
             f"{path}: model_args: the sizes of a Llama are not there, or {first} is not"
         )
-    config = _sizes(
-        (
-            embedding[1],
-            gate[0],
-            values["n_layers"],
-            values["n_heads"],
-            values["n_kv_heads"],
-            embedding[0],
-            values["max_seq_len"],
-        ),
-        lambda _: False,
-    )
+    sizes = (embedding[1], gate[0], *numbers[:3], embedding[0], positions)
+    config = _sizes(sizes, lambda _: False)
     if config is None:
         raise PhasorError(f"{path}: model_args: not the sizes of a model")
     name = "output.weight"
-    return config._replace(
-        own_output=name in checkpoint
-        and not np.array_equal(checkpoint.load(name), checkpoint.load("tok_embeddings.weight"))
-    )
+    own = name in checkpoint and not checkpoint.same(name, "tok_embeddings.weight")
+    return config._replace(own_output=own)
 
 
 def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
@@ -303,7 +241,7 @@ def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
     left over."""
     shapes, used, out = config.shapes(), {"output.weight"}, {}
 
-    def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def take(name: str, shape: Shape) -> np.ndarray:
         if name not in checkpoint or checkpoint.shape(name) != shape:
             found = (
                 f"has shape {checkpoint.shape(name)}, expected {shape}"
@@ -331,7 +269,6 @@ def _named(checkpoint: Checkpoint, config: Config) -> dict[str, np.ndarray]:
 
 
 # ---- The model
-# ---------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> Model:
@@ -353,31 +290,31 @@ def read(path: Path) -> Model:
 
 
 def _model(path: Path, config: Config, arrays: dict[str, np.ndarray]) -> Model:
-    model = Model(
-        D.with_defaults(_descriptor(config, path.name.split(".")[0])), Checkpoint(path, {})
-    )
+    model = Model(_descriptor(config, path.name.split(".")[0]), Checkpoint(path, {}))
     put = model.values
-    w = config.head_width
     # Exactly what run.c computes: 1 / 10000^(2i / head width).
-    put[_key(R.KINDS, 0, R.ROTARY)] = inverse_frequencies(w)
-    put[_key(R.TARGET, 0, R.EMBEDDING)] = arrays["embedding"]
-    for i in range(config.layers):
-        put[_key(R.DECODER, i, R.ATTENTION_BEFORE)] = arrays["attention_norm"][i]
-        put[_key(R.DECODER, i, R.QKV)] = np.concatenate(
-            [arrays[name][i] for name in ("q", "k", "v")]
-        )
-        put[_key(R.DECODER, i, R.ATTENTION_OUT)] = arrays["out"][i]
-        put[_key(R.DECODER, i, R.FFN_BEFORE)] = arrays["ffn_norm"][i]
-        put[_key(R.DECODER, i, R.FFN_IN)] = np.concatenate([arrays["gate"][i], arrays["up"][i]])
-        put[_key(R.DECODER, i, R.FFN_OUT)] = arrays["down"][i]
-    put[_key(R.DECODER, R.FINAL, R.FINAL_NORM)] = arrays["final_norm"]
+    put[R.key_of(R.KINDS, 0, R.ROTARY)] = inverse_frequencies(config.head_width)
+    put[R.key_of(R.TARGET, 0, R.EMBEDDING)] = arrays["embedding"]
+    for role, names in _ROLES.items():
+        for i in range(config.layers):
+            parts = [arrays[name][i] for name in names]
+            put[R.key_of(R.DECODER, i, role)] = (
+                parts[0] if len(parts) == 1 else np.concatenate(parts)
+            )
+    put[R.key_of(R.DECODER, R.FINAL, R.FINAL_NORM)] = arrays["final_norm"]
     if config.own_output:
-        put[_key(R.OUTPUT, 0, R.OUTPUT_WEIGHT)] = arrays["output"]
+        put[R.key_of(R.OUTPUT, 0, R.OUTPUT_WEIGHT)] = arrays["output"]
     return model
 
 
-def _key(stack: int, weights: int, role: int) -> int:
-    return stack << 24 | weights << 8 | role
+_ROLES = {
+    R.ATTENTION_BEFORE: ("attention_norm",),
+    R.QKV: ("q", "k", "v"),
+    R.ATTENTION_OUT: ("out",),
+    R.FFN_BEFORE: ("ffn_norm",),
+    R.FFN_IN: ("gate", "up"),
+    R.FFN_OUT: ("down",),
+}
 
 
 def _descriptor(c: Config, name: str) -> dict:
@@ -388,28 +325,21 @@ def _descriptor(c: Config, name: str) -> dict:
         "heads": c.heads,
         "kv_heads": c.kv_heads,
         "head_width": c.head_width,
-        "scale": float(np.float32(c.head_width**-0.5)),
+        "scale": single(c.head_width**-0.5),
         "position": D.ROTARY_INTERLEAVED,
         "rotary_width": c.head_width,
         "hidden": c.hidden,
         "activation": D.SILU,
         "gated": 1,
     }
-    return {
-        "model": {"stack": D.DECODER, "name": name, "converter": "tools/convert.py"},
-        "target": {
-            "vocabulary": c.vocabulary,
-            "start": BEGIN,
-            "end": [BEGIN, STOP],
-            "prefix": [BEGIN],
-        },
-        "decoder": {
-            "width": c.width,
-            "layers": [x for i in range(c.layers) for x in (0, i)],
-            "max_positions": c.positions,
-            "final_norm": D.RMS_NORM,
-            "final_norm_eps": _EPS,
-        },
-        "kinds": [kind],
-        "output": {"output": D.LOGITS, "tied": D.TIED_OWN if c.own_output else D.TIED_TARGET},
+    target = {"vocabulary": c.vocabulary, "start": BEGIN, "end": [BEGIN, STOP], "prefix": [BEGIN]}
+    decoder = {
+        "width": c.width,
+        "layers": [x for i in range(c.layers) for x in (0, i)],
+        "max_positions": c.positions,
+        "final_norm": D.RMS_NORM,
+        "final_norm_eps": _EPS,
     }
+    output = {"output": D.LOGITS, "tied": D.TIED_OWN if c.own_output else D.TIED_TARGET}
+    scopes = {"target": target, "decoder": decoder, "kinds": [kind], "output": output}
+    return described(D.DECODER, {"name": name}, **scopes)

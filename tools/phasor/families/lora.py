@@ -14,63 +14,47 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint, Stored, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import printable, shown
+from phasor.families.hf_config import Config
 from phasor.files import read_json
 from phasor.format.layout import PhasorError
-
-from .hf_config import Config
+from phasor.values import is_number, settings, words
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
 _PREFIX = "base_model.model."
 _MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
-_DEFAULTS = {
-    "r": 8,
-    "lora_alpha": 8,
-    "bias": "none",
-    "use_rslora": False,
-    "fan_in_fan_out": False,
-    "rank_pattern": {},
-    "alpha_pattern": {},
-}
-_ONE_VALUE: dict[str, tuple] = {
-    "peft_type": ("LORA",),
-    "use_dora": (False,),
-    "lora_bias": (False,),
-    "layer_replication": (None,),
-    "use_qalora": (False,),
-    "trainable_token_indices": (None,),
-    "target_parameters": (None, []),
-    "alora_invocation_tokens": (None,),
-    "arrow_config": (None,),
-    "is_prompt_learning": (False,),
-}
+_DEFAULTS = settings("""
+    r               8
+    lora_alpha      8
+    bias            "none"
+    use_rslora      false
+    fan_in_fan_out  false
+    rank_pattern    {}
+    alpha_pattern   {}
+""")
+_ONE_VALUE: dict[str, list] = settings("""
+    peft_type                ["LORA"]
+    use_dora                 [false]
+    lora_bias                [false]
+    layer_replication        [null]
+    use_qalora               [false]
+    trainable_token_indices  [null]
+    target_parameters        [null, []]
+    alora_invocation_tokens  [null]
+    arrow_config             [null]
+    is_prompt_learning       [false]
+""")
 # Initialisations that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ, CorDA)
 # change them.
 _PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
-_HARMLESS = (
-    "base_model_name_or_path",
-    "revision",
-    "task_type",
-    "inference_mode",
-    "auto_mapping",
-    "target_modules",
-    "exclude_modules",
-    "modules_to_save",
-    "lora_dropout",
-    "layers_to_transform",
-    "layers_pattern",
-    "megatron_config",
-    "megatron_core",
-    "loftq_config",
-    "eva_config",
-    "corda_config",
-    "runtime_config",
-    "peft_version",
-    "qalora_group_size",
-    "ensure_weight_tying",
-    "base_model_class",
-)
+_HARMLESS = words("""
+    base_model_name_or_path revision task_type inference_mode auto_mapping target_modules
+    exclude_modules modules_to_save lora_dropout layers_to_transform layers_pattern
+    megatron_config megatron_core loftq_config eva_config corda_config runtime_config
+    peft_version qalora_group_size ensure_weight_tying base_model_class
+""")
 
 
 class Change(NamedTuple):
@@ -83,7 +67,11 @@ class Change(NamedTuple):
     turned: bool
 
     def added(self, base: np.ndarray) -> np.ndarray:
-        delta = self.factor * (self.b.astype(np.float64) @ self.a.astype(np.float64))
+        delta = np.zeros((len(self.b), self.a.shape[1]))
+        # Rank by rank: the order of a library's sums is another on another machine.
+        for column, row in zip(self.b.T.astype(np.float64), self.a.astype(np.float64)):
+            delta += np.multiply.outer(column, row)
+        delta *= self.factor
         return (base.astype(np.float64) + (delta.T if self.turned else delta)).astype(np.float32)
 
 
@@ -118,8 +106,8 @@ def merged(
     if path is None:
         raise PhasorError(f"{folder}: expected {' or '.join(_FILES)}")
     adapter = open_checkpoint(path)
-    pairs: dict[str, dict[str, str]] = {}
-    replaced: dict[str, Stored] = {}
+    pairs = {}
+    replaced = {}
     for name in adapter:
         place, part = _place(name)
         if part is None:
@@ -230,17 +218,10 @@ def _by_pattern(config: Config, name: str, module: str, default: str) -> float:
     table: dict[str, Any] = config.get(name)
     for pattern, value in table.items():
         if _is_end(_tokens(config, name, pattern), module):
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not 0 < value < 1 << 31
-            ):
+            if not is_number(value) or not 0 < value < 1 << 31:
                 raise config.error(name, f"{shown(value)}, expected a number above 0")
             return float(value)
-    number = config.number(default)
-    if number <= 0:
-        raise config.error(default, f"{number!r}, expected a number above 0")
-    return number
+    return config.positive(default)
 
 
 # PEFT takes a pattern for a regular expression of the end of a module's name, from its start or

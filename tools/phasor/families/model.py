@@ -4,11 +4,11 @@ parts of each tensor."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 import numpy as np
 
-from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import printable
 from phasor.files import fits
 from phasor.format import descriptor as D
@@ -16,12 +16,45 @@ from phasor.format import layout as L
 from phasor.format import tensors as R
 from phasor.format.layout import VECTOR, PhasorError
 
-_ENDS = (
-    R.SOURCE,
-    R.TARGET,
-    R.OUTPUT,
-)  # stacks in which role 1 is an embedding or the output's matrix
+# Stacks in which role 1 is an embedding or the output's matrix.
+_ENDS = (R.SOURCE, R.TARGET, R.OUTPUT)
 assert R.OUTPUT_WEIGHT == R.EMBEDDING
+
+# Parts of a block, as the families' tables name them, by the role of the weight.
+ROLES = {
+    R.ATTENTION_BEFORE: "attention_norm",
+    R.ATTENTION_AFTER: "attention_norm",
+    R.ATTENTION_OUT: "attention_out",
+    R.CROSS_BEFORE: "cross_norm",
+    R.CROSS_AFTER: "cross_norm",
+    R.CROSS_OUT: "cross_out",
+    R.FFN_BEFORE: "ffn_norm",
+    R.FFN_AFTER: "ffn_norm",
+    R.FFN_IN: "ffn_in",
+    R.FFN_OUT: "ffn_out",
+    R.FINAL_NORM: "final_norm",
+    R.Q_NORM: "q_norm",
+    R.K_NORM: "k_norm",
+}
+# And of a side: (part, whether it is the bias).
+INPUTS = {
+    R.EMBEDDING: ("embedding", False),
+    R.SEGMENTS: ("segments", False),
+    R.EMBEDDING_NORM: ("embedding_norm", False),
+    R.EMBEDDING_NORM + 1: ("embedding_norm", True),
+    R.PROJECTION: ("projection", False),
+    R.PROJECTION + 1: ("projection", True),
+}
+
+
+def single(value: float) -> float:
+    """Rounded to float32, which is what a descriptor keeps."""
+    return float(np.float32(value))
+
+
+def shape_of(slot: R.Slot) -> Shape:
+    """Of a slot's values, and of a tensor that is one."""
+    return (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
 
 
 def is_end(slot: R.Slot) -> bool:
@@ -33,7 +66,7 @@ class Part(NamedTuple):
     """Some rows of a tensor of the checkpoint, or zeros."""
 
     name: str | None  # None: zeros (a bias that a part of a fused layer does not have)
-    shape: tuple[int, ...]  # the whole tensor's, as it must be
+    shape: Shape  # the whole tensor's, as it must be
     rows: slice | np.ndarray = slice(None)  # which of its rows, in which order
     transposed: bool = False  # the checkpoint has (inputs, outputs)
     reversed: bool = False  # the checkpoint has its rows in the opposite order
@@ -55,6 +88,23 @@ class Model:
     notes: list[str] = field(default_factory=list)
     asked: int | None = None  # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits
+
+    def fill(self, parts_of: Callable[[R.Slot], list[Part]]) -> Model:
+        """Asks for the parts of each slot that has no values yet."""
+        for slot in R.slots(self.descriptor):
+            if slot.key not in self.values:
+                self.parts[slot.key] = parts_of(slot)
+        return self
+
+    def must_be_same(
+        self, double: str | None, original: str | None, why: str, part: str = ""
+    ) -> None:
+        """A tensor that is said to be another's double: it may be absent, it may not differ."""
+        if double in self.checkpoint and double != original:
+            if not self.checkpoint.same(double, original):
+                name = f"{double} ({part})" if part else double
+                raise PhasorError(f"{self.checkpoint.path}: {name} differs from {original}, {why}")
+            self.used.add(double)
 
     def asked_for(self, slot: R.Slot) -> int | None:
         """The type that this matrix is to have, or None."""
@@ -102,16 +152,40 @@ class Model:
             value = (value.T if part.transposed else value)[part.rows]
             pieces.append(value + value.dtype.type(part.offset) if part.offset else value)
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-        expected = (sum(slot.parts),) if slot.layout == VECTOR else (sum(slot.parts), slot.cols)
-        if out.shape != expected:
+        if out.shape != shape_of(slot):
             raise PhasorError(
-                f"{slot.name}: has shape {_text(out.shape)}, expected {_text(expected)}"
+                f"{slot.name}: has shape {_text(out.shape)}, expected {_text(shape_of(slot))}"
             )
         return out
 
 
-def _text(shape: tuple[int, ...]) -> str:
+def _text(shape: Shape) -> str:
     return "(" + " x ".join(map(str, shape)) + ")"
+
+
+def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict:
+    """A descriptor with defaults. texts: the model's name, and who made it."""
+    model = {"stack": stack, **texts, "converter": "tools/convert.py"}
+    return D.with_defaults({"model": model, **scopes})
+
+
+def shared_kinds(
+    layers: Iterable[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[int], dict[int, np.ndarray]]:
+    """The kinds of these layers in order of their first use, `layers` of the stack (each with a set
+    of its own), and the kinds' tables by the keys of their slots. `tables` of a layer are arrays by
+    role; without positions it has none."""
+    kinds, order, values, known = [], [], {}, {}
+    for i, layer in enumerate(layers):
+        tables = layer.get("tables", {}) if layer.get("position") else {}
+        kind = {name: value for name, value in layer.items() if name != "tables"}
+        bits = tuple((role, table.tobytes()) for role, table in sorted(tables.items()))
+        place = known.setdefault((tuple(sorted(kind.items())), bits), len(kinds))
+        if place == len(kinds):
+            kinds.append(kind)
+            values.update((R.key_of(R.KINDS, place, role), tables[role]) for role in tables)
+        order += [place, i]
+    return kinds, order, values
 
 
 def same_sides(descriptor: dict) -> bool:

@@ -1,4 +1,5 @@
-"""What the tensors of a state_dict are called: one table for each preset.
+"""What the tensors of a state_dict are called: one table for each preset; and how the tables of the
+other families are written.
 
 The parts of a model are named by dots: `encoder.q`, `decoder.cross_kv`, `source.embedding`,
 `output`. A table gives the name of the weight; a bias has the same name with `bias` for the last
@@ -7,35 +8,17 @@ The parts of a model are named by dots: `encoder.q`, `decoder.cross_kv`, `source
 
 from __future__ import annotations
 
-from phasor.format import descriptor as D
+from typing import NamedTuple
 
-PARTS = (
-    "attention_norm",
-    "qkv",
-    "q",
-    "k",
-    "v",
-    "attention_out",
-    "cross_norm",
-    "cross_qkv",
-    "cross_q",
-    "cross_k",
-    "cross_v",
-    "cross_out",
-    "ffn_norm",
-    "ffn_in",
-    "ffn_gate",
-    "ffn_out",
-    "final_norm",
-    "relative_keys",
-    "relative_values",
-    "position_bias",
-    "alibi_slopes",
-    "inv_freq",
-    "score",
-    "cross_score",
-)
-INPUTS = ("embedding", "positions", "sinusoid", "embedding_norm")
+from phasor.format import descriptor as D
+from phasor.values import table, words
+
+PARTS = words("""
+    attention_norm qkv q k v attention_out cross_norm cross_qkv cross_q cross_k cross_v
+    cross_out ffn_norm ffn_in ffn_gate ffn_out final_norm relative_keys relative_values
+    position_bias alibi_slopes inv_freq score cross_score
+""")
+INPUTS = words("embedding positions sinusoid embedding_norm")
 ALL = {
     "output",
     *(f"{s}.{p}" for s in ("encoder", "decoder") for p in PARTS),
@@ -43,124 +26,134 @@ ALL = {
 }
 
 
-def _positions(own: str, cross: str) -> tuple[tuple[str, str], ...]:
-    """What attention may have beside its matrices, by the names of its modules. None of the
-    published styles has them: the names are this project's."""
-    return (
-        ("relative_keys", f"{own}.position.keys.weight"),
-        ("relative_values", f"{own}.position.values.weight"),
-        ("position_bias", f"{own}.position.bias.weight"),
-        ("score", f"{own}.score.v"),
-        ("cross_score", f"{cross}.score.v"),
-    )
+# What attention may have beside its matrices. None of the published styles has it: the names are
+# this project's.
+_BESIDE = """
+    relative_keys    {own}.position.keys.weight
+    relative_values  {own}.position.values.weight
+    position_bias    {own}.position.bias.weight
+    score            {own}.score.v
+    cross_score      {cross}.score.v
+"""
 
 
-def _torch_transformer(stack: int) -> dict[str, str]:
-    out = {
-        "source.embedding": "src_embedding.weight",
-        "target.embedding": "tgt_embedding.weight",
-        "output": "output.weight",
-        "source.positions": "src_positions.weight",
-        "target.positions": "tgt_positions.weight",
+class Preset(NamedTuple):
+    """A published style: `{own}` and `{cross}` stand for its modules of attention, `{last}` for the
+    number of a block's last norm, `{stack}` for encoder or decoder."""
+
+    layers: str
+    own: str
+    own_beside_cross: str  # the same in a block that has cross-attention too
+    cross: str
+    block: str
+    ends: str
+
+    def __call__(self, stack: int) -> dict[str, str]:
+        """The tensors of a model of this stack, by part."""
+        out = table(self.ends)
+        for side in ("encoder", "decoder"):
+            crossing = side == "decoder" and stack == D.ENCODER_DECODER
+            for part, text in table(self.block + _BESIDE).items():
+                out[f"{side}.{part}"] = (self.layers + text).format(
+                    stack=side,
+                    layer="{layer}",
+                    own=self.own_beside_cross if crossing else self.own,
+                    cross=self.cross,
+                    last=3 if crossing else 2,
+                )
+            out[f"{side}.final_norm"] = f"{side}.norm.weight"
+        return out
+
+
+PRESETS = {
+    "torch-transformer": Preset(
+        "{stack}.layers.{layer}.",
+        "self_attn",
+        "self_attn",
+        "multihead_attn",
+        """
+        qkv             {own}.in_proj_weight
+        attention_out   {own}.out_proj.weight
+        attention_norm  norm1.weight
+        cross_qkv       {cross}.in_proj_weight
+        cross_out       {cross}.out_proj.weight
+        cross_norm      norm2.weight
+        ffn_in          linear1.weight
+        ffn_out         linear2.weight
+        ffn_norm        norm{last}.weight
+        """,
+        """
+        source.embedding  src_embedding.weight
+        target.embedding  tgt_embedding.weight
+        source.positions  src_positions.weight
+        target.positions  tgt_positions.weight
+        output            output.weight
+        """,
+    ),
+    "separate": Preset(
+        "{stack}.layers.{layer}.",
+        "self_attention",
+        "self_attention",
+        "encoder_attention",
+        """
+        q               {own}.fc_q.weight
+        k               {own}.fc_k.weight
+        v               {own}.fc_v.weight
+        attention_out   {own}.fc_o.weight
+        attention_norm  self_attn_layer_norm.weight
+        cross_q         {cross}.fc_q.weight
+        cross_k         {cross}.fc_k.weight
+        cross_v         {cross}.fc_v.weight
+        cross_out       {cross}.fc_o.weight
+        cross_norm      enc_attn_layer_norm.weight
+        ffn_in          positionwise_feedforward.fc_1.weight
+        ffn_out         positionwise_feedforward.fc_2.weight
+        ffn_norm        ff_layer_norm.weight
+        """,
+        """
+        source.embedding  encoder.tok_embedding.weight
+        target.embedding  decoder.tok_embedding.weight
+        source.positions  encoder.pos_embedding.weight
+        target.positions  decoder.pos_embedding.weight
+        output            decoder.fc_out.weight
+        """,
+    ),
+    "bias-free": Preset(
+        "{stack}.blks.block{layer}.",
+        "attention",
+        "attention1",
+        "attention2",
+        """
+        q               {own}.W_q.weight
+        k               {own}.W_k.weight
+        v               {own}.W_v.weight
+        attention_out   {own}.W_o.weight
+        attention_norm  addnorm1.ln.weight
+        cross_q         {cross}.W_q.weight
+        cross_k         {cross}.W_k.weight
+        cross_v         {cross}.W_v.weight
+        cross_out       {cross}.W_o.weight
+        cross_norm      addnorm2.ln.weight
+        ffn_in          ffn.dense1.weight
+        ffn_out         ffn.dense2.weight
+        ffn_norm        addnorm{last}.ln.weight
+        """,
+        """
+        source.embedding  encoder.embedding.weight
+        target.embedding  decoder.embedding.weight
+        output            decoder.dense.weight
+        """,
+    ),
+}
+
+
+def tensor_names(layers: str, text: str) -> dict[str, str]:
+    """The table of a family from lines of a part and its module; one that begins with a dot lies in
+    a block, whose name is `layers`."""
+    return {
+        part: (layers if module.startswith(".") else "") + module + ".weight"
+        for part, module in table(text).items()
     }
-    for name in ("encoder", "decoder"):
-        layer = name + ".layers.{layer}."
-        crossing = name == "decoder" and stack == D.ENCODER_DECODER
-        out.update(
-            {
-                f"{name}.{part}": layer + tail
-                for part, tail in (
-                    ("qkv", "self_attn.in_proj_weight"),
-                    ("attention_out", "self_attn.out_proj.weight"),
-                    ("attention_norm", "norm1.weight"),
-                    ("ffn_in", "linear1.weight"),
-                    ("ffn_out", "linear2.weight"),
-                    ("ffn_norm", "norm3.weight" if crossing else "norm2.weight"),
-                    ("cross_qkv", "multihead_attn.in_proj_weight"),
-                    ("cross_out", "multihead_attn.out_proj.weight"),
-                    ("cross_norm", "norm2.weight"),
-                    *_positions("self_attn", "multihead_attn"),
-                )
-            }
-        )
-        out[f"{name}.final_norm"] = f"{name}.norm.weight"
-    return out
-
-
-def _separate(_: int) -> dict[str, str]:
-    out = {"output": "decoder.fc_out.weight"}
-    for name, side in (("encoder", "source"), ("decoder", "target")):
-        layer = name + ".layers.{layer}."
-        out[f"{side}.embedding"], out[f"{side}.positions"] = (
-            f"{name}.tok_embedding.weight",
-            f"{name}.pos_embedding.weight",
-        )
-        out.update(
-            {
-                f"{name}.{part}": layer + tail + ".weight"
-                for part, tail in (
-                    ("q", "self_attention.fc_q"),
-                    ("k", "self_attention.fc_k"),
-                    ("v", "self_attention.fc_v"),
-                    ("attention_out", "self_attention.fc_o"),
-                    ("attention_norm", "self_attn_layer_norm"),
-                    ("cross_q", "encoder_attention.fc_q"),
-                    ("cross_k", "encoder_attention.fc_k"),
-                    ("cross_v", "encoder_attention.fc_v"),
-                    ("cross_out", "encoder_attention.fc_o"),
-                    ("cross_norm", "enc_attn_layer_norm"),
-                    ("ffn_in", "positionwise_feedforward.fc_1"),
-                    ("ffn_out", "positionwise_feedforward.fc_2"),
-                    ("ffn_norm", "ff_layer_norm"),
-                )
-            }
-        )
-        out.update(
-            {
-                f"{name}.{part}": layer + tail
-                for part, tail in _positions("self_attention", "encoder_attention")
-            }
-        )
-        out[f"{name}.final_norm"] = f"{name}.norm.weight"
-    return out
-
-
-def _bias_free(stack: int) -> dict[str, str]:
-    out = {
-        "output": "decoder.dense.weight",
-        "source.embedding": "encoder.embedding.weight",
-        "target.embedding": "decoder.embedding.weight",
-    }
-    for name in ("encoder", "decoder"):
-        layer = name + ".blks.block{layer}."
-        crossing = name == "decoder" and stack == D.ENCODER_DECODER
-        own = "attention1" if crossing else "attention"
-        out.update(
-            {
-                f"{name}.{part}": layer + tail + ".weight"
-                for part, tail in (
-                    ("q", f"{own}.W_q"),
-                    ("k", f"{own}.W_k"),
-                    ("v", f"{own}.W_v"),
-                    ("attention_out", f"{own}.W_o"),
-                    ("attention_norm", "addnorm1.ln"),
-                    ("cross_q", "attention2.W_q"),
-                    ("cross_k", "attention2.W_k"),
-                    ("cross_v", "attention2.W_v"),
-                    ("cross_out", "attention2.W_o"),
-                    ("cross_norm", "addnorm2.ln"),
-                    ("ffn_in", "ffn.dense1"),
-                    ("ffn_out", "ffn.dense2"),
-                    ("ffn_norm", "addnorm3.ln" if crossing else "addnorm2.ln"),
-                )
-            }
-        )
-        out.update({f"{name}.{part}": layer + tail for part, tail in _positions(own, "attention2")})
-        out[f"{name}.final_norm"] = f"{name}.norm.weight"
-    return out
-
-
-PRESETS = {"torch-transformer": _torch_transformer, "separate": _separate, "bias-free": _bias_free}
 
 
 def bias_name(weight: str) -> str:

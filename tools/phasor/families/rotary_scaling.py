@@ -16,32 +16,27 @@ import numpy as np
 
 from phasor.errors import printable, shown
 from phasor.format.layout import PhasorError
+from phasor.positions import float32_powers
 from phasor.values import is_number, is_whole
 
 _F = np.float32
-_KEYS: dict[str, tuple[set[str], set[str]]] = {  # type -> (needed, optional)
-    "default": (set(), set()),
-    "linear": ({"factor"}, set()),
-    "dynamic": ({"factor"}, {"original_max_position_embeddings"}),
+# type -> the keys that it needs, and those that it may have
+_KEYS = {
+    "default": ("", ""),
+    "linear": ("factor", ""),
+    "dynamic": ("factor", "original_max_position_embeddings"),
     "yarn": (
-        {"factor"},
-        {
-            "attention_factor",
-            "beta_fast",
-            "beta_slow",
-            "original_max_position_embeddings",
-            "mscale",
-            "mscale_all_dim",
-            "truncate",
-        },
+        "factor",
+        "attention_factor beta_fast beta_slow original_max_position_embeddings mscale "
+        "mscale_all_dim truncate",
     ),
     "longrope": (
-        {"short_factor", "long_factor"},
-        {"attention_factor", "factor", "original_max_position_embeddings"},
+        "short_factor long_factor",
+        "attention_factor factor original_max_position_embeddings",
     ),
     "llama3": (
-        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
-        set(),
+        "factor low_freq_factor high_freq_factor original_max_position_embeddings",
+        "",
     ),
 }
 _TYPE = ("rope_type", "type")
@@ -95,7 +90,7 @@ def _computed(
     extended: int,
 ) -> Rotary:
     exponents = np.arange(0, width, 2).astype(_F) / _F(width)
-    plain = _F(1) / np.power(_F(base), exponents)
+    plain = _F(1) / float32_powers(base, exponents)
     if kind == "default":
         return Rotary(plain.astype(np.float64), 1.0, 0)
     original = scaling.get("original_max_position_embeddings") or trained
@@ -114,7 +109,7 @@ def _computed(
                 f"rope_scaling: dynamic needs at least 4 rotated values, there are {width}"
             )
         wider = base * ((stretch * longest / whole) - (stretch - 1)) ** (width / (width - 2))
-        freq, most = _F(1) / np.power(_F(wider), exponents), length
+        freq, most = _F(1) / float32_powers(wider, exponents), length
     elif kind == "yarn":
         freq, factor = _yarn(width, base, exponents, scaling, original), _yarn_factor(scaling)
     elif kind == "longrope":
@@ -143,12 +138,12 @@ def _checked(scaling: dict[str, Any] | None) -> tuple[str, dict[str, Any]]:
     scaling = dict(scaling or {})
     kind = scaling_type(scaling)
     scaling = {key: value for key, value in scaling.items() if key not in _TYPE}
-    needed, optional = _KEYS[kind]
+    needed, optional = map(str.split, _KEYS[kind])
     for key in sorted(needed):
         if scaling.get(key) is None:
             raise PhasorError(f"rope_scaling: {kind} needs {key}")
     for key, value in scaling.items():
-        if key in needed | optional:
+        if key in needed + optional:
             _check_value(key, value)
         elif value is not None:
             raise PhasorError(f"rope_scaling: {printable(key)} is not a key of {kind}")
@@ -206,7 +201,7 @@ def _yarn(
     low, high = max(low, 0), min(high, width - 1)
     high = high + 0.001 if low == high else high
     ramp = np.clip((np.arange(width // 2, dtype=_F) - _F(low)) / _F(high - low), _F(0), _F(1))
-    powers = np.power(_F(base), exponents)
+    powers = float32_powers(base, exponents)
     stay, divided, share = _F(1) / powers, _F(1) / (_F(scaling["factor"]) * powers), _F(1) - ramp
     return divided * (_F(1) - share) + stay * share
 
@@ -228,7 +223,7 @@ def _longrope(
         raise PhasorError(
             f"rope_scaling: {len(own)} factors of longrope, expected {len(exponents)}"
         )
-    return _F(1) / (np.asarray(own, _F) * np.power(_F(base), exponents)), float(factor)
+    return _F(1) / (np.asarray(own, _F) * float32_powers(base, exponents)), float(factor)
 
 
 def _llama3(plain: np.ndarray, scaling: dict[str, Any]) -> np.ndarray:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from phasor.checkpoints.checkpoint import Stored, open_checkpoint
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.checkpoints.tensors import Stored
 from phasor.errors import printable
+from phasor.families.hf_config import Config
 from phasor.files import read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_whole
-
-from .hf_config import Config
+from phasor.values import is_whole, words
 
 _POOLINGS = {
     "pooling_mode_cls_token": D.FIRST,
@@ -23,7 +23,7 @@ _POOLINGS = {
 _ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
-_ORDER = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
+_ORDER = words("Transformer Pooling Dense LayerNorm Normalize")
 
 
 class Modules(NamedTuple):
@@ -37,7 +37,7 @@ class Modules(NamedTuple):
 def read(path: Path) -> Modules:
     """The modules of a directory; PhasorError for one that is not built, by its name."""
     where = path / "modules.json"
-    found: dict[str, Path] = {}
+    found = {}
     for kind, folder in _modules(where):
         if kind not in _ORDER:
             raise PhasorError(
@@ -51,12 +51,12 @@ def read(path: Path) -> Modules:
         found[kind] = path / folder
     if "Transformer" not in found or "Pooling" not in found:
         raise PhasorError(f"{where}: an encoder and a pooling are needed")
-    head: dict[str, Any] = {
+    head = {
         "pooling": _pooling(found["Pooling"]),
         "normalise": "Normalize" in found,
         "prompts": _prompts(path),
     }
-    tensors: dict[str, Stored] = {}
+    tensors = {}
     if "Dense" in found:
         head.update(_dense(found["Dense"]))
         tensors.update(_weights(found["Dense"]))

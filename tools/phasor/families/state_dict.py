@@ -8,15 +8,18 @@ import math
 import numpy as np
 
 from phasor import positions
-from phasor.checkpoints.checkpoint import Checkpoint
+from phasor.checkpoints.tensors import Checkpoint
 from phasor.families import names as N
 from phasor.families.description import CHOICES, Description, scale_of
-from phasor.families.model import Model, Part, same_sides
+from phasor.families.model import INPUTS, ROLES, Model, Part, same_sides, shape_of
 from phasor.families.rotary_scaling import Rotary, rotary
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
+from phasor.reference.forward import sinusoid
+from phasor.values import words
 
+_TEXTS = words("name author licence credit origin")
 _SIDES = {"encoder": "source", "decoder": "target"}
 _MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
@@ -48,6 +51,8 @@ class _Reader:
         self.notes: list[str] = []
         self.used: set[str] = set()
         self.values: dict[int, np.ndarray] = {}
+        # (part, tensor, whose double it is said to be)
+        self.doubles: list[tuple[str, str | None, str | None]] = []
 
     def _forget_rivals(self, part: str) -> None:
         """A name for q, k and v separately takes the place of the preset's fused one, and the other
@@ -77,20 +82,29 @@ class _Reader:
             N.bias_name(self.name(part, i)) in self.checkpoint for i in range(layers)
         )
 
-    def rows(self, part: str, axis: int = 0) -> int:
-        """The size of a matrix that gives the model a dimension."""
-        name = self.name(part)
+    def need(self, part: str, layer: int = 0, what: str = "") -> str:
+        """The name of a tensor that must be there."""
+        name = self.name(part, layer)
         if name not in self.checkpoint:
             raise PhasorError(
-                f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does "
-                "[names] lack an entry?"
+                f"{self.checkpoint.path}: missing: {name} ({what or part}); is the preset right, "
+                "or does [names] lack an entry?"
             )
-        shape = self.checkpoint.shape(name)
+        return name
+
+    def misshapen(self, part: str, name: str, what: str) -> PhasorError:
+        return PhasorError(f"{self.checkpoint.path}: misshapen: {name} ({part}) has {what}")
+
+    def load(self, name: str) -> np.ndarray:
+        """A tensor that is not stored as it is; it counts as used."""
+        self.used.add(name)
+        return self.checkpoint.load(name)
+
+    def rows(self, part: str, axis: int = 0) -> int:
+        """The size of a matrix that gives the model a dimension."""
+        shape = self.checkpoint.shape(name := self.need(part))
         if len(shape) != 2:
-            raise PhasorError(
-                f"{self.checkpoint.path}: misshapen: {name} ({part}) has {len(shape)} dimensions, "
-                "expected 2"
-            )
+            raise self.misshapen(part, name, f"{len(shape)} dimensions, expected 2")
         return shape[axis]
 
     def layers(self, stack: str) -> int:
@@ -102,49 +116,29 @@ class _Reader:
                 f"{self.description.path}: names.{part}: has no {{layer}}; say how many layers "
                 "there are"
             )
-        count = next(
-            i for i in range(D.MAX_LAYERS + 1) if i == D.MAX_LAYERS or not self.has(part, i)
-        )
-        if count:
-            return count
-        raise PhasorError(
-            f"{self.checkpoint.path}: missing: {self.name(f'{stack}.ffn_in')} ({stack} 0); is the "
-            "preset right, or does [names] lack an entry?"
-        )
+        self.need(part, what=f"{stack} 0")
+        return next((i for i in range(D.MAX_LAYERS) if not self.has(part, i)), D.MAX_LAYERS)
 
     # ---- the descriptor
 
     def descriptor(self) -> dict:
         d, model = self.description, self.description.model
-        out: dict = {
-            "model": {
-                "stack": d.stack,
-                **{
-                    k: model[k]
-                    for k in ("name", "author", "licence", "credit", "origin")
-                    if model[k]
-                },
-                "converter": "tools/convert.py",
-            },
+        texts = {key: model[key] for key in _TEXTS if model[key]}
+        out = {
+            "model": {"stack": d.stack, **texts, "converter": "tools/convert.py"},
             "kinds": [],
         }
         for stack in d.stacks:
             out[_SIDES[stack]] = self.side(_SIDES[stack])
             out[stack] = self.stack(stack)
-            out[stack]["layers"] = [
-                n for i, kind in enumerate(self.kinds(stack, out["kinds"])) for n in (kind, i)
-            ]
-            widths = [
-                out["kinds"][kind].get("rotary_width", 0) for kind, _ in D.layers_of(out[stack])
-            ]
-            if d.stacks[stack]["rotary_scaling"]:
-                if not all(widths):
+            kinds, s = self.kinds(stack, out["kinds"]), d.stacks[stack]
+            out[stack]["layers"] = [n for i, kind in enumerate(kinds) for n in (kind, i)]
+            if s["rotary_scaling"]:
+                width = out["kinds"][kinds[0]].get("rotary_width")
+                if not width:
                     raise PhasorError(f"{stack}: rotary_scaling: attention_position is not rotary")
-                s = d.stacks[stack]
-                s["max_positions"] = min(
-                    [n for n in (self.scaled(stack, widths[0]).most, s["max_positions"]) if n],
-                    default=0,
-                )
+                limits = (self.scaled(stack, width).most, s["max_positions"])
+                s["max_positions"] = min(filter(None, limits), default=0)
                 if s["max_positions"]:
                     out[stack]["max_positions"] = s["max_positions"]
         out["output"] = self.output()
@@ -173,14 +167,11 @@ class _Reader:
         """The fields of a stack but its layers."""
         s, side = self.description.stacks[stack], _SIDES[stack]
         width = s["width"] or self.rows(f"{side}.embedding", 1)
+        scales = {"sqrt_width": math.sqrt(width), "one": 1.0}
         out = {
             "width": width,
             "position": CHOICES["position"][s["position"]],
-            "embedding_scale": scale_of(
-                "embedding_scale",
-                s["embedding_scale"],
-                {"sqrt_width": math.sqrt(width), "one": 1.0},
-            ),
+            "embedding_scale": scale_of("embedding_scale", s["embedding_scale"], scales),
         }
         if s["final_norm"]:
             out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
@@ -197,20 +188,15 @@ class _Reader:
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
         kv, heads = s["kv_heads"] or s["heads"], s["heads"]
         out_bias = 8 * self.has_bias(f"{name}attention_out" if not prefix else f"{name}out", layers)
+        first, units = f"{name}q", heads
+        bits = sum(self.has_bias(name + part, layers) << i for i, part in enumerate("qkv"))
         if f"{name}qkv" in self.names:
-            rows, units = self.rows(f"{name}qkv"), heads + 2 * kv
-            bits = 7 * self.has_bias(f"{name}qkv", layers)
-        else:
-            rows, units = self.rows(f"{name}q"), heads
-            bits = sum(
-                bit * self.has_bias(f"{name}{part}", layers)
-                for part, bit in (("q", 1), ("k", 2), ("v", 4))
-            )
+            first, units = f"{name}qkv", heads + 2 * kv
+            bits = 7 * self.has_bias(first, layers)
+        rows = self.rows(first)
         if rows % units:
-            fused = f"{name}qkv" in self.names
             raise PhasorError(
-                f"{stack}: {rows} rows of {self.name(f'{name}qkv' if fused else f'{name}q')} are "
-                f"not divisible by {units} heads"
+                f"{stack}: {rows} rows of {self.name(first)} are not divisible by {units} heads"
             )
         return rows // units, kv, bits | out_bias
 
@@ -227,7 +213,7 @@ class _Reader:
             if same == len(tables):
                 tables.append(table)
                 if role:
-                    self.values[R.KINDS << 24 | len(kinds) + same << 8 | role] = table
+                    self.values[R.key_of(R.KINDS, len(kinds) + same, role)] = table
             out.append(len(kinds) + same)
         kinds.extend(dict(kind) for _ in tables)
         return out
@@ -274,11 +260,8 @@ class _Reader:
                 f"{self.description.path}: {key}: missing for the {stack}: self- and "
                 "cross-attention have scores of different kinds"
             )
-        divisor = scale_of(
-            key,
-            s[key],
-            {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])},
-        )
+        roots = {"sqrt_head_width": math.sqrt(head_width), "sqrt_heads": math.sqrt(s["heads"])}
+        divisor = scale_of(key, s[key], roots)
         if divisor == 0:
             raise PhasorError(f"{stack}: {key}: the scores cannot be divided by 0")
         return 1 / divisor
@@ -318,10 +301,8 @@ class _Reader:
             ("2·M + 1", (rows - 1) // 2) if position == D.CLIPPED else ("2·M − 1", (rows + 1) // 2)
         )
         if rows % 2 == 0:
-            raise PhasorError(
-                f"{self.checkpoint.path}: misshapen: {self.name(part)} ({part}) has {rows} rows, "
-                f"expected an odd number, {form}"
-            )
+            what = f"{rows} rows, expected an odd number, {form}"
+            raise self.misshapen(part, self.name(part), what)
         if s["max_distance"] not in (0, most):
             raise PhasorError(
                 f"{stack}: max_distance {s['max_distance']}, but {self.name(part)} has {rows} "
@@ -362,38 +343,26 @@ class _Reader:
         )
         out = []
         for layer in range(1 if alone else layers):
-            name = self.name(part, layer)
-            if name not in self.checkpoint:
-                raise PhasorError(
-                    f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or "
-                    "does [names] lack an entry?"
-                )
+            name = self.need(part, layer)
             found = self.checkpoint.shape(name)
             if len(found) != len(shape) or any(
                 want not in (None, n) for want, n in zip(shape, found)
             ):
                 want = " x ".join("any" if n is None else str(n) for n in shape)
-                raise PhasorError(
-                    f"{self.checkpoint.path}: misshapen: {name} ({part}) has shape "
-                    f"({' x '.join(map(str, found))}), expected ({want})"
-                )
-            self.used.add(name)
-            out.append(self.checkpoint.load(name))
+                what = f"shape ({' x '.join(map(str, found))}), expected ({want})"
+                raise self.misshapen(part, name, what)
+            out.append(self.load(name))
         return out * layers if alone else out
 
     def expand_buckets(self, stack: str, bias: np.ndarray, most: int) -> np.ndarray:
         """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads): M is the first distance
         that lies in the last bucket for sure."""
         two_sided, buckets = self.description.stacks[stack]["two_sided"], len(bias)
-        if (
-            buckets < (4 if two_sided else 2)
-            or buckets % 2
-            or most <= buckets // (4 if two_sided else 2)
-        ):
+        least = 4 if two_sided else 2
+        if buckets < least or buckets % 2 or most <= buckets // least:
             raise PhasorError(
                 f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of "
-                "buckets, "
-                f"and more distance than the half of them that are single distances"
+                "buckets, and more distance than the half of them that are single distances"
             )
         return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
 
@@ -412,50 +381,32 @@ class _Reader:
     def frequencies(self, stack: str, width: int, layers: int) -> list[np.ndarray]:
         """The rotary frequencies of each layer: a tensor of the checkpoint where the description
         names it, else from the base."""
-        if f"{stack}.inv_freq" in self.names:
-            return [
-                value.astype(np.float64)
-                for value in self.of_layers(f"{stack}.inv_freq", layers, (width // 2,))
-            ]
-        if self.description.stacks[stack]["rotary_scaling"]:
+        s, own = self.description.stacks[stack], f"{stack}.inv_freq"
+        if own in self.names:
+            found = self.of_layers(own, layers, (width // 2,))
+            return [value.astype(np.float64) for value in found]
+        if s["rotary_scaling"]:
             return [self.scaled(stack, width).inv_freq] * layers
-        return [
-            positions.inverse_frequencies(width, self.description.stacks[stack]["rotary_base"])
-        ] * layers
+        return [positions.inverse_frequencies(width, s["rotary_base"])] * layers
 
     def scaled(self, stack: str, width: int) -> Rotary:
         """The frequencies under the description's scaling."""
         s = self.description.stacks[stack]
         if stack in self.rotary:
             return self.rotary[stack]
+        lengths = (s["rotary_trained"], s["rotary_context"], s["max_positions"])
         try:
-            self.rotary[stack] = rotary(
-                width,
-                s["rotary_base"],
-                s["rotary_scaling"],
-                s["rotary_trained"],
-                s["rotary_context"],
-                s["max_positions"],
-            )
+            self.rotary[stack] = rotary(width, s["rotary_base"], s["rotary_scaling"], *lengths)
         except PhasorError as error:
             raise PhasorError(f"{stack}: {error}") from error
         return self.rotary[stack]
 
     def score_vector(self, part: str, layer: int, heads: int, width: int) -> np.ndarray:
         """v of the additive score, (H·w); one for all heads, (w), is repeated."""
-        name = self.name(part, layer)
-        if name not in self.checkpoint:
-            raise PhasorError(
-                f"{self.checkpoint.path}: missing: {name} ({part}); is the preset right, or does "
-                "[names] lack an entry?"
-            )
-        value = self.checkpoint.load(name).reshape(-1)
+        value = self.load(name := self.need(part, layer)).reshape(-1)
         if value.size not in (width, heads * width):
-            raise PhasorError(
-                f"{self.checkpoint.path}: misshapen: {name} ({part}) has {value.size} values, "
-                f"expected {heads} heads x {width}, or {width} for all"
-            )
-        self.used.add(name)
+            what = f"{value.size} values, expected {heads} heads x {width}, or {width} for all"
+            raise self.misshapen(part, name, what)
         return value if value.size == heads * width else np.tile(value, heads)
 
     def output(self) -> dict:
@@ -474,36 +425,18 @@ class _Reader:
         source, target, output = (
             self.names.get(p) for p in ("source.embedding", "target.embedding", "output")
         )
-        if same_sides(d) and not d["target"]["embedding_shared"] and self.same(source, target):
+        same = self.checkpoint.same
+        if same_sides(d) and not d["target"]["embedding_shared"] and same(source, target):
             d["target"]["embedding_shared"] = 1
             self.notes.append("the target's embedding is the source's: stored once")
         if d["target"]["embedding_shared"]:
-            self.double("target.embedding", target, source)
+            self.doubles.append(("target.embedding", target, source))
         tied_to = {D.TIED_TARGET: target, D.TIED_SOURCE: source}
-        if d["output"]["tied"] == D.TIED_OWN and self.same(output, target):
+        if d["output"]["tied"] == D.TIED_OWN and same(output, target):
             d["output"]["tied"] = D.TIED_TARGET
             self.notes.append("the output matrix is the target's embedding: stored once")
         if d["output"]["tied"] != D.TIED_OWN:
-            self.double("output", output, tied_to[d["output"]["tied"]])
-
-    def same(self, a: str | None, b: str | None) -> bool:
-        if a not in self.checkpoint or b not in self.checkpoint:
-            return False
-        return a == b or (
-            self.checkpoint.shape(a) == self.checkpoint.shape(b)
-            and np.array_equal(self.checkpoint.load(a), self.checkpoint.load(b))
-        )
-
-    def double(self, part: str, name: str | None, original: str | None) -> None:
-        """A tensor that the description says is another's double: it may be absent, it may not
-        differ."""
-        if name in self.checkpoint and name != original:
-            if not self.same(name, original):
-                raise PhasorError(
-                    f"{self.checkpoint.path}: {name} ({part}) differs from {original}, which the "
-                    "description says it shares"
-                )
-            self.used.add(name)
+            self.doubles.append(("output", output, tied_to[d["output"]["tied"]]))
 
     def positions(self, d: dict, stack: str) -> None:
         """max_positions of a learned table; a sinusoid that the model brings is compared with
@@ -511,18 +444,15 @@ class _Reader:
         side, s, out = _SIDES[stack], self.description.stacks[stack], d[stack]
         self.limit(d, stack)
         if out["position"] == D.LEARNED:
-            rows = self.rows(f"{side}.positions") - s["position_offset"]
-            if not s["max_positions"] and self.rows(f"{side}.positions") == self.rows(
-                f"{side}.embedding"
-            ):
+            total = self.rows(f"{side}.positions")
+            rows = total - s["position_offset"]
+            if not s["max_positions"] and total == self.rows(f"{side}.embedding"):
                 raise PhasorError(
-                    f"{stack}: {self.name(f'{side}.positions')} has {rows + s['position_offset']} "
-                    "rows, as many as the vocabulary: positions are counted "
-                    "from 0, not looked up by token ids; say max_positions if the table is one of "
-                    "positions"
+                    f"{stack}: {self.name(f'{side}.positions')} has {total} rows, as many as the "
+                    "vocabulary: positions are counted from 0, not looked up by token ids; say "
+                    "max_positions if the table is one of positions"
                 )
             if rows < 1 or s["max_positions"] > rows:
-                total = rows + s["position_offset"]
                 raise PhasorError(
                     f"{stack}: max_positions {s['max_positions']} with offset "
                     f"{s['position_offset']}, the table has {total} rows"
@@ -544,25 +474,22 @@ class _Reader:
             if differences[best] > _SINUSOID_TOLERANCE:
                 self.notes.append(
                     f"{stack}: the model's own table of positions differs from the sinusoid by "
-                    f"{differences[best]:.3g}: "
-                    f"stored as it is, as {len(table)} learned positions"
+                    f"{differences[best]:.3g}: stored as it is, as {len(table)} learned positions"
                 )
                 out.update(position=D.LEARNED, max_positions=len(table))
-                self.values[stack_id << 24 | R.POSITIONS] = table
+                self.values[R.key_of(stack_id, 0, R.POSITIONS)] = table
                 return
             self.notes.append(
                 f"{stack}: the model's own table of positions is the sinusoid within "
                 f"{differences[best]:.3g}"
             )
-        self.values[stack_id << 24 | R.SINUSOID] = chosen
+        self.values[R.key_of(stack_id, 0, R.SINUSOID)] = chosen
 
     def limit(self, d: dict, stack: str) -> None:
         """A table of unclipped distances ends: so does a sequence."""
-        most, wanted = (
-            d["kinds"][d[stack]["layers"][0]].get("max_distance", 0),
-            self.description.stacks[stack]["max_positions"],
-        )
-        if d["kinds"][d[stack]["layers"][0]]["position"] in D.BOUNDED and wanted > most:
+        kind = d["kinds"][d[stack]["layers"][0]]
+        most, wanted = kind.get("max_distance", 0), self.description.stacks[stack]["max_positions"]
+        if kind["position"] in D.BOUNDED and wanted > most:
             raise PhasorError(
                 f"{stack}: max_positions {wanted}, the table of distances has rows for {most} "
                 "positions"
@@ -570,17 +497,13 @@ class _Reader:
 
     def own_table(self, part: str, width: int, s: dict) -> np.ndarray:
         """The model's table (positions, D), of the positions that it may use."""
-        name = self.name(part)
-        self.used.add(name)
-        table = self.checkpoint.load(name)
+        table = self.load(name := self.name(part))
         table = table.reshape([n for n in table.shape if n != 1] or [1])
         if table.ndim == 1 and width == table.size:
             table = table[None]
         if table.ndim != 2 or table.shape[1] != width:
-            raise PhasorError(
-                f"{self.checkpoint.path}: misshapen: {name} ({part}) has shape "
-                f"{self.checkpoint.shape(name)}, expected positions x {width}"
-            )
+            what = f"shape {self.checkpoint.shape(name)}, expected positions x {width}"
+            raise self.misshapen(part, name, what)
         table = table[s["position_offset"] :]
         if len(table) < max(s["max_positions"], 1):
             raise PhasorError(
@@ -596,8 +519,7 @@ class _Reader:
         if slot.stack in (R.SOURCE, R.TARGET):
             return self.input_parts(d, slot)
         if slot.stack == R.OUTPUT:
-            name = self.name("output")
-            return [Part(name if slot.role == R.OUTPUT_WEIGHT else N.bias_name(name), _shape(slot))]
+            return [self.part("output", 0, slot.role != R.OUTPUT_WEIGHT, shape_of(slot))]
         stack = "encoder" if slot.stack == R.ENCODER else "decoder"
         bias, role = slot.role & 1, slot.role & ~1
         if slot.role in (R.RELATIVE_KEYS, R.RELATIVE_VALUES):
@@ -607,19 +529,17 @@ class _Reader:
         if role == R.FFN_IN and len(slot.parts) == 2:
             wanted = [f"{stack}.ffn_gate", f"{stack}.ffn_in"]
         else:
-            wanted = [f"{stack}.{_ROLES[role]}"]
-        rows = slot.parts[0]
-        shape = (rows,) if slot.layout == R.VECTOR else (rows, slot.cols)
+            wanted = [f"{stack}.{ROLES[role]}"]
+        shape = (slot.parts[0], *shape_of(slot)[1:])
         if (
             role == R.FINAL_NORM
             and bias
             and not d["kinds"][D.layers_of(d[stack])[0][0]]["norm_biases"]
             and not self.has_bias(wanted[0], 1)
         ):
-            return [
-                Part(None, shape)
-            ]  # norms without biases throughout; the format gives a final layer norm one
-        return [Part(self._weight_or_bias(part, slot.set, bool(bias)), shape) for part in wanted]
+            # Norms without biases throughout; the format gives a final layer norm one.
+            return [Part(None, shape)]
+        return [self.part(part, slot.set, bool(bias), shape) for part in wanted]
 
     def relative_parts(self, slot: R.Slot, stack: str) -> list[Part]:
         """Tables of distances: (entries, w) in the checkpoint; the file has keys transposed, the
@@ -629,42 +549,24 @@ class _Reader:
         if not keys and not s["relative_values"]:
             return [Part(None, shape)]
         name = self.name(f"{stack}.relative_keys" if keys else f"{stack}.relative_values", slot.set)
-        return [
-            Part(
-                name,
-                shape,
-                transposed=keys,
-                reversed=CHOICES["relative_order"][s["relative_order"]],
-            )
-        ]
+        backwards = CHOICES["relative_order"][s["relative_order"]]
+        return [Part(name, shape, transposed=keys, reversed=backwards)]
 
-    def _weight_or_bias(self, part: str, layer: int, bias: bool) -> str:
+    def part(
+        self, part: str, layer: int, bias: bool, shape: tuple[int, ...], rows: slice = slice(None)
+    ) -> Part:
         name = self.name(part, layer)
-        return N.bias_name(name) if bias else name
+        return Part(N.bias_name(name) if bias else name, shape, rows)
 
     def input_parts(self, d: dict, slot: R.Slot) -> list[Part]:
         side, stack = ("source", "encoder") if slot.stack == R.SOURCE else ("target", "decoder")
         if slot.role == R.POSITIONS:
             offset = self.description.stacks[stack]["position_offset"]
-            rows = self.rows(f"{side}.positions")
-            return [
-                Part(
-                    self.name(f"{side}.positions"),
-                    (rows, slot.cols),
-                    slice(offset, offset + slot.rows),
-                )
-            ]
-        part = {
-            R.EMBEDDING: "embedding",
-            R.EMBEDDING_NORM: "embedding_norm",
-            R.EMBEDDING_NORM + 1: "embedding_norm",
-        }[slot.role]
-        return [
-            Part(
-                self._weight_or_bias(f"{side}.{part}", 0, slot.role == R.EMBEDDING_NORM + 1),
-                _shape(slot),
-            )
-        ]
+            name = f"{side}.positions"
+            rows = slice(offset, offset + slot.rows)
+            return [self.part(name, 0, False, (self.rows(name), slot.cols), rows)]
+        part, bias = INPUTS[slot.role]
+        return [self.part(f"{side}.{part}", 0, bias, shape_of(slot))]
 
     def attention_parts(
         self, d: dict, slot: R.Slot, stack: str, role: int, bias: bool
@@ -673,36 +575,22 @@ class _Reader:
         prefix = "" if role == R.QKV else "cross_"
         kind = d["kinds"][D.layers_of(d[stack])[slot.set][0]]
         width = kind[f"{prefix}head_width"]
-        sizes = {
-            "q": kind[f"{prefix}heads"] * width,
-            "k": kind[f"{prefix}kv_heads"] * width,
-            "v": kind[f"{prefix}kv_heads"] * width,
-        }
+        kv = kind[f"{prefix}kv_heads"] * width
+        sizes = {"q": kind[f"{prefix}heads"] * width, "k": kv, "v": kv}
         wanted = {R.QKV: "qkv", R.CROSS_Q: "q", R.CROSS_KV: "kv"}[role]
         fused = f"{stack}.{prefix}qkv"
         if fused in self.names:
-            total, start = sum(sizes.values()), 0 if "q" in wanted else sizes["q"]
+            shape = (sum(sizes.values()), *shape_of(slot)[1:])
+            start = 0 if "q" in wanted else sizes["q"]
             rows = slice(start, start + sum(slot.parts))
-            return [
-                Part(
-                    self._weight_or_bias(fused, slot.set, bias),
-                    (total,) if bias else (total, slot.cols),
-                    rows,
-                )
-            ]
+            return [self.part(fused, slot.set, bias, shape, rows)]
         bits = kind[f"{prefix}biases" if prefix else "attention_biases"]
         out = []
         for letter in wanted:
-            shape = (sizes[letter],) if bias else (sizes[letter], slot.cols)
-            absent = bias and not bits & {"q": 1, "k": 2, "v": 4}[letter]
-            out.append(
-                Part(
-                    None
-                    if absent
-                    else self._weight_or_bias(f"{stack}.{prefix}{letter}", slot.set, bias),
-                    shape,
-                )
-            )
+            shape = (sizes[letter], *shape_of(slot)[1:])
+            absent = bias and not bits >> "qkv".index(letter) & 1
+            name = f"{stack}.{prefix}{letter}"
+            out.append(Part(None, shape) if absent else self.part(name, slot.set, bias, shape))
         return out
 
     def scores(self, d: dict, stack: str) -> None:
@@ -712,10 +600,9 @@ class _Reader:
             for prefix, role in (("", R.SCORE), ("cross_", R.CROSS_SCORE)):
                 if kind.get(f"{prefix}score"):
                     heads, width = kind[f"{prefix}heads"], kind[f"{prefix}head_width"]
-                    key = (R.ENCODER if stack == "encoder" else R.DECODER) << 24 | layer << 8 | role
-                    self.values[key] = self.score_vector(
-                        f"{stack}.{prefix}score", layer, heads, width
-                    )
+                    key = R.key_of(R.ENCODER if stack == "encoder" else R.DECODER, layer, role)
+                    part = f"{stack}.{prefix}score"
+                    self.values[key] = self.score_vector(part, layer, heads, width)
 
     def read(self) -> Model:
         d = self.descriptor()
@@ -733,39 +620,18 @@ class _Reader:
             ignore=self.description.ignore,
             notes=self.notes,
         )
-        for slot in R.slots(d):
-            if slot.key not in model.values:
-                model.parts[slot.key] = self.parts(d, slot)
-        return model
-
-
-_ROLES = {
-    R.ATTENTION_BEFORE: "attention_norm",
-    R.ATTENTION_AFTER: "attention_norm",
-    R.ATTENTION_OUT: "attention_out",
-    R.CROSS_BEFORE: "cross_norm",
-    R.CROSS_AFTER: "cross_norm",
-    R.CROSS_OUT: "cross_out",
-    R.FFN_BEFORE: "ffn_norm",
-    R.FFN_AFTER: "ffn_norm",
-    R.FFN_IN: "ffn_in",
-    R.FFN_OUT: "ffn_out",
-    R.FINAL_NORM: "final_norm",
-}
-
-
-def _shape(slot: R.Slot) -> tuple[int, ...]:
-    return (slot.rows,) if slot.layout == R.VECTOR else (sum(slot.parts), slot.cols)
+        for part, name, original in self.doubles:
+            model.must_be_same(name, original, "which the description says it shares", part)
+        return model.fill(lambda slot: self.parts(d, slot))
 
 
 def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
     """base^(−2i/D) in float64; and as published code has it in float32, by exp and by pow, which
     differ in the last bits."""
-    even = np.arange(0, width, 2)
-    by_exp = np.exp(even.astype(np.float32) * np.float32(-math.log(base) / width))
-    by_pow = np.float32(1) / positions.powers(
-        base, even.astype(np.float32) / np.float32(width)
-    ).astype(np.float32)
+    even = np.arange(0, width, 2).astype(np.float32)
+    exponents = (even * np.float32(-math.log(base) / width)).astype(np.float64)
+    by_exp = np.exp(exponents).astype(np.float32)
+    by_pow = np.float32(1) / positions.float32_powers(base, even / np.float32(width))
     return [
         positions.inverse_frequencies(width, base),
         by_exp.astype(np.float64),
@@ -774,8 +640,6 @@ def _inverse_frequencies(width: int, base: float) -> list[np.ndarray]:
 
 
 def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
-    from phasor.reference.forward import sinusoid
-
     return sinusoid(inv_freq, np.arange(count), layout)
 
 

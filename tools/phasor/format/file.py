@@ -14,7 +14,9 @@ from typing import BinaryIO, Callable, Iterator, NamedTuple, Union
 import numpy as np
 
 from phasor.errors import named
-from phasor.files import map_bytes, replacing  # noqa: F401 (write_model is used with replacing, which is found here too)
+
+# write_model is used with replacing, which is found here too.
+from phasor.files import map_bytes, replacing  # noqa: F401
 from phasor.format import descriptor as phasor_descriptor
 from phasor.format import layout as L
 from phasor.format.layout import PhasorError, crc32c, round_up
@@ -74,7 +76,6 @@ class Rounding(NamedTuple):
 
 
 # ---- Encoding of one tensor
-# ------------------------------------------------------------------------------------------
 
 
 def _exact(slot: Slot, given: np.ndarray) -> np.ndarray:
@@ -147,56 +148,26 @@ def _encode(
 
 def _encode_quantised(slot: Slot, q: Quantised, worst: float) -> Iterator[tuple[bytes, float]]:
     if slot.layout == L.ROWS:
-        yield (
-            (
-                L.pack_rows_q8(q.scales, q.values)
-                if q.type == L.Q8
-                else L.pack_rows_q4(q.scales, q.values, slot.cols)
-            ),
-            worst,
-        )
+        yield L.pack_rows(q.scales, q.values, slot.cols, q.type), worst
         return
     for true, _ in L.part_rows(slot.parts):
-        scales, values = q.scales[true], q.values[true]
-        yield (
-            (
-                L.pack_panels_q8(scales, values)
-                if q.type == L.Q8
-                else L.pack_panels_q4(scales, values, slot.cols)
-            ),
-            worst,
-        )
+        yield L.pack_panels(q.scales[true], q.values[true], slot.cols, q.type), worst
 
 
 def _encode_numbers(slot: Slot, kind: int, values: np.ndarray) -> Iterator[tuple[bytes, float]]:
     """f32, f16 and bf16."""
-    for true in (
-        [slice(None)] if slot.layout == L.ROWS else [true for true, _ in L.part_rows(slot.parts)]
-    ):
+    rows = slot.layout == L.ROWS
+    for true in [slice(None)] if rows else [true for true, _ in L.part_rows(slot.parts)]:
         part = values[true]
-        if kind == L.F32:
-            yield (
-                (
-                    L.flush_subnormals(part).tobytes()
-                    if slot.layout == L.ROWS
-                    else L.pack_panels_f32(part)
-                ),
-                0.0,
-            )
-            continue
         try:
-            halves = L.halves_of(part, kind)
+            stored = L.flush_subnormals(part) if kind == L.F32 else L.halves_of(part, kind)
         except PhasorError as error:
             raise PhasorError(f"{slot.name}: {error}") from error
-        worst = float(np.abs(L.widen(halves, kind) - part).max(initial=0.0))
-        yield (
-            (halves.tobytes() if slot.layout == L.ROWS else L.pack_panels_halves(halves, kind)),
-            worst,
-        )
+        error = 0.0 if kind == L.F32 else float(np.abs(L.widen(stored, kind) - part).max(initial=0))
+        yield stored.tobytes() if rows else L.pack_numbers(stored, kind), error
 
 
 # ---- Writing
-# ---------------------------------------------------------------------------------------------------------
 
 
 class _Plan(NamedTuple):
@@ -400,7 +371,6 @@ def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
 
 
 # ---- Reading
-# ---------------------------------------------------------------------------------------------------------
 
 
 class PhasorFile:
@@ -559,47 +529,33 @@ class PhasorFile:
 
     def quantised(self, key: int) -> Quantised:
         """The true rows of a q8 or q4 matrix."""
-        e, slot, data = self.entries[key], self.slots[key], np.asarray(self.raw(key))
+        e, data = self.entries[key], np.asarray(self.raw(key))
         if e.layout == L.ROWS:
-            return Quantised(
-                *(L.unpack_rows_q8 if e.type == L.Q8 else L.unpack_rows_q4)(data, e.rows, e.cols),
-                e.type,
-            )
-        scales, values = (L.unpack_panels_q8 if e.type == L.Q8 else L.unpack_panels_q4)(
-            data, e.cols
-        )
-        keep = np.concatenate(
-            [np.arange(padded.start, padded.stop) for _, padded in L.part_rows(slot.parts)]
-        )
-        return Quantised(scales[keep], values[keep], e.type)
+            return Quantised(*L.unpack_rows(data, e.rows, e.cols, e.type), e.type)
+        scales, values = L.unpack_panels(data, e.cols, e.type)
+        return Quantised(self._true_rows(key, scales), self._true_rows(key, values), e.type)
+
+    def _true_rows(self, key: int, padded: np.ndarray) -> np.ndarray:
+        """Without the rows that pad the parts of a matrix, or of the bias of a fused layer."""
+        return np.concatenate([padded[rows] for _, rows in L.part_rows(self.slots[key].parts)])
 
     def weights(self, key: int) -> np.ndarray:
         """The true rows of a tensor as stored, dequantised, in float64: (N, K), or (N,) of a
         vector."""
-        e, slot, data = self.entries[key], self.slots[key], np.asarray(self.raw(key))
+        e, data = self.entries[key], np.asarray(self.raw(key))
         if e.type in L.QUANTISED:
             q = self.quantised(key)
             return L.dequantize_q8(q.scales, q.values, e.cols)
         if e.type == L.F64:
             return data.view("<f8").astype(np.float64)
-        if e.layout == L.VECTOR:
-            full = data.view("<f4")
-            if len(slot.parts) == 1:
-                return full.astype(np.float64)
-            return np.concatenate([full[padded] for _, padded in L.part_rows(slot.parts)]).astype(
-                np.float64
-            )
-        if e.layout == L.ROWS:
-            table = data.view("<f4") if e.type == L.F32 else L.widen(data.view("<u2"), e.type)
-            return table.reshape(e.rows, e.cols).astype(np.float64)
-        full = (
-            L.unpack_panels_f32(data, e.cols)
-            if e.type == L.F32
-            else L.widen(L.unpack_panels_halves(data, e.type, e.cols), e.type)
-        )
-        return np.concatenate([full[padded] for _, padded in L.part_rows(slot.parts)]).astype(
-            np.float64
-        )
+        if e.layout == L.PANEL16:
+            values = self._true_rows(key, L.unpack_numbers(data, e.type, e.cols))
+        else:
+            values = data.view("<f4" if e.type == L.F32 else "<u2")
+            values = values.reshape(e.rows, e.cols) if e.layout == L.ROWS else values
+            if e.layout == L.VECTOR and len(self.slots[key].parts) > 1:
+                values = self._true_rows(key, values)
+        return (values if e.type == L.F32 else L.widen(values, e.type)).astype(np.float64)
 
     def check(self) -> None:
         """Reads everything: checksums, zeros between the parts, finite weights. PhasorError names

@@ -83,7 +83,7 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
 
 
 # ---- CRC-32C
-# ---- A checksum is linear over GF(2): the data is cut into equal lanes, all lanes go through the table
+# A checksum is linear over GF(2): the data is cut into equal lanes, all lanes go through the table
 # side by side, and the lanes' values are joined in pairs with the operator "append m zero bytes".
 
 _CRC_LANE = 512  # bytes of a lane
@@ -187,7 +187,6 @@ def crc32c_join(first: int, second: int, length: int) -> int:
 
 
 # ---- Values
-# ----------------------------------------------------------------------------------------------------------
 
 
 def flush_subnormals(values: np.ndarray) -> np.ndarray:
@@ -240,14 +239,6 @@ def quantize(
         )
         scales[part], q[part] = _quantize_groups(np.ascontiguousarray(flat[part].T), given, kind)
     return scales.reshape(rows, groups), q.reshape(rows, groups * GROUP)
-
-
-def quantize_q8(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return quantize(x, Q8)
-
-
-def quantize_q4(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return quantize(x, Q4)
 
 
 def _tree(terms: np.ndarray) -> np.ndarray:
@@ -310,7 +301,6 @@ def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64
 
 
 # ---- Panels
-# ----------------------------------------------------------------------------------------------------------
 
 
 def _whole_panels(x: np.ndarray) -> np.ndarray:
@@ -320,76 +310,68 @@ def _whole_panels(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x, np.zeros((rows - x.shape[0],) + x.shape[1:], dtype=x.dtype)])
 
 
-def pack_panels_f32(x: np.ndarray) -> bytes:
-    """f32 (N, K) of one part as panels [P][K][16]."""
-    full = _whole_panels(flush_subnormals(x))
-    return (
-        full.reshape(-1, LANES, full.shape[1]).transpose(0, 2, 1).astype("<f4", order="C").tobytes()
-    )
+def _pair(kind: int) -> int:
+    """Columns of a number that lie side by side in a panel."""
+    return 2 if kind == BF16 else 1
 
 
-def pack_panels_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
-    """f16 (N, G) and int8 (N, 32·G) of one part as panels: the plane of scales, padded to 64 bytes,
-    then [G][8][16][4]."""
-    scales, q = _whole_panels(scales), _whole_panels(q)
-    groups = scales.shape[1]
-    count = scales.shape[0] // LANES
-    plane = round_up(groups * LANES * 2, 64)
-    out = np.zeros((count, plane + groups * LANES * GROUP), dtype=np.uint8)
-    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
-    out[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
-    body = q.reshape(count, LANES, groups, GROUP // 4, 4).transpose(0, 2, 3, 1, 4)
-    out[:, plane:] = np.ascontiguousarray(body).reshape(count, -1).view(np.uint8)
-    return out.tobytes()
+def pack_numbers(values: np.ndarray, kind: int) -> bytes:
+    """f32 (N, K), or the bits of f16 or bf16, of one part as panels: [P][K][16], bf16
+    [P][⌈K/2⌉][16][2]."""
+    full, pair = _whole_panels(values), _pair(kind)
+    even = np.zeros((len(full), round_up(full.shape[1], pair)), dtype=full.dtype)
+    even[:, : full.shape[1]] = full
+    return even.reshape(-1, LANES, even.shape[1] // pair, pair).transpose(0, 2, 1, 3).tobytes()
 
 
-def _nibbles(scales: np.ndarray, q: np.ndarray, cols: int) -> np.ndarray:
-    """int8 values (N, 32·G) of q4 as bytes (N, G, 16); padding columns, and groups whose scale is
-    0, are 0."""
+def unpack_numbers(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
+    """u8 of P panels -> f32 (16·P, K), or the bits of f16 or bf16."""
+    pair = _pair(kind)
+    even = round_up(cols, pair)
+    panels = data.view("<f4" if kind == F32 else "<u2").reshape(-1, even // pair, LANES, pair)
+    return panels.transpose(0, 2, 1, 3).reshape(-1, even)[:, :cols]
+
+
+def _group_data(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray:
+    """int8 values (N, 32·G) as bytes (N, G, 32), or of q4 (N, G, 16): its padding columns, and its
+    groups whose scale is 0, are 0."""
+    if kind == Q8:
+        return q.view(np.uint8).reshape(*scales.shape, GROUP)
     n = (q + 8).astype(np.uint8)
     n[:, cols:] = 0
-    grouped = n.reshape(len(q), -1, 2, GROUP // 2)
+    grouped = n.reshape(*scales.shape, 2, GROUP // 2)
     grouped[scales == 0] = 0
     return grouped[:, :, 0] | grouped[:, :, 1] << 4
 
 
-def _values_q4(data: np.ndarray) -> np.ndarray:
-    """bytes (N, G, 16) -> int8 (N, 32·G)."""
-    return np.concatenate(
-        [(data & 15).astype(np.int8), (data >> 4).astype(np.int8)], axis=2
-    ).reshape(len(data), -1) - np.int8(8)
+def _group_values(data: np.ndarray, kind: int) -> np.ndarray:
+    """bytes (N, G, 32), or of q4 (N, G, 16) -> int8 (N, 32·G)."""
+    if kind == Q4:
+        data = np.concatenate([data & 15, data >> 4], axis=2) - np.uint8(8)
+    return data.reshape(len(data), -1).view(np.int8)
 
 
-def pack_panels_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
-    """f16 (N, G) and int8 −8 … 7 (N, 32·G) of one part as panels: the plane of scales, then bytes
-    [G][4][16][4]."""
-    scales, data = _whole_panels(scales), _whole_panels(_nibbles(scales, q, cols))
-    groups, count = scales.shape[1], scales.shape[0] // LANES
-    plane = scale_plane_bytes(groups * LANES)
-    out = np.zeros((count, plane + groups * LANES * GROUP // 2), dtype=np.uint8)
+def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
+    """f16 (N, G) and int8 (N, 32·G) of one part as panels: the plane of scales, padded to 64 bytes,
+    then [G][8][16][4], or of q4 [G][4][16][4]."""
+    scales, data = _whole_panels(scales), _whole_panels(_group_data(scales, q, cols, kind))
+    groups, count = scales.shape[1], len(scales) // LANES
+    planes = np.zeros((count, scale_plane_bytes(groups * LANES)), dtype=np.uint8)
     by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
-    out[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
-    body = data.reshape(count, LANES, groups, 4, 4).transpose(0, 2, 3, 1, 4)
-    out[:, plane:] = np.ascontiguousarray(body).reshape(count, -1)
-    return out.tobytes()
+    planes[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
+    body = data.reshape(count, LANES, groups, -1, 4).transpose(0, 2, 3, 1, 4).reshape(count, -1)
+    return np.concatenate([planes, body], axis=1).tobytes()
 
 
-def unpack_panels_q4(data: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
+def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
-    groups = -(-cols // GROUP)
-    plane = scale_plane_bytes(groups * LANES)
-    panels = data.reshape(-1, plane + groups * LANES * GROUP // 2)
-    scales = (
-        np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2").reshape(-1, groups, LANES)
-    )
-    body = (
-        np.ascontiguousarray(panels[:, plane:])
-        .reshape(-1, groups, 4, LANES, 4)
-        .transpose(0, 3, 1, 2, 4)
-    )
-    return scales.transpose(0, 2, 1).reshape(-1, groups), _values_q4(
-        np.ascontiguousarray(body).reshape(-1, groups, GROUP // 2)
-    )
+    groups, size = -(-cols // GROUP), _group_bytes(kind)
+    panels = data.reshape(-1, panel_bytes(kind, cols))
+    planes = np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2")
+    scales = planes.reshape(-1, groups, LANES).transpose(0, 2, 1).reshape(-1, groups)
+    body = panels[:, scale_plane_bytes(groups * LANES) :].reshape(-1, groups, size // 4, LANES, 4)
+    values = np.ascontiguousarray(body.transpose(0, 3, 1, 2, 4)).reshape(-1, groups, size)
+    return scales, _group_values(values, kind)
 
 
 def halves_of(values: np.ndarray, kind: int) -> np.ndarray:
@@ -415,90 +397,20 @@ def widen(halves: np.ndarray, kind: int) -> np.ndarray:
     return (halves.astype("<u4") << 16).view("<f4")
 
 
-def pack_panels_halves(halves: np.ndarray, kind: int) -> bytes:
-    """u16 (N, K) of one part as panels: f16 [P][K][16], bf16 [P][⌈K/2⌉][16][2]."""
-    full = _whole_panels(halves)
-    cols = full.shape[1]
-    if kind == F16:
-        return full.reshape(-1, LANES, cols).transpose(0, 2, 1).astype("<u2", order="C").tobytes()
-    even = np.zeros((len(full), round_up(cols, 2)), dtype="<u2")
-    even[:, :cols] = full
-    return (
-        even.reshape(-1, LANES, even.shape[1] // 2, 2)
-        .transpose(0, 2, 1, 3)
-        .astype("<u2", order="C")
-        .tobytes()
-    )
-
-
-def unpack_panels_halves(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
-    """u8 of P panels -> u16 (16·P, K)."""
-    if kind == F16:
-        return data.view("<u2").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
-    pairs = data.view("<u2").reshape(-1, round_up(cols, 2) // 2, LANES, 2)
-    return pairs.transpose(0, 2, 1, 3).reshape(-1, round_up(cols, 2))[:, :cols]
-
-
-def unpack_panels_f32(data: np.ndarray, cols: int) -> np.ndarray:
-    """u8 of P panels -> f32 (16·P, K)."""
-    return data.view("<f4").reshape(-1, cols, LANES).transpose(0, 2, 1).reshape(-1, cols)
-
-
-def unpack_panels_q8(data: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:
-    """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
-    groups = -(-cols // GROUP)
-    plane = round_up(groups * LANES * 2, 64)
-    panels = data.reshape(-1, plane + groups * LANES * GROUP)
-    scales = (
-        np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2").reshape(-1, groups, LANES)
-    )
-    body = (
-        np.ascontiguousarray(panels[:, plane:])
-        .view(np.int8)
-        .reshape(-1, groups, GROUP // 4, LANES, 4)
-    )
-    return scales.transpose(0, 2, 1).reshape(-1, groups), body.transpose(0, 3, 1, 2, 4).reshape(
-        -1, groups * GROUP
-    )
-
-
-def pack_rows_q8(scales: np.ndarray, q: np.ndarray) -> bytes:
-    """f16 (N, G) and int8 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then the
-    values."""
+def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
+    """f16 (N, G) and int8 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 32 bytes
+    a group, or of q4 16."""
     plane = scales.astype("<f2").tobytes()
-    return plane + bytes(round_up(len(plane), 64) - len(plane)) + q.tobytes()
+    padding = bytes(scale_plane_bytes(scales.size) - len(plane))
+    return plane + padding + _group_data(scales, q, cols, kind).tobytes()
 
 
-def unpack_rows_q8(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
-    """u8 -> f16 (N, G), int8 (N, 32·G)."""
-    groups = -(-cols // GROUP)
-    size = rows * groups * 2
-    scales = np.ascontiguousarray(data[:size]).view("<f2").reshape(rows, groups)
-    return scales, np.ascontiguousarray(data[round_up(size, 64) :]).view(np.int8).reshape(
-        rows, groups * GROUP
-    )
-
-
-def pack_rows_q4(scales: np.ndarray, q: np.ndarray, cols: int) -> bytes:
-    """f16 (N, G) and int8 −8 … 7 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 16
-    bytes a group."""
-    plane = scales.astype("<f2").tobytes()
-    return (
-        plane
-        + bytes(scale_plane_bytes(scales.size) - len(plane))
-        + _nibbles(scales, q, cols).tobytes()
-    )
-
-
-def unpack_rows_q4(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
+def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 -> f16 (N, G), int8 (N, 32·G)."""
     groups = -(-cols // GROUP)
     scales = np.ascontiguousarray(data[: rows * groups * 2]).view("<f2").reshape(rows, groups)
-    return scales, _values_q4(
-        np.ascontiguousarray(data[scale_plane_bytes(rows * groups) :]).reshape(
-            rows, groups, GROUP // 2
-        )
-    )
+    values = np.ascontiguousarray(data[scale_plane_bytes(rows * groups) :])
+    return scales, _group_values(values.reshape(rows, groups, -1), kind)
 
 
 def part_rows(parts: Sequence[int]) -> Iterator[tuple[slice, slice]]:

@@ -133,6 +133,11 @@ CLASSIFIER = _linear(_OUT, 7, "classifier", "rows", "inputs", "output == 4", "bi
 # fmt: on
 
 
+def key_of(stack: int, weights: int, role: int) -> int:
+    """A directory key; `weights` is the set."""
+    return stack << 24 | weights << 8 | role
+
+
 class Slot(NamedTuple):
     """One tensor that the descriptor asks for. A fused tensor has several parts, in rows; a vector
     of a fused layer too."""
@@ -148,7 +153,7 @@ class Slot(NamedTuple):
 
     @property
     def key(self) -> int:
-        return self.stack << 24 | self.set << 8 | self.role
+        return key_of(self.stack, self.set, self.role)
 
     @property
     def rows(self) -> int:

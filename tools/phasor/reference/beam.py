@@ -18,6 +18,8 @@ from typing import Callable, NamedTuple, Sequence
 import numpy as np
 
 from phasor.entry import front_door
+from phasor.format.file import PhasorFile
+from phasor.reference.forward import Array, Reference, parse_ids, start_token
 
 EARLY = ("no", "yes", "never")
 
@@ -28,14 +30,14 @@ class Output(NamedTuple):
     ids: tuple[int, ...]
 
 
-def log_softmax(x: np.ndarray) -> np.ndarray:
+def log_softmax(x: Array) -> Array:
     x = np.asarray(x, dtype=np.float64)
     x = x - x.max()
     return x - np.log(np.exp(x).sum())
 
 
 def beam_search(
-    logits: Callable[[tuple[int, ...]], np.ndarray],
+    logits: Callable[[tuple[int, ...]], Array],
     ends: Sequence[int],
     beams: int,
     most: int,
@@ -76,12 +78,10 @@ def search_model(
 ) -> list[Output]:
     """With a model: reference.Reference. An empty prompt is the start token."""
     target = reference.d["target"]
-    start = tuple(prompt) or (
-        target["decoder_start"] if target["decoder_start"] is not None else target["start"],
-    )
+    start = tuple(prompt) or (start_token(target),)
     memory = reference.encode(source).output if "encoder" in reference.d else None
 
-    def logits(ids: tuple[int, ...]) -> np.ndarray:
+    def logits(ids: tuple[int, ...]) -> Array:
         return reference.decode(list(start + ids), memory).logits[-1]
 
     return beam_search(logits, target["end"], beams, most, **options)
@@ -89,9 +89,6 @@ def search_model(
 
 @front_door("beam")
 def main() -> int:
-    from phasor.format.file import PhasorFile
-    from phasor.reference.forward import Reference, parse_ids
-
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -32,10 +32,10 @@ from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import GROUP, QUANTISED, PhasorError
 
+Array = np.ndarray
 _erf = np.frompyfunc(math.erf, 1, 1)
-_KEPT_VALUES = (
-    1 << 26
-)  # a larger model is dequantised tensor by tensor each time: slower, and never whole in memory
+# A larger model is dequantised tensor by tensor each time: slower, and never whole in memory.
+_KEPT_VALUES = 1 << 26
 _SMALLEST_AMAX = 2.0**-80
 _INVERSE_127 = float(np.float32(1) / np.float32(127))
 
@@ -44,13 +44,13 @@ _INVERSE_127 = float(np.float32(1) / np.float32(127))
 class Trace:
     """What a stack computed for T positions."""
 
-    embedding: np.ndarray = None  # (T, D) with positions, before the first block
-    residuals: list[np.ndarray] = field(default_factory=list)  # (T, D) after each block
-    output: np.ndarray = None  # (T, D) after the final norm, where there is one
-    logits: np.ndarray = None  # (T, V), of a decoder
+    embedding: Array = None  # (T, D) with positions, before the first block
+    residuals: list[Array] = field(default_factory=list)  # (T, D) after each block
+    output: Array = None  # (T, D) after the final norm, where there is one
+    logits: Array = None  # (T, V), of a decoder
 
 
-def round_activations(x: np.ndarray) -> np.ndarray:
+def round_activations(x: Array) -> Array:
     """x (T, K) as the int8 path sees it: groups of 32 along K, q·s with s = amax/127 and q rounded
     half to even."""
     rows, cols = x.shape
@@ -66,39 +66,35 @@ def round_activations(x: np.ndarray) -> np.ndarray:
     return (q * scale).reshape(rows, groups * GROUP)[:, :cols]
 
 
-def _cache_q8(x: np.ndarray) -> np.ndarray:
+def _cache_q8(x: Array) -> Array:
     """x (S, KV, w) in a cache of q8: groups of 32 along the head's width, within a position and a
     head."""
     return round_activations(x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
 
-CACHES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+CACHES: dict[str, Callable[[Array], Array]] = {
     "f32": lambda x: x,
     "f16": lambda x: x.astype(np.float16).astype(x.dtype),
     "q8": _cache_q8,
 }
 
 
-def layer_norm(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float
-) -> np.ndarray:
+def layer_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array:
     """Ba et al. 2016, over the last axis."""
     centred = x - x.mean(axis=-1, keepdims=True)
-    y = (
-        centred
-        / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + x.dtype.type(eps))
-        * weight
-    )
-    return y if bias is None else y + bias
+    return rms_norm(centred, weight, bias, eps)
 
 
-def rms_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, eps: float) -> np.ndarray:
+def rms_norm(x: Array, weight: Array, bias: Array | None, eps: float) -> Array:
     """Zhang and Sennrich 2019, over the last axis."""
     y = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(eps)) * weight
     return y if bias is None else y + bias
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
+NORMS = {D.LAYER_NORM: layer_norm, D.RMS_NORM: rms_norm}
+
+
+def softmax(scores: Array) -> Array:
     """Over the last axis; −inf is an absent key, and a row without keys gives zeros."""
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
@@ -106,19 +102,19 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return np.divide(e, total, where=total > 0, out=np.zeros_like(e))
 
 
-def _gelu_erf(x: np.ndarray) -> np.ndarray:
+def _gelu_erf(x: Array) -> Array:
     return x * (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2
 
 
-def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+def _gelu_tanh(x: Array) -> Array:
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _silu(x: np.ndarray) -> np.ndarray:
+def _silu(x: Array) -> Array:
     return x / (1 + np.exp(-np.clip(x, -700 if x.dtype == np.float64 else -80, None)))
 
 
-ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+ACTIVATIONS: dict[int, Callable[[Array], Array]] = {
     D.RELU: lambda x: np.maximum(x, 0),
     D.GELU_ERF: _gelu_erf,
     D.GELU_TANH: _gelu_tanh,
@@ -127,7 +123,7 @@ ACTIVATIONS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def check_positions(positions: np.ndarray, rows: int = 0) -> np.ndarray:
+def check_positions(positions: Array, rows: int = 0) -> Array:
     """positions (T) as they are, or PhasorError in one line. They count the tokens one by one, from
     0 for a whole sequence; token ids do not.
 
@@ -153,7 +149,7 @@ def check_positions(positions: np.ndarray, rows: int = 0) -> np.ndarray:
     return positions
 
 
-def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.ndarray:
+def sinusoid(inv_freq: Array, positions: Array, layout: int) -> Array:
     """(T, D) for inv_freq (D/2) and positions (T): sin at even and cos at odd places, or sin in the
     first half and cos in the second."""
     angle = check_positions(positions)[:, None].astype(np.float64) * inv_freq
@@ -162,14 +158,12 @@ def sinusoid(inv_freq: np.ndarray, positions: np.ndarray, layout: int) -> np.nda
     return np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(len(positions), -1)
 
 
-def learned(table: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def learned(table: Array, positions: Array) -> Array:
     """(T, D): the rows of table (P, D) at positions (T)."""
     return table[check_positions(positions, len(table))]
 
 
-def rotate(
-    x: np.ndarray, inv_freq: np.ndarray, positions: np.ndarray, halves: bool, factor: float = 1.0
-) -> np.ndarray:
+def rotate(x: Array, inv_freq: Array, positions: Array, halves: bool, factor: float = 1.0) -> Array:
     """Su et al. 2021: x (T, H, w); the first 2·len(inv_freq) values of each head turn by
     position·inv_freq, as pairs or as halves."""
     width = 2 * len(inv_freq)
@@ -190,10 +184,10 @@ class Terms(NamedTuple):
     """What positions and an additive score bring to an attention of T queries over S keys; None
     where there is nothing."""
 
-    keys: np.ndarray | None = None  # (T, S, w) relative keys
-    values: np.ndarray | None = None  # (T, S, w) relative values
-    bias: np.ndarray | None = None  # (H, T, S)
-    additive: np.ndarray | None = None  # (H, w)
+    keys: Array | None = None  # (T, S, w) relative keys
+    values: Array | None = None  # (T, S, w) relative values
+    bias: Array | None = None  # (H, T, S)
+    additive: Array | None = None  # (H, w)
     key_query: bool = False  # k·a too
     three_way: bool = False  # (q ∘ k)·a in place of q·k
 
@@ -212,19 +206,15 @@ class Reference:
     def __init__(
         self, file: PhasorFile, emulate: bool = True, dtype: type = np.float64, cache: str = "f32"
     ) -> None:
-        self.file, self.emulate, self.dtype, self.cached = (
-            file,
-            emulate,
-            np.dtype(dtype),
-            CACHES[cache],
-        )
+        self.file, self.emulate = file, emulate
+        self.dtype, self.cached = np.dtype(dtype), CACHES[cache]
         self.d = file.descriptor
-        self._weights: dict[int, np.ndarray] = {}
+        self._weights: dict[int, Array] = {}
         self._keep = sum(e.rows * e.cols for e in file.entries.values()) <= _KEPT_VALUES
 
     # ---- tensors
 
-    def tensor(self, stack: int, weights: int, role: int) -> np.ndarray | None:
+    def tensor(self, stack: int, weights: int, role: int) -> Array | None:
         """A tensor as stored, or None when the model has none."""
         key = stack << 24 | weights << 8 | role
         if key not in self.file.entries:
@@ -238,10 +228,7 @@ class Reference:
                 self._weights[key] = value
         return value
 
-    def _is_quantised(self, stack: int, weights: int, role: int) -> bool:
-        return self.file.entries[stack << 24 | weights << 8 | role].type in QUANTISED
-
-    def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
+    def linear(self, x: Array, stack: int, weights: int, role: int) -> Array:
         """x (T, K) · Wᵀ + b -> (T, N)."""
         scale = (
             self.tensor(stack, weights, role + 2)
@@ -250,35 +237,35 @@ class Reference:
         )
         if scale is not None:
             x = x * scale
-        if self.emulate and self._is_quantised(stack, weights, role):
-            x = round_activations(x)
-        y = x @ self.tensor(stack, weights, role).T
-        bias = self.tensor(stack, weights, role + 1)
+        y, bias = self.product(x, stack, weights, role), self.tensor(stack, weights, role + 1)
         return y if bias is None else y + bias
 
-    def norm(
-        self, x: np.ndarray, kind: int, eps: float, stack: int, weights: int, role: int
-    ) -> np.ndarray:
+    def product(self, x: Array, stack: int, weights: int, role: int) -> Array:
+        """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantised."""
+        key = stack << 24 | weights << 8 | role
+        if self.emulate and self.file.entries[key].type in QUANTISED:
+            x = round_activations(x)
+        return x @ self.tensor(stack, weights, role).T
+
+    def norm(self, x: Array, kind: int, eps: float, stack: int, weights: int, role: int) -> Array:
         """The norm with these tensors; x itself where the model has none."""
         weight = self.tensor(stack, weights, role)
         if weight is None:
             return x
-        return (rms_norm if kind == D.RMS_NORM else layer_norm)(
-            x, weight, self.tensor(stack, weights, role + 1), eps
-        )
+        return NORMS[kind](x, weight, self.tensor(stack, weights, role + 1), eps)
 
     # ---- parts of a block
 
     def attention(
         self,
-        q: np.ndarray,
-        k: np.ndarray,
-        v: np.ndarray,
+        q: Array,
+        k: Array,
+        v: Array,
         scale: float,
         cap: float,
-        seen: np.ndarray | None,
+        seen: Array | None,
         terms: Terms = NO_TERMS,
-    ) -> np.ndarray:
+    ) -> Array:
         """Section 3.2.1. q (T, H, w), k and v (S, KV, w), seen (T, S) bool or None for all -> (T,
         H·w)."""
         group = q.shape[1] // k.shape[1]  # query heads that share a key head
@@ -341,21 +328,16 @@ class Reference:
             three_way=position == D.THREE_WAY,
         )
 
-    def self_attention(
-        self, h: np.ndarray, kind: dict, index: int, stack: int, weights: int
-    ) -> np.ndarray:
+    def self_attention(self, h: Array, kind: dict, index: int, stack: int, weights: int) -> Array:
         heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
         fused = self.linear(h, stack, weights, R.QKV)
         if kind["qkv_clip"]:
-            fused = np.clip(
-                fused, -self.dtype.type(kind["qkv_clip"]), self.dtype.type(kind["qkv_clip"])
-            )
+            most = self.dtype.type(kind["qkv_clip"])
+            fused = np.clip(fused, -most, most)
         q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
         if kind["qk_norm"]:
-            q, k = (
-                self.qk_norm(q, kind, stack, weights, R.Q_NORM),
-                self.qk_norm(k, kind, stack, weights, R.K_NORM),
-            )
+            q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
+            k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
         q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
         at = np.arange(count)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
@@ -373,14 +355,10 @@ class Reference:
         elif kind["window"]:
             seen = np.abs(distance) <= kind["window"] // 2
         terms = self.terms(kind, index, stack, weights, count)
-        return self.linear(
-            self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms),
-            stack,
-            weights,
-            R.ATTENTION_OUT,
-        )
+        mixed = self.attention(q, k, v, kind["scale"], kind["cap"], seen, terms)
+        return self.linear(mixed, stack, weights, R.ATTENTION_OUT)
 
-    def qk_norm(self, x: np.ndarray, kind: dict, stack: int, weights: int, role: int) -> np.ndarray:
+    def qk_norm(self, x: Array, kind: dict, stack: int, weights: int, role: int) -> Array:
         """x (T, H·w), normalised head by head (the heads share their weights, or have each their
         own) or all heads at once."""
         if kind["qk_norm_over"] == D.ALL_HEADS:
@@ -389,34 +367,21 @@ class Reference:
         own = kind["qk_norm_over"] == D.OWN_HEAD
         shape = heads.shape[1:] if own else heads.shape[2:]
         weight, bias = self.tensor(stack, weights, role), self.tensor(stack, weights, role + 1)
-        normalise = rms_norm if kind["qk_norm"] == D.RMS_NORM else layer_norm
-        return normalise(
-            heads,
-            weight.reshape(shape),
-            None if bias is None else bias.reshape(shape),
-            kind["norm_eps"],
-        ).reshape(x.shape)
+        bias = None if bias is None else bias.reshape(shape)
+        y = NORMS[kind["qk_norm"]](heads, weight.reshape(shape), bias, kind["norm_eps"])
+        return y.reshape(x.shape)
 
-    def cross_attention(
-        self, h: np.ndarray, memory: np.ndarray, kind: dict, weights: int
-    ) -> np.ndarray:
+    def cross_attention(self, h: Array, memory: Array, kind: dict, weights: int) -> Array:
         heads, kv, w = kind["cross_heads"], kind["cross_kv_heads"], kind["cross_head_width"]
         q = self.linear(h, R.DECODER, weights, R.CROSS_Q).reshape(-1, heads, w)
         k, v = np.split(self.linear(memory, R.DECODER, weights, R.CROSS_KV), 2, axis=1)
         additive = self.tensor(R.DECODER, weights, R.CROSS_SCORE)
         terms = Terms(additive=None if additive is None else additive.reshape(heads, w))
-        mixed = self.attention(
-            q,
-            self.cached(k.reshape(-1, kv, w)),
-            self.cached(v.reshape(-1, kv, w)),
-            kind["cross_scale"],
-            kind["cap"],
-            None,
-            terms,
-        )
+        k, v = (self.cached(x.reshape(-1, kv, w)) for x in (k, v))
+        mixed = self.attention(q, k, v, kind["cross_scale"], kind["cap"], None, terms)
         return self.linear(mixed, R.DECODER, weights, R.CROSS_OUT)
 
-    def feed_forward(self, h: np.ndarray, kind: dict, stack: int, weights: int) -> np.ndarray:
+    def feed_forward(self, h: Array, kind: dict, stack: int, weights: int) -> Array:
         """Section 3.3, or the gated form of Shazeer 2020."""
         h, activation = self.linear(h, stack, weights, R.FFN_IN), ACTIVATIONS[kind["activation"]]
         if kind["gated"]:
@@ -426,9 +391,7 @@ class Reference:
             h = activation(h)
         return self.linear(h, stack, weights, R.FFN_OUT)
 
-    def block(
-        self, x: np.ndarray, memory: np.ndarray | None, index: int, stack: int, weights: int
-    ) -> np.ndarray:
+    def block(self, x: Array, memory: Array | None, index: int, stack: int, weights: int) -> Array:
         """x (T, D) -> (T, D). Norm before: x + f(norm(x)); after: norm(x + f(x)); both: x +
         norm(f(norm(x))); of the sub-layer: x + norm(f(x)).
 
@@ -436,10 +399,10 @@ class Reference:
         """
         kind = self.d["kinds"][index]
 
-        def norm(value: np.ndarray, role: int) -> np.ndarray:
+        def norm(value: Array, role: int) -> Array:
             return self.norm(value, kind["norm"], kind["norm_eps"], stack, weights, role)
 
-        def add(x: np.ndarray, given: np.ndarray, after: int) -> np.ndarray:
+        def add(x: Array, given: Array, after: int) -> Array:
             given = given * self.dtype.type(kind["residual_scale"])
             if kind["norm_place"] in (D.BOTH, D.SUBLAYER):
                 return x + norm(given, after)
@@ -464,8 +427,8 @@ class Reference:
     # ---- the whole
 
     def embed(
-        self, ids: np.ndarray, name: str, stack: int, segments: Sequence[int] | None = None
-    ) -> np.ndarray:
+        self, ids: Array, name: str, stack: int, segments: Sequence[int] | None = None
+    ) -> Array:
         """Section 3.4: projection(norm(embedding × scale + segment + position)), or the projection
         first. ids and segments (T) -> (T, D)."""
         s, side = self.d[name], self.d["source" if name == "encoder" else "target"]
@@ -501,7 +464,7 @@ class Reference:
     def _run(
         self,
         ids: Sequence[int],
-        memory: np.ndarray | None,
+        memory: Array | None,
         name: str,
         inputs: int,
         stack: int,
@@ -523,13 +486,13 @@ class Reference:
             raise PhasorError("this model is a decoder: there is nothing to encode")
         return self._run(ids, None, "encoder", R.SOURCE, R.ENCODER, segments)
 
-    def pool(self, hidden: np.ndarray, pooling: int) -> np.ndarray:
+    def pool(self, hidden: Array, pooling: int) -> Array:
         """(S, D) -> (S, D) without pooling, else one row (1, D)."""
         if pooling == D.MEAN:
             return hidden.mean(axis=0, keepdims=True)
         return hidden[:1] if pooling == D.FIRST else hidden[-1:] if pooling == D.LAST else hidden
 
-    def output(self, trace: Trace) -> np.ndarray:
+    def output(self, trace: Trace) -> Array:
         """What the model gives for a trace: (T, V) of a decoder; of an encoder its output rows (R,
         W) as docs/format.md has them. Classes are not made scores."""
         o = self.d["output"]
@@ -546,7 +509,7 @@ class Reference:
             else y
         )
 
-    def head(self, y: np.ndarray) -> np.ndarray:
+    def head(self, y: Array) -> Array:
         """norm(activation(dense(y))), each step where the output has it."""
         o = self.d["output"]
         if o["head_width"]:
@@ -560,7 +523,7 @@ class Reference:
     def decode(
         self,
         ids: Sequence[int],
-        memory: np.ndarray | None = None,
+        memory: Array | None = None,
         segments: Sequence[int] | None = None,
     ) -> Trace:
         """The decoder over T target ids, causal, with their token types; memory (S, D) is the
@@ -574,7 +537,7 @@ class Reference:
             trace.logits = self.logits(self.head(trace.output))
         return trace
 
-    def logits(self, y: np.ndarray) -> np.ndarray:
+    def logits(self, y: Array) -> Array:
         """y (T, D) -> (T, V)."""
         o = self.d["output"]
         if o["tied"] == D.TIED_OWN:
@@ -585,18 +548,12 @@ class Reference:
                 or "target" not in self.d
                 or self.d["target"]["embedding_shared"]
             )
-            stack = R.SOURCE if shared else R.TARGET
-            rounded = (
-                round_activations(y)
-                if self.emulate and self._is_quantised(stack, 0, R.EMBEDDING)
-                else y
-            )
-            logits = rounded @ self.tensor(stack, 0, R.EMBEDDING).T
+            logits = self.product(y, R.SOURCE if shared else R.TARGET, 0, R.EMBEDDING)
             bias = self.tensor(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1)
             logits = logits if bias is None else logits + bias
         return self._capped(logits)
 
-    def _capped(self, logits: np.ndarray) -> np.ndarray:
+    def _capped(self, logits: Array) -> Array:
         o = self.d["output"]
         if o["scale"] != 1:
             logits = logits * self.dtype.type(o["scale"])
@@ -617,8 +574,7 @@ class Reference:
         """
         target = self.d["target"]
         memory = self.encode(source).output if source is not None else None
-        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
-        ids = list(prefix) or [start]
+        ids = list(prefix) or [start_token(target)]
         if ids == [None]:
             raise PhasorError("an empty prompt, and the model has no start token")
         made: list[int] = []
@@ -636,8 +592,13 @@ class Reference:
         return made
 
 
+def start_token(target: dict) -> int | None:
+    """What a decoder reads before its first token."""
+    own = target["decoder_start"]
+    return target["start"] if own is None else own
+
+
 # ---- Command line
-# ----------------------------------------------------------------------------------------------------
 
 
 def parse_ids(text: str) -> list[int]:
@@ -695,9 +656,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{np.abs(memory).max():.6g}"
         )
     if "decoder" in model.d:
-        target = model.d["target"]
-        start = target["decoder_start"] if target["decoder_start"] is not None else target["start"]
-        trace = model.decode(args.target_ids or [start], memory)
+        trace = model.decode(args.target_ids or [start_token(model.d["target"])], memory)
     elif args.source_ids is None:
         raise PhasorError("an encoder needs --source-ids")
     for position, row in enumerate(model.output(trace)):

@@ -4,9 +4,8 @@
 `build_hf_section` takes a directory or a tokenizer.json; encoding with the section gives the ids of
 the `tokenizers` package. Where a directory has no tokenizer.json, vocab.txt (BERT), vocab.json with
 merges.txt (RoBERTa, GPT-2) or sentencepiece.bpe.model (XLM-RoBERTa) is read as the conversion in
-`transformers` reads it. phasor_tokenizer_models.py and phasor_tokenizer_bpe.py have the models; the
-latter's `build_bpe_section` and `build_sentencepiece_like` take vocabularies of other sources.
-Needs numpy only. What would change the ids and is not understood is refused by name, never ignored.
+`transformers` reads it. models/ has what becomes of each. Needs numpy only. What would change the
+ids and is not understood is refused by name, never ignored.
 """
 
 from __future__ import annotations
@@ -17,29 +16,13 @@ from typing import Any
 
 from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
-from phasor.tokenizers import tokenizer as pt
-from phasor.tokenizers.bpe import build_bpe, build_bpe_section, build_sentencepiece_like  # noqa: F401 (the entries for other sources)
-from phasor.tokenizers.models import (
-    META,
-    Vocabulary,
-    build_unigram,
-    build_wordpiece,
-    fields,
-    member,
-    refuse,
-    steps,
-)
-from phasor.tokenizers.tokenizer import TokenizerError
-
-BUILDERS = {
-    "WordPiece": ("wordpiece", build_wordpiece),
-    "BPE": ("bpe", build_bpe),
-    "Unigram": ("unigram", build_unigram),
-}
-
+from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
+from phasor.tokenizers.models import MODELS
+from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
+from phasor.tokenizers.sentencepiece import read_model_proto
+from phasor.tokenizers.vocabulary import Vocabulary, special_token
 
 # ---- What the template says
-# ------------------------------------------------------------------------------------------
 
 
 def _template(spec: dict, vocabulary: Vocabulary) -> dict:
@@ -188,7 +171,6 @@ def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
 
 
 # ---- Directories
-# -----------------------------------------------------------------------------------------------------
 
 _USUAL = {
     "pad": ("[PAD]", "<pad>"),
@@ -233,19 +215,6 @@ def _special_ids(
     return {**out, "unknown": named if unknown is None else unknown}
 
 
-def _special_token(content: str, id_: int, **options: bool) -> dict:
-    return {
-        "id": id_,
-        "content": content,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-        **options,
-    }
-
-
 def _from_vocab_txt(path: Path, config: dict) -> dict:
     """What transformers' conversion of a BERT vocabulary gives."""
     lines = read_text(path).split("\n")
@@ -258,7 +227,7 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
                 f"{path.name}: the {name} token {names[name]!r} is not in the vocabulary"
             )
     added = [
-        _special_token(text, vocabulary[text])
+        special_token(text, vocabulary[text])
         for text in dict.fromkeys(names.values())
         if text in vocabulary
     ]
@@ -311,7 +280,7 @@ def _from_merges(folder: Path, config: dict) -> dict:
             raise TokenizerError(f"vocab.json: the {name} token {text!r} is not in the vocabulary")
     mask = names.get("mask")
     added = [
-        _special_token(text, vocabulary[text], lstrip=text == mask)
+        special_token(text, vocabulary[text], lstrip=text == mask)
         for text in dict.fromkeys(names.values())
     ]
     around_text = None
@@ -343,7 +312,7 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     kind = str(config.get("tokenizer_class") or config.get("model_type"))
     if not kind.lower().replace("-", "").startswith("xlmroberta"):
         refuse(f"{path.name} of {kind} without tokenizer.json")
-    proto = pt._read_model_proto(read_bytes(path))
+    proto = read_model_proto(read_bytes(path))
     if proto["model_type"] != 1:
         refuse(f"{path.name} with a model that is not unigram")
     try:
@@ -354,13 +323,13 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     vocab = [*first, *((text, score) for text, score, _ in pieces[3:]), ("<mask>", 0.0)]
     ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
     added = {
-        text: _special_token(text, ids[text], special=kind == pt.CONTROL)
+        text: special_token(text, ids[text], special=kind == CONTROL)
         for text, _, kind in pieces
-        if kind in (pt.CONTROL, pt.USER_DEFINED)
+        if kind in (CONTROL, USER_DEFINED)
     }
     for text in ("<s>", "</s>", "<unk>", "<pad>"):
-        added[text] = _special_token(text, ids[text])
-    added["<mask>"] = _special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
+        added[text] = special_token(text, ids[text])
+    added["<mask>"] = special_token("<mask>", ids["<mask>"], lstrip=True, normalized=True)
     normalizers = [
         {"type": "Strip", "strip_left": False, "strip_right": True},
         {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": META},
@@ -445,10 +414,11 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
             ),
         )
         kind = member(spec, "model", "tokenizer.json").get("type")
-        if not isinstance(kind, str) or kind not in BUILDERS:
+        built = (model for model in MODELS if model.from_json and model.json_type == kind)
+        model = next((model for model in built if model.takes(spec)), None)
+        if model is None:
             refuse(f"model {shown(kind)}")
-        name, build = BUILDERS[kind]
-        section, vocabulary, unknown = build({"added_tokens": [], **spec})
+        section, vocabulary, unknown = model.from_json({"added_tokens": [], **spec})
         template = {**_template(spec, vocabulary), **_class_template(config, vocabulary)}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TokenizerError(
@@ -457,7 +427,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     longest = config.get("model_max_length")
     truncation = spec.get("truncation") or {}
     return section, {
-        "model": name,
+        "model": model.name,
         "pieces": vocabulary.count(),
         **_special_ids(config, vocabulary, unknown),
         **template,

@@ -1,0 +1,182 @@
+"""The normaliser's map of a section (docs/format.md, TOKENIZER): a Darts double array of u32 units
+whose values are places of zero-terminated strings. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from typing import Iterator
+
+import numpy as np
+
+from phasor.tokenizers import unicode
+from phasor.tokenizers.section import Section, TokenizerError
+
+LONGEST_RULE = 1024
+
+
+# ---- Reading one that is there
+
+
+def _trie_values(trie: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields (length, values) for the keys of a Darts double array, by their length in bytes."""
+    units = trie.astype(np.int64)
+    distance = (units >> 10) << ((units & 0x200) >> 6)
+    bytes_ = np.arange(256, dtype=np.int64)
+    nodes = np.zeros(1, dtype=np.int64)
+    left = (
+        2 * len(units) + 1024
+    )  # nodes to visit: each is at one place, but in a trie that is made to keep a reader busy
+    for length in range(LONGEST_RULE + 1):
+        left -= len(nodes)
+        if left < 0:
+            raise TokenizerError("precompiled_charsmap: the trie has more paths than nodes")
+        if np.any(((nodes ^ distance[nodes]) | 0xFF) >= len(units)):
+            raise TokenizerError("precompiled_charsmap: the trie points outside itself")
+        base = nodes ^ distance[nodes]
+        yield length, np.unique(units[base[units[nodes] & 0x100 != 0]] & 0x7FFFFFFF)
+        found = []
+        for some in np.split(base, range(4096, len(base), 4096)):
+            children = some[:, None] ^ bytes_
+            found.append(children[(units[children] & 0x800000FF == bytes_) & (bytes_ != 0)])
+        nodes = np.unique(np.concatenate(found))  # keys share their ends
+        if not len(nodes):
+            return
+    raise TokenizerError("precompiled_charsmap: a rule is too long, or the trie has a loop")
+
+
+def split_charsmap(charsmap: bytes) -> tuple[bytes, bytes]:
+    """A charsmap is u32 bytes of the trie, the trie, then zero-terminated replacements."""
+    if not charsmap:
+        return b"", b""
+    if len(charsmap) <= 4:
+        raise TokenizerError("precompiled_charsmap is cut off")
+    trie_bytes = struct.unpack_from("<I", charsmap)[0]
+    if trie_bytes % 4 or trie_bytes == 0 or trie_bytes >= len(charsmap) - 4:
+        raise TokenizerError("precompiled_charsmap: the size of its trie is wrong")
+    strings = charsmap[4 + trie_bytes :]
+    if strings[-1] != 0:
+        raise TokenizerError("precompiled_charsmap: its strings are not terminated")
+    return charsmap[4 : 4 + trie_bytes], strings
+
+
+def map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
+    """(most normalised bytes for one byte of text, longest key); an invalid byte becomes the 3
+    bytes of U+FFFD."""
+    expansion, longest = 3, 0
+    if trie:
+        text = np.frombuffer(strings, dtype=np.uint8)
+        ends, spaces = np.flatnonzero(text == 0), np.concatenate([[0], np.cumsum(text == 32)])
+        for length, values in _trie_values(np.frombuffer(trie, dtype="<u4")):
+            if not len(values):
+                continue
+            if values[-1] >= len(strings):
+                raise TokenizerError("precompiled_charsmap: a value points outside the strings")
+            stops = ends[np.searchsorted(ends, values)]
+            sizes = stops - values + (2 * (spaces[stops] - spaces[values]) if escape else 0)
+            expansion = max(expansion, -(-int(sizes.max()) // max(1, length)))
+            longest = length
+    return expansion, longest
+
+
+def put_map(section: Section, trie: bytes, strings: bytes, escape: bool = False) -> None:
+    section.trie, section.strings = trie, strings
+    section.expansion, section.longest_rule = map_bounds(trie, strings, escape)
+    if section.expansion > 255:
+        raise TokenizerError("the normaliser's map: a rule expands too much")
+
+
+# ---- Making one
+
+
+def build_trie(keys: dict[bytes, int]) -> bytes:
+    """The double array that finds the keys (without zero bytes) and gives their values (< 2³¹), in
+    whole blocks of 256 units.
+
+    The children of a node lie at base ^ byte, its value at base; no two nodes have the same base,
+    and a free unit has a label by which only an unused base could reach it, so no walk goes astray.
+    """
+    root: dict = {}
+    for key, value in keys.items():
+        assert 0 not in key
+        node = root
+        for byte in key:
+            node = node.setdefault(byte, {})
+        node[-1] = value
+    units: list[int | None] = []
+    bases = {0}  # or the root would be its own child of byte 0
+    taken = Counter({0: 1})  # bases by block: one stays free
+    free_from = 0
+
+    def place(labels: list[int]) -> int:
+        nonlocal free_from
+        while free_from < len(units) and units[free_from] is not None:
+            free_from += 1
+        at = max(
+            free_from, len(units) - 16 * 256
+        )  # the older blocks have few places left, and looking takes time
+        while True:
+            if at >= len(units):
+                units.extend([None] * 256)
+            base = at ^ labels[0]
+            if (
+                units[at] is None
+                and base not in bases
+                and taken[base >> 8] < 255
+                and all(units[base ^ x] is None for x in labels)
+            ):
+                bases.add(base)
+                taken[base >> 8] += 1
+                return base
+            at += 1
+
+    units.extend([None] * 256)
+    units[0] = 0
+    waiting = [(0, root)]  # (unit, node): the unit gets its base
+    for at, node in waiting:
+        base = place([max(label, 0) for label in node])
+        distance = at ^ base
+        assert distance < 1 << 21
+        units[at] |= distance << 10 | (0x100 if -1 in node else 0)
+        for label, child in node.items():
+            if label < 0:
+                units[base] = child | 0x80000000
+            else:
+                units[base ^ label] = label
+                waiting.append((base ^ label, child))
+    for block in range(0, len(units), 256):
+        nobody = next(base for base in range(block, block + 256) if base not in bases)
+        for at in range(block, block + 256):
+            if units[at] is None:
+                units[at] = (at ^ nobody) & 0xFF
+    return np.array(units, dtype="<u4").tobytes()
+
+
+def build_map(replacements: dict[int, str]) -> tuple[bytes, bytes]:
+    """The normaliser's trie and strings that replace characters."""
+    if not replacements:
+        return b"", b""
+    return _from_texts({chr(c).encode(): text.encode() for c, text in replacements.items()})
+
+
+def _from_texts(texts: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    strings = bytearray()
+    places: dict[bytes, int] = {}
+    for text in texts.values():
+        if text not in places:
+            places[text] = len(strings)
+            strings += text + b"\0"
+    return build_trie({key: places[text] for key, text in texts.items()}), bytes(strings)
+
+
+def canonical_map() -> tuple[bytes, bytes]:
+    """Trie and strings of NFC: of a character a byte, 1 + its combining class, and its full
+    decomposition if it has one; of two characters the one that they become."""
+    decomposed, order = unicode.MAPS["decomposed"], unicode.MAPS["order"]
+    texts = {
+        chr(c).encode(): bytes([1 + ord(order.get(c, "\0"))]) + decomposed.get(c, "").encode()
+        for c in sorted({*decomposed, *order})
+    }
+    texts.update({pair.encode(): chr(c).encode() for c, pair in unicode.MAPS["composed"].items()})
+    return _from_texts(texts)

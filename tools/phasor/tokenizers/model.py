@@ -1,0 +1,20 @@
+"""What a tokenizer's model says of itself: its row of the table (models/)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+
+class Model(NamedTuple):
+    """A module of models/ has one as MODEL; nothing else lists them."""
+
+    number: int  # in the section's header
+    name: str
+    # trainer_spec.model_type of a SentencePiece model, and the section of one (sentencepiece.py)
+    proto_type: int | None = None
+    from_proto: Callable[[dict], bytes] | None = None
+    # model.type of a tokenizer.json, whether one of that type is this model's, and what it becomes:
+    # the section, the vocabulary, the unknown id (tokenizer_json.py)
+    json_type: str | None = None
+    takes: Callable[[dict], bool] = bool
+    from_json: Callable[[dict], tuple[bytes, Any, int | None]] | None = None

@@ -1,0 +1,194 @@
+"""Unigram of Hugging Face's `tokenizers` with Metaspace (6): XLM-RoBERTa and others."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+
+from phasor.errors import shown
+from phasor.tokenizers.charsmap import put_map, split_charsmap
+from phasor.tokenizers.classes import SPACE, class_runs, of_ranges
+from phasor.tokenizers.json_parts import META, fields, member, metaspace, refuse, steps
+from phasor.tokenizers.model import Model
+from phasor.tokenizers.section import Section, TokenizerError
+from phasor.tokenizers.vocabulary import PackageSection, Text, Vocabulary
+
+(
+    ADD_PREFIX,
+    PREFIX_FIRST,
+    SPLIT_AT_SPACE,
+    STRIP_END,
+    MERGE_SPACES,
+    MERGE_TO_SPACE,
+    DROP_FIRST_PREFIX,
+) = 1, 32, 64, 128, 256, 512, 1024  # flags
+BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
+BREAKS = {
+    "control": 3,
+    "extend": 4,
+    "extend_conjunct": 5,
+    "linker": 6,
+    "spacing": 8,
+    "prepend": 9,
+    "leading": 10,
+    "vowel": 11,
+    "trailing": 12,
+    "pictographic": 14,
+    "consonant": 15,
+}
+OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (0xAC00, 0xD7A3, 13))
+
+
+def _words(spec: dict) -> int:
+    """The flags of the pre-tokenizer: Metaspace, or WhitespaceSplit and then Metaspace."""
+    found = steps(spec.get("pre_tokenizer"), "pre_tokenizer", "pretokenizers")
+    kinds = [step.get("type") for step in found]
+    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        refuse(f"pre_tokenizer {kinds} with Unigram")
+    scheme, split = metaspace(found[-1], "pre_tokenizer")
+    if not split:
+        refuse("pre_tokenizer.split False with Unigram")
+    if scheme == "first" and len(found) > 1:
+        refuse("pre_tokenizer.prepend_scheme first behind WhitespaceSplit")
+    return (
+        SPLIT_AT_SPACE * (len(found) > 1)
+        | {"always": ADD_PREFIX, "first": ADD_PREFIX | PREFIX_FIRST, "never": 0}[scheme]
+    )
+
+
+def _decoder(spec: dict) -> int:
+    decoder = spec.get("decoder") or {}
+    if decoder.get("type") != "Metaspace":
+        refuse(f"decoder {decoder.get('type')} with Unigram")
+    return 0 if metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
+
+
+def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
+    """(trie, strings, flags) of Precompiled, a strip on the right, runs of spaces that become one ▁
+    or space: in this order."""
+    trie = strings = b""
+    flags, place = 0, 0
+    for step in steps(spec.get("normalizer"), "normalizer", "normalizers"):
+        kind = step.get("type")
+        if kind == "Precompiled" and place < 1:
+            charsmap = member(
+                fields(step, "normalizer", ("precompiled_charsmap",)),
+                "precompiled_charsmap",
+                "normalizer",
+            )
+            try:
+                trie, strings = split_charsmap(base64.b64decode(charsmap))
+            except ValueError as error:
+                raise TokenizerError(
+                    f"normalizer.precompiled_charsmap: not base64: {error}"
+                ) from error
+            place = 1
+        elif kind == "Strip" and place < 2:
+            if member(step, "strip_left", "normalizer") or not member(
+                step, "strip_right", "normalizer"
+            ):
+                refuse("normalizer Strip on the left")
+            flags |= STRIP_END
+            place = 2
+        elif kind == "Replace" and place < 3:
+            pattern, content = (
+                member(fields(step, "normalizer", ("pattern", "content")), field, "normalizer")
+                for field in ("pattern", "content")
+            )
+            if pattern != {"Regex": " {2,}"} or content not in (META, " "):
+                refuse(f"normalizer Replace of {shown(pattern)} by {shown(content)}")
+            # A single space would end a word at WhitespaceSplit, as many do; else it begins one, as
+            # ▁ does.
+            if step["content"] == META:
+                flags |= MERGE_SPACES
+            elif not split_at_space:
+                flags |= MERGE_SPACES | MERGE_TO_SPACE
+            place = 3
+        else:
+            refuse(f"normalizer {kind} with Unigram in this place")
+    return trie, strings, flags
+
+
+def _vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
+    """Ids by text (of pieces that are there twice the package takes the last), and the scores with
+    the unknown's behind them."""
+    given = member(model, "vocab", "model")
+    for entry in given:
+        if (
+            type(entry) not in (list, tuple)
+            or len(entry) != 2
+            or type(entry[0]) is not str
+            or type(entry[1]) not in (int, float)
+            or not abs(entry[1]) < 1e100
+        ):
+            raise TokenizerError(
+                f"model.vocab: {shown(entry)}, expected a text and a finite score, not very large"
+            )
+    texts = [text for text, _ in given]
+    scores = np.array([score for _, score in given], dtype=np.float64)
+    return {text: id_ for id_, text in enumerate(texts)}, scores
+
+
+def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
+    model = fields(spec["model"], "model", ("unk_id", "vocab", "byte_fallback"))
+    if model.get("byte_fallback"):
+        refuse("model.byte_fallback with Unigram")
+    if model.get("unk_id") is None:
+        refuse("model.unk_id null")
+    ids, scores = _vocabulary(model)
+    if not 0 <= model["unk_id"] < len(scores):
+        raise TokenizerError(f"model.unk_id: {model['unk_id']}, there are {len(scores)} pieces")
+    vocabulary = Vocabulary(ids, spec["added_tokens"], len(scores))
+    unknown = model["vocab"][model["unk_id"]][0]
+
+    section = PackageSection(MODEL.number, vocabulary)
+    if ids[unknown] != model["unk_id"]:
+        refuse(f"model.unk_id of a piece {unknown!r} that is there twice")
+    section.put_unknown(model["unk_id"], unknown, str.encode)
+    section.flags = _words(spec) | _decoder(spec)
+    trie, strings, more = _normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
+    section.flags |= more
+    put_map(section, trie, strings)
+    rest = np.zeros(vocabulary.count() - len(scores))
+    section.model_data = (
+        np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
+    )
+    bits, clusters = {"space": SPACE, **vocabulary.word_class()}, []
+    if trie:
+        bits.update({name: number << BREAK_BIT for name, number in BREAKS.items()})
+        clusters = [
+            (number << BREAK_BIT, of_ranges([(first, last)]))
+            for first, last, number in OTHER_BREAKS
+        ]
+    section.runs = class_runs(bits, clusters)
+    section.added = vocabulary.rows(_precompiled_of(section))
+    return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
+
+
+def _precompiled_of(section: Section) -> Text:
+    """What the normaliser makes of an added token's text: only of plain ASCII, where each character
+    is a cluster of its own."""
+    units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
+
+    def char(c: str) -> str:
+        unit = units[0] if units else 0
+        node = (unit >> 10) << ((unit & 0x200) >> 6) ^ ord(c)
+        if not units or units[node] & 0x800000FF != ord(c) or not units[node] & 0x100:
+            return c
+        at = units[node ^ (units[node] >> 10) << ((units[node] & 0x200) >> 6)] & 0x7FFFFFFF
+        return section.strings[at : section.strings.index(0, at)].decode()
+
+    def normalize(text: str) -> str:
+        changes = section.trie or section.flags & (STRIP_END | MERGE_SPACES)
+        if changes and not all("!" <= c <= "~" for c in text):
+            refuse(
+                f"the added token {text!r}, which is looked for in the normalised text, with such "
+                "a normaliser,"
+            )
+        return "".join(map(char, text))
+
+    return normalize
+
+
+MODEL = Model(6, "unigram", json_type="Unigram", from_json=from_json)

@@ -1,0 +1,166 @@
+"""A tokenizer's section of the weight file (docs/format.md, TOKENIZER): what the sections of all
+models have, how it is laid out and read. Knows no model. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+import collections
+import struct
+from typing import Iterable
+
+import numpy as np
+
+from phasor.format.layout import PhasorError
+
+HEADER_BYTES = 128
+_HEADER = "<IIIIfIII QQQQ QQ IIII IIIIII 8s"
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+NO_ID = 0xFFFFFFFF
+LONGEST_PIECE = 32767
+# What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that
+# are looked for at every character, and pieces of one text that a search passes over.
+LONGEST_SEARCHED, MOST_ALIKE = 512, 4
+NORMALIZED = 8  # flag of an added token that is looked for in the normalised text
+
+
+class TokenizerError(PhasorError):
+    """The model or the section is damaged, or has something that this version does not
+    understand."""
+
+
+def _pad(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def sorted_ids(pieces: list[tuple]) -> list[int]:
+    return sorted(range(len(pieces)), key=lambda i: (pieces[i][0], i))
+
+
+class Section:
+    """What a section says, filled in by its model; `bytes` lays it out."""
+
+    def __init__(self, model: int):
+        self.model = model
+        self.flags = self.expansion = self.longest_rule = 0
+        self.lowest = 0.0
+        self.unknown: int | None = None
+        self.trie = self.strings = self.surface = b""
+        # of the models of Hugging Face's package
+        self.rule = self.word_chars = self.merges = 0
+        self.more_steps: list[int] = []  # of the pre-tokenizer, behind the rule
+        self.runs = self.model_data = self.prefix = b""
+        self.added: list[tuple[bytes, int, int]] = []  # (text, id, flags)
+
+    def bytes(self, pieces: list[tuple[bytes, float, int]]) -> bytes:
+        """The section with these pieces: (text, a score or the bits of the marks, type) by id."""
+        table, text = bytearray(), bytearray()
+        for piece, value, kind in pieces:
+            form = "<IIfI" if isinstance(value, float) else "<IIII"
+            table += struct.pack(form, len(text), len(piece), value, kind)
+            text += piece
+        surface_at = len(text)
+        text += self.surface + self.prefix
+        added = bytearray()
+        starts = np.zeros(16, dtype="<u4")
+        for content, id_, flags in self.added:
+            if len(content) > LONGEST_SEARCHED:
+                raise TokenizerError(
+                    f"the added token with id {id_} is longer than {LONGEST_SEARCHED} bytes"
+                )
+            added += struct.pack("<IIII", len(text), len(content), id_, flags)
+            text += content
+            starts[(8 if flags & NORMALIZED else 0) + (content[0] >> 5)] |= np.uint32(
+                1 << (content[0] & 31)
+            )
+        if len(text) >= 1 << 32:
+            raise TokenizerError("the pieces' text is larger than 4 GiB")
+        body, offsets = b"", []
+        for part in (
+            bytes(table),
+            np.array(sorted_ids(pieces), dtype="<u4").tobytes(),
+            bytes(text),
+            self.trie,
+            self.strings,
+            self.runs,
+            self.model_data,
+            (starts.tobytes() + added) if added else b"",
+        ):
+            offsets.append(HEADER_BYTES + len(body) if part or len(offsets) < 3 else 0)
+            body += _pad(part)
+        header = struct.pack(
+            _HEADER,
+            self.model,
+            self.flags,
+            len(pieces),
+            NO_ID if self.unknown is None else self.unknown,
+            self.lowest,
+            max(len(piece) for piece, _, _ in pieces),
+            len(self.trie),
+            len(self.strings),
+            *offsets[:3],
+            len(text),
+            *offsets[3:5],
+            surface_at,
+            len(self.surface),
+            self.expansion,
+            self.longest_rule,
+            self.rule,
+            len(self.runs) // 4,
+            self.merges,
+            len(self.added),
+            self.word_chars,
+            len(self.prefix),
+            bytes(self.more_steps),
+        )
+        assert len(header) == HEADER_BYTES
+        return header + body
+
+
+def check_alike(texts: Iterable[bytes]) -> None:
+    """Refuses more pieces of one text than a search may pass over."""
+    counts = collections.Counter(texts).items()
+    text, count = max(counts, key=lambda item: item[1], default=(b"", 0))
+    if count > MOST_ALIKE:
+        shown = text[:40].decode("utf-8", "backslashreplace")
+        raise TokenizerError(f"{count} pieces have the text {shown!r}, at most {MOST_ALIKE} may")
+
+
+def read_section(section: bytes) -> dict:
+    """Checks the structure of a section of models 1 to 3 and returns its parts (for tests and for
+    people who write readers)."""
+    if len(section) < HEADER_BYTES:
+        raise TokenizerError("the section is shorter than its header")
+    names = """model flags count unknown lowest longest trie_bytes string_bytes table_at order_at
+        text_at text_bytes trie_at strings_at surface_at surface_bytes expansion longest_rule"""
+    head = dict(zip(names.split(), struct.unpack_from(_HEADER, section)))
+    if any(section[96:HEADER_BYTES]):
+        raise TokenizerError("a reserved byte of the header is not zero")
+
+    def part(name: str, field: str, size: int) -> bytes:
+        at = head[f"{field}_at"]
+        if at % 4 or at + size > len(section):
+            raise TokenizerError(f"the {name} lies outside the section")
+        return section[at : at + size]
+
+    count = head["count"]
+    table = part("table of pieces", "table", 16 * count)
+    order = np.frombuffer(part("permutation", "order", 4 * count), dtype="<u4")
+    text = part("pieces' text", "text", head["text_bytes"])
+    pieces = []
+    at = 0
+    for id_, (offset, size, score, kind) in enumerate(struct.iter_unpack("<IIfI", table)):
+        if offset < at or offset + size > len(text):
+            raise TokenizerError(f"piece {id_} lies outside the text")
+        at = offset + size
+        pieces.append((text[offset:at], score, kind))
+    if [*order] != sorted_ids(pieces):
+        raise TokenizerError("the permutation is not sorted")
+    surface = head["surface_at"]
+    return {
+        **{name: head[name] for name in "model flags unknown lowest longest expansion".split()},
+        "pieces": pieces,
+        "trie": part("trie", "trie", head["trie_bytes"]),
+        "strings": part("strings", "strings", head["string_bytes"]),
+        "unknown_surface": text[surface : surface + head["surface_bytes"]],
+        "longest_rule": head["longest_rule"],
+    }
