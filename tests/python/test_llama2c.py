@@ -262,6 +262,7 @@ def test_version_1_and_the_checkpoint_give_one_file(tmp_path: Path, own_output: 
     small = Small(own_output)
     first = converted(small.write(tmp_path / "small.bin", 1))
     assert converted(small.write_checkpoint(tmp_path / "small.ckpt.pt")) == first
+    assert converted(tmp_path / "small.bin", "--tokenizer", "none") == first
     assert (
         converted(
             small.write_checkpoint(

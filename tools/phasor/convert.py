@@ -148,7 +148,8 @@ def add_tokenizers(
 
 def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]:
     """A section for each side that has a file, the same one for the same file; the descriptor says
-    which is whose."""
+    which is whose. `none` is none."""
+    paths = {side: path for side, path in paths.items() if path != _NONE}
     own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
     sections = {}
     for side, path in paths.items():
