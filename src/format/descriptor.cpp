@@ -32,7 +32,7 @@ constexpr Field choice(uint16_t number, Scope scope, const char* name, size_t pl
                        uint32_t high, uint32_t built, const char* choices) {
   Field f{};
   f.number = number;
-  f.scope = scope;
+  f.scope = static_cast<uint8_t>(scope);
   f.name = name;
   f.place = static_cast<uint16_t>(place);
   f.type = kMetaU32;
@@ -612,8 +612,8 @@ class Reader {
                     scope_name(scope), " is missing");
     for (const Half half : kHalves) {
       StackDescriptor& s = d_.stacks[half];
-      d_.sides[half].present = started_[kScopeSource + half] ? 1u : 0u;
-      s.present = started_[kScopeEncoder + half] ? 1u : 0u;
+      d_.sides[half].present = started_[uint32_t{kScopeSource} + half] ? 1u : 0u;
+      s.present = started_[uint32_t{kScopeEncoder} + half] ? 1u : 0u;
       if (s.embedding_width == 0) s.embedding_width = s.width;
     }
     StackDescriptor& decoder = d_.stacks[kDecoder];
