@@ -15,8 +15,8 @@ PHASOR_APART uint64_t times(uint64_t a, uint64_t b) {
   return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
 }
 template <class... More>
-uint64_t times(uint64_t a, uint64_t b, More... more) {
-  return times(times(a, b), more...);
+uint64_t times(uint64_t a, uint64_t b, uint64_t c, More... more) {
+  return times(times(a, b), c, more...);
 }
 PHASOR_APART uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 PHASOR_APART uint64_t whole(uint64_t a) {
