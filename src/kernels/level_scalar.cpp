@@ -69,7 +69,6 @@ struct Scalar {
   // Value (output i, k of a group) of the group's bytes, and what it lies above the one that it
   // stands for: q8, and q4 as n, which stands for n − 8.
   struct Q8 {
-    static constexpr Type kType = Type::q8;
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     static constexpr int32_t kOffset = 0;
     static int32_t value(const unsigned char* g, size_t i, size_t k) {
@@ -77,7 +76,6 @@ struct Scalar {
     }
   };
   struct Q4 {
-    static constexpr Type kType = Type::q4;
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     static constexpr int32_t kOffset = 8;
     static int32_t value(const unsigned char* g, size_t i, size_t k) {
