@@ -62,7 +62,7 @@ do_example()   { mk WERROR=1 test-c; }
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
 do_python-long() { .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
-do_sanitize()  { mk WERROR=1 config=sanitize tests && build/sanitize/phasor-tests; }
+do_sanitize()  { mk WERROR=1 config=sanitize build/sanitize/phasor-tests && build/sanitize/phasor-tests; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_stack()     { mk WERROR=1 test-stack; }
