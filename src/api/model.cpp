@@ -8,6 +8,9 @@
 
 using namespace phasor;
 
+static_assert(build_words_are_known(kActivationWords + pieces::kBuiltModels.words),
+              "PHASOR_ONLY has a word twice, or one that build.h and the tables lack");
+
 namespace {
 
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'

@@ -49,6 +49,31 @@ int main(int, char** argv) {
 """
 
 
+@pytest.mark.parametrize(
+    "words, known",
+    [
+        (WORDS, True),
+        ("unigram", True),
+        ("gelu-tanh,ring", True),
+        ("q8,byte-bpee", False),
+        ("q8,silu,silu", False),
+        ("", True),
+    ],
+)
+def test_a_word_that_is_none_is_refused(words, known):
+    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    command = [compiler, "-std=c++17", "-fsyntax-only", f"-I{ROOT}/include"]
+    done = subprocess.run(
+        [*command, f'-DPHASOR_ONLY="{words}"', ROOT / "src/api/model.cpp"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) == known, done.stderr
+    assert known or "PHASOR_ONLY has a word twice" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory, phasor):
     compiler, library = shutil.which(os.environ.get("CXX", "g++")), phasor.parent / "libphasor.a"
