@@ -506,7 +506,13 @@ def compile_all(commands):
         results = pool.map(
             lambda c: (
                 c,
-                subprocess.run(c, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True),
+                subprocess.run(
+                    c,
+                    stderr=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL,
+                    text=True,
+                    env={**os.environ, "CCACHE_DISABLE": "1"},  # a cached object has no call graph
+                ),
             ),
             commands,
         )
@@ -550,7 +556,10 @@ def check_recursion(_):
                 ]
             )
         problems_to(compile_all(commands), "")
-        for ci in Path(d).glob("*.ci"):
+        graphs = list(Path(d).glob("*.ci"))
+        if len(graphs) != len(commands):
+            raise Problem(f"{len(graphs)} call graphs of {len(commands)} files")
+        for ci in graphs:
             for a, b in re.findall(
                 r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()
             ):
