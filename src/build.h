@@ -21,6 +21,7 @@
   /* types of weights */                          \
   X("q8", kHasQ8)                                 \
   X("q4", kHasQ4)                                 \
+  X("q8r", kHasQ8r)                               \
   X("f16", kHasF16)                               \
   X("bf16", kHasBf16)                             \
   /* the cache's types */                         \

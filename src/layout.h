@@ -12,14 +12,54 @@ namespace phasor {
 constexpr size_t kLanes = 16;  // outputs of a panel; positions of a cache page
 constexpr size_t kGroup = 32;  // values of k that share a scale in q8 and q4
 
-// The codes of docs/format.md.
-enum class Type : uint8_t { f32 = 1, f16 = 2, bf16 = 3, q8 = 4, q4 = 5, f64 = 6 };
+constexpr size_t kRowStep = 64;  // q8r pads k to a multiple of it
+// Inputs of a matrix in q8r: the sums of its rows fit an int32 (rule 1.18).
+constexpr uint32_t kMostInRow = 132104;
+
+// The codes of docs/format.md. q8rh is q8r of inputs that are rotated.
+enum class Type : uint8_t {
+  f32 = 1,
+  f16 = 2,
+  bf16 = 3,
+  q8 = 4,
+  q4 = 5,
+  f64 = 6,
+  q8r = 7,
+  q8rh = 8
+};
+constexpr unsigned kTypes = 8;
 enum class Layout : uint8_t { panel16 = 1, rows = 2, vector = 3 };
 
 // no overflow for n < 2^63
 constexpr uint64_t round_up(uint64_t n, uint64_t m) { return (n + m - 1) / m * m; }
 constexpr uint64_t groups_of(uint64_t cols) { return (cols + kGroup - 1) / kGroup; }
+constexpr uint64_t whole_groups_of(uint64_t cols) { return round_up(cols, kRowStep) / kGroup; }
 constexpr uint64_t panels_of(uint64_t rows) { return (rows + kLanes - 1) / kLanes; }
+
+// A scale for each group of 32, in f16; a scale for each row, in f32.
+constexpr bool grouped_type(Type type) { return type == Type::q8 || type == Type::q4; }
+constexpr bool whole_type(Type type) { return type == Type::q8r || type == Type::q8rh; }
+constexpr bool quantised_type(Type type) { return grouped_type(type) || whole_type(type); }
+
+// The inputs that are rotated together: the largest power of two that divides K, at most 64 (rule
+// 1.19).
+constexpr size_t rotation_block(size_t cols) {
+  const size_t power = cols & (~cols + 1);
+  return power < kRowStep ? power : kRowStep;
+}
+// What a rotated block is multiplied by at the end, after its division by its length: powers of
+// two, so exact. Both together are 1/√64 of 64 inputs; of lengths that are no square the weights'
+// makes up for the inputs'.
+constexpr float rotation_scale(size_t block) {
+  return block >= 64 ? 8.0f : block >= 16 ? 4.0f : block >= 4 ? 2.0f : 1.0f;
+}
+constexpr float weight_rotation_scale(size_t block) {
+  return static_cast<float>(block) / rotation_scale(block);
+}
+
+// A row's scale is 0 or at least this: its product with the least of an input's (rule 1.3) is no
+// subnormal.
+constexpr float kSmallestRowScale = 0x1p-38f;
 
 // Bytes of the plane of f16 scales at the head of a quantised panel (or of `rows` layout: count =
 // rows · groups).
@@ -38,6 +78,9 @@ constexpr uint64_t panel_bytes(Type type, uint64_t cols) {
       return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup;
     case Type::q4:
       return scale_plane_bytes(groups_of(cols) * kLanes) + groups_of(cols) * kLanes * kGroup / 2;
+    case Type::q8r:
+    case Type::q8rh:
+      return kLanes * 4 + round_up(cols, kRowStep) * kLanes;
     default:
       return 0;
   }
@@ -55,14 +98,17 @@ constexpr uint64_t rows_bytes(Type type, uint64_t rows, uint64_t cols) {
       return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup;
     case Type::q4:
       return scale_plane_bytes(rows * groups_of(cols)) + rows * groups_of(cols) * kGroup / 2;
+    case Type::q8r:
+    case Type::q8rh:
+      return round_up(rows * 4, 64) + rows * round_up(cols, kRowStep);
     default:
       return 0;
   }
 }
 
-// Element (o, k) of a panel: index in units of the type's elements, after the scale plane for q8
-// and q4. Two values of q4 share a byte: the one of the group's first half in the low bits, the
-// other, 16 further, in the high ones.
+// Element (o, k) of a panel: index in units of the type's elements, after the scales of a quantised
+// type; q8r has q8's order. Two values of q4 share a byte: the one of the group's first half in the
+// low bits, the other, 16 further, in the high ones.
 constexpr size_t panel_index_f32(size_t o, size_t k) { return k * kLanes + o; }
 constexpr size_t panel_index_q8(size_t o, size_t k) {
   return k / kGroup * (kGroup * kLanes) + k % kGroup / 4 * (kLanes * 4) + o * 4 + k % 4;
@@ -90,6 +136,4 @@ constexpr size_t cache_value_q8(size_t slot, size_t d) {
   return d / kGroup * kCacheGroup + kCacheScales + d % kGroup / kLanes * (kLanes * kLanes) +
          slot * kLanes + d % kLanes;
 }
-constexpr bool quantised_type(Type type) { return type == Type::q8 || type == Type::q4; }
-
 }  // namespace phasor

@@ -206,7 +206,7 @@ phasor_status check_directory(const File& file, phasor_error* error) {
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i, ": keys must ascend");
     before = e.key;
     const uint8_t type = raw[4], layout = raw[5];
-    if (type < 1 || type > 6 || layout < 1 || layout > 3 || load_u16(raw + 6) != 0 ||
+    if (type < 1 || type > kTypes || layout < 1 || layout > 3 || load_u16(raw + 6) != 0 ||
         load_u64(raw + 40) != 0)
       return fail(error, PHASOR_BAD_FILE, at, "directory: tensor ", i,
                   ": unknown type or layout, or a reserved field is not zero");
@@ -312,8 +312,8 @@ phasor_status check_file(const File& file, phasor_error* error) noexcept {
 }
 
 const char* type_name(Type type) noexcept {
-  static const char* const names[] = {"?", "f32", "f16", "bf16", "q8", "q4", "f64"};
-  return names[static_cast<unsigned>(type) <= 6 ? static_cast<unsigned>(type) : 0];
+  static const char* const names[] = {"?", "f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh"};
+  return names[static_cast<unsigned>(type) <= kTypes ? static_cast<unsigned>(type) : 0];
 }
 
 const char* layout_name(Layout layout) noexcept {

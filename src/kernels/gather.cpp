@@ -3,6 +3,7 @@
 // Cortex-M).
 #include "gather.h"
 
+#include "../build.h"
 #include "scalar_math.h"
 
 namespace phasor {
@@ -49,6 +50,19 @@ uint16_t narrow_f16(float x) noexcept {
 
 float widen_bf16(uint16_t h) noexcept { return float_of(uint32_t{h} << 16); }
 
+void rotate_block(float* x, size_t block, float scale) noexcept {
+  const float first = 1.0f / static_cast<float>(block);
+  for (size_t i = 0; i < block; ++i) x[i] = x[i] * first;
+  for (size_t distance = 1; distance < block; distance *= 2)
+    for (size_t i = 0; i < block; ++i)
+      if ((i & distance) == 0) {
+        const float a = x[i], b = x[i + distance];
+        x[i] = a + b;
+        x[i + distance] = a - b;
+      }
+  for (size_t i = 0; i < block; ++i) x[i] = x[i] * scale;
+}
+
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
                 size_t row) noexcept {
   const unsigned char* p = static_cast<const unsigned char*>(data);
@@ -70,6 +84,19 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
       else
         y[k] = type == Type::f16 ? widen_f16(half(p + at * 2)) : widen_bf16(half(p + at * 2));
     }
+    return;
+  }
+  if (kHasQ8r && whole_type(type)) {
+    float scale;
+    __builtin_memcpy(&scale, p + 4 * (panels ? o : row), 4);
+    p += panels ? kLanes * 4 : static_cast<size_t>(round_up(rows * 4, 64));
+    const size_t first = panels ? 0 : row * static_cast<size_t>(round_up(cols, kRowStep));
+    for (size_t k = 0; k < cols; ++k)
+      y[k] = scale * static_cast<float>(
+                         static_cast<int8_t>(p[panels ? panel_index_q8(o, k) : first + k]));
+    const size_t block = rotation_block(cols);
+    for (size_t k = 0; k < cols && type == Type::q8rh; k += block)
+      rotate_block(y + k, block, rotation_scale(block));
     return;
   }
   // The scale of each group, then its values.

@@ -4,11 +4,18 @@
 
 namespace phasor {
 
-// y (cols) = row `row` of a matrix in panel16 or rows layout (q8 and q4: scale · value, one
-// multiplication; the others exact). `data` is the tensor's first byte; `rows` its true number of
-// rows (the rows layout of q8 and q4 needs it to find the values).
+// y (cols) = row `row` of a matrix in panel16 or rows layout (quantised: scale · value, one
+// multiplication, and of q8rh the rotation back; the others exact). `data` is the tensor's first
+// byte; `rows` its true number of rows (the rows layout of quantised types needs it to find the
+// values).
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
                 size_t row) noexcept;
+
+// A rotated block (rule 1.19): x (block) becomes H·x · scale/block, H Sylvester's matrix of ±1. It
+// is divided by its length first, so that no sum overflows; then butterflies of distance 1, 2, 4 …,
+// of x[i] and x[i + distance] their sum and their difference; the scale last. With rotation_scale
+// it takes inputs there, and weights that were rotated back.
+void rotate_block(float* x, size_t block, float scale) noexcept;
 
 float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 float widen_bf16(uint16_t h) noexcept;

@@ -57,6 +57,17 @@ struct Kernels {
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups);
 
+  // The same two for weights with one scale a row: one scale of all of a row's values, and the
+  // products' sums over all of K (1.18). q (64·⌈K/64⌉), scale and sum (1). block: of the inputs
+  // that are rotated together (1.19), rotation_block(K); 0: they are not rotated.
+  void (*quantize_whole)(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                         size_t block);
+  // y (R, ldy) = float(isum)·(sx·sw), then + bias. xs and xsum (R). w: P panels of type q8r (16 f32
+  // scales, then [G][8][16][4]), G = 2·⌈K/64⌉.
+  void (*linear_q8r)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups);
+
   // By the format of the keys: s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain
   // over the width ascending (1.6). k_pages[p]: keys of 16 positions, [w][16] in f32 and f16, which
   // is widened exactly (1.5); in q8 a key's value is float(q)·scale, rounded once (cache_key_q8 of

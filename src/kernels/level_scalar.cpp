@@ -1,6 +1,8 @@
 // The scalar level: the kernels as plain loops, in every build, the twin that all other levels are
 // tested against. Read this file to know what a kernel computes; the vector levels (body.hpp)
 // compute the same bits. Flags: none beyond the target's own.
+#include <type_traits>
+
 #include "gather.h"
 #include "table.h"
 
@@ -67,7 +69,7 @@ struct Scalar {
     }
   };
   // Value (output i, k of a group) of the group's bytes, and what it lies above the one that it
-  // stands for: q8, and q4 as n, which stands for n − 8.
+  // stands for: q8, and q4 as n, which stands for n − 8. q8r has q8's values.
   struct Q8 {
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     static constexpr int32_t kOffset = 0;
@@ -82,6 +84,8 @@ struct Scalar {
       return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
     }
   };
+
+  struct Q8r : Q8 {};
 
   // Chains of one row and one panel: 16 outputs, k ascending.
   template <class W>
@@ -133,16 +137,63 @@ struct Scalar {
     }
   }
 
+  // 64 inputs from x on, or the n that there are, as they are rounded.
+  static void load_whole(float* v, const float* x, size_t n, size_t block) {
+    for (size_t i = 0; i < kRowStep; ++i) v[i] = i < n ? x[i] : 0.0f;
+    for (size_t i = 0; block != 0 && i < n && i < kRowStep; i += block)
+      rotate_block(v + i, block, rotation_scale(block));
+  }
+  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                             size_t block) {
+    float v[kRowStep], amax = 0.0f;
+    for (size_t k = 0; k < cols; k += kRowStep) {
+      load_whole(v, x + k, cols - k, block);
+      for (const float value : v) {
+        const float a = abs(v1{value}).x;
+        amax = a > amax ? a : amax;
+      }
+    }
+    const bool zero = amax < 0x1p-80f;
+    const float inv = zero ? 0.0f : 127.0f / amax;
+    int32_t total = 0;
+    for (size_t k = 0; k < cols; k += kRowStep) {
+      load_whole(v, x + k, cols - k, block);
+      for (const float value : v) {
+        const float t = (zero ? 0.0f : value * inv) + kRound;
+        int32_t n = static_cast<int32_t>(bits_of(t) - bits_of(kRound));
+        n = n < -127 ? -127 : n > 127 ? 127 : n;
+        *q++ = static_cast<int8_t>(n);
+        total += n;
+      }
+    }
+    *scale = zero ? 0.0f : amax * 0x1.020408p-7f;
+    *sum = total;
+  }
+
+  // Of one row and one panel: the sums over all groups, then one scale.
+  static void whole_row(float* y, const int8_t* x, float sx, const unsigned char* panel,
+                        size_t groups) {
+    int32_t isum[kLanes] = {};
+    for (size_t k = 0; k < groups * kGroup; ++k)
+      for (size_t i = 0; i < kLanes; ++i)
+        isum[i] += x[k] * Q8::value(panel + kLanes * 4, i, k);
+    for (size_t i = 0; i < kLanes; ++i)
+      y[i] = static_cast<float>(isum[i]) * (sx * F32::weight(panel, i, 0));
+  }
+
   template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    const size_t plane = kOneScale ? kLanes * 4 : plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
       for (size_t r = 0; r < rows; ++r) {
         float acc[kLanes] = {};
-        for (size_t g = 0; g < groups; ++g) {
+        if (kOneScale) whole_row(acc, xq + r * groups * kGroup, xs[r], panel, groups);
+        for (size_t g = 0; g < groups && !kOneScale; ++g) {
           const int8_t* x = xq + (r * groups + g) * kGroup;
           int32_t isum[kLanes];
           for (size_t i = 0; i < kLanes; ++i) {

@@ -14,17 +14,17 @@ using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {
   static constexpr const char* kName = "avxvnni";
-  static LinearInt8 linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4, linear_q8r;
   static PeakInt8 peak_int8;
 };
 struct Avx512Vnni {
   static constexpr const char* kName = "avx512vnni";
-  static LinearInt8 linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4, linear_q8r;
   static PeakInt8 peak_int8;
 };
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
-  static LinearInt8 linear_q8, linear_q4;
+  static LinearInt8 linear_q8, linear_q4, linear_q8r;
   static PeakInt8 peak_int8;
 };
 
@@ -35,23 +35,22 @@ constexpr Kernels with_products(Kernels k) {
     k.name = Products::kName;
     k.linear_q8 = kHasQ8 ? Products::linear_q8 : nullptr;
     k.linear_q4 = kHasQ4 ? Products::linear_q4 : nullptr;
+    k.linear_q8r = kHasQ8r ? Products::linear_q8r : nullptr;
     k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
   }
   return k;
 }
 
 // Defines them from a level's body.
-#define PHASOR_PRODUCTS(Products, Body)                                                        \
-  void Products::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
-                           const int32_t* xsum, size_t rows, const void* w, const float* bias, \
-                           size_t bias_n, size_t panels, size_t groups) {                      \
-    Body::linear_int8<Body::Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);  \
-  }                                                                                            \
-  void Products::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs,            \
-                           const int32_t* xsum, size_t rows, const void* w, const float* bias, \
-                           size_t bias_n, size_t panels, size_t groups) {                      \
-    Body::linear_int8<Body::Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);  \
-  }                                                                                            \
+#define PHASOR_PRODUCT(name, Body, type)                                                          \
+  name(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, \
+       const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {           \
+    Body::linear_int8<Body::type>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);   \
+  }
+#define PHASOR_PRODUCTS(Products, Body)                    \
+  void PHASOR_PRODUCT(Products::linear_q8, Body, Q8)       \
+  void PHASOR_PRODUCT(Products::linear_q4, Body, Q4)       \
+  void PHASOR_PRODUCT(Products::linear_q8r, Body, Q8r)     \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 
 }  // namespace phasor

@@ -1,5 +1,6 @@
-// The linear products of the vector levels with weights in q8 and q4: activations to int8 row by
-// row, exact sums of a group of 32, and one chain over the groups (rules 1.2 to 1.4).
+// The linear products of the vector levels with weights in q8, q4 and q8r: activations to int8 row
+// by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4), or exact
+// sums of all of K (rules 1.18 and 1.19).
 #pragma once
 #include "functions.hpp"
 #include "linear.hpp"
@@ -8,16 +9,28 @@ namespace phasor {
 namespace {
 
 // Rows of activations as quantize_row leaves them: values, and a scale and a sum for each of the
-// groups.
+// groups; or as quantize_whole does, with one of each for a row.
 struct Int8Rows {
   const int8_t* q;
   const float* scale;
   const int32_t* sum;
-  size_t groups;
+  size_t groups, scales;
   PHASOR_INLINE Int8Rows from(size_t r) const {
-    return {q + r * groups * kGroup, scale + r * groups, sum + r * groups, groups};
+    return {q + r * groups * kGroup, scale + r * scales, sum + r * scales, groups, scales};
   }
 };
+
+// The sign bit of the lanes whose number has S.
+template <size_t S>
+struct Signs {
+  alignas(64) int32_t lane[kLanes];
+  constexpr Signs() : lane() {
+    for (size_t i = 0; i < kLanes; ++i) lane[i] = (i & S) != 0 ? INT32_MIN : 0;
+  }
+};
+template <size_t S>
+constexpr Signs<S> kSigns;
+
 
 template <class L>
 struct Quantised {
@@ -47,9 +60,74 @@ struct Quantised {
     }
   }
 
+  // Of lanes i and i + S of each pair the sum and the difference.
+  template <size_t S>
+  static PHASOR_INLINE V butterfly(V x) {
+    V y;
+    if constexpr (S >= V::W) {
+      constexpr size_t kApart = S / V::W;
+      PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i)
+        y.v[i] = (i & kApart) == 0 ? x.v[i] + x.v[i + kApart] : x.v[i - kApart] - x.v[i];
+    } else {
+      PHASOR_UNROLL for (size_t i = 0; i < V::N; ++i) {
+        const auto sign = V::I::load_unaligned(kSigns<S>.lane + i * V::W);
+        y.v[i] = typename V::B(swapped<S>(x.v[i].data)) + as_float<A>(as_int<A>(x.v[i]) ^ sign);
+      }
+    }
+    return y;
+  }
+  static PHASOR_INLINE void butterfly(V& a, V& b) {
+    const V sum = a + b;
+    b = a - b;
+    a = sum;
+  }
+  // rotate_block of each block of 64 values.
+  static PHASOR_INLINE void rotate(V (&v)[4], size_t block) {
+    const V first = V::set(1.0f / static_cast<float>(block)),
+            last = V::set(rotation_scale(block));
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      v[i] = v[i] * first;
+      if (block > 1) v[i] = butterfly<1>(v[i]);
+      if (block > 2) v[i] = butterfly<2>(v[i]);
+      if (block > 4) v[i] = butterfly<4>(v[i]);
+      if (block > 8) v[i] = butterfly<8>(v[i]);
+    }
+    if (block > 16) butterfly(v[0], v[1]), butterfly(v[2], v[3]);
+    if (block > 32) butterfly(v[0], v[2]), butterfly(v[1], v[3]);
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) v[i] = v[i] * last;
+  }
+  // 64 inputs from x on, or the n that there are, as they are rounded.
+  static PHASOR_INLINE void load_step(V (&v)[4], const float* x, size_t n, size_t block) {
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      v[i] = n > i * kLanes ? V::load(x + i * kLanes, n - i * kLanes) : V::set(0.0f);
+    if (block != 0) rotate(v, block);
+  }
+  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                             size_t block) {
+    V v[4], most = V::set(0.0f);
+    for (size_t k = 0; k < cols; k += kRowStep) {
+      load_step(v, x + k, cols - k, block);
+      PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) most = larger(most, abs(v[i]));
+    }
+    const float amax = largest_lane(most);
+    const bool zero = amax < 0x1p-80f;
+    const V inv = V::set(zero ? 0.0f : 127.0f / amax), round = V::set(kRound);
+    int32_t total = 0;
+    for (size_t k = 0; k < cols; k += kRowStep, q += kRowStep) {
+      load_step(v, x + k, cols - k, block);
+      PHASOR_UNROLL for (size_t i = 0; i < 4; i += 2)
+        total += L::Int8::narrow(q + i * kLanes, rounded(v[i] * inv + round),
+                                 rounded(v[i + 1] * inv + round));
+    }
+    *scale = zero ? 0.0f : amax * 0x1.020408p-7f;
+    *sum = total;
+  }
+
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8 {
     using Int8 = typename L::Int8;
+    static constexpr bool kOneScale = false;
+    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -64,8 +142,32 @@ struct Quantised {
       }
     }
   };
+  // The same values with one scale a row: C sums of each output, joined at the end, where one alone
+  // would have to wait for itself.
+  struct Q8r : Q8 {
+    using Int8 = typename L::Int8;
+    static constexpr bool kOneScale = true;
+    static PHASOR_INLINE size_t plane(size_t) { return kLanes * sizeof(float); }
+    template <size_t C, size_t R, size_t P>
+    static PHASOR_INLINE void products(typename Int8::Sum (&sum)[C][R][P],
+                                       const int8_t* const (&x)[R],
+                                       const unsigned char* const (&w)[P]) {
+      constexpr size_t kStep = Int8::kSteps * 4;
+      PHASOR_UNROLL for (size_t k = 0; k < kGroup; k += kStep) {
+        typename Int8::Weights wk[P];
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) wk[p] = Int8::weights(w[p] + k * kLanes);
+        PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+          const typename Int8::Values xk = Int8::values(x[r] + k);
+          PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+            Int8::whole_dot(sum[k / kStep % C][r][p], wk[p], xk);
+        }
+      }
+    }
+  };
   struct Q4 : L::Int4 {
     using Int4 = typename L::Int4;
+    static constexpr bool kOneScale = false;
+    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -108,6 +210,52 @@ struct Quantised {
         acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
     }
   }
+  // Outputs of R rows by P panels, whose scales and groups begin at `scales` and w.
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
+                                         const unsigned char* const (&scale_plane)[P],
+                                         const unsigned char* const (&values)[P], Ahead& ahead) {
+    start_chains(acc);
+    for (size_t g = 0; g < rows[0].groups; ++g) {
+      if constexpr (T::kStream) ahead.ask();
+      typename Q::Sum sum[R][P];
+      sum_group<Q>(sum, rows, values, g);
+      V scales[P];
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+        scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
+      add_group<Q>(acc, sum, rows, g, scales);
+    }
+  }
+  template <class Q, size_t R, size_t P>
+  static PHASOR_INLINE void whole_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
+                                       const unsigned char* const (&scale_plane)[P],
+                                       const unsigned char* const (&values)[P], Ahead& ahead) {
+    constexpr size_t kSums = R * P == 1 ? L::Int8::kChains : 1;
+    typename Q::Sum sum[kSums][R][P];
+    const int8_t* x[R];
+    const unsigned char* w[P];
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] = values[p];
+    PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
+      x[r] = rows[r].q;
+      PHASOR_UNROLL for (size_t i = 0; i < kSums; ++i) {
+        const typename Q::Sum start = Q::start(i == 0 ? rows[r].sum[0] : 0);
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) sum[i][r][p] = start;
+      }
+    }
+    for (size_t g = rows[0].groups; g != 0; --g) {
+      if constexpr (T::kStream && R > 1) ahead.ask();
+      Q::products(sum, x, w);
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r) x[r] += kGroup;
+      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) w[p] += Q::kGroupBytes;
+    }
+    if constexpr (kSums > 1)
+      PHASOR_UNROLL for (size_t i = 1; i < kSums; ++i) Q::join(sum[0][0][0], sum[i][0][0]);
+    PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+      const V scales = V::load(reinterpret_cast<const float*>(scale_plane[p]));
+      PHASOR_UNROLL for (size_t r = 0; r < R; ++r)
+        acc[r][p] = Q::to_float(sum[0][r][p]) * (V::set(rows[r].scale[0]) * scales);
+    }
+  }
   // One row: the weights come from memory, which is fastest when all of it is read in one
   // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
@@ -140,7 +288,7 @@ struct Quantised {
   template <class Q, size_t R, size_t P>
   static PHASOR_APART void quantised_rows(const Outputs& out, const Int8Rows& in, size_t rows,
                                           const unsigned char* w, size_t at, const Next& next) {
-    const size_t groups = in.groups, plane = plane_bytes(groups),
+    const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
     const unsigned char *scale_plane[P], *values[P];
     PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
@@ -153,16 +301,10 @@ struct Quantised {
       Int8Rows tile[R];
       PHASOR_UNROLL for (size_t i = 0; i < R; ++i) tile[i] = in.from(r + i);
       V acc[R][P];
-      start_chains(acc);
-      for (size_t g = 0; g < groups; ++g) {
-        if constexpr (T::kStream) ahead.ask();
-        typename Q::Sum sum[R][P];
-        sum_group<Q>(sum, tile, values, g);
-        V scales[P];
-        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-          scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
-        add_group<Q>(acc, sum, tile, g, scales);
-      }
+      if constexpr (Q::kOneScale)
+        whole_tile<Q>(acc, tile, scale_plane, values, ahead);
+      else
+        grouped_tile<Q>(acc, tile, scale_plane, values, ahead);
       store_tile(out.from(r), acc, at);
     }
     if constexpr (R > 1)
@@ -180,7 +322,7 @@ struct Quantised {
   template <class Q, size_t R, size_t P>
   static void quantised_panels(const Outputs& out, const Int8Rows& in, size_t rows,
                                const unsigned char* w, size_t first, size_t stop) {
-    const size_t bytes = plane_bytes(in.groups) + in.groups * Q::kGroupBytes;
+    const size_t bytes = Q::plane(in.groups) + in.groups * Q::kGroupBytes;
     size_t p = first;
     for (; p + P <= stop; p += P)
       quantised_rows<Q, R, P>(out, in, rows, w + p * bytes, p * kLanes,
@@ -192,7 +334,12 @@ struct Quantised {
   static PHASOR_INLINE void linear_quantised(const Outputs& out, const Int8Rows& in, size_t rows,
                                              const void* w, size_t panels) {
     const unsigned char* bytes = static_cast<const unsigned char*>(w);
-    if (T::kStream && rows == 1)
+    if constexpr (Q::kOneScale) {
+      if (rows == 1)
+        quantised_panels<Q, 1, 1>(out, in, 1, bytes, 0, panels);
+      else
+        quantised_panels<Q, T::kRowsWhole, T::kPanelsWhole>(out, in, rows, bytes, 0, panels);
+    } else if (T::kStream && rows == 1)
       quantised_stream<Q>(out, in, bytes, panels);
     else if (rows == 1)
       quantised_panels<Q, 1, T::kOneRowInt8>(out, in, 1, bytes, 0, panels);
@@ -200,10 +347,15 @@ struct Quantised {
       quantised_panels<Q, T::kRowsInt8, T::kPanelsInt8>(out, in, rows, bytes, 0, panels);
   }
   template <class Q>
+  static PHASOR_INLINE Int8Rows rows_of(const int8_t* xq, const float* xs, const int32_t* xsum,
+                                        size_t groups) {
+    return {xq, xs, xsum, groups, Q::kOneScale ? 1 : groups};
+  }
+  template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    linear_quantised<Q>({y, ldy, bias, bias_n}, {xq, xs, xsum, groups}, rows, w, panels);
+    linear_quantised<Q>({y, ldy, bias, bias_n}, rows_of<Q>(xq, xs, xsum, groups), rows, w, panels);
   }
 };
 

@@ -87,6 +87,34 @@ __attribute__((noinline)) __m128 fma_sse2(__m128 x, __m128 y, __m128 z) {
 }
 #endif
 
+// Lane i gets what lane i ^ S has.
+#if defined(__SSE2__)
+template <size_t S>
+PHASOR_INLINE __m128 swapped(__m128 x) {
+  return _mm_shuffle_ps(x, x, S == 1 ? 0xB1 : 0x4E);
+}
+#endif
+#if defined(__AVX2__)
+template <size_t S>
+PHASOR_INLINE __m256 swapped(__m256 x) {
+  if constexpr (S == 4) return _mm256_permute2f128_ps(x, x, 1);
+  return _mm256_permute_ps(x, S == 1 ? 0xB1 : 0x4E);
+}
+#endif
+#if defined(__AVX512F__)
+template <size_t S>
+PHASOR_INLINE __m512 swapped(__m512 x) {
+  if constexpr (S >= 4) return _mm512_shuffle_f32x4(x, x, S == 4 ? 0xB1 : 0x4E);
+  return _mm512_permute_ps(x, S == 1 ? 0xB1 : 0x4E);
+}
+#endif
+#if defined(__ARM_NEON)
+template <size_t S>
+PHASOR_INLINE float32x4_t swapped(float32x4_t x) {
+  return S == 1 ? vrev64q_f32(x) : vextq_f32(x, x, 2);
+}
+#endif
+
 template <class A>
 PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a,
                                            const xsimd::batch<float, A>& b,

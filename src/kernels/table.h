@@ -23,6 +23,8 @@ constexpr Kernels kernel_table(const char* name) {
   k.quantize_row = kHasQ8 || kHasQ4 || kHasCacheQ8 ? Level::quantize_row : nullptr;
   k.linear_q8 = kHasQ8 ? Level::template linear_int8<typename Level::Q8> : nullptr;
   k.linear_q4 = kHasQ4 ? Level::template linear_int8<typename Level::Q4> : nullptr;
+  k.quantize_whole = kHasQ8r ? Level::quantize_whole : nullptr;
+  k.linear_q8r = kHasQ8r ? Level::template linear_int8<typename Level::Q8r> : nullptr;
   k.scores[kCacheF32] = Level::template scores<F32>;
   k.scores[kCacheF16] = kHasCacheF16 ? Level::template scores<F16> : nullptr;
   k.scores[kCacheQ8] = kHasCacheQ8 ? Level::template scores<CacheQ8> : nullptr;

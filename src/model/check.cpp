@@ -24,27 +24,54 @@ uint32_t bits_at(const unsigned char* p, Type type, size_t o, size_t k) {
     case Type::bf16:
       return load_u16(p + 2 * panel_index_bf16(o, k));
     case Type::q8:
+    case Type::q8r:
+    case Type::q8rh:
       return p[panel_index_q8(o, k)];
     default:
       return p[panel_index_q4(o, k)] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15u;
   }
 }
 
+// A row's scale is finite, and 0 or no smaller than it may be.
+bool row_scales(const unsigned char* p, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    const uint32_t bits = load_u32(p + 4 * i);
+    if (bits != 0 && (load_f32(p + 4 * i) < kSmallestRowScale || !is_finite_f32(bits)))
+      return false;
+  }
+  return true;
+}
+
 // Lanes of a panel from `used` on are zero, and k from cols to the end of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  const uint64_t scales = quantised_type(type) ? groups_of(cols) * kLanes : 0,
-                 plane = scale_plane_bytes(scales);
-  for (uint64_t i = scales * 2; i < plane; ++i)
+  const bool whole = whole_type(type);
+  const uint64_t scales = grouped_type(type) ? groups_of(cols) * kLanes : 0,
+                 plane = whole ? kLanes * 4 : scale_plane_bytes(scales);
+  for (size_t o = used; o < kLanes && whole; ++o)
+    if (load_u32(panel + 4 * o) != 0) return false;
+  for (uint64_t i = scales * 2; i < plane && !whole; ++i)
     if (panel[i] != 0) return false;
   for (uint64_t g = 0; g < scales; g += kLanes)
     for (size_t o = used; o < kLanes; ++o)
       if (load_u16(panel + 2 * (g + o)) != 0) return false;
-  const size_t end = static_cast<size_t>(round_up(cols, quantised_type(type) ? kGroup
+  const size_t end = static_cast<size_t>(round_up(cols, whole                ? kRowStep
+                                                        : grouped_type(type) ? kGroup
                                                         : type == Type::bf16 ? 2
                                                                              : 1));
   for (size_t o = 0; o < kLanes; ++o)
     for (size_t k = o < used ? cols : 0; k < end; ++k)
       if (bits_at(panel + plane, type, o, k) != 0) return false;
+  return true;
+}
+
+bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t cols) {
+  const uint64_t count = uint64_t(rows) * 4, plane = round_up(count, 64),
+                 step = round_up(cols, kRowStep);
+  for (uint64_t i = count; i < plane; ++i)
+    if (p[i] != 0) return false;
+  for (uint64_t r = 0; r < rows; ++r)
+    for (uint64_t k = cols; k < step; ++k)
+      if (p[plane + r * step + k] != 0) return false;
   return true;
 }
 
@@ -76,10 +103,14 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
         const uint32_t used = rows - row < kLanes ? rows - row : static_cast<uint32_t>(kLanes);
-        finite = finite && (quantised_type(e.type) ? finite_numbers(p, scales, Type::f16)
+        finite = finite && (whole_type(e.type)     ? row_scales(p, kLanes)
+                            : grouped_type(e.type) ? finite_numbers(p, scales, Type::f16)
                                                    : finite_numbers(p, values, e.type));
         padded = padded && padding_is_zero(p, e.type, e.cols, used);
       }
+  } else if (whole_type(e.type)) {
+    finite = row_scales(p, e.rows);
+    padded = whole_rows_padding_is_zero(p, e.rows, e.cols);
   } else if (quantised_type(e.type)) {
     finite = finite_numbers(p, e.rows * groups_of(e.cols), Type::f16);
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);

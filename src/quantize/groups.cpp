@@ -101,6 +101,11 @@ void try_all(Search* s, const float* extreme, const Divisors& d, float sign) {
 
 }  // namespace
 
+float nearest_int8(float v) noexcept {
+  v = v > -127.0f ? v : -127.0f;
+  return nearest(v < 127.0f ? v : 127.0f);
+}
+
 bool quantize_block(QuantisedBlock* out, const Block& in, Type type,
                     const float* moments) noexcept {
   const bool q8 = type == Type::q8;

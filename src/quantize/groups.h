@@ -22,4 +22,7 @@ struct QuantisedBlock {
 // moments (32): of the columns' inputs; NULL: all 1. False when a scale does not fit f16.
 bool quantize_block(QuantisedBlock* out, const Block& in, Type type, const float* moments) noexcept;
 
+// The nearest integer, of two the even one, within ±127.
+float nearest_int8(float v) noexcept;
+
 }  // namespace phasor

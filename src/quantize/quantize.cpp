@@ -71,7 +71,8 @@ void report(phasor_rounding* r, const Entry& e, uint64_t bytes, const StoredErro
 }
 
 phasor_status read_type(Type* out, const char* name, phasor_error* error) {
-  constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8, Type::q4};
+  constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8,
+                             Type::q4,  Type::q8r, Type::q8rh};
   for (const Type type : kTypes) {
     const char *a = name, *b = type_name(type);
     while (a != nullptr && *a != 0 && *a == *b) ++a, ++b;
@@ -80,14 +81,15 @@ phasor_status read_type(Type* out, const char* name, phasor_error* error) {
     return PHASOR_OK;
   }
   return bad_input(error, "type ", name != nullptr ? name : "(none)",
-                   ": expected f32, f16, bf16, q8 or q4");
+                   ": expected f32, f16, bf16, q8, q4, q8r or q8rh");
 }
 
 // Whether every tensor may have its type; how large the file becomes.
 phasor_status measure(Conversion* c, phasor_error* error) {
   const File& file = c->file;
   uint64_t end = copy_sections(nullptr, file);
-  // A value takes at most 32 times the bits that it has in the file, so no sum comes near 2^63.
+  // A value takes at most 32 times the bits that it has in the file, or a step of 64 where it has
+  // 32, so no sum comes near 2^63.
   const bool large = file.bytes >= uint64_t(1) << 56 ||
                      load_u32(file.data + section_at(section_count(file.data) - 1)) != kSectionData;
   for (uint32_t i = 0; i < entry_count(file); ++i) {
@@ -98,6 +100,10 @@ phasor_status measure(Conversion* c, phasor_error* error) {
                   tensor_name(e.key), " is ", type_name(e.type),
                   ", and what was rounded is not rounded again to ", type_name(to),
                   ": give the model in f32");
+    if (whole_type(to) && e.cols > kMostInRow)
+      return fail(error, PHASOR_UNSUPPORTED, {kSectionData, PHASOR_NONE, kMostInRow, e.cols},
+                  tensor_name(e.key), ": ", e.cols, " inputs, ", type_name(to), " has at most ",
+                  kMostInRow);
     end = round_up(end, kAlign) + bytes_as(e, to);
   }
   c->bytes = end;

@@ -17,12 +17,15 @@ struct Rows {
 
 size_t groups(const Rows& r) { return static_cast<size_t>(groups_of(r.cols)); }
 
-// Where row o's scale of group g lies, in bytes.
+// Where row o's scale of group g lies, in bytes; the row's own one.
 size_t scale_at(const Rows& r, size_t o, size_t g) {
+  if (whole_type(r.type)) return 4 * (r.layout == Layout::panel16 ? o : r.first + o);
   return 2 * (r.layout == Layout::panel16 ? g * kLanes + o : (r.first + o) * groups(r) + g);
 }
 
 size_t plane_bytes(const Rows& r) {
+  if (whole_type(r.type))
+    return static_cast<size_t>(round_up(4 * (r.layout == Layout::panel16 ? kLanes : r.rows), 64));
   return static_cast<size_t>(
       scale_plane_bytes((r.layout == Layout::panel16 ? kLanes : r.rows) * groups(r)));
 }
@@ -38,6 +41,10 @@ size_t value_at(const Rows& r, size_t o, size_t k) {
       return 2 * (panel ? panel_index_f32(o, k) : row * r.cols + k);
     case Type::bf16:
       return 2 * (panel ? panel_index_bf16(o, k) : row * r.cols + k);
+    case Type::q8r:
+    case Type::q8rh:
+      return plane_bytes(r) + (panel ? panel_index_q8(o, k)
+                                     : row * static_cast<size_t>(round_up(r.cols, kRowStep)) + k);
     case Type::q8:
       return plane_bytes(r) + (panel ? panel_index_q8(o, k) : row * groups(r) * kGroup + k);
     default:
@@ -59,13 +66,32 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
     default:
       break;
   }
-  const float scale = widen_f16(load_u16(in + scale_at(r, o, k / kGroup)));
-  if (r.type == Type::q8) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
+  const unsigned char* at = in + scale_at(r, o, k / kGroup);
+  const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
+  if (r.type != Type::q4) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
   return static_cast<float>((k % kGroup < kGroup / 2 ? *p & 15 : *p >> 4) - 8) * scale;
+}
+
+// 64 columns of row o from k on, or those that there are, rotated as `scale` says (0: not) from
+// what is stored.
+void load_step(float (&out)[kRowStep], const unsigned char* in, const Rows& r, size_t o, size_t k,
+               float scale) {
+  const size_t n = r.cols - k < kRowStep ? r.cols - k : kRowStep, block = rotation_block(r.cols);
+  for (size_t i = 0; i < kRowStep; ++i) out[i] = i < n ? load_value(in, r, o, k + i) : 0;
+  for (size_t i = 0; i < n && scale != 0; i += block) rotate_block(out + i, block, scale);
 }
 
 void load_block(Block* out, const unsigned char* in, const Rows& r, size_t g) {
   memset(out, 0, sizeof *out);
+  if (r.type == Type::q8rh) {
+    const size_t first = g * kGroup, step = first / kRowStep * kRowStep;
+    for (size_t o = 0; o < r.count; ++o) {
+      float row[kRowStep];
+      load_step(row, in, r, o, step, rotation_scale(rotation_block(r.cols)));
+      for (size_t k = 0; k < kGroup; ++k) out->x[k][o] = row[first - step + k];
+    }
+    return;
+  }
   for (size_t k = g * kGroup; k < r.cols && k < (g + 1) * kGroup; ++k)
     for (size_t o = 0; o < r.count; ++o) out->x[k % kGroup][o] = load_value(in, r, o, k);
 }
@@ -138,8 +164,49 @@ bool store_block(unsigned char* out, const Rows& r, size_t g, const Block& b, co
   return finite;
 }
 
+void store_f32(unsigned char* p, float x) {
+  const uint32_t bits = bits_of_f32(x);
+  store_u16(p, bits & 0xFFFFu);
+  store_u16(p + 2, bits >> 16);
+}
+
+// A row of q8r: its largest value, of the rotated row with q8rh, becomes ±127 (docs/format.md).
+// False where its scale would not be finite.
+bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
+               size_t o, StoredError* error) {
+  const float rotation =
+      to.type == Type::q8rh ? weight_rotation_scale(rotation_block(to.cols)) : 0.0f;
+  float largest = 0, x[kRowStep];
+  for (size_t k = 0; k < to.cols; k += kRowStep) {
+    load_step(x, in, from, o, k, 0);
+    for (const float v : x) note(error, v, v);
+    if (rotation != 0) load_step(x, in, from, o, k, rotation);
+    for (const float v : x) largest = __builtin_fabsf(v) > largest ? __builtin_fabsf(v) : largest;
+  }
+  float scale = largest / 127.0f;
+  if (!(scale >= kSmallestRowScale)) scale = 0;
+  if (!is_finite_f32(bits_of_f32(scale))) return false;
+  const float inverse = scale != 0 ? 1.0f / scale : 0;
+  store_f32(out + scale_at(to, o, 0), scale);
+  for (size_t k = 0; k < to.cols; k += kRowStep) {
+    load_step(x, in, from, o, k, rotation);
+    for (size_t i = 0; i < kRowStep && k + i < to.cols; ++i) {
+      const int q = static_cast<int>(nearest_int8(x[i] * inverse));
+      out[value_at(to, o, k + i)] = static_cast<unsigned char>(q & 255);
+      const float off = __builtin_fabsf(static_cast<float>(q) * scale - x[i]);
+      if (off > error->largest) error->largest = off;
+    }
+  }
+  return true;
+}
+
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                   const float* moments, StoredError* error) {
+  if (whole_type(to.type)) {
+    for (size_t o = 0; o < to.count; ++o)
+      if (!store_row(out, to, in, from, o, error)) return false;
+    return true;
+  }
   for (size_t g = 0; g < groups(to); ++g) {
     Block b;
     float padded[kGroup] = {};

@@ -3,33 +3,49 @@
 namespace phasor {
 namespace {
 
-// kPartQuantised for rows of `groups` groups.
+// Rows of one input in int8, as kPartQuantised holds them: the rounding of the type at hand.
 struct Int8Rows {
   Rows<int8_t> values;  // (chunk, groups, 32)
-  Rows<float> scales;   // (chunk, groups)
-  Rows<int32_t> sums;   // (chunk, groups)
+  Rows<float> scales;   // (chunk, scales)
+  Rows<int32_t> sums;   // (chunk, scales)
+  uint64_t groups, scaled;
 };
 
-Int8Rows int8_rows(const Pass& pass, uint64_t groups) {
+Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
   const Session& s = pass.session;
-  const uint64_t chunk = pass.plan.chunk, most = chunk * pass.plan.groups;
-  const uint64_t scales = most * kGroup, sums = scales + most * sizeof(float);
-  return {s.span<int8_t>(kPartQuantised, 0, scales).rows(chunk, groups * kGroup),
-          s.span<float>(kPartQuantised, scales, most).rows(chunk, groups),
-          s.span<int32_t>(kPartQuantised, sums, most).rows(chunk, groups)};
+  const Plan& p = pass.plan;
+  const bool whole = whole_type(type);
+  const uint64_t chunk = p.chunk, groups = whole ? whole_groups_of(cols) : groups_of(cols),
+                 scaled = whole ? 1 : groups, most = chunk * (whole ? 1 : p.groups);
+  const Rounding place = rounding_of(p, type);
+  const uint64_t scales = place.at + place.values, sums = scales + most * sizeof(float);
+  return {s.span<int8_t>(kPartQuantised, place.at, place.values).rows(chunk, groups * kGroup),
+          s.span<float>(kPartQuantised, scales, most).rows(chunk, scaled),
+          s.span<int32_t>(kPartQuantised, sums, most).rows(chunk, scaled), groups, scaled};
+}
+
+// The roundings that an input may have at once, each computed at most once.
+constexpr uint32_t rounding_bit(Type type) {
+  return type == Type::q8r ? 2 : type == Type::q8rh ? 4 : 1;
 }
 
 }  // namespace
 
 void quantise(const Chunk& c, LinearInput* in, Type type) noexcept {
-  if (!quantised_type(type) || in->quantised) return;
-  const uint64_t groups = groups_of(in->cols);
-  const Int8Rows to = int8_rows(c, groups);
+  if (!quantised_type(type) || (in->rounded & rounding_bit(type)) != 0) return;
+  const Int8Rows to = int8_rows(c, type, in->cols);
+  const size_t block = type == Type::q8rh ? rotation_block(in->cols) : 0;
   c.each_row(in->cols, [&](uint32_t r) {
-    c.kernels.quantize_row(to.values.row(r, groups * kGroup), to.scales.row(r, groups),
-                           to.sums.row(r, groups), in->x.row(r, in->cols), in->cols);
+    int8_t* q = to.values.row(r, to.groups * kGroup);
+    float* scale = to.scales.row(r, to.scaled);
+    int32_t* sum = to.sums.row(r, to.scaled);
+    const float* x = in->x.row(r, in->cols);
+    if (kHasQ8r && whole_type(type))
+      c.kernels.quantize_whole(q, scale, sum, x, in->cols, block);
+    else
+      c.kernels.quantize_row(q, scale, sum, x, in->cols);
   });
-  in->quantised = true;
+  in->rounded |= rounding_bit(type);
 }
 
 void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, const Linear& layer,
@@ -45,12 +61,13 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
   const size_t ldy = static_cast<size_t>(out.stride());
   float* y = out.rows(0, c.count, uint64_t(panels) * kLanes);
   if (quantised_type(type)) {
-    const uint64_t groups = groups_of(in.cols);
-    const Int8Rows q = int8_rows(c, groups);
-    (type == Type::q8 ? k.linear_q8 : k.linear_q4)(
-        y, ldy, q.values.rows(0, c.count, groups * kGroup), q.scales.rows(0, c.count, groups),
-        q.sums.rows(0, c.count, groups), c.count, w, part_bias, bias_n, panels,
-        static_cast<size_t>(groups));
+    const Int8Rows q = int8_rows(c, type, in.cols);
+    const auto multiply = type == Type::q8   ? k.linear_q8
+                          : type == Type::q4 ? k.linear_q4
+                                             : k.linear_q8r;
+    multiply(y, ldy, q.values.rows(0, c.count, q.groups * kGroup),
+             q.scales.rows(0, c.count, q.scaled), q.sums.rows(0, c.count, q.scaled), c.count, w,
+             part_bias, bias_n, panels, static_cast<size_t>(q.groups));
     return;
   }
   const auto multiply = type == Type::f32   ? k.linear_f32

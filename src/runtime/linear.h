@@ -9,7 +9,7 @@ namespace phasor {
 struct LinearInput {
   Rows<const float> x;  // (rows of the chunk, cols)
   uint32_t cols = 0;
-  bool quantised = false;  // its int8 rows are there
+  uint32_t rounded = 0;  // bits of the roundings that are there (linear.cpp)
 };
 
 // y = x·Wᵀ + b for panels first … first + panels − 1 of the layer; y begins with the first of them.

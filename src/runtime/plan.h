@@ -71,9 +71,25 @@ struct alignas(8) Plan {
   uint32_t ring_pages;
   uint32_t ld;  // floats of a row of residuals: the wider stack's width in whole lanes
   uint32_t wide_ld, attention_ld, score_ld, scratch_ld, logit_ld, most_pages, most_heads;
-  // groups of 32 of the widest linear input, 0 when no matrix is quantised
+  // groups of 32 of the widest linear input, 0 when no matrix is quantised in groups
   uint32_t groups;
+  // groups of 32 of the widest input of a matrix in q8r, and in q8rh; 0 when there is none
+  uint32_t whole, rotated;
 };
+
+// Where the rows of a rounding lie in kPartQuantised: their values, then their scales and sums. The
+// roundings lie one after the other.
+struct Rounding {
+  uint64_t at, values;  // bytes
+};
+inline Rounding rounding_of(const Plan& p, Type type) {
+  constexpr uint64_t kEach = sizeof(float) + sizeof(int32_t);
+  const uint64_t chunk = p.chunk, grouped = chunk * p.groups * (kGroup + kEach);
+  if (!whole_type(type)) return {0, chunk * p.groups * kGroup};
+  const uint64_t whole = chunk * p.whole * kGroup;
+  if (type == Type::q8r) return {grouped, whole};
+  return {grouped + (p.whole != 0 ? whole + chunk * kEach : 0), chunk * p.rotated * kGroup};
+}
 
 inline const CacheFormat& cache_of(const Plan& p) { return *cache_format(p.cache_type); }
 

@@ -156,6 +156,30 @@ inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels
   return w;
 }
 
+// The same of q8r: one scale a row, among them zero and the smallest that a file may have.
+inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, size_t groups) {
+  const size_t bytes = kLanes * 4 + groups * kLanes * kGroup;
+  std::vector<unsigned char> w(panels * bytes + 64);
+  for (size_t p = 0; p < panels; ++p) {
+    for (size_t i = 0; i < kLanes; ++i) {
+      const size_t kind = random.below(8);
+      const float scale =
+          kind == 0 ? 0.0f
+          : kind == 1
+              ? 0x1p-38f
+              : std::ldexp(1.0f + 0x1p-23f * static_cast<float>(random.below(1u << 23)), -9);
+      std::memcpy(&w[p * bytes + i * 4], &scale, 4);
+    }
+    for (size_t i = kLanes * 4; i < bytes; ++i) {
+      const size_t kind = random.below(4);
+      w[p * bytes + i] = kind == 0   ? 0x80
+                         : kind == 1 ? 0x7f
+                                     : static_cast<unsigned char>(random.below(256));
+    }
+  }
+  return w;
+}
+
 // Panels of f16 or bf16: of all exponents, subnormal halves and zeros among them, none that is
 // subnormal in f32.
 inline std::vector<unsigned char> half_panels(Random& random, size_t panels, size_t cols,

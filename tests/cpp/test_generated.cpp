@@ -142,8 +142,9 @@ std::string tensor_axis(uint32_t stack, uint32_t role) {
 
 std::vector<Type> types() {
   std::vector<Type> all = {Type::f32};
-  const std::pair<bool, Type> others[] = {
-      {kHasF16, Type::f16}, {kHasBf16, Type::bf16}, {kHasQ8, Type::q8}, {kHasQ4, Type::q4}};
+  const std::pair<bool, Type> others[] = {{kHasF16, Type::f16}, {kHasBf16, Type::bf16},
+                                          {kHasQ8, Type::q8},   {kHasQ4, Type::q4},
+                                          {kHasQ8r, Type::q8r}, {kHasQ8r, Type::q8rh}};
   for (const auto& other : others)
     if (other.first) all.push_back(other.second);
   return all;
@@ -341,8 +342,7 @@ const Shape kShapes[] = {
      [](const Model& m) { return m.descriptor.sides[1].embedding_shared != 0; }},
     {"an output tied to the own embedding",
      [](const Model& m) {
-       return m.descriptor.output.tied ==
-              (m.descriptor.has(kDecoder) ? kTiedTarget : kTiedSource);
+       return m.descriptor.output.tied == (m.descriptor.has(kDecoder) ? kTiedTarget : kTiedSource);
      }},
     {"an output tied to the other side's",
      [](const Model& m) {

@@ -43,6 +43,33 @@ struct Check {
   }
 };
 
+// q8r, of numbers of its own: rounding with and without rotation, and the products.
+void hash_whole(const Kernels& k, const Check& check) {
+  Random random(20261122);
+  const size_t rows = 13, panels = 9, n = panels * kLanes;
+  for (const size_t cols : {size_t{203}, size_t{192}}) {
+    const size_t groups = static_cast<size_t>(whole_groups_of(cols)), padded = groups * kGroup;
+    Array<float> x = floats(random, rows * cols), bias = floats(random, n);
+    Array<int8_t> q(rows * padded);
+    Array<float> scale(rows), values(rows * (padded + 2)), y(rows * n);
+    Array<int32_t> sum(rows);
+    const bool rotate = cols % 64 == 0;
+    for (size_t r = 0; r < rows; ++r) {
+      k.quantize_whole(q + r * padded, scale + r, sum + r, x + r * cols, cols,
+                       rotate ? rotation_block(cols) : 0);
+      for (size_t i = 0; i < padded; ++i) values[r * padded + i] = q[r * padded + i];
+      values[rows * padded + r] = scale[r];
+      values[rows * (padded + 1) + r] = static_cast<float>(sum[r]);
+    }
+    check(rotate ? "quantize_whole, rotated" : "quantize_whole", values, values.size());
+    const std::vector<unsigned char> w = whole_panels(random, panels, groups);
+    k.linear_q8r(y, n, q, scale, sum, rows, w.data(), bias, n - 5, panels, groups);
+    check(rotate ? "linear_q8r, rotated" : "linear_q8r", y, rows * n);
+    k.linear_q8r(y, n, q, scale, sum, 1, w.data(), nullptr, 0, panels, groups);
+    check(rotate ? "linear_q8r of one row, rotated" : "linear_q8r of one row", y, n);
+  }
+}
+
 void hash_level(const Kernels& k, bool print) {
   const Check check{k, print};
   Random random(20260101);
@@ -181,6 +208,8 @@ void hash_level(const Kernels& k, bool print) {
   check("scores_q8", s, s.size());
   k.mix[kCacheQ8](out, width, store, pages * kLanes, inv, rows, value_page, {5, 71, 0, 0}, width);
   check("mix_q8", out, out.size());
+
+  hash_whole(k, check);
 }
 
 }  // namespace

@@ -716,7 +716,9 @@ def write(path: Path, name: str, kind_: int) -> None:
         if not slot.matrix or kind_ not in L.QUANTISED:
             return values
         return (
-            plain_q4(values)
+            Quantised(*L.quantize(values, kind_), kind_)
+            if kind_ in L.WHOLE
+            else plain_q4(values)
             if kind_ == L.Q4
             else with_minus_128(values)
             if extreme
@@ -726,7 +728,7 @@ def write(path: Path, name: str, kind_: int) -> None:
     def exact(slot: R.Slot) -> np.ndarray:
         value = source(slot)
         return (
-            L.dequantize_q8(value.scales, value.values, slot.cols, np.float32)
+            L.dequantize(value.scales, value.values, slot.cols, value.type, np.float32)
             if isinstance(value, Quantised)
             else value
         )

@@ -54,7 +54,7 @@ def write(path, descriptor=None, kind=L.F32, source=weights, extra=None):
     return report
 
 
-@pytest.mark.parametrize("kind", [L.F32, L.F16, L.BF16, L.Q8, L.Q4])
+@pytest.mark.parametrize("kind", L.MATRICES)
 def test_round_trip(tmp_path, kind):
     path = tmp_path / "m.phasor"
     report = write(path, kind=kind, extra={F.TARGET_TOKENIZER: b"abc", F.VECTORS: b"12345"})
@@ -72,6 +72,8 @@ def test_round_trip(tmp_path, kind):
             assert np.array_equal(got, L.dequantize_q8(*L.quantize(given, L.Q8), slot.cols))
         elif slot.matrix and kind == L.Q4:
             assert np.array_equal(got, L.dequantize_q8(*L.quantize(given, L.Q4), slot.cols))
+        elif slot.matrix and kind in L.WHOLE:
+            assert np.array_equal(got, L.dequantize(*L.quantize(given, kind), slot.cols, kind))
         elif slot.matrix and kind in L.HALVES:
             assert np.array_equal(got, L.widen(L.halves_of(given, kind), kind))
         else:

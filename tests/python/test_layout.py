@@ -47,7 +47,7 @@ def test_quantiser_by_hand():
 
 
 def test_quantiser_of_nothing_and_too_much():
-    for kind in L.QUANTISED:
+    for kind in L.GROUPED:
         scales, q = L.quantize(np.full((2, 32), 1e-9, np.float32), kind)
         assert not scales.view(np.uint16).any() and not q.any()
         assert (
@@ -196,7 +196,7 @@ def squared_error(x: np.ndarray, scale: np.ndarray, kind: int, weight: np.ndarra
     return (weight * (x - q * wide) ** 2).sum(axis=1)
 
 
-@pytest.mark.parametrize("kind", L.QUANTISED)
+@pytest.mark.parametrize("kind", L.GROUPED)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_search_beside_plain_float64(kind, seed, weighted):
@@ -233,7 +233,7 @@ def test_the_search_beside_plain_float64(kind, seed, weighted):
     assert kind == L.Q8 or np.array_equal(ours, wide[240:])  # what is q4 already comes back
 
 
-@pytest.mark.parametrize("kind", L.QUANTISED)
+@pytest.mark.parametrize("kind", L.GROUPED)
 def test_moments_of_one_change_nothing_and_blocks_do_not_matter(kind, monkeypatch):
     x = np.random.default_rng(9).normal(size=(37, 100)).astype(np.float32)
     want = L.quantize(x, kind)
@@ -254,3 +254,61 @@ def test_unknown_names():
         L.type_code("f31")
     with pytest.raises(L.PhasorError, match="layout 9 is not known"):
         L.require_built(L.F32, 9)
+
+
+@pytest.mark.parametrize("cols", [1, 6, 30, 64, 96, 100, 192])
+def test_rotation_is_hadamards_and_undone(cols):
+    x = np.random.default_rng(cols).normal(size=(3, cols))
+    block = L.rotation_block(cols)
+    assert cols % block == 0 and (block == 64 or cols // block % 2)
+    hadamard = np.array(
+        [[1 - 2 * (bin(i & j).count("1") % 2) for j in range(block)] for i in range(block)]
+    )
+    wanted = (x.reshape(3, -1, block) @ hadamard).reshape(3, cols) * L.rotation_scale(block) / block
+    assert np.allclose(L.rotate_inputs(x), wanted, rtol=1e-12, atol=1e-14)
+    assert np.allclose(L.rotate_weights(L.rotate_inputs(x)), x, rtol=1e-12, atol=1e-14)
+    product = L.rotate_inputs(x) @ L.rotate_weights(x).T  # what the engine sums
+    assert np.allclose(product, x @ x.T, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("rows, cols", [(1, 1), (16, 64), (37, 71), (35, 96), (20, 192)])
+@pytest.mark.parametrize("kind", L.WHOLE)
+def test_rows_with_one_scale(rows, cols, kind):
+    """Panels and rows by hand, and back; each row's largest value is ±127."""
+    x = np.random.default_rng(rows * cols).normal(size=(rows, cols)).astype(np.float32)
+    scales, q = L.quantize(x, kind)
+    padded = -(-cols // 64) * 64
+    assert scales.shape == (rows, 1) and scales.dtype == np.float32 and q.shape == (rows, padded)
+    assert (np.abs(q).max(axis=1) == 127).all() and not q[:, cols:].any()
+    kept = L.dequantize(scales, q, cols, kind)
+    assert np.abs(kept - x).max() <= scales.max() * (0.501 if kind == L.Q8R else 8)
+    data = np.frombuffer(L.pack_panels(scales, q, cols, kind), np.uint8)
+    size = L.panel_bytes(kind, cols)
+    assert size == 64 + padded * 16 and data.size == -(-rows // 16) * size
+    for row in range(rows):
+        panel = data[row // 16 * size :][:size]
+        assert panel[row % 16 * 4 :][:4].view("<f4")[0] == scales[row, 0]
+        for k in range(cols):
+            at = 64 + k // 4 * 64 + row % 16 * 4 + k % 4
+            assert panel[at].view(np.int8) == q[row, k]
+    back = L.unpack_panels(data, cols, kind)
+    assert np.array_equal(back[0][:rows], scales) and np.array_equal(back[1][:rows], q)
+    assert not back[0][rows:].any() and not back[1][rows:].any()
+    packed = np.frombuffer(L.pack_rows(scales, q, cols, kind), np.uint8)
+    assert packed.size == L.tensor_bytes(kind, L.ROWS, rows, cols, 0)
+    assert packed.size == -(-rows * 4 // 64) * 64 + rows * padded
+    back = L.unpack_rows(packed, rows, cols, kind)
+    assert np.array_equal(back[0], scales) and np.array_equal(back[1], q)
+
+
+def test_rows_of_nothing_and_too_much():
+    for kind in L.WHOLE:
+        for size in (0.0, 1e-12, -1e-12, 1e-40):
+            scales, q = L.quantize(np.full((2, 32), size, np.float32), kind)
+            assert not scales.view(np.uint32).any() and not q.any()
+        tensor_bytes = L.tensor_bytes(kind, L.PANEL16, 16, L.MOST_IN_ROW, 1)
+        assert tensor_bytes == 64 + 16 * 132160
+        with pytest.raises(L.PhasorError, match="132105 inputs, q8rh? has at most 132104"):
+            L.tensor_bytes(kind, L.PANEL16, 16, L.MOST_IN_ROW + 1, 1)
+    with pytest.raises(L.PhasorError, match="too large for q8rh"):
+        L.quantize(np.full((1, 64), 3e38, np.float32), L.Q8RH)

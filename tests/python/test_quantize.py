@@ -26,7 +26,7 @@ from phasor.format.file import (
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
-TYPES = ("f32", "f16", "bf16", "q8", "q4")
+TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh")
 
 
 def quantize(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess:
@@ -101,6 +101,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     exact = convert_to("exact")
     for arguments in [("--type", kind) for kind in TYPES] + [
         ("--type", "q4", "--output-type", "q8"),
+        ("--type", "q8rh", "--output-type", "q8r"),
         ("--type", "f32", "--output-type", "bf16"),
     ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
@@ -118,7 +119,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
 def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
     """Every family, shape and section: fused parts, ties, rows, odd widths, tokenizers, chat
     programs."""
-    for kind, end in ((L.Q4, L.Q4), (L.Q8, L.F16), (L.BF16, L.Q8)):
+    for kind, end in ((L.Q4, L.Q4), (L.Q8, L.F16), (L.BF16, L.Q8), (L.Q8R, L.Q8), (L.Q8RH, L.Q8RH)):
         quantize(
             phasor,
             path,
@@ -163,7 +164,7 @@ def test_odd_weights_and_moments(phasor, seed, tmp_path):
     columns = sum(slot.cols for slot in R.slots(given.descriptor) if slot.matrix)
     moments = np.random.default_rng(seed).gamma(0.3, size=columns).astype(np.float32)
     np.save(tmp_path / "moments.npy", moments)
-    for kind in (L.F16, L.BF16, L.Q8, L.Q4):
+    for kind in (L.F16, L.BF16, *L.QUANTISED):
         for weights in (None, moments) if kind in L.QUANTISED else (None,):
             quantize(
                 phasor,

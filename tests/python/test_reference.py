@@ -77,6 +77,21 @@ def test_q8_is_the_rounded_product(tmp_path):
     )
 
 
+@pytest.mark.parametrize("kind", L.WHOLE)
+def test_q8r_is_the_product_of_whole_rounded_rows(kind, tmp_path):
+    """Of the rotated rows and weights with q8rh: what is summed are integers."""
+    model = model_of(tmp_path, lm(), kind)
+    x = np.random.default_rng(0).normal(size=(3, 24))
+    given = L.rotate_inputs(x) if kind == L.Q8RH else x
+    scale = np.abs(given).max(axis=1, keepdims=True) * float(np.float32(1) / np.float32(127))
+    q = np.rint(given * (127 / np.abs(given).max(axis=1, keepdims=True)))
+    stored = model.file.quantised(R.DECODER << 24 | R.FFN_IN)
+    want = (q @ stored.values[:, :24].T) * scale * stored.scales.astype(np.float64).T
+    assert np.allclose(model.linear(x, R.DECODER, 0, R.FFN_IN), want, rtol=1e-12, atol=1e-14)
+    exact = Reference(model.file, emulate=False).linear(x, R.DECODER, 0, R.FFN_IN)
+    assert 0 < np.abs(want - exact).max() < 0.03 * np.abs(exact).max()
+
+
 def test_attention_written_out(tmp_path):
     """Loops over heads and positions, with two query heads for each key head, a cap, and the causal
     mask."""

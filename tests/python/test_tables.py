@@ -25,7 +25,7 @@ GENERATED = 100
 SUPERSCRIPTS = {ord(c): str(i) for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 TYPE_NAMES = {D.U32: "u32", D.FLOAT: "f32", D.STRING: "string", D.IDS: "u32[]"}
 # What a build with all words reads a matrix of.
-MATRIX_TYPES = (L.F32, L.F16, L.BF16, L.Q8, L.Q4)
+MATRIX_TYPES = L.MATRICES
 
 
 @pytest.fixture(scope="module")

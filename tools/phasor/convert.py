@@ -1,7 +1,7 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
     convert.py SOURCE -o model.phasor
-               [--type f32|f16|bf16|q8|q4] [--output-type TYPE]
+               [--type f32|f16|bf16|q8|q4|q8r|q8rh] [--output-type TYPE]
                [--describe FILE.toml] [--tokenizer FILE|none]…
 
 SOURCE is one of
@@ -58,7 +58,7 @@ from phasor.tokenizers import tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 
 _NONE = Path("none")
-_TYPES = ("f32", "f16", "bf16", "q8", "q4")
+_TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh")
 
 
 _MOST_PROBLEMS = 100
@@ -453,7 +453,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         action=argparse.BooleanOptionalAction,
         default=None,
         help=(
-            "q8 and q4: scale the inputs of layers by channel before they are rounded (an "
+            "quantised types: scale the inputs of layers by channel before they are rounded (an "
             "encoder's are, others' are not)"
         ),
     )

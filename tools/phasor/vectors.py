@@ -21,7 +21,7 @@ from phasor.format.layout import (
     F64,
     PANEL16,
     PhasorError,
-    dequantize_q8,
+    dequantize,
     flush_subnormals,
     round_up,
 )
@@ -45,7 +45,7 @@ class _Entry(NamedTuple):
 def as_array(slot: Slot, given: Stored) -> np.ndarray:
     """The values of a slot whatever they are stored as."""
     return (
-        dequantize_q8(given.scales, given.values, slot.cols, np.float32)
+        dequantize(given.scales, given.values, slot.cols, given.type, np.float32)
         if isinstance(given, Quantised)
         else given
     )

@@ -27,6 +27,7 @@ struct Int8Neon {
     return narrow_group(q, a, b);
   }
   static constexpr int kSteps = 2;
+  static constexpr size_t kChains = 1;
   struct Sum {
     int32x4_t v[8];  // 2i + h: outputs 4i + 2h and 4i + 2h + 1
   };
@@ -56,6 +57,7 @@ struct Int8Neon {
       s.v[2 * i + 1] = vpadalq_s16(s.v[2 * i + 1], high);
     }
   }
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, const Values& x) { dot(s, w, x); }
   static PHASOR_INLINE VNeon to_float(const Sum& s) {
     VNeon r;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
@@ -75,6 +77,7 @@ struct Int8Dotprod {
     return narrow_group(q, a, b);
   }
   static constexpr int kSteps = 2;
+  static constexpr size_t kChains = 1;
   struct Sum {
     int32x4_t v[4];
   };
@@ -97,6 +100,7 @@ struct Int8Dotprod {
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[i], x, 0);
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s.v[i] = vdotq_lane_s32(s.v[i], w.v[4 + i], x, 1);
   }
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, const Values& x) { dot(s, w, x); }
   static PHASOR_INLINE VNeon to_float(const Sum& s) {
     VNeon r;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) r.v[i] = VNeon::B(vcvtq_f32_s32(s.v[i]));

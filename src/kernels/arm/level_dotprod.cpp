@@ -14,6 +14,7 @@ struct Level : LevelNeon {
   // 32 registers, 4 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 2, kPanelsWhole = 1;
     static constexpr bool kStream = false;
   };
 };
@@ -83,6 +84,41 @@ struct HalfQ4 {
   }
 };
 
+// The same tile of all of K, its sums scaled once: four rows by a whole panel, 16 integer
+// accumulators and none in float.
+struct Whole {
+  static constexpr size_t kGroupBytes = kLanes * kGroup;
+  template <int K>
+  static PHASOR_INLINE void step(int32x4_t (&s)[kRows][4], const int8x16_t (&x)[kRows],
+                                 const unsigned char* w) {
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+      const int8x16_t weights = vreinterpretq_s8_u8(vld1q_u8(w + K * 64 + i * 16));
+      PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+        s[r][i] = vdotq_laneq_s32(s[r][i], weights, x[r], K);
+    }
+  }
+};
+PHASOR_INLINE void whole_panel(V (&acc)[kRows][1], const Int8Rows& in, const unsigned char* w) {
+  const size_t stride = in.groups * kGroup;
+  int32x4_t s[kRows][4];
+  PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) s[r][i] = vdupq_n_s32(0);
+  const unsigned char* values = w + kLanes * sizeof(float);
+  for (size_t k = 0; k < stride; k += 16, values += 256) {
+    int8x16_t x[kRows];
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) x[r] = vld1q_s8(in.q + r * stride + k);
+    Whole::step<0>(s, x, values);
+    Whole::step<1>(s, x, values);
+    Whole::step<2>(s, x, values);
+    Whole::step<3>(s, x, values);
+  }
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
+    const float32x4_t sw = vld1q_f32(reinterpret_cast<const float*>(w) + i * 4);
+    PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
+      acc[r][0].v[i] = V::B(vmulq_f32(vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw, in.scale[r])));
+  }
+}
+
 // The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc.
 template <class Q>
 PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
@@ -111,13 +147,19 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
 template <class Q>
 PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigned char* w,
                             size_t panels) {
-  const size_t plane = plane_bytes(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
+  constexpr bool kOneScale = std::is_same<Q, Whole>::value;
+  const size_t plane = kOneScale ? kLanes * sizeof(float) : plane_bytes(in.groups),
+               bytes = plane + in.groups * Q::kGroupBytes;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
       const Int8Rows tile = in.from(r);
       V acc[kRows][1];
-      half_panel<Q>(acc, 0, tile, w, plane);
-      half_panel<Q>(acc, 1, tile, w, plane);
+      if constexpr (kOneScale) {
+        whole_panel(acc, tile, w);
+      } else {
+        half_panel<Q>(acc, 0, tile, w, plane);
+        half_panel<Q>(acc, 1, tile, w, plane);
+      }
       store_tile(out.from(r), acc, p * kLanes);
     }
 }
@@ -128,11 +170,12 @@ struct Tiled : Body<Level> {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    using Half = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, HalfQ4>;
+    using Grouped = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, HalfQ4>;
+    using Tile = std::conditional_t<Q::kOneScale, Whole, Grouped>;
     const Outputs out = {y, ldy, bias, bias_n};
-    const Int8Rows in = {xq, xs, xsum, groups};
+    const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
     const size_t tiled = rows / kRows * kRows;
-    if (tiled != 0) many_rows<Half>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
+    if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
     if (tiled != rows)
       linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }

@@ -206,6 +206,12 @@ struct Helium {
     }
   }
 
+  // Has the scalar loops.
+  static void quantize_whole(int8_t* q, float* scale, int32_t* sum, const float* x, size_t cols,
+                             size_t block) {
+    kernels_scalar.quantize_whole(q, scale, sum, x, cols, block);
+  }
+
   // Four words, each of the same output in four steps of k: with a step's 16 outputs 64 bytes
   // apart, 16 values of one output. A sum over all lanes (VMLADAV) is then a dot product.
   template <int Offset>
@@ -267,14 +273,46 @@ struct Helium {
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
+  struct Q8r : Q8 {};  // q8's values; one scale a row
+  // Outputs First … First + 3 of one row and a panel, over all of K.
+  template <int First>
+  static PHASOR_INLINE void four_whole(float* y, const int8_t* x, float sx, const float* scales,
+                                       const unsigned char* w, size_t groups) {
+    uint32x4_t address = vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 1), 64),
+                                     static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
+    int32_t total[4] = {};
+    for (size_t g = 0; g < groups; ++g, x += kGroup) {
+      const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
+      total[0] += Q8::dot<First>(address, x0, x1);
+      total[1] += Q8::dot<First + 1>(address, x0, x1);
+      total[2] += Q8::dot<First + 2>(address, x0, x1);
+      total[3] += Q8::dot<First + 3>(address, x0, x1);
+      address = vaddq_n_u32(address, Q8::kGroupBytes);
+    }
+    const v4 scale = load(scales + First) * v4::set(sx);
+    store(y + First, v4{vcvtq_f32_s32(vldrwq_s32(total))} * scale);
+  }
+  static PHASOR_APART void whole_row(float* y, const int8_t* x, float sx,
+                                     const unsigned char* panel, size_t groups) {
+    const float* scales = reinterpret_cast<const float*>(panel);
+    const unsigned char* w = panel + kLanes * sizeof(float);
+    four_whole<0>(y, x, sx, scales, w, groups);
+    four_whole<4>(y, x, sx, scales, w, groups);
+    four_whole<8>(y, x, sx, scales, w, groups);
+    four_whole<12>(y, x, sx, scales, w, groups);
+  }
   template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    const size_t plane = plane_bytes(groups), bytes = plane + groups * Q::kGroupBytes;
+    constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
+    const size_t plane = kOneScale ? kLanes * sizeof(float) : plane_bytes(groups),
+                 bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;
-      for (size_t r = 0; r < rows; ++r)
+      for (size_t r = 0; r < rows && kOneScale; ++r)
+        whole_row(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs[r], panel, groups);
+      for (size_t r = 0; r < rows && !kOneScale; ++r)
         group_chains<Q>(y + r * ldy + p * kLanes, xq + r * groups * kGroup, xs + r * groups,
                         xsum + r * groups, panel, panel + plane, groups);
       add_bias(y + p * kLanes, ldy, rows, bias, bias_n, p * kLanes);

@@ -15,6 +15,7 @@ struct Level : LevelNeon {
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 4, kPanels = 1;
     static constexpr int kOneRowInt8 = 1, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 2, kPanelsWhole = 1;
     static constexpr bool kStream = false;
   };
 #else
@@ -22,6 +23,7 @@ struct Level : LevelNeon {
   struct Tiles {
     static constexpr int kOneRow = 2, kRows = 2, kPanels = 1;
     static constexpr int kOneRowInt8 = 1, kRowsInt8 = 1, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 1, kPanelsWhole = 1;
     static constexpr bool kStream = false;
   };
 #endif

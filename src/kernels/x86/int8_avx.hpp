@@ -10,6 +10,7 @@ namespace {
 
 struct Int8Avx2 {
   static constexpr int kSteps = 1;
+  static constexpr size_t kChains = 1;
   struct Sum {
     __m256i v[2];
   };
@@ -41,6 +42,7 @@ struct Int8Avx2 {
       keep(s.v[i]);
     }
   }
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) { dot(s, w, x); }
   static PHASOR_INLINE auto to_float(const Sum& s) {
     using V = v16<xsimd::fma3<xsimd::avx2>>;
     return V{{V::B(_mm256_cvtepi32_ps(s.v[0])), V::B(_mm256_cvtepi32_ps(s.v[1]))}};
@@ -64,6 +66,11 @@ struct Int8AvxVnni : Int8Avx2 {
   static PHASOR_INLINE void dot(Sum& s, const Weights& w, Values x) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
       s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
+  }
+  static constexpr size_t kChains = 4;
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) { dot(s, w, x); }
+  static PHASOR_INLINE void join(Sum& a, const Sum& b) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) a.v[i] = _mm256_add_epi32(a.v[i], b.v[i]);
   }
 };
 #endif

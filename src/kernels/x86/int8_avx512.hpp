@@ -12,6 +12,7 @@ using V512 = v16<xsimd::avx512bw>;
 
 struct Int8Avx512 {
   static constexpr int kSteps = 1;
+  static constexpr size_t kChains = 1;
   using Sum = __m512i;
   struct Weights {
     __m512i size;
@@ -36,6 +37,7 @@ struct Int8Avx512 {
         s, _mm512_madd_epi16(_mm512_maddubs_epi16(w.size, signed_x), _mm512_set1_epi16(1)));
     keep(s);
   }
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) { dot(s, w, x); }
   static PHASOR_INLINE V512 to_float(Sum s) { return {{V512::B(_mm512_cvtepi32_ps(s))}}; }
 };
 
@@ -47,6 +49,12 @@ struct Int8Vnni : Int8Avx512 {
     return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
   }
   static PHASOR_INLINE void dot(Sum& s, Weights w, Values x) { s = _mm512_dpbusd_epi32(s, w, x); }
+  // gcc 12 spills the sums of a large tile around the intrinsic.
+  static PHASOR_INLINE void whole_dot(Sum& s, Weights w, Values x) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(w), "v"(x));
+  }
+  static constexpr size_t kChains = 4;
+  static PHASOR_INLINE void join(Sum& a, Sum b) { a = _mm512_add_epi32(a, b); }
 };
 #endif
 

@@ -15,6 +15,7 @@ PHASOR_INLINE __m128i load128(const void* p) {
 
 struct Int8Sse2 {
   static constexpr int kSteps = 1;
+  static constexpr size_t kChains = 1;
   struct Sum {
     __m128i v[8];
   };
@@ -50,6 +51,7 @@ struct Int8Sse2 {
       keep(s.v[i]);
     }
   }
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) { dot(s, w, x); }
   static PHASOR_INLINE V128 to_float(const Sum& s) {
     V128 r;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {

@@ -14,6 +14,7 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 4, kRows = 6, kPanels = 1;
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 4, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 4, kPanelsWhole = 1;
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }

@@ -15,6 +15,7 @@ struct Level {
   // As AVX2; no intermediate values in the integer products, so one row more.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 3, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 4, kPanelsWhole = 1;
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }

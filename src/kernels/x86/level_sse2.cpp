@@ -14,6 +14,7 @@ struct Level {
   struct Tiles {
     static constexpr int kOneRow = 1, kRows = 1, kPanels = 1;
     static constexpr int kOneRowInt8 = 1, kRowsInt8 = 2, kPanelsInt8 = 1;
+    static constexpr int kRowsWhole = 2, kPanelsWhole = 1;
     static constexpr bool kStream = false;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_sse2(p); }

@@ -89,6 +89,7 @@ std::vector<Type> built_types() {
   if (kHasBf16) types.push_back(Type::bf16);
   if (kHasQ8) types.push_back(Type::q8);
   if (kHasQ4) types.push_back(Type::q4);
+  if (kHasQ8r) types.insert(types.end(), {Type::q8r, Type::q8rh});
   return types;
 }
 
@@ -124,11 +125,31 @@ void any_row(Weights* w, Type type, uint32_t cols, ScaleAt scale, Value value) {
   }
 }
 
+// A row of q8r that no quantiser gives: its scale in steps of two, now and then the smallest that
+// there may be, or none.
+template <class Value>
+void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value) {
+  const uint64_t r = w->bits();
+  const float size = r % 64 == 0   ? 0.0f
+                     : r % 64 == 1 ? kSmallestRowScale
+                                   : std::ldexp(1.0f + float(r >> 40) / 0x1p24f, -8);
+  phasor::store_u32(scale, bits_of(size));
+  for (uint32_t k = 0; size != 0 && k < cols; ++k) {
+    const uint64_t v = w->bits();
+    *value(k) = static_cast<unsigned char>(v % 50 == 0 ? 0x80 : v >> 8);
+  }
+}
+
 void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes* out) {
   const uint64_t panel_size = panel_bytes(type, cols);
   const uint64_t plane = scale_plane_bytes(groups_of(cols) * kLanes);
   each_row(parts, [&](uint32_t panel, uint32_t lane) {
     unsigned char* const p = out->data() + panel * panel_size;
+    if (whole_type(type)) {
+      any_whole_row(w, cols, p + 4 * lane,
+                    [=](uint32_t k) { return p + 4 * kLanes + panel_index_q8(lane, k); });
+      return;
+    }
     any_row(
         w, type, cols, [=](uint32_t group) { return p + 2 * (group * kLanes + lane); },
         [=](uint32_t k) {
@@ -141,6 +162,11 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
   const uint64_t groups = groups_of(cols), plane = scale_plane_bytes(rows * groups);
   for (uint32_t row = 0; row < rows; ++row) {
     unsigned char* const p = out->data();
+    if (whole_type(type)) {
+      unsigned char* const values = p + round_up(rows * 4, 64) + row * round_up(cols, kRowStep);
+      any_whole_row(w, cols, p + 4 * row, [=](uint32_t k) { return values + k; });
+      continue;
+    }
     any_row(
         w, type, cols, [=](uint32_t group) { return p + 2 * (row * groups + group); },
         [=](uint32_t k) {

@@ -10,7 +10,7 @@ namespace generator {
 namespace {
 
 constexpr uint32_t kMostTokens = 37, kMostTextBytes = 120;
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4"};
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh"};
 
 // Everything that one model is tried with.
 struct Trial {

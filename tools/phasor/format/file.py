@@ -39,10 +39,10 @@ _REQUIRED = (META, DIRECTORY, DATA)
 
 
 class Quantised(NamedTuple):
-    """A matrix that is q8 or q4 already: stored as it is."""
+    """A matrix that is quantised already: stored as it is."""
 
-    scales: np.ndarray  # f16 (N, G)
-    values: np.ndarray  # int8 (N, 32·G)
+    scales: np.ndarray  # f16 (N, G); of q8r f32 (N, 1)
+    values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
     type: int = L.Q8  # q4: the values are −8 … 7
 
 
@@ -108,27 +108,29 @@ def _encode_vector(slot: Slot, values: np.ndarray) -> bytes:
 def _quantised(
     slot: Slot, kind: int, given: Weights, moments: np.ndarray | None
 ) -> tuple[Quantised, np.ndarray]:
-    """The q8 or q4 form and the error of each value, f32 (N, K) (zeros where it was that
-    already)."""
+    """The quantised form and the error of each value, f32 (N, K) (zeros where it was that already;
+    of q8rh beside the rotated weights)."""
     if isinstance(given, Quantised):
-        groups = -(-slot.cols // L.GROUP)
-        if given.scales.shape != (sum(slot.parts), groups) or given.values.shape != (
-            sum(slot.parts),
-            groups * L.GROUP,
-        ):
+        groups, size = L.groups_of(slot.cols, given.type)
+        values = groups * (L.GROUP if given.type in L.GROUPED else size)
+        rows = sum(slot.parts)
+        if given.scales.shape != (rows, groups) or given.values.shape != (rows, values):
             raise PhasorError(
                 f"{slot.name}: the {L.TYPES[given.type]} values have another shape than "
                 f"{sum(slot.parts)} x {slot.cols}"
             )
         if given.type == kind:
             return given, np.zeros((1, 1), dtype=np.float32)
-        given = L.dequantize_q8(given.scales, given.values, slot.cols)
+        given = L.dequantize(given.scales, given.values, slot.cols, given.type)
     values = _exact(slot, given)
     try:
         scales, q = L.quantize(values, kind, moments)
     except PhasorError as error:
         raise PhasorError(f"{slot.name}: {error}") from error
-    return Quantised(scales, q, kind), L.dequantize_q8(scales, q, slot.cols, np.float32) - values
+    stored = L.dequantize_q8(scales, q, slot.cols, np.float32)
+    return Quantised(scales, q, kind), stored - (
+        L.rotate_weights(values) if kind == L.Q8RH else values
+    )
 
 
 def _encode(
@@ -142,7 +144,7 @@ def _encode(
         yield from _encode_quantised(slot, q, float(np.abs(error).max()))
     else:
         if isinstance(given, Quantised):
-            given = L.dequantize_q8(given.scales, given.values, slot.cols)
+            given = L.dequantize(given.scales, given.values, slot.cols, given.type)
         yield from _encode_numbers(slot, kind, _exact(slot, given))
 
 
@@ -528,7 +530,7 @@ class PhasorFile:
         return self.bytes[e.offset : e.offset + e.bytes]
 
     def quantised(self, key: int) -> Quantised:
-        """The true rows of a q8 or q4 matrix."""
+        """The true rows of a quantised matrix."""
         e, data = self.entries[key], np.asarray(self.raw(key))
         if e.layout == L.ROWS:
             return Quantised(*L.unpack_rows(data, e.rows, e.cols, e.type), e.type)
@@ -545,7 +547,7 @@ class PhasorFile:
         e, data = self.entries[key], np.asarray(self.raw(key))
         if e.type in L.QUANTISED:
             q = self.quantised(key)
-            return L.dequantize_q8(q.scales, q.values, e.cols)
+            return L.dequantize(q.scales, q.values, e.cols, e.type)
         if e.type == L.F64:
             return data.view("<f8").astype(np.float64)
         if e.layout == L.PANEL16:

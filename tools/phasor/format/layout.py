@@ -13,15 +13,30 @@ import numpy as np
 
 from phasor.errors import PhasorError
 
-F32, F16, BF16, Q8, Q4, F64 = 1, 2, 3, 4, 5, 6
+F32, F16, BF16, Q8, Q4, F64, Q8R, Q8RH = 1, 2, 3, 4, 5, 6, 7, 8
 PANEL16, ROWS, VECTOR = 1, 2, 3
-TYPES = {F32: "f32", F16: "f16", BF16: "bf16", Q8: "q8", Q4: "q4", F64: "f64"}
+TYPES = {
+    F32: "f32",
+    F16: "f16",
+    BF16: "bf16",
+    Q8: "q8",
+    Q4: "q4",
+    F64: "f64",
+    Q8R: "q8r",
+    Q8RH: "q8rh",
+}
 LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
 LANES = 16  # rows of a panel
 GROUP = 32  # columns that share a scale
-_ALLOWED = {PANEL16: (F32, F16, BF16, Q8, Q4), ROWS: (F32, F16, BF16, Q8, Q4), VECTOR: (F32, F64)}
-QUANTISED = (Q8, Q4)  # types with a scale for each group
+GROUPED = (Q8, Q4)  # types with an f16 scale for each group
+WHOLE = (Q8R, Q8RH)  # types with an f32 scale for each row; q8rh: of rotated inputs (rule 1.19)
+QUANTISED = GROUPED + WHOLE
 HALVES = (F16, BF16)
+MATRICES = (F32, *HALVES, *QUANTISED)
+_ALLOWED = {PANEL16: MATRICES, ROWS: MATRICES, VECTOR: (F32, F64)}
+ROW_STEP = 64  # columns of q8r are padded to a multiple of it
+MOST_IN_ROW = 132104  # columns of q8r: the sums of a row fit 32 bits (rule 1.18)
+SMALLEST_ROW_SCALE = np.float32(2.0**-38)
 _BLOCK_BYTES = 4 << 20
 
 
@@ -52,20 +67,25 @@ def panels_of(parts: Sequence[int]) -> int:
     return sum(-(-rows // LANES) for rows in parts)
 
 
-def scale_plane_bytes(count: int) -> int:
-    """Bytes of the plane of `count` f16 scales at the head of a quantised panel or table."""
-    return round_up(count * 2, 64)
+def scale_plane_bytes(count: int, kind: int = Q8) -> int:
+    """Bytes of the plane of `count` scales at the head of a quantised panel or table."""
+    return round_up(count * (4 if kind in WHOLE else 2), 64)
 
 
-def _group_bytes(kind: int) -> int:
-    return GROUP if kind == Q8 else GROUP // 2
+def groups_of(cols: int, kind: int) -> tuple[int, int]:
+    """Scales of a row, and bytes of the values of each."""
+    if kind in WHOLE:
+        if cols > MOST_IN_ROW:
+            raise PhasorError(f"{cols} inputs, {TYPES[kind]} has at most {MOST_IN_ROW}")
+        return 1, round_up(cols, ROW_STEP)
+    return -(-cols // GROUP), GROUP if kind == Q8 else GROUP // 2
 
 
 def panel_bytes(kind: int, cols: int) -> int:
     """Bytes of one panel of 16 rows by `cols`."""
     if kind in QUANTISED:
-        groups = -(-cols // GROUP)
-        return scale_plane_bytes(groups * LANES) + groups * LANES * _group_bytes(kind)
+        groups, size = groups_of(cols, kind)
+        return scale_plane_bytes(groups * LANES, kind) + groups * LANES * size
     return {F32: cols * LANES * 4, F16: cols * LANES * 2, BF16: round_up(cols, 2) * LANES * 2}[kind]
 
 
@@ -78,8 +98,8 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return panels * panel_bytes(kind, cols)
     if kind not in QUANTISED:
         return rows * cols * (4 if kind == F32 else 2)
-    groups = -(-cols // GROUP)
-    return scale_plane_bytes(rows * groups) + rows * groups * _group_bytes(kind)
+    groups, size = groups_of(cols, kind)
+    return scale_plane_bytes(rows * groups, kind) + rows * groups * size
 
 
 # ---- CRC-32C
@@ -209,16 +229,69 @@ _REFINEMENTS = 2
 _BLOCK_GROUPS = 2048
 
 
+def rotation_block(cols: int) -> int:
+    """The inputs that are rotated together: the largest power of two that divides K, at most 64."""
+    return min(cols & -cols, ROW_STEP)
+
+
+def rotation_scale(block: int) -> int:
+    """What inputs are multiplied by after their rotation; weights by block/rotation_scale."""
+    return 1 << (block.bit_length() - 1) // 2
+
+
+def rotate(x: np.ndarray, scale: int) -> np.ndarray:
+    """x (N, K) in blocks times Sylvester's matrix of ±1, times scale/block, in the order of rule
+    1.19: one rounding an addition, in the type of x."""
+    rows, cols = x.shape
+    block = rotation_block(cols)
+    y = x.reshape(rows, -1, block) / x.dtype.type(block)
+    distance = 1
+    while distance < block:
+        pairs = y.reshape(rows, -1, 2, distance)
+        low, high = pairs[:, :, 0], pairs[:, :, 1]
+        y = np.stack([low + high, low - high], axis=2)
+        distance *= 2
+    return y.reshape(rows, cols) * x.dtype.type(scale)
+
+
+def rotate_inputs(x: np.ndarray) -> np.ndarray:
+    """Activations; and rotated weights back."""
+    return rotate(x, rotation_scale(rotation_block(x.shape[1])))
+
+
+def rotate_weights(x: np.ndarray) -> np.ndarray:
+    """Weights; and rotated activations back."""
+    block = rotation_block(x.shape[1])
+    return rotate(x, block // rotation_scale(block))
+
+
+def _quantize_whole(x: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    """f32 (N, K) as q8r: f32 scales (N, 1) and int8 (N, 64·⌈K/64⌉)."""
+    rows, cols = x.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = rotate_weights(x) if kind == Q8RH else x
+        scales = np.abs(x).max(axis=1, initial=0, keepdims=True) / np.float32(127)
+    scales = np.where(scales < SMALLEST_ROW_SCALE, np.float32(0), scales).astype(np.float32)
+    if not np.isfinite(scales).all():
+        raise PhasorError(f"a weight is too large for {TYPES[kind]}")
+    inverse = np.divide(np.float32(1), scales, where=scales != 0, out=np.zeros_like(scales))
+    q = np.zeros((rows, round_up(cols, ROW_STEP)), np.int8)
+    q[:, :cols] = np.rint(np.clip(x * inverse, -127, 127))
+    return scales, q
+
+
 def quantize(
     x: np.ndarray, kind: int, moments: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """f32 (N, K) as q8 or q4: f16 scales (N, G), of q4 also negative ones, and int8 (N, 32·G), the
-    tail of a row padded with zeros.
+    """f32 (N, K) as a quantised type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
+    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says.
 
     Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
     those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
     quantize` makes the same bytes. PhasorError when a scale does not fit f16.
     """
+    if kind in WHOLE:
+        return _quantize_whole(np.asarray(x, np.float32), kind)
     rows, cols = x.shape
     groups = -(-cols // GROUP)
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
@@ -294,10 +367,19 @@ def _quantize_groups(
 
 
 def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
-    """(N, cols): scale · q of q8 and q4, exact in float64 and in float32."""
+    """(N, cols): scale · q, exact in float64, of q8 and q4 in float32 too; of q8rh as it is
+    rotated."""
     rows, groups = scales.shape
-    values = q.reshape(rows, groups, GROUP).astype(dtype) * scales.astype(dtype)[:, :, None]
-    return values.reshape(rows, groups * GROUP)[:, :cols]
+    values = q.reshape(rows, groups, -1).astype(dtype) * scales.astype(dtype)[:, :, None]
+    return values.reshape(rows, -1)[:, :cols]
+
+
+def dequantize(
+    scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype=np.float64
+) -> np.ndarray:
+    """The same of every quantised type, rotated back."""
+    values = dequantize_q8(scales, q, cols, dtype)
+    return rotate_inputs(values) if kind == Q8RH else values
 
 
 # ---- Panels
@@ -335,8 +417,8 @@ def unpack_numbers(data: np.ndarray, kind: int, cols: int) -> np.ndarray:
 def _group_data(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> np.ndarray:
     """int8 values (N, 32·G) as bytes (N, G, 32), or of q4 (N, G, 16): its padding columns, and its
     groups whose scale is 0, are 0."""
-    if kind == Q8:
-        return q.view(np.uint8).reshape(*scales.shape, GROUP)
+    if kind != Q4:
+        return q.view(np.uint8).reshape(*scales.shape, -1)
     n = (q + 8).astype(np.uint8)
     n[:, cols:] = 0
     grouped = n.reshape(*scales.shape, 2, GROUP // 2)
@@ -351,25 +433,31 @@ def _group_values(data: np.ndarray, kind: int) -> np.ndarray:
     return data.reshape(len(data), -1).view(np.int8)
 
 
+def _scale_type(kind: int) -> str:
+    return "<f4" if kind in WHOLE else "<f2"
+
+
 def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
-    """f16 (N, G) and int8 (N, 32·G) of one part as panels: the plane of scales, padded to 64 bytes,
-    then [G][8][16][4], or of q4 [G][4][16][4]."""
+    """Scales (N, G) and int8 (N, K) of one part as panels: the plane of scales, padded to 64 bytes,
+    then [K/4][16][4], or of q4 [G][4][16][4]."""
     scales, data = _whole_panels(scales), _whole_panels(_group_data(scales, q, cols, kind))
     groups, count = scales.shape[1], len(scales) // LANES
-    planes = np.zeros((count, scale_plane_bytes(groups * LANES)), dtype=np.uint8)
-    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1).astype("<f2", order="C")
-    planes[:, : groups * LANES * 2] = by_group.reshape(count, -1).view(np.uint8)
+    planes = np.zeros((count, scale_plane_bytes(groups * LANES, kind)), dtype=np.uint8)
+    by_group = scales.reshape(count, LANES, groups).transpose(0, 2, 1)
+    stored = by_group.astype(_scale_type(kind), order="C").reshape(count, -1).view(np.uint8)
+    planes[:, : stored.shape[1]] = stored
     body = data.reshape(count, LANES, groups, -1, 4).transpose(0, 2, 3, 1, 4).reshape(count, -1)
     return np.concatenate([planes, body], axis=1).tobytes()
 
 
 def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """u8 of P panels -> f16 (16·P, G), int8 (16·P, 32·G)."""
-    groups, size = -(-cols // GROUP), _group_bytes(kind)
-    panels = data.reshape(-1, panel_bytes(kind, cols))
-    planes = np.ascontiguousarray(panels[:, : groups * LANES * 2]).view("<f2")
+    """u8 of P panels -> scales (16·P, G), int8 (16·P, K)."""
+    groups, size = groups_of(cols, kind)
+    panels, wide = data.reshape(-1, panel_bytes(kind, cols)), _scale_type(kind)
+    planes = np.ascontiguousarray(panels[:, : groups * LANES * np.dtype(wide).itemsize]).view(wide)
     scales = planes.reshape(-1, groups, LANES).transpose(0, 2, 1).reshape(-1, groups)
-    body = panels[:, scale_plane_bytes(groups * LANES) :].reshape(-1, groups, size // 4, LANES, 4)
+    body = panels[:, scale_plane_bytes(groups * LANES, kind) :]
+    body = body.reshape(-1, groups, size // 4, LANES, 4)
     values = np.ascontiguousarray(body.transpose(0, 3, 1, 2, 4)).reshape(-1, groups, size)
     return scales, _group_values(values, kind)
 
@@ -398,18 +486,19 @@ def widen(halves: np.ndarray, kind: int) -> np.ndarray:
 
 
 def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
-    """f16 (N, G) and int8 (N, 32·G) as rows: the plane of scales padded to 64 bytes, then 32 bytes
-    a group, or of q4 16."""
-    plane = scales.astype("<f2").tobytes()
-    padding = bytes(scale_plane_bytes(scales.size) - len(plane))
+    """Scales (N, G) and int8 (N, K) as rows: the plane of scales padded to 64 bytes, then 32 bytes
+    a group, or of q4 16; of q8r a row's."""
+    plane = scales.astype(_scale_type(kind)).tobytes()
+    padding = bytes(scale_plane_bytes(scales.size, kind) - len(plane))
     return plane + padding + _group_data(scales, q, cols, kind).tobytes()
 
 
 def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """u8 -> f16 (N, G), int8 (N, 32·G)."""
-    groups = -(-cols // GROUP)
-    scales = np.ascontiguousarray(data[: rows * groups * 2]).view("<f2").reshape(rows, groups)
-    values = np.ascontiguousarray(data[scale_plane_bytes(rows * groups) :])
+    """u8 -> scales (N, G), int8 (N, K)."""
+    (groups, _), wide = groups_of(cols, kind), np.dtype(_scale_type(kind))
+    scales = np.ascontiguousarray(data[: rows * groups * wide.itemsize]).view(wide)
+    scales = scales.reshape(rows, groups)
+    values = np.ascontiguousarray(data[scale_plane_bytes(rows * groups, kind) :])
     return scales, _group_values(values.reshape(rows, groups, -1), kind)
 
 

@@ -1,9 +1,9 @@
 """The forward pass of any descriptor in float64, from the papers (Vaswani et al. 2017 and those
 named below). numpy only.
 
-It reads a `.phasor` file and computes with the weights as they are stored. For q8 and q4 layers it
-also rounds the activations as the engine does (rule 1.3), unless told otherwise; so
-what differs from the engine is arithmetic.
+It reads a `.phasor` file and computes with the weights as they are stored. For
+quantised layers it also rounds the activations as the engine does (rules 1.3, 1.18 and 1.19),
+unless told otherwise; so what differs from the engine is arithmetic.
 
     reference.py MODEL --source-ids 1,2,3 --target-ids 2,5    the best token and the largest logits
                                                               at each position
@@ -30,7 +30,8 @@ from phasor.entry import front_door
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
-from phasor.format.layout import GROUP, QUANTISED, PhasorError
+from phasor.format import layout as L
+from phasor.format.layout import GROUP, PhasorError
 
 Array = np.ndarray
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -50,20 +51,24 @@ class Trace:
     logits: Array = None  # (T, V), of a decoder
 
 
-def round_activations(x: Array) -> Array:
-    """x (T, K) as the int8 path sees it: groups of 32 along K, q·s with s = amax/127 and q rounded
-    half to even."""
+def round_activations(x: Array, kind: int = L.Q8) -> Array:
+    """x (T, K) as the int8 path of a type sees it: groups of 32 along K, or of q8r whole rows, q·s
+    with s = amax/127 and q rounded half to even. Of q8rh the rotated rows are rounded, and rotated
+    back here."""
+    if kind == L.Q8RH:
+        return L.rotate_weights(round_activations(L.rotate_inputs(x), L.Q8R))
     rows, cols = x.shape
-    groups = -(-cols // GROUP)
-    padded = np.zeros((rows, groups * GROUP), dtype=x.dtype)
+    size = cols if kind == L.Q8R else GROUP
+    groups = -(-cols // size)
+    padded = np.zeros((rows, groups * size), dtype=x.dtype)
     padded[:, :cols] = x
-    grouped = padded.reshape(rows, groups, GROUP)
+    grouped = padded.reshape(rows, groups, size)
     amax = np.abs(grouped).max(axis=2, keepdims=True)
     live = amax >= _SMALLEST_AMAX
     inverse = np.divide(x.dtype.type(127), amax, where=live, out=np.zeros_like(amax))
     q = np.clip(np.rint(grouped * inverse), -127, 127)
     scale = np.where(live, amax * x.dtype.type(_INVERSE_127), 0)
-    return (q * scale).reshape(rows, groups * GROUP)[:, :cols]
+    return (q * scale).reshape(rows, groups * size)[:, :cols]
 
 
 def _cache_q8(x: Array) -> Array:
@@ -243,8 +248,9 @@ class Reference:
     def product(self, x: Array, stack: int, weights: int, role: int) -> Array:
         """x (T, K) · Wᵀ -> (T, N), x rounded where W is quantised."""
         key = stack << 24 | weights << 8 | role
-        if self.emulate and self.file.entries[key].type in QUANTISED:
-            x = round_activations(x)
+        kind = self.file.entries[key].type
+        if self.emulate and kind in L.QUANTISED:
+            x = round_activations(x, kind)
         return x @ self.tensor(stack, weights, role).T
 
     def norm(self, x: Array, kind: int, eps: float, stack: int, weights: int, role: int) -> Array:

@@ -1,0 +1,228 @@
+// q8r, a scale for each row: rounding whole rows of activations, with their rotation, and the
+// products, at every level.
+#include "kernel_data.h"
+
+using namespace kernel_test;
+
+namespace {
+
+constexpr Sizes kWidths = {1, 2, 3, 6, 8, 20, 31, 32, 33, 48, 63, 64, 65, 96, 100, 128, 203, 576};
+
+// As the rule has it, one number after the other.
+std::vector<float> rotated(const float* x, size_t cols) {
+  const size_t block = rotation_block(cols);
+  std::vector<float> y(x, x + cols);
+  for (size_t first = 0; first < cols; first += block) {
+    for (size_t i = 0; i < block; ++i) y[first + i] = y[first + i] / static_cast<float>(block);
+    for (size_t apart = 1; apart != block; apart *= 2) {
+      const std::vector<float> before = y;
+      for (size_t i = 0; i < block; ++i) {
+        volatile float sum = before[first + (i & ~apart)];
+        sum = (i & apart) == 0 ? sum + before[first + (i | apart)]
+                               : sum - before[first + (i | apart)];
+        y[first + i] = sum;
+      }
+    }
+    for (size_t i = 0; i < block; ++i)
+      y[first + i] = std::ldexp(y[first + i], static_cast<int>(std::log2(block)) / 2);
+  }
+  return y;
+}
+
+void check_row(const Kernels& k, Array<float>& x, size_t cols, bool rotate) {
+  const size_t padded = static_cast<size_t>(round_up(cols, kRowStep));
+  Array<int8_t> q(padded, 1);
+  Array<float> s(1, 1);
+  Array<int32_t> sum(1, 3);
+  k.quantize_whole(q, s, sum, x, cols, rotate ? rotation_block(cols) : 0);
+  INFO(k.name << " cols " << cols << (rotate ? " rotated" : ""));
+  REQUIRE((q.intact() && s.intact() && sum.intact()));
+  const std::vector<float> v = rotate ? rotated(x, cols) : std::vector<float>(x + 0, x + cols);
+  float amax = 0.0f;
+  for (const float value : v) amax = std::fmax(amax, std::fabs(value));
+  const bool zero = amax < 0x1p-80f;
+  REQUIRE(same(s[0], zero ? 0.0f : amax * static_cast<float>(1.0 / 127.0)));
+  int32_t total = 0;
+  for (size_t i = 0; i < padded; ++i) {
+    int wanted = 0;
+    if (i < cols && !zero) {
+      volatile float scaled = v[i] * (127.0f / amax);
+      wanted = static_cast<int>(std::nearbyint(scaled));
+    }
+    REQUIRE(int{q[i]} == std::min(127, std::max(-127, wanted)));
+    total += wanted;
+  }
+  REQUIRE(sum[0] == total);
+}
+
+struct WholeRows {
+  WholeRows(Random* random, size_t rows, size_t groups)
+      : q(rows * groups * kGroup), scale(floats(*random, rows)), sum(rows) {
+    for (size_t r = 0; r < rows; ++r) {
+      int32_t total = 0;
+      for (size_t i = 0; i < groups * kGroup; ++i) {
+        const size_t kind = random->below(4);
+        const int v = kind == 0 || r == 0 ? 127
+                      : kind == 1         ? -127
+                                          : static_cast<int>(random->below(255)) - 127;
+        q[r * groups * kGroup + i] = static_cast<int8_t>(v);
+        total += v;
+      }
+      sum[r] = total;
+    }
+  }
+  Array<int8_t> q;
+  Array<float> scale;
+  Array<int32_t> sum;
+};
+
+}  // namespace
+
+TEST_CASE("rule 1.18 and 1.19: a whole row of activations to int8") {
+  for (const size_t cols : kWidths)
+    for (const Fill fill : {Fill::ordinary, Fill::wide, Fill::zeros})
+      for (const bool rotate : {false, true}) {
+        Random random(cols * 7 + static_cast<size_t>(fill));
+        Array<float> x = floats(random, cols, fill, cols % 5);
+        for (const Kernels* k : levels()) check_row(*k, x, cols, rotate);
+      }
+}
+
+TEST_CASE("rule 1.18: below the floor a row is zeros, the largest values stay finite") {
+  for (const Kernels* k : levels())
+    for (const float size : {0x1p-100f, 0x1.fffffep+127f}) {
+      Array<float> x(64, 1);
+      for (size_t i = 0; i < 64; ++i) x[i] = i % 3 == 0 ? -size : size;
+      check_row(*k, x, 64, false);
+      if (size < 1.0f) check_row(*k, x, 64, true);
+      Array<int8_t> q(64);
+      Array<float> s(1);
+      Array<int32_t> sum(1);
+      k->quantize_whole(q, s, sum, x, 64, 64);  // a scale that is not finite is found; never a NaN
+      CHECK((size < 1.0f ? s[0] == 0.0f : s[0] > 0.0f));
+    }
+}
+
+TEST_CASE("rule 1.19: a rotation is orthonormal, and undone by itself and the weights' own scale") {
+  for (const size_t cols : kWidths) {
+    Random random(cols);
+    Array<float> x = floats(random, cols);
+    const size_t block = rotation_block(cols);
+    REQUIRE(cols % block == 0);
+    const std::vector<float> y = rotated(x, cols);
+    std::vector<float> back(x + 0, x + cols);
+    for (size_t first = 0; first < cols; first += block) {
+      rotate_block(back.data() + first, block, rotation_scale(block));
+      for (size_t i = 0; i < block; ++i) {
+        REQUIRE(same(back[first + i], y[first + i]));
+        double wanted = 0;
+        for (size_t j = 0; j < block; ++j)
+          wanted += double{x[first + j]} * (__builtin_parityll(i & j) != 0 ? -1 : 1);
+        wanted *= double{rotation_scale(block)} / static_cast<double>(block);
+        CHECK(std::fabs(y[first + i] - wanted) < 1e-5 * (1 + std::fabs(wanted)));
+      }
+      rotate_block(back.data() + first, block, weight_rotation_scale(block));
+      for (size_t i = 0; i < block; ++i)
+        CHECK(std::fabs(back[first + i] - x[first + i]) < 1e-5f * (1 + std::fabs(x[first + i])));
+    }
+  }
+}
+
+TEST_CASE("rule 1.18: linear q8r, with weights of −128 and activations of ±127") {
+  for (const size_t rows : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13})
+    for (const size_t panels : Sizes{1, 2, 3, 4, 7})
+      for (const size_t groups : Sizes{2, 4, 6, 18}) {
+        Random random(rows * 10007 + panels * 101 + groups);
+        const std::vector<unsigned char> w = whole_panels(random, panels, groups);
+        WholeRows x(&random, rows, groups);
+        Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
+        const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
+        const size_t bytes = kLanes * 4 + groups * kGroup * kLanes;
+        for (const Kernels* k : levels()) {
+          Array<float> y(rows * ldy, 3);
+          k->linear_q8r(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
+          INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
+          REQUIRE(y.intact());
+          for (size_t r = 0; r < rows; ++r)
+            for (size_t o = 0; o < panels * kLanes; ++o) {
+              const unsigned char* panel = w.data() + o / kLanes * bytes;
+              int64_t isum = 0;
+              for (size_t i = 0; i < groups * kGroup; ++i)
+                isum += x.q[r * groups * kGroup + i] *
+                        static_cast<int8_t>(panel[kLanes * 4 + panel_index_q8(o % kLanes, i)]);
+              float sw;
+              std::memcpy(&sw, panel + o % kLanes * 4, 4);
+              volatile float scale = x.scale[r] * sw, value = static_cast<float>(isum) * scale;
+              if (o < bias_n) value = value + bias[o];
+              REQUIRE(same(y[r * ldy + o], value));
+            }
+        }
+      }
+}
+
+TEST_CASE("rule 1.18: the sums of the widest rows fit") {
+  const size_t groups = static_cast<size_t>(whole_groups_of(kMostInRow)), rows = 4;
+  for (const int weight : {-128, 127})
+    for (const int sign : {1, -1}) {
+      std::vector<unsigned char> w(kLanes * 4 + groups * kGroup * kLanes);
+      const float one = 1.0f;
+      for (size_t i = 0; i < kLanes; ++i) std::memcpy(&w[i * 4], &one, 4);
+      for (size_t k = 0; k < kMostInRow; ++k)
+        for (size_t o = 0; o < kLanes; ++o)
+          w[kLanes * 4 + panel_index_q8(o, k)] = static_cast<unsigned char>(weight & 255);
+      Array<int8_t> q(rows * groups * kGroup);
+      Array<float> scale(rows), y(rows * kLanes);
+      Array<int32_t> sum(rows);
+      for (size_t r = 0; r < rows; ++r) {
+        for (size_t k = 0; k < kMostInRow; ++k)
+          q[r * groups * kGroup + k] = static_cast<int8_t>(127 * sign);
+        scale[r] = 1.0f;
+        sum[r] = 127 * sign * static_cast<int32_t>(kMostInRow);
+      }
+      const float wanted = static_cast<float>(int64_t{weight} * sum[0]);
+      for (const Kernels* k : levels())
+        for (const size_t n : {rows, size_t{1}}) {
+          k->linear_q8r(y, kLanes, q, scale, sum, n, w.data(), nullptr, 0, 1, groups);
+          INFO(k->name);
+          for (size_t i = 0; i < n * kLanes; ++i) REQUIRE(same(y[i], wanted));
+        }
+    }
+}
+
+TEST_CASE("rows of tables: q8r and q8rh in panels and in rows") {
+  for (const size_t cols : Sizes{70, 71, 96, 128}) {
+    const size_t rows = 37, panels = 3, groups = static_cast<size_t>(whole_groups_of(cols));
+    const size_t padded = groups * kGroup, plane = static_cast<size_t>(round_up(rows * 4, 64)),
+                 block = rotation_block(cols);
+    Random random(cols);
+    const std::vector<unsigned char> w = whole_panels(random, panels, groups);
+    REQUIRE(w.size() == panels * panel_bytes(Type::q8r, cols) + 64);
+    std::vector<unsigned char> flat(static_cast<size_t>(rows_bytes(Type::q8rh, rows, cols)));
+    REQUIRE(flat.size() == plane + rows * padded);
+    for (size_t row = 0; row < rows; ++row) {
+      const unsigned char* panel =
+          w.data() + row / kLanes * static_cast<size_t>(panel_bytes(Type::q8r, cols));
+      std::vector<float> plain(cols);
+      float scale;
+      std::memcpy(&scale, panel + row % kLanes * 4, 4);
+      std::memcpy(&flat[row * 4], &scale, 4);
+      for (size_t k = 0; k < cols; ++k) {
+        const unsigned char value = panel[kLanes * 4 + panel_index_q8(row % kLanes, k)];
+        flat[plane + row * padded + k] = value;
+        plain[k] = scale * static_cast<float>(static_cast<int8_t>(value));
+      }
+      std::vector<float> turned = plain;
+      for (size_t k = 0; k < cols; k += block)
+        rotate_block(turned.data() + k, block, rotation_scale(block));
+      for (const Type type : {Type::q8r, Type::q8rh}) {
+        const std::vector<float>& wanted = type == Type::q8r ? plain : turned;
+        Array<float> y(cols, 1);
+        gather_row(y, w.data(), type, Layout::panel16, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        gather_row(y, flat.data(), type, Layout::rows, rows, cols, row);
+        REQUIRE(first_difference(y, wanted.data(), cols) == cols);
+        REQUIRE(y.intact());
+      }
+    }
+  }
+}
