@@ -636,9 +636,20 @@ EVERY_TYPE = (
 )  # in f16, bf16 and q4 too
 
 
+# One scale a row, and of rotated inputs: an encoder-decoder, tied embeddings, an encoder, a
+# parallel block.
+WHOLE = {
+    "tiny-post-sin": (L.Q8R, L.Q8RH),
+    "tiny-rotary": (L.Q8RH,),
+    "tiny-bert": (L.Q8RH,),
+    "tiny-gptj": (L.Q8R, L.Q8RH),
+}
+
+
 def types_of(name: str) -> tuple[int, ...]:
     """The types in which a model is written."""
-    return (L.F32, L.Q8) + ((L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ())
+    every = (L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ()
+    return (L.F32, L.Q8) + every + WHOLE.get(name, ())
 
 
 # The models keep the rules of rounding that they were first written with, whatever the converter
