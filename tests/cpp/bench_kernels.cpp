@@ -74,9 +74,14 @@ void products(const Kernels& k, size_t outputs, size_t inputs, bool whole) {
         seconds([&] { k.linear_f32(y, outputs, x, inputs, rows, w, nullptr, 0, panels, inputs); });
     const double g =
         seconds([&] { k.linear_q8(y, outputs, v, s, sum, rows, q, nullptr, 0, panels, groups); });
-    std::printf("    rows %2zu   f32 %7.1f GFLOP/s %6.1f GB/s   q8 %7.1f GOP/s %6.1f GB/s\n", rows,
-                work / f * 1e-9, static_cast<double>(outputs * inputs * 4) / f * 1e-9,
-                work / g * 1e-9, static_cast<double>(q_bytes) / g * 1e-9);
+    const double h =
+        seconds([&] { k.linear_q8r(y, outputs, v, s, sum, rows, q, nullptr, 0, panels, groups); });
+    std::printf(
+        "    rows %2zu   f32 %7.1f GFLOP/s %6.1f GB/s   q8 %7.1f GOP/s %6.1f GB/s   "
+        "q8r %7.1f GOP/s %6.1f GB/s\n",
+        rows, work / f * 1e-9, static_cast<double>(outputs * inputs * 4) / f * 1e-9,
+        work / g * 1e-9, static_cast<double>(q_bytes) / g * 1e-9, work / h * 1e-9,
+        static_cast<double>(outputs * inputs) / h * 1e-9);
   }
 }
 

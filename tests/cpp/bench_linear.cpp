@@ -3,8 +3,8 @@
 //
 //   bench_linear [--threads N]
 //
-//   linear TYPE ROWS OUTPUTS INPUTS    f32, f16, bf16, q8 or q4: the median seconds of one product,
-//   activations in f32 (their rounding included)
+//   linear TYPE ROWS OUTPUTS INPUTS    f32, f16, bf16, q8, q4, q8r, q8rh: median seconds of a
+//   product, activations in f32 (their rounding included)
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -42,14 +42,11 @@ Type type_of(const char* name) {
   constexpr struct {
     const char* name;
     Type type;
-  } kTypes[] = {{"f32", Type::f32},
-                {"f16", Type::f16},
-                {"bf16", Type::bf16},
-                {"q8", Type::q8},
-                {"q4", Type::q4}};
+  } kTypes[] = {{"f32", Type::f32}, {"f16", Type::f16}, {"bf16", Type::bf16}, {"q8", Type::q8},
+                {"q4", Type::q4},   {"q8r", Type::q8r}, {"q8rh", Type::q8rh}};
   for (const auto& t : kTypes)
     if (std::strcmp(t.name, name) == 0) return t.type;
-  die("expected f32, f16, bf16, q8 or q4");
+  die("expected f32, f16, bf16, q8, q4, q8r or q8rh");
 }
 
 struct Product {
@@ -61,7 +58,9 @@ struct Product {
   int8_t* q;
   int32_t* sum;
 
-  size_t groups() const { return (inputs + kGroup - 1) / kGroup; }
+  size_t groups() const {
+    return static_cast<size_t>(whole_type(type) ? whole_groups_of(inputs) : groups_of(inputs));
+  }
 
   // Panels first … end − 1.
   void part(size_t first, size_t end) const {
@@ -77,9 +76,15 @@ struct Product {
       k.linear_q8(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
     if (type == Type::q4)
       k.linear_q4(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (whole_type(type))
+      k.linear_q8r(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
   }
   void run(cli::Pool& pool) const {
-    if (type == Type::q8 || type == Type::q4)
+    if (whole_type(type))
+      for (size_t r = 0; r < rows; ++r)
+        k.quantize_whole(q + r * groups() * kGroup, scale + r, sum + r, x + r * inputs, inputs,
+                         type == Type::q8rh ? rotation_block(inputs) : 0);
+    if (grouped_type(type))
       for (size_t r = 0; r < rows; ++r)
         k.quantize_row(q + r * groups() * kGroup, scale + r * groups(), sum + r * groups(),
                        x + r * inputs, inputs);

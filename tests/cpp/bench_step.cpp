@@ -68,9 +68,10 @@ std::vector<Layer> layers_of(const phasor_model* model, const unsigned char* fil
     t.struct_size = sizeof t;
     if (phasor_tensor_get(model, i, &t) != PHASOR_OK || std::strcmp(t.layout, "panel16") != 0)
       continue;
-    constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8", "q4"};
-    constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8, Type::q4};
-    for (size_t k = 0; k < 5; ++k) {
+    constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh"};
+    constexpr Type kTypes[] = {Type::f32, Type::f16, Type::bf16, Type::q8,
+                               Type::q4,  Type::q8r, Type::q8rh};
+    for (size_t k = 0; k < sizeof kTypes / sizeof *kTypes; ++k) {
       if (std::strcmp(t.type, kNames[k]) != 0) continue;
       const Layer layer = {kTypes[k], static_cast<size_t>(t.bytes / panel_bytes(kTypes[k], t.cols)),
                            static_cast<size_t>(t.cols), file + t.offset};
@@ -95,7 +96,13 @@ void run_layers(const Kernels& k, const std::vector<Layer>& layers, const Buffer
   const uint64_t mode = fp_mode_enter();
   for (const Layer& l : layers) {
     const size_t groups = (l.cols + kGroup - 1) / kGroup;
-    if (l.type == Type::q8 || l.type == Type::q4) k.quantize_row(b.q, b.scale, b.sum, b.x, l.cols);
+    if (grouped_type(l.type)) k.quantize_row(b.q, b.scale, b.sum, b.x, l.cols);
+    if (whole_type(l.type)) {
+      k.quantize_whole(b.q, b.scale, b.sum, b.x, l.cols,
+                       l.type == Type::q8rh ? rotation_block(l.cols) : 0);
+      k.linear_q8r(b.y, 0, b.q, b.scale, b.sum, 1, l.w, nullptr, 0, l.panels,
+                   static_cast<size_t>(whole_groups_of(l.cols)));
+    }
     if (l.type == Type::f32)
       k.linear_f32(b.y, 0, b.x, 0, 1, reinterpret_cast<const float*>(l.w), nullptr, 0, l.panels,
                    l.cols);

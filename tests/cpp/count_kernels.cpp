@@ -85,6 +85,9 @@ void kernels(const Kernels& k) {
     count(k.name, name("linear q8"), work, [&] {
       k.linear_q8(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
     });
+    count(k.name, name("linear q8r"), work, [&] {
+      k.linear_q8r(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
+    });
     count(k.name, name("linear q4"), work, [&] {
       k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
     });

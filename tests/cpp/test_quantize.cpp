@@ -97,6 +97,29 @@ TEST_CASE("quantize: of an f32 file the type f32 is the same file") {
   CHECK(std::memcmp(out.data(), file.data(), file.size()) == 0);
 }
 
+// Compiled when there were six types, a caller gives that many records, and has no room for more.
+TEST_CASE("quantize: a caller who knows six types gets six records, and nothing past them") {
+  constexpr uint32_t kKnown = 6;
+  const Block file = golden_file("tiny-lm-f32");
+  const phasor_quantize_options options = options_for("q8r");
+  std::size_t need = 0;
+  phasor_error error = PHASOR_ERROR_INIT;
+  REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
+  Block out(need);
+  phasor_rounding rounding[kKnown + PHASOR_TYPES];
+  std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
+  for (uint32_t i = 0; i < kKnown; ++i) rounding[i].struct_size = sizeof(phasor_rounding);
+  REQUIRE(phasor_quantize(out.data(), need, rounding, kKnown, file.data(), file.size(), &options,
+                          &error) == PHASOR_OK);
+  const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64"};
+  for (uint32_t i = 0; i < kKnown; ++i) {
+    CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
+    if (i != 5) CHECK((rounding[i].bytes != 0) == (i == 0));  // f64: frequencies
+  }
+  const unsigned char* past = reinterpret_cast<const unsigned char*>(rounding + kKnown);
+  for (std::size_t i = 0; i < PHASOR_TYPES * sizeof *rounding; ++i) REQUIRE(past[i] == 0xAA);
+}
+
 TEST_CASE("quantize: what is refused, in one line") {
   const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
   CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) ==

@@ -68,7 +68,11 @@ struct Int8AvxVnni : Int8Avx2 {
       s.v[i] = _mm256_dpbusd_avx_epi32(s.v[i], w.v[i], x);
   }
   static constexpr size_t kChains = 4;
-  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) { dot(s, w, x); }
+  // gcc 12 spills the sums of a tile around the intrinsic.
+  static PHASOR_INLINE void whole_dot(Sum& s, const Weights& w, Values x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+      __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s.v[i]) : "x"(w.v[i]), "x"(x));
+  }
   static PHASOR_INLINE void join(Sum& a, const Sum& b) {
     PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) a.v[i] = _mm256_add_epi32(a.v[i], b.v[i]);
   }

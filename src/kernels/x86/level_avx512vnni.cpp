@@ -15,7 +15,7 @@ struct Level {
   // 32 registers, 1 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;
-    static constexpr int kRowsWhole = 6, kPanelsWhole = 4;
+    static constexpr int kRowsWhole = 8, kPanelsWhole = 2;
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx512(p); }
