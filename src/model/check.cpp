@@ -44,7 +44,7 @@ bool row_scales(const unsigned char* p, uint64_t n) {
 
 // Lanes of a panel from `used` on are zero, and k from cols to the end of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  const bool whole = whole_type(type);
+  const bool whole = kHasQ8r && whole_type(type);
   const uint64_t scales = grouped_type(type) ? groups_of(cols) * kLanes : 0,
                  plane = whole ? kLanes * 4 : scale_plane_bytes(scales);
   for (size_t o = used; o < kLanes && whole; ++o)
@@ -103,12 +103,12 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
         const uint32_t used = rows - row < kLanes ? rows - row : static_cast<uint32_t>(kLanes);
-        finite = finite && (whole_type(e.type)     ? row_scales(p, kLanes)
-                            : grouped_type(e.type) ? finite_numbers(p, scales, Type::f16)
-                                                   : finite_numbers(p, values, e.type));
+        finite = finite && (kHasQ8r && whole_type(e.type) ? row_scales(p, kLanes)
+                            : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
+                                                          : finite_numbers(p, values, e.type));
         padded = padded && padding_is_zero(p, e.type, e.cols, used);
       }
-  } else if (whole_type(e.type)) {
+  } else if (kHasQ8r && whole_type(e.type)) {
     finite = row_scales(p, e.rows);
     padded = whole_rows_padding_is_zero(p, e.rows, e.cols);
   } else if (quantised_type(e.type)) {

@@ -14,7 +14,7 @@ struct Int8Rows {
 Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
   const Session& s = pass.session;
   const Plan& p = pass.plan;
-  const bool whole = whole_type(type);
+  const bool whole = kHasQ8r && whole_type(type);
   const uint64_t chunk = p.chunk, groups = whole ? whole_groups_of(cols) : groups_of(cols),
                  scaled = whole ? 1 : groups, most = chunk * (whole ? 1 : p.groups);
   const Rounding place = rounding_of(p, type);
@@ -26,7 +26,7 @@ Int8Rows int8_rows(const Pass& pass, Type type, uint32_t cols) {
 
 // The roundings that an input may have at once, each computed at most once.
 constexpr uint32_t rounding_bit(Type type) {
-  return type == Type::q8r ? 2 : type == Type::q8rh ? 4 : 1;
+  return !kHasQ8r || grouped_type(type) ? 1 : type == Type::q8r ? 2 : 4;
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ void widen_groups(Plan* p, const Linear* const (&matrices)[N]) {
     const Type type = l->weight.type;
     widen(&inputs, l->weight.cols);
     quantised = quantised || grouped_type(type);
-    if (!whole_type(type)) continue;
+    if (!(kHasQ8r && whole_type(type))) continue;
     widen(type == Type::q8r ? &p->whole : &p->rotated,
           static_cast<uint32_t>(whole_groups_of(l->weight.cols)));
   }
@@ -294,7 +294,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartQuantised] = times(rows, p.groups, kGroup + kScaleAndSum);
   const uint32_t by_row[] = {p.whole, p.rotated};
   for (const uint32_t groups : by_row)
-    if (groups != 0)
+    if (kHasQ8r && groups != 0)
       bytes[kPartQuantised] =
           plus(bytes[kPartQuantised], times(rows, plus(times(groups, kGroup), kScaleAndSum)));
   bytes[kPartScores] = times(p.threads, uint64_t(kTile) * (p.score_ld + p.scratch_ld), kFloat);

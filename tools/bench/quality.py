@@ -35,6 +35,8 @@ TYPES = (
     ("q8", None),
     ("q4", None),
     ("q4", "q8"),
+    ("q8r", None),
+    ("q8rh", None),
 )  # of the matrices, and of the output's where it is another
 QUANTISED = ("q8", "q4")
 EXCERPT = 128  # tokens whose logits are compared
