@@ -90,7 +90,7 @@ RUNNER ?= $(RUNNER_$(TARGET))
 MACHINE_NAME := $(shell $(CXX) -dumpmachine 2>/dev/null)
 ARCH := $(firstword $(subst -, ,$(MACHINE_NAME)))
 ifeq ($(ARCH),)
-  ifeq ($(filter help clean distclean demo python test test-machines test-reference,$(MAKECMDGOALS)),)
+  ifeq ($(filter help clean distclean demo lock python test test-machines test-reference,$(MAKECMDGOALS)),)
     $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
   endif
 endif
@@ -379,6 +379,7 @@ help:
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
+#: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME
 #: make tokens          how much code there is, room by room, beside revision BASE (the last commit)
 #: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-
 #: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm

@@ -108,9 +108,11 @@ def _is_constant(node: ast.AST | None) -> bool:
     )
 
 
-# Files of a folder that a tool made for itself, or a scratch file that `replacing` gave.
+# Files of a folder that a tool made for itself, or a scratch file that `replacing` gave; and what
+# is generated into the repository, which has the old one.
 _SCRATCH = {
     "check.py",
+    "make/lock.py",
     "phasor/smoothing.py",
 }
 

@@ -17,25 +17,24 @@ python:
 	@bash tools/install.sh python
 	@$(MAKE) .venv/ready
 
-# A Python environment; made again when its requirements change.
-.venv/ready: tools/requirements.txt
-	$(call make_venv,.venv,$<)
-.venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt tools/requirements-models.txt
-	$(call make_venv,.venv-reference,$<,tools/requirements-models.txt)
+# A Python environment: every package with the hash of its file (tools/locks); made again when its lock changes.
+VENV := bash tools/make/venv.sh
+.venv/ready: tools/locks/requirements.txt
+	@$(VENV) .venv $<
+.venv-reference/ready: tools/locks/requirements-reference.txt tools/locks/requirements-cuda.txt tools/locks/requirements-models.txt
+	@$(VENV) .venv-reference $^
 # The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
-.venv-reference/transformers5/ready: tools/requirements-transformers5.txt .venv-reference/ready
-	rm -rf $(@D)
-	.venv-reference/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) --requirement $<
-	@touch $@
-.venv-bench/ready: tools/requirements-bench.txt
-	$(call make_venv,.venv-bench,$<)
-define make_venv
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$(python3 --version)" >&2; exit 1; }
-	python3 -m venv --clear $1
-	$1/bin/python -m pip install --quiet --disable-pip-version-check --requirement $2
-	$(if $3,$1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $3)
-	@touch $@
-endef
+.venv-reference/transformers5/ready: tools/locks/requirements-transformers5.txt .venv-reference/ready
+	@$(VENV) --folder $(@D) .venv-reference $<
+.venv-bench/ready: tools/locks/requirements-bench.txt tools/locks/requirements-cuda.txt
+	@$(VENV) .venv-bench $^
+
+# The locks of tools/requirements*.txt. LOCKS=NAME for some; UPGRADE=1 takes the newest of what other packages ask for.
+.PHONY: lock
+lock: build/lock/ready
+	@python3 tools/make/lock.py --uv build/lock/bin/uv $(if $(UPGRADE),--upgrade) $(LOCKS)
+build/lock/ready: tools/locks/requirements-lock.txt
+	@$(VENV) build/lock $<
 
 # The C programs, compiled as C and linked by the C compiler.
 test-c: $(PROGRAMS_C)
