@@ -111,7 +111,7 @@ OBJ := $(OUT)/obj
 # ---------------------------------------------------------------- flags
 # Every multiply-add that is one operation is written as such: the compiler may not make others (rule 1.1).
 NUMERIC := -ffp-contract=off -fno-fast-math -fno-math-errno
-WARN    := -Wall -Wextra -Wconversion -Wshadow
+WARN    := -Wall -Wextra -Wconversion -Wshadow -Wdate-time
 ifeq ($(WERROR),1)
   WARN += -Werror
 endif
@@ -229,9 +229,10 @@ TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 level_sources  = $(wildcard $(foreach l,$1,src/kernels/level_$l.cpp src/kernels/*/level_$l.cpp))
 ALL_LEVEL_SRC := $(call level_sources,*)
 LEVEL_SRC := $(call level_sources,$(LEVELS))
-PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
+# In the order of names, whatever the folder's: it is the order of the library's members.
+PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
-CLI_SRC   := $(wildcard src/cli/*.cpp)
+CLI_SRC   := $(sort $(wildcard src/cli/*.cpp))
 TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
 TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
@@ -387,6 +388,8 @@ help:
 #: make test-stack      how deep the stack goes, here or for TARGET, beside what phasor inspect says
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
+#: make reproducible    the same bytes of program, library and converted models, built twice in two folders
+#: make sbom            build/sbom.json: the engine, its one library, the Python packages, the models, as CycloneDX
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
