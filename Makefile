@@ -392,6 +392,7 @@ help:
 #: make sbom            build/sbom.json: the engine, its one library, the Python packages, the models, as CycloneDX
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
+#: make archive         a weight file of every family and type that the archive lacks: tests/golden/archive
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
 #: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
