@@ -89,7 +89,7 @@ def last_token() -> dict:
 
 
 def plain_scores() -> dict:
-    """A classifier that gives its scores as they are, through a dense layer with SiLU and a norm."""
+    """A classifier that gives its scores as they are; a dense layer with SiLU and a norm."""
     output = {
         "output": D.CLASSES,
         "classes": 2,

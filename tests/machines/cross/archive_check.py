@@ -28,8 +28,9 @@ INDEX = GOLDEN / "archive/ARCHIVE.txt"
 FOLDERS = ("models", "archive")
 TEXT = "Ein cat, 3 mice & 猫。\tDon't  stop — naïve ﬁn 🙂 <s>"
 HEAD = """\
-# Every weight file of the archive: file, format version, family, type, SHA-256, hashes of the logits of its vectors
-# (-: they are in hashes.txt), hash of the ids of archive_check.py's text (-: no tokenizer). A row never changes.
+# Every weight file of the archive: file, format version, family, type, SHA-256, hashes of the
+# logits of its vectors (-: they are in hashes.txt), hash of the ids of archive_check.py's text (-: it has
+# no tokenizer). A row never changes.
 """
 
 
