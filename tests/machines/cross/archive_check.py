@@ -29,8 +29,8 @@ FOLDERS = ("models", "archive")
 TEXT = "Ein cat, 3 mice & 猫。\tDon't  stop — naïve ﬁn 🙂 <s>"
 HEAD = """\
 # Every weight file of the archive: file, format version, family, type, SHA-256, hashes of the
-# logits of its vectors (-: they are in hashes.txt), hash of the ids of archive_check.py's text (-: it has
-# no tokenizer). A row never changes.
+# logits of its vectors (-: they are in hashes.txt), hash of the ids of archive_check.py's text
+# (-: it has no tokenizer). A row never changes.
 """
 
 
