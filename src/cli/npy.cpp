@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
 
-// The product of a header's 'shape': (2, 3); false where there is no such thing, or it has more
-// than `most` values.
+// The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is no
+// such thing.
 bool values_of(const string& header, size_t most, size_t* out) {
   const size_t at = header.find("'shape': (");
   if (at == string::npos) return false;
@@ -18,8 +18,10 @@ bool values_of(const string& header, size_t most, size_t* out) {
   while (*p >= '0' && *p <= '9') {
     char* end = nullptr;
     const unsigned long long n = strtoull(p, &end, 10);
-    if (n > most || (n != 0 && *out > most / n)) return false;
-    *out *= static_cast<size_t>(n);
+    if (n == 0 || *out == 0)
+      *out = 0;
+    else
+      *out = n > most || *out > most / n ? most + 1 : *out * static_cast<size_t>(n);
     p = end + strspn(end, ", ");
   }
   return *p == ')';

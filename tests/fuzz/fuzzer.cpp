@@ -5,6 +5,7 @@
 #include <string>
 
 #include "edit.h"
+#include "generator/model_generator.h"
 #include "parts.h"
 #include "target.h"
 
@@ -23,7 +24,8 @@ size_t mutate_parts(uint8_t* data, size_t size, size_t most, uint32_t count,
     parts.emplace_back(part.data, part.data + part.size);
     all += part.size;
   }
-  fuzz::Bytes& part = parts[choices->below(count)];
+  // seldom the first one, of which much is made that is kept for the others (models.h)
+  fuzz::Bytes& part = parts[choices->chance(12) ? 0 : choices->between(1, count - 1)];
   const size_t before = part.size(), room = most > all ? most - all : 0;
   part.resize(std::min<size_t>(before + std::min<size_t>(room, 64), 0xFFFF));
   part.resize(LLVMFuzzerMutate(part.data(), std::min(before, part.size()),
@@ -34,7 +36,7 @@ size_t mutate_parts(uint8_t* data, size_t size, size_t most, uint32_t count,
   return n;
 }
 
-// A weight file: where its structure is, or anywhere.
+// A weight file: where its structure is, or anywhere; now and then a new one.
 size_t mutate_file(uint8_t* data, size_t size, size_t most, fuzz::Choices* choices) {
   if (choices->chance(15)) {
     size = LLVMFuzzerMutate(data, size, most);
@@ -42,7 +44,9 @@ size_t mutate_file(uint8_t* data, size_t size, size_t most, fuzz::Choices* choic
     return size;
   }
   fuzz::Bytes file(data, data + size);
-  fuzz::edit_file(&file, choices);
+  if (size < 64 || choices->chance(1)) file = generator::generate_model(choices);
+  if (file.size() > most) return size;
+  if (choices->chance(90)) fuzz::edit_file(&file, choices);
   if (file.size() > most) file.resize(most);
   std::copy(file.begin(), file.end(), data);
   return file.size();
@@ -83,7 +87,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t mos
 #if __has_feature(address_sanitizer)
 // Blocks live for one input: little has to be remembered of those that are gone.
 extern "C" const char* __asan_default_options() {
-  return "quarantine_size_mb=8:malloc_context_size=6:detect_leaks=0:allocator_may_return_null=1";
+  return "quarantine_size_mb=8:malloc_context_size=1:detect_leaks=0:allocator_may_return_null=1";
 }
 #endif
 #if __has_feature(memory_sanitizer)

@@ -216,7 +216,7 @@ void step(const Call& r) {
   Bytes items(apart * count);
   for (uint32_t i = 0; i < count; ++i) {
     phasor_item item = PHASOR_ITEM_INIT;
-    item.struct_size = c->chance(97) ? size : any_number(c);
+    item.struct_size = i == 0 || c->chance(97) ? size : any_number(c);
     item.sequence = r.sequence();
     item.count = c->below(8);
     item.logits = c->chance(90) ? c->below(5) : any_number(c);
@@ -237,8 +237,9 @@ void step(const Call& r) {
 
 void run_generate(const uint8_t* data, size_t size) {
   const std::vector<Part> parts = split_parts(data, size, 2);
-  const Model& model = generated_model(parts[0]);
-  if (model.get() == nullptr || !model.decodes()) return;
+  const Model* const generated = generated_model(parts[0]);
+  if (generated == nullptr || !generated->decodes()) return;
+  const Model& model = *generated;
   Choices choices = parts[1].choices();
   phasor_limits limits = any_limits(&choices, model);
   if (choices.chance(70)) limits.outputs |= PHASOR_WANT_SAMPLING;

@@ -21,8 +21,9 @@ phasor_limits hostile_limits(Choices* c, const Model& model) {
 
 void run_limits(const uint8_t* data, size_t size) {
   const std::vector<Part> parts = split_parts(data, size, 2);
-  const Model& model = generated_model(parts[0]);
-  if (model.get() == nullptr) return;
+  const Model* const generated = generated_model(parts[0]);
+  if (generated == nullptr) return;
+  const Model& model = *generated;
   Choices choices = parts[1].choices();
   Choices* const c = &choices;
   for (uint32_t round = 0; round < 4; ++round) {

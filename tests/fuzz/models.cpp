@@ -73,18 +73,20 @@ const Bytes& generated_file(const Part& part) {
   });
 }
 
-const Model& generated_model(const Part& part) {
+const Model* generated_model(const Part& part) {
   static Kept<Model> models;
-  return models.get(part, [&] {
+  if (generated_file(part).size() > kMostFile) return nullptr;
+  return &models.get(part, [&] {
     const Bytes& file = generated_file(part);
     auto model = std::make_unique<Model>(file.data(), file.size());
-    demand(model->get() != nullptr || file.size() > kMostMemory, "a generated file does not open");
+    demand(model->get() != nullptr, "a generated file does not open");
     return model;
   });
 }
 
 Bytes edited_file(const Part& model, const Part& edits, uint32_t section) {
   Bytes file = generated_file(model);
+  if (file.size() > kMostFile) return {};
   Choices choices = edits.choices();
   edit_file(&file, &choices, section);
   return file;

@@ -6,7 +6,8 @@
 
 namespace fuzz {
 
-constexpr size_t kMostMemory = size_t{4} << 20;  // larger ones are left alone: executions count
+// Larger ones are left alone: how many are tried counts for more.
+constexpr size_t kMostMemory = size_t{1} << 20, kMostFile = 40000;
 
 class Model {
  public:
@@ -36,12 +37,12 @@ class Session {
   phasor_session* session_ = nullptr;
 };
 
-// The file that the generator makes of these bytes, and it open. Both are kept for a while: an
-// input is often one of those before with another last part.
+// The file that the generator makes of these bytes, and it open; NULL where it is too large. Both
+// are kept for a while: an input is often one of those before with another last part.
 const Bytes& generated_file(const Part& part);
-const Model& generated_model(const Part& part);
+const Model* generated_model(const Part& part);
 
-// The same file with the changes of another part, at a multiple of 64.
+// The same file with the changes of another part; empty where it is too large.
 Bytes edited_file(const Part& model, const Part& edits, uint32_t section);
 
 // Small limits that the model can have, most of the time.

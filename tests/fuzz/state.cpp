@@ -59,8 +59,9 @@ bool step(Choices* c, const Model& model, const Session& s, uint32_t sequence, u
 
 void run_state(const uint8_t* data, size_t size) {
   const std::vector<Part> parts = split_parts(data, size, 3);
-  const Model& model = generated_model(parts[0]);
-  if (model.get() == nullptr) return;
+  const Model* const generated = generated_model(parts[0]);
+  if (generated == nullptr) return;
+  const Model& model = *generated;
   Choices choices = parts[1].choices(), use = parts[2].choices();
   Choices* const c = &use;
   phasor_limits limits = any_limits(c, model);
