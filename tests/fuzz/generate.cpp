@@ -50,7 +50,8 @@ struct User {
   Choices* c;
   uint32_t left;
 };
-int stop_sometimes(User* user) { return user->left-- == 0 ? 1 : 0; }
+// An older caller's struct may end before its `user`.
+int stop_sometimes(User* user) { return user != nullptr && user->left-- == 0 ? 1 : 0; }
 
 void set_callbacks(phasor_generate_options* o, User* user) {
   Choices* const c = user->c;
@@ -67,6 +68,7 @@ void set_callbacks(phasor_generate_options* o, User* user) {
                    uint32_t count) {
       look_at(ids, count);
       look_at(logits, vocabulary);
+      if (u == nullptr) return 0;
       Choices* const choices = static_cast<User*>(u)->c;
       logits[choices->below(vocabulary)] = any_float(choices);
       return stop_sometimes(static_cast<User*>(u));

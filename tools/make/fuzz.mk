@@ -3,7 +3,8 @@
 #   make fuzz BITS=32                             the same as 32-bit programs
 #   make fuzz SANITIZER=memory                    MemorySanitizer in place of the address sanitizer
 #   make fuzz-sums                                what all runs on this machine add up to
-.PHONY: fuzz fuzz-build fuzz-sums fuzz-replay
+#   make fuzz-corpus                              the committed corpus from what the runs have found, as small as reaches the same
+.PHONY: fuzz fuzz-build fuzz-sums fuzz-corpus fuzz-replay
 FUZZ_CXX  ?= clang++-19
 MINUTES   ?= 10
 TARGETS   ?=
@@ -20,12 +21,14 @@ fuzz:
 fuzz-build: $(FUZZ_OUT)/fuzz
 fuzz-sums:
 	@python3 tools/make/fuzz.py sums
+fuzz-corpus: fuzz-build
+	@python3 tools/make/fuzz.py merge --programs $(FUZZ_OUT) $(TARGETS)
 
 # Work is counted (src/work.h), the arena has red zones, and a caller's bug ends the program.
 FUZZ_SANITIZE := $(if $(filter memory,$(SANITIZER)),memory,address$(comma)undefined)
 FUZZ_MACHINE  := $(if $(filter 32,$(BITS)),-m32 -msse2 -mfpmath=sse -idirafter /usr/include/$(MACHINE_NAME) -D_FILE_OFFSET_BITS=64)
 FUZZ_FLAGS := -std=c++17 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,$(FUZZ_SANITIZE) -fno-sanitize-recover=all -fno-sanitize-coverage=trace-cmp \
-              $(FUZZ_MACHINE) $(NUMERIC) -Iinclude -Isrc -Itests/cpp $(WARN) -DPHASOR_SCALAR_ONLY -DPHASOR_COUNT_WORK $(RED_ZONES) -D_GLIBCXX_EXTERN_TEMPLATE=0
+              $(FUZZ_MACHINE) $(NUMERIC) -Iinclude -Isrc -Itests/cpp $(WARN) -DPHASOR_SCALAR_ONLY -DPHASOR_COUNT_WORK $(RED_ZONES) -D_GLIBCXX_ASSERTIONS
 # What of the program reads what strangers write.
 FUZZ_CLI_SRC := $(addprefix src/cli/,args.cpp ending.cpp file.cpp input.cpp json.cpp mapping.cpp memory.cpp npy.cpp text.cpp)
 FUZZ_TARGET_SRC := $(filter-out tests/fuzz/fuzzer.cpp tests/fuzz/replay.cpp,$(wildcard tests/fuzz/*.cpp)) $(wildcard tests/cpp/generator/*.cpp)
@@ -49,6 +52,9 @@ $(FUZZ_REPLAY): $(FUZZ_REPLAY_OBJ) $(patsubst src/cli/%.cpp,$(CLI_OUT)/obj/src/c
 $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
+ifeq ($(TARGET)$(CROSS)$(LIBC)$(PHASOR_ONLY),)
+tests: $(FUZZ_REPLAY)
+endif
 fuzz-replay: $(FUZZ_REPLAY)
 	$(FUZZ_REPLAY) tests/fuzz/corpus
 -include $(FUZZ_REPLAY_OBJ:.o=.d)

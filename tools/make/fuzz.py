@@ -181,7 +181,7 @@ def main():
     parser.add_argument("--kind", default="address")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.programs = options.programs.resolve()
     return {"run": run, "merge": merge, "sums": sums}[options.command](options)
 
