@@ -313,9 +313,7 @@ int set(Options* out, const Flag& f, const char* value) {
 }
 
 void print_line(const char* pattern, va_list arguments) {
-  fputs("phasor: ", stderr);
-  vfprintf(stderr, pattern, arguments);
-  fputc('\n', stderr);
+  fputs(("phasor: " + one_line(format_list(pattern, arguments)) + '\n').c_str(), stderr);
 }
 
 }  // namespace

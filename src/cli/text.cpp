@@ -1,7 +1,6 @@
 #include "text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,16 +95,31 @@ bool output_close() {
 }
 bool output_failed() { return output_has_failed; }
 
-string format(const char* pattern, ...) {
-  va_list arguments, again;
-  va_start(arguments, pattern);
+string format_list(const char* pattern, va_list arguments) {
+  va_list again;
   va_copy(again, arguments);
   const int length = vsnprintf(nullptr, 0, pattern, arguments);
   string out(length > 0 ? static_cast<size_t>(length) : 0, '\0');
   (void)vsnprintf(&out[0], out.size() + 1, pattern, again);
   va_end(again);
+  return out;
+}
+
+string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  string out = format_list(pattern, arguments);
   va_end(arguments);
   return out;
+}
+
+string one_line(const string& text) {
+  string line;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7F ? format("\\x%02x", byte) : string(1, c);
+  }
+  return line;
 }
 
 string grouped(uint64_t value) {

@@ -1,6 +1,7 @@
 // cli: text in and out: UTF-8, lines of standard input in bounded memory, standard output whose
 // errors are seen.
 #pragma once
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,6 +58,10 @@ bool output_failed();
 
 // As printf does it.
 string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+string format_list(const char* pattern, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+// The text as one line: what is no character of one stands as \x1b.
+string one_line(const string& text);
 
 // 1234567 as "1,234,567".
 string grouped(uint64_t value);

@@ -255,13 +255,14 @@ phasor_status check_value(const Meta& m, const Field& f, phasor_error* error) {
 void store_value(const File& file, const Meta& m, const Field& f, void* target) {
   if (f.place == kNowhere) return;
   unsigned char* p = static_cast<unsigned char*>(target) + f.place;
-  const uint32_t number = load_u32(m.value);  // or the bits of a float
+  if (f.type == kMetaU32 || f.type == kMetaF32) {
+    const uint32_t number = load_u32(m.value);  // or the bits of a float
+    memcpy(p, &number, sizeof number);
+    return;
+  }
   const Array list{static_cast<uint64_t>(m.value - file.data),
                    f.type == kMetaString ? m.bytes : m.bytes / 4, 1};
-  if (f.type == kMetaU32 || f.type == kMetaF32)
-    memcpy(p, &number, sizeof number);
-  else
-    memcpy(p, &list, sizeof list);
+  memcpy(p, &list, sizeof list);
 }
 
 SideDescriptor default_side() {
