@@ -361,8 +361,9 @@ def make_tokenizer_json(rng: random.Random, words: Words) -> Source:
     vocabulary = list(tree["model"]["vocab"])[:40]
     words = (*words, *(w if isinstance(w, str) else w[0] for w in vocabulary))
     if rng.random() < 0.5:  # what is not the vocabulary
-        big = {k: tree["model"].pop(k) for k in ("vocab", "merges") if k in tree["model"]}
-        tree = values.changed(rng, {**tree, "model": dict(tree["model"])}, words)
+        model = dict(tree["model"])
+        big = {name: model.pop(name) for name in ("vocab", "merges") if name in model}
+        tree = values.changed(rng, {**tree, "model": model}, words)
         if isinstance(tree, dict) and isinstance(tree.get("model"), dict):
             tree["model"] = {**big, **tree["model"]}
         files["m/tokenizer.json"] = values.encoded(tree)

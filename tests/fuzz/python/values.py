@@ -130,16 +130,16 @@ def _change(rng: random.Random, tree: Any, words: Sequence[str]) -> None:
     elif kind < 0.95:
         inside[rng.choice(words) if words else "x"] = inside.pop(key)
     else:
-        pairs = Pairs(inside.items())
-        pairs.append((key, near(rng, inside[key], words)))
-        inside[key] = pairs
+        inside[key] = Pairs([(key, inside[key]), (key, near(rng, inside[key], words))])
 
 
 def changed(rng: random.Random, tree: Any, words: Sequence[str] = (), most: int = 4) -> Any:
     """A copy with a few changes, most often one."""
     tree = {"": copy.deepcopy(tree)}
     for _ in range(min(most, 1 + int(rng.expovariate(0.9)))):
-        _change(rng, tree[""] if rng.random() < 0.99 else tree, words)
+        inside = tree.get("")
+        whole = rng.random() < 0.01 or not isinstance(inside, (dict, list))
+        _change(rng, tree if whole else inside, words)
     return tree.get("")
 
 

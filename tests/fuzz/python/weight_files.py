@@ -26,6 +26,11 @@ def _golden(name: str) -> bytes:
     return (GOLDEN / "models" / f"{name}.phasor").read_bytes()
 
 
+@functools.cache
+def _stacks(name: str) -> dict:
+    return F.PhasorFile(GOLDEN / "models" / f"{name}.phasor").descriptor
+
+
 def _sections(data: bytes) -> list[tuple[int, int, int, int]]:
     """(place in the table, kind, offset, size)."""
     out = []
@@ -144,6 +149,11 @@ def _hostile(rng: random.Random, data: bytes) -> bytes:
 
 
 def make_weight_file(rng: random.Random, words: tuple[str, ...]) -> Source:
-    data = _hostile(rng, _golden(rng.choice(_MODELS)))
-    ids = ("--source-ids", "1,2", "--target-ids", "1,2,1")
+    name = rng.choice(_MODELS)
+    data = _hostile(rng, _golden(name))
+    if rng.random() < 0.3:
+        return Source({"m.phasor": data}, ("@m.phasor",), "check")
+    source, target = ("--source-ids", "1,2"), ("--target-ids", "1,2,1")
+    stacks = _stacks(name)
+    ids = source * ("encoder" in stacks) + target * ("decoder" in stacks)
     return Source({"m.phasor": data}, ("@m.phasor", *ids), "reference")
