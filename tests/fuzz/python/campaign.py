@@ -27,7 +27,7 @@ for _folder in (ROOT / "tools", ROOT / "tests" / "support", ROOT / "tests"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-PER_PROCESS = 500
+PER_PROCESS = 1000
 EVERY = 200  # one in so many goes through the program
 
 

@@ -29,8 +29,10 @@ from phasor.reference import forward
 
 SECONDS, WALL, BYTES = 10, 120, 1 << 30
 LONGEST_LINE = 2100
-# Words of the last line of defence, and of the engine when the converter has made what it refuses.
+# Words of the last line of defence, and of the engine when the converter has made what it refuses;
+# a sum that leaves float32 inside of a layer is seen by the engine alone.
 _DEFECTS = ("internal error", "Traceback", "not enough memory", "phasor verify: exit")
+_ENGINES_OWN = "is not finite ("
 # Faults of several tensors have a line each.
 _SEVERAL = ("missing: ", "misshapen: ", "left over: ", "more faults like these")
 # What is said of a template that is left out, before the result.
@@ -213,7 +215,7 @@ def judge(source: Source, outcome: Outcome, folder: Path) -> None:
     """The property, of what was printed and of what is there."""
     status, lines = outcome.status, outcome.lines
     for line in lines:
-        if any(word in line for word in _DEFECTS):
+        if any(word in line for word in _DEFECTS) and _ENGINES_OWN not in line:
             raise Finding(line)
         if not line.startswith(f"{source.door}: ") or len(line) > LONGEST_LINE:
             raise Finding(f"a line of another form: {line[:200]!r}")
