@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import gc
 import json
 import os
 import subprocess
@@ -29,6 +30,7 @@ for _folder in (ROOT / "tools", ROOT / "tests" / "support", ROOT / "tests"):
 
 PER_PROCESS = 1000
 EVERY = 200  # one in so many goes through the program
+AGAIN = 10  # one in so many results is verified once more
 
 
 class Chunk(NamedTuple):
@@ -62,7 +64,7 @@ def results(chunk: Chunk, folder: Path, every: int = EVERY) -> Iterator[Result]:
     for number in range(chunk.first, chunk.first + chunk.count):
         source = readers.source(chunk.reader, number)
         try:
-            found = watch.run(source, folder)
+            found = watch.run(source, folder, number % AGAIN == 0)
             if number % every == every - 1 and source.door == "convert":
                 program = watch.run_program(source, folder)
                 if program.status != found.status:
@@ -79,6 +81,7 @@ def worker(chunk: Chunk) -> None:
     import watch
 
     watch.limit_memory()
+    gc.freeze()
     with tempfile.TemporaryDirectory(dir=scratch(), prefix="phasor-fuzz-") as folder:
         for result in results(chunk, Path(folder)):
             print(json.dumps(result), flush=True)
@@ -99,6 +102,12 @@ def run_chunk(chunk: Chunk, coverage: Path | None) -> list[Result]:
         finding = f"the process ends with {done.returncode}: {said[:200]}"
         out.append(Result(chunk.first + len(out), -1, 0.0, 0.0, finding))
     return out
+
+
+def run_here(chunk: Chunk) -> list[Result]:
+    """In this process."""
+    with tempfile.TemporaryDirectory(dir=scratch(), prefix="phasor-fuzz-") as folder:
+        return list(results(chunk, Path(folder)))
 
 
 def row(reader: str, found: Sequence[Result]) -> str:
@@ -125,8 +134,9 @@ def campaign(args: argparse.Namespace) -> int:
     ]
     found: dict[str, list[Result]] = {name: [] for name in names}
     coverage = Path(tempfile.mkdtemp(prefix="phasor-coverage-")) if args.coverage else None
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for chunk, some in zip(chunks, pool.map(lambda c: run_chunk(c, coverage), chunks)):
+    with concurrent.futures.ThreadPoolExecutor(max(1, args.jobs)) as pool:
+        run = (lambda chunk: run_chunk(chunk, coverage)) if args.jobs else run_here
+        for chunk, some in zip(chunks, pool.map(run, chunks) if args.jobs else map(run, chunks)):
             found[chunk.reader] += some
             for result in some:
                 if result.finding:
@@ -191,7 +201,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=250, help="inputs of each reader (250)")
     parser.add_argument("--first", type=int, default=0, help="the first one's number")
     parser.add_argument("--readers", default="", metavar="A,B", help="these only")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    jobs = len(os.sched_getaffinity(0))
+    parser.add_argument("--jobs", type=int, default=jobs, help="processes (0: only this one)")
     parser.add_argument("--coverage", action="store_true", help="what of the readers is reached")
     parser.add_argument("--show", nargs=2, metavar=("READER", "NUMBER"))
     parser.add_argument("--keep", type=Path, help="with --show: where the files are left")
