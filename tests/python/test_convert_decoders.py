@@ -251,16 +251,9 @@ def test_an_opt_without_the_first_part_of_its_names(tmp_path):
 # ---- Faults
 
 
-@pytest.mark.parametrize(
-    "name,value,kind",
-    [
-        ("lm_head.weight", 3e38, np.float32),
-        ("model.layers.1.mlp.down_proj.weight", 1e300, np.float64),
-    ],
-)
-def test_sums_that_leave_float32_are_named(llama, capsys, name, value, kind):
+def test_sums_that_leave_float32_are_named(llama, capsys):
     """Every weight is finite; what the model computes is not, and no vector could be replayed."""
-    llama.arrays[name] = np.full(llama.arrays[name].shape, value, kind)
+    llama.arrays["lm_head.weight"] = np.full((ROWS, WIDTH), 3e38, np.float32)
     assert "computes values that are no numbers of float32" in llama.refused(capsys)
 
 

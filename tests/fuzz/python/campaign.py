@@ -94,9 +94,7 @@ def run_chunk(chunk: Chunk, coverage: Path | None) -> list[Result]:
     words = [sys.executable, *measured, *source, __file__, "--worker", *map(str, chunk)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(words, capture_output=True, text=True, cwd=coverage, env=environment)
-    out = [
-        Result(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")
-    ]
+    out = [Result(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
     if len(out) < chunk.count:
         said = (done.stderr.strip().splitlines() or ["no message"])[-1]
         finding = f"the process ends with {done.returncode}: {said[:200]}"
@@ -119,7 +117,8 @@ def row(reader: str, found: Sequence[Result]) -> str:
 
 
 HEAD = f"{'reader':18}" + "".join(
-    f"{word:>12}" for word in ("inputs", "refused", "accepted", "slowest ms", "memory MB", "findings")
+    f"{word:>12}"
+    for word in ("inputs", "refused", "accepted", "slowest ms", "memory MB", "findings")
 )
 
 

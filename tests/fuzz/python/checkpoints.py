@@ -17,12 +17,12 @@ from typing import Any
 import models
 import numpy as np
 import raw
-import torch_legacy
-import torch_zip
 import values
 from raw import Number, Text
 from source import Source
 
+import torch_legacy
+import torch_zip
 from phasor.checkpoints import gguf as gguf_file
 from phasor.families import llama2c
 
@@ -134,7 +134,15 @@ def make_shards(rng: random.Random) -> Source:
     pickled = rng.random() < 0.2
     places = {name: shard for shard, part in shards.items() for name in part}
     index: Any = {"metadata": {"total_size": 1}, "weight_map": places}
-    words = (*shards, *names[:5], "weight_map", "config.json", "..", "../m/config.json", "/dev/zero")
+    words = (
+        *shards,
+        *names[:5],
+        "weight_map",
+        "config.json",
+        "..",
+        "../m/config.json",
+        "/dev/zero",
+    )
     index = values.changed(rng, index, words)
     files = {"m/config.json": config}
     for name, part in shards.items():
@@ -153,17 +161,87 @@ _OPCODES = [op.code.encode("latin-1") for op in pickletools.opcodes]
 _GLOBALS = (
     *(b"ctorch\nFloatStorage\n", b"ctorch\nSize\n", b"ctorch._utils\n_rebuild_tensor_v2\n"),
     *(b"ctorch._utils\n_rebuild_parameter\n", b"ccollections\nOrderedDict\n", b"cos\nsystem\n"),
-    *(b"cbuiltins\neval\n", b"ctorch\nload\n", b"ctorch\nBFloat16Storage\n", b"cbuiltins\ngetattr\n"),
-    *(b"cnumpy\nndarray\n", b"c__main__\nx\n", b"cposix\nsystem\n", b"ctorch.serialization\nload\n"),
+    *(
+        b"cbuiltins\neval\n",
+        b"ctorch\nload\n",
+        b"ctorch\nBFloat16Storage\n",
+        b"cbuiltins\ngetattr\n",
+    ),
+    *(
+        b"cnumpy\nndarray\n",
+        b"c__main__\nx\n",
+        b"cposix\nsystem\n",
+        b"ctorch.serialization\nload\n",
+    ),
 )
 _PUSHED = (
-    *(b"N", b"\x88", b"\x89", b"]", b"}", b")", b"(", b"K\x00", b"K\x01", b"K\xff", b"J\xff\xff\xff\xff"),
-    *(b"\x8a\x09" + b"\0" * 8 + b"\x01", b"\x8a\x01\xff", b"G\x7f\xf0" + bytes(6), b"I01\n", b"L5L\n"),
+    *(
+        b"N",
+        b"\x88",
+        b"\x89",
+        b"]",
+        b"}",
+        b")",
+        b"(",
+        b"K\x00",
+        b"K\x01",
+        b"K\xff",
+        b"J\xff\xff\xff\xff",
+    ),
+    *(
+        b"\x8a\x09" + b"\0" * 8 + b"\x01",
+        b"\x8a\x01\xff",
+        b"G\x7f\xf0" + bytes(6),
+        b"I01\n",
+        b"L5L\n",
+    ),
     *(b"I" + b"9" * 5000 + b"\n", b"F1e999\n", b"U\x01a", b"X\x01\0\0\0a", b"X\xff\xff\xff\x7fa"),
-    *(b"\x8e" + b"\xff" * 8, b"\x8c\xffa", b"B\xff\xff\xff\x7f", b"C\x01a", b"\x85", b"\x86", b"\x87"),
-    *(b"2", b"0", b"1", b"h\x00", b"j\xff\xff\xff\x7f", b"q\x00", b"r\xff\xff\xff\x7f", b"\x94", b"t"),
-    *(b"R", b"b", b"Q", b"s", b"u", b"a", b"e", b"d", b"l", b"o", b"\x81", b"\x92", b"\x93", b"\x8f"),
-    *(b"\x95" + b"\xff" * 8, b"\x95" + bytes(8), b"\x82\x01", b"P0\n", b"\x97", b"\x98", b".", b"\x80\x05"),
+    *(
+        b"\x8e" + b"\xff" * 8,
+        b"\x8c\xffa",
+        b"B\xff\xff\xff\x7f",
+        b"C\x01a",
+        b"\x85",
+        b"\x86",
+        b"\x87",
+    ),
+    *(
+        b"2",
+        b"0",
+        b"1",
+        b"h\x00",
+        b"j\xff\xff\xff\x7f",
+        b"q\x00",
+        b"r\xff\xff\xff\x7f",
+        b"\x94",
+        b"t",
+    ),
+    *(
+        b"R",
+        b"b",
+        b"Q",
+        b"s",
+        b"u",
+        b"a",
+        b"e",
+        b"d",
+        b"l",
+        b"o",
+        b"\x81",
+        b"\x92",
+        b"\x93",
+        b"\x8f",
+    ),
+    *(
+        b"\x95" + b"\xff" * 8,
+        b"\x95" + bytes(8),
+        b"\x82\x01",
+        b"P0\n",
+        b"\x97",
+        b"\x98",
+        b".",
+        b"\x80\x05",
+    ),
     *(b")" + b"2\x86" * 40, b"]" + b"2a" * 40, b"]" * 3000, b"(" * 3000, b"K\x01" * 3000 + b"t"),
 )
 
@@ -218,8 +296,21 @@ def _zip_content(kind: str, name: str) -> tuple[bytes, dict[str, bytes]]:
 
 _NAMES = (
     *("../../outside", "/etc/outside", "archive/data.pkl", "archive/data/0", "archive/code/x.py"),
-    *("archive/constants.pkl", "data.pkl", "other/data.pkl", "archive/data/../data.pkl", "archive\\data\\0"),
-    *("archive/", "", "archive/é", "archive/data/" + "x" * 60000, "archive/byteorder", "archive/\x1b[1m"),
+    *(
+        "archive/constants.pkl",
+        "data.pkl",
+        "other/data.pkl",
+        "archive/data/../data.pkl",
+        "archive\\data\\0",
+    ),
+    *(
+        "archive/",
+        "",
+        "archive/é",
+        "archive/data/" + "x" * 60000,
+        "archive/byteorder",
+        "archive/\x1b[1m",
+    ),
 )
 
 
@@ -570,7 +661,12 @@ def _llama2c_content() -> dict[str, Any]:
     rng, c = np.random.default_rng(2), _SIZES
     d, h, kv = c.width, c.hidden, c.kv_heads * c.width // c.heads
     block = {
-        **{"attention_norm": (d,), "ffn_norm": (d,), "attention.wq": (d, d), "attention.wo": (d, d)},
+        **{
+            "attention_norm": (d,),
+            "ffn_norm": (d,),
+            "attention.wq": (d, d),
+            "attention.wo": (d, d),
+        },
         **{"attention.wk": (kv, d), "attention.wv": (kv, d), "feed_forward.w1": (h, d)},
         **{"feed_forward.w2": (d, h), "feed_forward.w3": (h, d)},
     }
@@ -633,7 +729,9 @@ def make_npy(rng: random.Random) -> Source:
     kind = KINDS[0]
     count = models.LAYERS * (3 * models.WIDTH + models.HIDDEN) + 2 * models.WIDTH  # columns
     file = io.BytesIO()
-    dtype = rng.choice(("<f4", "<f4", "<f4", "<f8", ">f4", "<i4", "|O" if rng.random() < 0.1 else "<f2"))
+    dtype = rng.choice(
+        ("<f4", "<f4", "<f4", "<f8", ">f4", "<i4", "|O" if rng.random() < 0.1 else "<f2")
+    )
     some = np.random.default_rng(1).uniform(0, 2, count + rng.choice((0, 0, 0, 0, 1, -1)))
     some = some.astype(dtype)
     if rng.random() < 0.2:

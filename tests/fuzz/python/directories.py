@@ -192,7 +192,16 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
     }
     changed = rng.choice(list(parts)[:4] + ["modules.json", "config_sentence_transformers.json"])
     changed = changed if rng.random() < 0.85 else rng.choice(list(parts))
-    words = (*words, "1_Pooling", "..", "2_Dense", ".", "3_LayerNorm", "./1_Pooling", "1_Pooling/..")
+    words = (
+        *words,
+        "1_Pooling",
+        "..",
+        "2_Dense",
+        ".",
+        "3_LayerNorm",
+        "./1_Pooling",
+        "1_Pooling/..",
+    )
     files = {f"m/{name}": _json(tree) for name, tree in parts.items()}
     files[f"m/{changed}"] = _hostile_json(rng, parts[changed], words)
     for folder, data in _sentence_weights().items():
@@ -236,7 +245,9 @@ def make_adapter(rng: random.Random, words: Words) -> Source:
         checkpoints.change_arrays(rng, arrays)
     patterns = ("q_proj", "^model.layers.1.*", ".*", "layers\\.1\\.", "(a+)+$", "^", "." * 300)
     data = _hostile_json(rng, config, (*words, *patterns)) if how > 0.2 else _json(config)
-    weights = checkpoints.plain(arrays) if how < 0.9 else checkpoints.hostile_safetensors(rng, arrays)
+    weights = (
+        checkpoints.plain(arrays) if how < 0.9 else checkpoints.hostile_safetensors(rng, arrays)
+    )
     files = {
         "m/config.json": checkpoints.config_of(*kind),
         "m/model.safetensors": _weights(*kind),
@@ -296,7 +307,12 @@ _PRE_TOKENIZERS: tuple[Any, ...] = (
     {"type": "Digits", "individual_digits": True},
     {"type": "Punctuation", "behavior": "Isolated"},
     {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Removed", "invert": False},
-    {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
+    {
+        "type": "Split",
+        "pattern": {"String": " "},
+        "behavior": "MergedWithPrevious",
+        "invert": False,
+    },
     {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
     {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
 )
@@ -313,7 +329,10 @@ def _parts(rng: random.Random, tree: dict[str, Any]) -> dict[str, Any]:
     if rng.random() < 0.1:
         tree["truncation"] = {"max_length": 8, "strategy": "LongestFirst", "stride": 0}
     if rng.random() < 0.1:
-        single = [{"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+        single = [
+            {"SpecialToken": {"id": "a", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ]
         special = {"a": {"id": "a", "ids": [1], "tokens": ["a"]}}
         tree["post_processor"] = {
             "type": "TemplateProcessing",
@@ -385,7 +404,13 @@ def make_tokenizer_config(rng: random.Random, words: Words) -> Source:
             ("{{ messages[0].content }}", [{"name": "default", "template": "{{ bos_token }}"}])
         )
     some["tokenizer_class"] = rng.choice(
-        ("BertTokenizer", "GPT2Tokenizer", "LlamaTokenizerFast", "T5Tokenizer", "XLMRobertaTokenizer")
+        (
+            "BertTokenizer",
+            "GPT2Tokenizer",
+            "LlamaTokenizerFast",
+            "T5Tokenizer",
+            "XLMRobertaTokenizer",
+        )
     )
     where = rng.choice(
         ("tokenizer_config.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -422,7 +447,18 @@ def _hostile_lines(rng: random.Random, lines: list[str]) -> bytes:
 
 
 def _vocab_txt(rng: random.Random, words: Words) -> Source:
-    lines = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", "##a", "##b", "ab", "##ab"]
+    lines = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *"abcdefghij",
+        "##a",
+        "##b",
+        "ab",
+        "##ab",
+    ]
     config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "mask_token": "[MASK]"}
     files = dict(model_of(("bert", "BertModel"), models.ROWS))
     both = rng.random()

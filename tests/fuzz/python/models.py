@@ -101,7 +101,9 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
         name, shape = _FIRST[kind]
         trunk = family.trunk if shapes else ""
         shapes[trunk + name] = shape
-    config = Config(Path("config.json"), json.loads(json.dumps(values)), family.defaults, family.newer)
+    config = Config(
+        Path("config.json"), json.loads(json.dumps(values)), family.defaults, family.newer
+    )
     model = _built(family, config, shapes)
     found = {part.name: part.shape for parts in model.parts.values() for part in parts if part.name}
     shapes.pop(family.trunk + "x", None)

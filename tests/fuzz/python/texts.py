@@ -10,8 +10,9 @@ import checkpoints
 import directories
 import raw
 import values
-from chat_bombs import BOMBS
 from source import GOLDEN, Source
+
+from chat_bombs import BOMBS
 
 Words = tuple[str, ...]
 
@@ -19,21 +20,77 @@ Words = tuple[str, ...]
 
 _PRESETS = ("torch-transformer", "separate", "bias-free")
 _LINES = (
-    *("stack = \"encoder\"", "stack = \"decoder\"", "norm = \"rms\"", "final_norm = true", "layers = 1"),
-    *("kv_heads = 1", "position_offset = 3", "rotary_width = 4", "attention_position = \"rotary\""),
-    *("attention_position = \"t5\"\nnum_buckets = 8\nmax_distance = 16", "alibi_slopes = [0.5, 0.25]"),
-    *("attention_position = \"relative_key\"\nmax_distance = 3", "attention_position = \"alibi\""),
-    *("rotary_scaling = { type = \"linear\", factor = 2.0 }", "score = \"additive\"", "two_sided = true"),
-    *("[encoder]\nlayers = 1", "[decoder]\nheads = 4", "[names]\nencoder.q = \"x\"", "[rename]\n\"\" = \"a\""),
-    *("[checkpoint]\nkey = \"model\"", "[checkpoint]\nignore = [\"*\"]", "[rename]\nencoder = \"e\""),
-    *("[source]", "[[source]]", "[target.end]", "tokenizer = \"words.txt\"", "mask = 4", "end = []"),
-    *("tokenizer = \"/etc/hostname.txt\"", "tokenizer = \"../../words.txt\"", "tokenizer = \"none\""),
+    *('stack = "encoder"', 'stack = "decoder"', 'norm = "rms"', "final_norm = true", "layers = 1"),
+    *("kv_heads = 1", "position_offset = 3", "rotary_width = 4", 'attention_position = "rotary"'),
+    *(
+        'attention_position = "t5"\nnum_buckets = 8\nmax_distance = 16',
+        "alibi_slopes = [0.5, 0.25]",
+    ),
+    *('attention_position = "relative_key"\nmax_distance = 3', 'attention_position = "alibi"'),
+    *(
+        'rotary_scaling = { type = "linear", factor = 2.0 }',
+        'score = "additive"',
+        "two_sided = true",
+    ),
+    *(
+        "[encoder]\nlayers = 1",
+        "[decoder]\nheads = 4",
+        '[names]\nencoder.q = "x"',
+        '[rename]\n"" = "a"',
+    ),
+    *('[checkpoint]\nkey = "model"', '[checkpoint]\nignore = ["*"]', '[rename]\nencoder = "e"'),
+    *("[source]", "[[source]]", "[target.end]", 'tokenizer = "words.txt"', "mask = 4", "end = []"),
+    *('tokenizer = "/etc/passwd"', 'tokenizer = "../../words.txt"', 'tokenizer = "none"'),
 )
 _VALUES = (
-    *("0", "1", "-1", "2", "3", "1.5", "-0.0", "nan", "inf", "-inf", "1e999", "true", "false", '""', '"x"'),
-    *("[]", "{}", "[1, 2]", "[[1]]", "{a = 1}", "9" * 30, "9" * 5000, "1979-05-27", "07:32:00", "0xff"),
-    *("2025-13-01", "16777216", "16777217", '"sqrt_width"', '"sqrt_heads"', '"one"', '"none"', "'''a'''"),
-    *('"\\uD800"', '"\\u0000"', '"' + "x" * 70000 + '"', "[" * 100 + "]" * 100, "1_000", "1__0", "+1"),
+    *(
+        "0",
+        "1",
+        "-1",
+        "2",
+        "3",
+        "1.5",
+        "-0.0",
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "true",
+        "false",
+        '""',
+        '"x"',
+    ),
+    *(
+        "[]",
+        "{}",
+        "[1, 2]",
+        "[[1]]",
+        "{a = 1}",
+        "9" * 30,
+        "9" * 5000,
+        "1979-05-27",
+        "07:32:00",
+        "0xff",
+    ),
+    *(
+        "2025-13-01",
+        "16777216",
+        "16777217",
+        '"sqrt_width"',
+        '"sqrt_heads"',
+        '"one"',
+        '"none"',
+        "'''a'''",
+    ),
+    *(
+        '"\\uD800"',
+        '"\\u0000"',
+        '"' + "x" * 70000 + '"',
+        "[" * 100 + "]" * 100,
+        "1_000",
+        "1__0",
+        "+1",
+    ),
     *("{a." * 30 + "b=1" + "}" * 30, "[" * 50000, '"a', "1 2", "4096", "65536", "4294967296"),
 )
 
@@ -67,7 +124,9 @@ def _hostile_toml(rng: random.Random, toml: str, words: Words) -> bytes:
         elif how < 0.94 and equals and value.strip("-").isdigit():
             lines[at] = f"{name} = {raw.number(rng, int(value))}"
         else:
-            lines[at] = rng.choice(("a" + ".a" * 5000 + " = 1", "[a" + ".b" * 500 + "]", "#", "= 1"))
+            lines[at] = rng.choice(
+                ("a" + ".a" * 5000 + " = 1", "[a" + ".b" * 500 + "]", "#", "= 1")
+            )
         if not lines:
             lines = [""]
     data = "\n".join(lines).encode("utf-8", "surrogatepass")
@@ -88,21 +147,99 @@ def make_description(rng: random.Random, words: Words) -> Source:
 
 _PIECE = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|[^{]+|\{", re.S)
 _INSIDE = (
-    *("messages", "message", "message.content", "message['role']", "loop.index0", "ns.x", "bos_token"),
-    *("[]", "{}", "none", "true", "0", "-1", "9" * 30, "1.5e300", "''", "'\\ud800'", "'a' * 99999", "tools"),
-    *("range(10)", "namespace(x=1)", "raise_exception('x')", "strftime_now('%d')", "lipsum()", "cycler"),
-    *("message.content.__class__", "self", "joiner()", "dict(a=1)", "messages[::-1]", "messages[0:99:0]"),
-    *("''.join", "message | map('x') | list", "m(m(1))", "x is defined", "(1, 2)", "not x", "1 // 0"),
-    *("1 % 0", "2 ** 99", "'%s' % 1", "a.b.c.d", "loop.cycle(1)", "loop(1)", "message | tojson(indent=4)"),
+    *(
+        "messages",
+        "message",
+        "message.content",
+        "message['role']",
+        "loop.index0",
+        "ns.x",
+        "bos_token",
+    ),
+    *(
+        "[]",
+        "{}",
+        "none",
+        "true",
+        "0",
+        "-1",
+        "9" * 30,
+        "1.5e300",
+        "''",
+        "'\\ud800'",
+        "'a' * 99999",
+        "tools",
+    ),
+    *(
+        "range(10)",
+        "namespace(x=1)",
+        "raise_exception('x')",
+        "strftime_now('%d')",
+        "lipsum()",
+        "cycler",
+    ),
+    *(
+        "message.content.__class__",
+        "self",
+        "joiner()",
+        "dict(a=1)",
+        "messages[::-1]",
+        "messages[0:99:0]",
+    ),
+    *(
+        "''.join",
+        "message | map('x') | list",
+        "m(m(1))",
+        "x is defined",
+        "(1, 2)",
+        "not x",
+        "1 // 0",
+    ),
+    *(
+        "1 % 0",
+        "2 ** 99",
+        "'%s' % 1",
+        "a.b.c.d",
+        "loop.cycle(1)",
+        "loop(1)",
+        "message | tojson(indent=4)",
+    ),
 )
 _BLOCKS = (
-    *("{% for m in messages %}", "{% endfor %}", "{% if x %}", "{% else %}", "{% elif y %}", "{% endif %}"),
+    *(
+        "{% for m in messages %}",
+        "{% endfor %}",
+        "{% if x %}",
+        "{% else %}",
+        "{% elif y %}",
+        "{% endif %}",
+    ),
     *("{% set x = 1 %}", "{% set ns = namespace(a=1) %}", "{% set ns.a = ns.b %}", "{% break %}"),
     *("{% continue %}", "{% macro m(a, b=1) %}", "{% endmacro %}", "{% set x %}", "{% endset %}"),
-    *("{% raw %}", "{% endraw %}", "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}"),
+    *(
+        "{% raw %}",
+        "{% endraw %}",
+        "{% include 'x' %}",
+        "{% import 'x' as y %}",
+        "{% extends 'x' %}",
+    ),
     *("{% block a %}", "{% endblock %}", "{% filter trim %}", "{% endfilter %}", "{% call m() %}"),
-    *("{% generation %}", "{% endgeneration %}", "{% autoescape true %}", "{% do x %}", "{%-", "-%}", "{#"),
-    *("{% for a, b in x.items() %}", "{% for m in messages recursive %}", "{% with a = 1 %}", "{{", "}}"),
+    *(
+        "{% generation %}",
+        "{% endgeneration %}",
+        "{% autoescape true %}",
+        "{% do x %}",
+        "{%-",
+        "-%}",
+        "{#",
+    ),
+    *(
+        "{% for a, b in x.items() %}",
+        "{% for m in messages recursive %}",
+        "{% with a = 1 %}",
+        "{{",
+        "}}",
+    ),
 )
 
 
@@ -156,11 +293,39 @@ def _spliced(rng: random.Random) -> str:
 
 
 _GROWN = (
-    *("({a} ~ {b})", "({a} + {b})", "({a} if {b} else {a})", "{a} | trim", "{a} | length", "{a}.strip()"),
-    *("{a}.split({b})[{n}]", "{a}[{n}]", "{a}[{n}:]", "{a}.{w}", "{a}.{w}({b})", "{a} | {w}", "{a} is {w}"),
-    *("{a} == {b}", "{a} in {b}", "not {a}", "[{a}, {b}]", "{{'k': {a}}}", "{a} | {w}({b})", "m({a})"),
+    *(
+        "({a} ~ {b})",
+        "({a} + {b})",
+        "({a} if {b} else {a})",
+        "{a} | trim",
+        "{a} | length",
+        "{a}.strip()",
+    ),
+    *(
+        "{a}.split({b})[{n}]",
+        "{a}[{n}]",
+        "{a}[{n}:]",
+        "{a}.{w}",
+        "{a}.{w}({b})",
+        "{a} | {w}",
+        "{a} is {w}",
+    ),
+    *(
+        "{a} == {b}",
+        "{a} in {b}",
+        "not {a}",
+        "[{a}, {b}]",
+        "{{'k': {a}}}",
+        "{a} | {w}({b})",
+        "m({a})",
+    ),
     *("{a} * {n}", "{a} % {n}", "{a} // {n}", "-{a}", "{a} | replace({b}, {a})", "{a} and {b}"),
-    *("{a} | default({b})", "{a} | tojson", "{a} | join({b})", "{a} | selectattr('role', 'equalto', {b})"),
+    *(
+        "{a} | default({b})",
+        "{a} | tojson",
+        "{a} | join({b})",
+        "{a} | selectattr('role', 'equalto', {b})",
+    ),
 )
 
 

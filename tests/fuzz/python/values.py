@@ -29,8 +29,35 @@ NUMBERS = (
     *(0.0, -0.0, 0.5, 1.0, 1.5, -1.5, 1e-45, 1e-320, 1e-9, 1e9, 1e30, 1e31, 3.5e38, 1e39, 1.7e308),
 )
 TEXTS = (
-    *("", " ", "\n", "a", "é", "漢", "\x00", "\x1b[31m", "\x1e", "\x1f", "\u2028", "\ufeff", "\ud800"),
-    *("\udfff\ud800", "e\u0301", "▁", "Ġ", "##", "<0x41>", "<0xZZ>", "a b", "a b c", "0", "-1", "1e9"),
+    *(
+        "",
+        " ",
+        "\n",
+        "a",
+        "é",
+        "漢",
+        "\x00",
+        "\x1b[31m",
+        "\x1e",
+        "\x1f",
+        "\u2028",
+        "\ufeff",
+        "\ud800",
+    ),
+    *(
+        "\udfff\ud800",
+        "e\u0301",
+        "▁",
+        "Ġ",
+        "##",
+        "<0x41>",
+        "<0xZZ>",
+        "a b",
+        "a b c",
+        "0",
+        "-1",
+        "1e9",
+    ),
     *("none", "null", "true", "../outside", "/etc/hostname", "..", ".", "a/b", "a\\b", "~", "NUL"),
     *("x" * 300, "x" * 70000, "a." * 3000, "é" * 5000, "(a+)+$" * 20, "[" * 999, "{{ x }}", "%s%n"),
 )
@@ -75,12 +102,20 @@ def near(rng: random.Random, value: Any, words: Sequence[str] = ()) -> Any:
     if isinstance(value, str):
         other = rng.choice(words) if words else rng.choice(TEXTS)
         at = rng.randrange(len(value) + 1)
-        changed = (value + other, other + value, value[:at], value[at:], value[:at] + value[at + 1 :])
+        changed = (
+            value + other,
+            other + value,
+            value[:at],
+            value[at:],
+            value[:at] + value[at + 1 :],
+        )
         return rng.choice((*changed, other, other, value.upper(), value * 2, value.swapcase()))
     if isinstance(value, list):
         at = rng.randrange(len(value) + 1)
         many = value * rng.choice((2, 3, 300)) if len(value) < 100 else value * 2
-        return rng.choice((value[:at], value[at:], value[::-1], many, [*value, *value[:1]], [value]))
+        return rng.choice(
+            (value[:at], value[at:], value[::-1], many, [*value, *value[:1]], [value])
+        )
     return value
 
 

@@ -104,7 +104,9 @@ class _Audit:
             if path is not None and not self._inside(path, places) and path != os.devnull:
                 self.seen.append(f"opens {path!r} to {'write' if writes else 'read'}")
         elif event in self.CHANGES:
-            if not all(self._inside(p, temporary) for p in arguments if isinstance(p, (str, bytes))):
+            if not all(
+                self._inside(p, temporary) for p in arguments if isinstance(p, (str, bytes))
+            ):
                 self.seen.append(f"{event} of {arguments!r}")
         elif event == "subprocess.Popen":
             if str(arguments[0]) != str(find_phasor(None)):

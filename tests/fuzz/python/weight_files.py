@@ -14,8 +14,20 @@ from phasor.format import file as F
 from phasor.format.layout import crc32c
 
 _MODELS = (
-    *("tiny-lm-q8", "tiny-alibi-tokens-q8", "tiny-classes-q8", "tiny-modernbert-q8", "tiny-gptj-q4"),
-    *("tiny-albert-q8", "tiny-olmo2-q4", "tiny-relative-lm-q8", "tiny-alibi-tokens-f32", "tiny-t5-q8"),
+    *(
+        "tiny-lm-q8",
+        "tiny-alibi-tokens-q8",
+        "tiny-classes-q8",
+        "tiny-modernbert-q8",
+        "tiny-gptj-q4",
+    ),
+    *(
+        "tiny-albert-q8",
+        "tiny-olmo2-q4",
+        "tiny-relative-lm-q8",
+        "tiny-alibi-tokens-f32",
+        "tiny-t5-q8",
+    ),
     *("tiny-three-way-q8", "tiny-additive-q8", "tiny-bert-q4", "tiny-neox-q8"),
 )
 _ENTRIES = {F.SECTION_BYTES: "<IIQQII", F.ENTRY_BYTES: "<IBBHQQIIIIQ"}

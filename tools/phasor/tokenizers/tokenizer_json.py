@@ -273,11 +273,7 @@ def _from_merges(folder: Path, config: dict) -> dict:
     )
     names = {
         **names,
-        **{
-            name: text
-            for name in _USUAL
-            if (text := _token(config, name)) is not None
-        },
+        **{name: text for name in _USUAL if (text := _token(config, name)) is not None},
     }
     for name, text in names.items():
         if text not in vocabulary:
