@@ -5,6 +5,4 @@
 fuzz-python: all
 	@$(MAKE) $(if $(COVERAGE),.venv-reference,.venv)/ready
 	@nice -n 19 $(if $(COVERAGE),.venv-reference,.venv)/bin/python tests/fuzz/python/campaign.py $(if $(SHOW),--show $(SHOW),\
-	  --count $(COUNT) --first $(FIRST) $(if $(READERS),--readers $(subst $(space),$(comma),$(strip $(READERS)))) $(if $(COVERAGE),--coverage))
-comma := ,
-space := $(subst ,, )
+	  --count $(COUNT) --first $(FIRST) $(if $(READERS),--readers $(subst $(empty) $(empty),$(comma),$(strip $(READERS)))) $(if $(COVERAGE),--coverage))

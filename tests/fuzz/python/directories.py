@@ -1,4 +1,5 @@
-"""Hostile directories of Hugging Face's libraries: configurations, tokenizers, modules, adapters."""
+"""Hostile directories of Hugging Face's libraries: configurations, tokenizers, modules,
+adapters."""
 
 from __future__ import annotations
 

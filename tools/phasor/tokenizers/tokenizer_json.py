@@ -143,8 +143,8 @@ def _token(config: dict, name: str) -> str | None:
         return None
     if not isinstance(token, str):
         raise TokenizerError(
-            f"tokenizer_config.json: {name}_token: {shown(token)}, expected a text, or a table with "
-            "a text as content"
+            f"tokenizer_config.json: {name}_token: {shown(token)}, expected a text, or a table "
+            "with a text as content"
         )
     return token
 
