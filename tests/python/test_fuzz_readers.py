@@ -141,7 +141,7 @@ def evaluates(words):
         (leaves_a_file, "is left"),
         (writes_outside, "to write"),
         (says_two_lines, "another form|2 lines"),
-        (makes_what_no_engine_opens, "the engine refuses"),
+        (makes_what_no_engine_opens, "the engine refuses it"),
         (takes_much, "takes .* MB"),
         (sleeps, "does not end .SIGALRM"),
         (counts_for_ever, "does not end .SIGPROF"),

@@ -64,7 +64,8 @@ def results(chunk: Chunk, folder: Path, every: int = EVERY) -> Iterator[Result]:
     for number in range(chunk.first, chunk.first + chunk.count):
         source = readers.source(chunk.reader, number)
         try:
-            found = watch.run(source, folder, number % AGAIN == 0)
+            again = number % AGAIN == 0 or source.door != "convert"
+            found = watch.run(source, folder, again)
             if number % every == every - 1 and source.door == "convert":
                 program = watch.run_program(source, folder)
                 if program.status != found.status:

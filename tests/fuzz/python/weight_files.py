@@ -123,8 +123,8 @@ def _sealed(data: bytearray) -> bytes:
     """With the checksums that belong to it, as far as its tables lead somewhere."""
     head_bytes = struct.unpack_from("<Q", data, 32)[0]
     try:
-        for at, _, offset, size in _sections(bytes(data)):
-            if size < 1 << 20:
+        for at, kind, offset, size in _sections(bytes(data)):
+            if size < 1 << 20 and kind not in (F.META, F.DIRECTORY):
                 struct.pack_into("<I", data, at + 24, crc32c(bytes(data[offset : offset + size])))
     except struct.error:
         pass
