@@ -417,6 +417,9 @@ def make_tokenizer_config(rng: random.Random, words: Words) -> Source:
         ("tokenizer_config.json", "tokenizer_config.json", "special_tokens_map.json")
     )
     files[f"m/{where}"] = _hostile_json(rng, some, words)
+    if rng.random() < 0.1:
+        own = {"chat_template": "{{ messages[0].content }}"}
+        files["m/chat_template.json"] = _hostile_json(rng, own, words)
     return Source(files, ("@m",))
 
 

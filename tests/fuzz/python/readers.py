@@ -118,4 +118,8 @@ assert list(_MAKERS) == list(READERS)
 def source(reader: str, number: int) -> Source:
     """Hostile input `number` of a reader: the same on every machine."""
     rng = random.Random(f"{reader} {number}")
-    return _MAKERS[reader](rng, words.of(READERS[reader]))
+    made = _MAKERS[reader](rng, words.of(READERS[reader]))
+    if made.door == "convert" and "--type" not in made.arguments and rng.random() < 0.1:
+        kind = rng.choice(("q8", "q4", "f16", "bf16"))
+        return made._replace(arguments=(*made.arguments, "--type", kind))
+    return made

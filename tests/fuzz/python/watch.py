@@ -69,6 +69,14 @@ DOORS = {"convert": convert.main, "reference": forward.main, "check": check}
 # ---- What is opened, written and started
 
 
+def _folder_of(descriptor: Any) -> str:
+    """Where relative names begin: the folder that is open as this descriptor, or none."""
+    if type(descriptor) is int and descriptor > 2:
+        with contextlib.suppress(OSError):
+            return os.readlink(f"/proc/self/fd/{descriptor}")
+    return ""
+
+
 class _Audit:
     """Python's audit events while an input is read: files outside its folder, programs, sockets."""
 
@@ -106,9 +114,11 @@ class _Audit:
             if path is not None and not self._inside(path, places) and path != os.devnull:
                 self.seen.append(f"opens {path!r} to {'write' if writes else 'read'}")
         elif event in self.CHANGES:
-            if not all(
-                self._inside(p, temporary) for p in arguments if isinstance(p, (str, bytes))
-            ):
+            at = _folder_of(arguments[-1])
+            paths = [
+                os.path.join(at, os.fsdecode(p)) for p in arguments if isinstance(p, (str, bytes))
+            ]
+            if not all(self._inside(path, temporary) for path in paths):
                 self.seen.append(f"{event} of {arguments!r}")
         elif event == "subprocess.Popen":
             if str(arguments[0]) != str(find_phasor(None)):
