@@ -396,6 +396,7 @@ help:
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
 #: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
 #: make fuzz            libFuzzer over every entry for MINUTES, side by side; BITS=32; SANITIZER=memory; TARGETS='chat state'
+#: make fuzz-python     hostile inputs for every reader of the converter, COUNT of each (tests/README.md)
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them

@@ -5,6 +5,7 @@ import ast
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -225,6 +226,20 @@ def test_the_traceback_is_there_for_who_asks(capsys, monkeypatch):
     monkeypatch.setenv("PHASOR_TRACEBACK", "1")
     assert through(ValueError("x")) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_librarys_warning_is_no_line(capsys, monkeypatch):
+    """numpy's of an overflow would stand before the one line of a refusal."""
+    monkeypatch.setattr(sys, "warnoptions", [])
+
+    @entry.front_door("tool")
+    def main() -> None:
+        warnings.warn("overflow encountered in cast", RuntimeWarning)
+        raise PhasorError("a.pt: is bad")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main() == 1 and capsys.readouterr().err == "tool: a.pt: is bad\n"
 
 
 def test_a_status_is_kept_and_none_is_zero():

@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from typing import Any, Callable, Iterator
 
 from phasor.errors import PhasorError, printable
@@ -65,6 +66,16 @@ def keep_descriptors() -> None:
                     name,
                     open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False),
                 )
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """No library's warning is a line beside ours (numpy's of a value that is not finite, zipfile's
+    of a name that is there twice): what matters is checked and said. Python's -W counts more."""
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager
@@ -158,7 +169,7 @@ def _unforeseen(name: str, error: BaseException) -> int:
 
 def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
     try:
-        with _output():
+        with _output(), _unwarned():
             return main() or 0
     except PhasorError as error:
         for line in getattr(error, "lines", None) or [str(error)]:

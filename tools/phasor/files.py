@@ -88,6 +88,12 @@ def read_text(path: os.PathLike | str, limit: int = TEXT_BYTES) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def is_below(name: str) -> bool:
+    """Whether a path that a file names is one of its own folder or of a folder in it."""
+    path = Path(name)
+    return name.isprintable() and ".." not in path.parts and not path.is_absolute()
+
+
 def map_bytes(path: os.PathLike | str) -> np.ndarray:
     """The file's bytes, mapped and not read: u8."""
     with open_regular(path) as file:

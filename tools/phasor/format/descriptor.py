@@ -9,7 +9,6 @@ docs/format.md and numbers as values. A scope that the stack does not have is ab
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any, Iterator, NamedTuple
 
@@ -224,6 +223,8 @@ SCOPES: dict[str, tuple[Field, ...]] = {
 
 # ---- Values
 
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
+
 
 def _check_value(where: str, field: Field, value: Any) -> None:
     """PhasorError unless the value has the field's type and lies in its range."""
@@ -241,9 +242,9 @@ def _check_value(where: str, field: Field, value: Any) -> None:
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
-            or not math.isfinite(value)
+            or not abs(value) <= _LARGEST
         ):
-            raise PhasorError(f"{name}: {value!r}, expected a finite number")
+            raise PhasorError(f"{name}: {value!r}, expected a finite number of float32")
     elif field.type == STRING:
         if not isinstance(value, str):
             raise PhasorError(f"{name}: expected text")
@@ -514,6 +515,7 @@ def _check_kind(i: int, kind: dict) -> None:
             position in RELATIVE_KEYS and kind["score"] == ADDITIVE,
             "score: an additive score has no relative keys",
         ),
+        (kind["norm_eps"] < 0, "norm_eps: is negative"),
         (kind["cap"] < 0, "cap: is negative"),
         (kind["qkv_clip"] < 0, "qkv_clip: is negative"),
         (
