@@ -154,7 +154,7 @@ class Chat {
       const bool long_text = text.size() > bytes;
       if (!long_text && !ids_of(text, ids, why)) return false;
       if ((long_text || ids->size() + room > context) && drop_oldest()) continue;
-      if (o_.print_prompt) fprintf(stderr, "%s\n", text.c_str());
+      if (o_.print_prompt) (void)write_all(STDERR_FILENO, (text + "\n").data(), text.size() + 1);
       *why = long_text ? format("%zu bytes, there is room for %u (--context)", text.size(), bytes)
                        : no_room(ids->size(), context, "--context");
       if (long_text || ids->size() > context) return false;

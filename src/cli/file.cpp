@@ -45,18 +45,6 @@ uint64_t before_weights(const unsigned char* p, size_t bytes) {
   return end;
 }
 
-bool write_all(int fd, const void* data, size_t bytes) {
-  for (const char* p = static_cast<const char*>(data); bytes != 0;) {
-    const ssize_t n = write(fd, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
 // On a file system that has nothing to wait for, there is nothing to do.
 bool on_disk(int fd) {
   return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
@@ -197,7 +185,7 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
   if (!check_kind(kind)) return false;
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return refuse(strerror(errno));
-  const bool known = fstat(fd, &seen_) == 0 && check_kind(kind);
+  const bool known = fstat(fd, &seen_) == 0 ? check_kind(kind) : refuse(strerror(errno));
   bytes_ = static_cast<size_t>(seen_.st_size);
   const bool copied =
       how == Load::copy || (how == Load::copy_if_faster && worth_huge_pages(bytes_));
@@ -212,10 +200,11 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
 
 bool ReadFile::unchanged() const {
   struct stat s;
-  if (changed_ || fd_ < 0 ||
-      (fstat(fd_, &s) == 0 && s.st_size == seen_.st_size && same_time(s.st_mtim, seen_.st_mtim)))
-    return !changed_;
+  if (changed_ || fd_ < 0) return !changed_;
   changed_ = true;
+  if (fstat(fd_, &s) != 0) return refuse(strerror(errno));
+  changed_ = s.st_size != seen_.st_size || !same_time(s.st_mtim, seen_.st_mtim);
+  if (!changed_) return true;
   return refuse(
       "was changed while it was in use, what was computed meanwhile may be wrong: start again");
 }

@@ -38,6 +38,8 @@ def faults_of(name: str, clean: Result) -> Iterator[Fault]:
     """Every call that a clean run makes, in every way."""
     for call in clean.calls:
         for what in (*FAULTS[call.kind], *SIGNALS):
+            if what == "end=0" and call.subject == "<stdin>":
+                continue  # that is what the end of standard input is
             yield Fault(name, call.kind, call.number, what)
 
 
@@ -129,6 +131,7 @@ def main() -> int:
                             f"  {name}: {fault.kind} {fault.number} ({where}) {fault.what}: "
                             f"{problem}",
                             file=sys.stderr,
+                            flush=True,
                         )
             report(name, clean, tried, wrong)
             sys.stdout.flush()

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,7 +47,7 @@ class Result:
     error: bytes
     calls: list[Call]
     files: dict[str, bytes]  # of the folders of outputs and of temporary files
-    inputs: list = field(default_factory=list)
+    harmed: bool  # an input is not what it was
 
     @property
     def hit(self) -> list[Call]:
@@ -175,7 +175,8 @@ class Place:
             for name in ("out", "tmp")
             for p in sorted((self.path / name).rglob("*"))
         }
-        return Result(status, self.same(out), self.same(error), calls, files, self._stamps())
+        harmed = self._stamps() != self.inputs
+        return Result(status, self.same(out), self.same(error), calls, files, harmed)
 
     def same(self, text: bytes) -> bytes:
         """Printed text without what differs from run to run and from folder to folder."""
@@ -241,7 +242,7 @@ def judge(row: dict, clean: Result, got: Result, fault: str, goes_on: bool) -> s
         return "did not end"
     if not got.hit:
         return "the fault never came"
-    if got.inputs != clean.inputs:
+    if got.harmed:
         return "an input was changed"
     whole = is_whole(row, clean, got)
     if not whole and (clean.status == 0 or got.error == clean.error):
@@ -263,11 +264,12 @@ def failed_badly(row: dict, clean: Result, got: Result, fault: str) -> str:
     if stopped:
         ended = -int(getattr(signal, stopped))
         lines = got.error.count(b"\n")
-        if got.status != ended or lines > 1 or b"Traceback" in got.error:
-            return f"status {got.status}, {got.error!r}"
-        return ""
+        if got.status == ended and lines <= 1 and b"Traceback" not in got.error:
+            return ""  # else a child of the program got it
     if got.status not in (1, clean.status) or got.status == 0:
         return f"status {got.status}: {got.error!r}"
-    if not unheard and not is_one_line(got.error):
+    said = got.error.removeprefix(clean.error)  # what it says without a fault too comes before
+    same = clean.status != 0 and got.error == clean.error  # but for what could not be removed
+    if not (unheard or same or is_one_line(said)):
         return f"says {got.error!r}"
     return ""
