@@ -234,7 +234,7 @@ class Chat {
         .add("tokens", result_.count)
         .add("seconds", seconds_)
         .close('}');
-    stream(o_.json ? json.str() + "\n" : "\n\n");
+    if (stream(o_.json ? json.str() + "\n" : "\n\n") != 0) return;
     if (result_.finish == PHASOR_FINISH_LENGTH && !o_.quiet && !o_.json)
       note("the answer is cut: %s", options_.max_new != 0 && result_.count == options_.max_new
                                         ? "-n"

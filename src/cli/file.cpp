@@ -74,13 +74,15 @@ struct Target {
   string name;
 };
 
-void find_target(Target* t) {
+// False: the system does not say; why is in errno. What is not there is an error of who opens it.
+bool find_target(Target* t) {
   t->known = stat(t->path, &t->s) == 0;
-  if (t->known) return;
+  if (t->known || errno != ENOENT) return t->known;
   const string path = t->path;
   const size_t base = base_of(path);
   t->name = path.substr(base);
   t->known = stat(base == 0 ? "." : path.substr(0, base).c_str(), &t->s) == 0;
+  return t->known || errno == ENOENT;
 }
 
 bool same(const Target& a, const Target& b) {
@@ -95,10 +97,12 @@ bool file_has_changed() { return changed_file; }
 
 bool check_places(const Options& o, Command command) {
   vector<Target> all;
-  const auto add = [&all](const char* what, const char* path, bool output) {
-    if (path == nullptr) return;
+  bool found = true;
+  const auto add = [&](const char* what, const char* path, bool output) {
+    if (path == nullptr || !found) return;
     all.push_back({what, path, output, false, {}, ""});
-    find_target(&all.back());
+    found = find_target(&all.back());
+    if (!found) data_error("%s: %s%s", path, output ? "cannot be written: " : "", strerror(errno));
   };
   add("the model", o.model, false);
   add("--moments", o.moments, false);
@@ -110,6 +114,7 @@ bool check_places(const Options& o, Command command) {
   add("--attention", o.attention, true);
   add("--npy", o.npy, true);
   add("--save-state", o.save_state, true);
+  if (!found) return false;
   for (const Target& t : all)
     if (t.output && (t.path[0] == 0 || strcmp(t.path, "-") == 0))
       return data_error("%s \"%s\": expected the name of a file (standard output has the results)",
@@ -119,6 +124,7 @@ bool check_places(const Options& o, Command command) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     all.push_back({kStreams[fd], nullptr, fd != STDIN_FILENO, false, {}, ""});
     all.back().known = fstat(fd, &all.back().s) == 0;
+    if (!all.back().known) return data_error("%s: %s", kStreams[fd], strerror(errno)), false;
   }
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].path != nullptr; ++k)

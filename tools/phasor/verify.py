@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from phasor import scratch
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
@@ -172,7 +172,7 @@ def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequenc
     if count > 1:
         arguments += ["--prefix-ids", ids_text(target[1:])]
     names = ("logits", "hidden", "hidden-decoder")
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch.folder() as folder:
         for name in names:
             arguments += [f"--{name}", f"{folder}/{name}.npy"]
         run(program, "run", path, *arguments)

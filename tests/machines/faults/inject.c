@@ -190,7 +190,8 @@ static void descriptor_of(pid_t pid, long fd, char* out) {
   char what[32];
   snprintf(what, sizeof what, "fd/%ld", fd);
   link_of(pid, what, out);
-  if (fd >= 0 && fd <= 2) snprintf(out, kPath, "<%s>", kStreams[fd]);
+  if (fd >= 0 && fd <= 2 && strcmp(out, "/dev/null") != 0)
+    snprintf(out, kPath, "<%s>", kStreams[fd]);
 }
 
 // A name in the program's memory, page by page; relative ones get their folder in front.

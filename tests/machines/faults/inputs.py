@@ -69,6 +69,7 @@ def write_directories(to: Path) -> None:
     adapter, rng = to / "adapter", np.random.default_rng(9)
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps(ADAPTER))
+    (to / "link").hardlink_to(to / "llama" / "config.json")
     at = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
     shapes = {"A": (2, chat_model.WIDTH), "B": (chat_model.WIDTH, 2)}
     save_file(

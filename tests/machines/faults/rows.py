@@ -56,7 +56,11 @@ COMMANDS = {
     "inspect": {"words": "phasor inspect {in}/translator.phasor"},
     "verify": {"words": "phasor verify {in}/lm.phasor"},
     "verify json": {"words": "phasor verify {in}/translator.phasor --json"},
-    "bench": {"words": "phasor bench {in}/lm.phasor --reps 1 -n 2 --json", "measured": True, "processes": True},
+    "bench": {
+        "words": "phasor bench {in}/lm.phasor --reps 1 -n 2 --json",
+        "measured": True,
+        "processes": True,
+    },
     "quantize": {
         "words": "phasor quantize {in}/lm.phasor {out}/q --type q8",
         "outputs": ("q",),
@@ -67,6 +71,10 @@ COMMANDS = {
         "outputs": ("q",),
     },
     "quantize new": {"words": "phasor quantize {in}/lm.phasor {out}/new --type bf16 --quiet"},
+    "quantize over": {  # an output that is the input
+        "words": "phasor quantize {in}/lm.phasor {in}/lm.phasor --type q8",
+        "status": 1,
+    },
     "help": {"words": "phasor --help", "streams": True},
     "version": {"words": "phasor --version", "streams": True},
     "convert": {
@@ -103,6 +111,14 @@ COMMANDS = {
         "--phasor {bin}/phasor --moments {in}/llama2c.npy",
         "outputs": ("m",),
         "reads": ("llama2c", "moments"),
+    },
+    "convert over": {
+        "words": "python phasor.convert {in}/separate.pt -o {in}/separate.pt",
+        "status": 1,
+    },
+    "convert over directory": {
+        "words": "python phasor.convert {in}/llama -o {in}/link",
+        "status": 1,
     },
     "tokenizer": {
         "words": "python phasor.tokenizers.tokenizer {in}/bpe.model -o {out}/t",
@@ -150,7 +166,7 @@ FAULTS = {
         "error=EIO", "error=ENOSPC", "error=EACCES", "error=EXDEV", "error=EROFS", "late=EIO",
     ),
     "truncate": ("error=EIO", "error=ENOSPC", "error=EINTR"),
-    "unlink": ("error=EIO", "error=EACCES", "error=ENOENT", "late=EIO"),
+    "unlink": ("error=EIO", "error=EACCES", "late=EIO"),
     "stat": ("error=EIO", "error=EACCES", "error=ENOMEM"),
     "seek": ("error=EIO", "error=EINVAL", "error=ESPIPE"),
     "mode": ("error=EPERM", "error=EIO"),
@@ -162,6 +178,18 @@ GOES_ON = {
     "read": ("error=EINTR", "short=1", "short=1+", "half=0"),
     "write": ("error=EINTR", "short=1", "short=1+", "half=0"),
 }
+
+# What is no fault of the system: the end of standard input; a read of a file that would have to
+# wait; memory of Python's own packages that cannot be given back (OpenBLAS prints that).
+NO_FAULTS = {
+    "stdin": ("end=0",),
+    "file": ("error=EAGAIN",),
+    "python": ("unmap",),
+}
+
+# Without any more memory CPython and numpy may die as if they were killed: outputs are old or new,
+# and a part may stay.
+LIKE_KILLED = {"python": ("error=ENOMEM+",)}
 
 # At every call of every class.
 SIGNALS = ("signal=SIGINT", "signal=SIGTERM", "signal=SIGKILL")

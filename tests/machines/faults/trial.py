@@ -21,11 +21,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from rows import LIKE_KILLED
+
 ROOT = Path(__file__).resolve().parents[3]
 OLD = b"as it was\n" * 20
 SECONDS = 120  # no command takes more than one; the machine may be busy
 # Numbers that are another's each time.
-_TIMES = re.compile(rb'("seconds"|"tokens_per_second"):[-+.e0-9]+|in [0-9.]+ s \([0-9,]+ tokens/s\)')
+_TIMES = re.compile(
+    rb'("seconds"|"tokens_per_second"):[-+.e0-9]+|in [0-9.]+ s \([0-9,]+ tokens/s\)'
+)
 _PARTS = re.compile(r".*\.part|\..*\.tmp")  # what SIGKILL may leave beside an output
 
 
@@ -73,7 +77,13 @@ class Warm:
         asked, self._to = os.pipe()
         answers, given = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, ROOT / "tests/machines/faults/warm.py", library, str(asked), str(given)],
+            [
+                sys.executable,
+                ROOT / "tests/machines/faults/warm.py",
+                library,
+                str(asked),
+                str(given),
+            ],
             pass_fds=(asked, given),
             env=environment,
             cwd="/",
@@ -101,7 +111,7 @@ class Place:
         self.path = Path(tempfile.mkdtemp(prefix="faults-", dir=base))
         self.log = Path(f"{self.path}.log")
         self.tracer, self.program = tracer, program
-        shutil.copytree(inputs, self.path / "in", symlinks=True)
+        subprocess.run(["cp", "-a", inputs, self.path / "in"], check=True)  # hard links stay
         self.inputs = self._stamps()
         self.warm = Warm(tracer.with_suffix(".so"), self.environment())
 
@@ -167,9 +177,7 @@ class Place:
         calls = []
         for line in self.log.read_text(errors="replace").splitlines():
             kind, number, name, subject = line.split(" ", 3)
-            calls.append(
-                Call(kind.lstrip("!"), int(number), name, subject, kind.startswith("!"))
-            )
+            calls.append(Call(kind.lstrip("!"), int(number), name, subject, kind.startswith("!")))
         files = {
             f"{name}/{p.relative_to(self.path / name)}": p.read_bytes() if p.is_file() else b""
             for name in ("out", "tmp")
@@ -214,7 +222,8 @@ def is_one_line(error: bytes) -> bool:
         text.count("\n") == 1
         and text.endswith("\n")
         and re.match(r"[a-z_]+: .", text) is not None
-        and re.search(r"PLACE|/|--|standard (in|out)put|memory|threads|stopped by", text) is not None
+        and re.search(r"PLACE|/|--|standard (in|out)put|memory|threads|stopped by", text)
+        is not None
         and not any(word in text for word in ("internal error", "Traceback", "Error:", "None"))
     )
 
@@ -254,21 +263,26 @@ def judge(row: dict, clean: Result, got: Result, fault: str, goes_on: bool) -> s
 
 def failed_badly(row: dict, clean: Result, got: Result, fault: str) -> str:
     stopped = fault.partition("=")[2] if fault.startswith("signal=") else ""
+    killed = row["words"].startswith("python") and fault in LIKE_KILLED["python"]
     unheard = any(call.subject == "<stderr>" for call in got.hit)
+    # a reader that has gone is told nothing by the tools in Python
+    unheard |= fault == "error=EPIPE" and all(call.subject == "<stdout>" for call in got.hit)
     unlinked = all(call.kind == "unlink" for call in got.hit)
-    wrong = left_behind(row, clean, got, stopped == "SIGKILL")
+    wrong = left_behind(row, clean, got, killed or stopped == "SIGKILL")
     if wrong and not unlinked:
         return "; ".join(wrong)
     if not clean.out.startswith(got.out) and b'"error"' not in got.out:
         return f"standard output {got.out[-80:]!r}"
+    known = clean.error.splitlines(True)  # what it says without a fault too
+    said = b"".join(line for line in got.error.splitlines(True) if line not in known)
     if stopped:
         ended = -int(getattr(signal, stopped))
-        lines = got.error.count(b"\n")
-        if got.status == ended and lines <= 1 and b"Traceback" not in got.error:
+        if got.status == ended and said.count(b"\n") <= 1 and b"Traceback" not in said:
             return ""  # else a child of the program got it
+    if killed and got.status < 0:
+        return ""
     if got.status not in (1, clean.status) or got.status == 0:
         return f"status {got.status}: {got.error!r}"
-    said = got.error.removeprefix(clean.error)  # what it says without a fault too comes before
     same = clean.status != 0 and got.error == clean.error  # but for what could not be removed
     if not (unheard or same or is_one_line(said)):
         return f"says {got.error!r}"
