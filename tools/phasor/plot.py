@@ -49,8 +49,7 @@ def array(
     program: Path, model: Path, flag: str, given: Sequence[str], most: int
 ) -> tuple[np.ndarray, str]:
     """(what `phasor run` writes with this flag, its standard output)"""
-    with scratch.folder() as folder:
-        file = folder / "array.npy"
+    with scratch.file() as file:
         arguments = (*given, "-n", most, "--print-ids", "--quiet", flag, file)
         text = run(program, "run", model, *arguments)
         return np.load(file), text

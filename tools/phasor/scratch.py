@@ -24,11 +24,17 @@ def add(path: os.PathLike | str) -> None:
 
 def remove(path: os.PathLike | str) -> None:
     """A file, or a folder with what is in it, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.isdir(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        if not os.path.isdir(path):
+            raise
+        try:
+            os.rmdir(path)  # which takes no descriptor
+        except OSError:
             shutil.rmtree(path)
-        else:
-            os.unlink(path)
     _there.remove(str(path))
 
 
@@ -39,12 +45,27 @@ def remove_all() -> None:
             remove(path)
 
 
+def _place() -> Path:
+    """A new name in the system's place for such; not tempfile's, which makes a file to try it."""
+    place = next(filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))), "/tmp")
+    return Path(place) / f"phasor-{secrets.token_hex(8)}"
+
+
+@contextlib.contextmanager
+def file() -> Iterator[Path]:
+    """The name of a file that is not there yet."""
+    path = _place()
+    add(path)
+    try:
+        yield path
+    finally:
+        remove(path)
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder in the system's place for such."""
-    # not tempfile's, which makes a file to try the place
-    place = next(filter(None, map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))), "/tmp")
-    path = Path(place) / f"phasor-{secrets.token_hex(8)}"
+    """An empty folder."""
+    path = _place()
     add(path)
     os.mkdir(path, 0o700)
     try:

@@ -44,8 +44,7 @@ class _Observer(Reference):
 
 def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.ndarray]:
     """The largest magnitudes over three inputs of random ids, of the model in float64."""
-    with scratch.folder() as folder:
-        path = folder / "exact.phasor"
+    with scratch.file() as path:
         with open(path, "wb+") as file:
             write_model(file, descriptor, source, F32)
         model = _Observer(PhasorFile(path))

@@ -31,6 +31,7 @@ MODELS = {
     "encoder": "tiny-bert-f32",
     "classes": "tiny-classes-f32",
     "chat": "tiny-chat-f32",
+    "small": "tiny-alibi-tokens-f32",
 }
 ADAPTER = {
     "peft_type": "LORA",
@@ -83,6 +84,7 @@ def write_all(to: Path, program: Path) -> None:
     to.mkdir(parents=True)
     for name, model in MODELS.items():
         shutil.copy(ROOT / "tests" / "golden" / "models" / f"{model}.phasor", to / f"{name}.phasor")
+    shutil.copy(ROOT / "models" / "zh-en-small.phasor", to / "large.phasor")
     shutil.copy(ROOT / "tests" / "golden" / "tokenizers" / "bpe.model", to / "bpe.model")
     (to / "text.txt").write_text("hello there\nhello\n")
     write_checkpoints(to)

@@ -71,6 +71,15 @@ COMMANDS = {
         "outputs": ("q",),
     },
     "quantize new": {"words": "phasor quantize {in}/lm.phasor {out}/new --type bf16 --quiet"},
+    "quantize small": {
+        "words": "phasor quantize {in}/small.phasor {out}/q --type q8",
+        "outputs": ("q",),
+    },
+    "quantize large": {
+        "words": "phasor quantize {in}/large.phasor {out}/q --type q4 --quiet",
+        "outputs": ("q",),
+        "calls": False,
+    },
     "quantize over": {  # an output that is the input
         "words": "phasor quantize {in}/lm.phasor {in}/lm.phasor --type q8",
         "status": 1,
@@ -190,6 +199,11 @@ NO_FAULTS = {
 # Without any more memory CPython and numpy may die as if they were killed: outputs are old or new,
 # and a part may stay.
 LIKE_KILLED = {"python": ("error=ENOMEM+",)}
+
+# Commands that get each number of bytes of room for their outputs; and those that are stopped at
+# so many random moments.
+ROOM = ("quantize small", "run", "run save", "run load", "score", "convert", "tokenizer")
+STOPS = {"quantize large": 300, "run arrays": 100, "convert": 200, "convert legacy": 100}
 
 # At every call of every class.
 SIGNALS = ("signal=SIGINT", "signal=SIGTERM", "signal=SIGKILL")

@@ -20,6 +20,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 from rows import LIKE_KILLED
 
@@ -33,8 +34,7 @@ _TIMES = re.compile(
 _PARTS = re.compile(r".*\.part|\..*\.tmp")  # what SIGKILL may leave beside an output
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A counted call: the number of its class, its name, what it is about; whether it failed."""
 
     kind: str
@@ -56,6 +56,26 @@ class Result:
     @property
     def hit(self) -> list[Call]:
         return [call for call in self.calls if call.hit]
+
+
+class Trial(NamedTuple):
+    """One thing that is tried: of which command, under which heading, in words; what is wrong with
+    it, "" where nothing is."""
+
+    command: str
+    kind: str
+    label: str
+    run: Callable[["Place"], str]
+
+
+def is_python(row: dict) -> bool:
+    return row["words"].startswith("python")
+
+
+def usual_signals() -> None:
+    """In a child: a caller may ignore some."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def number_of(fault: str) -> str:
@@ -159,18 +179,31 @@ class Place:
         out, error = (Path(path).read_bytes() for path in streams[1:])
         return self.result(status, out, error)
 
-    def start(self, row: dict, *flags: str, **more) -> Result:
-        """Starts the program itself; what is written to standard input waits in a pipe."""
+    def start(self, row: dict, *flags: str, traced: bool = True, **more) -> Result:
+        """Runs the program itself; what is written to standard input waits in a pipe."""
+        return self.finish(row, self.spawn(row, *flags, traced=traced, **more), traced)
+
+    def spawn(self, row: dict, *flags: str, traced: bool = True, **more) -> subprocess.Popen:
         self.prepare(row)
-        process = subprocess.Popen(
-            [str(self.tracer), *self.flags(row, flags), *self.words(row)],
+        tracer = [str(self.tracer), *self.flags(row, flags)] if traced else []
+        return subprocess.Popen(
+            [*tracer, *self.words(row)],
             **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **more},
             stderr=subprocess.PIPE,
             env=self.environment(),
             cwd="/",
         )
-        given = row.get("stdin", "").encode() if process.stdin else None
-        out, error = process.communicate(given)
+
+    def finish(self, row: dict, process: subprocess.Popen, traced: bool = True) -> Result:
+        given = row.get("stdin", "").encode()
+        try:
+            out, error = process.communicate(given, timeout=None if traced else SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, error = process.communicate()
+            return self.result(-signal.SIGALRM, out or b"", error)
+        if not traced:
+            self.log.write_text("")
         return self.result(process.returncode, out or b"", error)
 
     def result(self, status: int, out: bytes, error: bytes) -> Result:
@@ -249,8 +282,6 @@ def judge(row: dict, clean: Result, got: Result, fault: str, goes_on: bool) -> s
     """What is wrong with a run, in a few words; "" where all is as it should be."""
     if got.status == -signal.SIGALRM:
         return "did not end"
-    if not got.hit:
-        return "the fault never came"
     if got.harmed:
         return "an input was changed"
     whole = is_whole(row, clean, got)
@@ -263,10 +294,11 @@ def judge(row: dict, clean: Result, got: Result, fault: str, goes_on: bool) -> s
 
 def failed_badly(row: dict, clean: Result, got: Result, fault: str) -> str:
     stopped = fault.partition("=")[2] if fault.startswith("signal=") else ""
-    killed = row["words"].startswith("python") and fault in LIKE_KILLED["python"]
+    killed = is_python(row) and fault in LIKE_KILLED["python"]
     unheard = any(call.subject == "<stderr>" for call in got.hit)
     # a reader that has gone is told nothing by the tools in Python
-    unheard |= fault == "error=EPIPE" and all(call.subject == "<stdout>" for call in got.hit)
+    gone = fault == "error=EPIPE" and all(call.subject == "<stdout>" for call in got.hit)
+    unheard |= gone and is_python(row)
     unlinked = all(call.kind == "unlink" for call in got.hit)
     wrong = left_behind(row, clean, got, killed or stopped == "SIGKILL")
     if wrong and not unlinked:

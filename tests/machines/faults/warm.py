@@ -13,6 +13,7 @@ import ctypes
 import importlib
 import json
 import os
+import signal
 import sys
 
 MODULES = ("convert", "moments", "tokenizers.tokenizer", "reference.forward", "reference.beam")
@@ -20,10 +21,13 @@ ADDR_NO_RANDOMIZE = 0x0040000
 
 
 def same_addresses() -> None:
-    """Starts this program again, with the same addresses each time: the same calls each time."""
+    """Starts this program again, with the same addresses each time: the same calls each time. And
+    with the usual signals: a shell ignores some for what it runs in the background."""
     libc = ctypes.CDLL(None)
     if not libc.personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE:
         libc.personality(ADDR_NO_RANDOMIZE)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
