@@ -16,6 +16,7 @@ for folder in ("tools", "tests", "tests/support", "tests/python"):
     sys.path.insert(0, str(ROOT / folder))
 
 import chat_model  # noqa: E402
+import random_models  # noqa: E402
 import test_gguf  # noqa: E402
 import test_llama2c  # noqa: E402
 import torch_legacy  # noqa: E402
@@ -84,7 +85,8 @@ def write_all(to: Path, program: Path) -> None:
     to.mkdir(parents=True)
     for name, model in MODELS.items():
         shutil.copy(ROOT / "tests" / "golden" / "models" / f"{model}.phasor", to / f"{name}.phasor")
-    shutil.copy(ROOT / "models" / "zh-en-small.phasor", to / "large.phasor")
+    wide = random_models.lm({"width": 256, "max_positions": 16}, head_width=64, hidden=1024)
+    random_models.write_random(to / "large.phasor", wide)
     shutil.copy(ROOT / "tests" / "golden" / "tokenizers" / "bpe.model", to / "bpe.model")
     (to / "text.txt").write_text("hello there\nhello\n")
     write_checkpoints(to)

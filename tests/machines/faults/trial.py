@@ -221,7 +221,10 @@ class Place:
 
     def same(self, text: bytes) -> bytes:
         """Printed text without what differs from run to run and from folder to folder."""
-        return _TIMES.sub(rb"\1:0", text.replace(str(self.path).encode(), b"PLACE"))
+        path = str(self.path).encode()
+        cut = next((n for n in range(len(path) - 1, 4, -1) if text.endswith(path[:n])), 0)
+        text = text[: len(text) - cut].replace(path, b"PLACE")
+        return _TIMES.sub(rb"\1:0", text)
 
     def environment(self) -> dict[str, str]:
         return {
@@ -303,7 +306,8 @@ def failed_badly(row: dict, clean: Result, got: Result, fault: str) -> str:
     wrong = left_behind(row, clean, got, killed or stopped == "SIGKILL")
     if wrong and not unlinked:
         return "; ".join(wrong)
-    if not clean.out.startswith(got.out) and b'"error"' not in got.out:
+    begun = clean.out.startswith(got.out) or row.get("measured") or b'"error"' in got.out
+    if not begun:
         return f"standard output {got.out[-80:]!r}"
     known = clean.error.splitlines(True)  # what it says without a fault too
     said = b"".join(line for line in got.error.splitlines(True) if line not in known)
