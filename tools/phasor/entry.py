@@ -79,6 +79,13 @@ def keep_descriptors() -> None:
                 )
 
 
+def before_the_door() -> None:
+    """First in a script: until its front door stands SIGINT ends it as it ends other programs, and
+    not with a traceback out of an import."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def signals() -> Iterator[None]:
     """The signals that end a program raise Stopped, once: what is removed then is not disturbed by

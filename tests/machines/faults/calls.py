@@ -20,21 +20,22 @@ def ways(name: str, clean: Result) -> Iterator[tuple]:
                 yield call, fault
 
 
-def trials(name: str, clean: Result) -> Iterator[Trial]:
-    row = COMMANDS[name]
+def one(name: str, clean: Result, kind: str, number: int, fault: str):
+    """The trial of one call."""
+    row, flag = COMMANDS[name], f"{kind}:{number}:{number_of(fault)}"
 
-    def one(kind: str, number: int, fault: str):
-        def run(place: Place) -> str:
-            flag = f"{kind}:{number}:{number_of(fault)}"
+    def run(place: Place) -> str:
+        got = place.run(row, "-f", flag)
+        if not got.hit:  # two processes, in another order than before
             got = place.run(row, "-f", flag)
-            if not got.hit:  # two processes, in another order than before
-                got = place.run(row, "-f", flag)
-            if not got.hit:
-                return "the fault never came"
-            return judge(row, clean, got, fault, fault in GOES_ON.get(kind, ()))
+        if not got.hit:
+            return "the fault never came"
+        return judge(row, clean, got, fault, fault in GOES_ON.get(kind, ()))
 
-        return run
+    return run
 
+
+def trials(name: str, clean: Result) -> Iterator[Trial]:
     for call, fault in ways(name, clean):
         label = f"{call.kind} {call.number} ({call.name} {call.subject}) {fault}"
-        yield Trial(name, call.kind, label, one(call.kind, call.number, fault))
+        yield Trial(name, call.kind, label, one(name, clean, call.kind, call.number, fault))

@@ -201,9 +201,16 @@ NO_FAULTS = {
 # and a part may stay.
 LIKE_KILLED = {"python": ("error=ENOMEM+",)}
 
-# Commands that get each number of bytes of room for their outputs; and those that are stopped at
-# so many random moments.
-ROOM = ("quantize small", "run", "run save", "score", "convert", "tokenizer")
+# Commands that get room for a number of bytes of their outputs: each number, or each N-th; and
+# those that are stopped at so many random moments.
+ROOM = {
+    "quantize small": 1,
+    "run": 1,
+    "run save": 1,
+    "score": 1,
+    "convert": 379,
+    "tokenizer": 101,
+}
 STOPS = {"quantize large": 300, "run arrays": 100, "convert": 200, "convert legacy": 100}
 
 # At every call of every class.

@@ -1,4 +1,4 @@
-"""A disk with room for a number of bytes, each number from nothing to what the outputs take."""
+"""A disk with room for a number of bytes, from nothing to what the outputs take."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def trials(name: str, clean: Result) -> Iterator[Trial]:
 
         return run
 
-    for room in range(written + 1):
+    for room in (*range(0, written, ROOM[name]), written):
         yield Trial(name, "room", f"room for {room} bytes", one(room))

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, NamedTuple
 
@@ -44,8 +43,7 @@ class Call(NamedTuple):
     hit: bool
 
 
-@dataclass
-class Result:
+class Result(NamedTuple):
     status: int  # -SIGALRM: it did not end in time
     out: bytes
     error: bytes
