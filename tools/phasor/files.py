@@ -216,7 +216,7 @@ def _stat(path: os.PathLike | str) -> os.stat_result | None:
     """None where there is nothing; what cannot be known is an error."""
     try:
         return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
 
 
