@@ -118,7 +118,7 @@ static const struct call {
     {"process", "execve", SYS_execve, PROCESS},
     {"process", "pipe2", SYS_pipe2, PROCESS},
 };
-enum { kCount = sizeof kCalls / sizeof kCalls[0], kPath = 4096 };
+enum { kCount = sizeof kCalls / sizeof kCalls[0], kPath = 4096, kPending = 16 };
 
 static const char* folder;
 static FILE* log_file;
@@ -131,7 +131,14 @@ static struct {
   int from, on;  // from: all from the N-th on
 } fault;
 static unsigned long counts[kCount];  // of a class, where the class has its first row
-static pid_t children[64];            // processes that the program started
+// What is put back when a call returns: the program takes these registers for its own; and what the
+// call then says, where that is not 0.
+static struct {
+  pid_t pid;
+  unsigned long long rdi, rdx;
+  long error;
+} pending[kPending];
+static pid_t children[64];  // processes that the program started
 static int child_count;
 
 static void fail(const char* what) {
@@ -279,7 +286,9 @@ static int cut_to_room(const char* subject, struct user_regs_struct* r) {
 static int apply(pid_t pid, struct user_regs_struct* r) {
   const int vector = r->orig_rax == SYS_writev || r->orig_rax == SYS_pwritev ||
                      r->orig_rax == SYS_readv || r->orig_rax == SYS_preadv;
-  if (strcmp(fault.what, "error") == 0) {
+  if (strcmp(fault.what, "error") == 0 && r->orig_rax == SYS_brk) {
+    r->rdi = 0;  // where it cannot do what is asked it says where the end is, as it does of 0
+  } else if (strcmp(fault.what, "error") == 0) {
     skip(r, fault.value);
   } else if (strcmp(fault.what, "end") == 0) {
     skip(r, 0);
@@ -299,6 +308,16 @@ static int is_hit(const char* kind, unsigned long number) {
          (number == fault.at || (fault.from && number > fault.at));
 }
 
+static void wait_for_return(pid_t pid, const struct user_regs_struct* before, long error) {
+  int i = 0;
+  while (i < kPending && pending[i].pid != 0) ++i;
+  if (i == kPending) fail("too many threads");
+  pending[i].pid = pid;
+  pending[i].rdi = before->rdi;
+  pending[i].rdx = before->rdx;
+  pending[i].error = error;
+}
+
 // Returns how the program goes on.
 static int at_call(pid_t pid) {
   struct user_regs_struct r;
@@ -310,19 +329,27 @@ static int at_call(pid_t pid) {
   const char* kind = kCalls[i].kind;
   if (kCalls[i].about == MAPPING && subject[0] == '-') kind = "memory";
   const unsigned long number = ++*counter_of(kind);
+  const struct user_regs_struct before = r;
   const int hit = is_hit(kind, number);
   const int late = hit && apply(pid, &r);
   const int cut = strcmp(kind, "write") == 0 && cut_to_room(subject, &r);
   fprintf(log_file, "%s%s %lu %s %s\n", hit || cut ? "!" : "", kind, number, kCalls[i].name,
           in_folder(subject) ? subject + strlen(folder) : subject);
-  if (hit || cut) ptrace(PTRACE_SETREGS, pid, 0, &r);
-  return late ? PTRACE_SYSCALL : PTRACE_CONT;
+  if (!hit && !cut) return PTRACE_CONT;
+  ptrace(PTRACE_SETREGS, pid, 0, &r);
+  wait_for_return(pid, &before, late ? fault.value : 0);
+  return PTRACE_SYSCALL;
 }
 
-static void change_result(pid_t pid) {
+static void at_return(pid_t pid) {
   struct user_regs_struct r;
-  if (ptrace(PTRACE_GETREGS, pid, 0, &r) != 0) return;
-  r.rax = (unsigned long long)-fault.value;
+  int i = 0;
+  while (i < kPending && pending[i].pid != pid) ++i;
+  if (i == kPending || ptrace(PTRACE_GETREGS, pid, 0, &r) != 0) return;
+  r.rdi = pending[i].rdi;
+  r.rdx = pending[i].rdx;
+  if (pending[i].error != 0) r.rax = (unsigned long long)-pending[i].error;
+  pending[i].pid = 0;
   ptrace(PTRACE_SETREGS, pid, 0, &r);
 }
 
@@ -351,7 +378,7 @@ static int trace(pid_t program) {
     const int number = WSTOPSIG(status), event = status >> 16;
     int how = PTRACE_CONT, given = 0;
     if (number == (SIGTRAP | 0x80))
-      change_result(pid);
+      at_return(pid);
     else if (number == SIGTRAP && event == PTRACE_EVENT_SECCOMP)
       how = at_call(pid);
     else if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK)

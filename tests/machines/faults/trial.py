@@ -50,6 +50,7 @@ class Result(NamedTuple):
     calls: list[Call]
     files: dict[str, bytes]  # of the folders of outputs and of temporary files
     harmed: bool  # an input is not what it was
+    written: int  # bytes of standard output and of the outputs
 
     @property
     def hit(self) -> list[Call]:
@@ -215,12 +216,13 @@ class Place:
             for p in sorted((self.path / name).rglob("*"))
         }
         harmed = self._stamps() != self.inputs
-        return Result(status, self.same(out), self.same(error), calls, files, harmed)
+        written = len(out) + sum(map(len, files.values()))
+        return Result(status, self.same(out), self.same(error), calls, files, harmed, written)
 
     def same(self, text: bytes) -> bytes:
         """Printed text without what differs from run to run and from folder to folder."""
         path = str(self.path).encode()
-        cut = next((n for n in range(len(path) - 1, 4, -1) if text.endswith(path[:n])), 0)
+        cut = next((n for n in range(len(path) - 1, 0, -1) if text.endswith(path[:n])), 0)
         text = text[: len(text) - cut].replace(path, b"PLACE")
         return _TIMES.sub(rb"\1:0", text)
 
