@@ -395,6 +395,7 @@ help:
 #: make archive         a weight file of every family and type that the archive lacks: tests/golden/archive
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
 #: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
+#: make faults          every system call of the program and the converter fails in turn; FAULTS= for a part
 #: make fuzz            libFuzzer over every entry for MINUTES, side by side; BITS=32; SANITIZER=memory; TARGETS='chat state'
 #: make fuzz-python     hostile inputs for every reader of the converter, COUNT of each (tests/README.md)
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part

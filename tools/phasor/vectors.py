@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import struct
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
+from phasor import scratch
 from phasor.format import descriptor as D
 from phasor.format.file import VECTORS, PhasorFile, Quantised, replace_section
 from phasor.format.file import Weights as Stored
@@ -420,7 +420,7 @@ class Replay(NamedTuple):
 
 def replay(program: Path, path: Path, count: int) -> Replay:
     """PhasorError when the program does not agree with the vectors."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch.folder() as folder:
         printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
     try:
         result = json.loads(printed)

@@ -341,16 +341,23 @@ def _note(
     worst[type_] = new
 
 
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise PhasorError(f"{file.name}: became shorter while it was written")
+    return data
+
+
 def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
     """Puts other bytes of the same size into a section, and mends its checksum and the head's."""
     file.seek(0)
-    header = file.read(HEADER_BYTES)
+    header = _read_exactly(file, HEADER_BYTES)
     sections, head_bytes = (
         struct.unpack_from("<I", header, 20)[0],
         struct.unpack_from("<Q", header, 32)[0],
     )
     file.seek(0)
-    head = bytearray(file.read(head_bytes))
+    head = bytearray(_read_exactly(file, head_bytes))
     for i in range(sections):
         at = HEADER_BYTES + SECTION_BYTES * i
         found, _, offset, size = struct.unpack_from("<IIQQ", head, at)
