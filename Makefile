@@ -238,7 +238,7 @@ C_SRC     := $(wildcard examples/c/*.c)
 # Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
 GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
 ifneq ($(filter %/test_generated.cpp,$(TEST_SRC)),)
-  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp)
+  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp tests/cpp/long_run/*.cpp)
 endif
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
@@ -390,6 +390,7 @@ help:
 #: make hashes          writes tests/golden/hashes.txt from this machine
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
 #: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
+#: make test-long       STEPS=10000000 steps with forks, cuts, stops and restores at random, against an oracle that keeps everything
 #: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers

@@ -48,6 +48,14 @@ FIRST ?= 0
 test-generated: $(TESTS)
 	GENERATED=$(COUNT) GENERATED_FIRST=$(FIRST) $(RUNNER) $(TESTS) --test-case='generated*'
 
+# STEPS steps of sessions that live on, beside an oracle that keeps everything: `make test-long STEPS=10000000 SEED=1 LEVEL=scalar`.
+# The hash that it prints depends on STEPS and SEED alone.
+.PHONY: test-long
+STEPS ?= 10000000
+SEED  ?= 1
+test-long: $(TESTS)
+	LONG_STEPS=$(STEPS) LONG_SEED=$(SEED) $(if $(LEVEL),LONG_LEVEL=$(LEVEL)) $(RUNNER) $(TESTS) --test-case='long run: every result*'
+
 # What of the program has threads of its own, under the thread sanitizer.
 .PHONY: test-threads
 THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp
