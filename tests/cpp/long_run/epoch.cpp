@@ -81,6 +81,7 @@ class Epoch {
   void look(const Player& p, uint32_t sequence);
   void look_at_state(const Player& p, uint32_t sequence);
   void look_at_pages(const Player& p, bool none);
+  void look_at_all(const Player& p);
   void spoil();
 
   uint32_t any_sequence() { return c_->below(limits_.sequences); }
@@ -174,7 +175,10 @@ void Epoch::run() {
       look_at_state(*p, any_sequence());
       look_at_pages(*p, false);
     }
-    if (!spoilt && counts_->steps > half) spoil(), spoilt = true;
+    if (spoilt || counts_->steps < half) continue;
+    spoilt = true;
+    spoil();
+    for (const Player& all : players_) look_at_all(all);
   }
   for (Player& p : players_) {
     for (uint32_t i = 0; i < limits_.sequences; ++i) {
@@ -494,6 +498,14 @@ void Epoch::look_at_pages(const Player& p, bool none) {
     for (uint32_t i = 0; i < s.plan.slots && !none; ++i) named += s.sequences()[i].source == source;
     hold(s.sources()[source].references == named, "a source with another number of references");
   }
+}
+
+void Epoch::look_at_all(const Player& p) {
+  for (uint32_t i = 0; i < limits_.sequences; ++i) {
+    look(p, i);
+    look_at_state(p, i);
+  }
+  look_at_pages(p, false);
 }
 
 // A defect, to see that it is found: a bit of a used page, or a reference that nobody gives back.
