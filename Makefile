@@ -1,6 +1,6 @@
 # Phasor's build. `make help` lists the targets.
 #
-#   config=release|small|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   config=release|small|debug|sanitize|threads|memory|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
 #   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), build/musl/phasor
 #   LEVELS='scalar avx2'                   no more than these of the processor family's instruction-set levels (src/kernels/levels.mk)
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
@@ -39,8 +39,8 @@ XSIMD   ?= /usr/include
 DOCTEST ?= /usr/include
 MODEL   ?= models/zh-en.phasor
 
-ifeq ($(filter $(config),release small debug sanitize scalar),)
-  $(error config=$(config): expected release, small, debug, sanitize or scalar)
+ifeq ($(filter $(config),release small debug sanitize threads memory scalar),)
+  $(error config=$(config): expected release, small, debug, sanitize, threads, memory or scalar)
 endif
 ifeq ($(filter $(LIBC),musl),$(if $(LIBC),,musl))
   $(error LIBC=$(LIBC): expected musl, or nothing for the compiler's own C library)
@@ -125,6 +125,9 @@ OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 RED_ZONES := -DPHASOR_RED_ZONES
 OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer $(RED_ZONES)
 OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(RED_ZONES)
+# The thread sanitizer; and the memory sanitizer, which only clang has: an arena's bytes are unwritten until a session writes them (zones.h).
+OPTIMISE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPTIMISE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
 OPTIMISE := $(OPTIMISE_$(config))
 
 # gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
@@ -156,7 +159,7 @@ only_flag = $(if $(strip $1),-DPHASOR_ONLY=\"$(subst $(empty) $(empty),$(comma),
 ONLY_FLAG := $(call only_flag,$(PHASOR_ONLY))
 
 # gcc's record of each function's frame and calls beside its object, from which tools/make/stack.py adds up the deepest stack.
-ifeq ($(IS_CLANG)$(filter sanitize debug,$(config)),)
+ifeq ($(IS_CLANG)$(filter sanitize threads memory debug,$(config)),)
   FRAMES := $(if $(filter-out 4 5 6 7 8 9,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-fcallgraph-info=su)
 endif
 
@@ -194,6 +197,11 @@ LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)
 ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
   LINK += -Wl,-u,getauxval
 endif
+# The memory sanitizer and a C++ library that is not compiled with it (tests/cpp/memory_sanitizer.cpp).
+ifeq ($(config),memory)
+  CXX_TEST += -include tests/cpp/library_templates.h
+  LINK     += $(foreach f,_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_ _ZNSt6localeC1Ev _ZNSt8ios_base7_M_initEv,-Wl,--wrap=$f)
+endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
@@ -215,7 +223,7 @@ endif
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
 # take gcc many minutes. The scalar level has everything.
 LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
-level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(if $(filter small,$(config)),$(subst \
+level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE))),$(if $(filter small,$(config)),$(subst \
   -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
@@ -233,13 +241,13 @@ LEVEL_SRC := $(call level_sources,$(LEVELS))
 PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
 CLI_SRC   := $(sort $(wildcard src/cli/*.cpp))
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
-TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
+TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
 # Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
 GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
-ifneq ($(filter %/test_generated.cpp,$(TEST_SRC)),)
-  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp)
+ifneq ($(filter %/test_generated.cpp %/test_threads.cpp,$(TEST_SRC)),)
+  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp tests/cpp/long_run/*.cpp tests/cpp/threads/*.cpp)
 endif
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
@@ -398,6 +406,9 @@ help:
 #: make faults          every system call of the program and the converter fails in turn; FAULTS= for a part
 #: make fuzz            libFuzzer over every entry for MINUTES, side by side; BITS=32; SANITIZER=memory; TARGETS='chat state'
 #: make fuzz-python     hostile inputs for every reader of the converter, COUNT of each (tests/README.md)
+#: make test-long       STEPS=10000000 steps with forks, cuts, stops and restores at random, against an oracle that keeps everything
+#: make test-threads    many sessions of one model, the pool and the mapping, under the thread sanitizer
+#: make test-memory     the C++ tests under clang's memory sanitizer
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them

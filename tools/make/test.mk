@@ -47,14 +47,33 @@ FIRST ?= 0
 test-generated: $(TESTS)
 	GENERATED=$(COUNT) GENERATED_FIRST=$(FIRST) $(RUNNER) $(TESTS) --test-case='generated*'
 
-# What of the program has threads of its own, under the thread sanitizer.
+# STEPS steps of sessions that live on, beside an oracle that keeps everything: `make test-long STEPS=10000000 SEED=1 LEVEL=scalar`.
+# The hash that it prints depends on STEPS and SEED alone.
+.PHONY: test-long
+STEPS ?= 10000000
+SEED  ?= 1
+test-long: $(TESTS)
+	LONG_STEPS=$(STEPS) LONG_SEED=$(SEED) $(if $(LEVEL),LONG_LEVEL=$(LEVEL)) $(RUNNER) $(TESTS) --test-case='long run: every result*'
+
+# Many sessions of one model on several threads, the pool and the mapping, under the thread sanitizer. The last command is a run that breaks the rule of
+# one thread for a session: the sanitizer must see the race in the engine.
 .PHONY: test-threads
-THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp
-build/threads/tests: $(THREAD_SRC) $(wildcard src/cli/*.h) | $(HEADERS)/doctest
-	@mkdir -p $(@D)
-	$(call short,CXX)$(CXX) -std=c++17 -O1 -g -fsanitize=thread -Iinclude -isystem $(HEADERS) $(WARN) -pthread -o $@ $(THREAD_SRC)
-test-threads: build/threads/tests
-	build/threads/tests
+THREADS_MAKE := $(MAKE) config=threads LEVELS='scalar $(filter avx2 neon,$(LEVELS_$(ARCH)))' TEST_FILES='pool mapping threads'
+test-threads:
+	@$(THREADS_MAKE) build/threads/phasor-tests
+	build/threads/phasor-tests
+	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor::decode_step -- \
+	  env TSAN_OPTIONS=halt_on_error=1 build/threads/phasor-tests --no-skip --test-case='threads: two threads in one session'
+
+# The tests under clang's memory sanitizer, which finds reads of bytes that nobody has written: of an arena when its session opens, of the rows in work
+# when a call begins, of pages that were given back. The scalar level, where every value is one that the compiler knows.
+.PHONY: test-memory
+test-memory:
+	@bash tools/install.sh fuzz
+	@$(MAKE) config=memory CXX=$(CLANG) LEVELS=scalar build/memory/phasor-tests
+	build/memory/phasor-tests
+	@bash tests/machines/expect_report.sh 'use-of-uninitialized-value' phasor::forget_work -- \
+	  build/memory/phasor-tests --no-skip --test-case='memory: a value of the call before'
 
 check: all
 	python3 tools/check.py --build $(OUT)
