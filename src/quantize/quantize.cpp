@@ -56,6 +56,7 @@ uint64_t copy_sections(unsigned char* out, const File& file) {
 }
 
 unsigned char* section_entry(unsigned char* file, uint32_t kind) {
+  // never: it is asked for sections that the file has
   for (uint32_t i = 0; i < section_count(file); ++i)
     if (load_u32(file + section_at(i)) == kind) return file + section_at(i);
   return nullptr;
@@ -178,6 +179,7 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
 
 void seal(unsigned char* file, uint32_t section) noexcept {
   unsigned char* e = section_entry(file, section);
+  // never: the same
   if (e != nullptr)
     store_u32(e + 24, crc32c(0, file + load_u64(e + 8), static_cast<size_t>(load_u64(e + 16))));
   store_u32(file + 40, 0);

@@ -292,4 +292,15 @@ TEST_CASE("refusals: a saved sequence that is empty, as long as the limits, or o
   const Engine shorter(file, nullptr, &limits);
   CHECK(phasor_state_restore(shorter.session, 0, whole.data(), whole.size(), &error) ==
         PHASOR_BAD_STATE);
+  // An encoder keeps nothing of a source for later.
+  const Block bert = golden_file("tiny-bert-f32");
+  const Engine encoder(bert, nullptr);
+  State none = state_of(encoder);
+  expect({phasor_state_restore(encoder.session, 0, none.data(), none.size(), nullptr), ""},
+         PHASOR_OK, "");
+  store_u32(none.data() + 20, 1);
+  store_u32(none.data() + 28, 1);
+  CHECK(phasor_state_restore(encoder.session, 0, none.data(), none.size(), &error) ==
+        PHASOR_BAD_STATE);
+  CHECK(std::string(error.text) == "state: 0 positions and a source of 1 do not fit the limits");
 }

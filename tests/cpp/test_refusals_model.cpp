@@ -281,7 +281,6 @@ TEST_CASE("refusals: names of what is no type, layout, stack or part") {
   CHECK(std::string(layout_name(static_cast<Layout>(4))) == "?");
   Descriptor d{};
   d.output.pooling = kPoolMean;
-  CHECK(output_rows(d, 0) == 0);
   CHECK(output_rows(d, 1) == 1);
   CHECK(output_rows(d, 5) == 1);
   d.output.pooling = kPoolNone;

@@ -197,6 +197,30 @@ TEST_CASE("refusals: a replay of vectors that are not the engine's") {
   CHECK(phasor_vector_run(e.session, 0, &result, &error) == PHASOR_BAD_INPUT);
 }
 
+TEST_CASE("refusals: a replay in limits that do not hold the vector's source") {
+  const Block file = golden_file("tiny-t5-f32");
+  phasor_limits limits{};
+  {
+    const Engine e(file, nullptr);
+    limits = limits_for_vectors(e.model);
+  }
+  limits.source = 1;
+  const Engine e(file, nullptr, &limits);
+  phasor_vector_result result{};
+  result.struct_size = sizeof result;
+  phasor_error error = PHASOR_ERROR_INIT;
+  uint32_t refused = 0;
+  for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
+    phasor_vector v{};
+    v.struct_size = sizeof v;
+    REQUIRE(phasor_vector_get(e.model, i, &v) == PHASOR_OK);
+    const phasor_status status = phasor_vector_run(e.session, i, &result, &error);
+    CHECK((status == PHASOR_OK) == (v.source_count <= 1));
+    refused += status != PHASOR_OK ? 1u : 0u;
+  }
+  CHECK(refused != 0);
+}
+
 TEST_CASE("refusals: a replay's logits and best tokens are within the tolerance, or named") {
   // The file's own vectors, with one number that is not the engine's.
   const WeightFile golden("tiny-lm-f32");
