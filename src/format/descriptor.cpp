@@ -426,6 +426,8 @@ phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
     return bad(".projection_bias: the embedding is not projected");
   if (!projected && s.projection_place != 0)
     return bad(".projection_place: the embedding is not projected");
+  if (s.embedding_norm_eps < 0) return bad(".embedding_norm_eps: is negative");
+  if (s.final_norm_eps < 0) return bad(".final_norm_eps: is negative");
   return PHASOR_OK;
 }
 
@@ -440,6 +442,8 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
                     d.stacks[from].embedding_width == output_inputs(d);
   const bool tied = logits && o.tied != kTiedOwn;
   const auto bad = [&](const char* text) { return refuse(error, "output", text); };
+  if (o.cap < 0) return bad(".cap: is negative");
+  if (o.head_norm_eps < 0) return bad(".head_norm_eps: is negative");
   if (decoder && !logits) return bad(".output: a decoder gives logits");
   if (decoder && (o.pooling != 0 || o.normalise != 0 || o.classes != 0))
     return bad(": pooling and classes are an encoder's");

@@ -485,6 +485,10 @@ def _check_stack(name: str, descriptor: dict) -> None:
         ),
         (own and stack["projection_bias"], "projection_bias: the embedding is not projected"),
         (own and stack["projection_place"], "projection_place: the embedding is not projected"),
+        *(
+            (stack[eps] < 0, f"{eps}: is negative")
+            for eps in ("embedding_norm_eps", "final_norm_eps")
+        ),
     )
     if segment and segment >= stack["segments"]:
         raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
@@ -545,6 +549,7 @@ def _check_output(descriptor: dict) -> None:
     labels = labels_of(o)
     _refuse(
         "output.",
+        *((o[name] < 0, f"{name}: is negative") for name in ("cap", "head_norm_eps")),
         (
             not encoder and (what != LOGITS or alone),
             f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "
