@@ -435,11 +435,13 @@ def _metadata(kind: str = "llama") -> dict[str, tuple[int, Any]]:
         "attention.head_count_kv": (U32, 1),
         "attention.layer_norm_rms_epsilon": (F32, 1e-5),
     }
+    sizes |= _OWN_KEYS.get(kind, {})
     return {**head, **{f"{kind}.{name}": value for name, value in sizes.items()}}
 
 
+ROWS = 320
 _GGUF_SHAPES = {
-    "token_embd": (ROWS := 48, 32),
+    "token_embd": (ROWS, 32),
     "output_norm": (32,),
     "blk.0.attn_norm": (32,),
     "blk.0.attn_q": (32, 32),
@@ -451,14 +453,42 @@ _GGUF_SHAPES = {
     "blk.0.ffn_up": (32, 32),
     "blk.0.ffn_down": (32, 32),
 }
+# What an architecture has beside, or None: what it lacks.
+_POST = {"blk.0.post_attention_norm": (32,), "blk.0.post_ffw_norm": (32,)}
+_OWN_SHAPES: dict[str, dict[str, tuple[int, ...] | None]] = {
+    "qwen3": {"blk.0.attn_q_norm": (16,), "blk.0.attn_k_norm": (16,)},
+    "gemma2": _POST,
+    "olmo2": {
+        **_POST,
+        "blk.0.attn_q_norm": (32,),
+        "blk.0.attn_k_norm": (16,),
+        "blk.0.attn_norm": None,
+        "blk.0.ffn_norm": None,
+    },
+    "phi3": {
+        **dict.fromkeys(("blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v", "blk.0.ffn_gate")),
+        "blk.0.attn_qkv": (64, 32),
+        "blk.0.ffn_up": (64, 32),
+        "output": (ROWS, 32),
+    },
+}
+_OWN_KEYS: dict[str, dict[str, tuple[int, Any]]] = {
+    "granite": {"logit_scale": (F32, 8.0), "attention.scale": (F32, 0.1)},
+    "gemma2": {"attention.sliding_window": (U32, 5), "attn_logit_softcapping": (F32, 2.0)},
+    "llama": {"rope.freq_base": (F32, 500.0), "rope.scaling.type": (STRING, "none")},
+    "qwen2": {"rope.scaling.type": (STRING, "linear"), "rope.scaling.factor": (F32, 4.0)},
+    "phi3": {"rope.dimension_count": (U32, 16)},
+}
 _BLOCK = {number: (kind.size, kind.block.itemsize) for number, kind in gguf_file.TYPES.items()}
 
 
-def _gguf_tensors(rng: random.Random) -> list[list[Any]]:
+def _gguf_tensors(rng: random.Random, architecture: str) -> list[list[Any]]:
     """[name, dimensions in the file's order, type, bytes]."""
     some, out = np.random.default_rng(5), []
     kind = rng.choice((0, 0, 0, 1, 2, 8, 30))
-    for name, shape in _GGUF_SHAPES.items():
+    for name, shape in (_GGUF_SHAPES | _OWN_SHAPES.get(architecture, {})).items():
+        if shape is None:
+            continue
         type_ = kind if len(shape) == 2 else 0
         values_ = some.normal(0.0 if len(shape) == 2 else 1.0, 0.1, shape)
         if type_ == 0:
@@ -479,7 +509,7 @@ def _gguf_tensors(rng: random.Random) -> list[list[Any]]:
 def _tokenizer_keys(rng: random.Random) -> dict[str, tuple[int, Any]]:
     bpe = rng.random() < 0.5
     if bpe:
-        tokens = [chr(33 + i) for i in range(44)] + ['!"', "Ġ!", "<a>", "<b>"]
+        tokens = [chr(33 + i) for i in range(43)] + ["Ġ", '!"', "Ġ!", "<a>", "<b>"]
         more: dict[str, tuple[int, Any]] = {
             "model": (STRING, "gpt2"),
             "pre": (STRING, rng.choice(("smollm", "llama-bpe", "qwen2", "deepseek-llm", "gpt-2"))),
@@ -487,12 +517,12 @@ def _tokenizer_keys(rng: random.Random) -> dict[str, tuple[int, Any]]:
             "token_type": (ARRAY, [I32, [1] * 46 + [3, 3]]),
         }
     else:
-        tokens = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(20)), "▁"]
+        tokens = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "▁"]
         tokens += ["a", "b", "ab", "▁a", *(chr(99 + i) for i in range(20))]
         more = {
             "model": (STRING, "llama"),
-            "scores": (ARRAY, [F32, [-float(i) for i in range(48)]]),
-            "token_type": (ARRAY, [I32, [2, 3, 3] + [6] * 20 + [1] * 25]),
+            "scores": (ARRAY, [F32, [-float(i) for i in range(len(tokens))]]),
+            "token_type": (ARRAY, [I32, [2, 3, 3] + [6] * 256 + [1] * 25]),
         }
     more |= {
         "tokens": (ARRAY, [STRING, tokens]),
@@ -596,8 +626,8 @@ def gguf_bytes(
 
 
 def _make_gguf(rng: random.Random, words: tuple[str, ...], tokenizer: bool) -> Source:
-    kind = rng.choice(("llama", "llama", "llama", "qwen2", "gemma", "olmo2", "granite", "phi3"))
-    keys, tensors, how = _metadata(kind), _gguf_tensors(rng), rng.random()
+    kind = rng.choice(("llama", "llama", "qwen2", "qwen3", "gemma2", "olmo2", "granite", "phi3"))
+    keys, tensors, how = _metadata(kind), _gguf_tensors(rng, kind), rng.random()
     if tokenizer:
         own = _tokenizer_keys(rng)
         if rng.random() < 0.2:

@@ -283,6 +283,10 @@ def tokenizer(name: str) -> dict[str, Any]:
         most = max(sum(len(word) == 1 for word in by_id), 256) + _FEWER
         model["vocab"] = {word: i for i, word in enumerate(by_id[:most])}
         kept = set(model["vocab"])
+    following = len(model["vocab"])
+    for token in tree["added_tokens"]:
+        if token["content"] not in kept:
+            token["id"], following = following, following + 1
     if "merges" in model:
         pairs = [m if isinstance(m, list) else m.split(" ") for m in model["merges"]]
         model["merges"] = [p for p in pairs if {*p, "".join(p)} <= kept]
@@ -555,7 +559,8 @@ def _proto(name: str) -> tuple[tuple[Any, ...], ...]:
     """A golden model with fewer pieces."""
     fields = _fields((GOLDEN / "tokenizers" / f"{name}.model").read_bytes())
     pieces = [f for f in fields if f[0] == 1]
-    return tuple(map(tuple, pieces[:_FEWER] + [f for f in fields if f[0] != 1]))
+    most = _FEWER + 260 * (name == "bpe")  # which has all bytes
+    return tuple(map(tuple, pieces[:most] + [f for f in fields if f[0] != 1]))
 
 
 def hostile_proto(rng: random.Random, fields: list[list[Any]], depth: int = 0) -> bytes:
@@ -602,7 +607,8 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
         return Source({**files, "m/tokenizer_config.json": _json(config)}, ("@m",))
     files = {**model_of(("xlm-roberta", "RobertaModel"), 400), "m/sentencepiece.bpe.model": data}
     config = {"tokenizer_class": "XLMRobertaTokenizer"}
-    return Source({**files, "m/tokenizer_config.json": _json(config)}, ("@m",))
+    files["m/tokenizer_config.json"] = _json(config)
+    return Source(files, ("@m", "--tokenizer", "@m"))
 
 
 @functools.cache
