@@ -31,6 +31,7 @@ python:
 	$(call make_venv,.venv-bench,$<)
 define make_venv
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$(python3 --version)" >&2; exit 1; }
+	@test ! -L $1 || { echo "$1 is a link to an environment of others: it is made where it lies" >&2; exit 1; }
 	python3 -m venv --clear $1
 	$1/bin/python -m pip install --quiet --disable-pip-version-check --requirement $2
 	$(if $3,$1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $3)
