@@ -26,6 +26,8 @@ fi
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "Python 3.11 or newer is needed; this is $(python3 --version)" >&2; exit 1; }
+[ ! -L "$dir" ] ||
+  { echo "$dir is a link to an environment of others: it is made where it lies" >&2; exit 1; }
 python3 -m venv --clear "$dir"
 log=$dir/torch.log
 if [ -n "$cuda" ] && ! install --requirement "$(dirname "$lock")/torch-cpu.txt" 2>"$log"; then
