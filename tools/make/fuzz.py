@@ -76,7 +76,7 @@ def number(pattern, text):
 
 
 def fuzz(target, programs, kind, seconds):
-    """One target for a time; its line of the log. Behind a finding it goes on while there is time."""
+    """One target for a time; its line of the log. It goes on behind a finding."""
     corpus, findings = OUT / "corpus" / target, OUT / "findings" / target
     seed(target, corpus)
     findings.mkdir(parents=True, exist_ok=True)
