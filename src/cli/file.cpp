@@ -178,8 +178,8 @@ bool ReadFile::map(int fd) {
   if (end > kMostBeforeWeights)
     return refuse("has more than 1 GiB before its weights, expected a .phasor file with less");
   if (!mapping_.own(fd, static_cast<size_t>(end))) return refuse_reading();
-  const string gone = "phasor: " + one_line(path_) +
-                      ": was cut short while it was in use, or cannot be read\n";
+  const string gone =
+      "phasor: " + one_line(path_) + ": was cut short while it was in use, or cannot be read\n";
   if (!watch_.begin(mapping_.data(), bytes_, gone)) return refuse("too many files are mapped");
   data_ = mapping_.data();
   return true;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
 
-// The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is no
-// such thing.
+// The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is
+// no such thing.
 bool values_of(const string& header, size_t most, size_t* out) {
   const size_t at = header.find("'shape': (");
   if (at == string::npos) return false;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "format/bytes.h"
+#include "format/crc32c.h"
 #include "heap_counter.h"
 #include "support.h"
 #include "test_chat.h"
@@ -438,4 +440,27 @@ TEST_CASE("chat: a damaged program is refused when the file is opened") {
     CHECK(error.section == 8);
     CHECK(std::strncmp(error.text, "chat: ", 6) == 0);
   }
+}
+
+TEST_CASE("chat: what a template refuses with is one line") {
+  const Block file = golden_file("tiny-chat-f32");
+  unsigned char* entry = file.data() + 64;
+  while (*entry != 8) entry += 32;
+  Program p;
+  p.strings = {"no\nway \x1b[31m\x7F"};
+  p.code = {word(Op::string, 0), word(Op::raise), label(0, 0), word(Op::end)};
+  const std::vector<unsigned char> section = p.section();
+  REQUIRE(section.size() < load_u32(entry + 16));
+  std::memcpy(file.data() + load_u32(entry + 8), section.data(), section.size());
+  store_u32(entry + 16, static_cast<uint32_t>(section.size()));
+  const uint32_t head = load_u32(file.data() + 32);
+  store_u32(file.data() + 40, 0);
+  store_u32(file.data() + 40, crc32c(0, file.data(), head));
+  const Engine e(file, nullptr);
+  const phasor_chat_message hello = say("user", "Hello");
+  phasor_error error = PHASOR_ERROR_INIT;
+  std::size_t bytes = 0;
+  CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, &hello, 1, &error) ==
+        PHASOR_BAD_INPUT);
+  CHECK(std::string(error.text) == "chat template, line 0: no way  [31m ");
 }

@@ -14,10 +14,10 @@ struct Named {
   const char* name;
 };
 constexpr Named kCommands[] = {
-    {cli::kRun, "run"},           {cli::kTokenize, "tokenize"}, {cli::kInspect, "inspect"},
-    {cli::kVerify, "verify"},     {cli::kScore, "score"},       {cli::kBench, "bench"},
-    {cli::kEmbed, "embed"},       {cli::kFill, "fill"},         {cli::kClassify, "classify"},
-    {cli::kChat, "chat"},         {cli::kQuantize, "quantize"}};
+    {cli::kRun, "run"},       {cli::kTokenize, "tokenize"}, {cli::kInspect, "inspect"},
+    {cli::kVerify, "verify"}, {cli::kScore, "score"},       {cli::kBench, "bench"},
+    {cli::kEmbed, "embed"},   {cli::kFill, "fill"},         {cli::kClassify, "classify"},
+    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}};
 
 void demand_ids(const cli::TokenIds& ids) {
   for (const uint32_t id : ids) demand(id != PHASOR_NONE, "a token id that stands for none");
@@ -27,22 +27,38 @@ void demand_ids(const cli::TokenIds& ids) {
 }
 
 void demand_ranges(const cli::Options& o) {
-  const std::pair<const cli::Real*, float> reals[] = {
-      {&o.temperature, 1000.0f},      {&o.top_p, 1.0f},
-      {&o.min_p, 1.0f},               {&o.typical, 1.0f},
-      {&o.repeat_penalty, 100.0f},    {&o.presence_penalty, 100.0f},
-      {&o.frequency_penalty, 100.0f}, {&o.length_penalty, 4.0f}};
+  const std::pair<const cli::Real*, float> reals[] = {{&o.temperature, 1000.0f},
+                                                      {&o.top_p, 1.0f},
+                                                      {&o.min_p, 1.0f},
+                                                      {&o.typical, 1.0f},
+                                                      {&o.repeat_penalty, 100.0f},
+                                                      {&o.presence_penalty, 100.0f},
+                                                      {&o.frequency_penalty, 100.0f},
+                                                      {&o.length_penalty, 4.0f}};
   for (const auto& real : reals)
     demand(std::fabs(real.first->value) <= real.second, "a number out of its range");
-  const std::pair<const cli::Number*, uint64_t> numbers[] = {
-      {&o.threads, 64},      {&o.beam, 256},       {&o.n_best, 256},  {&o.batch, 4096},
-      {&o.lookahead, 64},    {&o.chunk, 1 << 16},  {&o.n, 1 << 24},   {&o.context, 1 << 24},
-      {&o.source, 1 << 24},  {&o.dim, 1 << 16},    {&o.top, 1 << 20}, {&o.cache, 2},
-      {&o.pooling, 2},       {&o.early_stopping, 2}, {&o.tables, 1},  {&o.emit, 2},
-      {&o.ram, uint64_t{1} << 60}, {&o.flash, uint64_t{1} << 60}};
+  const std::pair<const cli::Number*, uint64_t> numbers[] = {{&o.threads, 64},
+                                                             {&o.beam, 256},
+                                                             {&o.n_best, 256},
+                                                             {&o.batch, 4096},
+                                                             {&o.lookahead, 64},
+                                                             {&o.chunk, 1 << 16},
+                                                             {&o.n, 1 << 24},
+                                                             {&o.context, 1 << 24},
+                                                             {&o.source, 1 << 24},
+                                                             {&o.dim, 1 << 16},
+                                                             {&o.top, 1 << 20},
+                                                             {&o.cache, 2},
+                                                             {&o.pooling, 2},
+                                                             {&o.early_stopping, 2},
+                                                             {&o.tables, 1},
+                                                             {&o.emit, 2},
+                                                             {&o.ram, uint64_t{1} << 60},
+                                                             {&o.flash, uint64_t{1} << 60}};
   for (const auto& number : numbers)
     demand(number.first->value <= number.second, "a whole number out of its range");
-  for (const cli::Ids* ids : {&o.ids, &o.prefix_ids, &o.target_ids, &o.segments, &o.suppress, &o.end})
+  for (const cli::Ids* ids :
+       {&o.ids, &o.prefix_ids, &o.target_ids, &o.segments, &o.suppress, &o.end})
     demand_ids(ids->values);
 }
 

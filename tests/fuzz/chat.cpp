@@ -17,8 +17,8 @@ using namespace phasor;
 
 const Bytes& generated_program(const Part& part) {
   static Bytes section, made_of;
-  if (section.empty() || !std::equal(part.data, part.data + part.size, made_of.begin(),
-                                     made_of.end())) {
+  if (section.empty() ||
+      !std::equal(part.data, part.data + part.size, made_of.begin(), made_of.end())) {
     Choices choices = part.choices();
     made_of.assign(part.data, part.data + part.size);
     section = generator::any_chat(&choices);

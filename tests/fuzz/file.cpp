@@ -21,9 +21,9 @@ int memory_file() {
 
 void run_file(const uint8_t* data, size_t size) {
   const int fd = memory_file();
-  demand(fd >= 0 && ftruncate(fd, 0) == 0 &&
-             pwrite(fd, data, size, 0) == static_cast<ssize_t>(size),
-         "no memory for a file");
+  demand(
+      fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == static_cast<ssize_t>(size),
+      "no memory for a file");
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   for (const cli::Load how : {cli::Load::map, cli::Load::copy}) {
     const Printed printed;

@@ -57,7 +57,7 @@ size_t mutate_file(uint8_t* data, size_t size, size_t most, fuzz::Choices* choic
 
 // Called by what is not instrumented: its arguments only look as if nobody had written them.
 __attribute__((no_sanitize("memory"))) extern "C" int LLVMFuzzerInitialize(int* /*argc*/,
-                                                                          char*** argv) {
+                                                                           char*** argv) {
   const char* const path = (*argv)[0];
   const char* const slash = std::strrchr(path, '/');
   const char* const name = slash != nullptr ? slash + 1 : path;

@@ -137,9 +137,9 @@ void generate(const Call& r) {
   const uint32_t* const ids = a.keep(any_ids(c, vocabulary, count).data(), count);
   const Block out(capacity * 4);
   Answer answer;
-  const phasor_status status = phasor_generate(r.session.get(), r.sequence(), ids, count,
-                                               out.as<uint32_t>(), capacity, options, result,
-                                               &answer.error);
+  const phasor_status status =
+      phasor_generate(r.session.get(), r.sequence(), ids, count, out.as<uint32_t>(), capacity,
+                      options, result, &answer.error);
   (void)answer(status);
   if (!known(result) || !known(options))
     return demand(status == PHASOR_BAD_INPUT, "a struct of an unknown size is taken");
@@ -168,14 +168,19 @@ void search(const Call& r) {
   set_callbacks(&callbacks, &user);
   given.logits = callbacks.logits;
   given.user = &user;
-  const phasor_beam_options* const options = exact(&a, &given, c);
+  phasor_beam_options* const options = exact(&a, &given, c);
+  // a count without its pointer is a bug of the caller
+  constexpr size_t kCount = offsetof(phasor_beam_options, forced_count) + sizeof(uint32_t),
+                   kPointer = offsetof(phasor_beam_options, forced) + sizeof(void*);
+  if (known(options) && options->struct_size >= kCount && options->struct_size < kPointer)
+    options->forced_count = 0;
   phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
   phasor_beam_result* const result = exact(&a, &made, c);
   const uint32_t count = c->below(5);
   const uint32_t* const ids = a.keep(any_ids(c, vocabulary, count).data(), count);
   Answer answer;
-  const phasor_status status = phasor_beam_search(r.session.get(), r.sequence(), ids, count,
-                                                  options, result, &answer.error);
+  const phasor_status status =
+      phasor_beam_search(r.session.get(), r.sequence(), ids, count, options, result, &answer.error);
   (void)answer(status);
   if (!known(result) || !known(options))
     return demand(status == PHASOR_BAD_INPUT, "a struct of an unknown size is taken");

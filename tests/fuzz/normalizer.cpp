@@ -59,8 +59,7 @@ Bytes normalized(const Tokenizer& t, const Text& text) {
   demand(n <= limit, "a text of a golden tokenizer does not fit");
   if (n != 0) {
     const Block less(static_cast<size_t>(n) - 1);
-    const uint64_t cut =
-        t.model->normalize(t, less.as(), n - 1, text.text, text.bytes);
+    const uint64_t cut = t.model->normalize(t, less.as(), n - 1, text.text, text.bytes);
     demand(cut == pieces::kNormalizedTooLong || cut <= n - 1, "more than there is room for");
   }
   look_at(out.as(), static_cast<size_t>(n));
@@ -94,7 +93,8 @@ void run_normalizer(const uint8_t* data, size_t size) {
   const Golden& golden = *all[data[0] % all.size()];
   if (golden.t.model->normalize != nullptr) {
     const Bytes once = normalized(golden.t, given);
-    if ((golden.t.flags & pieces::kCompose) != 0 && golden.t.model == model_of(ModelNumber::byte_bpe))
+    if ((golden.t.flags & pieces::kCompose) != 0 &&
+        golden.t.model == model_of(ModelNumber::byte_bpe))
       demand(normalized(golden.t, {once.data(), once.size()}) == once,
              "a composed text is composed again");
   }

@@ -1,7 +1,7 @@
 // A stranger's file in another type: refused with a line, or a file that opens, and that checks
 // where the first one did.
-#include "models.h"
 #include "edit.h"
+#include "models.h"
 
 namespace fuzz {
 namespace {

@@ -73,7 +73,8 @@ void step(const Run& r) {
     phasor_item item = PHASOR_ITEM_INIT;
     item.sequence = c->chance(80) ? i % r.limits.sequences : r.sequence();
     item.count = c->chance(95) ? c->between(1, 19) : c->below(60);
-    item.count = c->chance(70) ? std::min(item.count, std::max(r.limits.target / 3, 1u)) : item.count;
+    item.count =
+        c->chance(70) ? std::min(item.count, std::max(r.limits.target / 3, 1u)) : item.count;
     item.logits = want;
     ids[i] = any_ids(c, r.vocabulary(), item.count);
     item.ids = ids[i].data();
@@ -95,8 +96,8 @@ void step(const Run& r) {
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t length = phasor_sequence_length(r.s(), items[i].sequence);
     demand(length == lengths[i] + items[i].count, "a step gives another length");
-    demand(items[i].ids == nullptr || phasor_sequence_common(r.s(), items[i].sequence,
-                                                             items[i].ids, 0) == 0,
+    demand(items[i].ids == nullptr ||
+               phasor_sequence_common(r.s(), items[i].sequence, items[i].ids, 0) == 0,
            "more ids in common than there are");
     look_at(phasor_sequence_ids(r.s(), items[i].sequence), length);
     const bool all = want == PHASOR_LOGITS_ALL || want == PHASOR_BEST_ALL;
@@ -225,8 +226,7 @@ void talk(const Run& r) {
   const phasor_status status =
       phasor_chat_to_text(r.s(), static_cast<int>(c->below(2)), out.as<char>(), capacity, &bytes,
                           messages.data(), c->below(4), &answer.error);
-  if (answer(status, {PHASOR_BAD_INPUT, PHASOR_FULL, PHASOR_UNSUPPORTED}))
-    look_at(out.as(), bytes);
+  if (answer(status, {PHASOR_BAD_INPUT, PHASOR_FULL, PHASOR_UNSUPPORTED})) look_at(out.as(), bytes);
 }
 
 void watch(const Run& r) {
@@ -246,8 +246,8 @@ void run_run(const uint8_t* data, size_t size) {
   const Session session(model, limits);
   if (session.get() == nullptr) return;
   const Run r{&choices, model, session, limits};
-  constexpr void (*kCallsOfAll[])(const Run&) = {step,     step,  step, change_sequences, move_state,
-                                                 generate, texts, talk, watch,            encode};
+  constexpr void (*kCallsOfAll[])(const Run&) = {
+      step, step, step, change_sequences, move_state, generate, texts, talk, watch, encode};
   if (model.encodes()) encode(r);
   for (uint32_t i = 0; i < kCalls; ++i) {
     if (!model.decodes() && choices.chance(60))

@@ -40,9 +40,8 @@ Bytes changed(Bytes state, Choices* c) {
 bool restored(const Session& s, uint32_t sequence, const Bytes& state) {
   const Block exact(state.data(), state.size());
   Answer answer;
-  return answer(
-      phasor_state_restore(s.get(), sequence, exact.as(), state.size(), &answer.error),
-      {PHASOR_BAD_STATE, PHASOR_BAD_INPUT});
+  return answer(phasor_state_restore(s.get(), sequence, exact.as(), state.size(), &answer.error),
+                {PHASOR_BAD_STATE, PHASOR_BAD_INPUT});
 }
 
 bool step(Choices* c, const Model& model, const Session& s, uint32_t sequence, uint32_t count) {

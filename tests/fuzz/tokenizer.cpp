@@ -16,8 +16,8 @@ using namespace phasor;
 
 const Bytes& generated_section(const Part& part) {
   static Bytes section, made_of;
-  if (section.empty() || !std::equal(part.data, part.data + part.size, made_of.begin(),
-                                     made_of.end())) {
+  if (section.empty() ||
+      !std::equal(part.data, part.data + part.size, made_of.begin(), made_of.end())) {
     Choices choices = part.choices();
     made_of.assign(part.data, part.data + part.size);
     section = generator::any_tokenizer(&choices).bytes;
@@ -32,7 +32,8 @@ void change(Bytes* section, Choices* c) {
     const size_t words = section->size() / 4;
     edit_word(section->data(), c->chance(30) ? std::min(words, kHeader / 4) : words, c);
   }
-  if (c->chance(3)) section->resize(section->size() - std::min<size_t>(section->size(), c->below(64)));
+  if (c->chance(3))
+    section->resize(section->size() - std::min<size_t>(section->size(), c->below(64)));
 }
 
 struct Text {
@@ -117,7 +118,8 @@ void run_tokenizer(const uint8_t* data, size_t size) {
   const Block text(parts[2].data, most);
   const std::vector<uint32_t> ids = encoded(t, {text.as<char>(), most});
   const Bytes again = decoded(t, ids);
-  (void)encoded(t, {reinterpret_cast<const char*>(again.data()), std::min<size_t>(again.size(), 4000)});
+  (void)encoded(
+      t, {reinterpret_cast<const char*>(again.data()), std::min<size_t>(again.size(), 4000)});
   std::vector<uint32_t> any(std::min<size_t>(most, 16));
   for (size_t i = 0; i < any.size(); ++i) any[i] = parts[2].data[i] % t.pieces;
   (void)decoded(t, any);

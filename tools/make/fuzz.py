@@ -54,7 +54,9 @@ def seed(target, folder):
     for i in range(60):
         lengths = [bits.choice([0, 8, 60, 200]) for _ in range(3)]
         head = b"".join(n.to_bytes(2, "little") for n in lengths[:2])
-        (folder / f"seed-{i:02}").write_bytes((head + bits.randbytes(sum(lengths)))[: longest(target)])
+        (folder / f"seed-{i:02}").write_bytes(
+            (head + bits.randbytes(sum(lengths)))[: longest(target)]
+        )
 
 
 def link(programs, target):
@@ -74,7 +76,7 @@ def number(pattern, text):
 
 
 def fuzz(target, programs, kind, seconds):
-    """One target for a time; its line of the log. It goes on behind a finding, while there is time."""
+    """One target for a time; its line of the log. It goes on behind a finding."""
     corpus, findings = OUT / "corpus" / target, OUT / "findings" / target
     seed(target, corpus)
     findings.mkdir(parents=True, exist_ok=True)
@@ -107,13 +109,12 @@ def fuzz(target, programs, kind, seconds):
 
 
 def table(rows):
-    print(f"{'target':<12} {'executions':>13} {'a second':>9} {'cov':>6} {'ft':>7} {'corpus':>6} {'findings':>8}")
+    head = ("executions", "a second", "cov", "ft", "corpus", "findings")
+    print(f"{'target':<12}" + "".join(f"{name:>13}" for name in head))
     for r in rows:
         rate = int(r["executions"]) // max(int(r["seconds"]), 1)
-        print(
-            f"{r['target']:<12} {int(r['executions']):>13,} {rate:>9,} {r['cov']:>6} {r['ft']:>7}"
-            f" {r['corpus']:>6} {r['findings']:>8}"
-        )
+        values = (r["executions"], rate, r["cov"], r["ft"], r["corpus"], r["findings"])
+        print(f"{r['target']:<12}" + "".join(f"{int(value):>13,}" for value in values))
     whole = sum(int(r["executions"]) for r in rows if r["target"] in WHOLE_RUN)
     every = sum(int(r["executions"]) for r in rows)
     print(f"fuzz: {every - whole:,} executions of cheap targets, {whole:,} of whole runs")
@@ -141,7 +142,9 @@ def sums(_options):
     by_target = {}
     for line in LOG.read_text(encoding="utf-8").splitlines():
         row = dict(zip(COLUMNS, line.split("\t"), strict=True))
-        kept = by_target.setdefault(row["target"], dict.fromkeys(COLUMNS, 0) | {"target": row["target"]})
+        kept = by_target.setdefault(
+            row["target"], dict.fromkeys(COLUMNS, 0) | {"target": row["target"]}
+        )
         for key in ("executions", "seconds", "findings"):
             kept[key] += int(row[key])
         for key in ("cov", "ft", "corpus"):
@@ -155,7 +158,11 @@ def merge(options):
     for target in options.targets or all_targets():
         folders = [f for f in (COMMITTED / target, OUT / "corpus" / target) if f.is_dir()]
         with tempfile.TemporaryDirectory() as scratch:
-            command = [link(options.programs, target), "-set_cover_merge=1", f"-max_len={longest(target)}"]
+            command = [
+                link(options.programs, target),
+                "-set_cover_merge=1",
+                f"-max_len={longest(target)}",
+            ]
             subprocess.run([*command, scratch, *folders], cwd=ROOT, check=True, capture_output=True)
             chosen, size = [], 0
             for path in sorted(Path(scratch).iterdir(), key=lambda p: (p.stat().st_size, p.name)):
