@@ -63,7 +63,7 @@ THREADS_MAKE := $(MAKE) config=threads LEVELS='scalar $(filter avx2 neon,$(LEVEL
 test-threads:
 	@$(THREADS_MAKE) build/threads/phasor-tests
 	build/threads/phasor-tests
-	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor::decode_step -- \
+	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor_step -- \
 	  env TSAN_OPTIONS=halt_on_error=1 build/threads/phasor-tests --no-skip --test-case='threads: two threads in one session'
 
 # The tests under clang's memory sanitizer, which finds reads of bytes that nobody has written: of an arena when its session opens, of the rows in work
