@@ -58,11 +58,11 @@ test-long: $(TESTS)
 # Many sessions of one model on several threads, the pool and the mapping, under the thread sanitizer. The last command is a run that breaks the rule of
 # one thread for a session: the sanitizer must see the race in the engine.
 .PHONY: test-threads
-THREADS_MAKE := $(MAKE) config=threads LEVELS='scalar $(filter avx2 neon,$(LEVELS_$(ARCH)))' TEST_FILES='pool mapping threads'
+THREADS_BUILD := config=threads LEVELS='scalar $(filter avx2 neon,$(LEVELS_$(ARCH)))' TEST_FILES='pool mapping threads'
 test-threads:
-	@$(THREADS_MAKE) build/threads/phasor-tests
+	@$(MAKE) $(THREADS_BUILD) build/threads/phasor-tests
 	build/threads/phasor-tests
-	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor::decode_step -- \
+	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor_step -- \
 	  env TSAN_OPTIONS=halt_on_error=1 build/threads/phasor-tests --no-skip --test-case='threads: two threads in one session'
 
 # The tests under clang's memory sanitizer, which finds reads of bytes that nobody has written: of an arena when its session opens, of the rows in work
