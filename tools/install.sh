@@ -7,6 +7,7 @@
 #   tools/install.sh machines cross compilers, emulators             (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
+#   tools/install.sh coverage clang and llvm-cov                     (make coverage)
 #   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one
 #   (make realtime); realtime-compiler prints its name
 # Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says
@@ -74,6 +75,12 @@ for group in "$@"; do
       need clang-19 on_path clang++-19
       need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a
       ;;
+    coverage)
+      need clang-19 on_path clang++-19
+      need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.profile-x86_64.a
+      need llvm-19 on_path llvm-cov-19
+      need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
+      ;;
     bits)
       need cmake on_path cmake
       need clang-19 on_path "${CLANG:-clang++-19}"
@@ -84,7 +91,7 @@ for group in "$@"; do
         [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
       fi
       ;;
-    *) echo "install.sh: '$group': expected build, test, python, machines, bits, fuzz or realtime" >&2; exit 2 ;;
+    *) echo "install.sh: '$group': expected build, test, python, machines, bits, fuzz, coverage or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
