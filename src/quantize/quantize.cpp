@@ -88,8 +88,11 @@ phasor_status measure(Conversion* c, phasor_error* error) {
   const File& file = c->file;
   uint64_t end = copy_sections(nullptr, file);
   // A value takes at most 32 times the bits that it has in the file, so no sum comes near 2^63.
-  const bool large = file.bytes >= uint64_t(1) << 56 ||
-                     load_u32(file.data + section_at(section_count(file.data) - 1)) != kSectionData;
+  const bool large = file.bytes >= uint64_t(1) << 56;
+  const uint32_t last = load_u32(file.data + section_at(section_count(file.data) - 1));
+  if (last != kSectionData)
+    return fail(error, PHASOR_UNSUPPORTED, {last, PHASOR_NONE, 0, 0}, "section ", last,
+                " lies behind the data, which a converted file ends with");
   for (uint32_t i = 0; i < entry_count(file); ++i) {
     const Entry e = entry_at(file, i);
     const Type to = wanted_type(*c, e);
@@ -101,6 +104,7 @@ phasor_status measure(Conversion* c, phasor_error* error) {
     end = round_up(end, kAlign) + bytes_as(e, to);
   }
   c->bytes = end;
+  // never 2: no memory holds 2^56 bytes, and size_t has 64 bits where the tests run
   if (!large && end <= SIZE_MAX) return PHASOR_OK;
   return fail(error, PHASOR_TOO_LARGE, {}, "the converted file is too large for this machine");
 }
