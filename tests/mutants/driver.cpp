@@ -220,7 +220,11 @@ struct Mutant {
   std::string outcome, by;
 };
 
-void run(std::vector<Mutant>* list, const std::vector<Unit>& units, size_t jobs) {
+void run(std::vector<Mutant>* list, const std::vector<Unit>& units, size_t jobs,
+         std::ofstream* outcome) {
+  const auto write = [outcome](const Mutant& m) {
+    *outcome << m.number << '\t' << m.outcome << '\t' << m.by << std::endl;
+  };
   uint32_t* const last_unit = shared<uint32_t>(list->size());
   size_t finished = 0;
   Jobs all(jobs, [&](size_t i, int status) {
@@ -233,10 +237,12 @@ void run(std::vector<Mutant>* list, const std::vector<Unit>& units, size_t jobs)
            : WTERMSIG(status) == SIGPROF
                ? unit + " (time)"
                : unit + " (signal " + std::to_string(WTERMSIG(status)) + ")";
+    write(m);
     if (++finished % 100 == 0) std::fprintf(stderr, "%zu mutants\n", finished);
   });
   for (size_t i = 0; i < list->size(); ++i) {
     Mutant& m = (*list)[i];
+    if (m.units.empty()) write(m);
     if (m.units.empty()) continue;
     all.start(i, [&, i] {
       const rlimit none{0, 0};
@@ -295,8 +301,7 @@ int main(int argc, char** argv) {
   std::ofstream times(out + "/units.tsv");
   for (const Unit& unit : units) times << unit.seconds << '\t' << unit.name << '\n';
   times.close();
-  run(&list, units, jobs);
   std::ofstream outcome(out + "/outcome.tsv");
-  for (const Mutant& m : list) outcome << m.number << '\t' << m.outcome << '\t' << m.by << '\n';
+  run(&list, units, jobs, &outcome);
   std::printf("%zu mutants in %.0f s\n", list.size(), now() - start);
 }

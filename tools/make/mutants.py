@@ -1,19 +1,19 @@
 """Mutants of the rooms that check strangers' files: `make mutants`.
 
-    mutants.py write OUT       a copy of src in OUT/src in which every mutable expression of the rooms
-                               has a switch (tests/mutants/schemata.h), and their table, OUT/mutants.tsv
+    mutants.py write OUT    a copy of src in OUT/src in which every mutable expression of the
+                            rooms has a switch (tests/mutants/schemata.h), and OUT/mutants.tsv
     mutants.py run OUT [--room=ROOM] [--mutant=NUMBER]…
-                               tests/mutants/driver.cpp over all of them or some, and then
-    mutants.py report OUT      what it found: a row for each room, and each survivor that has no reason
-                               in tests/mutants/equivalent.txt
+                            tests/mutants/driver.cpp over all of them or some, and then
+    mutants.py report OUT   what it found: a row for each room, and each survivor that has no
+                            reason in tests/mutants/equivalent.txt
 
 A mutant is one change of one expression:
     a < b        a <= b, and so on for each relation; of two sizes a == b also a <= b and a >= b
     a + b        a - b, and the reverse, of integers
     a condition  always true, always false
     a || b       without a, without b; always true       (a && b the same way)
-What another mutant of the list is killed with in any case is not one: `a || b` always false dies with
-each test that kills "without a". The condition of a loop is not made always true.
+What another mutant of the list is killed with in any case is not one: `a || b` always false dies
+with each test that kills "without a". The condition of a loop is not made always true.
 """
 
 from __future__ import annotations
@@ -459,8 +459,8 @@ def report(out: Path, partly: bool) -> int:
         explained = sum(1 for m in left if m.key in known)
         if here:
             print(
-                f"{room:<8} {len(here):>8} {len(here) - len(left):>8} {len(left):>9} {explained:>10}"
-                f"  {100 * (len(here) - len(left)) / len(here):5.1f} %"
+                f"{room:<8} {len(here):>8} {len(here) - len(left):>8} {len(left):>9} "
+                f"{explained:>10}  {100 * (len(here) - len(left)) / len(here):5.1f} %"
             )
     wrong = 0
     for m in survivors:
