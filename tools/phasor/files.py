@@ -234,7 +234,7 @@ def _is_folder(path: os.PathLike | str) -> bool:
 def _is_ours(path: str) -> bool:
     """Whether a file is a .phasor file, or empty."""
     with open_regular(path) as file:
-        return file.read(8) in (b"\x89PHASOR\n", b"")
+        return os.fstat(file.fileno()).st_size == 0 or file.read(8) == b"\x89PHASOR\n"
 
 
 def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -> None:

@@ -130,9 +130,14 @@ class Place:
         self.path = Path(tempfile.mkdtemp(prefix="faults-", dir=base))
         self.log = Path(f"{self.path}.log")
         self.tracer, self.program = tracer, program
-        subprocess.run(["cp", "-a", inputs, self.path / "in"], check=True)  # hard links stay
-        self.inputs = self._stamps()
+        self.source = inputs
+        self.copy_inputs()
         self.warm = Warm(tracer.with_suffix(".so"), self.environment())
+
+    def copy_inputs(self) -> None:
+        shutil.rmtree(self.path / "in", ignore_errors=True)
+        subprocess.run(["cp", "-a", self.source, self.path / "in"], check=True)  # hard links stay
+        self.inputs = self._stamps()
 
     def close(self) -> None:
         self.warm.close()
@@ -216,6 +221,8 @@ class Place:
             for p in sorted((self.path / name).rglob("*"))
         }
         harmed = self._stamps() != self.inputs
+        if harmed:
+            self.copy_inputs()
         written = len(out) + sum(map(len, files.values()))
         return Result(status, self.same(out), self.same(error), calls, files, harmed, written)
 
