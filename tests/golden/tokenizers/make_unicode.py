@@ -21,6 +21,7 @@ sys.path.insert(0, str(HERE.parents[2] / "tools"))
 TABLE = HERE.parents[2] / "tools" / "phasor" / "tokenizers" / "unicode.py"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 HANGUL = range(0xAC00, 0xD7A4)
+BREAK = "\U000e0001"  # a control: a cluster ends before it and behind it
 
 BEGIN, END = (
     '_TABLE = r"""\n',
@@ -232,13 +233,24 @@ def clusters() -> dict[str, set[int]]:
         }
     )
     normalize = normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + b"<\0").normalize_str
-    others = [c for c in CODE_POINTS if c != 0 and chr(c) != acute]
+    assert normalize("a" + BREAK + "\u0300" + acute) == "<" + BREAK + "<"  # a control
+    others = [c for c in CODE_POINTS if c != 0 and chr(c) != acute and chr(c) != BREAK]
+
+    def normalized(text) -> list[tuple[int, str]]:
+        """What each of the others becomes in its text. Many texts go into one call, with a
+        character between them that ends every cluster and stays as it is."""
+        out = []
+        for first in range(0, len(others), 1 << 14):
+            some = others[first : first + (1 << 14)]
+            found = normalize(BREAK.join(text(chr(c)) for c in some)).split(BREAK)
+            out += zip(some, found, strict=True)
+        return out
 
     def kept(text) -> set[int]:
-        return {c for c in others if acute in normalize(text(chr(c)))}
+        return {c for c, found in normalized(text) if acute in found}
 
     def kept_or_one(text) -> set[int]:
-        return {c for c in others if acute in (found := normalize(text(chr(c)))) or found == "<"}
+        return {c for c, found in normalized(text) if acute in found or found == "<"}
 
     joined = kept_or_one(lambda c: "a" + acute + c) | {ord(acute)}
     prepend = kept_or_one(lambda c: c + "a" + acute)
@@ -255,11 +267,11 @@ def clusters() -> dict[str, set[int]]:
     return {
         "control": {
             c
-            for c in others
-            if normalize(chr(c) + "\u0300" + acute) == ("<" if c < 0x10000 else chr(c)) + "<"
+            for c, found in normalized(lambda c: c + "\u0300" + acute)
+            if found == ("<" if c < 0x10000 else chr(c)) + "<"
         }
         - {0x0A, 0x0D}
-        | {0},
+        | {0, ord(BREAK)},
         "extend": extend - conjunct - linker - zwj,
         "extend_conjunct": (extend & conjunct) - linker - zwj,
         "linker": linker,

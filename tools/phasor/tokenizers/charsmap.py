@@ -104,35 +104,34 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
         for byte in key:
             node = node.setdefault(byte, {})
         node[-1] = value
-    units: list[int | None] = []
+    units: list[int] = [0] * 256
+    used = bytearray(b"\1" + bytes(255))  # 1 for a unit that a node or a value has
     bases = {0}  # or the root would be its own child of byte 0
     taken = Counter({0: 1})  # bases by block: one stays free
-    free_from = 0
+
+    def free(at: int) -> int:
+        """The first free unit from `at` on."""
+        if (found := used.find(0, at)) >= 0:
+            return found
+        units.extend([0] * 256)
+        used.extend(bytes(256))
+        return free(at)
 
     def place(labels: list[int]) -> int:
-        nonlocal free_from
-        while free_from < len(units) and units[free_from] is not None:
-            free_from += 1
-        at = max(
-            free_from, len(units) - 16 * 256
-        )  # the older blocks have few places left, and looking takes time
+        # The older blocks have few places left, and looking takes time.
+        at = free(max(0, len(units) - 16 * 256))
         while True:
-            if at >= len(units):
-                units.extend([None] * 256)
             base = at ^ labels[0]
             if (
-                units[at] is None
-                and base not in bases
+                base not in bases
                 and taken[base >> 8] < 255
-                and all(units[base ^ x] is None for x in labels)
+                and not any(used[base ^ x] for x in labels)
             ):
                 bases.add(base)
                 taken[base >> 8] += 1
                 return base
-            at += 1
+            at = free(at + 1)
 
-    units.extend([None] * 256)
-    units[0] = 0
     waiting = [(0, root)]  # (unit, node): the unit gets its base
     for at, node in waiting:
         base = place([max(label, 0) for label in node])
@@ -140,15 +139,15 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
         assert distance < 1 << 21
         units[at] |= distance << 10 | (0x100 if -1 in node else 0)
         for label, child in node.items():
-            if label < 0:
-                units[base] = child | 0x80000000
-            else:
-                units[base ^ label] = label
-                waiting.append((base ^ label, child))
+            place_of = base ^ max(label, 0)
+            used[place_of] = 1
+            units[place_of] = child | 0x80000000 if label < 0 else label
+            if label >= 0:
+                waiting.append((place_of, child))
     for block in range(0, len(units), 256):
         nobody = next(base for base in range(block, block + 256) if base not in bases)
         for at in range(block, block + 256):
-            if units[at] is None:
+            if not used[at]:
                 units[at] = (at ^ nobody) & 0xFF
     return np.array(units, dtype="<u4").tobytes()
 
