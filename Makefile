@@ -410,6 +410,7 @@ help:
 #: make test-threads    many sessions of one model, the pool and the mapping, under the thread sanitizer
 #: make test-memory     the C++ tests under clang's memory sanitizer
 #: make mutants         every bound and comparison of the rooms that check files, changed one by one: the fast tests must notice; ROOM= MUTANT=
+#: make coverage        which branches of what strangers' bytes steer no test takes: 100 % or a reason beside the branch
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them

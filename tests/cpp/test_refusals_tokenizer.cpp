@@ -209,6 +209,7 @@ TEST_CASE("refusals: composition of maps that are not Unicode's stays within its
   CHECK(composed(real, "x" + acute + dot) == "x" + acute + dot);      // equal ones as they come
   CHECK(composed(real, "e" + dot + acute) == "e" + dot + acute);      // kept apart by its class
   CHECK(composed(real, "e" + below + acute) == e + below);
+  CHECK(composed(real, "x" + acute + below + dot) == "x" + below + acute + dot);
   CHECK(composed(real, acute) == acute);
   CHECK(composed(real, "e\xFF" + acute) == "e\xFF" + acute);
   // An entry that is a zero is class 0 and the character itself.
@@ -452,4 +453,83 @@ TEST_CASE("refusals: added tokens in white space that another one has taken") {
   const Tokenizer m = open(merged);
   CHECK(encode(m, "x <m> x") == Ids{2, 3, 2});
   CHECK(encode(m, "x  <m>  x") == Ids{2, 1, 3, 1, 2});
+  CHECK(encode(m, "x <m> ") == Ids{2, 3});
+}
+
+TEST_CASE("refusals: the parts of a tokenizer's section, and the order of its pieces and tokens") {
+  Parts bpe{};
+  bpe.model = ModelNumber::bpe;
+  bpe.expansion = 3;
+  bpe.pieces = {{"<unk>", PieceType::unknown, 0},
+                {"a", PieceType::normal, 0},
+                {"ab", PieceType::normal, 0},
+                {"abc", PieceType::user_defined, 0},
+                {"x", PieceType::user_defined, 0}};
+  const Bytes plain = build(bpe);
+  const Tokenizer t = open(plain);
+  CHECK(t.longest_user == 3);
+  CHECK(encode(t, "abcxab") == Ids{3, 4, 2});
+  refuses(plain, 64, 4, "the normaliser has no trie but other parts");
+  refuses(plain, 72, 4, "the normaliser has no trie but other parts");
+  refuses(plain, 28, 4, "the normaliser has no trie but other parts");
+  refuses(plain, 92, 1, "the normaliser has no trie but rules");
+  Parts same = bpe;
+  same.pieces[2].text = "a";
+  CHECK(why_not(build(same)) == "two pieces are the same");
+  set_map(&bpe, {{"q", "x"}});
+  const Bytes mapped = build(bpe);
+  CHECK(why_not(mapped) == "");
+  const std::uint32_t units = static_cast<std::uint32_t>(bpe.trie.size());
+  refuses(mapped, 24, units - 1, "the normaliser's trie is outside the section");
+  refuses(mapped, 24, 0xFFFFFFFC, "the normaliser's trie is outside the section");
+  refuses(mapped, 28, 0, "the normaliser's strings are outside the section");
+  refuses(mapped, 28, 1, "the normaliser's strings are not terminated");
+  Parts longest = bpe;
+  longest.longest_rule = 1024;
+  CHECK(why_not(build(longest)) == "");
+  longest.longest_rule = 1025;
+  CHECK(why_not(build(longest)) == "the normaliser's longest rule is out of range");
+  // Equal words stand in the order of their ids.
+  Parts words{};
+  words.model = ModelNumber::words;
+  words.pieces = {
+      {"<unk>", PieceType::unknown, 0}, {"x", PieceType::normal, 0}, {"x", PieceType::normal, 0}};
+  Bytes section = build(words);
+  const std::size_t order = 128 + 16 * 3;
+  CHECK(why_not(section) == "");
+  put_u32(&section, order + 4, 2);
+  put_u32(&section, order + 8, 1);
+  CHECK(why_not(section) == "the sorted permutation is not sorted");
+  put_u32(&section, order + 8, 2);
+  CHECK(why_not(section) == "the sorted permutation is not sorted");
+  // Added tokens: inside the text, ascending, the plain ones first.
+  Parts p = bytes_bpe();
+  p.added = {{"aa", 1, 0}, {"b", 2, 0}, {"aa", 3, 8}};
+  const Bytes good = build(p);
+  CHECK(why_not(good) == "");
+  const std::uint32_t rows = static_cast<std::uint32_t>(good.size() - 3 * 16);
+  refuses(good, rows + 4, 0xFFFFFFFF, "an added token's text is outside the text");
+  refuses(good, rows + 32 + 4, 3, "an added token's text is outside the text");
+  refuses(good, rows + 8, 256, "an added token's id is out of range");
+  refuses(good, 116, 1, "only WordPiece has a longest word and a prefix");
+  refuses(good, 112, 1, "only WordPiece has a longest word and a prefix");
+  for (const char* text : {"aa", "a"}) {
+    p.added[1].text = text;
+    CHECK(why_not(build(p)) == "the added tokens are not in order");
+  }
+}
+
+TEST_CASE("refusals: a piece that is not of the model is no way to spell a text") {
+  Parts p{};
+  p.model = ModelNumber::metaspace;
+  p.expansion = 3;
+  p.unknown = 0;
+  p.pieces = {{"<u>", PieceType::unknown, 1},
+              {"x", PieceType::normal, 1},
+              {"xx", PieceType::normal, 0},
+              {"yy", PieceType::normal, 1}};
+  for (const double score : {0.0, -1.0, -1.0, -1.0, -9.0}) append_f64(&p.model_data, score);
+  p.runs = all_letters();
+  const Bytes section = build(p);
+  CHECK(encode(open(section), "xxyy") == Ids{1, 1, 3});
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The branches of what steers by foreign bytes, from llvm-cov's two reports (tools/make/coverage.mk).
+"""The branches of what steers by foreign bytes, from llvm-cov's reports (tools/make/coverage.mk).
 
     python3 tools/make/coverage.py build/coverage
 
-Prints a row a file: directions of branches (each condition has two), those taken by the tests, those
-explained, the share of both. A condition of a template or of an inline function is one condition,
+Prints a row a file: directions of branches (each condition has two), those taken by the tests,
+those explained, the share of both. A condition of a template or of an inline function is one condition,
 wherever it is compiled; what the compiler folds is none. A direction that no test takes needs a
 reason at its line, or on lines above that hold nothing else:
 
