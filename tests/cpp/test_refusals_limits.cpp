@@ -169,7 +169,8 @@ namespace {
 using State = std::vector<unsigned char>;
 
 void seal(State* state) {
-  store_u32(state->data() + 24, crc32c(0, state->data() + 64, state->size() - 64));
+  store_u32(state->data() + 24, 0);
+  store_u32(state->data() + 24, crc32c(0, state->data(), state->size()));
 }
 
 struct Saved {

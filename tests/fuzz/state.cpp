@@ -31,7 +31,8 @@ Bytes changed(Bytes state, Choices* c) {
   }
   if (c->chance(10)) state.resize(c->chance(50) ? state.size() - 1 : c->below(200));
   if (c->chance(90) && state.size() >= kHeader) {
-    const uint32_t crc = phasor::crc32c(0, state.data() + kHeader, state.size() - kHeader);
+    std::memset(state.data() + kCrc, 0, sizeof(uint32_t));
+    const uint32_t crc = phasor::crc32c(0, state.data(), state.size());
     std::memcpy(state.data() + kCrc, &crc, sizeof crc);
   }
   return state;
