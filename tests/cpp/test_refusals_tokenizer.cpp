@@ -527,9 +527,11 @@ TEST_CASE("refusals: a piece that is not of the model is no way to spell a text"
   p.pieces = {{"<u>", PieceType::unknown, 1},
               {"x", PieceType::normal, 1},
               {"xx", PieceType::normal, 0},
-              {"yy", PieceType::normal, 1}};
-  for (const double score : {0.0, -1.0, -1.0, -1.0, -9.0}) append_f64(&p.model_data, score);
+              {"yy", PieceType::normal, 1},
+              {"z", PieceType::normal, 0}};
+  for (const double score : {0.0, -1.0, -1.0, -1.0, -1.0, -9.0}) append_f64(&p.model_data, score);
   p.runs = all_letters();
   const Bytes section = build(p);
   CHECK(encode(open(section), "xxyy") == Ids{1, 1, 3});
+  CHECK(encode(open(section), "xz") == Ids{1, 0});
 }

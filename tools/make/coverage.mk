@@ -15,6 +15,9 @@ COV_SEE   := -fprofile-instr-generate -fcoverage-mapping
 COV_TEST_FLAGS := -std=c++17 -O1 -DNDEBUG $(NUMERIC) -Iinclude -Wno-deprecated-declarations -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS)
 COV_OBJ   := $(COV_SEEN:%.cpp=$(COV_OUT)/seen/%.o) $(COV_CORE:%.cpp=$(COV_OUT)/core/%.o) $(COV_TESTS:%.cpp=$(COV_OUT)/obj/%.o)
 
+# Long ones that take no branch that the others do not; damaged bytes would hide that a check has no test of its own.
+COV_WITHOUT := '*every level*,rule 1.8*,*no damaged byte*,*beam search is*,*one beam is*'
+
 coverage:
 	@bash tools/install.sh coverage
 	@$(MAKE) $(COV_OUT)/tests.json
@@ -23,7 +26,7 @@ coverage:
 $(COV_OUT)/tests: $(COV_OBJ) $(COV_KERNELS)
 	$(call short,LINK)$(COV_CXX) -fprofile-instr-generate $(THREADS) -o $@ $^
 $(COV_OUT)/tests.profdata: $(COV_OUT)/tests
-	LLVM_PROFILE_FILE=$(COV_OUT)/tests.profraw $(COV_OUT)/tests --test-case-exclude='*every level*,rule 1.8*,*no damaged byte*'
+	GENERATED=500 LLVM_PROFILE_FILE=$(COV_OUT)/tests.profraw $(COV_OUT)/tests --test-case-exclude=$(COV_WITHOUT)
 	llvm-profdata-$(COV_LLVM) merge -o $@ $(COV_OUT)/tests.profraw
 $(COV_OUT)/tests.json: $(COV_OUT)/tests.profdata
 	llvm-cov-$(COV_LLVM) show --show-branches=count --use-color=0 --instr-profile=$< $(COV_OUT)/tests > $(COV_OUT)/tests.txt

@@ -4,9 +4,9 @@
     python3 tools/make/coverage.py build/coverage
 
 Prints a row a file: directions of branches (each condition has two), those taken by the tests,
-those explained, the share of both. A condition of a template or of an inline function is one condition,
-wherever it is compiled; what the compiler folds is none. A direction that no test takes needs a
-reason at its line, or on lines above that hold nothing else:
+those explained, the share of both. A condition of a template or of an inline function is one
+condition, wherever it is compiled; what the compiler folds is none. A direction that no test takes
+needs a reason at its line, or on lines above that hold nothing else:
 
     // never: why nothing comes this way         (one direction)
     // never 2: why …                            (two directions of one line)
