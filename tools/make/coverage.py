@@ -21,6 +21,10 @@ import re
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from phasor.entry import front_door
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 # What a stranger's bytes steer before they are trusted: all of it is taken or explained.
 GATED = """
@@ -100,7 +104,9 @@ def look(name, places):
     return total, total - len(open_ones), explained, bare, stale
 
 
-def main(folder):
+@front_door("coverage")
+def main():
+    folder = sys.argv[1]
     files = branches(Path(folder))
     names = [name for name in sorted(files) if files[name]]
     gated = [name for name in names if any(name.match(p) for p in GATED)]
@@ -127,4 +133,4 @@ def row(name, total, taken, explained):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

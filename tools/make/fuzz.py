@@ -21,6 +21,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from phasor.entry import front_door
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 OUT = ROOT / "build/fuzz"
 LOG = OUT / "log.tsv"
@@ -70,8 +74,9 @@ def link(programs, target):
     return path
 
 
-def number(pattern, text):
-    found = re.findall(pattern, text)
+def number(name, text):
+    """The last one that libFuzzer prints behind a name."""
+    found = [value for key, value in re.findall(r"(\S+): +(\d+)", text) if key == name]
     return int(found[-1]) if found else 0
 
 
@@ -94,9 +99,9 @@ def fuzz(target, programs, kind, seconds):
         command += ["-reload=0", "-detect_leaks=0", f"-artifact_prefix={findings}/", *folders]
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
         text = done.stderr.decode("utf-8", "replace")
-        row["executions"] += number(r"stat::number_of_executed_units: (\d+)", text)
+        row["executions"] += number("stat::number_of_executed_units", text)
         for key in ("cov", "ft"):
-            row[key] = max(row[key], number(rf"\b{key}: (\d+)", text))
+            row[key] = max(row[key], number(key, text))
         if done.returncode != 0:
             (findings / f"log-{time.time_ns()}").write_text(text[-20000:], encoding="utf-8")
     row["seconds"] = round(time.monotonic() - start)
@@ -180,6 +185,7 @@ def merge(options):
     return 0
 
 
+@front_door("fuzz")
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=["run", "merge", "sums"])

@@ -26,6 +26,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from phasor.entry import front_door
+
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = ROOT / "tests/mutants/equivalent.txt"
 CLANG = "clang++-19"
@@ -265,7 +269,8 @@ class Finder:
             return None
         source = self.sources[left[0]]
         between = source.data[left[2] : right[1]].decode()
-        if re.sub(r"//[^\n]*|/\*.*?\*/", "", between).strip() != node["opcode"]:
+        bare = re.sub(r"//[^\n]*|/\*.*?\*/", "", between)
+        if bare.strip() != node["opcode"]:
             return None
         c = self.candidate(node, layer, function, depth)
         if c is not None:
@@ -479,6 +484,7 @@ def report(out: Path, partly: bool) -> int:
     return 1 if wrong else 0
 
 
+@front_door("mutants")
 def main() -> int:
     words = sys.argv[1:]
     if len(words) >= 2 and words[0] in ("write", "run", "report"):
