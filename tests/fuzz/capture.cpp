@@ -1,61 +1,39 @@
 #include "capture.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+
+// The program's calls of the system, by the linker's --wrap (tools/make/fuzz.mk).
+extern "C" {
+ssize_t __real_read(int fd, void* to, size_t bytes);
+ssize_t __real_write(int fd, const void* from, size_t bytes);
+ssize_t __wrap_read(int fd, void* to, size_t bytes);
+ssize_t __wrap_write(int fd, const void* from, size_t bytes);
+}
 
 namespace fuzz {
 namespace {
 
 std::string printed;
-
-// One stream for all, since making one takes longer than most of what is tried.
-std::FILE* memory_stream() {
-  static std::FILE* const stream = [] {
-    cookie_io_functions_t functions{};
-    functions.write = [](void*, const char* text, size_t bytes) -> ssize_t {
-      printed.append(text, bytes);
-      return static_cast<ssize_t>(bytes);
-    };
-    return fopencookie(nullptr, "w", functions);
-  }();
-  return stream;
-}
+bool captures = false;
 
 struct Bytes {
   const uint8_t* data;
   size_t left;
 } input;
-
-std::FILE* input_stream() {
-  static std::FILE* const stream = [] {
-    cookie_io_functions_t functions{};
-    functions.read = [](void*, char* to, size_t bytes) -> ssize_t {
-      const size_t n = std::min(bytes, input.left);
-      if (n != 0) std::memcpy(to, input.data, n);
-      input.data += n;
-      input.left -= n;
-      return static_cast<ssize_t>(n);
-    };
-    return fopencookie(nullptr, "r", functions);
-  }();
-  return stream;
-}
+bool feeds = false;
 
 }  // namespace
 
-Printed::Printed() : before_(stderr) {
+Printed::Printed() {
   printed.clear();
-  stderr = memory_stream();
+  captures = true;
 }
 
-Printed::~Printed() {
-  std::fflush(stderr);
-  stderr = before_;
-}
+Printed::~Printed() { captures = false; }
 
-const std::string& Printed::text() const {
-  std::fflush(stderr);
-  return printed;
-}
+const std::string& Printed::text() const { return printed; }
 
 void Printed::demand_nothing() const { demand(text().empty(), "a line without an error"); }
 
@@ -69,16 +47,26 @@ void Printed::demand_one_line() const {
   }
 }
 
-StandardInput::StandardInput(const uint8_t* data, size_t size) : before_(stdin) {
+StandardInput::StandardInput(const uint8_t* data, size_t size) {
   input = {data, size};
-  stdin = input_stream();
-  std::clearerr(stdin);
+  feeds = true;
 }
 
-StandardInput::~StandardInput() {
-  while (std::getc(stdin) != EOF) {
-  }
-  stdin = before_;
-}
+StandardInput::~StandardInput() { feeds = false; }
 
 }  // namespace fuzz
+
+ssize_t __wrap_read(int fd, void* to, size_t bytes) {
+  if (!fuzz::feeds || fd != STDIN_FILENO) return __real_read(fd, to, bytes);
+  const size_t n = std::min(bytes, fuzz::input.left);
+  if (n != 0) std::memcpy(to, fuzz::input.data, n);
+  fuzz::input.data += n;
+  fuzz::input.left -= n;
+  return static_cast<ssize_t>(n);
+}
+
+ssize_t __wrap_write(int fd, const void* from, size_t bytes) {
+  if (!fuzz::captures || fd != STDERR_FILENO) return __real_write(fd, from, bytes);
+  fuzz::printed.append(static_cast<const char*>(from), bytes);
+  return static_cast<ssize_t>(bytes);
+}

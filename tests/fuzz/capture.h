@@ -1,7 +1,6 @@
 // What the program's own functions print on standard error while a target runs, and standard input
-// made of its bytes: both streams are exchanged for ones in memory (the GNU C library lets one).
+// made of its bytes: their calls of read and write come here.
 #pragma once
-#include <cstdio>
 #include <string>
 
 #include "support.h"
@@ -18,9 +17,6 @@ class Printed {
   // Nothing; or one line that begins with "phasor: ".
   void demand_nothing() const;
   void demand_one_line() const;
-
- private:
-  std::FILE* before_;
 };
 
 class StandardInput {
@@ -29,9 +25,6 @@ class StandardInput {
   ~StandardInput();
   StandardInput(const StandardInput&) = delete;
   StandardInput& operator=(const StandardInput&) = delete;
-
- private:
-  std::FILE* before_;
 };
 
 }  // namespace fuzz

@@ -33,6 +33,8 @@ FUZZ_FLAGS := -std=c++17 -O2 -gline-tables-only -fno-omit-frame-pointer -fsaniti
 FUZZ_HOSTED := $(if $(filter memory,$(SANITIZER)),-fsanitize-ignorelist=tests/fuzz/hosted.txt)
 # Kernels compute whole vectors, lanes beyond the end too, which nobody looks at; the fused multiply-add of software branches on their values.
 FUZZ_KERNELS := $(if $(filter memory,$(SANITIZER)),$(if $(filter x86_64,$(ARCH)),-mfma))
+# What the program reads and writes is the target's (tests/fuzz/capture.cpp).
+FUZZ_WRAP := -Wl,--wrap=read,--wrap=write
 # What of the program reads what strangers write.
 FUZZ_CLI_SRC := $(addprefix src/cli/,args.cpp ending.cpp file.cpp input.cpp json.cpp mapping.cpp memory.cpp npy.cpp text.cpp)
 FUZZ_TARGET_SRC := $(filter-out tests/fuzz/fuzzer.cpp tests/fuzz/replay.cpp,$(wildcard tests/fuzz/*.cpp)) $(wildcard tests/cpp/generator/*.cpp)
@@ -43,7 +45,7 @@ $(FUZZ_OUT)/obj/%.o: %.cpp $(FUZZ_OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(FUZZ_CXX) $(if $(filter $(FUZZ_NOT_FOLLOWED),$<),$(subst fuzzer-no-link$(comma),,$(FUZZ_FLAGS)),$(FUZZ_FLAGS)) $(if $(filter tests/% src/cli/%,$<),$(FUZZ_HOSTED)) $(if $(filter src/kernels/%,$<),$(FUZZ_KERNELS)) $(DEPEND) -c $< -o $@
 $(FUZZ_OUT)/fuzz: $(FUZZ_OBJ)
-	$(call short,LINK)$(FUZZ_CXX) $(FUZZ_MACHINE) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $(FUZZ_OBJ)
+	$(call short,LINK)$(FUZZ_CXX) $(FUZZ_MACHINE) -fsanitize=fuzzer,$(FUZZ_SANITIZE) $(FUZZ_WRAP) -pthread -o $@ $(FUZZ_OBJ)
 $(FUZZ_OUT)/flags: FORCE
 	$(call write_if_changed,'$(FUZZ_CXX)' '$(FUZZ_FLAGS)')
 -include $(FUZZ_OBJ:.o=.d)
@@ -52,7 +54,7 @@ $(FUZZ_OUT)/flags: FORCE
 FUZZ_REPLAY := $(OUT)/fuzz_replay
 FUZZ_REPLAY_OBJ := $(patsubst %.cpp,$(OBJ)/%.o,$(FUZZ_TARGET_SRC) tests/fuzz/replay.cpp)
 $(FUZZ_REPLAY): $(FUZZ_REPLAY_OBJ) $(patsubst src/cli/%.cpp,$(CLI_OUT)/obj/src/cli/%.o,$(FUZZ_CLI_SRC)) $(LIBRARY)
-	$(call short,LINK)$(CXX) $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDFLAGS)
+	$(call short,LINK)$(CXX) $(LINK) $(FUZZ_WRAP) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDFLAGS)
 $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
