@@ -1,6 +1,6 @@
 # Phasor's build. `make help` lists the targets.
 #
-#   config=release|small|debug|sanitize|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
+#   config=release|small|debug|sanitize|threads|memory|scalar   what kind of build (build/ for release, build/CONFIG/ for the others)
 #   LIBC=musl                              a static program with musl in place of the system's C library (Debian: musl-tools), build/musl/phasor
 #   LEVELS='scalar avx2'                   no more than these of the processor family's instruction-set levels (src/kernels/levels.mk)
 #   TARGET=aarch64|armhf|riscv64|wasm      a static cross build, in build/TARGET/; TOOLCHAIN=clang in build/TARGET-clang/
@@ -39,8 +39,8 @@ XSIMD   ?= /usr/include
 DOCTEST ?= /usr/include
 MODEL   ?= models/zh-en.phasor
 
-ifeq ($(filter $(config),release small debug sanitize scalar),)
-  $(error config=$(config): expected release, small, debug, sanitize or scalar)
+ifeq ($(filter $(config),release small debug sanitize threads memory scalar),)
+  $(error config=$(config): expected release, small, debug, sanitize, threads, memory or scalar)
 endif
 ifeq ($(filter $(LIBC),musl),$(if $(LIBC),,musl))
   $(error LIBC=$(LIBC): expected musl, or nothing for the compiler's own C library)
@@ -90,7 +90,7 @@ RUNNER ?= $(RUNNER_$(TARGET))
 MACHINE_NAME := $(shell $(CXX) -dumpmachine 2>/dev/null)
 ARCH := $(firstword $(subst -, ,$(MACHINE_NAME)))
 ifeq ($(ARCH),)
-  ifeq ($(filter help clean distclean demo python test test-machines test-reference,$(MAKECMDGOALS)),)
+  ifeq ($(filter help clean distclean demo lock python test test-machines test-reference,$(MAKECMDGOALS)),)
     $(error $(CXX) does not run: install it, or name another compiler with CXX=…)
   endif
 endif
@@ -111,7 +111,7 @@ OBJ := $(OUT)/obj
 # ---------------------------------------------------------------- flags
 # Every multiply-add that is one operation is written as such: the compiler may not make others (rule 1.1).
 NUMERIC := -ffp-contract=off -fno-fast-math -fno-math-errno
-WARN    := -Wall -Wextra -Wconversion -Wshadow
+WARN    := -Wall -Wextra -Wconversion -Wshadow -Wdate-time
 ifeq ($(WERROR),1)
   WARN += -Werror
 endif
@@ -125,6 +125,9 @@ OPTIMISE_small    := -Os -DNDEBUG -fno-asynchronous-unwind-tables
 RED_ZONES := -DPHASOR_RED_ZONES
 OPTIMISE_debug    := -O1 -g -fno-omit-frame-pointer $(RED_ZONES)
 OPTIMISE_sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(RED_ZONES)
+# The thread sanitizer; and the memory sanitizer, which only clang has: an arena's bytes are unwritten until a session writes them (zones.h).
+OPTIMISE_threads  := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPTIMISE_memory   := -O1 -g -fno-omit-frame-pointer -fsanitize=memory -fsanitize-memory-track-origins -fsanitize-recover=memory $(RED_ZONES)
 OPTIMISE := $(OPTIMISE_$(config))
 
 # gcc on ARM tells about a change in how it passes some structs since version 7: nothing here is that old.
@@ -156,7 +159,7 @@ only_flag = $(if $(strip $1),-DPHASOR_ONLY=\"$(subst $(empty) $(empty),$(comma),
 ONLY_FLAG := $(call only_flag,$(PHASOR_ONLY))
 
 # gcc's record of each function's frame and calls beside its object, from which tools/make/stack.py adds up the deepest stack.
-ifeq ($(IS_CLANG)$(filter sanitize debug,$(config)),)
+ifeq ($(IS_CLANG)$(filter sanitize threads memory debug,$(config)),)
   FRAMES := $(if $(filter-out 4 5 6 7 8 9,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-fcallgraph-info=su)
 endif
 
@@ -194,6 +197,11 @@ LINK     := $(OPTIMISE) $(MACHINE) $(LINK_SYSTEM) $(and $(filter small,$(config)
 ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),)
   LINK += -Wl,-u,getauxval
 endif
+# The memory sanitizer and a C++ library that is not compiled with it (tests/cpp/memory_sanitizer.cpp).
+ifeq ($(config),memory)
+  CXX_TEST += -include tests/cpp/library_templates.h
+  LINK     += $(foreach f,_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_ _ZNSt6localeC1Ev _ZNSt8ios_base7_M_initEv,-Wl,--wrap=$f)
+endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)
 
 # ---------------------------------------------------------------- sources
@@ -215,7 +223,7 @@ endif
 # A level under sanitizers: not unrolled, addresses only, and without red zones around each of the many local vectors: all of it would
 # take gcc many minutes. The scalar level has everything.
 LEVEL_SANITIZE := -fno-sanitize=undefined $(if $(IS_CLANG),-mllvm -asan-stack=0,--param asan-stack=0)
-level_flags = $(if $(filter sanitize,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter-out scalar,$1),$(LEVEL_SANITIZE)),$(if $(filter small,$(config)),$(subst \
+level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$(LEVEL_FLAGS_$1)) $(if $(filter sanitize,$(config)),$(if $(filter-out scalar,$1),$(LEVEL_SANITIZE))),$(if $(filter small,$(config)),$(subst \
   -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
@@ -229,16 +237,17 @@ TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 level_sources  = $(wildcard $(foreach l,$1,src/kernels/level_$l.cpp src/kernels/*/level_$l.cpp))
 ALL_LEVEL_SRC := $(call level_sources,*)
 LEVEL_SRC := $(call level_sources,$(LEVELS))
-PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(wildcard src/*.cpp $(ROOMS:%=src/%/*.cpp)))
+# In the order of names, whatever the folder's: it is the order of the library's members.
+PLAIN_SRC := $(filter-out $(ALL_LEVEL_SRC),$(foreach p,src/*.cpp $(ROOMS:%=src/%/*.cpp),$(sort $(wildcard $p))))
 CORE_SRC  := $(PLAIN_SRC) $(LEVEL_SRC)
-CLI_SRC   := $(wildcard src/cli/*.cpp)
-TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
-TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
+CLI_SRC   := $(sort $(wildcard src/cli/*.cpp))
+TEST_SRC  := $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp $(TEST_FILES:%=tests/cpp/test_%.cpp))
+TOOL_SRC  := $(filter-out $(wildcard tests/cpp/main.cpp tests/cpp/heap_counter.cpp tests/cpp/memory_sanitizer.cpp tests/cpp/support.cpp tests/cpp/test_*.cpp),$(wildcard tests/cpp/*.cpp))
 C_SRC     := $(wildcard examples/c/*.c)
 # Models that nobody wrote: the generator, and what is tried on them by the test that takes them.
 GENERATOR_SRC := $(wildcard tests/cpp/generator/*.cpp)
-ifneq ($(filter %/test_generated.cpp,$(TEST_SRC)),)
-  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp)
+ifneq ($(filter %/test_generated.cpp %/test_threads.cpp,$(TEST_SRC)),)
+  TEST_SRC += $(GENERATOR_SRC) $(wildcard tests/cpp/properties/*.cpp tests/cpp/long_run/*.cpp tests/cpp/threads/*.cpp)
 endif
 
 CORE_OBJ := $(CORE_SRC:%.cpp=$(OBJ)/%.o)
@@ -379,6 +388,7 @@ help:
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
+#: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME
 #: make tokens          how much code there is, room by room, beside revision BASE (the last commit)
 #: make cross           static program and library for TARGET, or with the toolchain CROSS=prefix-
 #: make test-cross      tests, hashes and program of TARGET under emulation; without TARGET aarch64, armhf, riscv64 and wasm
@@ -386,11 +396,21 @@ help:
 #: make test-stack      how deep the stack goes, here or for TARGET, beside what phasor inspect says
 #: make baremetal       Cortex-M images without system, heap or C library, for BOARD
 #: make test-baremetal  those images of all boards under emulation: hashes and texts compared with the host's
+#: make reproducible    the same bytes of program, library and converted models, built twice in two folders
+#: make sbom            build/sbom.json: the engine, its one library, the Python packages, the models, as CycloneDX
 #: make size            code and data of the engine for a Cortex-M4F, room by room, against a record
 #: make hashes          writes tests/golden/hashes.txt from this machine
+#: make archive         a weight file of every family and type that the archive lacks: tests/golden/archive
 #: make realtime        no allocation, lock or system call in what a real-time thread may call: clang's RealtimeSanitizer
 #: make test-generated  COUNT=10000 models that nobody wrote; config=sanitize under sanitizers
-#: make fuzz            a libFuzzer build of the file reader, run for FUZZ_SECONDS
+#: make faults          every system call of the program and the converter fails in turn; FAULTS= for a part
+#: make fuzz            libFuzzer over every entry for MINUTES, side by side; BITS=32; SANITIZER=memory; TARGETS='chat state'
+#: make fuzz-python     hostile inputs for every reader of the converter, COUNT of each (tests/README.md)
+#: make test-long       STEPS=10000000 steps with forks, cuts, stops and restores at random, against an oracle that keeps everything
+#: make test-threads    many sessions of one model, the pool and the mapping, under the thread sanitizer
+#: make test-memory     the C++ tests under clang's memory sanitizer
+#: make mutants         every bound and comparison of the rooms that check files, changed one by one: the fast tests must notice; ROOM= MUTANT=
+#: make coverage        which branches of what strangers' bytes steer no test takes: 100 % or a reason beside the branch
 #: make bench           speed and memory beside llama.cpp, CTranslate2 and others, into docs/performance.md; ROWS= for a part
 #: make bench-encoder   the same of a sentence encoder, beside ONNX Runtime and sentence-transformers
 #: make quality         size, perplexity or BLEU of F32_MODEL in every type, beside llama.cpp's; QUALITY_FLAGS= as tools/bench/quality.py has them

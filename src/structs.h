@@ -58,19 +58,18 @@ template <class T>
 template <class T>
 class Given {
  public:
-  Given(const T* first)
-      : data_(reinterpret_cast<const unsigned char*>(first)),
-        size_(first != nullptr ? first->struct_size : 0) {}
+  // Nothing is read of an array of none, whose pointer may be any.
+  Given(const T* first) : data_(reinterpret_cast<const unsigned char*>(first)) {}
 
   // Struct `i`, what an older caller does not know being 0. The sizes have been checked.
   T operator[](uint32_t i) const {
     T one{};
-    memcpy(&one, data_ + size_t{i} * size_, whole_bytes<T>(size_));
+    memcpy(&one, at(i), whole_bytes<T>(size_of(0)));
     return one;
   }
   Given operator+(uint32_t n) const {
     Given rest = *this;
-    rest.data_ += size_t{n} * size_;
+    if (n != 0) rest.data_ = at(n);
     return rest;
   }
 
@@ -79,20 +78,24 @@ class Given {
                                     phasor_error* error) const noexcept {
     if (count == 0) return PHASOR_OK;
     required(data_);
-    phasor_status status = check_size(name, size_, sizeof(T), error);
-    for (uint32_t i = 1; i < count && status == PHASOR_OK; ++i) {
-      uint32_t size;
-      memcpy(&size, data_ + size_t{i} * size_, sizeof size);
-      if (size != size_)
-        status = bad_input(error, {size_, size}, name, " ", i, ".struct_size: ", size,
-                           ", that of the first is ", size_);
-    }
+    const uint32_t first = size_of(0);
+    phasor_status status = check_size(name, first, sizeof(T), error);
+    for (uint32_t i = 1; i < count && status == PHASOR_OK; ++i)
+      if (const uint32_t size = size_of(i); size != first)
+        status = bad_input(error, {first, size}, name, " ", i, ".struct_size: ", size,
+                           ", that of the first is ", first);
     return status;
   }
 
  private:
+  uint32_t size_of(uint32_t i) const {
+    uint32_t size;
+    memcpy(&size, i == 0 ? data_ : at(i), sizeof size);
+    return size;
+  }
+  const unsigned char* at(uint32_t i) const { return data_ + size_t{i} * size_of(0); }
+
   const unsigned char* data_;
-  uint32_t size_;
 };
 
 }  // namespace phasor

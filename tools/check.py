@@ -24,6 +24,8 @@ recursion     no function of the core calls itself, directly or through others (
 freestanding  each of the core's files compiles without a hosted C++ library
 c-header      include/phasor.h compiles alone, as C99 and as C++17; phasor.hpp as C++17
 rules         every rule that a comment or a page cites by number has its page
+entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
+locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
 """
 
@@ -40,6 +42,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from make import entries, lock
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -236,7 +239,9 @@ def check_headers(_):
 
 
 # Of tools/: a package may import itself and these. The longest prefix of a module's name counts.
-SHARED = "phasor.errors phasor.files phasor.values phasor.entry phasor.positions".split()
+SHARED = (
+    "phasor.errors phasor.scratch phasor.files phasor.values phasor.entry phasor.positions".split()
+)
 PYTHON_ROOMS = {
     **{module: set(SHARED) for module in SHARED},
     "phasor.format": {*SHARED},
@@ -254,7 +259,8 @@ PYTHON_ROOMS = {
     "phasor": {"phasor"},
     "train": {"phasor"},
     "bench": {"phasor"},
-    "": {"phasor", "train", "bench"},
+    "make": {"phasor"},
+    "": {"phasor", "train", "bench", "make"},
 }
 
 
@@ -651,6 +657,14 @@ def check_rules(_):
             if number not in known:
                 problems.append(f"{name} cites rule {number}, which no page has")
     return problems_to(problems, f"{count} citations of {len(known)} rules")
+
+
+def check_entries(_):
+    return problems_to(entries.problems(), entries.summary())
+
+
+def check_locks(_):
+    return problems_to(lock.check(), f"{len(lock.lists())} lists")
 
 
 def check_paths(args):

@@ -7,6 +7,8 @@
 #   tools/install.sh machines cross compilers, emulators             (make test-machines)
 #   tools/install.sh bits     clang and cmake                        (make test-bits)
 #   tools/install.sh fuzz     clang with libFuzzer                   (make fuzz)
+#   tools/install.sh fuzz32   C and C++ libraries for 32-bit x86     (make fuzz BITS=32)
+#   tools/install.sh coverage clang and llvm-cov                     (make coverage)
 #   tools/install.sh realtime clang 20 or newer with RealtimeSanitizer, where the system has one
 #   (make realtime); realtime-compiler prints its name
 # Debian and Ubuntu packages through apt-get, as root or with sudo. PHASOR_NO_INSTALL=1 only says
@@ -74,6 +76,17 @@ for group in "$@"; do
       need clang-19 on_path clang++-19
       need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.fuzzer-x86_64.a
       ;;
+    fuzz32)  # not gcc-multilib, which the cross compilers are in conflict with
+      need libc6-dev-i386 test -e /usr/include/gnu/stubs-32.h -o -e /usr/include/x86_64-linux-gnu/gnu/stubs-32.h
+      n=$(g++ -dumpversion | cut -d. -f1)
+      need "lib32stdc++-$n-dev" test -e "/usr/lib/gcc/x86_64-linux-gnu/$n/32/libstdc++.a"
+      ;;
+    coverage)
+      need clang-19 on_path clang++-19
+      need libclang-rt-19-dev test -e /usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.profile-x86_64.a
+      need llvm-19 on_path llvm-cov-19
+      need doctest-dev test -e "${DOCTEST:-/usr/include}/doctest/doctest.h"
+      ;;
     bits)
       need cmake on_path cmake
       need clang-19 on_path "${CLANG:-clang++-19}"
@@ -84,7 +97,7 @@ for group in "$@"; do
         [ -z "$n" ] || missing+=("clang-$n" "libclang-rt-$n-dev")
       fi
       ;;
-    *) echo "install.sh: '$group': expected build, test, python, machines, bits, fuzz or realtime" >&2; exit 2 ;;
+    *) echo "install.sh: '$group': expected build, test, python, machines, bits, fuzz, fuzz32, coverage or realtime" >&2; exit 2 ;;
   esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

@@ -3,7 +3,11 @@
 
 import sys
 
-from phasor.verify import main
+from phasor.entry import before_the_door
+
+before_the_door()
+
+from phasor.verify import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

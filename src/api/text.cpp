@@ -104,6 +104,8 @@ phasor_status chat_error(const ChatResult& r, uint64_t text_bytes, phasor_error*
   // no half a character
   while (n < r.text_bytes && n > 0 && (static_cast<unsigned char>(r.text[n]) & 0xC0) == 0x80) --n;
   text[n] = 0;
+  for (size_t i = 0; i < n; ++i)  // one line, whatever the template says
+    if (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7F) text[i] = ' ';
   return fail(error, PHASOR_BAD_INPUT, {kSectionChat, PHASOR_NONE, 0, 0}, "chat template, line ",
               r.line, ": ", static_cast<const char*>(text));
 }

@@ -312,18 +312,12 @@ int set(Options* out, const Flag& f, const char* value) {
   return strcmp(f.name, "--isa") == 0 ? check_isa(value) : 0;
 }
 
-void print_line(const char* pattern, va_list arguments) {
-  fputs("phasor: ", stderr);
-  vfprintf(stderr, pattern, arguments);
-  fputc('\n', stderr);
-}
-
 }  // namespace
 
 int usage_error(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  print_line(pattern, arguments);
+  say(one_line(format_list(pattern, arguments)));
   va_end(arguments);
   return 2;
 }
@@ -331,7 +325,7 @@ int usage_error(const char* pattern, ...) {
 int data_error(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  print_line(pattern, arguments);
+  say(one_line(format_list(pattern, arguments)));
   va_end(arguments);
   return 1;
 }
@@ -339,7 +333,7 @@ int data_error(const char* pattern, ...) {
 void note(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
-  print_line(pattern, arguments);
+  say(one_line(format_list(pattern, arguments)));
   va_end(arguments);
 }
 
@@ -423,7 +417,7 @@ void print_flags(Command command) {
     if ((f.commands & command) == 0) continue;
     string left = f.name;
     if (f.value != nullptr) left += (f.value[0] != '[' ? " " : "") + string(f.value);
-    printf("  %-25s  %s\n", left.c_str(), f.help);
+    output(format("  %-25s  %s\n", left.c_str(), f.help));
   }
 }
 

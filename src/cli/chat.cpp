@@ -154,7 +154,7 @@ class Chat {
       const bool long_text = text.size() > bytes;
       if (!long_text && !ids_of(text, ids, why)) return false;
       if ((long_text || ids->size() + room > context) && drop_oldest()) continue;
-      if (o_.print_prompt) fprintf(stderr, "%s\n", text.c_str());
+      if (o_.print_prompt) (void)write_all(STDERR_FILENO, (text + "\n").data(), text.size() + 1);
       *why = long_text ? format("%zu bytes, there is room for %u (--context)", text.size(), bytes)
                        : no_room(ids->size(), context, "--context");
       if (long_text || ids->size() > context) return false;
@@ -234,7 +234,7 @@ class Chat {
         .add("tokens", result_.count)
         .add("seconds", seconds_)
         .close('}');
-    stream(o_.json ? json.str() + "\n" : "\n\n");
+    if (stream(o_.json ? json.str() + "\n" : "\n\n") != 0) return;
     if (result_.finish == PHASOR_FINISH_LENGTH && !o_.quiet && !o_.json)
       note("the answer is cut: %s", options_.max_new != 0 && result_.count == options_.max_new
                                         ? "-n"

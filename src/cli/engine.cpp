@@ -145,11 +145,10 @@ void make_text_room(phasor_limits* limits, size_t bytes) {
 
 void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t tokens,
                    double seconds) {
-  fprintf(stderr,
-          "phasor: %s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s\n",
-          grouped(count).c_str(), what, plural(count), grouped(tokens).c_str(), seconds,
-          seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
-          phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
+  note("%s %s%s, %s tokens in %.3f s (%.0f tokens/s), arena %s bytes, %s, %u thread%s",
+       grouped(count).c_str(), what, plural(count), grouped(tokens).c_str(), seconds,
+       seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, grouped(e.arena_bytes).c_str(),
+       phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
 }
 
 int bad_line(const Engine& e, const Options& o, const string& where, uint64_t number,

@@ -45,18 +45,6 @@ uint64_t before_weights(const unsigned char* p, size_t bytes) {
   return end;
 }
 
-bool write_all(int fd, const void* data, size_t bytes) {
-  for (const char* p = static_cast<const char*>(data); bytes != 0;) {
-    const ssize_t n = write(fd, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
 // On a file system that has nothing to wait for, there is nothing to do.
 bool on_disk(int fd) {
   return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;
@@ -86,13 +74,15 @@ struct Target {
   string name;
 };
 
-void find_target(Target* t) {
+// False: the system does not say; why is in errno. What is not there is an error of who opens it.
+bool find_target(Target* t) {
   t->known = stat(t->path, &t->s) == 0;
-  if (t->known) return;
+  if (t->known || errno != ENOENT) return t->known;
   const string path = t->path;
   const size_t base = base_of(path);
   t->name = path.substr(base);
   t->known = stat(base == 0 ? "." : path.substr(0, base).c_str(), &t->s) == 0;
+  return t->known || errno == ENOENT;
 }
 
 bool same(const Target& a, const Target& b) {
@@ -107,10 +97,12 @@ bool file_has_changed() { return changed_file; }
 
 bool check_places(const Options& o, Command command) {
   vector<Target> all;
-  const auto add = [&all](const char* what, const char* path, bool output) {
-    if (path == nullptr) return;
+  bool found = true;
+  const auto add = [&](const char* what, const char* path, bool output) {
+    if (path == nullptr || !found) return;
     all.push_back({what, path, output, false, {}, ""});
-    find_target(&all.back());
+    found = find_target(&all.back());
+    if (!found) data_error("%s: %s%s", path, output ? "cannot be written: " : "", strerror(errno));
   };
   add("the model", o.model, false);
   add("--moments", o.moments, false);
@@ -122,6 +114,7 @@ bool check_places(const Options& o, Command command) {
   add("--attention", o.attention, true);
   add("--npy", o.npy, true);
   add("--save-state", o.save_state, true);
+  if (!found) return false;
   for (const Target& t : all)
     if (t.output && (t.path[0] == 0 || strcmp(t.path, "-") == 0))
       return data_error("%s \"%s\": expected the name of a file (standard output has the results)",
@@ -131,6 +124,7 @@ bool check_places(const Options& o, Command command) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     all.push_back({kStreams[fd], nullptr, fd != STDIN_FILENO, false, {}, ""});
     all.back().known = fstat(fd, &all.back().s) == 0;
+    if (!all.back().known) return data_error("%s: %s", kStreams[fd], strerror(errno)), false;
   }
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].path != nullptr; ++k)
@@ -185,7 +179,7 @@ bool ReadFile::map(int fd) {
     return refuse("has more than 1 GiB before its weights, expected a .phasor file with less");
   if (!mapping_.own(fd, static_cast<size_t>(end))) return refuse_reading();
   const string gone =
-      "phasor: " + path_ + ": was cut short while it was in use, or cannot be read\n";
+      "phasor: " + one_line(path_) + ": was cut short while it was in use, or cannot be read\n";
   if (!watch_.begin(mapping_.data(), bytes_, gone)) return refuse("too many files are mapped");
   data_ = mapping_.data();
   return true;
@@ -197,7 +191,7 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
   if (!check_kind(kind)) return false;
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return refuse(strerror(errno));
-  const bool known = fstat(fd, &seen_) == 0 && check_kind(kind);
+  const bool known = fstat(fd, &seen_) == 0 ? check_kind(kind) : refuse(strerror(errno));
   bytes_ = static_cast<size_t>(seen_.st_size);
   const bool copied =
       how == Load::copy || (how == Load::copy_if_faster && worth_huge_pages(bytes_));
@@ -212,10 +206,11 @@ bool ReadFile::open(const char* path, Load how, const char* kind) {
 
 bool ReadFile::unchanged() const {
   struct stat s;
-  if (changed_ || fd_ < 0 ||
-      (fstat(fd_, &s) == 0 && s.st_size == seen_.st_size && same_time(s.st_mtim, seen_.st_mtim)))
-    return !changed_;
+  if (changed_ || fd_ < 0) return !changed_;
   changed_ = true;
+  if (fstat(fd_, &s) != 0) return refuse(strerror(errno));
+  changed_ = s.st_size != seen_.st_size || !same_time(s.st_mtim, seen_.st_mtim);
+  if (!changed_) return true;
   return refuse(
       "was changed while it was in use, what was computed meanwhile may be wrong: start again");
 }

@@ -81,28 +81,29 @@ constexpr Entry kCommands[] = {
 
 void print_version() {
   const uint32_t v = phasor_version();
-  printf("phasor %u.%u.%u, numerics %u, format %u, levels", v >> 16, v >> 8 & 255, v & 255,
-         phasor_numerics(), phasor_format_max());
-  for (uint32_t i = 0; phasor_isa_name(i) != nullptr; ++i) printf(" %s", phasor_isa_name(i));
-  printf("\n");
+  output(format("phasor %u.%u.%u, numerics %u, format %u, levels", v >> 16, v >> 8 & 255, v & 255,
+                phasor_numerics(), phasor_format_max()));
+  for (uint32_t i = 0; phasor_isa_name(i) != nullptr; ++i)
+    output(format(" %s", phasor_isa_name(i)));
+  output("\n");
 }
 
 void print_help() {
-  printf(
+  output(
       "phasor COMMAND MODEL [ARGUMENTS]: a Transformer from one flat file, in one block of "
       "memory\n\n");
   for (const Entry& e : kCommands)
-    if (e.function != nullptr) printf("  %-9s %-18s %s\n", e.name, e.arguments, e.summary);
-  printf(
+    if (e.function != nullptr) output(format("  %-9s %-18s %s\n", e.name, e.arguments, e.summary));
+  output(
       "\nphasor COMMAND --help has a command's flags; phasor --version the version and the "
       "instruction sets that run here.\n"
       "Exit status: 0 done, 1 the model or the data is bad, 2 the command line is wrong.\n");
 }
 
 void print_command_help(const Entry& e) {
-  printf("phasor %s %s: %s\n", e.name, e.arguments, e.summary);
-  if (e.more[0] != 0) printf("%s\n", e.more);
-  printf("\n");
+  output(format("phasor %s %s: %s\n", e.name, e.arguments, e.summary));
+  if (e.more[0] != 0) output(format("%s\n", e.more));
+  output("\n");
   print_flags(e.command);
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
 
-// The product of a header's 'shape': (2, 3); false where there is no such thing, or it has more
-// than `most` values.
+// The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is
+// no such thing.
 bool values_of(const string& header, size_t most, size_t* out) {
   const size_t at = header.find("'shape': (");
   if (at == string::npos) return false;
@@ -18,14 +18,48 @@ bool values_of(const string& header, size_t most, size_t* out) {
   while (*p >= '0' && *p <= '9') {
     char* end = nullptr;
     const unsigned long long n = strtoull(p, &end, 10);
-    if (n > most || (n != 0 && *out > most / n)) return false;
-    *out *= static_cast<size_t>(n);
+    if (n == 0 || *out == 0)
+      *out = 0;
+    else
+      *out = n > most || *out > most / n ? most + 1 : *out * static_cast<size_t>(n);
     p = end + strspn(end, ", ");
   }
   return *p == ')';
 }
 
 }  // namespace
+
+string npy_header(const vector<uint64_t>& shape) {
+  string tuple;
+  for (const uint64_t n : shape) tuple += std::to_string(n) + ",";
+  string header =
+      format("\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", 0,
+             static_cast<int>(kHeader - 10), 0, tuple.c_str());
+  if (header.size() >= kHeader) return "";
+  header.resize(kHeader, ' ');
+  header.back() = '\n';
+  return header;
+}
+
+bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why) {
+  constexpr size_t start = 10;
+  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) |
+                                                             static_cast<unsigned char>(p[9]) << 8)
+                                       : 0;
+  if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start)
+    return *why = "not a NumPy file of version 1.0", false;
+  const string text(p + start, header);
+  if (text.find("'descr': '<f4'") == string::npos ||
+      text.find("'fortran_order': False") == string::npos)
+    return *why = "expected an array of little-endian f32, in C's order", false;
+  size_t values = 0;
+  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||
+      values * sizeof(float) != bytes - start - header)
+    return *why = "the array is cut off, or longer than its shape", false;
+  out->resize(values);
+  if (values != 0) memcpy(out->data(), p + start + header, values * sizeof(float));
+  return true;
+}
 
 bool NpyWriter::open(const char* path) {
   const char zeros[kHeader] = {};
@@ -38,38 +72,17 @@ bool NpyWriter::append(const float* values, size_t count) {
 }
 
 bool NpyWriter::finish(const vector<uint64_t>& shape) {
-  string tuple;
-  for (const uint64_t n : shape) tuple += std::to_string(n) + ",";
-  string header =
-      format("\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", 0,
-             static_cast<int>(kHeader - 10), 0, tuple.c_str());
-  if (header.size() >= kHeader) return file_.refuse("a shape of too many dimensions");
-  header.resize(kHeader, ' ');
-  header.back() = '\n';
+  const string header = npy_header(shape);
+  if (header.empty()) return file_.refuse("a shape of too many dimensions");
   return file_.write_first(header.data(), kHeader) && file_.finish();
 }
 
 bool read_npy(const char* path, vector<float>* out) {
   ReadFile file;
+  const char* why = nullptr;
   if (!file.open(path, Load::copy, "a NumPy file")) return false;
-  const char* p = static_cast<const char*>(file.data());
-  const size_t bytes = file.bytes(), start = 10;
-  const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) |
-                                                             static_cast<unsigned char>(p[9]) << 8)
-                                       : 0;
-  if (bytes < start || memcmp(p, "\x93NUMPY\x01", 7) != 0 || header > bytes - start)
-    return data_error("%s: not a NumPy file of version 1.0", path), false;
-  const string text(p + start, header);
-  if (text.find("'descr': '<f4'") == string::npos ||
-      text.find("'fortran_order': False") == string::npos)
-    return data_error("%s: expected an array of little-endian f32, in C's order", path), false;
-  size_t values = 0;
-  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||
-      values * sizeof(float) != bytes - start - header)
-    return data_error("%s: the array is cut off, or longer than its shape", path), false;
-  out->resize(values);
-  memcpy(out->data(), p + start + header, out->size() * sizeof(float));
-  return true;
+  return parse_npy(static_cast<const char*>(file.data()), file.bytes(), out, &why) ||
+         (data_error("%s: %s", path, why), false);
 }
 
 }  // namespace cli

@@ -7,6 +7,11 @@
 
 namespace cli {
 
+// What stands before the values; "" where the shape has too many dimensions.
+string npy_header(const vector<uint64_t>& shape);
+// The values of an array in memory, whatever its shape; false: *why says what it is instead.
+bool parse_npy(const char* data, size_t bytes, vector<float>* out, const char** why);
+
 class NpyWriter {
  public:
   // Each is false when a line on standard error, which names the flag's file, says why.
@@ -20,8 +25,7 @@ class NpyWriter {
   NewFile file_;
 };
 
-// The values of an array of f32 (version 1.0), whatever its shape; false when a line on standard
-// error says what it is instead.
+// The same of a file; false when a line on standard error says what it is instead.
 bool read_npy(const char* path, vector<float>* out);
 
 }  // namespace cli

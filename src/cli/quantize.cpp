@@ -112,7 +112,8 @@ int quantize(const Options& given) {
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
   options.type = o.type;
   options.output_type = o.output_type;
-  options.moments = o.moments != nullptr ? moments.data() : nullptr;
+  const float none = 0;  // an array without values is given, too, and refused by its number
+  if (o.moments != nullptr) options.moments = moments.empty() ? &none : moments.data();
   options.moment_count = moments.size();
   const ReadFile& file = in.file;
   size_t bytes = 0;

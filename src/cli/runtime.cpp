@@ -19,10 +19,14 @@
 
 #if defined(__GLIBCXX__) && !defined(PHASOR_SANITIZED)
 #include <bits/functexcept.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <initializer_list>
 
 #include "ending.h"
+#include "text.h"
 
 template class std::basic_string<char>;
 
@@ -30,7 +34,8 @@ namespace {
 
 [[noreturn]] void give_up(const char* why) {
   cli::remove_parts();
-  fprintf(stderr, "phasor: %s\n", why);
+  for (const char* part : {"phasor: ", why, "\n"})
+    cli::write_all(STDERR_FILENO, part, strlen(part));
   _Exit(1);
 }
 

@@ -1,7 +1,6 @@
 #include "text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,7 +9,11 @@
 namespace cli {
 namespace {
 
+constexpr size_t kHeld = size_t{1} << 16;  // bytes that are read or written at a time
+
 bool output_has_failed = false;
+string output_held;     // printed, and not written yet
+int seen_at_once = -1;  // by who sits at the terminal
 
 bool output_error() {
   if (!output_has_failed)
@@ -47,12 +50,39 @@ bool is_utf8(const string& text, string* why) {
   return true;
 }
 
+bool write_all(int fd, const void* data, size_t bytes) {
+  for (const char* p = static_cast<const char*>(data); bytes != 0;) {
+    const ssize_t n = write(fd, p, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// As a terminal's, the end of standard input is one for ever.
+int LineReader::next_byte() {
+  if (at_ == held_.size() && !ended_) {
+    held_.resize(kHeld);
+    ssize_t n;
+    do n = ::read(STDIN_FILENO, &held_[0], kHeld);
+    while (n < 0 && errno == EINTR);
+    ended_ = n <= 0;
+    failed_ = n < 0;
+    held_.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    at_ = 0;
+  }
+  return at_ < held_.size() ? static_cast<unsigned char>(held_[at_++]) : -1;
+}
+
 // "\r\n" is "\n" wherever it stands.
 bool LineReader::read(bool to_the_end) {
   line_.clear();
   bytes_ = 0;
   int c;
-  while ((c = getc_unlocked(stdin)) != EOF) {
+  while ((c = next_byte()) >= 0) {
     const bool end = c == '\n';
     if (end && !line_.empty() && line_.size() == bytes_ && line_.back() == '\r')
       line_.pop_back(), --bytes_;
@@ -60,12 +90,11 @@ bool LineReader::read(bool to_the_end) {
     ++bytes_;
     if (line_.size() < kLongest) line_ += static_cast<char>(c);
   }
-  if (ferror(stdin)) {
-    failed_ = true;
+  if (failed_) {
     data_error("standard input: %s", errno == EBADF ? "is closed" : strerror(errno));
     return false;
   }
-  if (c == EOF && bytes_ == 0) return false;
+  if (c < 0 && bytes_ == 0) return false;
   if (number_++ == 0 && line_.compare(0, 3, "\xEF\xBB\xBF") == 0) line_.erase(0, 3), bytes_ -= 3;
   return true;
 }
@@ -80,11 +109,15 @@ bool LineReader::whole() {
 
 bool output(const string& text) {
   if (output_has_failed) return false;
-  return fwrite(text.data(), 1, text.size(), stdout) == text.size() || output_error();
+  output_held += text;
+  if (seen_at_once < 0) seen_at_once = isatty(STDOUT_FILENO) == 1;
+  return (output_held.size() < kHeld && seen_at_once == 0) || output_flush();
 }
 bool output_flush() {
   if (output_has_failed) return false;
-  return (fflush(stdout) == 0 && !ferror(stdout)) || output_error();
+  const bool written = write_all(STDOUT_FILENO, output_held.data(), output_held.size());
+  output_held.clear();
+  return written || output_error();
 }
 int stream(const string& text) {
   output(text);
@@ -96,16 +129,36 @@ bool output_close() {
 }
 bool output_failed() { return output_has_failed; }
 
-string format(const char* pattern, ...) {
-  va_list arguments, again;
-  va_start(arguments, pattern);
+void say(const string& text) {
+  const string line = "phasor: " + text + "\n";
+  (void)write_all(STDERR_FILENO, line.data(), line.size());
+}
+
+string format_list(const char* pattern, va_list arguments) {
+  va_list again;
   va_copy(again, arguments);
   const int length = vsnprintf(nullptr, 0, pattern, arguments);
   string out(length > 0 ? static_cast<size_t>(length) : 0, '\0');
   (void)vsnprintf(&out[0], out.size() + 1, pattern, again);
   va_end(again);
+  return out;
+}
+
+string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  const string out = format_list(pattern, arguments);
   va_end(arguments);
   return out;
+}
+
+string one_line(const string& text) {
+  string line;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7F ? format("\\x%02x", byte) : string(1, c);
+  }
+  return line;
 }
 
 string grouped(uint64_t value) {

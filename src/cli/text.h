@@ -1,6 +1,7 @@
 // cli: text in and out: UTF-8, lines of standard input in bounded memory, standard output whose
 // errors are seen.
 #pragma once
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +28,10 @@ size_t utf8_length(const char* s, size_t bytes);
 // Whether all of it is UTF-8; else *why names the place of the first byte that is not.
 bool is_utf8(const string& text, string* why);
 
+// All of it, however often the system takes a part or is interrupted; false: the reason is in
+// errno.
+bool write_all(int fd, const void* data, size_t bytes);
+
 // Lines of standard input, without "\n" or "\r\n", and without a byte-order mark before the first.
 class LineReader {
  public:
@@ -41,9 +46,11 @@ class LineReader {
 
  private:
   bool read(bool to_the_end);
-  string line_;
+  int next_byte();  // -1: the end, or an error (then failed_)
+  string line_, held_;
+  size_t at_ = 0;  // in held_: what was read and is no line yet
   uint64_t number_ = 0, bytes_ = 0;
-  bool failed_ = false;
+  bool failed_ = false, ended_ = false;
 };
 
 // Standard output. Each is false when output has failed, now or before; one line on standard error
@@ -55,8 +62,15 @@ int stream(const string& text);
 bool output_close();  // last of all
 bool output_failed();
 
+// "phasor: TEXT" on standard error, in one piece.
+void say(const string& text);
+
 // As printf does it.
 string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+string format_list(const char* pattern, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+// The text as one line: what is no character of one stands as \x1b.
+string one_line(const string& text);
 
 // 1234567 as "1,234,567".
 string grouped(uint64_t value);

@@ -144,7 +144,7 @@ phasor_status run_vector(Replay* r) {
   }
   // As many at a time as there are rows of logits: the same bits in any chunking.
   const uint32_t most = v.target == 0 && vectors ? rows : s->plan.logit_rows;
-  if (most == 0 && status == PHASOR_OK)
+  if (status == PHASOR_OK && most == 0)
     return fail(r->error, PHASOR_BAD_LIMITS, {},
                 "limits.logit_rows: 0, a test vector needs at least 1");
   for (uint32_t done = 0; done < rows && status == PHASOR_OK;) {
@@ -189,6 +189,7 @@ bool find_vector(TestVector* out, VectorsHeader* header, const Model& m, uint32_
   if (!read_vectors_header(header, file) || index >= header->count) return false;
   uint64_t at = header->first;
   for (uint32_t i = 0; i <= index; ++i)
+    // never: open has read every vector
     if (!next_vector(out, &at, *header, file, shape_of(m))) return false;
   return true;
 }

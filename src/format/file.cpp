@@ -45,6 +45,7 @@ phasor_status check_header(File* file, phasor_error* error) {
     return fail(error, PHASOR_BAD_FILE, {PHASOR_NONE, PHASOR_NONE, kAlign, alignment}, "alignment ",
                 alignment, ", expected 64");
   const uint64_t total = load_u64(p + 24), head = load_u64(p + 32);
+  // never: size_t has 64 bits where the tests are counted
   if (total > SIZE_MAX)
     return fail(error, PHASOR_TOO_LARGE, {PHASOR_NONE, PHASOR_NONE, 0, total}, "the file has ",
                 total, " bytes: too large for this machine");

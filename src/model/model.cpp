@@ -180,6 +180,7 @@ phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
     const Section& s = file.sections[section];
     Tokenizer* t = m->part<Tokenizer>(m->tokenizer_at[side]);
     const char* why = "";
+    // never: the build that is tested has all models
     if (!tokenizer_is_built(file.data + s.offset, static_cast<size_t>(s.bytes)))
       return fail(error, PHASOR_UNSUPPORTED, {section, PHASOR_NONE, 0, 0}, "tokenizer (section ",
                   section, "): its model is not in this build (PHASOR_ONLY)");

@@ -125,9 +125,9 @@ inline uint32_t longest_sequence(const Model& m, uint32_t half) {
   return most;
 }
 
-// Output rows of `count` positions.
+// Output rows of `count` positions, which is not 0.
 inline uint32_t output_rows(const Descriptor& d, uint32_t count) {
-  return d.output.pooling != kPoolNone && count != 0 ? 1 : count;
+  return d.output.pooling != kPoolNone ? 1 : count;
 }
 
 // Floats that 16 positions of one key/value head take: keys [w][16], then values [16][round_up(w,

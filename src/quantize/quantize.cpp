@@ -56,6 +56,7 @@ uint64_t copy_sections(unsigned char* out, const File& file) {
 }
 
 unsigned char* section_entry(unsigned char* file, uint32_t kind) {
+  // never: it is asked for sections that the file has
   for (uint32_t i = 0; i < section_count(file); ++i)
     if (load_u32(file + section_at(i)) == kind) return file + section_at(i);
   return nullptr;
@@ -88,10 +89,13 @@ phasor_status read_type(Type* out, const char* name, phasor_error* error) {
 phasor_status measure(Conversion* c, phasor_error* error) {
   const File& file = c->file;
   uint64_t end = copy_sections(nullptr, file);
-  // A value takes at most 32 times the bits that it has in the file, or a step of 64 where it has
-  // 32, so no sum comes near 2^63.
-  const bool large = file.bytes >= uint64_t(1) << 56 ||
-                     load_u32(file.data + section_at(section_count(file.data) - 1)) != kSectionData;
+  // A value takes at most 34 times the bytes that it has in the file, as a row of q8r of one f16, so
+  // no sum comes near 2^63.
+  const bool large = file.bytes >= uint64_t(1) << 56;
+  const uint32_t last = load_u32(file.data + section_at(section_count(file.data) - 1));
+  if (last != kSectionData)
+    return fail(error, PHASOR_UNSUPPORTED, {last, PHASOR_NONE, 0, 0}, "section ", last,
+                " lies behind the data, which a converted file ends with");
   for (uint32_t i = 0; i < entry_count(file); ++i) {
     const Entry e = entry_at(file, i);
     const Type to = wanted_type(*c, e);
@@ -107,6 +111,7 @@ phasor_status measure(Conversion* c, phasor_error* error) {
     end = round_up(end, kAlign) + bytes_as(e, to);
   }
   c->bytes = end;
+  // never 2: no memory holds 2^56 bytes, and size_t has 64 bits where the tests run
   if (!large && end <= SIZE_MAX) return PHASOR_OK;
   return fail(error, PHASOR_TOO_LARGE, {}, "the converted file is too large for this machine");
 }
@@ -180,6 +185,7 @@ phasor_status Conversion::run(unsigned char* out, phasor_rounding* reports,
 
 void seal(unsigned char* file, uint32_t section) noexcept {
   unsigned char* e = section_entry(file, section);
+  // never: the same
   if (e != nullptr)
     store_u32(e + 24, crc32c(0, file + load_u64(e + 8), static_cast<size_t>(load_u64(e + 16))));
   store_u32(file + 40, 0);

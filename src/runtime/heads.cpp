@@ -86,9 +86,15 @@ Heads cross_heads(const Session& s, uint32_t i) noexcept {
   return h;
 }
 
-// The rows of a chunk to their pages, as many at a time as share one.
+// The rows of a chunk to their pages, as many at a time as share one. What is behind a source's
+// last position is zeros.
 void store_keys(const Chunk& c, const Heads& h, const Rows<const float>& keys) noexcept {
   const uint32_t width = h.kv_heads * h.width, values = lanes(width);  // where the values begin
+  for (uint32_t r = 0; h.part == kPartEncoderCache && r < c.count; ++r) {
+    const uint32_t position = c.rows[r].position;
+    if (position % kSlots == 0 && h.keys(c.session, c.rows[r]) - position < kSlots)
+      memset(h.at(c.session, c.rows[r], position / kSlots), 0, static_cast<size_t>(h.page_bytes));
+  }
   const uint64_t cost = uint64_t(c.count) * values * 16;
   spread(c.session, c.count, cost, [&](uint32_t first, uint32_t end, uint32_t) {
     for (uint32_t r = first, next; r < end; r = next) {

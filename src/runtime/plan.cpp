@@ -66,6 +66,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
                   "limits.", limit.name, ": ", limit.value, ", expected ", limit.low, " to ",
                   limit.high);
   const CacheFormat& format = *cache_format(limits.cache_type);
+  // never: the build that is tested has all formats
   if (!format.built)
     return fail(error, PHASOR_UNSUPPORTED, {}, "limits.cache_type: ", format.name,
                 " is not in this build (PHASOR_ONLY)");
@@ -77,6 +78,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
   if ((limits.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
     missing = "outputs: attention weights are";
   if (limits.beams != 0 && !kHasBeam) missing = "beams: beam search is";
+  // never: the build that is tested has views and beams
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
               " not in this build (PHASOR_ONLY)");

@@ -39,7 +39,8 @@ void reserve(const Pages& pages, uint32_t sequence, uint32_t length, uint32_t en
 void release(const Pages& pages, uint32_t sequence, uint32_t first) {
   const Span<uint32_t> table = pages.table(sequence), references = pages.references();
   for (uint32_t i = first; i < pages.places; ++i) {
-    if (table[i] != 0) --references[table[i] - 1];
+    if (table[i] != 0 && --references[table[i] - 1] == 0)
+      forget(pages.page(table[i] - 1).at(0, pages.bytes), pages.bytes);
     table[i] = 0;
   }
 }

@@ -69,6 +69,12 @@ void clear_slots(const Session& s, unsigned char* page, bool ring, uint32_t firs
   }
 }
 
+// Of the header, but for this sum itself, and of what follows it.
+uint32_t checksum(Header h, const unsigned char* body, size_t bytes) {
+  h.crc = 0;
+  return crc32c(crc32c(0, &h, sizeof h), body, bytes);
+}
+
 }  // namespace
 
 uint64_t state_bytes(const Session& s, uint32_t sequence) noexcept {
@@ -103,7 +109,7 @@ void state_save(const Session& s, uint32_t sequence, unsigned char* out) noexcep
   const size_t bytes = static_cast<size_t>(s.source_page_bytes());
   for (uint32_t i = 0; i < blocks_of(h.source); ++i, p += bytes)
     memcpy(p, s.source_page(q.source, i).at(0, bytes), bytes);
-  h.crc = crc32c(0, out + kHeader, static_cast<size_t>(h.bytes - kHeader));
+  h.crc = checksum(h, out + kHeader, static_cast<size_t>(h.bytes - kHeader));
   memcpy(out, &h, sizeof h);
 }
 
@@ -134,7 +140,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
   if (h.bytes != bytes || bytes != expected)
     return bad(expected, bytes, bytes, " bytes, expected ", expected);
   const unsigned char* p = state + kHeader;
-  if (crc32c(0, p, static_cast<size_t>(bytes - kHeader)) != h.crc)
+  if (checksum(h, p, static_cast<size_t>(bytes - kHeader)) != h.crc)
     return bad(0, 0, "damaged, its checksum is wrong");
   const uint32_t vocabulary = m.descriptor.sides[1].vocabulary;
   for (uint32_t i = 0; i < h.length; ++i) {

@@ -12,6 +12,9 @@ extern "C" intptr_t write(int file, const void* bytes, size_t count);
 #if __has_feature(address_sanitizer)
 #define PHASOR_ASAN 1
 #endif
+#if __has_feature(memory_sanitizer)
+#define PHASOR_MSAN 1
+#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #define PHASOR_ASAN 1
@@ -19,6 +22,9 @@ extern "C" intptr_t write(int file, const void* bytes, size_t count);
 #if defined(PHASOR_ASAN)
 extern "C" void __asan_poison_memory_region(const volatile void* memory, size_t bytes);
 extern "C" void __asan_unpoison_memory_region(const volatile void* memory, size_t bytes);
+#endif
+#if defined(PHASOR_MSAN)
+extern "C" void __msan_allocated_memory(const volatile void* memory, size_t bytes);
 #endif
 
 namespace phasor {
@@ -65,9 +71,24 @@ void outside_part(uint32_t part, const char* what, uint64_t first, uint64_t coun
 void clear_zones(void* memory, uint64_t bytes) noexcept {
 #if defined(PHASOR_ASAN)
   __asan_unpoison_memory_region(memory, static_cast<size_t>(bytes));
+#endif
+  forget(memory, bytes);
+}
+
+void forget(void* memory, uint64_t bytes) noexcept {
+#if defined(PHASOR_MSAN)
+  __msan_allocated_memory(memory, static_cast<size_t>(bytes));
 #else
   (void)memory, (void)bytes;
 #endif
+}
+
+void forget_work(const Session& s) noexcept {
+  constexpr Part kWork[] = {kPartEncoderCache, kPartResidual,         kPartNormed, kPartWide,
+                            kPartAttention,    kPartQuantised,        kPartScores, kPartPointers,
+                            kPartRows,         kPartAttentionWeights, kPartText};
+  for (const Part p : kWork)
+    forget(s.whole<unsigned char>(p).at(0, s.plan.bytes[p]), s.plan.bytes[p]);
 }
 
 void set_zones(Session* s) noexcept {

@@ -56,8 +56,7 @@ bool AddedSplit::space_at(size_t at, size_t* bytes) const {
 
 size_t AddedSplit::skip_spaces(size_t at) {
   // or many tokens before one long space would take long
-  if (at >= spaces_begin_ && at < spaces_end_) return spaces_end_;
-  spaces_begin_ = at;
+  if (at < spaces_end_) return spaces_end_;
   for (size_t bytes = 0; at < bytes_ && space_at(at, &bytes);) at += bytes;
   return spaces_end_ = at;
 }

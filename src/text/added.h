@@ -51,7 +51,7 @@ class AddedSplit {
   uint32_t starts_;        // where u32[8] begins; bit b: a token begins with byte b
   size_t search_ = 0;      // where the next match may begin
   size_t done_ = 0;        // what is handed out ends here
-  size_t spaces_begin_ = 0, spaces_end_ = 0;  // white space that was skipped last
+  size_t spaces_end_ = 0;  // of the white space that was skipped last
   Stretch match_{0, 0, kNoToken};
   bool pending_ = false;
 };

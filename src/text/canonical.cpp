@@ -52,7 +52,7 @@ struct Decomposed {
 
   bool next(One* out) {
     work();
-    broken = broken || (part != nullptr && part == part_end && *part != 0);
+    broken = part != nullptr && part == part_end && *part != 0;
     if (broken) return false;
     if (part == nullptr || *part == 0) {
       part = nullptr;
@@ -81,6 +81,7 @@ struct Decomposed {
 void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& end) {
   uint32_t places[256] = {};  // by class: where the next one goes
   One one{};
+  // never: what was walked before does not end
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) places[one.order] += one.bytes;
   uint32_t place = 0;
   for (uint32_t& p : places) {
@@ -89,6 +90,7 @@ void put_ordered(unsigned char* to, const Decomposed& begin, const Decomposed& e
     place += bytes;
   }
   work(256);
+  // never: the same
   for (Decomposed from = begin; !from.is(end) && from.next(&one);) {
     std::memcpy(to + places[one.order], one.text, one.bytes);
     places[one.order] += one.bytes;
@@ -107,12 +109,14 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
     before = one.order;
     bytes += one.bytes;
   }
+  // never: there is room for what the header's expansion says, and nothing is longer
   if (out->capacity - out->size < bytes) return false;
   if (!sorted) {
     put_ordered(out->text + out->size, begin, *end);
     out->size += bytes;
     return true;
   }
+  // never: as above
   for (Decomposed from = begin; !from.is(*end) && from.next(&one);) out->put(one.text, one.bytes);
   return true;
 }
@@ -120,7 +124,7 @@ bool put_marks(Output* out, const Decomposed& begin, Decomposed* end) {
 // What two characters compose to, written to `to` (8 bytes), its length; or 0.
 uint32_t composite(const Tokenizer& t, unsigned char* to, const unsigned char* first, const Char& a,
                    const unsigned char* second, const Char& b) {
-  if (b.code == kNoChar || b.code < 0x80) return 0;
+  if (b.code == kNoChar) return 0;
   if (a.code - kLead < kLeads && b.code - kVowel < kVowels) {
     return static_cast<uint32_t>(
         write_char(to, kSyllable + ((a.code - kLead) * kVowels + (b.code - kVowel)) * kTails));
@@ -185,6 +189,7 @@ uint64_t normalize_canonical(const Tokenizer& t, unsigned char* out, uint64_t ca
   One one{};
   Decomposed from{&t, text, bytes, 0, nullptr, nullptr, false};
   for (Decomposed here = from; from.next(&one); here = from) {
+    // never: there is room, as put_marks says
     if (one.order != 0 ? !put_marks(&output, here, &from) : !output.put(one.text, one.bytes))
       return kNormalizedTooLong;
   }

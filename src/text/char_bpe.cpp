@@ -30,7 +30,7 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   if ((t.flags & kEscapeFirst) == 0) return normalize_not(t, out, capacity, text, bytes);
   Output output{out, capacity, 0, false};
   if ((t.flags & kAddDummyPrefix) != 0) output.put(kSpaceSymbol, sizeof kSpaceSymbol);
-  for (size_t at = 0; at < bytes && !output.full; ++at) {
+  for (size_t at = 0; at < bytes; ++at) {
     if (text[at] == ' ')
       output.put(kSpaceSymbol, sizeof kSpaceSymbol);
     else

@@ -26,18 +26,20 @@ const char* check(Tokenizer* t, SectionReader* s) {
 // A cluster of less than 6 bytes becomes what the shortest rule for its beginning says, as a whole;
 // where there is none, and in a longer one, each character becomes what the rule for it says. So
 // the package does it.
-bool put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
+void put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
   Rule rule;
-  if (bytes < 6 && match_rule(t, &rule, text, bytes, true)) return out->put(rule.text, rule.bytes);
+  if (bytes < 6 && match_rule(t, &rule, text, bytes, true)) {
+    out->put(rule.text, rule.bytes);
+    return;
+  }
   for (size_t at = 0; at < bytes;) {
     const Char c = char_at(text + at, bytes - at);
     const Span here =
         c.code == kNoChar ? Span{kReplacement, sizeof kReplacement} : Span{text + at, c.bytes};
     const bool found = match_rule(t, &rule, here.text, here.bytes, true);
-    if (!out->put(found ? Span{rule.text, rule.bytes} : here)) return false;
+    out->put(found ? Span{rule.text, rule.bytes} : here);
     at += c.bytes;
   }
-  return true;
 }
 
 uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
@@ -50,12 +52,14 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
     const Break of = c.code == kNoChar ? Break::control
                                        : static_cast<Break>(classes(t, c.code) >> kBreakBit & 31);
     if (!clusters.next(c.code, of)) {
-      if (!put_cluster(t, &output, text + begin, at - begin)) return kNormalizedTooLong;
+      put_cluster(t, &output, text + begin, at - begin);
       begin = at;
     }
     at += c.bytes;
   }
-  if (!put_cluster(t, &output, text + begin, bytes - begin)) return kNormalizedTooLong;
+  put_cluster(t, &output, text + begin, bytes - begin);
+  // never: a rule gives no more than the header's expansion says, for which there is room
+  if (output.full) return kNormalizedTooLong;
   size_t n = static_cast<size_t>(output.size);
   while ((t.flags & kStripRight) != 0 && n > 0) {
     const Char c = char_before(out, n);

@@ -26,7 +26,7 @@ bool PrefixWalk::step(unsigned char byte) {
 
 uint32_t PrefixWalk::here() const {
   // At most two pieces have the same text: a reserved one and another.
-  for (uint32_t rank = first; rank < last && rank < first + 2; ++rank) {
+  for (uint32_t rank = first; rank < last; ++rank) {
     const uint32_t id = sorted_id(t, rank);
     const Row r = row(t, id);
     if (r.length() != depth) break;

@@ -92,6 +92,7 @@ const char* check_piece(Tokenizer* t, uint32_t id) {
 const char* check_header(Tokenizer* t, SectionReader* s) {
   if (s->bytes < kHeaderBytes) return "the section is shorter than its header";
   const uint32_t model = s->u32(0) - 1;
+  // never: the build that is tested has all models
   if (model >= kModelCount || kBuiltModels.of[model] == nullptr) return "unknown tokenizer model";
   t->model = kBuiltModels.of[model];
   t->flags = s->u32(4);
@@ -166,6 +167,7 @@ const char* check_pieces(Tokenizer* t, const SectionReader& s) {
 bool tokenizer_is_built(const unsigned char* section, size_t bytes) noexcept {
   using namespace pieces;
   const uint32_t model = bytes < kHeaderBytes ? kModelCount : load_u32(section) - 1;
+  // never: the build that is tested has all models
   return model >= kModelCount || kBuiltModels.of[model] != nullptr;
 }
 

@@ -15,7 +15,7 @@ const char* check_sentencepiece(Tokenizer* t, SectionReader* s) {
 }
 
 size_t match_user_defined(const Tokenizer& t, const unsigned char* text, size_t bytes) {
-  if (bytes == 0 || t.longest_user == 0) return 0;
+  if (t.longest_user == 0) return 0;
   if ((t.user_first[text[0] >> 5] >> (text[0] & 31) & 1) == 0) return 0;
   size_t best = 0;
   PrefixWalk walk(t);

@@ -14,7 +14,7 @@ const char* check_sentencepiece(Tokenizer* t, SectionReader* s);
 uint64_t normalize_sentencepiece(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                                  const unsigned char* text, size_t bytes);
 
-// Bytes of the longest user-defined piece that `text` begins with, or 0.
+// Bytes of the longest user-defined piece that `text` begins with, or 0; `bytes` is not 0.
 size_t match_user_defined(const Tokenizer& t, const unsigned char* text, size_t bytes);
 
 void decode_sentencepiece(const Tokenizer& t, TextSink* sink, Row r);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "format/bytes.h"
+#include "format/crc32c.h"
 #include "heap_counter.h"
 #include "support.h"
 #include "test_chat.h"
@@ -232,6 +234,65 @@ TEST_CASE("chat: what is wrong with a program is named") {
   CHECK(refusal(nested) == "chat: too many loops in one another");
 }
 
+TEST_CASE("chat: what is wrong with a program's loops and its section is named") {
+  const auto with = [](std::vector<uint32_t> code) {
+    Program p;
+    p.code = std::move(code);
+    return refusal(p);
+  };
+  CHECK(with({word(Op::messages), word(Op::for_, 4), label(0, 1), word(Op::end), label(0, 0),
+              word(Op::end)}) == "chat: an end that is not the end");
+  CHECK(with({word(Op::messages), word(Op::for_, 2), label(0, 0), word(Op::jump, 4), label(0, 1),
+              word(Op::end)}) == "chat: a label is not what leads to it");
+  // A loop that a label says is open, and no `for` has begun.
+  CHECK(with({word(Op::jump, 3), label(0, 1), word(Op::next, 1), label(0, 0), word(Op::end)}) ==
+        "chat: a loop does not go back to its start");
+  Program p;
+  p.code = {word(Op::end)};
+  p.strings = {"abc"};
+  const std::vector<unsigned char> good = p.section();
+  const auto edited = [&](std::size_t at, uint32_t value) {
+    std::vector<unsigned char> section = good;
+    for (std::size_t i = 0; i < 4; ++i)
+      section[at + i] = static_cast<unsigned char>(value >> (8 * i));
+    const char* why = "";
+    return std::string(opens(section, &why) ? "" : why);
+  };
+  const char* const count = "chat: a count of the header is out of range";
+  const char* const size = "chat: the section's size is not that of its parts";
+  CHECK(edited(0, 1) == "");
+  CHECK(edited(0, 2) == "chat: the program's version is not known here");
+  CHECK(edited(4, chat::kOnlyKnownRoles) == "");
+  CHECK(edited(4, chat::kOnlyKnownRoles + 1) == "chat: a reserved bit is set");
+  CHECK(edited(28, 1) == "chat: a reserved bit is set");
+  CHECK(edited(8, 0) == count);
+  CHECK(edited(8, 2) == size);
+  const std::pair<std::size_t, uint32_t> most[] = {
+      {8, chat::kMostCode}, {12, chat::kMostStrings}, {16, chat::kMostText}};
+  for (const auto& [at, last] : most) {
+    CHECK(edited(at, last) == size);
+    CHECK(edited(at, last + 1) == count);
+    CHECK(edited(at, 0xFFFFFFFF) == count);
+  }
+  CHECK(edited(20, chat::kMostSlots) == "");
+  CHECK(edited(20, chat::kMostSlots + 1) == count);
+  CHECK(edited(24, chat::kMostStack) == "");
+  CHECK(edited(24, chat::kMostStack + 1) == count);
+  CHECK(edited(40, 3) == "");
+  CHECK(edited(36, 0) == "");
+  CHECK(edited(36, 1) == "chat: a text lies outside the section");
+  CHECK(edited(36, 4) == "chat: a text lies outside the section");
+  CHECK(edited(40, 4) == "chat: a text lies outside the section");
+  CHECK(edited(40, 0xFFFFFFFF) == "chat: a text lies outside the section");
+  std::vector<unsigned char> padded = good;
+  padded.back() = 1;
+  const char* why = "";
+  CHECK_FALSE(opens(padded, &why));
+  CHECK(std::string(why) == "chat: the section is not padded with zeros");
+  CHECK_FALSE(opens(std::vector<unsigned char>(good.begin(), good.begin() + 31), &why));
+  CHECK(std::string(why) == "chat: the section is cut off");
+}
+
 TEST_CASE("chat: failures have their line, and end the program") {
   Program p;
   p.strings = {"no", "x"};
@@ -249,8 +310,7 @@ TEST_CASE("chat: failures have their line, and end the program") {
   p.code = {word(Op::int_, 0x7FFFFF), word(Op::int_, 0x7FFFFF), word(Op::mul), word(Op::emit),
             word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);  // beyond 2^31
-  p.code = {word(Op::int_, 5), word(Op::int_, 0), word(Op::mod), word(Op::emit),
-            word(Op::end)};
+  p.code = {word(Op::int_, 5), word(Op::int_, 0), word(Op::mod), word(Op::emit), word(Op::end)};
   CHECK(run(p, &out).status == ChatStatus::failed);
   p.code = {word(Op::int_, 0xFFFFF9),
             word(Op::int_, 3),
@@ -280,7 +340,7 @@ TEST_CASE("chat: no number is beyond 2^31, wherever it comes from") {
       &message, 1, [](const void* m, uint32_t) { return *static_cast<const ChatMessage*>(m); }};
   Program p;
   p.code = {word(Op::line, 6), word(Op::messages), word(Op::int_, 0), word(Op::element),
-            word(Op::content), word(Op::length),   word(Op::emit),       word(Op::end)};
+            word(Op::content), word(Op::length),   word(Op::emit),    word(Op::end)};
   for (const std::size_t less : {std::size_t{0}, std::size_t{1}}) {
     message.content_bytes = bytes - less;
     const std::vector<unsigned char> section = p.section();
@@ -380,4 +440,27 @@ TEST_CASE("chat: a damaged program is refused when the file is opened") {
     CHECK(error.section == 8);
     CHECK(std::strncmp(error.text, "chat: ", 6) == 0);
   }
+}
+
+TEST_CASE("chat: what a template refuses with is one line") {
+  const Block file = golden_file("tiny-chat-f32");
+  unsigned char* entry = file.data() + 64;
+  while (*entry != 8) entry += 32;
+  Program p;
+  p.strings = {"no\nway \x1b[31m\x7F"};
+  p.code = {word(Op::string, 0), word(Op::raise), label(0, 0), word(Op::end)};
+  const std::vector<unsigned char> section = p.section();
+  REQUIRE(section.size() < load_u32(entry + 16));
+  std::memcpy(file.data() + load_u32(entry + 8), section.data(), section.size());
+  store_u32(entry + 16, static_cast<uint32_t>(section.size()));
+  const uint32_t head = load_u32(file.data() + 32);
+  store_u32(file.data() + 40, 0);
+  store_u32(file.data() + 40, crc32c(0, file.data(), head));
+  const Engine e(file, nullptr);
+  const phasor_chat_message hello = say("user", "Hello");
+  phasor_error error = PHASOR_ERROR_INIT;
+  std::size_t bytes = 0;
+  CHECK(phasor_chat_to_text(e.session, 1, nullptr, 0, &bytes, &hello, 1, &error) ==
+        PHASOR_BAD_INPUT);
+  CHECK(std::string(error.text) == "chat template, line 0: no way  [31m ");
 }

@@ -22,7 +22,12 @@ using namespace phasor;
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(SANITIZED)
 constexpr uint64_t kQuickRun = 300;  // each takes much longer
 #else
 constexpr uint64_t kQuickRun = 1500;

@@ -1,8 +1,6 @@
 // phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model and
 // type; what they refuse.
-#include <doctest/doctest.h>
-
-#include "support.h"
+#include "weight_file.h"
 
 namespace {
 
@@ -153,4 +151,68 @@ TEST_CASE("quantize: what is refused, in one line") {
   for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")})
     CHECK(phasor_vector_record(e.model, file.data(), nullptr, tolerance, &error) ==
           PHASOR_BAD_INPUT);
+}
+
+TEST_CASE("quantize: moments, as many as there are columns, and every one a finite mean square") {
+  const Block file = golden_file("tiny-lm-f32");
+  const weight_files::WeightFile parts(file);
+  std::size_t columns = 0;
+  for (const weight_files::StoredTensor& t : parts.tensors)
+    if (t.panels != 0 || t.key == (3u << 24 | 1)) columns += t.cols;
+  std::vector<float> moments(columns + 1, 1);
+  phasor_quantize_options options = options_for("q8");
+  options.moments = moments.data();
+  for (const std::size_t count : {columns - 1, columns + 1}) {
+    options.moment_count = count;
+    CHECK(refusal(file, options, PHASOR_BAD_INPUT) == std::to_string(count) +
+                                                          " moments, the file's matrices have " +
+                                                          std::to_string(columns) + " columns");
+  }
+  options.moment_count = columns;
+  CHECK(converted(file, options).size() != 0);
+  for (const float fine : {0.0f, 3e38f}) {
+    moments[columns - 1] = fine;
+    CHECK(converted(file, options).size() != 0);
+  }
+  for (const float wrong : {-1e-30f, 3.1e38f, __builtin_inff(), __builtin_nanf("")}) {
+    moments[columns - 1] = wrong;
+    CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
+          "moment " + std::to_string(columns - 1) + " is negative or not finite");
+  }
+}
+
+TEST_CASE("quantize: a weight that the type cannot hold, and a section behind the data") {
+  weight_files::WeightFile file("tiny-lm-f32");
+  const phasor_quantize_options options = options_for("f16");
+  std::string& weights = file.tensors.back().bytes;
+  const auto convert = [&](float largest) {
+    weights.replace(0, 4, weight_files::words({weight_files::bits_of(double(largest))}));
+    const Block block = file.write();
+    std::size_t need = 0;
+    phasor_error error = PHASOR_ERROR_INIT;
+    REQUIRE(phasor_quantize_size(&need, block.data(), block.size(), &options, &error) == PHASOR_OK);
+    const Block out(need);
+    const phasor_status status =
+        phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
+    return weight_files::Said{status, error.text};
+  };
+  weight_files::expect(convert(65504), PHASOR_OK, "");
+  weight_files::expect(convert(65520), PHASOR_UNSUPPORTED,
+                       "output weight: a weight is too large for f16");
+  file.sections[14] = {0, "before"};
+  weight_files::expect(convert(1), PHASOR_OK, "");
+  file.sections[16] = {0, "behind"};
+  CHECK(refusal(file.write(), options, PHASOR_UNSUPPORTED) ==
+        "section 16 lies behind the data, which a converted file ends with");
+}
+
+TEST_CASE("quantize: a table in rows that is no end of the model stays what it is") {
+  weight_files::WeightFile file("tiny-lm-f32");
+  file.tensors.insert(file.tensors.begin(), {1, 1 | 2 << 8, 2, 3, 0, std::string(24, 'x')});
+  const Block block = file.write();  // opening refuses it; converting looks at its shape only
+  const Block out = converted(block, options_for("f16"));
+  const weight_files::WeightFile made(out);
+  CHECK(made.tensors[0].type_layout == (1 | 2 << 8));
+  CHECK(made.tensors[0].bytes == std::string(24, 'x'));
+  CHECK(made.tensors[1].type_layout == (2 | 2 << 8));
 }

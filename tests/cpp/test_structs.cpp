@@ -442,3 +442,12 @@ TEST_CASE("rule 3.5: a NULL for a required pointer ends a build with assertions"
   }
 }
 #endif
+
+TEST_CASE("structs: nothing is read of an array of none") {
+  const Block file = golden_file("tiny-lm-f32"), none(1);
+  const Engine e(file, nullptr);
+  auto* const items = reinterpret_cast<phasor_item*>(none.data());  // a sanitizer sees its end
+  phasor_error error = PHASOR_ERROR_INIT;
+  CHECK(phasor_step(e.session, items, 0, &error) == PHASOR_OK);
+  CHECK(phasor_step(e.session, nullptr, 0, &error) == PHASOR_OK);
+}

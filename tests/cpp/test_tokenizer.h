@@ -148,6 +148,9 @@ struct Parts {
   std::vector<Added> added;  // in the section's order
   // of the pre-tokenizer; SentencePiece's lowest score, its bits
   std::uint32_t rule = 1, lowest = 0;
+  // the normaliser's map: its double array, its replacements, the bytes of its longest key
+  Bytes trie = {}, strings = {};
+  std::uint32_t longest_rule = 0;
 };
 
 inline void append_u32(Bytes* to, std::uint32_t value) {
@@ -214,6 +217,16 @@ inline Bytes build(const Parts& p) {
   put_u32(&section, 116, u32(p.prefix.size()));
   section.insert(section.end(), all.begin(), all.end());
   section.resize((section.size() + 3) / 4 * 4);
+  if (!p.trie.empty()) {
+    put_u32(&section, 24, u32(p.trie.size()));
+    put_u32(&section, 28, u32(p.strings.size()));
+    put_u32(&section, 64, u32(section.size()));
+    put_u32(&section, 72, u32(section.size() + p.trie.size()));
+    section.insert(section.end(), p.trie.begin(), p.trie.end());
+    section.insert(section.end(), p.strings.begin(), p.strings.end());
+    section.resize((section.size() + 3) / 4 * 4);
+  }
+  put_u32(&section, 92, p.longest_rule);
   for (const std::uint32_t run : p.runs) append_u32(&section, run);
   section.insert(section.end(), p.model_data.begin(), p.model_data.end());
   for (std::size_t i = 0; i < 16 && !added.empty(); ++i) append_u32(&section, starts[i]);

@@ -703,19 +703,35 @@ def with_minus_128(values: np.ndarray) -> Quantised:
     return Quantised(scales, np.where(q == -127, -128, q).astype(np.int8))
 
 
+def sections_of(name: str) -> dict[int, bytes]:
+    """What a model has beside its tensors and vectors."""
+    if name == "tiny-d2l":
+        return {SOURCE_TOKENIZER: words("source", 43), TARGET_TOKENIZER: words("target", 47)}
+    if name == "tiny-chat":
+        here = Path(__file__).resolve().parent
+        return {
+            TARGET_TOKENIZER: (here / "tokenizers/bytelevel.bin").read_bytes(),
+            CHAT: (here / "chat.bin").read_bytes(),
+        }
+    return {}
+
+
 def write(path: Path, name: str, kind_: int) -> None:
     make, extreme = MODELS[name]
     descriptor = make()
     descriptor["model"].update(name=name, licence="MIT", converter="tests/golden/make_models.py")
-    extra = {}
-    if descriptor.get("source", {}).get("tokenizer"):
-        extra = {SOURCE_TOKENIZER: words("source", 43), TARGET_TOKENIZER: words("target", 47)}
-    if name == "tiny-chat":
-        here = Path(__file__).resolve().parent
-        extra = {
-            TARGET_TOKENIZER: (here / "tokenizers/bytelevel.bin").read_bytes(),
-            CHAT: (here / "chat.bin").read_bytes(),
-        }
+    write_described(path, name, descriptor, kind_, sections_of(name), extreme)
+
+
+def write_described(
+    path: Path,
+    name: str,
+    descriptor: dict,
+    kind_: int,
+    extra: dict[int, bytes],
+    extreme: bool = False,
+) -> None:
+    """A file of a type, with random weights of the name and the reference's vectors."""
     full = D.with_defaults(descriptor)
     inputs = V.choose_inputs(full)
 

@@ -251,6 +251,12 @@ def test_an_opt_without_the_first_part_of_its_names(tmp_path):
 # ---- Faults
 
 
+def test_sums_that_leave_float32_are_named(llama, capsys):
+    """Every weight is finite; what the model computes is not, and no vector could be replayed."""
+    llama.arrays["lm_head.weight"] = np.full((ROWS, WIDTH), 3e38, np.float32)
+    assert "computes values that are no numbers of float32" in llama.refused(capsys)
+
+
 def test_a_shard_that_is_missing(llama, capsys):
     llama.write()
     names = sorted(llama.arrays)

@@ -33,6 +33,12 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm(rotary_width=4), "kind0.rotary_width: nothing is rotary"),
         (lm(position=9), "kind0.position: 9, expected a whole number from 0 to 8"),
         (lm(cap=-1.0), "kind0.cap: is negative"),
+        (lm(norm_eps=-1e-5), "kind0.norm_eps: is negative"),
+        (encoder({"embedding_norm_eps": -1e-5}), "encoder.embedding_norm_eps: is negative"),
+        (encoder({"final_norm_eps": -1e-5}), "encoder.final_norm_eps: is negative"),
+        (encoder(output={"head_norm_eps": -1e-5}), "output.head_norm_eps: is negative"),
+        (encoder(output={"cap": -1.0}), "output.cap: is negative"),
+        (lm(residual_scale=1e39), "expected a finite number of float32"),
         (lm(attention_norm=0, norm_place=D.AFTER), "kind0.attention_norm: 0"),
         (encoder(window=4), "kind0.window: 4, expected an odd number"),
         (

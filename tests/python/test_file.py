@@ -266,12 +266,27 @@ def test_flipped_bits_of_every_part_are_found(written):
 
 @pytest.mark.parametrize(
     "offset,value,message",
-    [(8, 2, "version 2"), (12, 0x04030201, "endian"), (20, 17, "17 sections"), (44, 1, "reserved")],
+    [
+        (8, 2, "version 2"),
+        (12, 0x04030201, "endian"),
+        (20, 17, "17 sections"),
+        (44, 1, "reserved"),
+        (64 + 24, 1, "META: a checksum of its own"),
+    ],
 )
 def test_header_fields(written, offset, value, message):
     data = bytearray(written.read_bytes())
     struct.pack_into("<I", data, offset, value)
     with pytest.raises(PhasorError, match=message):
+        opened(written, reseal(data))
+
+
+def test_a_byte_between_the_sections_of_the_head(written):
+    data = bytearray(written.read_bytes())
+    offset, size = struct.unpack_from("<QQ", data, 64 + 8)
+    assert (offset + size) % 64
+    data[offset + size] = 1
+    with pytest.raises(PhasorError, match="between the sections of the head"):
         opened(written, reseal(data))
 
 

@@ -5,6 +5,7 @@ import ast
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -95,6 +96,8 @@ _JSON = (
     "bench/peers.py",
     "train/translation.py",
     "phasor/chat/template.py",
+    "make/coverage.py",
+    "make/mutants.py",
 )
 
 
@@ -108,9 +111,13 @@ def _is_constant(node: ast.AST | None) -> bool:
     )
 
 
-# Files of a folder that a tool made for itself, or a scratch file that `replacing` gave.
+# Files of a folder that a tool made for itself, or a scratch file that `replacing` gave; and what
+# is generated into the repository, which has the old one.
 _SCRATCH = {
     "check.py",
+    "make/fuzz.py",
+    "make/lock.py",
+    "make/mutants.py",
     "phasor/smoothing.py",
 }
 
@@ -223,6 +230,20 @@ def test_the_traceback_is_there_for_who_asks(capsys, monkeypatch):
     monkeypatch.setenv("PHASOR_TRACEBACK", "1")
     assert through(ValueError("x")) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_librarys_warning_is_no_line(capsys, monkeypatch):
+    """numpy's of an overflow would stand before the one line of a refusal."""
+    monkeypatch.setattr(sys, "warnoptions", [])
+
+    @entry.front_door("tool")
+    def main() -> None:
+        warnings.warn("overflow encountered in cast", RuntimeWarning)
+        raise PhasorError("a.pt: is bad")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main() == 1 and capsys.readouterr().err == "tool: a.pt: is bad\n"
 
 
 def test_a_status_is_kept_and_none_is_zero():

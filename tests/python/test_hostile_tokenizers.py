@@ -215,6 +215,8 @@ CONFIGS = {
     "tokenizer_config_nested": ("tokenizer_config.json", DEEP, "tokenizer_config.json"),
     "tokenizer_config_list": ("tokenizer_config.json", "[]", "tokenizer_config.json"),
     "special_tokens_nested": ("special_tokens_map.json", DEEP, "special_tokens_map.json"),
+    "token_of_list": ("tokenizer_config.json", {"bos_token": {"content": ["a"]}}, "bos_token"),
+    "token_of_number": ("tokenizer_config.json", {"pad_token": 7}, "pad_token: 7"),
     "generation_nested": ("generation_config.json", DEEP, "generation_config.json"),
     "modules_nested": ("modules.json", "{}", "modules.json"),
 }
@@ -245,6 +247,8 @@ DESCRIPTIONS = {
     "date": ("heads = 2020-01-01", "heads"),
     "infinite": (TOML + "norm_eps = inf\n", "norm_eps"),
     "ids": (TOML + "[source]\nprefix = [99999999999999999999]\n", "prefix"),
+    "outside": (TOML + '[source]\ntokenizer = "../../words.txt"\n', "not beside the description"),
+    "absolute": (TOML + '[source]\ntokenizer = "/etc/words.txt"\n', "not beside the description"),
     "ignore": (TOML + "[checkpoint]\nignore = [" + '"a*",' * 1000 + "]\n", "1000 entries"),
     "ignore_class": (TOML + '[checkpoint]\nignore = ["[a-z]*"]\n', "not built"),
     "layer": (TOML + '[names]\nencoder.ffn_in = "w"\n', "{layer}"),
@@ -473,6 +477,29 @@ def test_a_trie_with_more_paths_than_nodes():
         )  # and back
     with pytest.raises(TokenizerError, match="more paths|too long"):
         map_bounds(units.tobytes(), b"\0", True)
+
+
+def changed_unit(at: int, unit: int) -> bytes:
+    """A sound trie with one unit another, to which no text leads."""
+    units = np.frombuffer(build_trie({b"a": 0}), "<u4").copy()
+    units[at] = unit
+    return units.tobytes()
+
+
+@pytest.mark.parametrize(
+    "at,unit,says",
+    [
+        (200, 0x80000002, "outside the strings"),
+        (0, 0x80000000, "outside the strings"),
+        (200, 0x3FF << 10, "outside itself"),
+        (200, 0x100, "without a value"),
+    ],
+)
+def test_a_trie_of_which_a_part_that_nobody_reaches_is_damaged(at, unit, says):
+    """The engine checks every unit, and would refuse the model that is made."""
+    assert map_bounds(changed_unit(200, 0), b"a\0", False) == (3, 1)
+    with pytest.raises(TokenizerError, match=says):
+        map_bounds(changed_unit(at, unit), b"a\0", False)
 
 
 # ---- A small source, a large model

@@ -1055,7 +1055,7 @@ def test_an_array_that_is_not_what_it_says(tmp_path):
         (shape("(4294967296, 4294967296)") + bytes(12), "cut off"),
         (shape("(-3,)") + bytes(12), "cut off"),
         (shape("(3,)") + bytes(11), "cut off"),
-        (shape("(0, 99999999999)"), "cut off"),
+        (shape("(0, 99999999999)") + bytes(4), "longer than its shape"),
         (b"\x93NUMPY\x02\x00" + bytes(20), "version 1.0"),
         (header("{}") + bytes(12), "little-endian f32"),
     ):
@@ -1083,6 +1083,10 @@ def test_an_array_that_is_not_what_it_says(tmp_path):
         path,
         says=["6 moments"],
     )
+    for count in ("(0,)", "(0, 99999999999)"):  # an array, of no values
+        path.write_bytes(shape(count))
+        words = ("quantize", LANGUAGE, tmp_path / "o", "--type", "q8", "--moments", path)
+        bad(1, *words, says=["0 moments"])
     np.save(path, np.float32(1))
     bad(
         1,

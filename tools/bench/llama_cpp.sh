@@ -25,10 +25,16 @@ off=
 for part in LLAVA_BUILD MTMD_BUILD LLAMA_CURL LLAMA_BUILD_TESTS LLAMA_BUILD_EXAMPLES LLAMA_BUILD_TOOLS LLAMA_BUILD_SERVER; do off="$off -D$part=OFF"; done
 export CMAKE_ARGS="-DGGML_NATIVE=ON$off"
 log=$environment/llama_cpp.log
-if $python -m pip install --disable-pip-version-check --no-cache-dir --no-binary llama-cpp-python --verbose \
-    --requirement tools/requirements-bench-llama.txt >"$log" 2>&1; then
+locked() { $python -m pip install --disable-pip-version-check --require-hashes --no-deps "$@"; }
+# What builds it is locked too, and so is not fetched by the build itself.
+build() {
+  locked --only-binary :all: --requirement tools/locks/requirements-bench-llama-build.txt &&
+    PATH=$(dirname "$(realpath -s "$python")"):$PATH locked --no-cache-dir --no-build-isolation \
+      --no-binary llama-cpp-python --verbose --requirement tools/locks/requirements-bench-llama.txt
+}
+if build >"$log" 2>&1; then
   echo "${CXX:-default compiler}" >"$environment/llama_cpp.compiler"
   exit 0
 fi
 echo "bench: the build failed ($log); the wheel of cyllama instead, which is not built for this processor" >&2
-$python -m pip install --quiet --disable-pip-version-check cyllama==0.2.18
+locked --quiet --only-binary :all: --requirement tools/locks/requirements-bench-cyllama.txt

@@ -32,7 +32,7 @@ $(OUT)/c-translate-small: examples/c/translate.c $(CORE_SRC)
 	$(MAKE) config=scalar PHASOR_ONLY='q8 unigram layer-norm relu sinusoidal' build/scalar/only/libphasor.a
 	$(call short,CC)$(STATIC_CC) $(C_TEST) $(LINK) -static -s -o $@ $< build/scalar/only/libphasor.a
 
-.venv-bench/llama: tools/requirements-bench-llama.txt .venv-bench/ready
+.venv-bench/llama: tools/locks/requirements-bench-llama.txt .venv-bench/ready
 	bash tools/bench/llama_cpp.sh .venv-bench
 	@touch $@
 

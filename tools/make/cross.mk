@@ -23,6 +23,13 @@ hashes: $(OUT)/hash_driver
 
 test-hashes: $(OUT)/hash_driver $(PROGRAM)
 	python3 tests/machines/cross/hash_check.py compare --levels $(MUST_RUN) $(HASH_WAYS) --program $(PROGRAM) $(or $(TARGET),host) $(OUT)/hash_driver $(if $(RUNNER),-- $(RUNNER))
+	python3 tests/machines/cross/archive_check.py compare $(if $(RUNNER),,--program $(PROGRAM)) $(or $(TARGET),host) $(OUT)/hash_driver $(if $(RUNNER),-- $(RUNNER))
+
+# A file for every family, type and value that has none yet, and its row in the index; nothing that is there changes.
+.PHONY: archive
+archive: .venv/ready $(OUT)/hash_driver $(PROGRAM)
+	.venv/bin/python tests/golden/make_archive.py
+	python3 tests/machines/cross/archive_check.py write $(OUT)/hash_driver $(PROGRAM)
 
 ifeq ($(TARGET),)
 test-cross:

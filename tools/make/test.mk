@@ -17,25 +17,24 @@ python:
 	@bash tools/install.sh python
 	@$(MAKE) .venv/ready
 
-# A Python environment; made again when its requirements change.
-.venv/ready: tools/requirements.txt
-	$(call make_venv,.venv,$<)
-.venv-reference/ready: tools/requirements-reference.txt tools/requirements.txt tools/requirements-models.txt
-	$(call make_venv,.venv-reference,$<,tools/requirements-models.txt)
+# A Python environment: every package with the hash of its file (tools/locks); made again when its lock changes.
+VENV := bash tools/make/venv.sh
+.venv/ready: tools/locks/requirements.txt
+	@$(VENV) .venv $<
+.venv-reference/ready: tools/locks/requirements-reference.txt tools/locks/requirements-cuda.txt tools/locks/requirements-models.txt
+	@$(VENV) .venv-reference $^
 # The newer transformers, in a folder that goes before the environment on the path: tests/reference/test_families_versions.py.
-.venv-reference/transformers5/ready: tools/requirements-transformers5.txt .venv-reference/ready
-	rm -rf $(@D)
-	.venv-reference/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) --requirement $<
-	@touch $@
-.venv-bench/ready: tools/requirements-bench.txt
-	$(call make_venv,.venv-bench,$<)
-define make_venv
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; this is $$(python3 --version)" >&2; exit 1; }
-	python3 -m venv --clear $1
-	$1/bin/python -m pip install --quiet --disable-pip-version-check --requirement $2
-	$(if $3,$1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $3)
-	@touch $@
-endef
+.venv-reference/transformers5/ready: tools/locks/requirements-transformers5.txt .venv-reference/ready
+	@$(VENV) --folder $(@D) .venv-reference $<
+.venv-bench/ready: tools/locks/requirements-bench.txt tools/locks/requirements-cuda.txt
+	@$(VENV) .venv-bench $^
+
+# The locks of tools/requirements*.txt. LOCKS=NAME for some; UPGRADE=1 takes the newest of what other packages ask for.
+.PHONY: lock
+lock: build/lock/ready
+	@python3 tools/make/lock.py --uv build/lock/bin/uv $(if $(UPGRADE),--upgrade) $(LOCKS)
+build/lock/ready: tools/locks/requirements-lock.txt
+	@$(VENV) build/lock $<
 
 # The C programs, compiled as C and linked by the C compiler.
 test-c: $(PROGRAMS_C)
@@ -48,14 +47,33 @@ FIRST ?= 0
 test-generated: $(TESTS)
 	GENERATED=$(COUNT) GENERATED_FIRST=$(FIRST) $(RUNNER) $(TESTS) --test-case='generated*'
 
-# What of the program has threads of its own, under the thread sanitizer.
+# STEPS steps of sessions that live on, beside an oracle that keeps everything: `make test-long STEPS=10000000 SEED=1 LEVEL=scalar`.
+# The hash that it prints depends on STEPS and SEED alone.
+.PHONY: test-long
+STEPS ?= 10000000
+SEED  ?= 1
+test-long: $(TESTS)
+	LONG_STEPS=$(STEPS) LONG_SEED=$(SEED) $(if $(LEVEL),LONG_LEVEL=$(LEVEL)) $(RUNNER) $(TESTS) --test-case='long run: every result*'
+
+# Many sessions of one model on several threads, the pool and the mapping, under the thread sanitizer. The last command is a run that breaks the rule of
+# one thread for a session: the sanitizer must see the race in the engine.
 .PHONY: test-threads
-THREAD_SRC := src/cli/pool.cpp src/cli/mapping.cpp src/cli/memory.cpp tests/cpp/test_pool.cpp tests/cpp/test_mapping.cpp tests/cpp/main.cpp
-build/threads/tests: $(THREAD_SRC) $(wildcard src/cli/*.h) | $(HEADERS)/doctest
-	@mkdir -p $(@D)
-	$(call short,CXX)$(CXX) -std=c++17 -O1 -g -fsanitize=thread -Iinclude -isystem $(HEADERS) $(WARN) -pthread -o $@ $(THREAD_SRC)
-test-threads: build/threads/tests
-	build/threads/tests
+THREADS_BUILD := config=threads LEVELS='scalar $(filter avx2 neon,$(LEVELS_$(ARCH)))' TEST_FILES='pool mapping threads'
+test-threads:
+	@$(MAKE) $(THREADS_BUILD) build/threads/phasor-tests
+	build/threads/phasor-tests
+	@bash tests/machines/expect_report.sh 'ThreadSanitizer: data race' phasor_step -- \
+	  env TSAN_OPTIONS=halt_on_error=1 build/threads/phasor-tests --no-skip --test-case='threads: two threads in one session'
+
+# The tests under clang's memory sanitizer, which finds reads of bytes that nobody has written: of an arena when its session opens, of the rows in work
+# when a call begins, of pages that were given back. The scalar level, where every value is one that the compiler knows.
+.PHONY: test-memory
+test-memory:
+	@bash tools/install.sh fuzz
+	@$(MAKE) config=memory CXX=$(CLANG) LEVELS=scalar build/memory/phasor-tests
+	build/memory/phasor-tests
+	@bash tests/machines/expect_report.sh 'use-of-uninitialized-value' phasor::forget_work -- \
+	  build/memory/phasor-tests --no-skip --test-case='memory: a value of the call before'
 
 check: all
 	python3 tools/check.py --build $(OUT)

@@ -55,14 +55,15 @@ mk() { "$make" -j"$jobs" "$@"; }
 do_install()   { bash tools/install.sh build test; }
 do_emulators() { bash tools/install.sh build test machines; }
 do_python()    { mk .venv/ready; }
-do_build()     { mk WERROR=1 all tests build/count_instructions.so; }  # all that the stages behind it share
+do_build()     { mk WERROR=1 all tests build/count_instructions.so build/faults/inject build/faults/inject.so; }  # all that the stages behind it share
 do_unit()      { build/phasor-tests && build/phasor-bounds; }
+do_fuzz()      { build/fuzz_replay tests/fuzz/corpus; }  # the corpus of the fuzzers
 do_example()   { mk WERROR=1 test-c; }
 # The Python tests; those that are marked long are a stage of the machines.
 do_pytest()    { .venv/bin/python -m pytest -q -n "$jobs" --dist loadfile -m 'not long' tests/python; }
 do_python-long() { .venv/bin/python -m pytest -q -n "$jobs" --dist worksteal -m long tests/python; }
 do_check()     { mk WERROR=1 check; }
-do_sanitize()  { mk WERROR=1 config=sanitize build/sanitize/phasor-tests && build/sanitize/phasor-tests; }
+do_sanitize()  { mk WERROR=1 config=sanitize build/sanitize/phasor-tests build/sanitize/fuzz_replay && build/sanitize/phasor-tests && build/sanitize/fuzz_replay tests/fuzz/corpus; }
 do_scalar()    { mk WERROR=1 config=scalar test-hashes; }
 do_hashes()    { mk WERROR=1 test-hashes; }
 do_stack()     { mk WERROR=1 test-stack; }
@@ -73,13 +74,14 @@ do_armhf()     { mk WERROR=1 test-cross TARGET=armhf && mk WERROR=1 bench-cross 
 do_riscv64()   { mk WERROR=1 test-cross TARGET=riscv64; }
 do_wasm()      { mk WERROR=1 test-cross TARGET=wasm; }
 do_baremetal() { mk WERROR=1 test-baremetal; }
+do_faults()    { mk WERROR=1 faults FAULTS='--share 4 --share-python 200'; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
 do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
 
 case "${*:-quick}" in
-  quick)    stages=(install python build pytest unit hashes scalar stack check example) ;;
-  machines) stages=(emulators python build sanitize python-long armhf aarch64 baremetal wasm riscv64 threads realtime size readme) ;;
+  quick)    stages=(install python build pytest unit fuzz hashes scalar stack check example) ;;
+  machines) stages=(emulators python build sanitize python-long armhf aarch64 baremetal wasm riscv64 threads realtime faults size readme) ;;
   *)        stages=("$@") ;;
 esac
 started=()

@@ -3,8 +3,8 @@
 
 Rooms, each of which imports only those above it:
 
-    errors, files, values, entry, positions    what all share: one way to say an error, one way to
-                                               write a file
+    errors, scratch, files, values, entry, positions    what all share: one way to say an error,
+                                                        one way to write a file
     format        the weight file: layout, descriptor, tensors, reader and writer
     tokenizers    vocabularies and merges, from SentencePiece and tokenizer.json
     chat          chat templates to programs

@@ -335,7 +335,8 @@ def read_source(
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
     if not source.is_dir():
-        open_regular(source).close()
+        with open_regular(source):
+            pass
     if describe is None and hugging_face.is_source(source):
         read = hugging_face.read(source, context, lora)
         return read.model, hugging_face_tokenizer(read, tokenizers)

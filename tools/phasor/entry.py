@@ -20,8 +20,10 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from typing import Any, Callable, Iterator
 
+from phasor import scratch
 from phasor.errors import PhasorError, printable
 
 _SIGNALS = tuple(
@@ -38,10 +40,21 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
+def _empty(stream: Any) -> None:
+    """What a stream would not take is not tried again at the end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, stream.fileno())
+        os.close(sink)
+        stream.flush()
+
+
 def say(name: str, text: str) -> None:
     """A line on standard error, whatever a stranger's file has put into it."""
-    with contextlib.suppress(OSError, ValueError):
+    try:
         print(f"{name}: {printable(text, _LONGEST_LINE)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        _empty(sys.stderr)
 
 
 def keep_descriptors() -> None:
@@ -65,6 +78,23 @@ def keep_descriptors() -> None:
                     name,
                     open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False),
                 )
+
+
+def before_the_door() -> None:
+    """First in a script: until its front door stands SIGINT ends it as it ends other programs, and
+    not with a traceback out of an import."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """No library's warning is a line beside ours (numpy's of a value that is not finite, zipfile's
+    of a name that is there twice): what matters is checked and said. Python's -W counts more."""
+    with warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager
@@ -129,13 +159,7 @@ def _output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except OutputError:
-        with contextlib.suppress(
-            OSError, ValueError, AttributeError
-        ):  # what it would not take is not tried again at the end
-            sink = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(sink, stream.fileno())
-            os.close(sink)
-            stream.flush()
+        _empty(stream)
         raise
     finally:
         sys.stdout = stream
@@ -158,7 +182,7 @@ def _unforeseen(name: str, error: BaseException) -> int:
 
 def _run(name: str, stopped: str, main: Callable[[], int | None]) -> int:
     try:
-        with _output():
+        with _output(), _unwarned():
             return main() or 0
     except PhasorError as error:
         for line in getattr(error, "lines", None) or [str(error)]:
@@ -194,14 +218,19 @@ def front_door(
         @functools.wraps(main)
         def door(*args: Any, **more: Any) -> int:
             keep_descriptors()
-            try:
-                with signals():
-                    return _run(name, stopped, lambda: main(*args, **more))
-            except Stopped as stop:
-                say(name, f"stopped by {signal.Signals(stop.number).name}{stopped}")
-                signal.signal(stop.number, signal.SIG_DFL)
-                os.kill(os.getpid(), stop.number)
-                return 128 + stop.number
+            with signals():
+                try:
+                    try:
+                        return _run(name, stopped, lambda: main(*args, **more))
+                    finally:
+                        scratch.remove_all()
+                except Stopped as stop:
+                    scratch.remove_all()  # what the signal came in between
+                    number = stop.number
+                    say(name, f"stopped by {signal.Signals(number).name}{stopped}")
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return 128 + number
 
         return door
 

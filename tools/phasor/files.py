@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Iterator
 
 import numpy as np
 
+from phasor import scratch
 from phasor.errors import PhasorError, named, printable, shown
 
 TEXT_BYTES = 256 << 20  # a vocabulary, a text to measure with
@@ -46,32 +47,38 @@ def _kind_of(mode: int) -> str:
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "not a regular file")
 
 
-def open_regular(path: os.PathLike | str) -> BinaryIO:
-    """The file, open for reading. PhasorError for what is no regular file: a pipe would wait, a
-    device never ends."""
+def _check_kind(path: os.PathLike | str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise PhasorError(f"{path}: is {_kind_of(mode)}, expected a file")
+
+
+@contextlib.contextmanager
+def open_regular(path: os.PathLike | str) -> Iterator[BinaryIO]:
+    """The file, open for reading in the block, whose errors name it. PhasorError for what is no
+    regular file: a pipe would wait, a device never ends."""
     try:
         mode = os.stat(path).st_mode
-        if stat.S_ISREG(mode):
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            file = os.fdopen(os.open(path, flags), "rb")
-            mode = os.fstat(file.fileno()).st_mode
-            if stat.S_ISREG(mode):
-                return file
-            file.close()
     except OSError as error:
         raise cannot_read(path, error) from error
     except ValueError as error:  # a zero byte in the name
         raise PhasorError(f"{printable(str(path))}: not a file's name") from error
-    raise PhasorError(f"{path}: is {_kind_of(mode)}, expected a file")
+    try:
+        _check_kind(path, mode)
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            _check_kind(path, os.fstat(file.fileno()).st_mode)
+            yield file
+    except OSError as error:
+        raise cannot_read(path, error) from error
 
 
 def read_bytes(path: os.PathLike | str, limit: int = TEXT_BYTES) -> bytes:
     """The whole file, of at most so many bytes."""
     with open_regular(path) as file:
-        try:
-            data = file.read(limit + 1)
-        except OSError as error:
-            raise cannot_read(path, error) from error
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(limit + 1)
+    if len(data) < min(size, limit):
+        raise PhasorError(f"{path}: became shorter while it was read")
     if len(data) > limit:
         raise PhasorError(
             f"{path}: is longer than {limit:,} bytes, the most that such a file may have"
@@ -86,6 +93,12 @@ def read_text(path: os.PathLike | str, limit: int = TEXT_BYTES) -> str:
     except UnicodeDecodeError as error:
         raise PhasorError(f"{path}: is not UTF-8: byte {error.start}") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_below(name: str) -> bool:
+    """Whether a path that a file names is one of its own folder or of a folder in it."""
+    path = Path(name)
+    return name.isprintable() and ".." not in path.parts and not path.is_absolute()
 
 
 def map_bytes(path: os.PathLike | str) -> np.ndarray:
@@ -205,10 +218,23 @@ def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def _stat(path: os.PathLike | str) -> os.stat_result | None:
+    """None where there is nothing; what cannot be known is an error."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_folder(path: os.PathLike | str) -> bool:
+    found = _stat(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
 def _is_ours(path: str) -> bool:
     """Whether a file is a .phasor file, or empty."""
     with open_regular(path) as file:
-        return file.read(8) in (b"\x89PHASOR\n", b"")
+        return os.fstat(file.fileno()).st_size == 0 or file.read(8) == b"\x89PHASOR\n"
 
 
 def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -> None:
@@ -217,16 +243,14 @@ def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -
     file there is a result, and may be replaced). Nothing is read and nothing is written."""
     real = os.path.realpath(output)
     try:
-        found = os.stat(real)
-    except FileNotFoundError:
-        found = None
+        found = _stat(real)
     except (OSError, ValueError) as error:
         raise PhasorError(
             f"{printable(str(output))}: cannot be written: "
             f"{getattr(error, 'strerror', None) or 'not a file name'}"
         ) from error
     if found is None:
-        if not os.path.isdir(os.path.dirname(real)):
+        if not _is_folder(os.path.dirname(real)):
             raise PhasorError(
                 f"{output}: cannot be written: there is no directory {os.path.dirname(output)}"
             )
@@ -234,33 +258,31 @@ def check_output(output: os.PathLike | str, *inputs: os.PathLike | str | None) -
     if not stat.S_ISREG(found.st_mode):
         raise PhasorError(f"{output}: is {_kind_of(found.st_mode)}, expected the name of a file")
     for given in filter(None, inputs):
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(given), found):
-                raise PhasorError(
-                    f"{output}: is the input {given} itself: give the output another name"
-                )
-            if (
-                os.path.isdir(given)
-                and not _is_ours(real)
-                and (_is_inside(real, os.path.realpath(given)) or _is_linked(found, given))
-            ):
-                raise PhasorError(
-                    f"{output}: is a file of the input {given}: give the output another name"
-                )
+        if (is_there := _stat(given)) is None:
+            continue
+        if os.path.samestat(is_there, found):
+            raise PhasorError(
+                f"{output}: is the input {given} itself: give the output another name"
+            )
+        if (
+            stat.S_ISDIR(is_there.st_mode)
+            and not _is_ours(real)
+            and (_is_inside(real, os.path.realpath(given)) or _is_linked(found, given))
+        ):
+            raise PhasorError(
+                f"{output}: is a file of the input {given}: give the output another name"
+            )
 
 
 def _is_linked(found: os.stat_result, folder: os.PathLike | str) -> bool:
     """Whether a file has another name in a directory."""
-    names = (
-        (os.path.join(place, name) for place, _, files in os.walk(folder) for name in files)
-        if found.st_nlink > 1
-        else ()
-    )
-    for name in names:
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.stat(name), found):
-                return True
-    return False
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    places = os.walk(folder, onerror=refuse) if found.st_nlink > 1 else ()
+    names = (os.path.join(place, name) for place, _, files in places for name in files)
+    return any(os.path.samestat(one, found) for name in names if (one := _stat(name)) is not None)
 
 
 @contextlib.contextmanager
@@ -272,18 +294,19 @@ def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
     check_output(path)
     target = Path(os.path.realpath(path))
     start = target.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
-    scratch = target.parent / f".{start}.{secrets.token_hex(8)}.tmp"
+    part = target.parent / f".{start}.{secrets.token_hex(8)}.tmp"
+    scratch.add(part)
     try:
-        with open(scratch, "x+b") as file:
+        with open(part, "x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(scratch, target)
+        os.replace(part, target)
     except OSError as error:
         raise PhasorError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(scratch)
+            scratch.remove(part)
     with contextlib.suppress(
         OSError
     ):  # the file is there; that its name outlasts a power cut is more than some file systems offer

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Sequence
@@ -31,6 +30,7 @@ matplotlib.use("Agg")
 from matplotlib import font_manager  # noqa: E402
 from matplotlib import pyplot as plt
 
+from phasor import scratch  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
 from phasor.files import check_output, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
@@ -49,8 +49,7 @@ def array(
     program: Path, model: Path, flag: str, given: Sequence[str], most: int
 ) -> tuple[np.ndarray, str]:
     """(what `phasor run` writes with this flag, its standard output)"""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "array.npy"
+    with scratch.file() as file:
         arguments = (*given, "-n", most, "--print-ids", "--quiet", flag, file)
         text = run(program, "run", model, *arguments)
         return np.load(file), text

@@ -34,7 +34,7 @@ def run(
     *arguments: object,
     text: str = "",
     limit: int = 600,
-    folder: str | None = None,
+    folder: Path | None = None,
 ) -> str:
     """What a command prints for `text`, within `limit` seconds, run in `folder`. PhasorError with
     the last line that the program says where it fails."""

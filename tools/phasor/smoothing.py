@@ -11,12 +11,11 @@ model gives the same file on every machine.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Callable
 
 import numpy as np
 
+from phasor import scratch
 from phasor import vectors as V
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -45,8 +44,7 @@ class _Observer(Reference):
 
 def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.ndarray]:
     """The largest magnitudes over three inputs of random ids, of the model in float64."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "exact.phasor"
+    with scratch.file() as path:
         with open(path, "wb+") as file:
             write_model(file, descriptor, source, F32)
         model = _Observer(PhasorFile(path))

@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import struct
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
+from phasor import scratch
 from phasor.format import descriptor as D
 from phasor.format.file import VECTORS, PhasorFile, Quantised, replace_section
 from phasor.format.file import Weights as Stored
@@ -164,11 +164,35 @@ def _samples(trace: Trace, position: int, seed: int) -> tuple[np.ndarray, np.nda
     return places, np.stack([x[position][places] for x in trace.residuals])
 
 
-def _differences(model: Reference, rounded: Reference, given: Input, seed: int) -> float:
+def _check_finite(
+    model: Reference, file: Weights, traces: tuple[Trace | None, Trace | None]
+) -> None:
+    """PhasorError where a value, or the range of a row, is no number of float32: nobody could
+    replay such vectors."""
+    output = _output(model, traces)
+    values = [x for trace in traces if trace is not None for x in trace.residuals]
+    with np.errstate(all="ignore"):
+        some = [x.astype(np.float32) for x in (*values, output, np.ptp(output, axis=1))]
+    if all(np.isfinite(x).all() for x in some):
+        return
+    for slot in slots(file.descriptor):
+        if not np.isfinite(file.weights(slot.key)).all():
+            raise PhasorError(f"{slot.name}: a weight is not finite in f32")
+    raise PhasorError(
+        "the model computes values that are no numbers of float32: weights are too large, or a "
+        "norm divides by nothing"
+    )
+
+
+def _differences(
+    model: Reference, rounded: Reference, file: Weights, given: Input, seed: int
+) -> float:
     """Largest difference of a float32 run from the float64 run, as `phasor verify` measures it: of
     the logits as a share of the position's range, of the sampled residuals as a share of the
     largest of them."""
     runs = (_run(model, given), _run(rounded, given))
+    for traces in runs:
+        _check_finite(model, file, traces)
     want, got = _output(model, runs[0]), _output(rounded, runs[1])
     worst = _share(got - want, np.ptp(want, axis=1))
     for exact, other, offset in zip(*runs, (0, 1)):
@@ -207,8 +231,8 @@ def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> byte
     body, measured = [], 0.0
     for index, given in enumerate(inputs):
         seed = 100 + 10 * index
+        measured = max(measured, _differences(model, rounded, file, given, seed))
         body.append(_vector(model, given, seed, 0))
-        measured = max(measured, _differences(model, rounded, given, seed))
     author = AUTHOR.encode()
     tolerance = 8 * max(rounding_bound(file), measured, smallest)
     head = struct.pack("<IIIfII", len(inputs), 0, len(author), tolerance, SAMPLES, 0)
@@ -239,6 +263,7 @@ def measured_tolerance(section: bytes, file: PhasorFile, inputs: Sequence[Input]
     logit = residual = lead = 0.0
     for vector, given in zip(head.vectors, inputs):
         traces = _run(model, given)
+        _check_finite(model, file, traces)
         output = _output(model, traces)
         best = output[np.arange(len(output)), vector.argmax]
         logit = max(
@@ -395,7 +420,7 @@ class Replay(NamedTuple):
 
 def replay(program: Path, path: Path, count: int) -> Replay:
     """PhasorError when the program does not agree with the vectors."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch.folder() as folder:
         printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
     try:
         result = json.loads(printed)

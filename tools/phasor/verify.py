@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 from typing import Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from phasor import scratch
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from phasor.entry import front_door
@@ -171,12 +171,10 @@ def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequenc
     arguments = ["--ids", ids_text(source), "-n", count, "--print-ids", "--quiet"]
     if count > 1:
         arguments += ["--prefix-ids", ids_text(target[1:])]
-    names = ("logits", "hidden", "hidden-decoder")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            arguments += [f"--{name}", f"{folder}/{name}.npy"]
+    with scratch.file() as first, scratch.file() as second, scratch.file() as third:
+        arguments += ["--logits", first, "--hidden", second, "--hidden-decoder", third]
         run(program, "run", path, *arguments)
-        logits, encoder, decoder = (np.load(f"{folder}/{name}.npy") for name in names)
+        logits, encoder, decoder = map(np.load, (first, second, third))
     if logits.shape[0] < count:
         raise PhasorError(f"{program} gave logits of {logits.shape[0]} positions, expected {count}")
     return Run(encoder[1:-1], decoder[1:-1, :count], logits[:count])

@@ -266,8 +266,14 @@ Section word_list(Choices* c, ModelNumber model) {
   const uint32_t count = c->between(1, 12);
   if (c->chance(70)) s.unknown = c->below(count);
   for (uint32_t id = 0; id < count; ++id) {
-    const bool control = id != s.unknown && c->chance(20);
-    s.pieces.push_back({any_word(c, 2),
+    const bool reserved = id != s.unknown && c->chance(20);
+    const std::string word = any_word(c, 2);
+    const auto alike = std::count_if(s.pieces.begin(), s.pieces.end(), [&](const Piece& p) {
+      return p.text == word && p.type == PieceType::control;
+    });
+    // and one more may be the unknown
+    const bool control = reserved && alike + 1 < static_cast<int>(pieces::kMostAlike);
+    s.pieces.push_back({word,
                         id == s.unknown ? PieceType::unknown
                         : control       ? PieceType::control
                                         : PieceType::normal,

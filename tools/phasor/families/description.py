@@ -30,7 +30,7 @@ from typing import Any
 
 from phasor.errors import named, printable, shown
 from phasor.families.names import PRESETS
-from phasor.files import JSON_DEPTH, read_text
+from phasor.files import JSON_DEPTH, is_below, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.values import is_number, is_whole, settings
@@ -363,6 +363,11 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
         for key, value in given_side.items():
             if type(value) is int and value < 0:
                 raise PhasorError(f"{side}.{key}: {value} is not an id")
+        if not is_below(given_side.get("tokenizer", "")):
+            raise PhasorError(
+                f"{side}.tokenizer: {shown(given_side['tokenizer'])} is not beside the description "
+                "or in a folder there (--tokenizer takes any file)"
+            )
         sides[side] = {**{key: default for key, (_, default) in _SIDE_KEYS.items()}, **given_side}
     checkpoint = tables["checkpoint"]
     key, ignore = checkpoint.pop("key", None), checkpoint.pop("ignore", [])

@@ -21,7 +21,7 @@ from phasor.checkpoints.checkpoint import read_content
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored
 from phasor.errors import printable, shown
 from phasor.families.model import Model, described, single
-from phasor.files import open_regular
+from phasor.files import map_bytes, open_regular
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
@@ -138,25 +138,29 @@ def _versioned(path: Path, head: bytes) -> Config:
 
 
 def _arrays(path: Path, config: Config) -> dict[str, np.ndarray]:
-    out, at = {}, HEADER_BYTES if config.version else HEADER.size
+    out, at, whole = {}, HEADER_BYTES if config.version else HEADER.size, map_bytes(path)
+    if whole.size != config.bytes():
+        raise PhasorError(f"{path}: became shorter while it was read")
     for name, shape in config.shapes().items():
         if config.version == 2 and not name.endswith("norm"):
-            out[name], at = _groups(path, at, shape, config)
+            out[name], at = _groups(whole, at, shape, config)
             continue
-        out[name] = np.memmap(path, dtype="<f4", mode="r", offset=at, shape=shape)
-        at += 4 * math.prod(shape)
+        bytes_ = 4 * math.prod(shape)
+        out[name] = whole[at : at + bytes_].view("<f4").reshape(shape)
+        at += bytes_
     return out
 
 
-def _groups(path: Path, at: int, shape: Shape, config: Config) -> tuple[np.ndarray, int]:
+def _groups(whole: np.ndarray, at: int, shape: Shape, config: Config) -> tuple[np.ndarray, int]:
     """One matrix of each layer (or the only one): its int8 values, then its scales."""
     count = math.prod(shape[-2:])
     groups, layers = count // config.group, []
     for _ in range(math.prod(shape[:-2])):
-        values = np.memmap(path, np.int8, "r", at, (groups, config.group))
-        scales = np.memmap(path, "<f4", "r", at + count, (groups, 1))
+        end = at + count
+        values = whole[at:end].view(np.int8).reshape(groups, config.group)
+        scales = whole[end : end + 4 * groups].view("<f4").reshape(groups, 1)
         layers.append(values.astype(np.float32) * scales)
-        at += count + 4 * groups
+        at = end + 4 * groups
     return np.stack(layers).reshape(shape), at
 
 

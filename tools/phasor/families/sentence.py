@@ -10,7 +10,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Stored
 from phasor.errors import printable
 from phasor.families.hf_config import Config
-from phasor.files import read_json, read_value
+from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.values import is_whole, words
@@ -85,10 +85,9 @@ def _modules(where: Path) -> list[tuple[str, str]]:
 def _is_module(entry: dict[str, Any]) -> bool:
     """Its folder is one of the directory's own."""
     kind, folder = entry.get("type"), entry.get("path")
-    if not isinstance(kind, str) or not isinstance(folder, str) or not folder.isprintable():
+    if not isinstance(kind, str) or not isinstance(folder, str):
         return False
-    inside = ".." not in Path(folder).parts and not Path(folder).is_absolute()
-    return inside and is_whole(entry.get("idx"), 0, 1 << 16)
+    return is_below(folder) and is_whole(entry.get("idx"), 0, 1 << 16)
 
 
 def _pooling(folder: Path) -> int:

@@ -9,7 +9,6 @@ docs/format.md and numbers as values. A scope that the stack does not have is ab
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any, Iterator, NamedTuple
 
@@ -224,6 +223,8 @@ SCOPES: dict[str, tuple[Field, ...]] = {
 
 # ---- Values
 
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
+
 
 def _check_value(where: str, field: Field, value: Any) -> None:
     """PhasorError unless the value has the field's type and lies in its range."""
@@ -241,9 +242,9 @@ def _check_value(where: str, field: Field, value: Any) -> None:
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
-            or not math.isfinite(value)
+            or not abs(value) <= _LARGEST
         ):
-            raise PhasorError(f"{name}: {value!r}, expected a finite number")
+            raise PhasorError(f"{name}: {value!r}, expected a finite number of float32")
     elif field.type == STRING:
         if not isinstance(value, str):
             raise PhasorError(f"{name}: expected text")
@@ -484,6 +485,10 @@ def _check_stack(name: str, descriptor: dict) -> None:
         ),
         (own and stack["projection_bias"], "projection_bias: the embedding is not projected"),
         (own and stack["projection_place"], "projection_place: the embedding is not projected"),
+        *(
+            (stack[eps] < 0, f"{eps}: is negative")
+            for eps in ("embedding_norm_eps", "final_norm_eps")
+        ),
     )
     if segment and segment >= stack["segments"]:
         raise PhasorError(f"{side}.pair_segment: {segment}, there are {stack['segments']} segments")
@@ -514,6 +519,7 @@ def _check_kind(i: int, kind: dict) -> None:
             position in RELATIVE_KEYS and kind["score"] == ADDITIVE,
             "score: an additive score has no relative keys",
         ),
+        (kind["norm_eps"] < 0, "norm_eps: is negative"),
         (kind["cap"] < 0, "cap: is negative"),
         (kind["qkv_clip"] < 0, "qkv_clip: is negative"),
         (
@@ -543,6 +549,7 @@ def _check_output(descriptor: dict) -> None:
     labels = labels_of(o)
     _refuse(
         "output.",
+        *((o[name] < 0, f"{name}: is negative") for name in ("cap", "head_norm_eps")),
         (
             not encoder and (what != LOGITS or alone),
             f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "

@@ -343,16 +343,23 @@ def _note(
     worst[type_] = new
 
 
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise PhasorError(f"{file.name}: became shorter while it was written")
+    return data
+
+
 def replace_section(file: BinaryIO, kind: int, content: bytes) -> None:
     """Puts other bytes of the same size into a section, and mends its checksum and the head's."""
     file.seek(0)
-    header = file.read(HEADER_BYTES)
+    header = _read_exactly(file, HEADER_BYTES)
     sections, head_bytes = (
         struct.unpack_from("<I", header, 20)[0],
         struct.unpack_from("<Q", header, 32)[0],
     )
     file.seek(0)
-    head = bytearray(file.read(head_bytes))
+    head = bytearray(_read_exactly(file, head_bytes))
     for i in range(sections):
         at = HEADER_BYTES + SECTION_BYTES * i
         found, _, offset, size = struct.unpack_from("<IIQQ", head, at)
@@ -453,12 +460,19 @@ class PhasorFile:
                 )
             if (kind in (META, DIRECTORY)) != (offset < self.head_bytes):
                 raise PhasorError(f"section {name}: lies on the wrong side of the head's end")
+            if kind in (META, DIRECTORY) and crc:
+                raise PhasorError(f"section {name}: a checksum of its own, which the head has")
             out[kind], last_kind, end = (offset, size, crc), kind, offset + size
         for kind in _REQUIRED:
             if kind not in out:
                 raise PhasorError(f"section {SECTIONS[kind]} is missing")
         if round_up(out[DIRECTORY][0] + out[DIRECTORY][1], ALIGNMENT) != self.head_bytes:
             raise PhasorError("header: head_bytes is not the directory's end")
+        table_end = HEADER_BYTES + SECTION_BYTES * self.section_count
+        ends = (table_end, *(sum(out[kind][:2]) for kind in (META, DIRECTORY)))
+        starts = (out[META][0], out[DIRECTORY][0], self.head_bytes)
+        if any(self.bytes[a:b].any() for a, b in zip(ends, starts)):
+            raise PhasorError("a byte between the sections of the head is not zero")
         return out
 
     def section(self, kind: int) -> bytes:

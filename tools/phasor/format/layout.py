@@ -107,6 +107,7 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
 # side by side, and the lanes' values are joined in pairs with the operator "append m zero bytes".
 
 _CRC_LANE = 512  # bytes of a lane
+_SHORT = 4096  # bytes that are sooner done one by one
 
 
 def _crc_table8() -> np.ndarray:
@@ -190,7 +191,7 @@ def crc32c(data, crc: int = 0) -> int:
         else data.reshape(-1).view(np.uint8)
     )
     register = crc ^ 0xFFFFFFFF
-    if view.size <= 64:
+    if view.size <= _SHORT:
         for byte in view.tolist():
             register = register >> 8 ^ _TABLE8[(register ^ byte) & 255]
         return register ^ 0xFFFFFFFF

@@ -27,6 +27,7 @@ from typing import Callable, NamedTuple, Sequence
 import numpy as np
 
 from phasor.entry import front_door
+from phasor.errors import named
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
@@ -645,6 +646,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--exact", action="store_true", help="do not round the activations of quantised layers"
     )
     args = parser.parse_args(argv)
+    try:
+        return _answer(args)
+    except PhasorError as error:
+        raise named(args.model, error) from error
+
+
+def _answer(args: argparse.Namespace) -> int:
+    """What the model computes for the ids, printed."""
     model = Reference(PhasorFile(args.model), emulate=not args.exact, cache=args.cache)
     if args.greedy is not None:
         print(

@@ -46,6 +46,20 @@ def _trie_values(trie: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     raise TokenizerError("precompiled_charsmap: a rule is too long, or the trie has a loop")
 
 
+def _check_units(trie: np.ndarray, string_bytes: int) -> None:
+    """What the engine asks of every unit, whether a text leads there or not: its children lie in
+    the trie, its value in the strings."""
+    units = trie.astype(np.int64)
+    is_value = units >> 31 != 0
+    if is_value[0] or np.any(units[is_value] & 0x7FFFFFFF >= string_bytes):
+        raise TokenizerError("precompiled_charsmap: a value points outside the strings")
+    base = np.arange(len(units)) ^ (units >> 10 << ((units & 0x200) >> 6))
+    if np.any((base[~is_value] | 0xFF) >= len(units)):
+        raise TokenizerError("precompiled_charsmap: the trie points outside itself")
+    if not is_value[base[~is_value & (units & 0x100 != 0)]].all():
+        raise TokenizerError("precompiled_charsmap: a rule without a value")
+
+
 def split_charsmap(charsmap: bytes) -> tuple[bytes, bytes]:
     """A charsmap is u32 bytes of the trie, the trie, then zero-terminated replacements."""
     if not charsmap:
@@ -67,12 +81,11 @@ def map_bounds(trie: bytes, strings: bytes, escape: bool) -> tuple[int, int]:
     expansion, longest = 3, 0
     if trie:
         text = np.frombuffer(strings, dtype=np.uint8)
+        _check_units(np.frombuffer(trie, dtype="<u4"), len(strings))
         ends, spaces = np.flatnonzero(text == 0), np.concatenate([[0], np.cumsum(text == 32)])
         for length, values in _trie_values(np.frombuffer(trie, dtype="<u4")):
             if not len(values):
                 continue
-            if values[-1] >= len(strings):
-                raise TokenizerError("precompiled_charsmap: a value points outside the strings")
             stops = ends[np.searchsorted(ends, values)]
             sizes = stops - values + (2 * (spaces[stops] - spaces[values]) if escape else 0)
             expansion = max(expansion, -(-int(sizes.max()) // max(1, length)))

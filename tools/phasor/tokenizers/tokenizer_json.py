@@ -135,6 +135,20 @@ def _read_template(step: dict, language_model: bool) -> dict:
     return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": max(second)}
 
 
+def _token(config: dict, name: str) -> str | None:
+    """A special token of tokenizer_config.json: a text, or a table with its text as content."""
+    token = config.get(f"{name}_token")
+    token = token.get("content") if isinstance(token, dict) else token
+    if not token:
+        return None
+    if not isinstance(token, str):
+        raise TokenizerError(
+            f"tokenizer_config.json: {name}_token: {shown(token)}, expected a text, or a table "
+            "with a text as content"
+        )
+    return token
+
+
 # Classes of transformers that put the template together from add_bos_token and add_eos_token, with
 # these values where nothing is said.
 _TEMPLATE_CLASSES = {
@@ -153,7 +167,7 @@ def _class_template(config: dict, vocabulary: Vocabulary) -> dict:
         return {}
     around = []
     for token, usual in zip(("bos", "eos"), _TEMPLATE_CLASSES[name]):
-        content = _content(config.get(f"{token}_token")) or {
+        content = _token(config, token) or {
             "Llama": {"bos": "<s>", "eos": "</s>"},
             "CodeLlama": {"bos": "<s>", "eos": "</s>"},
             "Gemma": {"bos": "<bos>", "eos": "<eos>"},
@@ -190,16 +204,6 @@ def _json(path: Path) -> dict:
     return read_json(path, _JSON_BYTES) if path.exists() else {}
 
 
-def _content(token: object) -> str | None:
-    return (
-        token.get("content")
-        if isinstance(token, dict)
-        else token
-        if isinstance(token, str)
-        else None
-    )
-
-
 def _special_ids(
     config: dict, vocabulary: Vocabulary, unknown: int | None
 ) -> dict[str, int | None]:
@@ -207,7 +211,7 @@ def _special_ids(
     special tokens."""
     out: dict[str, int | None] = {}
     for name, usual in _USUAL.items():
-        token = _content(config.get(f"{name}_token"))
+        token = _token(config, name)
         if token is None:
             token = next((text for text in usual if text in vocabulary.special), None)
         out[name] = vocabulary.id(token)
@@ -220,7 +224,7 @@ def _from_vocab_txt(path: Path, config: dict) -> dict:
     lines = read_text(path).split("\n")
     vocabulary = {line: id_ for id_, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
     names = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-    names = {name: _content(config.get(f"{name}_token")) or usual for name, usual in names.items()}
+    names = {name: _token(config, name) or usual for name, usual in names.items()}
     for name in ("unk", "cls", "sep"):
         if names[name] not in vocabulary:
             raise TokenizerError(
@@ -269,11 +273,7 @@ def _from_merges(folder: Path, config: dict) -> dict:
     )
     names = {
         **names,
-        **{
-            name: text
-            for name in _USUAL
-            if (text := _content(config.get(f"{name}_token"))) is not None
-        },
+        **{name: text for name in _USUAL if (text := _token(config, name)) is not None},
     }
     for name, text in names.items():
         if text not in vocabulary:

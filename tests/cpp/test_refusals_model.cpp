@@ -1,0 +1,288 @@
+// What of a file's tensors, weights and test vectors is refused, when it is opened or when every
+// byte of it is read: a valid file but for the one thing that the line names.
+#include "format/tensors.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+#include "test_tokenizer.h"
+#include "weight_file.h"
+
+using namespace weight_files;
+
+namespace {
+
+constexpr uint32_t kOutputWeight = kStackOutput << 24 | kRoleOfEmbedding;
+constexpr uint32_t kTargetEmbedding = kStackTarget << 24 | kRoleOfEmbedding;
+constexpr uint32_t kF32 = 1, kF64 = 6, kPanel16 = 1 << 8, kRows = 2 << 8, kVector = 3 << 8;
+
+uint32_t final_norm(uint32_t role) { return block_stack(kDecoder) << 24 | kFinalSet << 8 | role; }
+
+}  // namespace
+
+TEST_CASE("refusals: every tensor has a use, and every use its tensor") {
+  const std::string norm = "decoder set " + std::to_string(kFinalSet);
+  {
+    WeightFile file("tiny-lm-f32");
+    file.tensors.pop_back();  // the output's weight
+    expect(opened(file.write()), PHASOR_BAD_FILE,
+           "output set 0: no tensor \"output weight\", the descriptor asks for it");
+    file = WeightFile("tiny-lm-f32");
+    file.tensors.erase(file.tensors.begin());
+    expect(opened(file.write()), PHASOR_BAD_FILE,
+           "target set 0: no tensor \"embedding\", the descriptor asks for it");
+  }
+  const auto with = [](const StoredTensor& more) {
+    WeightFile file("tiny-lm-f32");
+    auto at = file.tensors.begin();
+    while (at != file.tensors.end() && at->key < more.key) ++at;
+    file.tensors.insert(at, more);
+    return opened(file.write());
+  };
+  const StoredTensor one{0, kF32 | kVector, 1, 1, 0, std::string(4, '\0')};
+  StoredTensor more = one;
+  more.key = kStackOutput << 24 | 2;  // a bias behind the last tensor
+  expect(with(more), PHASOR_BAD_FILE,
+         "output set 0: tensor \"output bias\" (role 2) has no use in this model");
+  more.key = 9u << 24 | 3 << 8 | 1;
+  expect(with(more), PHASOR_BAD_FILE,
+         "? set 3: tensor \"unknown tensor\" (role 1) has no use in this model");
+  more.key = 0;
+  expect(with(more), PHASOR_BAD_FILE,
+         "kind set 0: tensor \"unknown tensor\" (role 0) has no use in this model");
+  more.key = block_stack(kDecoder) << 24 | 2 << 8 | 0x20;
+  expect(with(more), PHASOR_BAD_FILE,
+         "decoder set 2: tensor \"q,k,v weight\" (role 32) has no use in this model");
+}
+
+TEST_CASE("refusals: a tensor of another layout, shape or type") {
+  const std::string norm = "decoder set " + std::to_string(kFinalSet) + ", final norm weight: ";
+  const auto with = [](uint32_t key, uint32_t type_layout, uint32_t rows, uint32_t cols,
+                       uint32_t panels, std::size_t bytes) {
+    WeightFile file("tiny-lm-f32");
+    file.tensor(key) = {key, type_layout, rows, cols, panels, std::string(bytes, '\0')};
+    return opened(file.write());
+  };
+  const uint32_t weight = final_norm(0xF0);
+  expect(with(weight, kF32 | kVector, 32, 1, 0, 128), PHASOR_OK, "");
+  expect(with(weight, kF32 | kRows, 32, 1, 0, 128), PHASOR_BAD_FILE,
+         norm + "rows 32x1/0, expected 32x1/0");
+  expect(with(weight, kF32 | kVector, 33, 1, 0, 132), PHASOR_BAD_FILE,
+         norm + "vector 33x1/0, expected 32x1/0");
+  expect(with(weight, kF32 | kVector, 31, 1, 0, 124), PHASOR_BAD_FILE,
+         norm + "vector 31x1/0, expected 32x1/0");
+  expect(with(weight, kF64 | kVector, 32, 1, 0, 256), PHASOR_UNSUPPORTED,
+         norm + "type f64 is not built yet for this tensor");
+  const std::string output = "output set 0, output weight: panel16 ";
+  expect(with(kOutputWeight, kF32 | kPanel16, 59, 32, 4, 4 * 2048), PHASOR_OK, "");
+  expect(with(kOutputWeight, kF32 | kPanel16, 59, 32, 5, 5 * 2048), PHASOR_BAD_FILE,
+         output + "59x32/5, expected 59x32/4");
+  expect(with(kOutputWeight, kF32 | kPanel16, 60, 32, 4, 4 * 2048), PHASOR_BAD_FILE,
+         output + "60x32/4, expected 59x32/4");
+  expect(with(kOutputWeight, kF32 | kPanel16, 59, 31, 4, 4 * 1984), PHASOR_BAD_FILE,
+         output + "59x31/4, expected 59x32/4");
+  expect(with(kTargetEmbedding, kF32 | kPanel16, 59, 32, 4, 4 * 2048), PHASOR_OK, "");
+  expect(with(kTargetEmbedding, kF32 | kPanel16, 59, 32, 5, 5 * 2048), PHASOR_BAD_FILE,
+         "target set 0, embedding: panel16 59x32/5, expected 59x32/4");
+}
+
+TEST_CASE("refusals: layers of two kinds with one set of weights, and a tied embedding in rows") {
+  WeightFile file("tiny-lm-f32");
+  std::map<uint32_t, Item> second;
+  for (const auto& [key, item] : file.meta)
+    if (key >> 24 == kScopeKind) second[key | 1 << 12] = item;
+  file.meta.insert(second.begin(), second.end());
+  file.sections.clear();  // test vectors of four layers
+  file.set("decoder.layers", std::vector<uint32_t>{0, 0, 1, 1, 1, 1});
+  expect(opened(file.write()), PHASOR_OK, "");
+  file.set("decoder.layers", std::vector<uint32_t>{0, 0, 1, 1, 0, 1});
+  expect(opened(file.write()), PHASOR_UNSUPPORTED,
+         "decoder.layers: layers 1 and 2 share weights and differ in kind, which is not built yet");
+  WeightFile tied("tiny-lm-f32");
+  tied.tensors.pop_back();
+  tied.set("output.tied", 1);
+  expect(opened(tied.write()), PHASOR_BAD_FILE,
+         "output.tied: the embedding is in rows, a tied one must be in panels");
+  tied.tensor(kTargetEmbedding) = {kTargetEmbedding,           kF32 | kPanel16, 59, 32, 4,
+                                   std::string(4 * 2048, '\0')};
+  expect(opened(tied.write()), PHASOR_OK, "");
+}
+
+TEST_CASE("refusals: a tokenizer of more pieces than the vocabulary has") {
+  const auto with = [](std::size_t pieces) {
+    tokenizer_tests::Parts p{};
+    p.model = ModelNumber::words;
+    for (std::size_t i = 0; i < pieces; ++i)
+      p.pieces.push_back({std::to_string(i), i == 1 ? PieceType::unknown : PieceType::normal, 0});
+    p.unknown = 1;
+    const tokenizer_tests::Bytes section = tokenizer_tests::build(p);
+    WeightFile file("tiny-lm-f32");
+    file.sections[kSectionTargetTokenizer] = {0, std::string(section.begin(), section.end())};
+    return opened(file.set("target.tokenizer", 4).write());
+  };
+  expect(with(59), PHASOR_OK, "");
+  expect(with(60), PHASOR_BAD_FILE, "tokenizer (section 4): 60 pieces, the vocabulary has 59");
+  WeightFile file("tiny-lm-f32");
+  file.sections[kSectionTargetTokenizer] = {0, "none"};
+  expect(opened(file.set("target.tokenizer", 4).write()), PHASOR_BAD_FILE,
+         "tokenizer (section 4): the section is shorter than its header");
+}
+
+TEST_CASE("refusals: a model whose descriptor is not sound is not opened") {
+  const Block file = WeightFile("tiny-lm-f32").set("kind0.cap", -1.0).write();
+  const Block memory(1 << 16);
+  File view{};
+  phasor_error error = PHASOR_ERROR_INIT;
+  REQUIRE(open_file(&view, file.data(), file.size(), &error) == PHASOR_OK);
+  Model* model = nullptr;
+  CHECK(model_open(&model, memory.data(), view, nullptr, &error) == PHASOR_BAD_FILE);
+  CHECK(std::string(error.text) == "kind0.cap: is negative");
+  CHECK(model == nullptr);
+}
+
+namespace {
+
+// The model with these bits put over a value of a tensor, `at` bytes from its start.
+Said with_bytes(const Block& golden, uint32_t key, uint64_t at, const std::string& bits) {
+  WeightFile file(golden);
+  std::string& bytes = file.tensor(key).bytes;
+  REQUIRE(at + bits.size() <= bytes.size());
+  bytes.replace(static_cast<std::size_t>(at), bits.size(), bits);
+  return checked(file.write());
+}
+std::string half(uint32_t bits) { return words({bits}).substr(0, 2); }
+
+Block in_type(const char* golden, const char* type) {
+  const Block file = golden_file(golden);
+  phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
+  options.type = type;
+  std::size_t bytes = 0;
+  REQUIRE(phasor_quantize_size(&bytes, file.data(), file.size(), &options, nullptr) == PHASOR_OK);
+  Block out(bytes);
+  REQUIRE(phasor_quantize(out.data(), bytes, nullptr, 0, file.data(), file.size(), &options,
+                          nullptr) == PHASOR_OK);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("refusals: a weight that is not finite, in every type and layout") {
+  const char* const output = "output set 0, output weight: a weight is not finite";
+  const char* const embedding = "target set 0, embedding: a weight is not finite";
+  struct Numbers {
+    const char* model;
+    std::size_t bytes;  // of a value, or of a scale
+    uint32_t largest, wrong[2];
+  };
+  const Numbers all[] = {{"tiny-gptj-f32", 4, 0x7F7FFFFF, {0x7F800000, 0xFF800001}},
+                         {"tiny-gptj-f16", 2, 0x7BFF, {0x7C00, 0xFC01}},
+                         {"tiny-gptj-bf16", 2, 0x7F7F, {0x7F80, 0xFF81}},
+                         {"tiny-gptj-q8", 2, 0x7BFF, {0x7C00, 0xFC01}},
+                         {"tiny-gptj-q4", 2, 0x7BFF, {0x7C00, 0xFC01}}};
+  for (const Numbers& n : all) {
+    CAPTURE(n.model);
+    const Block golden = golden_file(n.model);
+    const auto value = [&](uint32_t bits) { return words({bits}).substr(0, n.bytes); };
+    const bool quantised = n.model[std::strlen(n.model) - 2] == 'q';
+    // The first number of a panel and of a row, and the last that there is.
+    const WeightFile file(golden);
+    const uint64_t of_panel = quantised ? 2 * 16 : 42 * 16, of_rows = 58 * (quantised ? 2 : 42);
+    const uint64_t panel = panel_bytes(
+        Type(const_cast<WeightFile&>(file).tensor(kOutputWeight).type_layout & 255), 42);
+    for (const uint64_t at : {uint64_t{0}, panel + (of_panel - 16) * n.bytes}) {
+      for (const uint32_t wrong : n.wrong)
+        expect(with_bytes(golden, kOutputWeight, at, value(wrong)), PHASOR_NOT_FINITE, output);
+      expect(with_bytes(golden, kOutputWeight, at, value(n.largest)), PHASOR_OK, "");
+    }
+    for (const uint64_t at : {uint64_t{0}, (of_rows - 1) * n.bytes}) {
+      expect(with_bytes(golden, kTargetEmbedding, at, value(n.wrong[0])), PHASOR_NOT_FINITE,
+             embedding);
+      expect(with_bytes(golden, kTargetEmbedding, at, value(n.largest)), PHASOR_OK, "");
+    }
+  }
+  const Block lm = golden_file("tiny-lm-f32");
+  const uint32_t inv_freq = kStackTarget << 24 | 8;
+  const char* const sinusoid = "target set 0, sinusoid inv_freq: a weight is not finite";
+  for (const uint64_t at : {0, 8, 120}) {
+    expect(with_bytes(lm, inv_freq, at, words({0, 0x7FF00000})), PHASOR_NOT_FINITE, sinusoid);
+    expect(with_bytes(lm, inv_freq, at, words({1, 0xFFF00000})), PHASOR_NOT_FINITE, sinusoid);
+    expect(with_bytes(lm, inv_freq, at, words({0xFFFFFFFF, 0x7FEFFFFF})), PHASOR_OK, "");
+  }
+}
+
+TEST_CASE("refusals: padding that is not zero, in every type and layout") {
+  const char* const output = "output set 0, output weight: padding is not zero";
+  const char* const embedding = "target set 0, embedding: padding is not zero";
+  struct Spot {
+    const char* model;
+    uint32_t key;
+    uint64_t at;  // of a byte
+    unsigned char value;
+    const char* line;
+  };
+  const uint64_t q8 = panel_bytes(Type::q8, 42), q4 = panel_bytes(Type::q4, 42);
+  const uint64_t plane = scale_plane_bytes(2 * 16), rows_plane = scale_plane_bytes(58 * 2);
+  const uint64_t f32_last = 3 * panel_bytes(Type::f32, 42), f16_last = f32_last / 2;
+  // 58 rows: of the fourth panel ten lanes are used. 42 columns: ten of the second group.
+  const std::vector<Spot> spots = {
+      {"tiny-gptj-f32", kOutputWeight, f32_last + 4 * panel_index_f32(10, 0), 1, output},
+      {"tiny-gptj-f32", kOutputWeight, f32_last + 4 * panel_index_f32(15, 41) + 3, 1, output},
+      {"tiny-gptj-f32", kOutputWeight, f32_last + 4 * panel_index_f32(9, 41), 1, ""},
+      {"tiny-gptj-f16", kOutputWeight, f16_last + 2 * panel_index_f32(10, 41), 1, output},
+      {"tiny-gptj-f16", kOutputWeight, f16_last + 2 * panel_index_f32(9, 41), 1, ""},
+      {"tiny-gptj-bf16", kOutputWeight, f16_last + 2 * panel_index_bf16(10, 41) + 1, 1, output},
+      {"tiny-gptj-bf16", kOutputWeight, f16_last + 2 * panel_index_bf16(9, 41), 1, ""},
+      {"tiny-gptj-q8", kOutputWeight, plane + panel_index_q8(0, 41), 1, ""},
+      {"tiny-gptj-q8", kOutputWeight, plane + panel_index_q8(0, 42), 1, output},
+      {"tiny-gptj-q8", kOutputWeight, q8 + plane + panel_index_q8(15, 63), 1, output},
+      {"tiny-gptj-q8", kOutputWeight, 3 * q8 + plane + panel_index_q8(10, 0), 1, output},
+      {"tiny-gptj-q8", kOutputWeight, 3 * q8 + plane + panel_index_q8(9, 0), 1, ""},
+      {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 9, 1, ""},
+      {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 10, 1, output},
+      {"tiny-gptj-q8", kOutputWeight, 3 * q8 + 2 * 31 + 1, 1, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 10), 0x01, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 0), 0x10, output},
+      {"tiny-gptj-q4", kOutputWeight, plane + panel_index_q4(0, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4", kOutputWeight, 3 * q4 + plane + panel_index_q4(10, 0), 0x10, output},
+      {"tiny-lm-q8", kOutputWeight, 31, 0, ""},
+      {"tiny-lm-q8", kOutputWeight, 32, 1, output},
+      {"tiny-lm-q8", kOutputWeight, 63, 1, output},
+      {"tiny-gptj-q8", kTargetEmbedding, 58 * 2 * 2, 1, embedding},
+      {"tiny-gptj-q8", kTargetEmbedding, rows_plane - 1, 1, embedding},
+      {"tiny-gptj-q8", kTargetEmbedding, rows_plane + 32 + 9, 1, ""},
+      {"tiny-gptj-q8", kTargetEmbedding, rows_plane + 32 + 10, 1, embedding},
+      {"tiny-gptj-q8", kTargetEmbedding, rows_plane + 58 * 64 - 1, 1, embedding},
+      {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 9, 0x10, embedding},
+      {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 9, 0x01, ""},
+      {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 10, 0x01, embedding},
+      {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 58 * 32 - 1, 0x10, embedding},
+      {"tiny-lm-q8", kTargetEmbedding, scale_plane_bytes(59) + 31, 1, ""},
+  };
+  for (const Spot& s : spots) {
+    CAPTURE(s.model);
+    CAPTURE(s.at);
+    const Said said =
+        with_bytes(golden_file(s.model), s.key, s.at, std::string(1, static_cast<char>(s.value)));
+    // Some of these spots are the sign of a scale: what counts is that nothing is said of padding.
+    expect(said, *s.line == 0 ? PHASOR_OK : PHASOR_BAD_FILE, s.line);
+  }
+  // bf16 is in pairs of k: an odd number of columns has one that is nothing.
+  const Block odd = in_type("tiny-relative-key-f32", "bf16");
+  const uint32_t qkv = kStackEncoder << 24 | 0x20;
+  expect(checked(odd), PHASOR_OK, "");
+  expect(with_bytes(odd, qkv, 2 * panel_index_bf16(0, 32), half(1)), PHASOR_OK, "");
+  expect(with_bytes(odd, qkv, 2 * panel_index_bf16(0, 33), half(1)), PHASOR_BAD_FILE,
+         "encoder set 0, q,k,v weight: padding is not zero");
+}
+
+TEST_CASE("refusals: names of what is no type, layout, stack or part") {
+  CHECK(std::string(type_name(Type::f64)) == "f64");
+  CHECK(std::string(type_name(static_cast<Type>(7))) == "?");
+  CHECK(std::string(layout_name(Layout::vector)) == "vector");
+  CHECK(std::string(layout_name(static_cast<Layout>(4))) == "?");
+  Descriptor d{};
+  d.output.pooling = kPoolMean;
+  CHECK(output_rows(d, 1) == 1);
+  CHECK(output_rows(d, 5) == 1);
+  d.output.pooling = kPoolNone;
+  CHECK(output_rows(d, 5) == 5);
+}

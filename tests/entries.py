@@ -1,0 +1,83 @@
+"""Every reader of foreign bytes and every entry, and what proves it. Literals only.
+
+`make check` (row entries, tools/make/entries.py) finds the readers by itself: functions of
+include/phasor.h, sources of src/cli, the program's commands, modules of tools/phasor, front doors.
+It fails on one that has no row here, and on a row whose proof is not there. Who adds a reader adds
+in the same commit:
+
+- a fuzz target: tests/fuzz/TARGET.cpp, its row in tests/fuzz/targets.cpp and its seeds in
+  tests/fuzz/corpus/TARGET; in Python a reader with a maker in tests/fuzz/python/readers.py;
+- hostile examples in a test that names the function, the source or the reader's module;
+- where it opens a file or writes one: a command in tests/machines/faults/rows.py.
+"""
+
+# Function of include/phasor.h that takes bytes or texts: fuzz targets, test with hostile examples.
+LIBRARY = {
+    "phasor_model_size": ("open run", "tests/cpp/test_format.cpp"),
+    "phasor_model_open": ("open run limits", "tests/cpp/test_format.cpp"),
+    "phasor_vector_run": ("vectors", "tests/cpp/test_arena.cpp"),
+    "phasor_state_restore": ("state", "tests/cpp/test_engine.cpp"),
+    "phasor_generate": ("generate", "tests/cpp/test_generate.cpp"),
+    "phasor_choose": ("generate", "tests/cpp/test_sampling.cpp"),
+    "phasor_text_to_ids": ("tokenizer normalizer run", "tests/cpp/properties/properties.cpp"),
+    "phasor_pair_to_ids": ("tokenizer run", "tests/cpp/properties/properties.cpp"),
+    "phasor_chat_to_text": ("chat run", "tests/cpp/test_chat.cpp"),
+    "phasor_quantize_size": ("quantize", "tests/cpp/test_quantize.cpp"),
+    "phasor_quantize": ("quantize", "tests/cpp/test_quantize.cpp"),
+}
+
+# Source of src/cli that takes a stranger's file, line or argument: fuzz targets, test.
+PROGRAM = {
+    "args": ("arguments", "tests/python/test_cli.py"),
+    "input": ("input", "tests/python/test_cli.py"),
+    "text": ("input", "tests/python/test_outside.py"),
+    "file": ("file", "tests/python/test_outside.py"),
+    "mapping": ("file", "tests/cpp/test_mapping.cpp"),
+    "npy": ("npy", "tests/python/test_outside.py"),
+    "json": ("json", "tests/python/test_cli.py"),
+}
+
+# Reader of tests/fuzz/python/readers.py, which has its modules: test with hostile examples, and
+# commands of tests/machines/faults/rows.py that open its files.
+CONVERTER = {
+    "safetensors": ("tests/python/test_hostile_checkpoints.py", "convert safetensors"),
+    "shards": ("tests/python/test_hostile_checkpoints.py", "convert directory"),
+    "torch-zip": ("tests/python/test_hostile_checkpoints.py", "convert"),
+    "torch-legacy": ("tests/python/test_hostile_checkpoints.py", "convert legacy"),
+    "gguf": ("tests/python/test_gguf.py", "convert gguf"),
+    "gguf-tokenizer": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),
+    "llama2c": ("tests/python/test_llama2c.py", "convert llama2c"),
+    "moments": ("tests/python/test_moments.py", "convert llama2c"),
+    "config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
+    "generation": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
+    "sentence": ("tests/python/test_convert_hf.py", "convert directory"),
+    "adapter": ("tests/python/test_hostile_checkpoints.py", "convert directory"),
+    "tokenizer-json": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
+    "tokenizer-config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
+    "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),
+    "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "tokenizer"),
+    "description": ("tests/python/test_hostile_tokenizers.py", "convert"),
+    "chat-template": ("tests/python/test_chat_trust.py", "convert directory"),
+    "weight-file": ("tests/python/test_file.py", "reference"),
+}
+
+# What looks like a reader and is none: source or module, and why.
+NOT_FOREIGN = {
+    "src/cli/encode.cpp": "its read() takes a line apart that text.cpp has read",
+    "src/cli/ending.cpp": "takes the places of closed standard streams",
+    "src/cli/machine.cpp": "reads what the system says of this process",
+    "src/cli/memory.cpp": "maps memory that is no file",
+    "tools/phasor/entry.py": "takes the places of closed standard streams",
+    "tools/phasor/files.py": "the one way to open a file, by which the readers do",
+    "tools/phasor/smoothing.py": "a scratch file of its own",
+    "tools/phasor/plot.py": "arrays that the phasor program has just written",
+    "tools/phasor/verify.py": "arrays that the phasor program has just written",
+    "tools/phasor/vectors.py": "what the phasor program has just said",
+    "tools/phasor/values.py": "constants of the package",
+}
+
+# Front doors whose files and outputs no command of the faults has, and why.
+NO_FAULTS = {
+    "phasor.verify": "writes nothing; its readers are those of convert",
+    "phasor.plot": "needs matplotlib, which the environment of make test has not",
+}

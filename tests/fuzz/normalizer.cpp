@@ -1,0 +1,104 @@
+// Any text through the normalisers and the pre-tokenizer's steps of real tokenizers: a normalised
+// text is as long as is said at most, or does not fit and is refused; Unicode's composition of a
+// composed text is itself; words are not empty and make up the text.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "model_numbers.h"
+#include "support.h"
+#include "text/normalizer.h"
+#include "text/pretokenizer.h"
+#include "work_bound.h"
+
+namespace fuzz {
+namespace {
+
+using namespace phasor;
+
+struct Golden {
+  Bytes section;
+  Tokenizer t;
+};
+
+// The tokenizers of tests/golden, as they are in files; run from the repository's root.
+const std::vector<std::unique_ptr<Golden>>& goldens() {
+  static const std::vector<std::unique_ptr<Golden>> all = [] {
+    std::vector<std::unique_ptr<Golden>> made;
+    for (const char* name :
+         {"composed", "unigram", "wordpiece", "metaspace", "bytelevel", "bpe", "characters"}) {
+      const std::string path = std::string("tests/golden/tokenizers/") + name + ".bin";
+      std::FILE* const file = std::fopen(path.c_str(), "rb");
+      demand(file != nullptr, "no golden tokenizers: run from the repository's root");
+      auto golden = std::make_unique<Golden>();
+      uint8_t buffer[4096];
+      for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, file)) != 0;)
+        golden->section.insert(golden->section.end(), buffer, buffer + n);
+      std::fclose(file);
+      const char* why = nullptr;
+      demand(tokenizer_open(&golden->t, golden->section.data(), golden->section.size(), &why),
+             "a golden tokenizer does not open");
+      made.push_back(std::move(golden));
+    }
+    return made;
+  }();
+  return all;
+}
+
+struct Text {
+  const uint8_t* text;
+  size_t bytes;
+};
+
+Bytes normalized(const Tokenizer& t, const Text& text) {
+  const size_t limit = text.bytes * t.expansion + t.model->room;
+  const WorkBound bound(encode_bound(t, text.bytes), "a text takes too long to normalise");
+  const Block out(limit);
+  const uint64_t n = t.model->normalize(t, out.as(), limit, text.text, text.bytes);
+  demand(n <= limit, "a text of a golden tokenizer does not fit");
+  if (n != 0) {
+    const Block less(static_cast<size_t>(n) - 1);
+    const uint64_t cut = t.model->normalize(t, less.as(), n - 1, text.text, text.bytes);
+    demand(cut == pieces::kNormalizedTooLong || cut <= n - 1, "more than there is room for");
+  }
+  look_at(out.as(), static_cast<size_t>(n));
+  return Bytes(out.as(), out.as() + n);
+}
+
+void cut_words(const Golden& golden, const uint8_t* steps, const Text& text) {
+  Tokenizer t = golden.t;
+  t.rule = pieces::known_step(steps[0]) ? steps[0] : 1 + steps[0] % (pieces::kStepsEnd - 1);
+  for (size_t i = 0; i < sizeof t.more_steps; ++i)
+    t.more_steps[i] = i < 2 && pieces::known_step(steps[1 + i]) ? steps[1 + i] : 0;
+  if (t.more_steps[0] == 0) t.more_steps[1] = 0;
+  const WorkBound bound(4096 + 200 * text.bytes, "a text takes too long to cut");
+  pieces::Words words(t, text.text, text.bytes);
+  size_t at = 0, end = 0;
+  while (words.next(&end)) {
+    demand(end > at && end <= text.bytes, "a word that is empty, or not in the text");
+    at = end;
+  }
+  demand(at == text.bytes, "words that are not the whole text");
+}
+
+}  // namespace
+
+void run_normalizer(const uint8_t* data, size_t size) {
+  constexpr size_t kHead = 4, kMost = 1024;
+  if (size < kHead) return;
+  const Block text(data + kHead, std::min(size - kHead, kMost));
+  const Text given{text.as(), text.size()};
+  const std::vector<std::unique_ptr<Golden>>& all = goldens();
+  const Golden& golden = *all[data[0] % all.size()];
+  if (golden.t.model->normalize != nullptr) {
+    const Bytes once = normalized(golden.t, given);
+    if ((golden.t.flags & pieces::kCompose) != 0 &&
+        golden.t.model == model_of(ModelNumber::byte_bpe))
+      demand(normalized(golden.t, {once.data(), once.size()}) == once,
+             "a composed text is composed again");
+  }
+  if (golden.t.runs != nullptr) cut_words(golden, data + 1, given);
+}
+
+}  // namespace fuzz

@@ -1,0 +1,619 @@
+"""Hostile directories of Hugging Face's libraries: configurations, tokenizers, modules,
+adapters."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from typing import Any
+
+import checkpoints
+import models
+import numpy as np
+import raw
+import values
+from source import GOLDEN, Source
+
+Words = tuple[str, ...]
+
+
+def _json(tree: Any) -> bytes:
+    return json.dumps(tree).encode()
+
+
+def _hostile_json(rng: random.Random, tree: Any, words: Words) -> bytes:
+    """A tree that was changed, or its bytes."""
+    if rng.random() < 0.92:
+        return values.encoded(values.changed(rng, tree, words))
+    data = raw.changed(rng, _json(tree))
+    return b"\xef\xbb\xbf" + data if rng.random() < 0.1 else data
+
+
+@functools.cache
+def _weights(kind: str, name: str) -> bytes:
+    return checkpoints.plain(models.directory(kind, name).arrays())
+
+
+# ---- config.json of every family
+
+
+@functools.cache
+def _classes() -> list[tuple[str, str]]:
+    return models.classes()
+
+
+_ROPE: tuple[dict[str, Any], ...] = (
+    {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+    {"rope_scaling": {"type": "dynamic", "factor": 4.0}},
+    {
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8,
+        }
+    },
+    {
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 4,
+            "beta_fast": 32,
+            "beta_slow": 1,
+        }
+    },
+    {
+        "rope_scaling": {
+            "type": "longrope",
+            "short_factor": [1.0, 1.1, 1.3, 1.7],
+            "long_factor": [1.5, 2.0, 3.0, 4.0],
+        },
+        "original_max_position_embeddings": 8,
+    },
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+    {
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        }
+    },
+)
+_MORE: tuple[dict[str, Any], ...] = (
+    {"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 0, "b": 1}},
+    {"id2label": {"0": "a"}, "problem_type": "regression"},
+    {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
+    {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4},
+    {"bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": 0},
+    {"tie_word_embeddings": True},
+    {"transformers_version": "5.0.0"},
+    {"attention_bias": True, "mlp_bias": True},
+)
+
+
+def make_config(rng: random.Random, words: Words) -> Source:
+    kind, name = rng.choice(_classes())
+    seed = models.directory(kind, name)
+    config = dict(seed.config)
+    if rng.random() < 0.25:
+        config |= rng.choice(_ROPE)
+    if rng.random() < 0.15:
+        config |= rng.choice(_MORE)
+    own = tuple(sorted(seed.asked))
+    words = own if rng.random() < 0.7 else words
+    files = {
+        "m/config.json": _hostile_json(rng, config, words),
+        "m/model.safetensors": _weights(kind, name),
+    }
+    flags = ("--rope-context", str(rng.choice((1, 8, 1 << 20)))) if rng.random() < 0.1 else ()
+    return Source(files, ("@m", *flags))
+
+
+_GENERATION = {
+    "bos_token_id": 1,
+    "eos_token_id": [2, 3],
+    "pad_token_id": 0,
+    "do_sample": True,
+    "temperature": 0.6,
+    "top_k": 20,
+    "top_p": 0.9,
+    "min_p": 0.1,
+    "repetition_penalty": 1.1,
+    "suppress_tokens": [5, 6],
+    "forced_bos_token_id": 4,
+    "max_new_tokens": 5,
+    "transformers_version": "4.57.6",
+}
+
+
+def make_generation(rng: random.Random, words: Words) -> Source:
+    kind = rng.choice((("llama", "LlamaForCausalLM"), ("gpt2", "GPT2LMHeadModel")))
+    some = {k: v for k, v in _GENERATION.items() if rng.random() < 0.7}
+    files = {
+        "m/config.json": checkpoints.config_of(*kind),
+        "m/model.safetensors": _weights(*kind),
+        "m/generation_config.json": _hostile_json(rng, some, words),
+    }
+    return Source(files, ("@m",))
+
+
+# ---- sentence-transformers
+
+
+def _module(number: int, folder: str, kind: str) -> dict[str, Any]:
+    return {"idx": number, "name": str(number), "path": folder, "type": kind}
+
+
+_PREFIX = "sentence_transformers.models."
+_MODULES = [
+    _module(0, "", _PREFIX + "Transformer"),
+    _module(1, "1_Pooling", _PREFIX + "Pooling"),
+    _module(2, "2_Dense", _PREFIX + "Dense"),
+    _module(3, "3_LayerNorm", _PREFIX + "LayerNorm"),
+    _module(4, "4_Normalize", _PREFIX + "Normalize"),
+]
+
+
+@functools.cache
+def _sentence_weights() -> dict[str, bytes]:
+    rng, width = np.random.default_rng(4), models.WIDTH
+    dense = {"linear.weight": (width, width), "linear.bias": (width,)}
+    norm = {"norm.weight": (width,), "norm.bias": (width,)}
+    return {
+        folder: checkpoints.plain({n: rng.normal(1, 0.3, s).astype("<f4") for n, s in part.items()})
+        for folder, part in (("2_Dense", dense), ("3_LayerNorm", norm))
+    }
+
+
+def make_sentence(rng: random.Random, words: Words) -> Source:
+    kind = ("bert", "BertModel")
+    parts: dict[str, Any] = {
+        "modules.json": [m for i, m in enumerate(_MODULES) if i < 2 or rng.random() < 0.6],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": models.WIDTH,
+            "pooling_mode_mean_tokens": True,
+            "pooling_mode_cls_token": False,
+            "include_prompt": True,
+        },
+        "2_Dense/config.json": {
+            "in_features": models.WIDTH,
+            "out_features": models.WIDTH,
+            "bias": True,
+            "activation_function": "torch.nn.modules.activation.Tanh",
+        },
+        "3_LayerNorm/config.json": {"dimension": models.WIDTH},
+        "sentence_bert_config.json": {"max_seq_length": 8, "do_lower_case": False},
+        "config_sentence_transformers.json": {
+            "prompts": {"query": "query: ", "document": ""},
+            "default_prompt_name": "query",
+            "similarity_fn_name": "cosine",
+            "__version__": {"sentence_transformers": "5.1.0"},
+        },
+    }
+    changed = rng.choice(list(parts)[:4] + ["modules.json", "config_sentence_transformers.json"])
+    changed = changed if rng.random() < 0.85 else rng.choice(list(parts))
+    words = (
+        *words,
+        "1_Pooling",
+        "..",
+        "2_Dense",
+        ".",
+        "3_LayerNorm",
+        "./1_Pooling",
+        "1_Pooling/..",
+    )
+    files = {f"m/{name}": _json(tree) for name, tree in parts.items()}
+    files[f"m/{changed}"] = _hostile_json(rng, parts[changed], words)
+    for folder, data in _sentence_weights().items():
+        files[f"m/{folder}/model.safetensors"] = data
+    if rng.random() < 0.1:
+        files["m/2_Dense/model.safetensors"] = raw.changed(rng, _sentence_weights()["2_Dense"])
+    files |= {"m/config.json": checkpoints.config_of(*kind), "m/model.safetensors": _weights(*kind)}
+    return Source(files, ("@m",))
+
+
+# ---- adapters
+
+_ADAPTER = {
+    "peft_type": "LORA",
+    "r": 2,
+    "lora_alpha": 4,
+    "bias": "none",
+    "task_type": "CAUSAL_LM",
+    "target_modules": ["q_proj", "v_proj"],
+    "use_rslora": False,
+    "init_lora_weights": True,
+    "rank_pattern": {},
+    "alpha_pattern": {"q_proj": 8},
+    "fan_in_fan_out": False,
+}
+
+
+def make_adapter(rng: random.Random, words: Words) -> Source:
+    kind = ("llama", "LlamaForCausalLM")
+    shapes, some, arrays = models.directory(*kind).shapes, np.random.default_rng(6), {}
+    for name, (rows, cols) in ((n, s) for n, s in shapes.items() if len(s) == 2):
+        if ("q_proj" in name or "v_proj" in name) and ".1." in name:
+            start = "base_model.model." + name.removesuffix(".weight")
+            arrays[f"{start}.lora_A.weight"] = some.normal(size=(2, cols)).astype("<f4")
+            arrays[f"{start}.lora_B.weight"] = some.normal(size=(rows, 2)).astype("<f4")
+    how = rng.random()
+    if how < 0.15:
+        arrays["base_model.model.model.norm.weight"] = some.normal(size=models.WIDTH).astype("<f4")
+    config: Any = dict(_ADAPTER)
+    if how < 0.3:
+        checkpoints.change_arrays(rng, arrays)
+    patterns = ("q_proj", "^model.layers.1.*", ".*", "layers\\.1\\.", "(a+)+$", "^", "." * 300)
+    data = _hostile_json(rng, config, (*words, *patterns)) if how > 0.2 else _json(config)
+    weights = (
+        checkpoints.plain(arrays) if how < 0.9 else checkpoints.hostile_safetensors(rng, arrays)
+    )
+    files = {
+        "m/config.json": checkpoints.config_of(*kind),
+        "m/model.safetensors": _weights(*kind),
+        "a/adapter_config.json": data,
+        "a/adapter_model.safetensors": weights,
+    }
+    return Source(files, ("@m", "--lora", "@a"))
+
+
+# ---- tokenizers
+
+_KINDS = {
+    "wordpiece": ("bert", "BertModel"),
+    "characters": ("llama", "LlamaForCausalLM"),
+    "bytelevel": ("llama", "LlamaForCausalLM"),
+    "composed": ("llama", "LlamaForCausalLM"),
+    "metaspace": ("bert", "BertModel"),
+}
+_FEWER = 60  # pieces beside the bytes and the special ones
+
+
+@functools.cache
+def tokenizer(name: str) -> dict[str, Any]:
+    """A golden tokenizer.json with fewer pieces."""
+    tree = json.loads((GOLDEN / "tokenizers" / f"{name}.json").read_text(encoding="utf-8"))
+    model = tree["model"]
+    if isinstance(model["vocab"], list):
+        model["vocab"] = model["vocab"][: 2 * _FEWER]
+        kept = {piece for piece, _ in model["vocab"]}
+    else:
+        by_id = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        most = max(sum(len(word) == 1 for word in by_id), 256) + _FEWER
+        model["vocab"] = {word: i for i, word in enumerate(by_id[:most])}
+        kept = set(model["vocab"])
+    following = len(model["vocab"])
+    for token in tree["added_tokens"]:
+        if token["content"] not in kept:
+            token["id"], following = following, following + 1
+    if "merges" in model:
+        pairs = [m if isinstance(m, list) else m.split(" ") for m in model["merges"]]
+        model["merges"] = [p for p in pairs if {*p, "".join(p)} <= kept]
+    return tree
+
+
+_NORMALIZERS: tuple[Any, ...] = (
+    {"type": "NFC"},
+    {"type": "NFKC"},
+    {"type": "Lowercase"},
+    {"type": "StripAccents"},
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    {"type": "Prepend", "prepend": "▁"},
+    {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "Lowercase"}]},
+    {"type": "BertNormalizer", "clean_text": True, "lowercase": True, "strip_accents": None},
+    {"type": "Precompiled", "precompiled_charsmap": ""},
+)
+_PRE_TOKENIZERS: tuple[Any, ...] = (
+    {"type": "BertPreTokenizer"},
+    {"type": "Whitespace"},
+    {"type": "WhitespaceSplit"},
+    {"type": "Digits", "individual_digits": True},
+    {"type": "Punctuation", "behavior": "Isolated"},
+    {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Removed", "invert": False},
+    {
+        "type": "Split",
+        "pattern": {"String": " "},
+        "behavior": "MergedWithPrevious",
+        "invert": False,
+    },
+    {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+)
+
+
+def _parts(rng: random.Random, tree: dict[str, Any]) -> dict[str, Any]:
+    """Other steps than its own, at times in a sequence."""
+    tree = dict(tree)
+    if rng.random() < 0.2:
+        tree["normalizer"] = rng.choice(_NORMALIZERS)
+    if rng.random() < 0.2:
+        steps = [rng.choice(_PRE_TOKENIZERS) for _ in range(rng.choice((1, 2, 3)))]
+        tree["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
+    if rng.random() < 0.1:
+        tree["truncation"] = {"max_length": 8, "strategy": "LongestFirst", "stride": 0}
+    if rng.random() < 0.1:
+        single = [
+            {"SpecialToken": {"id": "a", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ]
+        special = {"a": {"id": "a", "ids": [1], "tokens": ["a"]}}
+        tree["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": single,
+            "special_tokens": special,
+        }
+    return tree
+
+
+_TOKENIZER_CONFIG = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "bos_token": "<s>",
+    "eos_token": {"content": "</s>", "__type": "AddedToken", "lstrip": False},
+    "unk_token": "<unk>",
+    "add_bos_token": True,
+    "add_eos_token": False,
+    "model_max_length": 512,
+    "do_lower_case": True,
+    "additional_special_tokens": ["<a>"],
+    "added_tokens_decoder": {"0": {"content": "<s>", "special": True}},
+}
+
+
+@functools.cache
+def model_of(kind: tuple[str, str], rows: int) -> dict[str, bytes]:
+    """config.json and weights of a small model with so many rows."""
+    d = models.directory(*kind, vocab_size=rows)
+    return {
+        "m/config.json": _json(d.config),
+        "m/model.safetensors": checkpoints.plain(d.arrays()),
+    }
+
+
+def rows_of(tree: dict[str, Any]) -> int:
+    ids = [token["id"] for token in tree.get("added_tokens") or ()]
+    return max([len(tree["model"]["vocab"]) - 1, *ids]) + 1
+
+
+def make_tokenizer_json(rng: random.Random, words: Words) -> Source:
+    name = rng.choice(list(_KINDS))
+    tree = tokenizer(name)
+    files = dict(model_of(_KINDS[name], rows_of(tree)))
+    tree = _parts(rng, tree)
+    vocabulary = list(tree["model"]["vocab"])[:40]
+    words = (*words, *(w if isinstance(w, str) else w[0] for w in vocabulary))
+    if rng.random() < 0.5:  # what is not the vocabulary
+        model = dict(tree["model"])
+        big = {name: model.pop(name) for name in ("vocab", "merges") if name in model}
+        tree = values.changed(rng, {**tree, "model": model}, words)
+        if isinstance(tree, dict) and isinstance(tree.get("model"), dict):
+            tree["model"] = {**big, **tree["model"]}
+        files["m/tokenizer.json"] = values.encoded(tree)
+    else:
+        files["m/tokenizer.json"] = _hostile_json(rng, tree, words)
+    if rng.random() < 0.3:
+        files["m/tokenizer_config.json"] = _json(_TOKENIZER_CONFIG)
+    return Source(files, ("@m",))
+
+
+def make_tokenizer_config(rng: random.Random, words: Words) -> Source:
+    name = rng.choice(("wordpiece", "bytelevel", "metaspace"))
+    tree = tokenizer(name)
+    files = dict(model_of(_KINDS[name], rows_of(tree)))
+    files["m/tokenizer.json"] = _json(tree)
+    some = {k: v for k, v in _TOKENIZER_CONFIG.items() if rng.random() < 0.7}
+    if rng.random() < 0.3:
+        some["chat_template"] = rng.choice(
+            ("{{ messages[0].content }}", [{"name": "default", "template": "{{ bos_token }}"}])
+        )
+    some["tokenizer_class"] = rng.choice(
+        (
+            "BertTokenizer",
+            "GPT2Tokenizer",
+            "LlamaTokenizerFast",
+            "T5Tokenizer",
+            "XLMRobertaTokenizer",
+        )
+    )
+    where = rng.choice(
+        ("tokenizer_config.json", "tokenizer_config.json", "special_tokens_map.json")
+    )
+    files[f"m/{where}"] = _hostile_json(rng, some, words)
+    if rng.random() < 0.1:
+        own = {"chat_template": "{{ messages[0].content }}"}
+        files["m/chat_template.json"] = _hostile_json(rng, own, words)
+    return Source(files, ("@m",))
+
+
+def make_vocabulary(rng: random.Random, words: Words) -> Source:
+    """vocab.txt; vocab.json with merges.txt; and the words of --tokenizer."""
+    return rng.choice((_vocab_txt, _merges, _word_list))(rng, words)
+
+
+def _hostile_lines(rng: random.Random, lines: list[str]) -> bytes:
+    lines = list(lines)
+    for _ in range(1 + int(rng.expovariate(0.8))):
+        at, how = rng.randrange(len(lines)), rng.random()
+        if how < 0.3:
+            lines[at] = rng.choice(values.TEXTS)
+        elif how < 0.5:
+            lines[at] = rng.choice(lines)
+        elif how < 0.6:
+            del lines[at]
+        elif how < 0.7:
+            lines.insert(at, lines[at] * 2)
+        elif how < 0.8:
+            lines[at] = values.near(rng, lines[at], ("[UNK]", "##a", " ", "\r", "\t"))
+        elif how < 0.9:
+            lines[at:at] = [f"w{i}" for i in range(rng.choice((1, 50, 5000)))]
+        if not lines:
+            break
+    data = rng.choice(("\n", "\n", "\n", "\r\n", "\r")).join(lines).encode("utf-8", "surrogatepass")
+    return raw.changed(rng, data) if rng.random() < 0.15 else data + b"\n" * rng.randrange(3)
+
+
+def _vocab_txt(rng: random.Random, words: Words) -> Source:
+    lines = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *"abcdefghij",
+        "##a",
+        "##b",
+        "ab",
+        "##ab",
+    ]
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "mask_token": "[MASK]"}
+    files = dict(model_of(("bert", "BertModel"), models.ROWS))
+    both = rng.random()
+    files["m/vocab.txt"] = _hostile_lines(rng, lines) if both < 0.7 else "\n".join(lines).encode()
+    changed = _hostile_json(rng, {**config, "cls_token": {"content": "[CLS]"}}, (*words, *lines))
+    files["m/tokenizer_config.json"] = changed if both > 0.5 else _json(config)
+    return Source(files, ("@m",))
+
+
+def _merges(rng: random.Random, words: Words) -> Source:
+    tree = tokenizer("bytelevel")["model"]
+    vocabulary = {**tree["vocab"], "<|endoftext|>": len(tree["vocab"])}
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in tree["merges"])]
+    files = dict(model_of(("gpt2", "GPT2LMHeadModel"), len(vocabulary)))
+    how = rng.random()
+    files["m/vocab.json"] = (
+        _hostile_json(rng, vocabulary, (*words, "Ġ")) if how < 0.5 else _json(vocabulary)
+    )
+    files["m/merges.txt"] = _hostile_lines(rng, lines) if how > 0.4 else "\n".join(lines).encode()
+    config: Any = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False}
+    files["m/tokenizer_config.json"] = (
+        _hostile_json(rng, config, words) if how > 0.8 else _json(config)
+    )
+    return Source(files, ("@m",))
+
+
+def _word_list(rng: random.Random, words: Words) -> Source:
+    lines = ["<unk>", "<s>", "</s>", *(f"w{i}" for i in range(20))]
+    if rng.random() < 0.5:
+        data, name = _hostile_lines(rng, lines), "words.txt"
+    else:
+        tree = lines if rng.random() < 0.5 else {word: i for i, word in enumerate(lines)}
+        data, name = _hostile_json(rng, tree, (*words, *lines)), "words.json"
+    parts = checkpoints._llama2c(random.Random(1), 0)
+    return Source({"m.bin": raw.joined(parts), name: data}, ("@m.bin", "--tokenizer", f"@{name}"))
+
+
+# ---- SentencePiece
+
+
+def _fields(data: bytes) -> list[list[Any]]:
+    """[number, wire type, value] of a protocol buffer's message."""
+    out, at = [], 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            value: Any = varint()
+        else:
+            size = varint() if key & 7 == 2 else 4 if key & 7 == 5 else 8
+            value, at = data[at : at + size], at + size
+        out.append([key >> 3, key & 7, value])
+    return out
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    value %= 1 << 64
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _message(fields: list[list[Any]], rng: random.Random | None = None) -> bytes:
+    """The message again; with a generator some length of it may lie."""
+    out, lie = [], rng.randrange(len(fields)) if rng and fields and rng.random() < 0.1 else -1
+    for i, (number, wire, value) in enumerate(fields):
+        out.append(_varint(number << 3 | wire))
+        if isinstance(value, int):
+            out.append(_varint(value))
+            continue
+        if wire == 2:
+            out.append(_varint(raw.number(rng, len(value)) if rng and i == lie else len(value)))
+        out.append(value)
+    return b"".join(out)
+
+
+@functools.cache
+def _proto(name: str) -> tuple[tuple[Any, ...], ...]:
+    """A golden model with fewer pieces."""
+    fields = _fields((GOLDEN / "tokenizers" / f"{name}.model").read_bytes())
+    pieces = [f for f in fields if f[0] == 1]
+    most = _FEWER + 260 * (name == "bpe")  # which has all bytes
+    return tuple(map(tuple, pieces[:most] + [f for f in fields if f[0] != 1]))
+
+
+def hostile_proto(rng: random.Random, fields: list[list[Any]], depth: int = 0) -> bytes:
+    """Fields changed, put in, doubled, taken out, and so inside of the messages."""
+    for _ in range(1 + int(rng.expovariate(1.0))):
+        if not fields:
+            break
+        at, how = rng.randrange(len(fields)), rng.random()
+        if rng.random() < 0.4:  # the specs, which are behind the pieces
+            at = max(0, len(fields) - 1 - rng.randrange(4))
+        number, wire, value = fields[at]
+        if how < 0.45 and wire == 2 and depth < 2:
+            try:
+                fields[at][2] = hostile_proto(rng, _fields(value), depth + 1)
+            except IndexError:
+                fields[at][2] = raw.changed(rng, value)
+        elif how < 0.6 and isinstance(value, int):
+            fields[at][2] = raw.number(rng, value)
+        elif how < 0.7 and isinstance(value, bytes):
+            fields[at][2] = raw.changed(rng, value)
+        elif how < 0.76:
+            fields[at][0] = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 15, 16, 200, 1 << 28))
+        elif how < 0.82:
+            fields[at][1:] = rng.choice(([0, 7], [2, b""], [5, bytes(4)], [1, bytes(8)], [3, b""]))
+        elif how < 0.9:
+            fields.insert(at, list(rng.choice(fields)))
+        elif how < 0.96:
+            del fields[at]
+        else:
+            fields[at:at] = [[1, 2, b"\n\x01" + bytes([97 + i % 26])] for i in range(300)]
+    return _message(fields, rng)
+
+
+def make_sentencepiece(rng: random.Random, words: Words) -> Source:
+    fields = [list(field) for field in _proto(rng.choice(("bpe", "unigram")))]
+    data = hostile_proto(rng, fields) if rng.random() < 0.9 else raw.changed(rng, _message(fields))
+    how = rng.random()
+    if how < 0.7:
+        files = {"m.bin": _llama2c_of(400), "t.model": data}
+        return Source(files, ("@m.bin", "--tokenizer", "@t.model"))
+    if how < 0.85:
+        config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}
+        files = {**model_of(("llama", "LlamaForCausalLM"), 400), "m/tokenizer.model": data}
+        return Source({**files, "m/tokenizer_config.json": _json(config)}, ("@m",))
+    files = {**model_of(("xlm-roberta", "RobertaModel"), 400), "m/sentencepiece.bpe.model": data}
+    config = {"tokenizer_class": "XLMRobertaTokenizer"}
+    files["m/tokenizer_config.json"] = _json(config)
+    return Source(files, ("@m", "--tokenizer", "@m"))
+
+
+@functools.cache
+def _llama2c_of(rows: int) -> bytes:
+    c = checkpoints._SIZES._replace(vocabulary=rows)
+    parts: list[raw.Part] = [raw.Number("<i", n) for n in c[:7]]
+    body = np.random.default_rng(1).normal(0, 0.3, c.bytes() // 4).astype("<f4").tobytes()
+    return raw.joined([*parts, body])[: c.bytes()]

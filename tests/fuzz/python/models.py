@@ -1,0 +1,121 @@
+"""A tiny valid directory of every family that the converter knows: its own defaults with small
+sizes, and the tensors that it asks for."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
+from phasor.families import decoder, hugging_face
+from phasor.families.decoder import Decoder
+from phasor.families.encoder import Encoder
+from phasor.families.hf_config import Config
+
+ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS = 24, 16, 2, 24, 2, 16
+_SIZES = {
+    "vocab_size": ROWS,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": 1,
+    "intermediate_size": HIDDEN,
+    "max_position_embeddings": POSITIONS,
+    "head_dim": WIDTH // HEADS,
+    "embedding_size": WIDTH,
+    "rotary_dim": 4,
+    "word_embed_proj_dim": WIDTH,
+}
+# What no default says.
+_OWN: dict[str, dict[str, Any]] = {
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "albert": {"embedding_size": 8},
+    "codegen": {"n_head": 4},
+    "nomic_bert": {
+        "vocab_size": ROWS,
+        "n_embd": WIDTH,
+        "n_head": HEADS,
+        "n_layer": LAYERS,
+        "n_inner": HIDDEN,
+        "n_positions": POSITIONS,
+        "rotary_emb_fraction": 1.0,
+        "activation_function": "swiglu",
+    },
+}
+_FIRST = {"mpnet": ("encoder.relative_attention_bias.weight", (32, HEADS))}
+
+
+class Directory(NamedTuple):
+    """config.json, and the tensors' shapes."""
+
+    config: dict[str, Any]
+    shapes: dict[str, Shape]
+    asked: frozenset[str]  # every field that was looked for
+
+    def arrays(self, seed: int = 3) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {
+            name: rng.normal(float("norm" in name.lower()), 0.3, shape).astype("<f4")
+            for name, shape in self.shapes.items()
+        }
+
+
+def _zeros(shapes: dict[str, Shape]) -> Checkpoint:
+    return Checkpoint(
+        Path("model.safetensors"),
+        {
+            name: Stored(
+                np.zeros(4 * int(np.prod(shape)), np.uint8), "<f4", shape, contiguous(shape), 0
+            )
+            for name, shape in shapes.items()
+        },
+    )
+
+
+def _built(family: Any, config: Config, shapes: dict[str, Shape]) -> Any:
+    if isinstance(family, decoder.Family):
+        return Decoder(family, config).build("m", _zeros(shapes))
+    head = hugging_face._head(config, family)
+    return Encoder(family, config, _zeros(shapes), head).build("m")
+
+
+@functools.cache
+def directory(kind: str, class_name: str, **more: Any) -> Directory:
+    """Of a model type and a class of transformers; `more` goes into config.json."""
+    family = next(f for f in hugging_face.FAMILIES + hugging_face.DECODERS if kind in f.types)
+    values: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
+    for name, value in _SIZES.items():
+        if (field := family.fields.get(name, name)) in family.defaults:
+            values[field] = value
+    values |= {**_OWN.get(kind, {}), "transformers_version": "4.57.6", **more}
+    shapes: dict[str, Shape] = {}
+    if isinstance(family, decoder.Family):
+        pass
+    elif class_name not in [f"{start}Model" for start in family.classes]:
+        shapes = {family.trunk + "x": (1,)}  # a model with a head has its trunk's names
+    if kind in _FIRST:
+        name, shape = _FIRST[kind]
+        trunk = family.trunk if shapes else ""
+        shapes[trunk + name] = shape
+    config = Config(
+        Path("config.json"), json.loads(json.dumps(values)), family.defaults, family.newer
+    )
+    model = _built(family, config, shapes)
+    found = {part.name: part.shape for parts in model.parts.values() for part in parts if part.name}
+    shapes.pop(family.trunk + "x", None)
+    return Directory(values, {**shapes, **found}, frozenset(config.asked))
+
+
+def classes() -> list[tuple[str, str]]:
+    """(model_type, class) of everything that is built."""
+    out = []
+    for family in hugging_face.FAMILIES + hugging_face.DECODERS:
+        own = isinstance(family, decoder.Family)
+        names = family.classes if own else [family.classes[0] + head for head in family.heads]
+        out += [(family.types[0], name) for name in names]
+        out += [(kind, names[0]) for kind in family.types[1:] if own or len(family.classes) == 1]
+    return out

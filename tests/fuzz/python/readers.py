@@ -1,0 +1,125 @@
+"""The readers of foreign bytes, each with the modules of tools/phasor that read them, and the maker
+of its hostile inputs. `make check` compares READERS with the modules that open files."""
+
+from __future__ import annotations
+
+import random
+
+import checkpoints
+import directories
+import texts
+import weight_files
+import words
+from source import Source
+
+READERS = {
+    "safetensors": ("checkpoints/safetensors.py", "checkpoints/tensors.py"),
+    "shards": ("checkpoints/checkpoint.py",),
+    "torch-zip": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
+    "torch-legacy": ("checkpoints/torch_file.py", "checkpoints/pickles.py"),
+    "gguf": ("checkpoints/gguf.py", "families/gguf.py"),
+    "gguf-tokenizer": ("families/gguf_tokenizer.py", "tokenizers/gguf.py"),
+    "llama2c": ("families/llama2c.py",),
+    "moments": ("moments.py",),
+    "config": (
+        "families/hugging_face.py",
+        "families/hf_config.py",
+        "families/fields.py",
+        "families/decoder.py",
+        "families/encoder.py",
+        "families/hf_decoders.py",
+        "families/hf_decoders_more.py",
+        "families/hf_encoders.py",
+        "families/rotary_scaling.py",
+        "families/model.py",
+    ),
+    "generation": ("families/generation.py",),
+    "sentence": ("families/sentence.py",),
+    "adapter": ("families/lora.py",),
+    "tokenizer-json": (
+        "tokenizers/tokenizer_json.py",
+        "tokenizers/json_parts.py",
+        "tokenizers/pre_tokenizers.py",
+        "tokenizers/classes.py",
+        "tokenizers/merges.py",
+        "tokenizers/vocabulary.py",
+        "tokenizers/section.py",
+        "tokenizers/models/byte_bpe.py",
+        "tokenizers/models/char_bpe.py",
+        "tokenizers/models/metaspace.py",
+        "tokenizers/models/unigram.py",
+        "tokenizers/models/wordpiece.py",
+    ),
+    "tokenizer-config": ("tokenizers/tokenizer_json.py", "chat/template.py"),
+    "vocabulary": (
+        "tokenizers/tokenizer_json.py",
+        "tokenizers/vocabulary.py",
+        "tokenizers/models/word_list.py",
+        "convert.py",
+    ),
+    "sentencepiece": (
+        "tokenizers/sentencepiece.py",
+        "tokenizers/charsmap.py",
+        "tokenizers/tokenizer.py",
+        "tokenizers/models/sentencepiece_bpe.py",
+        "tokenizers/models/unigram.py",
+    ),
+    "description": (
+        "families/description.py",
+        "families/state_dict.py",
+        "families/names.py",
+        "files.py",
+    ),
+    "chat-template": (
+        "chat/template.py",
+        "chat/syntax.py",
+        "chat/compiler.py",
+        "chat/expressions.py",
+        "chat/statements.py",
+        "chat/calls.py",
+        "chat/values.py",
+        "chat/state.py",
+        "chat/abstract.py",
+        "chat/assembler.py",
+        "chat/instructions.py",
+    ),
+    "weight-file": (
+        "format/file.py",
+        "format/descriptor.py",
+        "format/layout.py",
+        "format/tensors.py",
+    ),
+}
+
+_MAKERS = {
+    "safetensors": lambda rng, _: checkpoints.make_safetensors(rng),
+    "shards": lambda rng, _: checkpoints.make_shards(rng),
+    "torch-zip": lambda rng, _: checkpoints.make_torch_zip(rng),
+    "torch-legacy": lambda rng, _: checkpoints.make_torch_legacy(rng),
+    "gguf": checkpoints.make_gguf,
+    "gguf-tokenizer": checkpoints.make_gguf_tokenizer,
+    "llama2c": checkpoints.make_llama2c,
+    "moments": lambda rng, _: checkpoints.make_npy(rng),
+    "config": directories.make_config,
+    "generation": directories.make_generation,
+    "sentence": directories.make_sentence,
+    "adapter": directories.make_adapter,
+    "tokenizer-json": directories.make_tokenizer_json,
+    "tokenizer-config": directories.make_tokenizer_config,
+    "vocabulary": directories.make_vocabulary,
+    "sentencepiece": directories.make_sentencepiece,
+    "description": texts.make_description,
+    "chat-template": texts.make_template,
+    "weight-file": weight_files.make_weight_file,
+}
+assert list(_MAKERS) == list(READERS)
+
+
+def source(reader: str, number: int) -> Source:
+    """Hostile input `number` of a reader: the same on every machine."""
+    rng = random.Random(f"{reader} {number}")
+    made = _MAKERS[reader](rng, words.of(READERS[reader]))
+    if made.door == "convert" and "--type" not in made.arguments and rng.random() < 0.1:
+        kind = rng.choice(("q8", "q4", "f16", "bf16"))
+        return made._replace(arguments=(*made.arguments, "--type", kind))
+    return made

@@ -1,0 +1,128 @@
+// Sections of tokenizers that a stranger has changed, and texts that are no text: a section is
+// refused with a reason, or every text has ids of its vocabulary, the same each time, in scratch of
+// exactly the size that is said; every id has its piece and its text; and the work is bounded.
+#include <algorithm>
+
+#include "edit.h"
+#include "generator/tokenizers.h"
+#include "parts.h"
+#include "text/tokenizer.h"
+#include "work_bound.h"
+
+namespace fuzz {
+namespace {
+
+using namespace phasor;
+
+const Bytes& generated_section(const Part& part) {
+  static Bytes section, made_of;
+  if (section.empty() ||
+      !std::equal(part.data, part.data + part.size, made_of.begin(), made_of.end())) {
+    Choices choices = part.choices();
+    made_of.assign(part.data, part.data + part.size);
+    section = generator::any_tokenizer(&choices).bytes;
+  }
+  return section;
+}
+
+constexpr size_t kHeader = 128;
+
+void change(Bytes* section, Choices* c) {
+  for (uint32_t i = c->below(4); i > 0; --i) {
+    const size_t words = section->size() / 4;
+    edit_word(section->data(), c->chance(30) ? std::min(words, kHeader / 4) : words, c);
+  }
+  if (c->chance(3))
+    section->resize(section->size() - std::min<size_t>(section->size(), c->below(64)));
+}
+
+struct Text {
+  const char* text;
+  size_t bytes;
+};
+
+std::vector<uint32_t> encoded(const Tokenizer& t, const Text& text) {
+  const uint64_t need = tokenizer_scratch_bytes(t, text.bytes);
+  if (need > 1u << 22) return {};
+  const Block scratch(static_cast<size_t>(need));
+  const WorkBound bound(encode_bound(t, text.bytes), "a text takes too long");
+  uint32_t few[2];
+  const EncodeResult counted =
+      tokenizer_encode(t, few, 2, text.text, text.bytes, scratch.as(), scratch.size());
+  if (need != 0)
+    demand(tokenizer_encode(t, few, 2, text.text, text.bytes, scratch.as(), scratch.size() - 1)
+                   .status == EncodeStatus::text_too_long,
+           "a text is encoded in a byte less than its scratch");
+  if (counted.status == EncodeStatus::unknown_word) {
+    demand(counted.offset <= text.bytes && counted.bytes <= text.bytes - counted.offset,
+           "an unknown word that is not in the text");
+    return {};
+  }
+  if (counted.status != EncodeStatus::ok) return {};
+  const Block ids(counted.count * 4);
+  const EncodeResult r = tokenizer_encode(t, ids.as<uint32_t>(), counted.count, text.text,
+                                          text.bytes, scratch.as(), scratch.size());
+  demand(r.status == EncodeStatus::ok && r.count == counted.count, "a text has other ids");
+  const uint32_t* const all = ids.as<uint32_t>();
+  for (size_t i = 0; i < r.count; ++i) {
+    demand(all[i] < t.pieces, "an id outside of the vocabulary");
+    demand(i >= 2 || all[i] == few[i], "a text has other ids");
+  }
+  return std::vector<uint32_t>(all, all + r.count);
+}
+
+// Each id with less room than it needs, then with as much; the second time into plenty.
+Bytes decoded(const Tokenizer& t, const std::vector<uint32_t>& ids) {
+  Bytes text;
+  const size_t most = token_decode_capacity(t);
+  TokenDecoder state{}, other{};
+  const auto take = [&](auto decode) {
+    char none;
+    const size_t needed = decode(&state, &none, 0);
+    demand(needed <= most, "an id has more text than is said");
+    const Block exact(needed), whole(most);
+    if (needed != 0) demand(decode(&state, exact.as<char>(), needed) == needed, "other text");
+    demand(decode(&other, whole.as<char>(), most) == needed, "other text");
+    demand(std::memcmp(exact.as(), whole.as(), needed) == 0, "other text");
+    text.insert(text.end(), exact.as(), exact.as() + needed);
+  };
+  for (const uint32_t id : ids) {
+    const PieceView piece = tokenizer_piece(t, id);
+    look_at(piece.text, piece.bytes);
+    demand(tokenizer_find(t, piece.text, piece.bytes) < t.pieces, "a piece is not found");
+    take([&](TokenDecoder* s, char* out, size_t n) { return token_decode(t, s, id, out, n); });
+  }
+  take([&](TokenDecoder* s, char* out, size_t n) { return token_decode_end(s, out, n); });
+  demand(token_decode(t, &state, t.pieces, nullptr, 0) == kBadToken, "an id too many");
+  return text;
+}
+
+}  // namespace
+
+void run_tokenizer(const uint8_t* data, size_t size) {
+  const std::vector<Part> parts = split_parts(data, size, 3);
+  Bytes bytes = generated_section(parts[0]);
+  Choices choices = parts[1].choices();
+  change(&bytes, &choices);
+  const Block section(bytes.data(), bytes.size());
+  Tokenizer t;
+  const char* why = nullptr;
+  {
+    const WorkBound bound(64 * bytes.size() + 4096, "a section takes too long");
+    if (!tokenizer_open(&t, section.as(), section.size(), &why)) {
+      demand(why != nullptr, "a section is refused without a reason");
+      return demand_line(why, 160);
+    }
+  }
+  const size_t most = std::min<size_t>(parts[2].size, 2000);
+  const Block text(parts[2].data, most);
+  const std::vector<uint32_t> ids = encoded(t, {text.as<char>(), most});
+  const Bytes again = decoded(t, ids);
+  (void)encoded(
+      t, {reinterpret_cast<const char*>(again.data()), std::min<size_t>(again.size(), 4000)});
+  std::vector<uint32_t> any(std::min<size_t>(most, 16));
+  for (size_t i = 0; i < any.size(); ++i) any[i] = parts[2].data[i] % t.pieces;
+  (void)decoded(t, any);
+}
+
+}  // namespace fuzz

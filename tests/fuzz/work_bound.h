@@ -1,0 +1,40 @@
+// A bound on counted work (src/work.h), in builds that count it.
+#pragma once
+#include "support.h"
+#include "text/tokenizer.h"
+#include "work.h"
+
+namespace fuzz {
+
+// From here to the end of its scope at most so many steps.
+class WorkBound {
+ public:
+  WorkBound([[maybe_unused]] uint64_t most, [[maybe_unused]] const char* what) {
+#if defined(PHASOR_COUNT_WORK)
+    most_ = most;
+    what_ = what;
+    before_ = phasor::work_done;
+#endif
+  }
+  ~WorkBound() {
+#if defined(PHASOR_COUNT_WORK)
+    demand(phasor::work_done - before_ <= most_, what_);
+#endif
+  }
+
+ private:
+#if defined(PHASOR_COUNT_WORK)
+  uint64_t most_, before_;
+  const char* what_;
+#endif
+};
+
+// Of text to ids: for each normalised byte the longest piece, or a heap of merges.
+inline uint64_t encode_bound(const phasor::Tokenizer& t, size_t bytes) {
+  const uint64_t normalised = bytes * uint64_t{t.expansion} + 8;
+  uint64_t log = 1;
+  while ((normalised >> log) != 0) ++log;
+  return 4096 + 4 * normalised * (64 + 8 * log + 2 * uint64_t{t.longest});
+}
+
+}  // namespace fuzz

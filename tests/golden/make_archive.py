@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Writes the files of the archive that are not there: make_archive.py [DIRECTORY]. Always the same
+bytes. A file that is there is never written again.
+
+The archive has a file of every family of tests/golden/make_models.py in every type, and a file for
+every value that a field of the descriptor can have, and for every tokenizer's model: in
+tests/golden/models where a golden model is one, else in tests/golden/archive, as small as the
+family allows. archive/ARCHIVE.txt is its index: tests/machines/cross/archive_check.py writes and
+compares it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Callable
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import make_models as M  # noqa: E402
+from phasor.format import descriptor as D  # noqa: E402
+from phasor.format import layout as L  # noqa: E402
+from phasor.format.file import TARGET_TOKENIZER  # noqa: E402
+
+VERSION = 1
+# A chat model is a decoder of the family "rotary" with two sections that have no type.
+TYPELESS = {"tiny-chat"}
+TOKENIZERS = ("unigram", "bpe", "wordpiece", "metaspace", "characters")
+
+
+def one_of_each(layers: list[int]) -> list[int]:
+    """Pairs (kind, weights): the first layer of each kind, and those that share its weights."""
+    first = {}
+    for kind, weights in zip(layers[::2], layers[1::2]):
+        first.setdefault(kind, weights)
+    kept = [pair for pair in zip(layers[::2], layers[1::2]) if first[pair[0]] == pair[1]]
+    numbers = {weights: i for i, weights in enumerate(dict.fromkeys(pair[1] for pair in kept))}
+    return [n for kind, weights in kept for n in (kind, numbers[weights])]
+
+
+def small(descriptor: dict) -> dict:
+    """The family with widths that just pass a panel's sixteen rows or stay below them."""
+    width = 14
+    old = {}
+    for stack in ("encoder", "decoder"):
+        if stack in descriptor:
+            part = descriptor[stack]
+            old[part["width"]], part["width"] = width, width
+            part["layers"] = one_of_each(part["layers"])
+            if "embedding_width" in part:
+                old[part["embedding_width"]], part["embedding_width"] = 10, 10
+            if "max_positions" in part:
+                part["max_positions"] = 24
+    for side in ("source", "target"):
+        if side in descriptor and not descriptor[side].get("tokenizer"):
+            descriptor[side]["vocabulary"] = 19
+    for kind in descriptor["kinds"]:
+        whole = kind.get("rotary_width") == kind["head_width"]
+        kind.update(head_width=6, hidden=18)
+        if "rotary_width" in kind:
+            kind["rotary_width"] = 6 if whole else 4
+        if kind.get("max_distance", 0) > 20:
+            kind["max_distance"] = 20
+    output = descriptor["output"]
+    if output.get("head_width"):
+        output["head_width"] = old.get(output["head_width"], 12)
+    return descriptor
+
+
+def block(**more: object) -> dict:
+    return {**M.kind(2, 6, 18, D.BEFORE, False), "activation": D.SILU, "gated": 1, **more}
+
+
+def last_token() -> dict:
+    """A vector of the last token, through a dense layer; a root-mean-square norm of the
+    embedding."""
+    return M.encoder(
+        14,
+        [0, 0, 1, 1],
+        D.LEARNED,
+        [block(ffn_biases=1, input_scales=1), block(ffn_biases=2, input_scales=2)],
+        {"output": D.POOLED, "pooling": D.LAST, "head_width": 12, "head_activation": D.RELU},
+        vocabulary=19,
+        max_positions=24,
+        embedding_norm=D.RMS_NORM,
+        embedding_norm_eps=1e-6,
+    )
+
+
+def plain_scores() -> dict:
+    """A classifier that gives its scores as they are; a dense layer with SiLU and a norm."""
+    output = {
+        "output": D.CLASSES,
+        "classes": 2,
+        "pooling": D.MEAN,
+        "scores": D.PLAIN,
+        "head_width": 12,
+        "head_activation": D.SILU,
+        "head_norm": D.RMS_NORM,
+        "head_norm_eps": 1e-6,
+    }
+    return M.encoder(
+        14, [0, 0], D.HALVES, [block()], output, vocabulary=19, max_positions=24
+    )  # fmt: skip
+
+
+def generation(sample: int) -> Callable[[], dict]:
+    """A decoder that recommends how its tokens are chosen."""
+
+    def make() -> dict:
+        d = small(M.lm())
+        d["generation"] = {"sample": sample, "temperature": 0.75, "top_k": 5, "top_p": 0.9}
+        d["generation"].update(repetition_penalty=1.25, no_repeat_ngram=3, suppressed=[7])
+        return d
+
+    return make
+
+
+def rows_of(section: bytes) -> int:
+    """The tokens of a tokenizer's section."""
+    return int.from_bytes(section[8:12], "little")
+
+
+def with_tokenizer(name: str) -> tuple[Callable[[], dict], dict[int, bytes]]:
+    section = (HERE / f"tokenizers/{name}.bin").read_bytes()
+
+    def make() -> dict:
+        d = small(M.lm())
+        d["decoder"]["width"] = 6
+        d["output"]["tied"] = D.TIED_TARGET
+        d["target"].update(vocabulary=rows_of(section), tokenizer=TARGET_TOKENIZER)
+        return d
+
+    return make, {TARGET_TOKENIZER: section}
+
+
+def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
+    """name of the file -> descriptor, type, sections."""
+    out = {}
+    for name, (make, _) in M.MODELS.items():
+        if name in TYPELESS:
+            continue
+        for kind in set(L.TYPES) - set(M.types_of(name)) - {L.F64}:
+            file = f"v{VERSION}-{name.removeprefix('tiny-')}-{L.TYPES[kind]}"
+            out[file] = (lambda make=make: small(make())), kind, M.sections_of(name)
+    for name, make in {"last-token": last_token, "plain-scores": plain_scores}.items():
+        for kind in (L.F32, L.F16, L.BF16, L.Q8, L.Q4):
+            out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
+    for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
+        out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
+    for name in TOKENIZERS:
+        make, sections = with_tokenizer(name)
+        out[f"v{VERSION}-tokenizer-{name}-{L.TYPES[L.F16]}"] = make, L.F16, sections
+    return out
+
+
+def main() -> int:
+    if len(sys.argv) > 2:
+        print("usage: make_archive.py [DIRECTORY]", file=sys.stderr)
+        return 2
+    directory = Path(sys.argv[1]) if len(sys.argv) == 2 else HERE / "archive"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, (make, kind, sections) in sorted(planned().items()):
+        path = directory / f"{name}.phasor"
+        if path.exists():
+            continue
+        descriptor = make()
+        descriptor["model"].update(name=name, licence="MIT", converter="make_archive.py")
+        M.write_described(path, name, descriptor, kind, sections)
+        print(f"{path.name}: {path.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
