@@ -124,7 +124,9 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
   const uint32_t set = e.key >> 8 & 0xFFFF;
   return fail(error, finite ? PHASOR_BAD_FILE : PHASOR_NOT_FINITE, {kSectionData, set, 0, 0},
               stack_name(e.key >> 24), " set ", set, ", ", r.name,
-              finite ? ": padding is not zero" : ": a weight is not finite");
+              finite                          ? ": padding is not zero"
+              : kHasQ8r && whole_type(e.type) ? ": a row's scale is out of range"
+                                              : ": a weight is not finite");
 }
 
 }  // namespace

@@ -171,21 +171,25 @@ void store_f32(unsigned char* p, float x) {
 }
 
 // A row of q8r: its largest value, of the rotated row with q8rh, becomes ±127 (docs/format.md).
-// False where its scale would not be finite.
+// False where a value is not finite, or its scale would not be.
 bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                size_t o, StoredError* error) {
   const float rotation =
       to.type == Type::q8rh ? weight_rotation_scale(rotation_block(to.cols)) : 0.0f;
   float largest = 0, x[kRowStep];
+  bool finite = true;
   for (size_t k = 0; k < to.cols; k += kRowStep) {
     load_step(x, in, from, o, k, 0);
-    for (const float v : x) note(error, v, v);
+    for (const float v : x) {
+      finite = finite && is_finite_f32(bits_of_f32(v));
+      note(error, v, v);
+    }
     if (rotation != 0) load_step(x, in, from, o, k, rotation);
     for (const float v : x) largest = __builtin_fabsf(v) > largest ? __builtin_fabsf(v) : largest;
   }
   float scale = largest / 127.0f;
   if (!(scale >= kSmallestRowScale)) scale = 0;
-  if (!is_finite_f32(bits_of_f32(scale))) return false;
+  if (!finite || !is_finite_f32(bits_of_f32(scale))) return false;
   const float inverse = scale != 0 ? 1.0f / scale : 0;
   store_f32(out + scale_at(to, o, 0), scale);
   for (size_t k = 0; k < to.cols; k += kRowStep) {

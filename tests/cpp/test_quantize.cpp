@@ -206,6 +206,46 @@ TEST_CASE("quantize: a weight that the type cannot hold, and a section behind th
         "section 16 lies behind the data, which a converted file ends with");
 }
 
+TEST_CASE("quantize: what q8r cannot hold") {
+  // The output's matrix is this row: of a file's tensors, their shapes are all that is looked at.
+  const auto convert = [](const char* type, const std::vector<uint32_t>& row) {
+    weight_files::WeightFile file("tiny-lm-f32");
+    weight_files::StoredTensor& t = file.tensors.back();
+    REQUIRE(t.key == (5u << 24 | 1));
+    const auto cols = static_cast<uint32_t>(row.size());
+    t = {t.key, 1 | 2 << 8, 1, cols, 0, weight_files::words(row)};
+    const Block block = file.write();
+    const phasor_quantize_options options = options_for(type);
+    std::size_t need = 0;
+    phasor_error error = PHASOR_ERROR_INIT;
+    phasor_status status =
+        phasor_quantize_size(&need, block.data(), block.size(), &options, &error);
+    if (status != PHASOR_OK) return weight_files::Said{status, error.text};
+    const Block out(need);
+    status =
+        phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
+    return weight_files::Said{status, error.text};
+  };
+  const uint32_t one = 0x3F800000, largest = 0x7F7FFFFF;
+  for (const std::string type : {"q8r", "q8rh"}) {
+    const std::string large = "output weight: a weight is too large for " + type;
+    for (const uint32_t wrong : {0x7F800000u, 0xFF800000u, 0x7FC00000u, 0xFFC00000u})
+      for (const std::size_t at : {0, 63, 64}) {
+        std::vector<uint32_t> row(65, one);
+        row[at] = wrong;
+        weight_files::expect(convert(type.c_str(), row), PHASOR_UNSUPPORTED, large);
+      }
+    weight_files::expect(convert(type.c_str(), {largest, 1, 0}), PHASOR_OK, "");
+    // Rotated, 64 equal ones are one that is eight times as large.
+    const bool rotated = type == "q8rh";
+    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(64, largest)),
+                         rotated ? PHASOR_UNSUPPORTED : PHASOR_OK, rotated ? large : "");
+    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(132104)), PHASOR_OK, "");
+    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(132105)), PHASOR_UNSUPPORTED,
+                         "output weight: 132105 inputs, " + type + " has at most 132104");
+  }
+}
+
 TEST_CASE("quantize: a table in rows that is no end of the model stays what it is") {
   weight_files::WeightFile file("tiny-lm-f32");
   file.tensors.insert(file.tensors.begin(), {1, 1 | 2 << 8, 2, 3, 0, std::string(24, 'x')});

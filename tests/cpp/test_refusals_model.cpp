@@ -208,6 +208,65 @@ TEST_CASE("refusals: a weight that is not finite, in every type and layout") {
   }
 }
 
+TEST_CASE("refusals: a row's scale that is out of range, in panels and in rows") {
+  const char* const output = "output set 0, output weight: a row's scale is out of range";
+  const char* const embedding = "target set 0, embedding: a row's scale is out of range";
+  const uint32_t smallest = 0x2C800000, largest = 0x7F7FFFFF;
+  REQUIRE(smallest == bits_of(double{kSmallestRowScale}));
+  const uint32_t wrong[] = {smallest - 1, 1,          0x80000000, smallest | 1u << 31,
+                            0x7F800000,   0x7FC00000, 0xFF800000, 0xFFC00000};
+  for (const char* const model : {"tiny-gptj-q8r", "tiny-gptj-q8rh"}) {
+    CAPTURE(model);
+    const Block golden = golden_file(model);
+    // The first row's scale, and the last: 58 rows, of the fourth panel ten lanes are used.
+    const uint64_t last_panel = 3 * panel_bytes(Type::q8r, 42) + 4 * 9;
+    for (const uint64_t at : {uint64_t{0}, last_panel}) {
+      for (const uint32_t bits : wrong)
+        expect(with_bytes(golden, kOutputWeight, at, words({bits})), PHASOR_NOT_FINITE, output);
+      for (const uint32_t bits : {0u, smallest, largest})
+        expect(with_bytes(golden, kOutputWeight, at, words({bits})), PHASOR_OK, "");
+    }
+    for (const uint64_t at : {uint64_t{0}, uint64_t{4 * 57}}) {
+      for (const uint32_t bits : wrong)
+        expect(with_bytes(golden, kTargetEmbedding, at, words({bits})), PHASOR_NOT_FINITE,
+               embedding);
+      for (const uint32_t bits : {0u, smallest, largest})
+        expect(with_bytes(golden, kTargetEmbedding, at, words({bits})), PHASOR_OK, "");
+    }
+  }
+}
+
+TEST_CASE("refusals: more inputs than a row of q8r may have") {
+  // The first layer's hidden width; the second layer's is another, which is said where this fits.
+  const uint32_t layer = block_stack(kDecoder) << 24;
+  for (const uint32_t type : {7u, 8u})
+    for (const uint32_t hidden : {132104u, 132105u}) {
+      WeightFile file("tiny-lm-f32");
+      file.sections.clear();
+      file.set("kind0.hidden", hidden);
+      const auto shape = [&](uint32_t role, uint32_t type_layout, uint32_t rows, uint32_t cols) {
+        const bool panels = type_layout >> 8 == 1;
+        const uint32_t count = panels ? (rows + 15) / 16 : 0;
+        const uint64_t bytes =
+            panels ? count * panel_bytes(Type(type_layout & 255), cols) : uint64_t{rows} * 4;
+        file.tensor(layer | role) = {
+            layer | role, type_layout, rows,
+            cols,         count,       std::string(static_cast<std::size_t>(bytes), '\0')};
+      };
+      shape(0x88, type | kPanel16, hidden, 32);
+      shape(0x89, kF32 | kVector, hidden, 1);
+      shape(0x90, type | kPanel16, 32, hidden);
+      const Said said = opened(file.write());
+      if (hidden == 132104)
+        expect(said, PHASOR_BAD_FILE,
+               "decoder set 1, feed-forward in weight: panel16 44x32/3, expected 132104x32/8257");
+      else
+        expect(said, PHASOR_UNSUPPORTED,
+               std::string("decoder set 0, feed-forward out weight: 132105 inputs, ") +
+                   type_name(Type(type)) + " has at most 132104");
+    }
+}
+
 TEST_CASE("refusals: padding that is not zero, in every type and layout") {
   const char* const output = "output set 0, output weight: padding is not zero";
   const char* const embedding = "target set 0, embedding: padding is not zero";
@@ -218,7 +277,8 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
     unsigned char value;
     const char* line;
   };
-  const uint64_t q8 = panel_bytes(Type::q8, 42), q4 = panel_bytes(Type::q4, 42);
+  const uint64_t q8 = panel_bytes(Type::q8, 42), q4 = panel_bytes(Type::q4, 42),
+                 q8r = panel_bytes(Type::q8r, 42);
   const uint64_t plane = scale_plane_bytes(2 * 16), rows_plane = scale_plane_bytes(58 * 2);
   const uint64_t f32_last = 3 * panel_bytes(Type::f32, 42), f16_last = f32_last / 2;
   // 58 rows: of the fourth panel ten lanes are used. 42 columns: ten of the second group.
@@ -256,6 +316,19 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 16 + 10, 0x01, embedding},
       {"tiny-gptj-q4", kTargetEmbedding, rows_plane + 58 * 32 - 1, 0x10, embedding},
       {"tiny-lm-q8", kTargetEmbedding, scale_plane_bytes(59) + 31, 1, ""},
+      {"tiny-gptj-q8r", kOutputWeight, 64 + panel_index_q8(0, 41), 1, ""},
+      {"tiny-gptj-q8r", kOutputWeight, 64 + panel_index_q8(0, 42), 1, output},
+      {"tiny-gptj-q8r", kOutputWeight, q8r + 64 + panel_index_q8(15, 63), 1, output},
+      {"tiny-gptj-q8r", kOutputWeight, 3 * q8r + 64 + panel_index_q8(10, 0), 1, output},
+      {"tiny-gptj-q8rh", kOutputWeight, 3 * q8r + 64 + panel_index_q8(9, 0), 1, ""},
+      {"tiny-gptj-q8rh", kOutputWeight, 3 * q8r + 4 * 10 + 3, 0x3F, output},
+      {"tiny-gptj-q8r", kOutputWeight, 3 * q8r + 4 * 15 + 3, 0x3F, output},
+      {"tiny-gptj-q8r", kTargetEmbedding, 58 * 4, 1, embedding},
+      {"tiny-gptj-q8rh", kTargetEmbedding, 255, 1, embedding},
+      {"tiny-gptj-q8r", kTargetEmbedding, 256 + 41, 1, ""},
+      {"tiny-gptj-q8r", kTargetEmbedding, 256 + 42, 1, embedding},
+      {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 64 + 41, 1, ""},
+      {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 58 * 64 - 1, 1, embedding},
   };
   for (const Spot& s : spots) {
     CAPTURE(s.model);
@@ -276,7 +349,8 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
 
 TEST_CASE("refusals: names of what is no type, layout, stack or part") {
   CHECK(std::string(type_name(Type::f64)) == "f64");
-  CHECK(std::string(type_name(static_cast<Type>(7))) == "?");
+  CHECK(std::string(type_name(Type::q8rh)) == "q8rh");
+  CHECK(std::string(type_name(static_cast<Type>(9))) == "?");
   CHECK(std::string(layout_name(Layout::vector)) == "vector");
   CHECK(std::string(layout_name(static_cast<Layout>(4))) == "?");
   Descriptor d{};
