@@ -89,8 +89,8 @@ phasor_status read_type(Type* out, const char* name, phasor_error* error) {
 phasor_status measure(Conversion* c, phasor_error* error) {
   const File& file = c->file;
   uint64_t end = copy_sections(nullptr, file);
-  // A value takes at most 34 times the bytes that it has in the file, as a row of q8r of one f16, so
-  // no sum comes near 2^63.
+  // A value takes at most 34 times the bytes that it has in the file, as a row of q8r of one f16,
+  // so no sum comes near 2^63.
   const bool large = file.bytes >= uint64_t(1) << 56;
   const uint32_t last = load_u32(file.data + section_at(section_count(file.data) - 1));
   if (last != kSectionData)
