@@ -124,7 +124,9 @@ bool check_places(const Options& o, Command command) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     all.push_back({kStreams[fd], nullptr, fd != STDIN_FILENO, false, {}, ""});
     all.back().known = fstat(fd, &all.back().s) == 0;
-    if (!all.back().known) return data_error("%s: %s", kStreams[fd], strerror(errno)), false;
+    // A stream without a status: node's, in WebAssembly.
+    if (!all.back().known && errno != ENOENT)
+      return data_error("%s: %s", kStreams[fd], strerror(errno)), false;
   }
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].path != nullptr; ++k)

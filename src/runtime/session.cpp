@@ -85,6 +85,7 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   return PHASOR_OK;
 }
 
+// A window of one sees no other position, and goes back as far as the ring has pages.
 bool sequence_reaches(const Session& s, uint32_t sequence, uint32_t length) noexcept {
   const uint32_t kept = s.sequences()[sequence].kept;
   return !kHasRing || length == 0 || kept == 0 || kept + s.model->window <= length + 1;

@@ -286,3 +286,23 @@ TEST_CASE("chat limits: loops") {
   CHECK(nested(2) == "");
   CHECK(nested(3) == "chat: too many loops in one another");
 }
+
+TEST_CASE("chat limits: what lies behind the instructions is no label, and a loop's own start") {
+  CHECK(why(std::vector<unsigned char>(chat::kHeader)) ==
+        "chat: the program's version is not known here");
+  // The first text's offset has the bits of a label.
+  Program p;
+  p.code = {word(kNone), word(Op::jump_false, 3), word(kEnd)};
+  p.strings = {"", std::string(300, 'a')};
+  CHECK(with_header(p, 8 + 3, static_cast<uint32_t>(Op::label)) == kOutOfRange);
+  const uint32_t s = word(Op::string, 0), end = word(kEnd), list = word(Op::messages);
+  // The last instruction is an end, in a loop.
+  CHECK(code({list, word(Op::for_, 4), label(0, 1), word(Op::jump, 7), label(0, 0), s,
+              word(Op::raise), label(0, 1), end}) == "chat: an end that is not the end");
+  // The end of a loop goes to a label before its start that says the same.
+  CHECK(code({word(Op::jump, 4), label(0, 1), s, word(Op::raise), label(0, 0), list,
+              word(Op::for_, 9), label(0, 1), word(Op::next, 1), label(0, 0), end}) ==
+        "chat: a loop does not go back to its start");
+  CHECK(code({word(Op::jump, 4), label(0, 1), s, word(Op::raise), label(0, 0), list,
+              word(Op::for_, 9), label(0, 1), word(Op::next, 7), label(0, 0), end}) == "");
+}

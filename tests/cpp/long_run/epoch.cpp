@@ -321,6 +321,7 @@ void Epoch::stopped(Player* p, const phasor_item* items, uint32_t count, uint32_
       q.empty();
       ++counts_->emptied;
     }
+    if (q.length == 0) q.empty();
     look(*p, items[i].sequence);
   }
 }

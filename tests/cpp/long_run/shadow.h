@@ -23,8 +23,13 @@ struct Shadow {
   void write(const Ring& ring, uint32_t first, uint32_t end) {
     for (uint32_t p = first; p < end && ring.window != 0; ++p) holder[p % ring.positions] = p + 1;
   }
-  // Whether all that position `to` sees through the widest window is there.
+  // Whether all that position `to` sees through the widest window is there. A window of one sees
+  // no other position; it goes back as far as the ring has pages.
   bool reaches(const Ring& ring, uint32_t to) const {
+    if (ring.window == 1 && to != 0) {
+      const uint32_t held = holder[to % ring.positions];
+      return held == to + 1 || (to == length && held <= to);
+    }
     for (uint32_t p = to; ring.window != 0 && p-- != 0 && p + ring.window > to;)
       if (holder[p % ring.positions] != p + 1) return false;
     return true;

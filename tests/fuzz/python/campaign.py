@@ -60,7 +60,7 @@ def results(chunk: Chunk, folder: Path, every: int = EVERY) -> Iterator[Result]:
     import readers
     import watch
 
-    tempfile.tempdir = str(folder / "tmp")
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "tmp")
     for number in range(chunk.first, chunk.first + chunk.count):
         source = readers.source(chunk.reader, number)
         try:
@@ -184,7 +184,7 @@ def show(reader: str, number: int, keep: Path | None) -> int:
         for name, data in source.files.items():
             print(f"  {name}: {len(data):,} bytes: {data[:160]!r}")
         watch.clear(place)
-        tempfile.tempdir = str(place / "tmp")
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place / "tmp")
         status, said = watch._call(source, source.write(place))
         print(f"exit {status}\n{said}", end="")
         os.environ["PHASOR_TRACEBACK"] = ""
