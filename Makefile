@@ -265,12 +265,13 @@ BOUND_OBJ   := $(BOUND_SRC:%.cpp=$(OUT)/bounds/%.o)
 BOUND_TESTS := $(OUT)/phasor-bounds
 PROGRAMS_CPP := $(TOOL_SRC:tests/cpp/%.cpp=$(OUT)/%)
 PROGRAMS_C   := $(C_SRC:examples/c/%.c=$(OUT)/c-%)
+OLD_CALLER   := $(OUT)/old-caller
 
 # ---------------------------------------------------------------- main targets
 .PHONY: all tests programs help clean distclean install uninstall FORCE
 all: $(LIBRARY) $(PROGRAM)
-tests: all $(TESTS) $(if $(TARGET)$(filter-out release,$(config)),,$(BOUND_TESTS)) $(PROGRAMS_CPP) $(PROGRAMS_C)
-programs: $(PROGRAMS_CPP) $(PROGRAMS_C)
+tests: all $(TESTS) $(if $(TARGET)$(filter-out release,$(config)),,$(BOUND_TESTS)) $(PROGRAMS_CPP) $(PROGRAMS_C) $(OLD_CALLER)
+programs: $(PROGRAMS_CPP) $(PROGRAMS_C) $(OLD_CALLER)
 
 $(LIBRARY): $(CORE_OBJ) $(OUT)/library.list
 	@rm -f $@
@@ -298,8 +299,11 @@ $(PROGRAMS_CPP): $(OUT)/%: $(OBJ)/tests/cpp/%.o $(POOL_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX) $(LINK) -o $@ $(filter %.o,$^) $(LIBRARY) $(LDFLAGS)
 $(OUT)/generate_driver: $(GENERATOR_OBJ)
 
-# The C example is linked by the C compiler: the core needs no C++ run-time library.
+# C programs are linked by the C compiler: the core needs no C++ run-time library.
 $(PROGRAMS_C): $(OUT)/c-%: $(OBJ)/examples/c/%.o $(LIBRARY)
+	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
+# One of an earlier interface: its own phasor.h lies beside it.
+$(OLD_CALLER): $(OBJ)/tests/old_caller/old_caller.o $(LIBRARY)
 	$(call short,LINK)$(CC) $(LINK) -o $@ $< $(LIBRARY) $(LDFLAGS)
 
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
@@ -320,7 +324,7 @@ $(OBJ)/src/%.o: src/%.cpp $(OUT)/flags
 $(OBJ)/tests/cpp/%.o: tests/cpp/%.cpp $(OUT)/flags | $(HEADERS)/doctest
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_TEST) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
-$(OBJ)/examples/c/%.o: examples/c/%.c $(OUT)/flags
+$(OBJ)/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call short,CC)$(CC) $(C_TEST) $(DEPEND) -c $< -o $@
 

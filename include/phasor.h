@@ -807,8 +807,14 @@ phasor_status phasor_quantize_size(size_t* need, const void* file, size_t file_b
  *
  * rounding (rounding_count), or NULL: a struct for each type, in the order of the types' numbers;
  * give PHASOR_TYPES of them. Each begins with its struct_size. Those past the last type get 0. */
+phasor_status phasor_quantize_types(void* out, size_t out_bytes, phasor_rounding* rounding,
+                                    uint32_t rounding_count, const void* file, size_t file_bytes,
+                                    const phasor_quantize_options* options, phasor_error* error);
+
+/* The same, as it was when there were six types: rounding (6), or NULL, gets the first six, and its
+ * struct_size is written, not read. Programs that were compiled then call it; new ones do not. */
 phasor_status phasor_quantize(void* out, size_t out_bytes, phasor_rounding* rounding,
-                              uint32_t rounding_count, const void* file, size_t file_bytes,
+                              const void* file, size_t file_bytes,
                               const phasor_quantize_options* options, phasor_error* error);
 
 #ifdef __cplusplus

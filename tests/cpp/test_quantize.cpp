@@ -1,5 +1,5 @@
-// phasor_quantize and phasor_vector_record: in exactly their bytes, for every golden model and
-// type; what they refuse.
+// phasor_quantize_types and phasor_vector_record: in exactly their bytes, for every golden model
+// and type; what they refuse.
 #include "weight_file.h"
 
 namespace {
@@ -26,8 +26,8 @@ Block converted(const Block& file, const phasor_quantize_options& options,
   REQUIRE(status == PHASOR_OK);
   Block out(need);
   std::memset(out.data(), 0xAA, need);
-  REQUIRE(phasor_quantize(out.data(), need, rounding, PHASOR_TYPES, file.data(), file.size(),
-                          &options, &error) == PHASOR_OK);
+  REQUIRE(phasor_quantize_types(out.data(), need, rounding, PHASOR_TYPES, file.data(), file.size(),
+                                &options, &error) == PHASOR_OK);
   return out;
 }
 
@@ -95,7 +95,8 @@ TEST_CASE("quantize: of an f32 file the type f32 is the same file") {
   CHECK(std::memcmp(out.data(), file.data(), file.size()) == 0);
 }
 
-// Compiled when there were six types, a caller gives that many records, and has no room for more.
+// As a program calls it that was compiled when there were six types, and by way of the count: no
+// room for more records, and of the first way their size is not given.
 TEST_CASE("quantize: a caller who knows six types gets six records, and nothing past them") {
   constexpr uint32_t kKnown = 6;
   const Block file = golden_file("tiny-lm-f32");
@@ -103,19 +104,32 @@ TEST_CASE("quantize: a caller who knows six types gets six records, and nothing 
   std::size_t need = 0;
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
-  Block out(need);
-  phasor_rounding rounding[kKnown + PHASOR_TYPES];
-  std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
-  for (uint32_t i = 0; i < kKnown; ++i) rounding[i].struct_size = sizeof(phasor_rounding);
-  REQUIRE(phasor_quantize(out.data(), need, rounding, kKnown, file.data(), file.size(), &options,
-                          &error) == PHASOR_OK);
-  const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64"};
-  for (uint32_t i = 0; i < kKnown; ++i) {
-    CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
-    if (i != 5) CHECK((rounding[i].bytes != 0) == (i == 0));  // f64: frequencies
+  for (const bool counted : {true, false}) {
+    CAPTURE(counted);
+    Block out(need);
+    phasor_rounding rounding[kKnown + PHASOR_TYPES];
+    std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
+    for (uint32_t i = 0; i < kKnown && counted; ++i)
+      rounding[i].struct_size = sizeof(phasor_rounding);
+    REQUIRE((counted ? phasor_quantize_types(out.data(), need, rounding, kKnown, file.data(),
+                                             file.size(), &options, &error)
+                     : phasor_quantize(out.data(), need, rounding, file.data(), file.size(),
+                                       &options, &error)) == PHASOR_OK);
+    const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64"};
+    for (uint32_t i = 0; i < kKnown; ++i) {
+      CHECK(rounding[i].struct_size == sizeof(phasor_rounding));
+      CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
+      if (i != 5) CHECK((rounding[i].bytes != 0) == (i == 0));  // f64: frequencies
+    }
+    const unsigned char* past = reinterpret_cast<const unsigned char*>(rounding + kKnown);
+    for (std::size_t i = 0; i < PHASOR_TYPES * sizeof *rounding; ++i) REQUIRE(past[i] == 0xAA);
+    Block again(need);
+    REQUIRE(phasor_quantize(again.data(), need, nullptr, file.data(), file.size(), &options,
+                            &error) == PHASOR_OK);
+    CHECK(std::memcmp(again.data(), out.data(), need) == 0);
+    CHECK(phasor_quantize(again.data(), need - 1, rounding, file.data(), file.size(), &options,
+                          &error) == PHASOR_NO_MEMORY);
   }
-  const unsigned char* past = reinterpret_cast<const unsigned char*>(rounding + kKnown);
-  for (std::size_t i = 0; i < PHASOR_TYPES * sizeof *rounding; ++i) REQUIRE(past[i] == 0xAA);
 }
 
 TEST_CASE("quantize: what is refused, in one line") {
@@ -144,8 +158,8 @@ TEST_CASE("quantize: what is refused, in one line") {
   phasor_error error = PHASOR_ERROR_INIT;
   REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
   Block out(need);
-  CHECK(phasor_quantize(out.data(), need - 1, nullptr, 0, file.data(), file.size(), &options,
-                        &error) == PHASOR_NO_MEMORY);
+  CHECK(phasor_quantize_types(out.data(), need - 1, nullptr, 0, file.data(), file.size(), &options,
+                              &error) == PHASOR_NO_MEMORY);
   const Engine e(file, nullptr);
   CHECK(phasor_vector_record(e.model, out.data(), nullptr, 1, &error) == PHASOR_BAD_INPUT);
   for (const float tolerance : {0.0f, -1.0f, __builtin_inff(), __builtin_nanf("")})
@@ -192,8 +206,8 @@ TEST_CASE("quantize: a weight that the type cannot hold, and a section behind th
     phasor_error error = PHASOR_ERROR_INIT;
     REQUIRE(phasor_quantize_size(&need, block.data(), block.size(), &options, &error) == PHASOR_OK);
     const Block out(need);
-    const phasor_status status =
-        phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
+    const phasor_status status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(),
+                                                       block.size(), &options, &error);
     return weight_files::Said{status, error.text};
   };
   weight_files::expect(convert(65504), PHASOR_OK, "");
@@ -222,8 +236,8 @@ TEST_CASE("quantize: what q8r cannot hold") {
         phasor_quantize_size(&need, block.data(), block.size(), &options, &error);
     if (status != PHASOR_OK) return weight_files::Said{status, error.text};
     const Block out(need);
-    status =
-        phasor_quantize(out.data(), need, nullptr, 0, block.data(), block.size(), &options, &error);
+    status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(), block.size(),
+                                   &options, &error);
     return weight_files::Said{status, error.text};
   };
   const uint32_t one = 0x3F800000, largest = 0x7F7FFFFF;

@@ -350,8 +350,9 @@ std::vector<Case> result_cases(Fixture* f) {
           [f](void* p, phasor_error* error) {
             phasor_quantize_options q8 = PHASOR_QUANTIZE_OPTIONS_INIT;
             q8.type = "q8";
-            return phasor_quantize(f->made.data(), f->made.size(), static_cast<phasor_rounding*>(p),
-                                   PHASOR_TYPES + 1, f->file.data(), f->file.size(), &q8, error);
+            return phasor_quantize_types(f->made.data(), f->made.size(),
+                                         static_cast<phasor_rounding*>(p), PHASOR_TYPES + 1,
+                                         f->file.data(), f->file.size(), &q8, error);
           },
           true, PHASOR_TYPES + 1),
       result_case<phasor_vector_result>(

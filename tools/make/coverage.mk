@@ -11,7 +11,8 @@ COV_KERNELS := $(filter $(OBJ)/src/kernels/%,$(CORE_OBJ))
 COV_TESTS := $(filter-out tests/cpp/test_kernels% $(patsubst %,tests/cpp/test_%.cpp,functions exponential mapping peak pool),$(TEST_SRC)) \
              src/cli/pool.cpp src/cli/memory.cpp src/cli/mapping.cpp
 COV_FLAGS := -std=c++17 -O2 -DNDEBUG $(NUMERIC) -Iinclude $(WARN) -fno-exceptions -fno-rtti
-COV_SEE   := -fprofile-instr-generate -fcoverage-mapping
+# Some tests have threads: counts of them that are not atomic are lost, and a direction seems taken that is not.
+COV_SEE   := -fprofile-instr-generate -fprofile-update=atomic -fcoverage-mapping
 COV_TEST_FLAGS := -std=c++17 -O1 -DNDEBUG $(NUMERIC) -Iinclude -Wno-deprecated-declarations -Isrc -Itests/cpp -isystem $(HEADERS) $(THREADS)
 COV_OBJ   := $(COV_SEEN:%.cpp=$(COV_OUT)/seen/%.o) $(COV_CORE:%.cpp=$(COV_OUT)/core/%.o) $(COV_TESTS:%.cpp=$(COV_OUT)/obj/%.o)
 

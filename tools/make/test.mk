@@ -37,8 +37,11 @@ build/lock/ready: tools/locks/requirements-lock.txt
 	@$(VENV) build/lock $<
 
 # The C programs, compiled as C and linked by the C compiler.
-test-c: $(PROGRAMS_C)
+test-c: $(PROGRAMS_C) $(OLD_CALLER)
 	@bash tests/examples.sh $(OUT)
+	@$(RUNNER) $(OLD_CALLER) $(OLD_CALLER_MODELS:%=tests/golden/models/tiny-%-f32.phasor)
+# One of each stack, with tokenizers.
+OLD_CALLER_MODELS := d2l bert chat
 
 # Generated models, COUNT of them from number FIRST on: `make test-generated COUNT=10000 config=sanitize`.
 .PHONY: test-generated
