@@ -324,6 +324,21 @@ TEST_CASE(
   CHECK(decode(o, {3, 3}) == " a a");
 }
 
+TEST_CASE("tokenizer: BPE of characters puts a space before the text, or before every stretch") {
+  Parts parts = small_char_bpe();
+  const auto ids = [&parts](std::uint32_t more, const char* text) {
+    parts.flags = 8 | 16 | 128 | 2048 | more;
+    const Bytes section = build(parts);
+    return encode(open(section), text);
+  };
+  CHECK(ids(0, "a<m>a") == Ids{258, 263, 258});
+  CHECK(ids(1, "a<m>a") == Ids{260, 263, 260});
+  CHECK(ids(1 | 32, "a<m>a") == Ids{260, 263, 258});
+  CHECK(ids(1,
+            " a<m>\u2581"
+            "a") == Ids{260, 263, 260});  // what begins with one gets no other
+}
+
 TEST_CASE("tokenizer: damaged scores are refused by name") {
   const Parts parts = small_unigram();
   const Bytes good = build(parts);

@@ -240,15 +240,18 @@ def test_a_type_that_holds_every_value_loses_nothing(tmp_path: Path, own: str, t
             )
 
 
-def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path) -> None:
-    given, values = tensors(lambda name: "Q8_0")
-    assert (
-        convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet", "--smooth") == 0
-    )
-    assert convert_bytes(tmp_path, file_bytes(given=given), "--type", "q4", "--quiet") == 0
-    scales, q = L.quantize(values["blk.0.ffn_down.weight"].astype(np.float32), L.Q4)
+@pytest.mark.parametrize(
+    "own, to",
+    [("Q8_0", "q4"), ("Q8_0", "q8r"), ("Q4_0", "q8r"), ("Q4_0", "q8rh")],
+)
+def test_another_type_is_rounded_as_any_checkpoints(tmp_path: Path, own: str, to: str) -> None:
+    given, values = tensors(lambda name: own)
+    data, kind = file_bytes(given=given), L.type_code(to)
+    assert convert_bytes(tmp_path, data, "--type", to, "--quiet", "--smooth") == 0
+    assert convert_bytes(tmp_path, data, "--type", to, "--quiet") == 0
+    scales, q = L.quantize(values["blk.0.ffn_down.weight"].astype(np.float32), kind)
     got = stored(PhasorFile(tmp_path / "small.phasor"), key(R.DECODER, 0, FFN_OUT))
-    assert np.array_equal(got, L.dequantize_q8(scales, q, HIDDEN))
+    assert np.array_equal(got, L.dequantize(scales, q, HIDDEN, kind))
 
 
 def test_the_program_takes_the_file(tmp_path: Path, phasor: Path) -> None:

@@ -419,7 +419,7 @@ class GGUFModel(Model):
         tensors = stored.values()
         if (
             slot.matrix
-            and self.type_of(slot) in L.QUANTISED
+            and self.type_of(slot) in L.GROUPED
             and {tensor.type.keeps for tensor in tensors} <= {L.Q4, self.type_of(slot)}
         ):
             scales, values = zip(*(tensor.quantised() for tensor in tensors))
