@@ -1,7 +1,7 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
     convert.py SOURCE -o model.phasor
-               [--type f32|f16|bf16|q8|q4|q8r|q8rh] [--output-type TYPE]
+               [--type f32|f16|bf16|q8|q4|q8r|q8rh|q8r-auto] [--output-type TYPE]
                [--describe FILE.toml] [--tokenizer FILE|none]…
 
 SOURCE is one of
@@ -30,6 +30,7 @@ import numpy as np
 
 from phasor import vectors as V
 from phasor.chat import template as chat_template
+from phasor.choice import AUTO, pick
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
@@ -260,12 +261,15 @@ def convert(
     smooth: bool | None = None,
     output_kind: int | None = None,
     moments: np.ndarray | None = None,
+    auto: bool = False,
+    calibration: Path | None = None,
 ) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
     there before.
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
-    that of the embeddings and the output's matrix; None: as the others. moments: of Moments.
+    that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
+    the type and the smoothing are chosen (choice.py), by a text where one is given.
     """
     problems = model.problems()
     if problems:
@@ -273,12 +277,18 @@ def convert(
     check_growth(model)
     descriptor, weights = model.descriptor, model.weights
     model.asked, model.asked_output = kind, output_kind
-    if isinstance(model, gguf.GGUFModel):
-        model.note_types()
-    if smooth or (
+    smoothed = None
+    if auto:
+        picked = pick(model, sections, phasor, calibration)
+        model.asked, smoothed = picked.kind, picked.smoothed
+        model.notes += picked.lines
+    elif smooth or (
         smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
+    if isinstance(model, gguf.GGUFModel):
+        model.note_types()
+    if smoothed is not None:
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append(
             "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
@@ -394,10 +404,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument(
         "--type",
-        choices=_TYPES,
+        choices=(*_TYPES, AUTO),
         help=(
             "of the matrices; norms, biases and tables stay f32. Default: f32; of a GGUF file "
-            "what keeps each matrix exactly"
+            f"what keeps each matrix exactly. {AUTO}: q8r or q8rh, smoothed or not, whichever is "
+            "nearest to the exact weights"
         ),
     )
     parser.add_argument(
@@ -459,6 +470,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ),
     )
     parser.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help=f"{AUTO}: a text to measure with; default: random ids",
+    )
+    parser.add_argument(
         "--moments",
         type=Path,
         metavar="FILE.npy",
@@ -468,6 +485,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if not 0 <= args.rope_context <= 1 << 24:
         parser.error("--rope-context: expected a number of positions")
+    if args.type == AUTO and args.smooth is not None:
+        parser.error(f"--smooth, --no-smooth: {AUTO} chooses")
+    if args.type == AUTO and args.moments is not None:
+        parser.error(f"--moments: for q8 and q4, not for {AUTO}")
+    if args.type != AUTO and args.calibration is not None:
+        parser.error(f"--calibration: goes with --type {AUTO}")
     return args
 
 
@@ -480,6 +503,7 @@ def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
         args.lora,
         args.chat,
         args.moments,
+        args.calibration,
         args.phasor,
         *args.tokenizer,
         "--",
@@ -501,6 +525,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.lora,
         args.chat,
         args.moments,
+        args.calibration,
         args.phasor,
         *args.tokenizer,
     )
@@ -513,13 +538,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         rounding = convert(
             model,
             args.output,
-            L.type_code(args.type) if args.type else None,
+            L.type_code(args.type) if args.type and args.type != AUTO else None,
             sections,
             phasor,
             args.quiet,
             args.smooth,
             L.type_code(args.output_type) if args.output_type else None,
             read_moments(args.moments),
+            args.type == AUTO,
+            args.calibration,
         )
     except Problems:
         raise

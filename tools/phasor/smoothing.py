@@ -5,13 +5,13 @@ The input of q, k, v and of the feed-forward is multiplied by u (a power of two 
 no value changes but by its exponent) and the columns of the matrix are divided by it: the function
 is the same, its rounding is not (Xiao et al. 2023, SmoothQuant, equation 4). Where the layer has a
 norm of its own before it, u goes into the norm's weights; else the file has it as a vector. The
-activations are those of random token ids in the float64 reference: no text is needed, and the same
-model gives the same file on every machine.
+activations are those of random token ids in the float64 reference, unless ids are given: no text is
+needed, and the same model gives the same file on every machine.
 """
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -42,14 +42,16 @@ class _Observer(Reference):
         return super().linear(x, stack, weights, role)
 
 
-def observe(descriptor: dict, source: Source) -> dict[tuple[int, int, int], np.ndarray]:
-    """The largest magnitudes over three inputs of random ids, of the model in float64."""
+def observe(
+    descriptor: dict, source: Source, inputs: Sequence[V.Input]
+) -> dict[tuple[int, int, int], np.ndarray]:
+    """The largest magnitudes over these inputs, of the model in float64."""
     with scratch.file() as path:
         with open(path, "wb+") as file:
             write_model(file, descriptor, source, F32)
         model = _Observer(PhasorFile(path))
         model.largest = {}
-        for given in V.choose_inputs(model.d):
+        for given in inputs:
             memory = model.encode(given.source).output if given.source else None
             if given.target:
                 model.decode(given.target, memory if "encoder" in model.d else None)
@@ -73,7 +75,11 @@ class Smoothed:
     """A model's descriptor and weights with input scales. `weights` has the signature of a source
     of write_model."""
 
-    def __init__(self, descriptor: dict, source: Source) -> None:
+    def __init__(
+        self, descriptor: dict, source: Source, inputs: Sequence[V.Input] | None = None
+    ) -> None:
+        """inputs: the ids that are read; None: random ones."""
+        inputs = inputs or V.choose_inputs(D.with_defaults(descriptor))
         self.descriptor = {**descriptor, "kinds": [dict(kind) for kind in descriptor["kinds"]]}
         self.source, self._scales, self._folded = source, {}, {}
         slots = {slot.key: slot for slot in R.slots(descriptor)}
@@ -83,7 +89,7 @@ class Smoothed:
             if name in descriptor
             for kind, weights in D.layers_of(descriptor[name])
         }
-        for (stack, weights, role), seen in observe(descriptor, source).items():
+        for (stack, weights, role), seen in observe(descriptor, source, inputs).items():
             kind = self.descriptor["kinds"][kinds[stack, weights]]
             key = R.key_of(stack, weights, role)
             if kind["parallel"] or kind["input_scales"]:

@@ -122,6 +122,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("llama2c", "moments"),
     },
+    "convert calibration": {
+        "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
+        "--type q8r-auto --calibration {in}/text.txt",
+        "outputs": ("m",),
+        "reads": ("config.json", "tokenizer.json", "safetensors", "text"),
+    },
     "convert over": {
         "words": "python phasor.convert {in}/separate.pt -o {in}/separate.pt",
         "status": 1,
