@@ -2,11 +2,13 @@
 table; beside llama.cpp's types of the same size.
 
     quality.py MODEL.phasor --text wiki.test.raw [--windows 20] [--moments moments.npy]
-        [--gguf f32.gguf] [--threads N]
+        [--divergence] [--gguf f32.gguf] [--types q8,q8r] [--threads N]
     quality.py TRANSLATOR.phasor --sources test.zh --references test.en
 
-MODEL is the f32 file; its types are made by `phasor quantize`. Perplexity is llama.cpp's, over the
-first windows of the text, and its baseline the first row. --gguf: the same weights in F32 as GGUF;
+MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types.
+Perplexity is llama.cpp's, over the first windows of the text, and its baseline the first row;
+--divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
+over all of these windows, and the standard errors of both over the windows. --gguf: the same weights in F32 as GGUF;
 llama.cpp (package cyllama) makes its types of it, all matrices of one type, and reads the same ids.
 BLEU needs the package sacrebleu.
 """
@@ -59,6 +61,7 @@ class Row(NamedTuple):
     bytes: int
     score: float
     logits: np.ndarray | None
+    windows: list[tuple[float, float]] = []  # of each, log perplexity and mean divergence
 
 
 def call(program: Path, *words: object, text: str = "", **options: object) -> str:
@@ -75,6 +78,8 @@ def variants(args: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path
     """(name, file) of each type; a file is there until the next is asked for."""
     path, quiet = folder / "model.phasor", {"threads": args.threads, "quiet": True}
     for kind, output in TYPES:
+        if args.types and kind not in ("f32", *args.types.split(",")):
+            continue
         both = args.moments and kind in QUANTISED
         for moments in (None, args.moments) if both else (None,):
             options = {"type": kind, "output_type": output, "moments": moments, **quiet}
@@ -101,17 +106,57 @@ def joined(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
+def logits_of(args: argparse.Namespace, path: Path, ids: Sequence[int], to: Path) -> np.ndarray:
+    """The logits of these ids, (count, vocabulary)."""
+    excerpt = {"ids": joined(ids), "n": 1, "logits": to, "threads": args.threads}
+    call(args.phasor, "run", path, "--print-ids", "--quiet", **excerpt)
+    return np.load(to, mmap_mode="r")[: len(ids)]
+
+
 def language_row(
     args: argparse.Namespace, name: str, path: Path, ids: list[int], folder: Path
 ) -> Row:
     scoring = {"ids": "-", "context": args.window, "threads": args.threads}
     words = ("--blocks", "--json", "--quiet")
     scored = call(args.phasor, "score", path, *words, text=joined(ids) + "\n", **scoring)
-    logits = folder / "logits.npy"
-    excerpt = {"ids": joined(ids[:EXCERPT]), "n": 1, "logits": logits}
-    call(args.phasor, "run", path, "--print-ids", "--quiet", **excerpt)
-    perplexity = json.loads(scored)["perplexity"]
-    return Row(name, path.stat().st_size, perplexity, np.load(logits))
+    logits = np.array(logits_of(args, path, ids[:EXCERPT], folder / "logits.npy"))
+    windows = divergences(args, path, ids, folder) if args.divergence else []
+    return Row(name, path.stat().st_size, json.loads(scored)["perplexity"], logits, windows)
+
+
+def log_softmax(rows: np.ndarray) -> np.ndarray:
+    rows = rows.astype(np.float64)
+    rows -= rows.max(axis=1, keepdims=True)
+    return rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+
+
+def divergences(
+    args: argparse.Namespace, path: Path, ids: list[int], folder: Path
+) -> list[tuple[float, float]]:
+    """Of each window the log perplexity of its second half, as `phasor score --blocks` has it, and
+    the mean divergence of all rows from the first file's, whose logits stay in `folder`."""
+    out = []
+    for first in range(0, len(ids), args.window):
+        window, half, kept = ids[first : first + args.window], args.window // 2, f"{first}.npy"
+        new = not (folder / kept).exists()
+        got = logits_of(args, path, window, folder / (kept if new else "window.npy"))
+        exact, total, loss = got if new else np.load(folder / kept, mmap_mode="r"), 0.0, 0.0
+        for at in range(0, args.window, 64):
+            rows = slice(at, min(at + 64, args.window))
+            p, q = log_softmax(exact[rows]), log_softmax(got[rows])
+            total += float((np.exp(p) * (p - q)).sum())
+            for row in range(max(at, half), min(rows.stop, args.window - 1)):
+                loss -= float(q[row - at, window[row + 1]])
+        out.append((loss / (args.window - 1 - half), total / args.window))
+    return out
+
+
+def spread(row: Row, first: Row) -> str:
+    """Cells of the divergence, and of the perplexity's share, each with its standard error."""
+    loss, divergence = np.array(row.windows).T
+    change = loss - np.array(first.windows)[:, 0]
+    errors = [float(np.std(x, ddof=1) / np.sqrt(len(x))) for x in (divergence, change)]
+    return f" {divergence.mean():.5f} ± {errors[0]:.5f} | ± {errors[1]:.2%} |"
 
 
 class Llama:
@@ -174,9 +219,10 @@ def language(args: argparse.Namespace, folder: Path) -> None:
         f"Perplexity over {args.windows} windows of {args.window} tokens; logits of the first "
         f"{EXCERPT} tokens beside those of the first row, as a share of each position's range.\n"
     )
+    more = " divergence | ± of the share |" if args.divergence else ""
     print(
         "| | MB | perplexity | beside the first | largest difference of a logit | best token is "
-        "another |\n|---|---:|---:|---:|---:|---:|",
+        f"another |{more}\n|---|---:|---:|---:|---:|---:|{'---:|' * more.count('|')}",
         flush=True,
     )
     first: Row | None = None
@@ -193,7 +239,8 @@ def language(args: argparse.Namespace, folder: Path) -> None:
         others = int((row.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
         print(
             f"| {row.name} | {row.bytes / 1e6:.1f} | {row.score:.3f} | "
-            f"{row.score / first.score - 1:+.2%} | {share.max():.2g} | {others} of {EXCERPT} |",
+            f"{row.score / first.score - 1:+.2%} | {share.max():.2g} | {others} of {EXCERPT} |"
+            + (spread(row, first) if row.windows else ""),
             flush=True,
         )
 
@@ -232,6 +279,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         ("--moments", "of tools/moments.py: q8 and q4 with them too"),
     ):
         parser.add_argument(name, type=Path, help=help_)
+    parser.add_argument("--types", help="q8,q8r,…: these beside f32; default: all")
+    parser.add_argument("--divergence", action="store_true", help="that of the logits, too")
     for name, default in (("windows", 20), ("window", 512), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     program = ROOT / "build" / "phasor"
