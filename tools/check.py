@@ -42,7 +42,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import entries, lock
+from make import entries, lock, stack
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -566,22 +566,15 @@ def check_recursion(_):
         if len(graphs) != len(commands):
             raise Problem(f"{len(graphs)} call graphs of {len(commands)} files")
         for ci in graphs:
-            for a, b in re.findall(
-                r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()
-            ):
+            for a, b in stack.EDGE.findall(ci.read_text()):
                 calls[a].add(b)
     # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches
     # itself.
-    problems = []
-    for start in sorted(calls):
-        seen, todo = set(), list(calls[start])
-        while todo:
-            f = todo.pop()
-            if f not in seen:
-                seen.add(f)
-                todo += calls.get(f, ())
-        if start in seen:
-            problems.append(demangle([start.rsplit(":", 1)[-1]]).popitem()[1])
+    problems = [
+        demangle([start.rsplit(":", 1)[-1]]).popitem()[1]
+        for start in sorted(calls)
+        if start in stack.reachable(start, calls)
+    ]
     return problems_to(problems, f"{len(calls)} callers; calls through pointers are not seen")
 
 
