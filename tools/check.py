@@ -27,6 +27,7 @@ rules         every rule that a comment or a page cites by number has its page
 entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
 locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
+top-level     nothing lies at the top of the repository but what is meant to
 """
 
 import argparse
@@ -64,6 +65,10 @@ ROOMS = {
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
+TOP_LEVEL = set(
+    "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
+    " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .clang-format .gitignore".split()
+)
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 # What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts
 # up.
@@ -680,6 +685,12 @@ def check_paths(args):
     if str(ROOT).encode() in library(args).read_bytes():
         problems.append("libphasor.a holds the path of its source")
     return problems_to(problems, f"{count} files")
+
+
+def check_top_level(_):
+    names = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
+    found = {name.split("/")[0] for name in names if name}
+    return problems_to(sorted(found - TOP_LEVEL), f"{len(found)} of {len(TOP_LEVEL)} names")
 
 
 CHECKS = {
