@@ -27,6 +27,7 @@ rules         every rule that a comment or a page cites by number has its page
 entries       every reader of foreign bytes has its fuzz target, hostile examples and faults
 locks         every list of Python packages has its lock, with a hash for every file
 paths         no path of somebody's machine in a tracked file or in the library
+top-level     nothing lies at the top of the repository but what is meant to
 """
 
 import argparse
@@ -42,7 +43,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make import entries, lock
+from make import entries, lock, stack
 from phasor.entry import front_door
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,6 +65,10 @@ ROOMS = {
     "cli": set(),
 }
 PUBLIC = {"phasor.h", "phasor.hpp"}
+TOP_LEVEL = set(
+    "src include tools models tests docs examples Makefile CMakeLists.txt pyproject.toml README.md"
+    " LICENSE CHANGELOG.md SECURITY.md CONTRIBUTING.md .ci .clang-format .gitignore".split()
+)
 NO_PUBLIC = {"kernels", "text", "text/chat"}  # arrays, bytes and sizes only, no status
 # What the core may use: types, limits and memory; nothing that allocates, prints, throws or starts
 # up.
@@ -566,22 +571,15 @@ def check_recursion(_):
         if len(graphs) != len(commands):
             raise Problem(f"{len(graphs)} call graphs of {len(commands)} files")
         for ci in graphs:
-            for a, b in re.findall(
-                r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', ci.read_text()
-            ):
+            for a, b in stack.EDGE.findall(ci.read_text()):
                 calls[a].add(b)
     # Functions with internal linkage are "file:name": unique. A cycle is a function that reaches
     # itself.
-    problems = []
-    for start in sorted(calls):
-        seen, todo = set(), list(calls[start])
-        while todo:
-            f = todo.pop()
-            if f not in seen:
-                seen.add(f)
-                todo += calls.get(f, ())
-        if start in seen:
-            problems.append(demangle([start.rsplit(":", 1)[-1]]).popitem()[1])
+    problems = [
+        demangle([start.rsplit(":", 1)[-1]]).popitem()[1]
+        for start in sorted(calls)
+        if start in stack.reachable(start, calls)
+    ]
     return problems_to(problems, f"{len(calls)} callers; calls through pointers are not seen")
 
 
@@ -687,6 +685,12 @@ def check_paths(args):
     if str(ROOT).encode() in library(args).read_bytes():
         problems.append("libphasor.a holds the path of its source")
     return problems_to(problems, f"{count} files")
+
+
+def check_top_level(_):
+    names = run("git", "-C", str(ROOT), "ls-files", "-z").split("\0")
+    found = {name.split("/")[0] for name in names if name}
+    return problems_to(sorted(found - TOP_LEVEL), f"{len(found)} of {len(TOP_LEVEL)} names")
 
 
 CHECKS = {

@@ -2,6 +2,7 @@
 // whole interface. Every answer is a status with its line; what is given is what was asked for, and
 // every byte of it was written.
 #include <algorithm>
+#include <cmath>
 
 #include "edit.h"
 #include "generator/tokenizers.h"
@@ -106,10 +107,15 @@ void step(const Run& r) {
   for (uint32_t i = 0; i < rows; ++i) {
     uint32_t id = 0;
     float logit = 0;
-    demand(phasor_argmax(r.s(), i, &id, &logit) == PHASOR_OK && id < r.vocabulary(),
+    const phasor_status status = phasor_argmax(r.s(), i, &id, &logit);
+    demand(status == PHASOR_NOT_FINITE || (status == PHASOR_OK && id < r.vocabulary()),
            "a row without a best token");
-    if (want == PHASOR_LOGITS_LAST || want == PHASOR_LOGITS_ALL)
-      look_at(phasor_logits(r.s(), i), r.vocabulary());
+    if (want != PHASOR_LOGITS_LAST && want != PHASOR_LOGITS_ALL) continue;
+    const float* row = phasor_logits(r.s(), i);
+    look_at(row, r.vocabulary());
+    const auto is_nan = [](float x) { return std::isnan(x); };
+    demand(std::any_of(row, row + r.vocabulary(), is_nan) == (status == PHASOR_NOT_FINITE),
+           "a row with a NaN has a best token, or one without has none");
   }
   demand(phasor_logits(r.s(), rows) == nullptr, "a row of logits too many");
 }

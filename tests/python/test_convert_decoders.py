@@ -257,6 +257,14 @@ def test_sums_that_leave_float32_are_named(llama, capsys):
     assert "computes values that are no numbers of float32" in llama.refused(capsys)
 
 
+def test_a_model_that_float32_cannot_compute_is_named(llama, capsys):
+    """All outputs share a large part, and what is left of them is of the size of its rounding. The
+    tolerance that such a run asks for would accept any result."""
+    large = 1e8 + np.random.default_rng(1).normal(size=(ROWS, WIDTH)) * 16
+    llama.arrays["lm_head.weight"] = large.astype(np.float32)
+    assert "no test vector could tell a right run from a wrong one" in llama.refused(capsys)
+
+
 def test_a_shard_that_is_missing(llama, capsys):
     llama.write()
     names = sorted(llama.arrays)

@@ -30,6 +30,7 @@ from phasor.program import run
 from phasor.reference.forward import Reference, Trace
 
 SAMPLES = 16
+MOST_IN_FLOAT32 = 1 / 16  # of a row's values: the tolerance, 8 times as wide, still tells
 AUTHOR = "tools/reference.py, float64, from the weights in f32"
 
 
@@ -232,6 +233,11 @@ def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> byte
     for index, given in enumerate(inputs):
         seed = 100 + 10 * index
         measured = max(measured, _differences(model, rounded, file, given, seed))
+        if measured > MOST_IN_FLOAT32:
+            raise PhasorError(
+                f"float32 computes this model wrong by {measured:.2g} of a row's values, so no test"
+                " vector could tell a right run from a wrong one: weights are too large"
+            )
         body.append(_vector(model, given, seed, 0))
     author = AUTHOR.encode()
     tolerance = 8 * max(rounding_bound(file), measured, smallest)
