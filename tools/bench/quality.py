@@ -8,9 +8,9 @@ table; beside llama.cpp's types of the same size.
 MODEL is the f32 file; its types are made by `phasor quantize`, f32 first and then those of --types.
 Perplexity is llama.cpp's, over the first windows of the text, and its baseline the first row;
 --divergence adds the mean Kullback-Leibler divergence of each row's logits from the first row's,
-over all of these windows, and the standard errors of both over the windows. --gguf: the same weights in F32 as GGUF;
-llama.cpp (package cyllama) makes its types of it, all matrices of one type, and reads the same ids.
-BLEU needs the package sacrebleu.
+over all of these windows, and the standard errors of both over the windows. --gguf: the same
+weights in F32 as GGUF; llama.cpp (package cyllama) makes its types of it, all matrices of one type,
+and reads the same ids. BLEU needs the package sacrebleu.
 """
 
 from __future__ import annotations
