@@ -141,6 +141,17 @@ void one_row(const Kernels& k, size_t n) {
   std::printf("\n");
 }
 
+// What the level's multiply-adds do at most, on operands in registers.
+void peaks(const Kernels& k) {
+  float out[kLanes];
+  const auto rate = [&](uint64_t (*peak)(float*, uint64_t)) {
+    constexpr uint64_t kRounds = 2000;
+    return 2e-9 * static_cast<double>(peak(out, kRounds)) / seconds([&] { peak(out, kRounds); });
+  };
+  std::printf("  peak   f32 %7.1f GFLOP/s   int8 %7.1f GOP/s\n", rate(k.peak_f32),
+              rate(k.peak_int8));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -157,6 +168,7 @@ int main(int argc, char** argv) {
     if (!wanted) continue;
     std::printf("%s\n", all[i]->name);
     const uint64_t mode = fp_mode_enter();
+    peaks(*all[i]);
     products(*all[i], 512, 512, true);
     products(*all[i], 2048, 512, false);
     products(*all[i], 2048, 2048, false);

@@ -345,6 +345,22 @@ def test_hidden_states_and_a_zero_vector(tmp_path):
     assert not model.output(reference.Trace(output=np.zeros((2, 24)))).any()
 
 
+def test_vectors_of_what_float32_computes_badly(tmp_path, monkeypatch):
+    """Exact weights are refused. Of rounded ones a step of an activation can be as much, and the
+    tolerance of their proof still tells a wrong run."""
+    descriptor = encoder(output={})
+    inputs = V.choose_inputs(D.with_defaults(descriptor))
+    file = write_random(tmp_path / "m.phasor", descriptor)
+    monkeypatch.setattr(V, "_differences", lambda *_: 0.1)
+    with pytest.raises(PhasorError, match="float32 computes this model wrong by 0.1 of a row's"):
+        V.build(file, inputs)
+    section = V.read(V.build(file, inputs, V.STEP), file.descriptor)
+    assert section.tolerance == 8 * V.MOST_IN_FLOAT32 == 0.5
+    monkeypatch.setattr(V, "_differences", lambda *_: 0.05)
+    section = V.read(V.build(file, inputs, V.STEP), file.descriptor)
+    assert np.isclose(section.tolerance, 0.4)
+
+
 @pytest.mark.parametrize(
     "output,rows",
     [

@@ -6,8 +6,8 @@
 
 ROW: decode (a 135M Llama: steps and prompts of 512, beside llama.cpp and CTranslate2), 15m (a 15M
 one), growth (with context, prompt, batch, model size), translator (two translators beside
-CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside ONNX
-Runtime and sentence-transformers; only when it is named), positions (what each position encoding
+CTranslate2), encoder (MiniLM beside CTranslate2 and ONNX Runtime), lengths (MiniLM beside
+these and sentence-transformers; only when it is named), positions (what each position encoding
 costs; only when it is named), matrix (f32 products beside OpenBLAS and
 oneDNN), limits (shares of what the machine and the kernels can do), step (a small model's step
 beside its matrix products), start (to the first token), footprint (sizes, memory).

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.common import OURS, Answers, Engines, Results, Worker, at_threads, peer
-from bench.models import CT2_TYPES, SHAPES, model
+from bench.models import CT2_TYPES, SHAPES, beside, model
 
 LLAMA, CT2 = "llama.cpp", "CTranslate2"
 BF16 = f"{OURS}, bf16"
@@ -24,8 +24,8 @@ def ours(args: Any, shape: str, kind: str, **options: object) -> Worker:
 
 def theirs(args: Any, engine: str, shape: str, kind: str, **options: object) -> Worker:
     name, form = PEERS[engine]
-    vocabulary, compute = SHAPES[shape].vocabulary, CT2_TYPES.get(kind)
-    path = model(args.folder, shape, kind, form)
+    vocabulary, compute = SHAPES[shape].vocabulary, CT2_TYPES.get(beside(kind))
+    path = model(args.folder, shape, beside(kind), form)
     return peer(name, path, vocabulary=vocabulary, compute=compute, **options)
 
 
@@ -35,7 +35,7 @@ def group(
     """One worker of each engine that has this type."""
     workers = Engines({OURS: ours(args, shape, kind, **options)})
     for engine in engines:
-        if engine != CT2 or kind in CT2_TYPES:
+        if engine != CT2 or beside(kind) in CT2_TYPES:
             workers[engine] = theirs(args, engine, shape, kind, **options)
     return workers
 
@@ -84,11 +84,13 @@ DECODE_AIMS: tuple[tuple[str, str, str, str, str, float, float], ...] = (
     ("prefill 512", "q4", LLAMA, "q4", "llama.cpp Q4_0", 3, 3),
     ("prefill 512", "f32", LLAMA, "f32 or f16", "llama.cpp's best float", 1.3, 1.3),
     ("prefill 512", "q8", CT2, "q8", "CTranslate2 int8", 1.5, 1.5),
+    ("prefill 512", "q8r", CT2, "q8r", "CTranslate2 int8", 1.5, 1.5),
+    ("prefill 512", "q8r", OURS, "q8", "its own q8", 1.4, 1.4),
 )
 
 
 def row_decode(args: Any, results: Results) -> None:
-    measure(args, results, "135m", ("f32", "f16", "q8", "q4"), 48)
+    measure(args, results, "135m", ("f32", "f16", "q8", "q8r", "q4"), 48)
     for threads in args.threads:
 
         def best(what: str, engine: str, kinds: str) -> float | None:

@@ -2,10 +2,11 @@
 Rows of tools/bench.
 
 `encoder` asks for vectors of 64 tokens, beside CTranslate2 and ONNX Runtime; `lengths` for vectors
-of more lengths, beside ONNX Runtime and sentence-transformers (PyTorch). Sentences of equal length,
+of more lengths, beside sentence-transformers (PyTorch) too. Sentences of equal length,
 so that no engine computes padding; pooled and normalised vectors; the median over batches, after a
-warm one. q8 is phasor's q8 (groups of 32 along K), CTranslate2's int8, onnxruntime's dynamic
-quantisation (per channel) and torch's dynamic quantisation of linear layers. Peak memory is the
+warm one. q8 and q8rh are phasor's (groups of 32 along K; a scale a row, of rotated inputs), beside
+CTranslate2's int8, onnxruntime's dynamic quantisation (per channel) and torch's dynamic
+quantisation of linear layers. Peak memory is the
 process's, Python and its libraries included where there are any.
 """
 
@@ -30,11 +31,12 @@ from bench.common import (
     peer,
     run_json,
 )
-from bench.models import CT2_TYPES
+from bench.models import BESIDE, CT2_TYPES, beside
 from phasor.files import read_json
 
 CT2, ONNX, SENTENCE = "CTranslate2", "ONNX Runtime", "sentence-transformers"
 LENGTH, LENGTHS, BATCHES, MILLISECONDS = 64, (16, 64, 256), (1, 32), 150
+TYPES = {"f32": 1.0, "q8": 1.3, "q8rh": 1.4}  # and what is aimed at beside int8
 
 
 def find_directory(args: Any) -> str:
@@ -75,13 +77,15 @@ def prepare(args: Any, directory: str) -> Path:
     """The folder of all engines' models; sentence-transformers reads the directory."""
     folder = args.folder / "models" / f"encoder-{zlib.crc32(directory.encode()):08x}"
     folder.mkdir(parents=True, exist_ok=True)
+    for kind in TYPES:
+        if not (folder / f"{kind}.phasor").exists():
+            convert(directory, folder / f"{kind}.phasor", kind)
     if not (folder / "done").exists():
         import ctranslate2
 
         export_onnx(directory, folder)
         converter = ctranslate2.converters.TransformersConverter(directory)
         for kind, compute in CT2_TYPES.items():
-            convert(directory, folder / f"{kind}.phasor", kind)
             quantised = None if compute == "float32" else compute
             converter.convert(str(folder / f"{kind}.ct2"), quantization=quantised, force=True)
         (folder / "done").touch()
@@ -116,10 +120,11 @@ def measure(args: Any, results: Results, peers: tuple[str, ...], lengths: tuple[
     folder = prepare(args, directory)
     vocabulary = read_json(Path(directory) / "config.json")["vocab_size"]
     exact: dict[int, list[float]] = {}  # by length, what ONNX Runtime gives in f32
-    for kind, compute in CT2_TYPES.items():
+    for kind, least in TYPES.items():
+        compute = CT2_TYPES[beside(kind)]
         paths = {
-            CT2: ("ct2-encoder", folder / f"{kind}.ct2"),
-            ONNX: ("onnx", folder / f"{kind}.onnx"),
+            CT2: ("ct2-encoder", folder / f"{beside(kind)}.ct2"),
+            ONNX: ("onnx", folder / f"{beside(kind)}.onnx"),
             SENTENCE: ("sentence-transformers", directory),
         }
         cases = [(t, b, n) for t in args.threads for b in BATCHES for n in lengths]
@@ -143,9 +148,11 @@ def measure(args: Any, results: Results, peers: tuple[str, ...], lengths: tuple[
                         f"bench: {kind}: another vector than {ONNX}'s; its figures mean nothing"
                     )
                 results.facts[f"cosine to {ONNX}'s f32 vector, {engine} {kind}"] = f"{near:.6f}"
-            if kind == "q8" and CT2 in peers:
-                claim = f"MiniLM, {kind}, batch {batch}, {at_threads(threads)}"
-                results.aim_beside(claim, "vectors", CT2, 1.3, f"{CT2} {compute}", **where)
+            for name in (CT2, ONNX):
+                if compute != "float32" and name in peers and (name == CT2 or kind in BESIDE):
+                    at = f"batch {batch}, {length} tokens, {at_threads(threads)}"
+                    claim = f"MiniLM, {kind}, {at}"
+                    results.aim_beside(claim, "vectors", name, least, f"{name} {compute}", **where)
             results.save()
 
 
@@ -157,7 +164,7 @@ def row_encoder(args: Any, results: Results) -> None:
 
 
 def row_lengths(args: Any, results: Results) -> None:
-    measure(args, results, (ONNX, SENTENCE), LENGTHS)
+    measure(args, results, (CT2, ONNX, SENTENCE), LENGTHS)
 
 
 def add_share(results: Results, args: Any, path: Path, kind: str, threads: int) -> None:

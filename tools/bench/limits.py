@@ -82,7 +82,7 @@ def row_limits(args: Any, results: Results) -> None:
     ceilings of the engine's own products."""
     for threads in args.threads:
         with closing(Worker(f"{args.build}/bench_linear", threads=threads)) as kernels:
-            for kind in ("f32", "f16", "bf16", "q8", "q4"):
+            for kind in ("f32", "f16", "bf16", "q8", "q8r", "q8rh", "q4"):
                 limits_of(args, results, kernels, kind, threads)
         results.save()
 

@@ -50,6 +50,13 @@ SHAPES = {
 }
 GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
 CT2_TYPES = {"f32": "float32", "q8": "int8"}
+# The type of the peers that ours is measured beside, where it is no type of theirs.
+BESIDE = {"q8r": "q8", "q8rh": "q8"}
+
+
+def beside(kind: str) -> str:
+    return BESIDE.get(kind, kind)
+
 
 # The tensors of a block by their GGUF names: the role, and the sizes (N, K) as fields of a Llama;
 # nothing for a norm. Those of one role stand one below the other in our file.

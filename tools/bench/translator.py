@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bench.common import OURS, ROOT, Engines, Results, Worker, at_threads, command, peer
-from bench.models import CT2_TYPES
+from bench.models import CT2_TYPES, beside
 from bench.peers import token
 from phasor.files import replacing, write_text
 from phasor.format import descriptor as D
@@ -39,6 +39,7 @@ from phasor.reference.forward import sinusoid
 PEER = "CTranslate2"
 BATCH, BEAMS = 32, 4
 LENGTH = 24  # new tokens of a sentence
+TYPES = ("f32", "q8", "q8r")
 
 
 # ---- models of ours
@@ -283,13 +284,13 @@ def prepare(args: Any, name: str, source: Path | None) -> tuple[Path, Path, list
     write_text(ids, "".join(f"{line}\n" for line in lines))
     f = PhasorFile(source)
     refuse_others(source, f.descriptor)
-    for kind, compute in CT2_TYPES.items():
+    for kind in TYPES:
         path, done = folder / f"{kind}.phasor", folder / kind / "done"
         if not done.exists() or done.stat().st_mtime < source.stat().st_mtime:
             if path != source:
                 variant(path, f, L.type_code(kind))
             encoder_alone(folder / f"encoder-{kind}.phasor", f, L.type_code(kind))
-            export_peer(folder / kind, compute, f)
+            export_peer(folder / kind, CT2_TYPES[beside(kind)], f)
             done.touch()
     return folder, ids, never_chosen(f.descriptor)
 
@@ -302,13 +303,15 @@ def same_share(ours: list[list[int]], theirs: list[list[int]]) -> float:
 
 SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAMS}"}  # request, its title
 AIMS = {"encoder": 2, "greedy": 2.5, f"beam {BEAMS}": 2, "batch 32": 1.5}
+AIMS_OF = {"q8r": {"encoder": 1.5, "batch 32": 1.5}}
 
 
 def measure(args: Any, results: Results, name: str, source: Path | None, sentences: int) -> None:
     folder, ids, never = prepare(args, name, source)
     lines = ids.read_text().splitlines()
     tokens, runs = sum(len(line.split()) for line in lines), min(args.runs, 5)
-    for kind, compute in CT2_TYPES.items():
+    for kind in TYPES:
+        compute = CT2_TYPES[beside(kind)]
         for threads in args.threads:
             where = {"type": kind, "threads": threads, "at": name}
             own, options = f"{args.build}/bench_translator", {"threads": threads, "beams": BEAMS}
@@ -344,7 +347,7 @@ def measure(args: Any, results: Results, name: str, source: Path | None, sentenc
                 for engine, worker in workers.items():
                     peak = worker.ask("memory")["peak"] / 2**20
                     results.add("resident", engine, [peak], "MiB", **where)
-            for what, least in AIMS.items():
+            for what, least in AIMS_OF.get(kind, AIMS).items():
                 claim = f"translator {name}, {what}, {kind}, {at_threads(threads)}"
                 results.aim_beside(claim, what, PEER, least, f"{PEER} {compute}", **where)
             results.save()
