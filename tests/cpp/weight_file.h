@@ -231,6 +231,7 @@ inline Said opened(const Block& file, bool check = false) {
   phasor_model* model = nullptr;
   status =
       phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error);
+  CHECK((model != nullptr) == (status == PHASOR_OK));
   if (status == PHASOR_OK && check) status = phasor_model_check(model, &error);
   return {status, error.text};
 }
