@@ -37,6 +37,18 @@ bool sinusoids(const Descriptor& d, uint32_t half) {
          d.stacks[half].position == kPositionHalves;
 }
 
+// Their width; and the width of an output row.
+uint64_t sinusoid_width(const StackDescriptor& s) {
+  return s.projection_place != 0 ? s.width : s.embedding_width;
+}
+uint64_t output_of(const Descriptor& d) {
+  const Half last = d.has(kDecoder) ? kDecoder : kEncoder;
+  return d.output.output == kOutputLogits    ? d.sides[last].vocabulary
+         : d.output.output == kOutputClasses ? d.output.classes
+         : d.output.head_width != 0          ? d.output.head_width
+                                             : d.stacks[last].width;
+}
+
 // What a layer asks for, in floats of a row; of its matrices' inputs the widest, where one of them
 // is quantised.
 struct Wide {
@@ -75,7 +87,7 @@ Wide wide_of(const Model& m, uint64_t score_row) {
           most_of({w.groups, groups_of_widest({&l.qkv, &l.attention_out, &l.cross_q, &l.cross_kv,
                                                &l.cross_out, &l.ffn_in, &l.ffn_out})});
     }
-    if (sinusoids(d, half)) w.row = std::max(w.row, 2 * lane(input_width(d.stacks[half])));
+    if (sinusoids(d, half)) w.row = std::max(w.row, 2 * lane(sinusoid_width(d.stacks[half])));
     w.groups = std::max(w.groups, groups_of_widest({&m.inputs[half].projection}));
   }
   w.groups = most_of({w.groups, groups_of_widest({&m.head}), groups_of_widest({&m.output})});
@@ -164,8 +176,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
           : std::min(n * source_pages,
                      std::max(source_pages, (together + 15 * std::min(n, uint64_t{l.chunk})) / 16));
   const uint64_t logit_rows = rows_out ? std::max(l.logit_rows, l.beams) : 0,
-                 best = rows_out ? l.best_rows : 0,
-                 logit_row = rows_out ? lane(output_width(d)) : 0;
+                 best = rows_out ? l.best_rows : 0, logit_row = rows_out ? lane(output_of(d)) : 0;
   std::vector<uint64_t> bytes(kPartCount);
   bytes[kPartSession] = sizeof(Session);
   bytes[kPartSequences] = slots * 24 + n * 8;
@@ -173,9 +184,9 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   bytes[kPartRingTables] = slots * ring * 8;
   bytes[kPartIds] = slots * l.target * 4;
   if (l.tables == PHASOR_TABLES_WHOLE && sinusoids(d, kEncoder))
-    bytes[kPartSourcePositions] = uint64_t{l.source} * input_width(d.stacks[kEncoder]) * 4;
+    bytes[kPartSourcePositions] = uint64_t{l.source} * sinusoid_width(d.stacks[kEncoder]) * 4;
   if (l.tables == PHASOR_TABLES_WHOLE && sinusoids(d, kDecoder))
-    bytes[kPartTargetPositions] = uint64_t{l.target} * input_width(d.stacks[kDecoder]) * 4;
+    bytes[kPartTargetPositions] = uint64_t{l.target} * sinusoid_width(d.stacks[kDecoder]) * 4;
   bytes[kPartRotary] = rotary_of(m, l);
   bytes[kPartEncoder] = encoded * row * 4;
   bytes[kPartEncoderCache] = encoder_pages * page.encoder;
@@ -198,7 +209,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
       l.threads * std::min<uint64_t>(best, l.chunk) * std::min<uint64_t>(logit_row, 256) * 4;
   bytes[kPartText] = text_of(m, l.text_bytes);
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
-    bytes[kPartSampling] = 3 * lane(output_width(d)) * 4;
+    bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
   bytes[kPartBeams] = l.beams * (128 + 4 * uint64_t{l.target});
   return bytes;
 }
@@ -337,6 +348,13 @@ TEST_CASE("limits of a plan: whatever asks for the widest row") {
       k->cross_heads = k->cross_kv_heads = k->cross_head_width = 1;
     });
     check_plans(m, {1, 33});
+    for (const uint32_t place : {1u, 0u}) {
+      for (StackDescriptor& stack : m.model_inside().descriptor.stacks) {
+        stack.projection_place = place;
+        stack.embedding_width = 200;
+      }
+      check_plans(m, {33});
+    }
     // Keys and values of the cross-attention, or its queries; then those of the attention.
     m.all_kinds([](KindDescriptor* k) {
       k->cross_heads = k->cross_kv_heads = 9;

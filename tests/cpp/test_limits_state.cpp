@@ -101,6 +101,12 @@ TEST_CASE("limits of a state: a header's numbers, one less and one more") {
   limits.cache_type = PHASOR_CACHE_F16;
   const Engine half(file, nullptr, &limits);
   step(half, 3);
-  CHECK(restore(half, good) == PHASOR_BAD_STATE);
-  CHECK(restore(e, state_of(half)) == PHASOR_BAD_STATE);
+  const auto line = [](const Engine& to, const State& state) {
+    phasor_error error = PHASOR_ERROR_INIT;
+    CHECK(phasor_state_restore(to.session, 0, state.data(), state.size(), &error) ==
+          PHASOR_BAD_STATE);
+    return std::string(error.text);
+  };
+  CHECK(line(half, good) == "state: cache type 0, the limits have 1");
+  CHECK(line(e, state_of(half)) == "state: cache type 1, the limits have 0");
 }

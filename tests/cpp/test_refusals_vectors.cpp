@@ -147,7 +147,7 @@ Said replayed(const Block& file, uint32_t index = 0, uint32_t logit_rows = 3,
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_vector_run(e.session, index, &result, &error);
   if (out != nullptr) *out = result;
-  return {status, error.text};
+  return said_of(status, error);
 }
 
 Block with_vector(const Vector& v) {
