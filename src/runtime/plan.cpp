@@ -207,7 +207,7 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
   p.threads = limits.threads;
   p.beams = limits.beams;
   p.logit_rows = outputs ? larger(limits.logit_rows, limits.beams) : 0;
-  p.best_rows = outputs ? limits.best_rows : 0;
+  p.best_rows = limits.best_rows;  // a decoder's, which gives logits
   p.text_bytes = limits.text_bytes;
   p.outputs = limits.outputs;
   p.tables = limits.tables;

@@ -62,6 +62,17 @@ TEST_CASE("limits of a model: behind the last tensor of a directory nothing is r
          "decoder set 0: no tensor \"norm before attention, weight\", the descriptor asks for it");
 }
 
+TEST_CASE("limits of a model: one that is refused is not handed out") {
+  WeightFile file("tiny-lm-f32");
+  file.tensors.pop_back();
+  const Block block = file.write(), memory(OpenModel::size_of(block));
+  File view{};
+  REQUIRE(open_file(&view, block.data(), block.size(), nullptr) == PHASOR_OK);
+  Model* model = nullptr;
+  CHECK(model_open(&model, memory.data(), view, nullptr, nullptr) == PHASOR_BAD_FILE);
+  CHECK(model == nullptr);
+}
+
 TEST_CASE("limits of a model: more columns, fewer panels") {
   WeightFile file("tiny-lm-f32");
   file.tensor(kOutputWeight) = {kOutputWeight, kF32Panels, 59, 33, 4, std::string(4 * 2112, '\0')};

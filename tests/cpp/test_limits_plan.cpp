@@ -6,7 +6,8 @@
 #include <initializer_list>
 
 #include "runtime/session.h"
-#include "support.h"
+#include "test_tokenizer.h"
+#include "weight_file.h"
 
 using namespace phasor;
 
@@ -19,7 +20,8 @@ uint64_t most_of(std::initializer_list<uint64_t> values) { return std::max(value
 struct Opened {
   Block file, memory;
   phasor_model* model = nullptr;
-  explicit Opened(const char* name) : file(golden_file(name)), memory(size_of(file)) {
+  explicit Opened(const char* name) : Opened(golden_file(name)) {}
+  explicit Opened(Block&& bytes) : file(std::move(bytes)), memory(size_of(file)) {
     REQUIRE(phasor_model_open(&model, memory.data(), memory.size(), file.data(), file.size(),
                               nullptr, nullptr) == PHASOR_OK);
   }
@@ -232,6 +234,8 @@ const Edit kEdits[] = {
     [](phasor_limits*) {},
     [](phasor_limits* l) { l->chunk = 1; },
     [](phasor_limits* l) { l->chunk = 5; },
+    [](phasor_limits* l) { l->chunk = 9; },
+    [](phasor_limits* l) { l->chunk = 10; },
     [](phasor_limits* l) { l->chunk = 33; },
     [](phasor_limits* l) { l->chunk = 1000; },
     [](phasor_limits* l) { l->sequences = 3, l->chunk = 40, l->threads = 5; },
@@ -271,6 +275,10 @@ void check_plan(const Opened& m, const phasor_limits& limits) {
   CHECK(made == allowed(m.inside(), limits));
   if (!made) return;
   const std::vector<uint64_t> expected = expected_of(m.inside(), limits);
+  const OutputDescriptor& o = m.inside().descriptor.output;
+  const bool rows_out = o.output == kOutputLogits || o.output == kOutputClasses;
+  CHECK(plan.logit_rows == (rows_out ? std::max(limits.logit_rows, limits.beams) : 0));
+  CHECK(plan.logit_ld == (rows_out ? lane(output_of(m.inside().descriptor)) : 0));
   uint64_t at = 0;
   for (uint32_t part = 0; part < kPartCount; ++part) {
     if (plan.bytes[part] != expected[part] || plan.offset[part] != at)
@@ -336,6 +344,20 @@ TEST_CASE("limits of a plan: every part of the arena, for limits of many kinds")
     CAPTURE(name);
     check_plans(Opened(name), {1, 16, 33, 300});
   }
+}
+
+TEST_CASE("limits of a plan: the texts of a template where a tokenizer needs little room") {
+  // A word list needs none: what a template keeps is all.
+  tokenizer_tests::Parts words{};
+  words.model = ModelNumber::words;
+  words.pieces = {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::normal, 0}};
+  const tokenizer_tests::Bytes section = tokenizer_tests::build(words);
+  weight_files::WeightFile file("tiny-chat-f32");
+  const uint32_t kind = file.sections.count(kSectionTargetTokenizer) != 0
+                            ? uint32_t{kSectionTargetTokenizer}
+                            : uint32_t{kSectionSourceTokenizer};
+  file.sections[kind] = {0, std::string(section.begin(), section.end())};
+  check_plans(Opened(file.write()), {1, 33});
 }
 
 TEST_CASE("limits of a plan: whatever asks for the widest row") {

@@ -66,6 +66,36 @@ TEST_CASE("limits of a state: every length over a ring of one page, and over non
     const phasor_status cut = phasor_sequence_truncate(fresh.session, 0, length - 2);
     CHECK((cut == PHASOR_OK) == (first == 0));
   }
+  // And the sequences that were saved go on as what was restored does.
+  REQUIRE(restore(other, state_of(ring)) == PHASOR_OK);
+  const uint64_t next = step_hash(other, 5);
+  CHECK(step_hash(ring, 5) == next);
+  CHECK(step_hash(whole, 5) == next);
+}
+
+TEST_CASE("limits of a state: a source of one page and of two") {
+  const Block file = golden_file("tiny-d2l-f32");
+  for (const uint32_t count : {1u, 15u, 16u, 17u}) {
+    CAPTURE(count);
+    phasor_limits limits{};
+    limits.struct_size = sizeof limits;
+    {
+      const Engine probe(file, nullptr);
+      REQUIRE(phasor_limits_for(probe.model, 17, 20, &limits) == PHASOR_OK);
+    }
+    const Engine from(file, nullptr, &limits), to(file, nullptr, &limits);
+    Ids ids(count);
+    for (uint32_t i = 0; i < count; ++i) ids[i] = 3 + i % 5;
+    phasor_item item = PHASOR_ITEM_INIT;
+    item.count = count;
+    item.ids = ids.data();
+    REQUIRE(phasor_encode(from.session, &item, 1, nullptr) == PHASOR_OK);
+    for (uint32_t i = 0; i < 17; ++i) step(from, 3 + i);
+    const State state = state_of(from);
+    REQUIRE(restore(to, state) == PHASOR_OK);
+    CHECK(state_of(to) == state);
+    CHECK(step_hash(to, 5) == step_hash(from, 5));
+  }
 }
 
 TEST_CASE("limits of a state: without windows a sequence goes back to its first token") {

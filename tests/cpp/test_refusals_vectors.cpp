@@ -110,6 +110,29 @@ TEST_CASE("refusals: test vectors, number by number") {
   }
 }
 
+TEST_CASE("refusals: test vectors whose bytes are there, and whose numbers say otherwise") {
+  for (const bool decoder : {true, false}) {
+    // A longest author, of whom nothing is there: the vector itself follows.
+    Vector v(decoder);
+    v.author_bytes = 0xFFFFFFFF;
+    std::string section = v.bytes();
+    expect_sound(false, decoder, section.erase(24, 4));
+    // A side that the model does not have, with its places.
+    v = Vector(decoder);
+    v.other = 1;
+    expect_sound(false, decoder, v.bytes() + std::string(4 * v.samples, '\0'));
+    // Without the last residuals, places and rows, and within the second vector's six numbers.
+    v = Vector(decoder);
+    v.count = 2;
+    section = v.bytes();
+    const std::size_t one = v.one().size();
+    for (const std::size_t cut :
+         {std::size_t{1}, std::size_t{4}, std::size_t{4} * v.samples, std::size_t{8} * v.samples,
+          std::size_t{12} * v.samples, one - 24, one - 20, one - 4, one})
+      expect_sound(false, decoder, section.substr(0, section.size() - cut));
+  }
+}
+
 TEST_CASE("refusals: test vectors that are cut off, or have something behind them") {
   for (const bool decoder : {true, false}) {
     Vector v(decoder);

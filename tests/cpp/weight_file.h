@@ -221,6 +221,7 @@ inline Said measured(const Block& file) {
   phasor_error error = PHASOR_ERROR_INIT;
   std::size_t need = 0;
   const phasor_status status = phasor_model_size(&need, file.data(), file.size(), &error);
+  CHECK((need != 0) == (status == PHASOR_OK));
   return said_of(status, error);
 }
 

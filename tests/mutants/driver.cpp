@@ -188,7 +188,7 @@ void record(std::vector<Unit>* units, size_t last, size_t jobs, double most) {
   unsigned char* const seen = shared<unsigned char>(units->size() * (last + 2));
   Jobs all(jobs, [&](size_t i, int status) {
     Unit& unit = (*units)[i];
-    unit.seconds = seconds[i];
+    unit.seconds = std::max(seconds[i], 0.0);  // the timer has steps
     unit.sees.assign(seen + i * (last + 2), seen + (i + 1) * (last + 2));
     if (status == 0) return;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF) {
