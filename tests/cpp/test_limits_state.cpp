@@ -5,6 +5,7 @@
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "support.h"
+#include "weight_file.h"
 
 namespace {
 
@@ -139,4 +140,21 @@ TEST_CASE("limits of a state: a header's numbers, one less and one more") {
   };
   CHECK(line(half, good) == "state: cache type 0, the limits have 1");
   CHECK(line(e, state_of(half)) == "state: cache type 1, the limits have 0");
+}
+
+TEST_CASE("limits of a state: more layers that see all than layers with a window, and fewer") {
+  for (const std::vector<uint32_t>& layers :
+       {std::vector<uint32_t>{0, 0, 0, 0, 1, 1}, std::vector<uint32_t>{0, 0, 1, 1, 1, 1}}) {
+    weight_files::WeightFile changed("tiny-olmo2-f32");
+    changed.sections.clear();  // test vectors of two layers
+    const Block file = changed.set("decoder.layers", layers).write();
+    const Engine probe(file, nullptr);
+    const phasor_limits limits = limits_of(probe.model, 41, 1);
+    const Engine from(file, nullptr, &limits), to(file, nullptr, &limits);
+    for (uint32_t i = 0; i < 19; ++i) step(from, 3 + i);
+    const State state = state_of(from);
+    REQUIRE(restore(to, state) == PHASOR_OK);
+    CHECK(state_of(to) == state);
+    CHECK(step_hash(to, 5) == step_hash(from, 5));
+  }
 }
