@@ -52,6 +52,7 @@ TEST_CASE("limits of a state: every length over a ring of one page, and over non
     step(whole, 3 + length * 7 % 40);
     const State state = state_of(ring);
     CHECK(state == state_of(whole));
+    CHECK(phasor::load_u32(state.data() + 64 + 4 * (length - 1)) == 3 + length * 7 % 40);
     const uint32_t first = length < kWindow ? 0 : length - (kWindow - 1);
     const uint64_t blocks = (length + 15) / 16;
     CHECK(state.size() == 64 + 4 * length + blocks * all + (blocks - first / 16) * page);

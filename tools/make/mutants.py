@@ -457,16 +457,17 @@ def report(out: Path, partly: bool) -> int:
     tried = [m for m in mutants.values() if m.outcome]
     known = reasons()
     survivors = [m for m in tried if m.outcome == "survived"]
-    print(f"{'room':<8} {'mutants':>8} {'killed':>8} {'survived':>9} {'explained':>10}  killed")
+    columns = ("mutants", "killed", "explained", "survived", "killed or explained")
+    print(f"{'room':<8}" + "".join(f"{column:>{len(column) + 3}}" for column in columns))
     for room in (*ROOMS, "all"):
         here = [m for m in tried if room in (m.room, "all")]
         left = [m for m in here if m.outcome == "survived"]
         explained = sum(1 for m in left if m.key in known)
         if here:
-            print(
-                f"{room:<8} {len(here):>8} {len(here) - len(left):>8} {len(left):>9} "
-                f"{explained:>10}  {100 * (len(here) - len(left)) / len(here):5.1f} %"
-            )
+            counts = (len(here), len(here) - len(left), explained, len(left) - explained)
+            share = 100 * (1 - counts[-1] / len(here))
+            cells = (*map(str, counts), f"{share:.1f} %")
+            print(f"{room:<8}" + "".join(f"{c:>{len(n) + 3}}" for n, c in zip(columns, cells)))
     wrong = 0
     for m in survivors:
         if m.key not in known:
