@@ -1,5 +1,5 @@
 // Runs the fast suites against each mutant (tools/make/mutants.py): the doctest cases that this
-// program is linked with, generated models, the fuzzers' corpus. Each of these is a unit.
+// program is linked with, and generated models. Each of these is a unit.
 //
 //   driver OUT [NUMBER…]   the mutants of OUT/mutants.tsv, or these; writes OUT/outcome.tsv
 //
@@ -9,7 +9,8 @@
 // killed most mutants of the same file in a second. A mutant that no unit sees has survived.
 //
 // JOBS processes at a time; units of at most UNIT_SECONDS seconds of a processor; GENERATED models;
-// with UNITS='limits of' the units alone whose name has this.
+// with UNITS='limits of' the units alone whose name has this. `make mutants` does so twice: first
+// with units of a tenth of a second, then with slower ones for what survived without a reason.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fcntl.h>
