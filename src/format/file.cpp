@@ -168,7 +168,7 @@ phasor_status check_meta(const File& file, phasor_error* error) {
 uint64_t tensor_bytes(const Entry& e) {
   // rows, cols, panels < 2^32, so that a product of two is below 2^64; the last factor is tested by
   // division.
-  if (e.rows == 0 || e.cols == 0) return 0;
+  if (e.rows == 0) return 0;  // nor has any layout a byte without columns
   if (e.layout == Layout::panel16) {
     const uint64_t panel = panel_bytes(e.type, e.cols);
     if (panel == 0 || e.panels < panels_of(e.rows) || e.panels > UINT64_MAX / panel) return 0;

@@ -3,13 +3,13 @@
 namespace phasor {
 namespace {
 
-// Takes `words` 32-bit values from the section, or fails.
+// Takes `words` 32-bit values from the section, or fails, and then is not `ok` any more.
 struct Words {
   const unsigned char* data;
   uint64_t left, taken;
   bool ok;
   const unsigned char* take(uint64_t words) {
-    if (!ok || words > left / 4) {
+    if (words > left / 4) {
       ok = false;
       return nullptr;
     }
@@ -66,7 +66,7 @@ bool next_vector(TestVector* out, uint64_t* at, const VectorsHeader& h, const Fi
   v.source_ids = w.take(v.source);
   v.target_ids = w.take(v.target);
   v.logit_ids = w.take(n);
-  v.rows = v.source != 0 && v.target == 0 && shape.pooled ? 1 : v.target != 0 ? v.target : v.source;
+  v.rows = shape.pooled ? 1 : v.target != 0 ? v.target : v.source;
   v.logits = w.take(v.rows * (3 + n));
   if (v.source != 0) {
     v.source_places = w.take(n);

@@ -42,7 +42,8 @@ bool row_scales(const unsigned char* p, uint64_t n) {
   return true;
 }
 
-// Lanes of a panel from `used` on are zero, and k from cols to the end of its pair or group.
+// Lanes of a panel from `used` on, which may be none of them, are zero, and k from cols to the end
+// of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
   const bool whole = kHasQ8r && whole_type(type);
   const uint64_t scales = grouped_type(type) ? groups_of(cols) * kLanes : 0,
@@ -102,11 +103,10 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     const uint64_t scales = groups_of(e.cols) * kLanes, values = uint64_t(e.cols) * kLanes;
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
-        const uint32_t used = rows - row < kLanes ? rows - row : static_cast<uint32_t>(kLanes);
         finite = finite && (kHasQ8r && whole_type(e.type) ? row_scales(p, kLanes)
                             : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
                                                           : finite_numbers(p, values, e.type));
-        padded = padded && padding_is_zero(p, e.type, e.cols, used);
+        padded = padded && padding_is_zero(p, e.type, e.cols, rows - row);
       }
   } else if (kHasQ8r && whole_type(e.type)) {
     finite = row_scales(p, e.rows);

@@ -108,8 +108,11 @@ phasor_status place_layers(Model* m, const File& file, Half half, phasor_error* 
     tables[of.kind].stacks |= 1u << half;
     if (half == kEncoder) continue;
     const KindDescriptor& k = m->kind(*l);
-    CacheSize* size = m->ringed(*l) ? &m->ring : &m->cache;
-    if (m->ringed(*l) && k.window > m->window) m->window = k.window;
+    CacheSize* size = &m->cache;
+    if (m->ringed(*l)) {
+      size = &m->ring;
+      if (k.window > m->window) m->window = k.window;
+    }
     l->cache_offset = *size;
     add_heads(size, k.kv_heads, k.head_width);
     l->cross_offset = m->cross;

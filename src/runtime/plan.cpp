@@ -131,10 +131,8 @@ void widen_layers(Plan* p, const Model& m, uint32_t stack) {
 // The same for what stands before the first block and after the last.
 void widen_ends(Plan* p, const Model& m) {
   const Descriptor& d = m.descriptor;
-  for (uint32_t stack = 0; stack < 2; ++stack) {
-    const StackDescriptor& s = d.stacks[stack];
+  for (const StackDescriptor& s : d.stacks)
     if (sinusoidal(s)) widen(&p->wide_ld, 2 * lanes(input_width(s)));  // a row and its scratch
-  }
   const Linear* const ends[] = {&m.inputs[0].projection, &m.inputs[1].projection, &m.head,
                                 &m.output};
   for (const Linear* l : ends) widen_groups(p, {l});
@@ -153,9 +151,8 @@ uint64_t encoder_page_bytes(const Model& m) {
 
 // Rows and pages of the encoder. Sources that fit a chunk together are encoded together; a longer
 // one alone, in several chunks. n sources of c tokens in all take at most (c + 15·n)/16 pages.
-// False when there are more than can be counted.
+// Without an encoder the sources have no tokens. False when there are more than can be counted.
 bool plan_groups(Plan* p, const Descriptor& d) {
-  if (!d.has(kEncoder)) return true;
   const uint64_t all = times(p->sequences, p->source), together = p->chunk < all ? p->chunk : all;
   const uint64_t rows = !d.has(kDecoder) ? all : together > p->source ? together : p->source;
   const uint64_t many = (together + 15 * uint64_t(smaller(p->sequences, p->chunk))) / kLanes;
@@ -215,7 +212,7 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
   p.threads = limits.threads;
   p.beams = limits.beams;
   p.logit_rows = outputs ? larger(limits.logit_rows, limits.beams) : 0;
-  p.best_rows = outputs ? limits.best_rows : 0;
+  p.best_rows = limits.best_rows;  // a decoder's, which gives logits
   p.text_bytes = limits.text_bytes;
   p.outputs = limits.outputs;
   p.tables = limits.tables;

@@ -15,7 +15,7 @@ bool check_steps(Tokenizer* t, const unsigned char* more) {
   bool ended = false;
   for (uint32_t i = 0; i < 8; ++i) {
     if (more[i] != 0 && (ended || !known_step(more[i]))) return false;
-    ended = ended || more[i] == 0;
+    ended = more[i] == 0;
     t->more_steps[i] = more[i];
   }
   return true;

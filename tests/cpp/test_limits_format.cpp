@@ -62,6 +62,12 @@ TEST_CASE("limits of the format: the header's sizes") {
   std::memset(longer.data(), 0, longer.size());
   std::memcpy(longer.data(), good.data(), good.size());
   expect(measured(longer), PHASOR_BAD_FILE, says(bytes) + std::to_string(good.size() + 64));
+  for (const uint32_t off : {1u, 0xFFFFFFFFu}) {
+    Block sum(good.data(), good.size());
+    store_u32(sum.data() + 40, load_u32(sum.data() + 40) + off);
+    expect(measured(sum), PHASOR_BAD_CHECKSUM,
+           "the head's checksum is wrong: the header, metadata or directory is damaged");
+  }
   // A file that is all head: the sections behind the head are what is wrong with it.
   WeightFile made(kLm);
   made.sections.clear();
@@ -196,6 +202,8 @@ TEST_CASE("limits of the format: values of another type, and what follows from o
   const KindDescriptor own =
       Read({kLm, {{"kind0.cross_head_width", 7}, {"kind0.cross_scale", 0.5}}}).kinds[0];
   CHECK(own.cross_head_width == 7);
+  CHECK(plain.cross_heads == 2);
+  CHECK(Read({kLm, {{"kind0.cross_heads", 6}}}).kinds[0].cross_heads == 6);
   CHECK(own.cross_scale == 0.5f);
   for (const uint32_t norm : {kNormLayer, kNormRms}) {
     WeightFile none(kLm);

@@ -5,6 +5,7 @@
 #include "format/bytes.h"
 #include "format/crc32c.h"
 #include "support.h"
+#include "weight_file.h"
 
 namespace {
 
@@ -51,6 +52,7 @@ TEST_CASE("limits of a state: every length over a ring of one page, and over non
     step(whole, 3 + length * 7 % 40);
     const State state = state_of(ring);
     CHECK(state == state_of(whole));
+    CHECK(phasor::load_u32(state.data() + 64 + 4 * (length - 1)) == 3 + length * 7 % 40);
     const uint32_t first = length < kWindow ? 0 : length - (kWindow - 1);
     const uint64_t blocks = (length + 15) / 16;
     CHECK(state.size() == 64 + 4 * length + blocks * all + (blocks - first / 16) * page);
@@ -65,6 +67,36 @@ TEST_CASE("limits of a state: every length over a ring of one page, and over non
     REQUIRE(restore(fresh, state) == PHASOR_OK);
     const phasor_status cut = phasor_sequence_truncate(fresh.session, 0, length - 2);
     CHECK((cut == PHASOR_OK) == (first == 0));
+  }
+  // And the sequences that were saved go on as what was restored does.
+  REQUIRE(restore(other, state_of(ring)) == PHASOR_OK);
+  const uint64_t next = step_hash(other, 5);
+  CHECK(step_hash(ring, 5) == next);
+  CHECK(step_hash(whole, 5) == next);
+}
+
+TEST_CASE("limits of a state: a source of one page and of two") {
+  const Block file = golden_file("tiny-d2l-f32");
+  for (const uint32_t count : {1u, 15u, 16u, 17u}) {
+    CAPTURE(count);
+    phasor_limits limits{};
+    limits.struct_size = sizeof limits;
+    {
+      const Engine probe(file, nullptr);
+      REQUIRE(phasor_limits_for(probe.model, 17, 20, &limits) == PHASOR_OK);
+    }
+    const Engine from(file, nullptr, &limits), to(file, nullptr, &limits);
+    Ids ids(count);
+    for (uint32_t i = 0; i < count; ++i) ids[i] = 3 + i % 5;
+    phasor_item item = PHASOR_ITEM_INIT;
+    item.count = count;
+    item.ids = ids.data();
+    REQUIRE(phasor_encode(from.session, &item, 1, nullptr) == PHASOR_OK);
+    for (uint32_t i = 0; i < 17; ++i) step(from, 3 + i);
+    const State state = state_of(from);
+    REQUIRE(restore(to, state) == PHASOR_OK);
+    CHECK(state_of(to) == state);
+    CHECK(step_hash(to, 5) == step_hash(from, 5));
   }
 }
 
@@ -101,6 +133,29 @@ TEST_CASE("limits of a state: a header's numbers, one less and one more") {
   limits.cache_type = PHASOR_CACHE_F16;
   const Engine half(file, nullptr, &limits);
   step(half, 3);
-  CHECK(restore(half, good) == PHASOR_BAD_STATE);
-  CHECK(restore(e, state_of(half)) == PHASOR_BAD_STATE);
+  const auto line = [](const Engine& to, const State& state) {
+    phasor_error error = PHASOR_ERROR_INIT;
+    CHECK(phasor_state_restore(to.session, 0, state.data(), state.size(), &error) ==
+          PHASOR_BAD_STATE);
+    return std::string(error.text);
+  };
+  CHECK(line(half, good) == "state: cache type 0, the limits have 1");
+  CHECK(line(e, state_of(half)) == "state: cache type 1, the limits have 0");
+}
+
+TEST_CASE("limits of a state: more layers that see all than layers with a window, and fewer") {
+  for (const std::vector<uint32_t>& layers :
+       {std::vector<uint32_t>{0, 0, 0, 0, 1, 1}, std::vector<uint32_t>{0, 0, 1, 1, 1, 1}}) {
+    weight_files::WeightFile changed("tiny-olmo2-f32");
+    changed.sections.clear();  // test vectors of two layers
+    const Block file = changed.set("decoder.layers", layers).write();
+    const Engine probe(file, nullptr);
+    const phasor_limits limits = limits_of(probe.model, 41, 1);
+    const Engine from(file, nullptr, &limits), to(file, nullptr, &limits);
+    for (uint32_t i = 0; i < 19; ++i) step(from, 3 + i);
+    const State state = state_of(from);
+    REQUIRE(restore(to, state) == PHASOR_OK);
+    CHECK(state_of(to) == state);
+    CHECK(step_hash(to, 5) == step_hash(from, 5));
+  }
 }

@@ -208,7 +208,7 @@ TEST_CASE("quantize: a weight that the type cannot hold, and a section behind th
     const Block out(need);
     const phasor_status status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(),
                                                        block.size(), &options, &error);
-    return weight_files::Said{status, error.text};
+    return weight_files::said_of(status, error);
   };
   weight_files::expect(convert(65504), PHASOR_OK, "");
   weight_files::expect(convert(65520), PHASOR_UNSUPPORTED,

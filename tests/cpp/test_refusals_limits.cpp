@@ -27,8 +27,7 @@ struct Opened {
   Said plan(const phasor_limits& limits) const {
     std::size_t need = 0;
     phasor_error error = PHASOR_ERROR_INIT;
-    const phasor_status status = phasor_session_size(&need, model, &limits, &error);
-    return {status, error.text};
+    return said_of(phasor_session_size(&need, model, &limits, &error), error);
   }
 };
 
@@ -188,7 +187,7 @@ struct Saved {
   Said restore(const State& s) {
     phasor_error error = PHASOR_ERROR_INIT;
     const phasor_status status = phasor_state_restore(e.session, 0, s.data(), s.size(), &error);
-    return {status, error.text};
+    return said_of(status, error);
   }
   Said with(std::size_t at, uint32_t value) {
     State s = state;

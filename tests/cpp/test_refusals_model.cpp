@@ -206,6 +206,9 @@ TEST_CASE("refusals: a weight that is not finite, in every type and layout") {
     expect(with_bytes(lm, inv_freq, at, words({1, 0xFFF00000})), PHASOR_NOT_FINITE, sinusoid);
     expect(with_bytes(lm, inv_freq, at, words({0xFFFFFFFF, 0x7FEFFFFF})), PHASOR_OK, "");
   }
+  // What follows the last of them is another tensor's, and named so.
+  expect(with_bytes(lm, kStackDecoder << 24 | 0x10, 4, words({0x7FF00000})), PHASOR_NOT_FINITE,
+         "decoder set 0, norm before attention, weight: a weight is not finite");
 }
 
 TEST_CASE("refusals: a row's scale that is out of range, in panels and in rows") {

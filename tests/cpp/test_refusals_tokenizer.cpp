@@ -13,29 +13,6 @@ using namespace phasor::pieces;
 
 namespace {
 
-std::string why_not(const Bytes& section) {
-  Tokenizer t;
-  const char* why = "";
-  return tokenizer_open(&t, section.data(), section.size(), &why) ? "" : why;
-}
-
-std::vector<std::uint32_t> all_letters() { return {run(0, 2 | 8)}; }
-
-// BPE of bytes whose pieces are the 256 bytes.
-Parts bytes_bpe() {
-  Parts p{};
-  p.model = ModelNumber::byte_bpe;
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    p.pieces.push_back({std::string(1, static_cast<char>(byte)), PieceType::normal, 1});
-    append_u32(&p.model_data, byte);
-  }
-  p.unknown = kNoToken;
-  p.expansion = 3;
-  p.runs = all_letters();
-  p.rule = 2;  // the stretch is one word
-  return p;
-}
-
 void set_map(Parts* p, const std::map<std::string, std::string>& rules) {
   const generator::Trie trie = generator::build_trie(rules);
   p->trie = trie.units;

@@ -110,6 +110,61 @@ TEST_CASE("refusals: test vectors, number by number") {
   }
 }
 
+TEST_CASE("refusals: test vectors whose bytes are there, and whose numbers say otherwise") {
+  for (const bool decoder : {true, false}) {
+    // A longest author, of whom nothing is there: the vector itself follows.
+    Vector v(decoder);
+    v.author_bytes = 0xFFFFFFFF;
+    std::string section = v.bytes();
+    expect_sound(false, decoder, section.erase(24, 4));
+    // A side that the model does not have, with its places.
+    v = Vector(decoder);
+    v.other = 1;
+    expect_sound(false, decoder, v.bytes() + std::string(4 * v.samples, '\0'));
+    // Without the last residuals, places and rows, and within the second vector's six numbers.
+    v = Vector(decoder);
+    v.count = 2;
+    section = v.bytes();
+    const std::size_t one = v.one().size();
+    for (const std::size_t cut :
+         {std::size_t{1}, std::size_t{4}, std::size_t{4} * v.samples, std::size_t{8} * v.samples,
+          std::size_t{12} * v.samples, one - 24, one - 20, one - 4, one})
+      expect_sound(false, decoder, section.substr(0, section.size() - cut));
+  }
+}
+
+TEST_CASE("refusals: test vectors of both sides of a model, and of one of them") {
+  // One layer each; a sample of every row.
+  const auto with = [](uint32_t source, uint32_t target) {
+    WeightFile file("tiny-d2l-f32");
+    std::string section = words({1, 0, 0, bits_of(1), 1, 0});
+    section += words({source, target, 0, 0, 0, 0});
+    const uint32_t rows = target != 0 ? target : source;
+    section += std::string(4 * (source + target + 1), '\0');
+    for (uint32_t row = 0; row < rows; ++row) section += words({0, 0, bits_of(1), 0});
+    section += std::string(8 * ((source != 0) + (target != 0)), '\0');
+    file.sections[kSectionVectors] = {0, section};
+    return opened(file.write());
+  };
+  const char* const line = "test vectors: the section is not sound";
+  expect(with(3, 3), PHASOR_OK, "");
+  expect(with(3, 0), PHASOR_BAD_FILE, line);
+  expect(with(0, 3), PHASOR_BAD_FILE, line);
+}
+
+TEST_CASE("refusals: a test vector that is longer than its section is not read") {
+  // All that follows are zeros, which are ids; the file ends before the vector would.
+  WeightFile file("tiny-lm-f32");
+  for (StoredTensor& t : file.tensors) t.bytes.assign(t.bytes.size(), '\0');
+  constexpr uint32_t kAuthor = 1u << 18, kIds = 20000;
+  file.sections[kSectionVectors] = {0, words({1, 0, kAuthor, bits_of(1), 1, 0}) +
+                                           std::string(kAuthor, 'a') +
+                                           words({0, kIds, 0, 0, 0, 0})};
+  const Block block = file.write();
+  REQUIRE(block.size() < kAuthor + 4 * kIds);
+  expect(opened(block), PHASOR_BAD_FILE, "test vectors: the section is not sound");
+}
+
 TEST_CASE("refusals: test vectors that are cut off, or have something behind them") {
   for (const bool decoder : {true, false}) {
     Vector v(decoder);
@@ -147,7 +202,7 @@ Said replayed(const Block& file, uint32_t index = 0, uint32_t logit_rows = 3,
   phasor_error error = PHASOR_ERROR_INIT;
   const phasor_status status = phasor_vector_run(e.session, index, &result, &error);
   if (out != nullptr) *out = result;
-  return {status, error.text};
+  return said_of(status, error);
 }
 
 Block with_vector(const Vector& v) {

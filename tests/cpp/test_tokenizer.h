@@ -121,7 +121,7 @@ inline std::vector<Case> golden_cases(const char* name) {
 }
 
 inline void put_u32(Bytes* to, std::size_t at, std::uint32_t value) {
-  for (std::size_t i = 0; i < 4; ++i) (*to)[at + i] = static_cast<unsigned char>(value >> (8 * i));
+  for (std::size_t i = 0; i < 4; ++i) to->at(at + i) = static_cast<unsigned char>(value >> (8 * i));
 }
 
 struct Piece {
@@ -298,6 +298,30 @@ inline void refuses(Bytes section, std::size_t at, std::uint32_t value, const ch
   const char* why = "";
   CHECK_FALSE(tokenizer_open(&t, section.data(), section.size(), &why));
   CHECK(std::string(why) == expected);
+}
+
+// Why a section is refused; "" where it opens.
+inline std::string why_not(const Bytes& section) {
+  Tokenizer t;
+  const char* why = "";
+  return tokenizer_open(&t, section.data(), section.size(), &why) ? "" : why;
+}
+
+inline std::vector<std::uint32_t> all_letters() { return {run(0, 2 | 8)}; }
+
+// BPE of bytes whose pieces are the 256 bytes.
+inline Parts bytes_bpe() {
+  Parts p{};
+  p.model = ModelNumber::byte_bpe;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    p.pieces.push_back({std::string(1, static_cast<char>(byte)), PieceType::normal, 1});
+    append_u32(&p.model_data, byte);
+  }
+  p.unknown = kNoToken;
+  p.expansion = 3;
+  p.runs = all_letters();
+  p.rule = 2;  // the stretch is one word
+  return p;
 }
 
 // The ids and the text of every line of a golden tokenizer: NAME.bin, NAME.ids.txt.

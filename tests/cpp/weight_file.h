@@ -212,13 +212,17 @@ struct Said {
   phasor_status status;
   std::string line;
 };
+inline Said said_of(phasor_status status, const phasor_error& error) {
+  return {status, status == PHASOR_OK ? "" : error.text};
+}
 
 // Of the descriptor and the framing alone: no tensor is looked at.
 inline Said measured(const Block& file) {
   phasor_error error = PHASOR_ERROR_INIT;
   std::size_t need = 0;
   const phasor_status status = phasor_model_size(&need, file.data(), file.size(), &error);
-  return {status, error.text};
+  CHECK((need != 0) == (status == PHASOR_OK));
+  return said_of(status, error);
 }
 
 // Of opening, and with `check` of reading every byte.
@@ -226,13 +230,14 @@ inline Said opened(const Block& file, bool check = false) {
   phasor_error error = PHASOR_ERROR_INIT;
   std::size_t need = 0;
   phasor_status status = phasor_model_size(&need, file.data(), file.size(), &error);
-  if (status != PHASOR_OK) return {status, error.text};
+  if (status != PHASOR_OK) return said_of(status, error);
   const Block memory(need);
   phasor_model* model = nullptr;
   status =
       phasor_model_open(&model, memory.data(), need, file.data(), file.size(), nullptr, &error);
+  CHECK((model != nullptr) == (status == PHASOR_OK));
   if (status == PHASOR_OK && check) status = phasor_model_check(model, &error);
-  return {status, error.text};
+  return said_of(status, error);
 }
 inline Said checked(const Block& file) { return opened(file, true); }
 

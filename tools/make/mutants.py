@@ -36,7 +36,7 @@ CLANG = "clang++-19"
 
 ALL = None  # every function of the file
 CHECK = {"check"}
-BY_THE_COMPILER = {"bit", "bits", "make_tables"}  # never run
+BY_THE_COMPILER = {"bit", "bits", "make_tables", "choices_are_named"}  # never run
 ROOMS: dict[str, dict[str, set[str] | None]] = {
     "format": {
         f"src/format/{name}": ALL
@@ -445,7 +445,20 @@ def run(out: Path, words: list[str]) -> int:
     ]
     if not wanted:
         sys.exit(f"mutants: none of {' '.join(words)}")
-    subprocess.run([out / "driver", out, *(m.number for m in wanted)], check=True)
+    # most die by a fast test; the slow ones are for those that survive and have no reason
+    known = reasons()
+    outcomes: dict[str, str] = {}
+    for seconds in ("0.1", os.environ.get("UNIT_SECONDS", "1")):
+        alive = [m for m in wanted if "\tkilled\t" not in outcomes.get(m.number, "")]
+        if outcomes:
+            alive = [m for m in alive if m.key not in known]
+        if not alive:
+            break
+        command = [out / "driver", out, *(m.number for m in alive)]
+        subprocess.run(command, env={**os.environ, "UNIT_SECONDS": seconds}, check=True)
+        for row in (out / "outcome.tsv").read_text().splitlines(keepends=True):
+            outcomes[row.split("\t")[0]] = row
+    (out / "outcome.tsv").write_text("".join(outcomes.values()))
     return report(out, partly=len(wanted) != len(all_of_them))
 
 
@@ -457,16 +470,17 @@ def report(out: Path, partly: bool) -> int:
     tried = [m for m in mutants.values() if m.outcome]
     known = reasons()
     survivors = [m for m in tried if m.outcome == "survived"]
-    print(f"{'room':<8} {'mutants':>8} {'killed':>8} {'survived':>9} {'explained':>10}  killed")
+    columns = ("mutants", "killed", "explained", "survived", "killed or explained")
+    print(f"{'room':<8}" + "".join(f"{column:>{len(column) + 3}}" for column in columns))
     for room in (*ROOMS, "all"):
         here = [m for m in tried if room in (m.room, "all")]
         left = [m for m in here if m.outcome == "survived"]
         explained = sum(1 for m in left if m.key in known)
         if here:
-            print(
-                f"{room:<8} {len(here):>8} {len(here) - len(left):>8} {len(left):>9} "
-                f"{explained:>10}  {100 * (len(here) - len(left)) / len(here):5.1f} %"
-            )
+            counts = (len(here), len(here) - len(left), explained, len(left) - explained)
+            share = 100 * (1 - counts[-1] / len(here))
+            cells = (*map(str, counts), f"{share:.1f} %")
+            print(f"{room:<8}" + "".join(f"{c:>{len(n) + 3}}" for n, c in zip(columns, cells)))
     wrong = 0
     for m in survivors:
         if m.key not in known:

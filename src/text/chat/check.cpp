@@ -43,7 +43,7 @@ class Checker {
     if (row.operand == Operand::label) return jump(op, arg);
     if (op == Op::end && (depth_ != 0 || level_ != 0 || at_ + 1 != p_.instructions))
       return "chat: an end that is not the end";
-    if (op == Op::end || op == Op::raise) reached_ = false;
+    if (op == Op::raise) reached_ = false;
     return nullptr;
   }
 
