@@ -42,7 +42,6 @@ class TwinUnit {
   }
   template <size_t T>
   void load(const void* from, size_t stride) {
-    must(stride % 4096 != 0, "rows a multiple of 4096 bytes apart");
     must(tiles_.load(T, from, static_cast<int64_t>(stride)), "tileloadd");
   }
   template <size_t T>
@@ -174,10 +173,10 @@ TEST_CASE("tiles: a product, and the shapes that are none") {
 
 TEST_CASE("tiles: level amx gives the scalar level's bits in every shape") {
   const Kernels& twin = tile_twin_level();
-  check_shapes(twin, {1, 2, 3, 15, 16, 17, 26, 33}, {1, 2, 3, 4, 7}, {1, 2, 3, 9});
+  check_shapes(twin, {1, 2, 3, 15, 16, 17, 26, 33}, {1, 2, 3, 4, 11}, {1, 2, 3, 9});
   for (size_t rows = 1; rows <= 80; ++rows)
     check_shapes(twin, {rows}, {1 + rows % 5}, {1 + rows % 4});
-  check_shapes(twin, {49}, {9}, {17, 48});
+  check_shapes(twin, {49}, {9}, {17, 64});
 }
 
 TEST_CASE("tiles: one configuration for a call, released at its end; none for one row") {
@@ -210,4 +209,17 @@ TEST_CASE("tiles: whole models give the bits that their files record") {
     ++models;
   }
   CHECK(models > 5);
+}
+
+TEST_CASE("tiles: the system gives them, then amx is the best level; or all is as before") {
+  const std::string best = phasor_isa_name(0);
+  const bool built = kernels_by_name("amx") != nullptr;
+  for (int again = 0; again < 2; ++again) {
+    CHECK(phasor_request_amx() == (built ? 1 : 0));  // main.cpp has asked before
+    CHECK(phasor_isa_name(0) == best);
+    CHECK((best == "amx") == built);
+  }
+  const Block file = golden_file("tiny-lm-f32");
+  const Engine e(file, nullptr);
+  CHECK(phasor_model_isa(e.model) == best);
 }

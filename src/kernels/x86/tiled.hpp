@@ -237,15 +237,19 @@ struct Tiled {
     const unsigned char* w_scale;
     size_t count;
   };
-  template <size_t N>
-  static PHASOR_INLINE void multiply(Unit& unit, Sums& sums, const Groups& in, size_t g) {
+  // N groups from g on, into as many tiles from tile First on.
+  template <size_t N, size_t First>
+  static PHASOR_INLINE void multiply(Unit& unit, const Groups& in, size_t g) {
     each<N>([&](auto n) PHASOR_LAMBDA {
-      unit.template zero<n>();
+      unit.template zero<First + n>();
       unit.template load<kRowTile + n>(in.x + (g + n) * kGroup, in.stride);
       unit.template load<kWeightTile + n>(in.values + (g + n) * Q8::kGroupBytes, kTileRowBytes);
-      unit.template dot<n, kRowTile + n, kWeightTile + n>();
+      unit.template dot<First + n, kRowTile + n, kWeightTile + n>();
     });
-    each<N>([&](auto n) PHASOR_LAMBDA { unit.template store<n>(sums[n], kTileRowBytes); });
+  }
+  template <size_t N, size_t First>
+  static PHASOR_INLINE void store(Unit& unit, Sums& sums) {
+    each<N>([&](auto n) PHASOR_LAMBDA { unit.template store<First + n>(sums[n], kTileRowBytes); });
   }
   template <size_t N>
   static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
@@ -257,23 +261,39 @@ struct Tiled {
                      acc[r]);
     }
   }
-  // The chains of 16 rows go on over these groups.
+  // The chains of 16 rows go on over these groups: while some are scaled the next are multiplied.
   static PHASOR_INLINE void chains(V (&acc)[kTileRows], Unit& unit, const Groups& in,
                                    Ahead& ahead) {
-    alignas(64) Sums sums[2];
-    const size_t even = in.count / kAheadGroups * kAheadGroups;
-    if (even != 0) multiply<kAheadGroups>(unit, sums[0], in, 0);
-    size_t at = 0;
-    for (size_t g = 0; g < even; g += kAheadGroups, at ^= 1) {
+    constexpr size_t kN = kAheadGroups;
+    alignas(64) Sums sums;
+    const size_t even = in.count / kN * kN;
+    if (even != 0) {
+      size_t g = 0;
+      multiply<kN, 0>(unit, in, 0);
+      store<kN, 0>(unit, sums);
+      for (; g + 2 * kN < even; g += 2 * kN) {
+        ahead.ask();
+        multiply<kN, kN>(unit, in, g + kN);
+        scale<kN>(acc, sums, in, g);
+        store<kN, kN>(unit, sums);
+        ahead.ask();
+        multiply<kN, 0>(unit, in, g + 2 * kN);
+        scale<kN>(acc, sums, in, g + kN);
+        store<kN, 0>(unit, sums);
+      }
+      if (g + kN < even) {
+        multiply<kN, kN>(unit, in, g + kN);
+        scale<kN>(acc, sums, in, g);
+        store<kN, kN>(unit, sums);
+        g += kN;
+      }
       ahead.ask();
-      if (g + kAheadGroups < even)
-        multiply<kAheadGroups>(unit, sums[at ^ 1], in, g + kAheadGroups);
-      scale<kAheadGroups>(acc, sums[at], in, g);
+      scale<kN>(acc, sums, in, g);
     }
     if (even == in.count) return;
-    ahead.ask();
-    multiply<1>(unit, sums[at], in, even);
-    scale<1>(acc, sums[at], in, even);
+    multiply<1, 0>(unit, in, even);
+    store<1, 0>(unit, sums);
+    scale<1>(acc, sums, in, even);
   }
 
   // 16 rows by one panel: the chains begin at +0 or wait in y, and get the bias with the last
@@ -289,52 +309,72 @@ struct Tiled {
     PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) (acc[r] + bias).store(y + r * out.ldy);
   }
 
-  // Rows that are left over: from as many on, a tile that begins before them costs less.
+  // Rows that are left over: from as many on, a tile that begins before them costs less. Not where
+  // chains wait in y: they would go on twice in rows that two tiles have.
   static constexpr size_t kWorthTile = 10;
+  template <class Q>
+  static size_t tiles_of(size_t rows, size_t groups) {
+    const bool overlap =
+        rows > kTileRows && rows % kTileRows >= kWorthTile && groups <= Q::kAtOnce;
+    return rows / kTileRows + overlap;
+  }
+
+  // The tiles of rows by panels first … stop − 1.
+  template <class Q>
+  static PHASOR_APART void grouped_panels(const Outputs& out, Unit& unit, const TileInput& in,
+                                          size_t rows, const unsigned char* w, size_t first,
+                                          size_t stop) {
+    const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
+                 plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+                 bytes = plane + groups * Q::kGroupBytes;
+    alignas(64) unsigned char room[Q::kRoom];
+    for (size_t p = first; p < stop; ++p) {
+      const unsigned char* panel = w + p * bytes;
+      Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
+                  tiles * (groups / kAheadGroups));
+      for (size_t g = 0, count; g < groups; g += count) {
+        count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
+        const unsigned char* values = Q::values(room, panel + plane + g * Q::kGroupBytes, count);
+        for (size_t i = 0; i < tiles; ++i) {
+          const size_t r = i * kTileRows + kTileRows < rows ? i * kTileRows : rows - kTileRows;
+          const Groups run = {in.q + r * in.stride + g * kGroup,
+                              in.stride,
+                              values,
+                              in.scale + r * groups + g,
+                              groups,
+                              panel + g * (kLanes * 2),
+                              count};
+          grouped_tile(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
+        }
+      }
+    }
+  }
 
   template <class Q>
   static void grouped(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
                       size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                       size_t groups) {
-    // Chains that wait in y would go on twice where two tiles overlap.
-    const bool overlap =
-        rows > kTileRows && rows % kTileRows >= kWorthTile && groups <= Q::kAtOnce;
-    const size_t tiles = rows / kTileRows + overlap, done = overlap ? rows : tiles * kTileRows,
-                 left = rows - done;
+    const size_t tiles = tiles_of<Q>(rows, groups),
+                 done = tiles * kTileRows < rows ? tiles * kTileRows : rows, left = rows - done;
     if (tiles == 0)
       return Q::kRows(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     const Outputs out = {y, ldy, bias, bias_n};
-    const size_t stride = groups * kGroup, plane = static_cast<size_t>(
-                                               scale_plane_bytes(groups * kLanes)),
-                 bytes = plane + groups * Q::kGroupBytes;
-    alignas(64) unsigned char room[Q::kRoom];
-    const unsigned char* panel = static_cast<const unsigned char*>(w);
+    const TileInput in = {xq, xs, xsum, groups * kGroup, groups};
+    const unsigned char* weights = static_cast<const unsigned char*>(w);
+    const size_t bytes = static_cast<size_t>(panel_bytes(Q::kType, groups * kGroup));
     const TileConfig config = tile_config(kTileRows, kGroup);
     Unit unit(config);
-    for (size_t p = 0; p < panels; ++p, panel += bytes) {
+    // Panels at a time, so that rows that are left find their weights in the cache.
+    const size_t at_once = left == 0 ? panels : 8;
+    for (size_t p = 0, stop; p < panels; p = stop) {
+      stop = panels - p < at_once ? panels : p + at_once;
+      grouped_panels<Q>(out, unit, in, rows, weights, p, stop);
       const size_t o = p * kLanes;
-      Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
-                  tiles * ((groups + 1) / kAheadGroups));
-      for (size_t first = 0, count; first < groups; first += count) {
-        count = groups - first < Q::kAtOnce ? groups - first : Q::kAtOnce;
-        const unsigned char* values =
-            Q::values(room, panel + plane + first * Q::kGroupBytes, count);
-        for (size_t i = 0; i < tiles; ++i) {
-          const size_t r = i * kTileRows + kTileRows < rows ? i * kTileRows : rows - kTileRows;
-          const Groups in = {xq + r * stride + first * kGroup,
-                             stride,
-                             values,
-                             xs + r * groups + first,
-                             groups,
-                             panel + first * (kLanes * 2),
-                             count};
-          grouped_tile(out.from(r), unit, in, o, first == 0, first + count == groups, ahead);
-        }
-      }
       if (left != 0)
-        Q::kRows(y + done * ldy + o, ldy, xq + done * stride, xs + done * groups,
-                 xsum + done * groups, left, panel, bias != nullptr && o < bias_n ? bias + o : nullptr,
-                 o < bias_n ? bias_n - o : 0, 1, groups);
+        Q::kRows(y + done * ldy + o, ldy, xq + done * in.stride, xs + done * groups,
+                 xsum + done * groups, left, weights + p * bytes,
+                 bias != nullptr && o < bias_n ? bias + o : nullptr, o < bias_n ? bias_n - o : 0,
+                 stop - p, groups);
     }
   }
 
