@@ -43,6 +43,7 @@
  *       forked and cleared; their cache is in pages of 16 positions, with a table for each
  *       sequence.
  * 3.4   Threads are the caller's: phasor_parallel. The core makes no system call and takes no lock.
+ *       One function is a system call, phasor_request_amx, which no other calls.
  * 3.5   An error is a status, and a caller's struct with one line of text. Ids, positions and texts
  *       are data; a NULL for a required pointer is the caller's bug.
  * 3.6   Text to ids answers with the count that is needed, also when the capacity is too small. Ids
@@ -145,6 +146,14 @@ phasor_status phasor_model_check(const phasor_model* model, phasor_error* error)
 
 const char* phasor_model_isa(const phasor_model* model); /* the level in use; static */
 const char* phasor_isa_name(uint32_t index); /* the levels that run here, best first; then NULL */
+
+/* Asks the operating system for the matrix unit of Intel's AMX, once, before models are opened: 1
+ * when the process has it, and level "amx" is the best from now on; else 0, and all is as if it had
+ * not been called. The results are the same bits. Only Linux is asked (5.16 and newer, x86-64), by
+ * arch_prctl, and only on a processor that has AMX, AVX-512 and VNNI. It refuses when a thread's
+ * sigaltstack is smaller than AT_MINSIGSTKSZ of getauxval, and refuses such stacks from then on.
+ * Any thread may call it. */
+int phasor_request_amx(void);
 
 enum { PHASOR_ENCODER = 1, PHASOR_DECODER = 2, PHASOR_ENCODER_DECODER = 3 };
 enum { PHASOR_SOURCE = 1, PHASOR_TARGET = 2 }; /* sides */

@@ -17,7 +17,7 @@ symbols       every other symbol of libphasor.a is in namespace phasor
 imports       the core's objects import memcpy, memmove, memset, memcmp, each other, and nothing
               else
 constructors  no static constructors in the core's objects
-globals       no writable data in the core's objects
+globals       no writable data in the core's objects, but the byte that phasor_request_amx sets
 levels        no inline function is compiled for an instruction set and left where the linker may
               take it for all
 recursion     no function of the core calls itself, directly or through others (gcc's call graph)
@@ -108,6 +108,9 @@ INTRINSICS = {
 # Besides memcpy and friends: what a compiler puts in by itself.
 IMPORTS = {"memcpy", "memmove", "memset", "memcmp"}
 WEAK = {"getauxval"}  # what the processor has, where a system says it; the core links without
+# What the operating system gave this process, which nothing else can be asked for without a system
+# call.
+REMEMBERED = ("kernels.o", ".bss._ZN6phasor12_GLOBAL__N_111tiles_givenE", 1)
 COMPILER = re.compile(
     r"_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__mem(cpy|move|set)_chk|__aeabi_\w+"
     r"|__gnu_[fd]2[hf]\w*"
@@ -501,8 +504,10 @@ def check_globals(args):
         if size
         and re.match(r"\.(data|bss|tdata|tbss)(\.|$)", s)
         and not s.startswith(".data.rel.ro")
+        and (m, s, size) != REMEMBERED
     ]
-    return problems_to(problems, "none")
+    kept = any((m, s, size) == REMEMBERED for m, s, size, _ in sections(args))
+    return problems_to(problems, "one byte of kernels.o" if kept else "none")
 
 
 def check_levels(args):

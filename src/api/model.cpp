@@ -155,6 +155,8 @@ const char* phasor_isa_name(uint32_t index) {
   return index < kernels_available(levels) ? levels[index]->name : nullptr;
 }
 
+int phasor_request_amx() { return kernels_request_tiles() ? 1 : 0; }
+
 uint32_t phasor_model_stack(const phasor_model* model) {
   required(model);
   return model->descriptor.halves;

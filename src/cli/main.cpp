@@ -131,6 +131,7 @@ int dispatch(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   prepare_process();
+  phasor_request_amx();
   const int status = dispatch(argc, argv);
   return output_close() || status != 0 ? status : 1;
 }

@@ -5,10 +5,15 @@
 // (level_helium.cpp says why).
 #include "kernels.h"
 
+#include <string.h>
+
 #include "functions.hpp"
 #if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_X86_LEVELS 1
 #include <cpuid.h>
+#if defined(__linux__) && !defined(__ILP32__)
+#define PHASOR_LINUX_AMX 1
+#endif
 #elif defined(__aarch64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_AARCH64_LEVELS 1
 #elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && \
@@ -31,10 +36,17 @@ namespace {
 // What the processor has and the operating system saves (Intel SDM 1, 13.3 and 14.3: OSXSAVE, then
 // XCR0).
 struct Features {
-  bool avx2, avxvnni, avx512, avx512vnni;
+  bool avx2, avxvnni, avx512, avx512vnni, amx;
 };
+// Tiles of palette 1 are eight of 16 rows of 64 bytes.
+bool palette_is_known() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(0x1d, 0, &a, &b, &c, &d) != 0 && a >= 1 &&
+         __get_cpuid_count(0x1d, 1, &a, &b, &c, &d) != 0 && a == (1024u << 16 | 8192u) &&
+         b == (8u << 16 | 64u) && (c & 0xffffu) == 16;
+}
 Features features() {
-  unsigned a = 0, b = 0, c = 0, d = 0, b7 = 0, c7 = 0, a71 = 0;
+  unsigned a = 0, b = 0, c = 0, d = 0, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
   Features f = {};
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return f;
   const unsigned leaf1 = c;
@@ -42,7 +54,7 @@ Features features() {
   unsigned xcr0, high;
   __asm__("xgetbv" : "=a"(xcr0), "=d"(high) : "c"(0));
   unsigned sub = 0;
-  if (__get_cpuid_count(7, 0, &sub, &b7, &c7, &d) == 0) return f;
+  if (__get_cpuid_count(7, 0, &sub, &b7, &c7, &d7) == 0) return f;
   if (sub >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
   const bool avx = (xcr0 & 6u) == 6u && (leaf1 >> 28 & 1u) != 0;
   // with FMA and F16C
@@ -52,7 +64,22 @@ Features features() {
   const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
   f.avx512 = f.avx2 && (xcr0 & 0xe6u) == 0xe6u && (b7 & wanted) == wanted;
   f.avx512vnni = f.avx512 && (c7 >> 11 & 1u) != 0;
+  // AMX-TILE, AMX-INT8; XTILECFG, XTILEDATA
+  f.amx = f.avx512vnni && (d7 >> 24 & 3u) == 3u && (xcr0 >> 17 & 3u) == 3u && palette_is_known();
   return f;
+}
+
+// Linux gives a process the tiles' registers when it asks for them; using them before ends it. What
+// it answered is true of the process until it ends: the one thing that this library remembers.
+#if defined(PHASOR_LINUX_AMX)
+bool tiles_given = false;
+#endif
+bool has_tiles() {
+#if defined(PHASOR_LINUX_AMX)
+  return __atomic_load_n(&tiles_given, __ATOMIC_ACQUIRE);
+#else
+  return false;
+#endif
 }
 #elif defined(PHASOR_AARCH64_LEVELS)
 bool has_dotprod() {
@@ -97,6 +124,7 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
   size_t levels = 0;
 #if defined(PHASOR_X86_LEVELS)
   const Features has = features();
+  PHASOR_LEVEL(amx, has.amx && has_tiles())
   PHASOR_LEVEL(avx512vnni, has.avx512vnni)
   PHASOR_LEVEL(avx512, has.avx512)
   PHASOR_LEVEL(avxvnni, has.avxvnni)
@@ -114,6 +142,19 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
   return levels;
 }
 
+bool kernels_request_tiles() noexcept {
+#if defined(PHASOR_LINUX_AMX)
+  if (has_tiles() || !level_built("amx") || !features().amx) return has_tiles();
+  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+  long result = 158;
+  __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+  if (result == 0) __atomic_store_n(&tiles_given, true, __ATOMIC_RELEASE);
+  return result == 0;
+#else
+  return false;
+#endif
+}
+
 const Kernels* kernels_by_name(const char* name) noexcept {
   const Kernels* all[8];
   const size_t n = kernels_available(all);
@@ -122,6 +163,52 @@ const Kernels* kernels_by_name(const char* name) noexcept {
     if (same(name, all[i]->name)) return all[i];
   return nullptr;
 }
+
+#if defined(PHASOR_LINUX_AMX)
+namespace {
+
+// The tiles of level amx, and the rows that fill none: a product in q8r, q8 and q4 whose scales are
+// all 1, so that its outputs are whole numbers.
+bool tiles_are_sound(const Kernels& k) {
+  constexpr size_t kRows = 17, kCols = kRowStep, kGroups = kCols / kGroup;
+  alignas(64) unsigned char panel[64 + kCols * kLanes];
+  alignas(64) int8_t x[kRows][kCols];
+  float y[kRows][kLanes], one[kRows * kGroups];
+  int32_t sum[kRows * kGroups] = {}, sums[kRows] = {};
+  for (size_t i = 0; i < kRows * kCols; ++i) {
+    const int32_t value = static_cast<int32_t>(i * 29 % 255) - 127;
+    x[i / kCols][i % kCols] = static_cast<int8_t>(value);
+    sum[i / kGroup] += value;
+    sums[i / kCols] += value;
+  }
+  for (float& s : one) s = 1.0f;
+  for (size_t i = 64; i < sizeof panel; ++i) panel[i] = static_cast<unsigned char>(i * 37 >> 3);
+  const auto equal = [&](bool nibbles) {
+    for (size_t r = 0; r < kRows; ++r)
+      for (size_t o = 0; o < kLanes; ++o) {
+        int32_t wanted = 0;
+        for (size_t c = 0; c < kCols; ++c) {
+          const unsigned byte = panel[64 + (nibbles ? panel_index_q4(o, c) : panel_index_q8(o, c))],
+                         high = c % kGroup < kGroup / 2 ? 0 : 4;
+          wanted += x[r][c] * (nibbles ? static_cast<int32_t>(byte >> high & 15u) - 8
+                                       : static_cast<int8_t>(byte));
+        }
+        if (y[r][o] != static_cast<float>(wanted)) return false;
+      }
+    return true;
+  };
+  memcpy(panel, one, kLanes * sizeof(float));
+  if (kHasQ8r) k.linear_q8r(y[0], kLanes, x[0], one, sums, kRows, panel, nullptr, 0, 1, kGroups);
+  if (kHasQ8r && !equal(false)) return false;
+  for (size_t i = 0; i < 64; i += 2) panel[i] = 0, panel[i + 1] = 0x3c;  // 1 in f16
+  if (kHasQ8) k.linear_q8(y[0], kLanes, x[0], one, sum, kRows, panel, nullptr, 0, 1, kGroups);
+  if (kHasQ8 && !equal(false)) return false;
+  if (kHasQ4) k.linear_q4(y[0], kLanes, x[0], one, sum, kRows, panel, nullptr, 0, 1, kGroups);
+  return !kHasQ4 || equal(true);
+}
+
+}  // namespace
+#endif
 
 // The mode registers: round to nearest, no flushing, no traps. What else is in them is given back
 // unchanged.
@@ -173,6 +260,9 @@ void fp_mode_leave(uint64_t before) noexcept {
 }
 
 bool arithmetic_is_sound(const Kernels& k) noexcept {
+#if defined(PHASOR_LINUX_AMX)
+  if (same(k.name, "amx") && !tiles_are_sound(k)) return false;
+#endif
   // Fused: (1 + 2^-12)² − (1 + 2^-11) is 2^-24 when the product is not rounded, else 0; all 16
   // outputs of a row.
   alignas(64) float w[32], y[16], x[2] = {-1.0f, 1.0f + 0x1p-12f};

@@ -154,6 +154,9 @@ extern const Kernels kernels_scalar;
 
 // The levels of this build, best first, that this processor runs; at most 8. Returns their number.
 size_t kernels_available(const Kernels* out[8]) noexcept;
+// Asks the system for the registers of level amx, which is available when they are given: true. A
+// processor without them is not asked for.
+bool kernels_request_tiles() noexcept;
 // The level of that name if this build has it and this processor runs it, else NULL; NULL or "auto"
 // asks for the best.
 const Kernels* kernels_by_name(const char* name) noexcept;

@@ -1,5 +1,5 @@
 # The levels of each processor family: $(call level,FAMILY,NAME,FLAGS,NEEDS). FLAGS are those of the
-# level's file beside those of the core; NEEDS names the level that it has all but its integer
+# level's file beside those of the core; NEEDS names the levels that it has all but its integer
 # products from. kernels.cpp chooses among the same levels at run time.
 # Optimised in every configuration: at -O0 the compiler emits xsimd's functions out of line, and the linker could give one
 # level another level's copy.
@@ -19,6 +19,7 @@ $(call level,x86_64,avx2,$(AVX2))
 $(call level,x86_64,avxvnni,$(AVX2) -mavxvnni,avx2)
 $(call level,x86_64,avx512,$(AVX512))
 $(call level,x86_64,avx512vnni,$(AVX512) -mavx512vnni,avx512)
+$(call level,x86_64,amx,$(AVX512) -mavx512vnni,avx512 avx512vnni)
 $(call level,riscv64,scalar)
 $(call level,arm,scalar)
 $(call level,aarch64,scalar)

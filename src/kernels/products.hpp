@@ -22,6 +22,11 @@ struct Avx512Vnni {
   static LinearInt8 linear_q8, linear_q4, linear_q8r;
   static PeakInt8 peak_int8;
 };
+struct Amx {
+  static constexpr const char* kName = "amx";
+  static LinearInt8 linear_q8, linear_q4, linear_q8r;
+  static PeakInt8 peak_int8;
+};
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
   static LinearInt8 linear_q8, linear_q4, linear_q8r;
@@ -41,16 +46,16 @@ constexpr Kernels with_products(Kernels k) {
   return k;
 }
 
-// Defines them from a level's body.
-#define PHASOR_PRODUCT(name, Body, type)                                                          \
+// Defines one of them as `product`, and all from a level's body.
+#define PHASOR_PRODUCT(name, product)                                                             \
   name(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum, size_t rows, \
        const void* w, const float* bias, size_t bias_n, size_t panels, size_t groups) {           \
-    Body::linear_int8<Body::type>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);   \
+    product(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);                         \
   }
-#define PHASOR_PRODUCTS(Products, Body)                    \
-  void PHASOR_PRODUCT(Products::linear_q8, Body, Q8)       \
-  void PHASOR_PRODUCT(Products::linear_q4, Body, Q4)       \
-  void PHASOR_PRODUCT(Products::linear_q8r, Body, Q8r)     \
+#define PHASOR_PRODUCTS(Products, Body)                                    \
+  void PHASOR_PRODUCT(Products::linear_q8, Body::linear_int8<Body::Q8>)    \
+  void PHASOR_PRODUCT(Products::linear_q4, Body::linear_int8<Body::Q4>)    \
+  void PHASOR_PRODUCT(Products::linear_q8r, Body::linear_int8<Body::Q8r>)  \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 
 }  // namespace phasor

@@ -131,6 +131,7 @@ class Decoder {
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   uint32_t threads = 1, context = 1024, sequences = 1, chunk = 0;
   uint32_t cache = PHASOR_CACHE_F32;
   for (int i = 2; i + 1 < argc; i += 2) {

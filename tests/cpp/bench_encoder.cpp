@@ -28,6 +28,7 @@ using bench::now;
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   uint32_t length = 64, batch = 1, threads = 1, chunk = 256;
   double seconds = 1;
   for (int i = 2; i + 1 < argc; i += 2) {

@@ -155,6 +155,7 @@ void peaks(const Kernels& k) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kernels_request_tiles();
   const Kernels* all[8];
   const size_t n = kernels_available(all);
   if (argc > 1 && std::strcmp(argv[1], "--best") == 0) {

@@ -142,6 +142,7 @@ void answer(const Kernels& k, cli::Pool& pool, uint32_t threads, const char* lin
 }  // namespace
 
 int main(int argc, char** argv) {
+  kernels_request_tiles();
   const uint32_t threads = argc == 3 && std::strcmp(argv[1], "--threads") == 0
                                ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10))
                                : 1;

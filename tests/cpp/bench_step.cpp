@@ -124,6 +124,7 @@ double median(std::vector<double>& v) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   if (argc < 2) die("arguments", "expected MODEL [STEPS]");
   const uint32_t steps = argc > 2 ? static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10)) : 64;
   const int fd = open(argv[1], O_RDONLY);

@@ -214,6 +214,7 @@ void answer(Translator& t, const std::vector<Ids>& sentences, const char* line) 
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   if (argc < 3) die("arguments", "expected MODEL IDS, or MODEL --tokenize TEXT");
   Translator t(argv[1]);
   if (std::strcmp(argv[2], "--tokenize") == 0) {

@@ -212,6 +212,7 @@ void run(const char* path, const char* isa, const std::vector<uint32_t>& threads
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   std::vector<uint32_t> threads = {1, 2, 3, 7}, chunks = {0, 1, 7};
   const char* isa = nullptr;
   bool pairs = false;

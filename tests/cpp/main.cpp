@@ -2,3 +2,7 @@
 // --help` lists doctest's options.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+#include <phasor.h>
+
+// Level amx is tested where the processor has it.
+[[maybe_unused]] static const int has_amx = phasor_request_amx();

@@ -186,7 +186,7 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
           const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
           const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2),
                        bytes = plane + groups * group_bytes;
-          for (const Kernels* k : levels()) {
+          for (const Kernels* k : product_levels()) {
             Array<float> y(rows * ldy, 3);
             (type == Type::q8 ? k->linear_q8 : k->linear_q4)(y, ldy, xq, xs, xsum, rows, w.data(),
                                                              bias, bias_n, panels, groups);

@@ -138,7 +138,7 @@ TEST_CASE("rule 1.18: linear q8r, with weights of −128 and activations of ±12
         Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
         const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
         const size_t bytes = kLanes * 4 + groups * kGroup * kLanes;
-        for (const Kernels* k : levels()) {
+        for (const Kernels* k : product_levels()) {
           Array<float> y(rows * ldy, 3);
           k->linear_q8r(y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
           INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
@@ -180,7 +180,7 @@ TEST_CASE("rule 1.18: the sums of the widest rows fit") {
         sum[r] = 127 * sign * static_cast<int32_t>(kMostInRow);
       }
       const float wanted = static_cast<float>(int64_t{weight} * sum[0]);
-      for (const Kernels* k : levels())
+      for (const Kernels* k : product_levels())
         for (const size_t n : {rows, size_t{1}}) {
           k->linear_q8r(y, kLanes, q, scale, sum, n, w.data(), nullptr, 0, 1, groups);
           INFO(k->name);

@@ -24,8 +24,9 @@ struct Level {
 
 }  // namespace
 
-extern const Kernels kernels_avx512, kernels_avx512vnni;
+extern const Kernels kernels_avx512, kernels_avx512vnni, kernels_amx;
 const Kernels kernels_avx512 = kernel_table<Body<Level>>("avx512");
 const Kernels kernels_avx512vnni = with_products<Avx512Vnni>(kernel_table<Body<Level>>("avx512"));
+const Kernels kernels_amx = with_products<Amx>(kernel_table<Body<Level>>("avx512"));
 
 }  // namespace phasor

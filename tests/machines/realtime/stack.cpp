@@ -53,6 +53,7 @@ template <class F>
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   if (argc < 2) return std::fprintf(stderr, "usage: stack MODEL...\n"), 2;
   for (uint32_t k = 0; phasor_isa_name(k) != nullptr; ++k) {
     std::printf("isa %s\n", phasor_isa_name(k));

@@ -126,6 +126,7 @@ int forbidden(const std::string& what, const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  phasor_request_amx();
   if (!pool.start(2)) give_up("threads", "none");
   if (argc == 4 && std::strcmp(argv[1], "--forbidden") == 0) return forbidden(argv[2], argv[3]);
   if (argc < 2)

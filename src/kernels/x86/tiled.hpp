@@ -1,0 +1,405 @@
+// Linear products with weights in q8r, q8 and q4 on a matrix unit: tiles of 16 rows by 16 outputs
+// whose integer sums are exact in any order (rules 1.2, 1.4 and 1.18). 1,024 bytes of a panel of
+// int8 are one tile of 64 values of k; a row of activations is taken where it lies.
+//
+// Plain C++ over two types, so that every machine can test it:
+//   Unit  the matrix unit: TileUnit (tile_unit.hpp), or its twin in tests/cpp/tile_twin.h
+//   F     V, 16 floats; sums(p), 16 int32 as V; half16(p), 16 f16 as V; and the functions
+//         linear_q8, linear_q4 and linear_q8r of Kernels for rows that fill no tile
+#pragma once
+#include <utility>
+
+#include "../kernels.h"
+#include "../outputs.hpp"
+
+namespace phasor {
+namespace {
+
+// What ldtilecfg reads.
+struct alignas(64) TileConfig {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+};
+static_assert(sizeof(TileConfig) == 64, "64 bytes");
+
+constexpr size_t kTileRows = 16, kTileRowBytes = 64;
+// The tiles' parts: the sums of up to four blocks of 16 outputs, activations, weights.
+constexpr size_t kSumTiles = 4, kRowTile = 4, kWeightTile = 6, kTiles = 8;
+
+// For `rows` rows of activations and `depth` values of k at a time.
+PHASOR_INLINE TileConfig tile_config(size_t rows, size_t depth) {
+  TileConfig c = {};
+  c.palette = 1;
+  for (size_t t = 0; t < kTiles; ++t) {
+    c.rows[t] = static_cast<uint8_t>(t < kWeightTile ? rows : depth / 4);
+    c.row_bytes[t] =
+        static_cast<uint16_t>(t >= kRowTile && t < kWeightTile ? depth : kTileRowBytes);
+  }
+  return c;
+}
+
+template <size_t I>
+using Constant = std::integral_constant<size_t, I>;
+template <class Do, size_t... I>
+PHASOR_INLINE void each_of(std::index_sequence<I...>, Do&& what) {
+  (what(Constant<I>{}), ...);
+}
+// what(0) … what(N − 1), whose arguments are constants: tiles are named in the instructions.
+template <size_t N, class Do>
+PHASOR_INLINE void each(Do&& what) {
+  each_of(std::make_index_sequence<N>{}, what);
+}
+
+// Rows in int8 as quantize_row or quantize_whole leave them: `stride` bytes apart, with `scales`
+// scales and sums each.
+struct TileInput {
+  const int8_t* q;
+  const float* scale;
+  const int32_t* sum;
+  size_t stride, scales;
+};
+
+template <class F, class Unit>
+struct Tiled {
+  using V = typename F::V;
+
+  // ---------------------------------------------------------------- q8r: sums of all of K
+
+  // Sums that are in memory and not yet outputs: they become some while the next are computed,
+  // for which the vector unit has time.
+  class Waiting {
+   public:
+    // `rows` rows of the tile whose sums are in place `tile`, or will be: their outputs from o on.
+    PHASOR_INLINE void add(size_t tile, const Outputs& out, const float* scale,
+                           const unsigned char* panel, size_t o) {
+      y_[tile] = out.y + o;
+      x_scale_[tile] = scale;
+      V::load(reinterpret_cast<const float*>(panel)).store(w_scale_[tile]);
+      bias_lanes<V>(out, o).store(bias_[tile]);
+    }
+    PHASOR_INLINE void start(size_t tiles, size_t rows, size_t ldy) {
+      tiles_ = tiles;
+      rows_ = rows;
+      ldy_ = ldy;
+      tile_ = row_ = 0;
+    }
+    PHASOR_INLINE int32_t* sums(size_t tile) { return sums_[tile]; }
+    PHASOR_INLINE size_t count() const { return tiles_ * rows_; }
+    // The outputs of `count` rows more, or of those that are left.
+    PHASOR_INLINE void some(size_t count) {
+      for (; tile_ < tiles_ && count != 0; ++tile_, row_ = 0) {
+        const V w = V::load(w_scale_[tile_]), bias = V::load(bias_[tile_]);
+        for (; row_ < rows_ && count != 0; ++row_, --count) {
+          const V sum = F::sums(sums_[tile_] + row_ * kLanes);
+          (sum * (V::set(x_scale_[tile_][row_]) * w) + bias).store(y_[tile_] + row_ * ldy_);
+        }
+        if (row_ < rows_) return;
+      }
+    }
+
+   private:
+    alignas(64) int32_t sums_[kSumTiles][kTileRows * kLanes];
+    alignas(64) float w_scale_[kSumTiles][kLanes];
+    alignas(64) float bias_[kSumTiles][kLanes];
+    float* y_[kSumTiles];
+    const float* x_scale_[kSumTiles];
+    size_t tiles_ = 0, rows_ = 0, ldy_ = 0, tile_ = 0, row_ = 0;
+  };
+
+  // The rows in tiles of equal height, the last of which may begin within the one before: its
+  // outputs are the same.
+  struct Split {
+    size_t tiles, height, last;
+    explicit Split(size_t rows)
+        : tiles((rows + kTileRows - 1) / kTileRows),
+          height((rows + tiles - 1) / tiles),
+          last(rows - height) {}
+    size_t begin(size_t i) const { return i * height < last ? i * height : last; }
+  };
+
+  struct Whole {
+    const Outputs& out;
+    const TileInput& in;
+    const unsigned char* w;
+    size_t bytes, steps;  // of a panel; of 64 values
+    Split split;
+
+    // R tiles of rows, from tile i on, by P panels, from panel p on.
+    template <size_t R, size_t P>
+    PHASOR_INLINE void block(Unit& unit, Waiting& wait, Ahead& ahead, size_t i, size_t p) const {
+      static_assert(R * P <= kSumTiles && R <= kWeightTile - kRowTile, "more than the tiles hold");
+      const int8_t* x[R];
+      const unsigned char* values[P];
+      for (size_t r = 0; r < R; ++r) x[r] = in.q + split.begin(i + r) * in.stride;
+      for (size_t j = 0; j < P; ++j) values[j] = w + (p + j) * bytes + kLanes * sizeof(float);
+      const size_t count = steps, stride = in.stride, some = (wait.count() + count - 1) / count;
+      each<R * P>([&](auto t) PHASOR_LAMBDA { unit.template zero<t>(); });
+      for (size_t k = 0; k < count; ++k) {
+        each<R>([&](auto r) PHASOR_LAMBDA {
+          unit.template load<kRowTile + r>(x[r], stride);
+          x[r] += kTileRowBytes;
+        });
+        each<P>([&](auto j) PHASOR_LAMBDA {
+          constexpr size_t kColumn = j, kWeights = kWeightTile + kColumn % 2;
+          unit.template load<kWeights>(values[j], kTileRowBytes);
+          values[j] += kTileRows * kTileRowBytes;
+          each<R>([&](auto r) PHASOR_LAMBDA {
+            unit.template dot<r * P + kColumn, kRowTile + r, kWeights>();
+          });
+        });
+        ahead.ask();
+        wait.some(some);
+      }
+      wait.some(wait.count());
+      each<R * P>([&](auto t) PHASOR_LAMBDA {
+        const size_t row = split.begin(i + t / P), panel = p + t % P;
+        unit.template store<t>(wait.sums(t), kTileRowBytes);
+        wait.add(t, out.from(row), in.scale + row, w + panel * bytes, panel * kLanes);
+      });
+      wait.start(R * P, split.height, out.ldy);
+    }
+    // All rows by P panels: two tiles of rows at a time, where they are odd the last alone.
+    template <size_t P>
+    PHASOR_APART void rows(Unit& unit, Waiting& wait, size_t p) const {
+      constexpr size_t kPair = P < 2 ? P : 2;
+      const Next next = {reinterpret_cast<uintptr_t>(w) + (p + P) * bytes, P * bytes, 1, 0};
+      Ahead ahead(next, (split.tiles / 2 * (P / kPair) + split.tiles % 2) * steps);
+      size_t i = 0;
+      for (; i + 2 <= split.tiles; i += 2)
+        for (size_t j = 0; j < P; j += kPair) block<2, kPair>(unit, wait, ahead, i, p + j);
+      if (i < split.tiles) block<1, P>(unit, wait, ahead, i, p);
+    }
+  };
+
+  static void whole(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                    size_t groups) {
+    if (rows < 2)
+      return F::linear_q8r(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    const Outputs out = {y, ldy, bias, bias_n};
+    const TileInput in = {xq, xs, xsum, groups * kGroup, 1};
+    const Whole product = {out,
+                           in,
+                           static_cast<const unsigned char*>(w),
+                           static_cast<size_t>(panel_bytes(Type::q8r, groups * kGroup)),
+                           groups * kGroup / kRowStep,
+                           Split(rows)};
+    const TileConfig config = tile_config(product.split.height, kRowStep);
+    Unit unit(config);
+    Waiting wait;
+    size_t p = 0;
+    for (; p + 4 <= panels; p += 4) product.template rows<4>(unit, wait, p);
+    if (p + 2 <= panels) product.template rows<2>(unit, wait, p), p += 2;
+    if (p < panels) product.template rows<1>(unit, wait, p);
+    wait.some(wait.count());
+  }
+
+  // ---------------------------------------------------------------- q8 and q4: sums of a group
+
+  // Where the values of `count` groups from `from` on are as int8, and how many groups at once.
+  struct Q8 {
+    static constexpr Type kType = Type::q8;
+    static constexpr size_t kGroupBytes = kLanes * kGroup, kAtOnce = SIZE_MAX, kRoom = 1;
+    static constexpr auto* kRows = F::linear_q8;
+    static PHASOR_INLINE const unsigned char* values(unsigned char*, const unsigned char* from,
+                                                     size_t) {
+      return from;
+    }
+  };
+  // Nibbles n become n − 8.
+  struct Q4 {
+    static constexpr Type kType = Type::q4;
+    static constexpr size_t kGroupBytes = kLanes * kGroup / 2, kAtOnce = 8,
+                            kRoom = kAtOnce * kLanes * kGroup;
+    static constexpr auto* kRows = F::linear_q4;
+    static PHASOR_INLINE const unsigned char* values(unsigned char* to, const unsigned char* from,
+                                                     size_t count) {
+      unsigned char* at = to;
+      for (size_t g = 0; g < count; ++g, at += 2 * kGroupBytes, from += kGroupBytes)
+        for (size_t i = 0; i < kGroupBytes; ++i) {
+          at[i] = static_cast<unsigned char>((from[i] & 15) - 8);
+          at[kGroupBytes + i] = static_cast<unsigned char>((from[i] >> 4) - 8);
+        }
+      return to;
+    }
+  };
+
+  static constexpr size_t kAheadGroups = 2;  // multiplied before the ones before are scaled
+  using Sums = int32_t[kAheadGroups][kTileRows * kLanes];
+  // A tile of rows and the values of a panel, of a run of groups.
+  struct Groups {
+    const int8_t* x;
+    size_t stride;
+    const unsigned char* values;
+    const float* x_scale;  // of the first row's first group, x_scales further the next row's
+    size_t x_scales;
+    const unsigned char* w_scale;
+    size_t count;
+  };
+  // N groups from g on, into as many tiles from tile First on.
+  template <size_t N, size_t First>
+  static PHASOR_INLINE void multiply(Unit& unit, const Groups& in, size_t g) {
+    each<N>([&](auto n) PHASOR_LAMBDA {
+      unit.template zero<First + n>();
+      unit.template load<kRowTile + n>(in.x + (g + n) * kGroup, in.stride);
+      unit.template load<kWeightTile + n>(in.values + (g + n) * Q8::kGroupBytes, kTileRowBytes);
+      unit.template dot<First + n, kRowTile + n, kWeightTile + n>();
+    });
+  }
+  template <size_t N, size_t First>
+  static PHASOR_INLINE void store(Unit& unit, Sums& sums) {
+    each<N>([&](auto n) PHASOR_LAMBDA { unit.template store<First + n>(sums[n], kTileRowBytes); });
+  }
+  template <size_t N>
+  static PHASOR_INLINE void scale(V (&acc)[kTileRows], const Sums& sums, const Groups& in,
+                                  size_t g) {
+    PHASOR_UNROLL for (size_t n = 0; n < N; ++n) {
+      const V w = F::half16(in.w_scale + (g + n) * (kLanes * 2));
+      PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r)
+        acc[r] = fma(F::sums(sums[n] + r * kLanes), V::set(in.x_scale[r * in.x_scales + g + n]) * w,
+                     acc[r]);
+    }
+  }
+  // The chains of 16 rows go on over these groups: while some are scaled the next are multiplied.
+  static PHASOR_INLINE void chains(V (&acc)[kTileRows], Unit& unit, const Groups& in,
+                                   Ahead& ahead) {
+    constexpr size_t kN = kAheadGroups;
+    alignas(64) Sums sums;
+    const size_t even = in.count / kN * kN;
+    if (even != 0) {
+      size_t g = 0;
+      multiply<kN, 0>(unit, in, 0);
+      store<kN, 0>(unit, sums);
+      for (; g + 2 * kN < even; g += 2 * kN) {
+        ahead.ask();
+        multiply<kN, kN>(unit, in, g + kN);
+        scale<kN>(acc, sums, in, g);
+        store<kN, kN>(unit, sums);
+        ahead.ask();
+        multiply<kN, 0>(unit, in, g + 2 * kN);
+        scale<kN>(acc, sums, in, g + kN);
+        store<kN, 0>(unit, sums);
+      }
+      if (g + kN < even) {
+        multiply<kN, kN>(unit, in, g + kN);
+        scale<kN>(acc, sums, in, g);
+        store<kN, kN>(unit, sums);
+        g += kN;
+      }
+      ahead.ask();
+      scale<kN>(acc, sums, in, g);
+    }
+    if (even == in.count) return;
+    multiply<1, 0>(unit, in, even);
+    store<1, 0>(unit, sums);
+    scale<1>(acc, sums, in, even);
+  }
+
+  // 16 rows by one panel: the chains begin at +0 or wait in y, and get the bias with the last
+  // groups.
+  static PHASOR_APART void grouped_tile(const Outputs& out, Unit& unit, const Groups& in, size_t o,
+                                        bool first, bool last, Ahead& ahead) {
+    V acc[kTileRows];
+    float* y = out.y + o;
+    PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r)
+      acc[r] = first ? V::set(0.0f) : V::load(y + r * out.ldy);
+    chains(acc, unit, in, ahead);
+    const V bias = last ? bias_lanes<V>(out, o) : V::set(-0.0f);
+    PHASOR_UNROLL for (size_t r = 0; r < kTileRows; ++r) (acc[r] + bias).store(y + r * out.ldy);
+  }
+
+  // Rows that are left over: from as many on, a tile that begins before them costs less. Not where
+  // chains wait in y: they would go on twice in rows that two tiles have.
+  static constexpr size_t kWorthTile = 10;
+  template <class Q>
+  static size_t tiles_of(size_t rows, size_t groups) {
+    const bool overlap =
+        rows > kTileRows && rows % kTileRows >= kWorthTile && groups <= Q::kAtOnce;
+    return rows / kTileRows + overlap;
+  }
+
+  // The tiles of rows by panels first … stop − 1.
+  template <class Q>
+  static PHASOR_APART void grouped_panels(const Outputs& out, Unit& unit, const TileInput& in,
+                                          size_t rows, const unsigned char* w, size_t first,
+                                          size_t stop) {
+    const size_t groups = in.scales, tiles = tiles_of<Q>(rows, groups),
+                 plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes)),
+                 bytes = plane + groups * Q::kGroupBytes;
+    alignas(64) unsigned char room[Q::kRoom];
+    for (size_t p = first; p < stop; ++p) {
+      const unsigned char* panel = w + p * bytes;
+      Ahead ahead({reinterpret_cast<uintptr_t>(panel) + bytes, bytes, 1, 0},
+                  tiles * (groups / kAheadGroups));
+      for (size_t g = 0, count; g < groups; g += count) {
+        count = groups - g < Q::kAtOnce ? groups - g : Q::kAtOnce;
+        const unsigned char* values = Q::values(room, panel + plane + g * Q::kGroupBytes, count);
+        for (size_t i = 0; i < tiles; ++i) {
+          const size_t r = i * kTileRows + kTileRows < rows ? i * kTileRows : rows - kTileRows;
+          const Groups run = {in.q + r * in.stride + g * kGroup,
+                              in.stride,
+                              values,
+                              in.scale + r * groups + g,
+                              groups,
+                              panel + g * (kLanes * 2),
+                              count};
+          grouped_tile(out.from(r), unit, run, p * kLanes, g == 0, g + count == groups, ahead);
+        }
+      }
+    }
+  }
+
+  template <class Q>
+  static void grouped(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                      size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                      size_t groups) {
+    const size_t tiles = tiles_of<Q>(rows, groups),
+                 done = tiles * kTileRows < rows ? tiles * kTileRows : rows, left = rows - done;
+    if (tiles == 0)
+      return Q::kRows(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+    const Outputs out = {y, ldy, bias, bias_n};
+    const TileInput in = {xq, xs, xsum, groups * kGroup, groups};
+    const unsigned char* weights = static_cast<const unsigned char*>(w);
+    const size_t bytes = static_cast<size_t>(panel_bytes(Q::kType, groups * kGroup));
+    const TileConfig config = tile_config(kTileRows, kGroup);
+    Unit unit(config);
+    // Panels at a time, so that rows that are left find their weights in the cache.
+    const size_t at_once = left == 0 ? panels : 8;
+    for (size_t p = 0, stop; p < panels; p = stop) {
+      stop = panels - p < at_once ? panels : p + at_once;
+      grouped_panels<Q>(out, unit, in, rows, weights, p, stop);
+      const size_t o = p * kLanes;
+      if (left != 0)
+        Q::kRows(y + done * ldy + o, ldy, xq + done * in.stride, xs + done * groups,
+                 xsum + done * groups, left, weights + p * bytes,
+                 bias != nullptr && o < bias_n ? bias + o : nullptr, o < bias_n ? bias_n - o : 0,
+                 stop - p, groups);
+    }
+  }
+
+  // ---------------------------------------------------------------- what the unit does at most
+
+  static uint64_t peak(float* y, uint64_t rounds) {
+    constexpr size_t kChains = 6;
+    alignas(64) unsigned char bytes[kTileRows * kTileRowBytes];
+    alignas(64) int32_t sums[kTileRows * kLanes];
+    for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = static_cast<unsigned char>(i * 37);
+    const TileConfig config = tile_config(kTileRows, kRowStep);
+    Unit unit(config);
+    each<kTiles>([&](auto t) PHASOR_LAMBDA { unit.template load<t>(bytes, kTileRowBytes); });
+    for (uint64_t n = 0; n < rounds; ++n)
+      each<kChains>(
+          [&](auto t) PHASOR_LAMBDA { unit.template dot<t, kChains, kChains + 1>(); });
+    V all = V::set(0.0f);
+    each<kChains>([&](auto t) PHASOR_LAMBDA {
+      unit.template store<t>(sums, kTileRowBytes);
+      all = all + F::sums(sums);
+    });
+    all.store(y);
+    return rounds * kChains * kTileRows * kLanes * kRowStep;
+  }
+};
+
+}  // namespace
+}  // namespace phasor
