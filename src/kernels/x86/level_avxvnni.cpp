@@ -19,6 +19,7 @@ struct Level {
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
+  static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_avx(p); }
 };
 
 }  // namespace
