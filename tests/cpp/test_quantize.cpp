@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh"};
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
 
 phasor_quantize_options options_for(const char* type) {
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
@@ -121,15 +121,15 @@ TEST_CASE("quantize: a caller who knows six types gets six records, and nothing 
 TEST_CASE("quantize: what is refused, in one line") {
   const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
   CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) ==
-        "type q5: expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type q5: expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   CHECK(refusal(file, options_for(nullptr), PHASOR_BAD_INPUT) ==
-        "type (none): expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type (none): expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   CHECK(refusal(q8, options_for("q4"), PHASOR_UNSUPPORTED)
             .find("is q8, and what was rounded is not rounded again to q4") != std::string::npos);
   phasor_quantize_options options = options_for("q8");
   options.output_type = "f64";
   CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
-        "type f64: expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type f64: expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   options = options_for("q8");
   options.struct_size = 4;
   refusal(file, options, PHASOR_BAD_INPUT);
