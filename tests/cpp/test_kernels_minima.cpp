@@ -68,7 +68,7 @@ TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of 
         for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18}) {
           Random random(rows * 10007 + panels * 101 + groups);
           const std::vector<unsigned char> w = minimum_panels(random, type, panels, groups);
-          const GroupedRows x(&random, rows, groups);
+          GroupedRows x(&random, rows, groups);
           Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
           const size_t plane = plane_of(type, groups), bytes = plane + groups * 256;
