@@ -23,7 +23,7 @@ void rotate_block(float* x, size_t block, float scale) noexcept;
 struct Grid {
   float scale, least;
 };
-// Of row `row` (of a panel: of its 16) and group g. plane: the panel's, or the tensor's, first byte.
+// Of row `row` (of a panel: of its 16) and group g. plane: where the panel or the tensor begins.
 Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
              size_t g) noexcept;
 

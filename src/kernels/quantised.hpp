@@ -2,6 +2,8 @@
 // int8 row by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
 // 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19).
 #pragma once
+#include <type_traits>
+
 #include "functions.hpp"
 #include "linear.hpp"
 #include "minima.hpp"
@@ -127,7 +129,7 @@ struct Quantised {
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8 {
     using Int8 = typename L::Int8;
-    static constexpr bool kOneScale = false, kMinima = false;
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = false;
     static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
     static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
       to[0] = L::half16(plane + g * (kLanes * 2));
@@ -168,13 +170,9 @@ struct Quantised {
       }
     }
   };
-  struct Q4 : L::Int4 {
-    using Int4 = typename L::Int4;
-    static constexpr bool kOneScale = false, kMinima = false;
-    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
-    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
-      to[0] = L::half16(plane + g * (kLanes * 2));
-    }
+  template <class Int4>
+  struct Nibbles : Int4 {
+    static constexpr bool kOneScale = false;
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -193,10 +191,18 @@ struct Quantised {
     }
   };
 
-  // The same nibbles as they are, with a scale and a minimum for each group.
-  struct Q4m : Q4 {
-    static constexpr bool kMinima = true;
-    static PHASOR_INLINE typename Q4::Sum start(int32_t) { return Q4::start(0); }
+  struct Q4 : Nibbles<typename L::Int4> {
+    static constexpr bool kMinima = false, kSupers = false;
+    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
+    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
+      to[0] = L::half16(plane + g * (kLanes * 2));
+    }
+  };
+  // Nibbles as they are, with a scale and a minimum for each group.
+  struct Q4m : Nibbles<typename L::Int4m> {
+    using Sum = typename L::Int4m::Sum;
+    static constexpr bool kMinima = true, kSupers = false;
+    static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
     static PHASOR_INLINE size_t plane(size_t groups) {
       return static_cast<size_t>(minimum_plane_bytes(Type::q4m, kLanes, groups));
     }
@@ -205,11 +211,9 @@ struct Quantised {
     }
   };
   struct Q4k : Q4m {
+    static constexpr bool kSupers = true;
     static PHASOR_INLINE size_t plane(size_t groups) {
       return static_cast<size_t>(minimum_plane_bytes(Type::q4k, kLanes, groups));
-    }
-    static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
-      scales_q4k<L>(to, plane, g);
     }
   };
 
@@ -248,13 +252,21 @@ struct Quantised {
   static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
                                          const unsigned char* const (&scale_plane)[P],
                                          const unsigned char* const (&values)[P], Ahead& ahead) {
+    std::conditional_t<Q::kSupers, Super<L>, char> supers[P];
     start_chains(acc);
     for (size_t g = 0; g < rows[0].groups; ++g) {
       if constexpr (T::kStream) ahead.ask();
       typename Q::Sum sum[R][P];
       sum_group<Q>(sum, rows, values, g);
       V scales[P][1 + Q::kMinima];
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
+      if constexpr (Q::kSupers) {
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+          if (g % kSuper == 0) supers[p] = super_of<L>(scale_plane[p], g);
+          PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[p][i] = supers[p].at(g % kSuper, i);
+        }
+      } else {
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
+      }
       add_group<Q>(acc, sum, rows, g, scales);
     }
   }
@@ -288,13 +300,50 @@ struct Quantised {
         acc[r][p] = Q::to_float(sum[0][r][p]) * (V::set(rows[r].scale[0]) * scales);
     }
   }
+  // One row by one panel: the scales of 64 groups, then the groups; or eight groups after each
+  // other.
+  template <class Q>
+  static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
+                                        const unsigned char* plane,
+                                        const unsigned char* const (&values)[1], size_t groups) {
+    constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
+    alignas(64) float scales[kScales][kOf][kLanes];
+    for (size_t first = 0; first < groups; first += kScales) {
+      const size_t end = groups - first < kScales ? groups : first + kScales;
+      V of[1][kOf];
+      for (size_t g = first; g < end; ++g) {
+        Q::scales(of[0], plane, g);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(scales[g - first][i]);
+      }
+      for (size_t g = first; g < end; ++g) {
+        typename Q::Sum sum[1][1];
+        sum_group<Q>(sum, row, values, g);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i] = V::load(scales[g - first][i]);
+        add_group<Q>(acc, sum, row, g, of);
+      }
+    }
+  }
+  template <class Q>
+  static PHASOR_INLINE void supers_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
+                                        const unsigned char* plane,
+                                        const unsigned char* const (&values)[1], size_t groups) {
+    for (size_t first = 0; first < groups; first += kSuper) {
+      const Super<L> super = super_of<L>(plane, first);
+      const size_t end = groups - first < kSuper ? groups : first + kSuper;
+      for (size_t g = first; g < end; ++g) {
+        typename Q::Sum sum[1][1];
+        sum_group<Q>(sum, row, values, g);
+        V of[1][2];
+        PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) of[0][i] = super.at(g - first, i);
+        add_group<Q>(acc, sum, row, g, of);
+      }
+    }
+  }
   // One row: the weights come from memory, which is fastest when all of it is read in one
   // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
   static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in,
                                             const unsigned char* w, size_t panels) {
-    constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
-    alignas(64) float scales[kScales * kLanes * kOf];
     const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
     const Int8Rows row[1] = {in};
@@ -302,23 +351,10 @@ struct Quantised {
       const unsigned char* values[1] = {w + plane};
       V acc[1][1];
       start_chains(acc);
-      for (size_t first = 0; first < groups; first += kScales) {
-        const size_t end = groups - first < kScales ? groups : first + kScales;
-        for (size_t g = first; g < end; ++g) {
-          V of[kOf];
-          Q::scales(of, w, g);
-          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i)
-            of[i].store(scales + ((g - first) * kOf + i) * kLanes);
-        }
-        for (size_t g = first; g < end; ++g) {
-          typename Q::Sum sum[1][1];
-          sum_group<Q>(sum, row, values, g);
-          V of[1][kOf];
-          PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i)
-            of[0][i] = V::load(scales + ((g - first) * kOf + i) * kLanes);
-          add_group<Q>(acc, sum, row, g, of);
-        }
-      }
+      if constexpr (Q::kSupers)
+        supers_tile<Q>(acc, row, w, values, groups);
+      else
+        stream_tile<Q>(acc, row, w, values, groups);
       store_tile(out, acc, p * kLanes);
     }
   }

@@ -11,6 +11,7 @@ namespace {
 struct Level : LevelNeon {
   using Int8 = Int8Dotprod;
   using Int4 = Int4Dotprod;
+  using Int4m = Int4Dotprod;
   // 32 registers, 4 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
@@ -132,6 +133,7 @@ template <class Q, class Type>
 PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
                               const unsigned char* w, size_t plane) {
   const size_t groups = in.groups;
+  std::conditional_t<Type::kSupers, Super<Level>, char> super;
   float32x4_t y[kRows][2];
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
   for (size_t g = 0; g < groups; ++g) {
@@ -140,7 +142,12 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
       s[r][0] = s[r][1] = vdupq_n_s32(Q::start(in.sum[r * groups + g]));
     Q::products(s, in.q + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes + half * 32);
     V scales[1 + Q::kMinima];
-    Type::scales(scales, w, g);
+    if constexpr (Type::kSupers) {
+      if (g % kSuper == 0) super = super_of<Level>(w, g);
+      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[i] = super.at(g % kSuper, i);
+    } else {
+      Type::scales(scales, w, g);
+    }
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
       const float sx = in.scale[r * groups + g];
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
@@ -189,7 +196,8 @@ struct Tiled : Body<Level> {
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
     const size_t tiled = rows / kRows * kRows;
-    if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
+    const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, bytes, panels);
     if (tiled != rows)
       linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }

@@ -12,6 +12,7 @@ struct Level {
   using Arch = xsimd::fma3<xsimd::avx2>;
   using Int8 = Int8AvxVnni;
   using Int4 = Int4AvxVnni;
+  using Int4m = Int4AvxVnni;
   // As AVX2; no intermediate values in the integer products, so one row more.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 3, kPanelsInt8 = 1;

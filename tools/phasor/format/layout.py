@@ -302,12 +302,12 @@ def quantize(
     x: np.ndarray, kind: int, moments: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """f32 (N, K) as a quantised type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
-    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says, of q4m and
-        q4k what minima.quantize does.
+    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says, of
+    q4m and q4k what minima.quantize does.
 
-        Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
-        those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
-        quantize` makes the same bytes. PhasorError when a scale does not fit f16.
+    Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
+    those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
+    quantize` makes the same bytes. PhasorError when a scale does not fit f16.
     """
     if kind in WHOLE:
         return _quantize_whole(np.asarray(x, np.float32), kind)
