@@ -785,7 +785,8 @@ phasor_status phasor_vector_record(const phasor_model* model, void* file, const 
 
 typedef struct phasor_quantize_options {
   uint32_t struct_size;
-  const char* type;        /* of the matrices: "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh" */
+  const char* type;        /* of the matrices: "f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh",
+                              "q4m", "q4k" */
   const char* output_type; /* of embeddings and the output's matrix; NULL: `type` */
   const float* moments;    /* for q8 and q4: the mean square of each matrix's inputs, column by
                               column, matrices in the order of the file; NULL: all 1 */
@@ -803,7 +804,7 @@ typedef struct phasor_rounding {
   float share;        /* the largest of |stored - given| / the tensor's largest |given| */
 } phasor_rounding;
 #define PHASOR_ROUNDING_INIT { sizeof(phasor_rounding), NULL, NULL, 0, 0, 0 }
-enum { PHASOR_TYPES = 8 }; /* that this version knows; a later one may know more */
+enum { PHASOR_TYPES = 10 }; /* that this version knows; a later one may know more */
 
 /* Bytes of the file with its matrices in another type. Of f32, f16 and bf16 any type can be made,
  * of the others f32 only: what was rounded is not rounded again. */

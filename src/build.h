@@ -22,6 +22,7 @@
   X("q8", kHasQ8)                                 \
   X("q4", kHasQ4)                                 \
   X("q8r", kHasQ8r)                               \
+  X("q4m", kHasQ4m)                               \
   X("f16", kHasF16)                               \
   X("bf16", kHasBf16)                             \
   /* the cache's types */                         \

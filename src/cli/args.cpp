@@ -188,8 +188,8 @@ constexpr Flag kFlags[] = {
     {"--emit", "c|asm|h", kInspect, &Options::emit,
      "on standard output: the file as a source for a linker, aligned to 64; h: these limits "
      "and the sizes of the two blocks as a C header"},
-    {"--type", "f32|f16|bf16|q8|q4|q8r|q8rh", kQuantize, &Options::type, "of the matrices"},
-    {"--output-type", "f32|f16|bf16|q8|q4|q8r|q8rh", kQuantize, &Options::output_type,
+    {"--type", "f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k", kQuantize, &Options::type, "of the matrices"},
+    {"--output-type", "f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k", kQuantize, &Options::output_type,
      "of the embeddings and the output's matrix (as --type)"},
     {"--moments", "FILE.npy", kQuantize, &Options::moments,
      "q8 and q4: how much each input counts (tools/moments.py)"},

@@ -103,7 +103,9 @@ int quantize(const Options& given) {
   o.check = true;  // damage is not copied
   if (o.texts.size() != 1) return usage_error("quantize: expected two files, IN and OUT");
   if (o.type == nullptr)
-    return usage_error("quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r and q8rh");
+    return usage_error(
+        "quantize: expected --type, one of f32, f16, bf16, q8, q4, q8r, q8rh, q4m and "
+        "q4k");
   const char* name = o.texts[0];
   vector<float> moments;
   if (o.moments != nullptr && !read_npy(o.moments, &moments)) return 1;

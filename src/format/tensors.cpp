@@ -10,7 +10,8 @@ constexpr uint32_t bit(Type type, bool built = true) {
 // What this build reads a matrix of.
 constexpr uint32_t kMatrixTypes =
     bit(Type::f32) | bit(Type::f16, kHasF16) | bit(Type::bf16, kHasBf16) | bit(Type::q8, kHasQ8) |
-    bit(Type::q4, kHasQ4) | bit(Type::q8r, kHasQ8r) | bit(Type::q8rh, kHasQ8r);
+    bit(Type::q4, kHasQ4) | bit(Type::q8r, kHasQ8r) | bit(Type::q8rh, kHasQ8r) |
+    bit(Type::q4m, kHasQ4m) | bit(Type::q4k, kHasQ4m);
 
 struct Parts {
   uint32_t rows[3];

@@ -63,6 +63,33 @@ void rotate_block(float* x, size_t block, float scale) noexcept {
   for (size_t i = 0; i < block; ++i) x[i] = x[i] * scale;
 }
 
+namespace {
+
+float half_at(const unsigned char* p) {
+  uint16_t h;
+  __builtin_memcpy(&h, p, 2);
+  return widen_f16(h);
+}
+
+}  // namespace
+
+Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
+             size_t g) noexcept {
+  const bool panel = layout == Layout::panel16;
+  const size_t lanes = panel ? kLanes : 1;  // of what lies side by side
+  if (type == Type::q4m) {
+    const unsigned char* p = plane + 4 * (panel ? g * kLanes : row * groups + g);
+    return {half_at(p + (panel ? 2 * row : 0)), half_at(p + (panel ? 2 * row : 0) + 2 * lanes)};
+  }
+  const size_t supers = static_cast<size_t>(supers_of(groups)), s = g / kSuper;
+  const unsigned char* p = plane + kSuperBytes * (panel ? s * kLanes : row * supers + s);
+  const unsigned char* codes = p + 4 * lanes + (panel ? row : 0);
+  const auto byte = [=](size_t i) { return static_cast<unsigned>(codes[i * lanes]); };
+  if (panel) p += 2 * row;
+  return {half_at(p) * static_cast<float>(scale_code(g % kSuper, byte)),
+          half_at(p + 2 * lanes) * static_cast<float>(minimum_code(g % kSuper, byte))};
+}
+
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
                 size_t row) noexcept {
   const unsigned char* p = static_cast<const unsigned char*>(data);
@@ -99,8 +126,21 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
       rotate_block(y + k, block, rotation_scale(block));
     return;
   }
-  // The scale of each group, then its values.
   const size_t groups = static_cast<size_t>(groups_of(cols));
+  if (kHasQ4m && minimum_type(type)) {
+    const unsigned char* values =
+        p + static_cast<size_t>(minimum_plane_bytes(type, panels ? kLanes : rows, groups));
+    Grid grid = {0.0f, 0.0f};
+    for (size_t k = 0; k < cols; ++k) {
+      const size_t g = k / kGroup, in_half = k % (kGroup / 2);
+      if (k % kGroup == 0) grid = grid_at(p, type, layout, groups, panels ? o : row, g);
+      const size_t at = panels ? panel_index_q4(o, k) : (row * groups + g) * (kGroup / 2) + in_half;
+      const int n = values[at] >> (k % kGroup < kGroup / 2 ? 0 : 4) & 15;
+      y[k] = static_cast<float>(n) * grid.scale + grid.least;
+    }
+    return;
+  }
+  // The scale of each group, then its values.
   const size_t plane = static_cast<size_t>(scale_plane_bytes((panels ? kLanes : rows) * groups));
   float scale = 0.0f;
   for (size_t k = 0; k < cols; ++k) {

@@ -5,7 +5,8 @@
 namespace phasor {
 
 // y (cols) = row `row` of a matrix in panel16 or rows layout (quantised: scale · value, one
-// multiplication, and of q8rh the rotation back; the others exact). `data` is the tensor's first
+// multiplication, of q4m and q4k one addition of the minimum, of q8rh the rotation back; the others
+// exact). `data` is the tensor's first
 // byte; `rows` its true number of rows (the rows layout of quantised types needs it to find the
 // values).
 void gather_row(float* y, const void* data, Type type, Layout layout, size_t rows, size_t cols,
@@ -16,6 +17,15 @@ void gather_row(float* y, const void* data, Type type, Layout layout, size_t row
 // of x[i] and x[i + distance] their sum and their difference; the scale last. With rotation_scale
 // it takes inputs there, and weights that were rotated back.
 void rotate_block(float* x, size_t block, float scale) noexcept;
+
+// The scale and the minimum of a group of q4m or q4k: a value n of 4 bits stands for n·scale +
+// least. Both are exact.
+struct Grid {
+  float scale, least;
+};
+// Of row `row` (of a panel: of its 16) and group g. plane: where the panel or the tensor begins.
+Grid grid_at(const unsigned char* plane, Type type, Layout layout, size_t groups, size_t row,
+             size_t g) noexcept;
 
 float widen_f16(uint16_t h) noexcept;  // exact, subnormals included (1.5)
 float widen_bf16(uint16_t h) noexcept;

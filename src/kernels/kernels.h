@@ -57,6 +57,16 @@ struct Kernels {
                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
                     size_t groups);
 
+  // The same with P panels of types q4m and q4k, whose groups have a minimum m too (1.20): isum =
+  // Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc = fma(sx·float(Σx), m, acc).
+  // sw and m are exact in f32 (grid_at of gather.h).
+  void (*linear_q4m)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups);
+  void (*linear_q4k)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups);
+
   // The same two for weights with one scale a row: one scale of all of a row's values, and the
   // products' sums over all of K (1.18). q (64·⌈K/64⌉), scale and sum (1). block: of the inputs
   // that are rotated together (1.19), rotation_block(K); 0: they are not rotated.

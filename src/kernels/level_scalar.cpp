@@ -73,6 +73,7 @@ struct Scalar {
   struct Q8 {
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     static constexpr int32_t kOffset = 0;
+    static constexpr Type kMinima = Type::f32;  // none
     static int32_t value(const unsigned char* g, size_t i, size_t k) {
       return static_cast<int8_t>(g[panel_index_q8(i, k)]);
     }
@@ -80,9 +81,18 @@ struct Scalar {
   struct Q4 {
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     static constexpr int32_t kOffset = 8;
+    static constexpr Type kMinima = Type::f32;
     static int32_t value(const unsigned char* g, size_t i, size_t k) {
       return g[panel_index_q4(i, k)] >> (k < kGroup / 2 ? 0 : 4) & 15;
     }
+  };
+
+  // n as it is; the groups have minima (grid_at).
+  struct Q4m : Q4 {
+    static constexpr Type kMinima = Type::q4m;
+  };
+  struct Q4k : Q4 {
+    static constexpr Type kMinima = Type::q4k;
   };
 
   struct Q8r : Q8 {};
@@ -181,10 +191,41 @@ struct Scalar {
       y[i] = static_cast<float>(isum[i]) * (sx * F32::weight(panel, i, 0));
   }
 
+  // The chains of one row and one panel over all groups, of scales and minima.
+  template <class Q>
+  static void minimum_row(float* acc, const int8_t* x, const float* xs, const int32_t* xsum,
+                          const unsigned char* panel, const unsigned char* values, size_t groups) {
+    for (size_t g = 0; g < groups; ++g, x += kGroup, values += Q::kGroupBytes)
+      for (size_t i = 0; i < kLanes; ++i) {
+        int32_t isum = 0;
+        for (size_t k = 0; k < kGroup; ++k) isum += x[k] * Q::value(values, i, k);
+        const Grid grid = grid_at(panel, Q::kMinima, Layout::panel16, groups, i, g);
+        acc[i] = fma1(static_cast<float>(isum), xs[g] * grid.scale, acc[i]);
+        acc[i] = fma1(xs[g] * static_cast<float>(xsum[g]), grid.least, acc[i]);
+      }
+  }
+
+  template <class Q>
+  static void linear_minimum(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                             const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                             size_t bias_n, size_t panels, size_t groups) {
+    const size_t plane = static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups));
+    const unsigned char* panel = static_cast<const unsigned char*>(w);
+    for (size_t p = 0; p < panels; ++p, panel += plane + groups * Q::kGroupBytes)
+      for (size_t r = 0; r < rows; ++r) {
+        float acc[kLanes] = {};
+        minimum_row<Q>(acc, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups, panel,
+                       panel + plane, groups);
+        store_with_bias(y + r * ldy + p * kLanes, acc, bias, bias_n, p * kLanes);
+      }
+  }
+
   template <class Q>
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
+    if (minimum_type(Q::kMinima))
+      return linear_minimum<Q>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
     constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
     const size_t plane = kOneScale ? kLanes * 4 : plane_bytes(groups),
                  bytes = plane + groups * Q::kGroupBytes;

@@ -14,12 +14,12 @@ using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {
   static constexpr const char* kName = "avxvnni";
-  static LinearInt8 linear_q8, linear_q4, linear_q8r;
+  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
   static PeakInt8 peak_int8;
 };
 struct Avx512Vnni {
   static constexpr const char* kName = "avx512vnni";
-  static LinearInt8 linear_q8, linear_q4, linear_q8r;
+  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
   static PeakInt8 peak_int8;
 };
 struct Amx {
@@ -29,7 +29,7 @@ struct Amx {
 };
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
-  static LinearInt8 linear_q8, linear_q4, linear_q8r;
+  static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
   static PeakInt8 peak_int8;
 };
 
@@ -40,6 +40,8 @@ constexpr Kernels with_products(Kernels k) {
     k.name = Products::kName;
     k.linear_q8 = kHasQ8 ? Products::linear_q8 : nullptr;
     k.linear_q4 = kHasQ4 ? Products::linear_q4 : nullptr;
+    k.linear_q4m = kHasQ4m ? Products::linear_q4m : nullptr;
+    k.linear_q4k = kHasQ4m ? Products::linear_q4k : nullptr;
     k.linear_q8r = kHasQ8r ? Products::linear_q8r : nullptr;
     k.peak_int8 = kHasPeaks ? Products::peak_int8 : nullptr;
   }
@@ -55,6 +57,8 @@ constexpr Kernels with_products(Kernels k) {
 #define PHASOR_PRODUCTS(Products, Body)                                    \
   void PHASOR_PRODUCT(Products::linear_q8, Body::linear_int8<Body::Q8>)    \
   void PHASOR_PRODUCT(Products::linear_q4, Body::linear_int8<Body::Q4>)    \
+  void PHASOR_PRODUCT(Products::linear_q4m, Body::linear_int8<Body::Q4m>)  \
+  void PHASOR_PRODUCT(Products::linear_q4k, Body::linear_int8<Body::Q4k>)  \
   void PHASOR_PRODUCT(Products::linear_q8r, Body::linear_int8<Body::Q8r>)  \
   uint64_t Products::peak_int8(float* out, uint64_t rounds) { return Body::peak_int8(out, rounds); }
 

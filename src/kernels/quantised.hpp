@@ -1,9 +1,12 @@
-// The linear products of the vector levels with weights in q8, q4 and q8r: activations to int8 row
-// by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4), or exact
-// sums of all of K (rules 1.18 and 1.19).
+// The linear products of the vector levels with weights in q8, q4, q4m, q4k and q8r: activations to
+// int8 row by row, exact sums of a group of 32 and one chain over the groups (rules 1.2 to 1.4, and
+// 1.20 where the groups have a minimum), or exact sums of all of K (rules 1.18 and 1.19).
 #pragma once
+#include <type_traits>
+
 #include "functions.hpp"
 #include "linear.hpp"
+#include "minima.hpp"
 
 namespace phasor {
 namespace {
@@ -126,8 +129,11 @@ struct Quantised {
   // One group: R rows of activations by P panels.
   struct Q8 : L::Int8 {
     using Int8 = typename L::Int8;
-    static constexpr bool kOneScale = false;
+    static constexpr bool kOneScale = false, kMinima = false, kSupers = false;
     static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
+    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
+      to[0] = L::half16(plane + g * (kLanes * 2));
+    }
     static constexpr size_t kGroupBytes = kLanes * kGroup;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int8::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -164,10 +170,9 @@ struct Quantised {
       }
     }
   };
-  struct Q4 : L::Int4 {
-    using Int4 = typename L::Int4;
+  template <class Int4>
+  struct Nibbles : Int4 {
     static constexpr bool kOneScale = false;
-    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
     static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
     template <size_t R, size_t P>
     static PHASOR_INLINE void products(typename Int4::Sum (&sum)[R][P], const int8_t* const (&x)[R],
@@ -186,6 +191,32 @@ struct Quantised {
     }
   };
 
+  struct Q4 : Nibbles<typename L::Int4> {
+    static constexpr bool kMinima = false, kSupers = false;
+    static PHASOR_INLINE size_t plane(size_t groups) { return plane_bytes(groups); }
+    static PHASOR_INLINE void scales(V (&to)[1], const unsigned char* plane, size_t g) {
+      to[0] = L::half16(plane + g * (kLanes * 2));
+    }
+  };
+  // Nibbles as they are, with a scale and a minimum for each group.
+  struct Q4m : Nibbles<typename L::Int4m> {
+    using Sum = typename L::Int4m::Sum;
+    static constexpr bool kMinima = true, kSupers = false;
+    static PHASOR_INLINE Sum start(int32_t) { return L::Int4m::start(0); }
+    static PHASOR_INLINE size_t plane(size_t groups) {
+      return static_cast<size_t>(minimum_plane_bytes(Type::q4m, kLanes, groups));
+    }
+    static PHASOR_INLINE void scales(V (&to)[2], const unsigned char* plane, size_t g) {
+      scales_q4m<L>(to, plane, g);
+    }
+  };
+  struct Q4k : Q4m {
+    static constexpr bool kSupers = true;
+    static PHASOR_INLINE size_t plane(size_t groups) {
+      return static_cast<size_t>(minimum_plane_bytes(Type::q4k, kLanes, groups));
+    }
+  };
+
   // The sums of group g: R rows by P panels, whose groups begin at w.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void sum_group(typename Q::Sum (&sum)[R][P], const Int8Rows (&rows)[R],
@@ -200,14 +231,20 @@ struct Quantised {
     }
     Q::products(sum, x, wg);
   }
-  // The chains go on by them; scales: 16 of each panel.
+  // The chains go on by them; scales: 16 of each panel, and 16 minima where there are any.
   template <class Q, size_t R, size_t P>
   static PHASOR_INLINE void add_group(V (&acc)[R][P], const typename Q::Sum (&sum)[R][P],
-                                      const Int8Rows (&rows)[R], size_t g, const V (&scales)[P]) {
+                                      const Int8Rows (&rows)[R], size_t g,
+                                      const V (&scales)[P][1 + Q::kMinima]) {
     PHASOR_UNROLL for (size_t r = 0; r < R; ++r) {
       const V sx = V::set(rows[r].scale[g]);
       PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-        acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p], acc[r][p]);
+        acc[r][p] = fma(Q::to_float(sum[r][p]), sx * scales[p][0], acc[r][p]);
+      if constexpr (Q::kMinima) {
+        const V all = V::set(rows[r].scale[g] * static_cast<float>(rows[r].sum[g]));
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
+          acc[r][p] = fma(all, scales[p][1], acc[r][p]);
+      }
     }
   }
   // Outputs of R rows by P panels, whose scales and groups begin at `scales` and w.
@@ -215,14 +252,21 @@ struct Quantised {
   static PHASOR_INLINE void grouped_tile(V (&acc)[R][P], const Int8Rows (&rows)[R],
                                          const unsigned char* const (&scale_plane)[P],
                                          const unsigned char* const (&values)[P], Ahead& ahead) {
+    std::conditional_t<Q::kSupers, Super<L>, char> supers[P];
     start_chains(acc);
     for (size_t g = 0; g < rows[0].groups; ++g) {
       if constexpr (T::kStream) ahead.ask();
       typename Q::Sum sum[R][P];
       sum_group<Q>(sum, rows, values, g);
-      V scales[P];
-      PHASOR_UNROLL for (size_t p = 0; p < P; ++p)
-        scales[p] = L::half16(scale_plane[p] + g * (kLanes * 2));
+      V scales[P][1 + Q::kMinima];
+      if constexpr (Q::kSupers) {
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) {
+          if (g % kSuper == 0) supers[p] = super_of<L>(scale_plane[p], g);
+          PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[p][i] = supers[p].at(g % kSuper, i);
+        }
+      } else {
+        PHASOR_UNROLL for (size_t p = 0; p < P; ++p) Q::scales(scales[p], scale_plane[p], g);
+      }
       add_group<Q>(acc, sum, rows, g, scales);
     }
   }
@@ -256,30 +300,61 @@ struct Quantised {
         acc[r][p] = Q::to_float(sum[0][r][p]) * (V::set(rows[r].scale[0]) * scales);
     }
   }
+  // One row by one panel: the scales of 64 groups, then the groups; or eight groups after each
+  // other.
+  template <class Q>
+  static PHASOR_INLINE void stream_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
+                                        const unsigned char* plane,
+                                        const unsigned char* const (&values)[1], size_t groups) {
+    constexpr size_t kScales = 64, kOf = 1 + Q::kMinima;  // of each group
+    alignas(64) float scales[kScales][kOf][kLanes];
+    for (size_t first = 0; first < groups; first += kScales) {
+      const size_t end = groups - first < kScales ? groups : first + kScales;
+      V of[1][kOf];
+      for (size_t g = first; g < end; ++g) {
+        Q::scales(of[0], plane, g);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i].store(scales[g - first][i]);
+      }
+      for (size_t g = first; g < end; ++g) {
+        typename Q::Sum sum[1][1];
+        sum_group<Q>(sum, row, values, g);
+        PHASOR_UNROLL for (size_t i = 0; i < kOf; ++i) of[0][i] = V::load(scales[g - first][i]);
+        add_group<Q>(acc, sum, row, g, of);
+      }
+    }
+  }
+  template <class Q>
+  static PHASOR_INLINE void supers_tile(V (&acc)[1][1], const Int8Rows (&row)[1],
+                                        const unsigned char* plane,
+                                        const unsigned char* const (&values)[1], size_t groups) {
+    for (size_t first = 0; first < groups; first += kSuper) {
+      const Super<L> super = super_of<L>(plane, first);
+      const size_t end = groups - first < kSuper ? groups : first + kSuper;
+      for (size_t g = first; g < end; ++g) {
+        typename Q::Sum sum[1][1];
+        sum_group<Q>(sum, row, values, g);
+        V of[1][2];
+        PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) of[0][i] = super.at(g - first, i);
+        add_group<Q>(acc, sum, row, g, of);
+      }
+    }
+  }
   // One row: the weights come from memory, which is fastest when all of it is read in one
   // direction. So one panel after the other, and of each the scales before the groups.
   template <class Q>
   static PHASOR_APART void quantised_stream(const Outputs& out, const Int8Rows& in,
                                             const unsigned char* w, size_t panels) {
-    constexpr size_t kScales = 64;
-    alignas(64) float scales[kScales * kLanes];
-    const size_t groups = in.groups, plane = plane_bytes(groups),
+    const size_t groups = in.groups, plane = Q::plane(groups),
                  bytes = plane + groups * Q::kGroupBytes;
     const Int8Rows row[1] = {in};
     for (size_t p = 0; p < panels; ++p, w += bytes) {
       const unsigned char* values[1] = {w + plane};
       V acc[1][1];
       start_chains(acc);
-      for (size_t first = 0; first < groups; first += kScales) {
-        const size_t end = groups - first < kScales ? groups : first + kScales;
-        for (size_t g = first; g < end; ++g)
-          L::half16(w + g * (kLanes * 2)).store(scales + (g - first) * kLanes);
-        for (size_t g = first; g < end; ++g) {
-          typename Q::Sum sum[1][1];
-          sum_group<Q>(sum, row, values, g);
-          add_group<Q>(acc, sum, row, g, {V::load(scales + (g - first) * kLanes)});
-        }
-      }
+      if constexpr (Q::kSupers)
+        supers_tile<Q>(acc, row, w, values, groups);
+      else
+        stream_tile<Q>(acc, row, w, values, groups);
       store_tile(out, acc, p * kLanes);
     }
   }

@@ -20,9 +20,12 @@ constexpr Kernels kernel_table(const char* name) {
   k.linear_f32 = Level::template linear<F32>;
   k.linear_f16 = kHasF16 ? Level::template linear<F16> : nullptr;
   k.linear_bf16 = kHasBf16 ? Level::template linear<Bf16> : nullptr;
-  k.quantize_row = kHasQ8 || kHasQ4 || kHasCacheQ8 ? Level::quantize_row : nullptr;
+  k.quantize_row =
+      kHasQ8 || kHasQ4 || kHasQ4m || kHasCacheQ8 ? Level::quantize_row : nullptr;
   k.linear_q8 = kHasQ8 ? Level::template linear_int8<typename Level::Q8> : nullptr;
   k.linear_q4 = kHasQ4 ? Level::template linear_int8<typename Level::Q4> : nullptr;
+  k.linear_q4m = kHasQ4m ? Level::template linear_int8<typename Level::Q4m> : nullptr;
+  k.linear_q4k = kHasQ4m ? Level::template linear_int8<typename Level::Q4k> : nullptr;
   k.quantize_whole = kHasQ8r ? Level::quantize_whole : nullptr;
   k.linear_q8r = kHasQ8r ? Level::template linear_int8<typename Level::Q8r> : nullptr;
   k.scores[kCacheF32] = Level::template scores<F32>;

@@ -42,15 +42,35 @@ bool row_scales(const unsigned char* p, uint64_t n) {
   return true;
 }
 
+// Of q4m and q4k: the f16 numbers of a row's scales and minima are finite; those of a row of
+// padding are zero, as are the codes of groups that there are not. byte(i): byte i of the row's.
+template <class Byte>
+void check_minima(bool* finite, bool* padded, Type type, uint64_t groups, bool used, Byte byte) {
+  const uint64_t bytes = minimum_scale_bytes(type, groups);
+  const size_t size = type == Type::q4m ? 4 : kSuperBytes;
+  for (uint64_t i = 0; i < bytes; i += size) {
+    *finite = *finite && (byte(i + 1) & 0x7Cu) != 0x7C && (byte(i + 3) & 0x7Cu) != 0x7C;
+    for (uint64_t j = 0; j < size && !used; ++j) *padded = *padded && byte(i + j) == 0;
+  }
+  const auto code = [=](size_t i) {
+    return byte(bytes - kCodeBytes + i);
+  };  // of the last eight groups
+  for (size_t g = groups % kSuper; type == Type::q4k && g != 0 && g < kSuper; ++g)
+    *padded = *padded && scale_code(g, code) == 0 && minimum_code(g, code) == 0;
+}
+
 // Lanes of a panel from `used` on, which may be none of them, are zero, and k from cols to the end
 // of its pair or group.
 bool padding_is_zero(const unsigned char* panel, Type type, uint32_t cols, uint32_t used) {
-  const bool whole = kHasQ8r && whole_type(type);
-  const uint64_t scales = grouped_type(type) ? groups_of(cols) * kLanes : 0,
-                 plane = whole ? kLanes * 4 : scale_plane_bytes(scales);
+  const bool whole = kHasQ8r && whole_type(type), minima = kHasQ4m && minimum_type(type);
+  const uint64_t groups = groups_of(cols),
+                 scales = grouped_type(type) && !minima ? groups * kLanes : 0,
+                 plane = whole    ? kLanes * 4
+                         : minima ? minimum_plane_bytes(type, kLanes, groups)
+                                  : scale_plane_bytes(scales);
   for (size_t o = used; o < kLanes && whole; ++o)
     if (load_u32(panel + 4 * o) != 0) return false;
-  for (uint64_t i = scales * 2; i < plane && !whole; ++i)
+  for (uint64_t i = scales * 2; i < plane && !whole && !minima; ++i)
     if (panel[i] != 0) return false;
   for (uint64_t g = 0; g < scales; g += kLanes)
     for (size_t o = used; o < kLanes; ++o)
@@ -79,9 +99,11 @@ bool whole_rows_padding_is_zero(const unsigned char* p, uint32_t rows, uint32_t 
 // Rows of a quantised table: nothing between the scales and the values, nor from cols to the end of
 // a row's last group.
 bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint32_t cols) {
-  const uint64_t groups = groups_of(cols), count = rows * groups, plane = scale_plane_bytes(count),
-                 half = kGroup / 2;
-  for (uint64_t i = count * 2; i < plane; ++i)
+  const uint64_t groups = groups_of(cols), half = kGroup / 2,
+                 count = kHasQ4m && minimum_type(type) ? rows * minimum_scale_bytes(type, groups)
+                                                       : rows * groups * 2,
+                 plane = round_up(count, 64);
+  for (uint64_t i = count; i < plane; ++i)
     if (p[i] != 0) return false;
   for (uint64_t r = 0; r < rows && cols % kGroup != 0; ++r)
     for (uint64_t k = cols % kGroup; k < kGroup; ++k) {
@@ -94,6 +116,20 @@ bool rows_padding_is_zero(const unsigned char* p, Type type, uint32_t rows, uint
   return true;
 }
 
+// Scales and minima of the 16 rows of a panel, of which `used` are the matrix's, or of all rows.
+void check_plane(bool* finite, bool* padded, const unsigned char* p, const Entry& e,
+                 uint32_t used) {
+  const uint64_t groups = groups_of(e.cols), bytes = minimum_scale_bytes(e.type, groups);
+  const bool panel = e.layout == Layout::panel16;
+  for (size_t o = 0; o < (panel ? kLanes : used); ++o) {
+    const auto byte = [=, type = e.type](uint64_t i) {
+      return unsigned{
+          p[panel ? panel_index_minimum(type, o, static_cast<size_t>(i)) : o * bytes + i]};
+    };
+    check_minima(finite, padded, e.type, groups, o < used, byte);
+  }
+}
+
 // One tensor; of a matrix each part starts a panel.
 phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r,
                            phasor_error* error) {
@@ -103,14 +139,21 @@ phasor_status check_tensor(const unsigned char* p, const Entry& e, const Role& r
     const uint64_t scales = groups_of(e.cols) * kLanes, values = uint64_t(e.cols) * kLanes;
     for (const uint32_t rows : r.parts)
       for (uint32_t row = 0; row < rows; row += kLanes, p += bytes) {
-        finite = finite && (kHasQ8r && whole_type(e.type) ? row_scales(p, kLanes)
-                            : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
-                                                          : finite_numbers(p, values, e.type));
-        padded = padded && padding_is_zero(p, e.type, e.cols, rows - row);
+        const uint32_t used = rows - row;
+        if (kHasQ4m && minimum_type(e.type))
+          check_plane(&finite, &padded, p, e, used);
+        else
+          finite = finite && (kHasQ8r && whole_type(e.type) ? row_scales(p, kLanes)
+                              : grouped_type(e.type)        ? finite_numbers(p, scales, Type::f16)
+                                                            : finite_numbers(p, values, e.type));
+        padded = padded && padding_is_zero(p, e.type, e.cols, used);
       }
   } else if (kHasQ8r && whole_type(e.type)) {
     finite = row_scales(p, e.rows);
     padded = whole_rows_padding_is_zero(p, e.rows, e.cols);
+  } else if (kHasQ4m && minimum_type(e.type)) {
+    padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);
+    check_plane(&finite, &padded, p, e, e.rows);
   } else if (quantised_type(e.type)) {
     finite = finite_numbers(p, e.rows * groups_of(e.cols), Type::f16);
     padded = rows_padding_is_zero(p, e.type, e.rows, e.cols);

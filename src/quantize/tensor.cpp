@@ -2,6 +2,7 @@
 
 #include "../format/bytes.h"
 #include "../kernels/gather.h"
+#include "minima.h"
 
 namespace phasor {
 namespace {
@@ -24,13 +25,14 @@ size_t scale_at(const Rows& r, size_t o, size_t g) {
 }
 
 size_t plane_bytes(const Rows& r) {
-  if (whole_type(r.type))
-    return static_cast<size_t>(round_up(4 * (r.layout == Layout::panel16 ? kLanes : r.rows), 64));
-  return static_cast<size_t>(
-      scale_plane_bytes((r.layout == Layout::panel16 ? kLanes : r.rows) * groups(r)));
+  const uint64_t rows = r.layout == Layout::panel16 ? kLanes : r.rows;
+  if (minimum_type(r.type))
+    return static_cast<size_t>(minimum_plane_bytes(r.type, rows, groups(r)));
+  if (whole_type(r.type)) return static_cast<size_t>(round_up(4 * rows, 64));
+  return static_cast<size_t>(scale_plane_bytes(rows * groups(r)));
 }
 
-// Where the value of row o and column k lies, in bytes; of q4 its byte.
+// Where the value of row o and column k lies, in bytes; of 4 bits its byte.
 size_t value_at(const Rows& r, size_t o, size_t k) {
   const bool panel = r.layout == Layout::panel16;
   const size_t row = r.first + o;
@@ -66,10 +68,15 @@ float load_value(const unsigned char* in, const Rows& r, size_t o, size_t k) {
     default:
       break;
   }
+  const bool low = k % kGroup < kGroup / 2;
+  if (minimum_type(r.type)) {
+    const Grid grid = grid_at(in, r.type, r.layout, groups(r), r.first + o, k / kGroup);
+    return static_cast<float>(low ? *p & 15 : *p >> 4) * grid.scale + grid.least;
+  }
   const unsigned char* at = in + scale_at(r, o, k / kGroup);
   const float scale = whole_type(r.type) ? load_f32(at) : widen_f16(load_u16(at));
   if (r.type != Type::q4) return static_cast<float>(static_cast<int8_t>(*p)) * scale;
-  return static_cast<float>((k % kGroup < kGroup / 2 ? *p & 15 : *p >> 4) - 8) * scale;
+  return static_cast<float>((low ? *p & 15 : *p >> 4) - 8) * scale;
 }
 
 // 64 columns of row o from k on, or those that there are, rotated as `scale` says (0: not) from
@@ -204,11 +211,37 @@ bool store_row(unsigned char* out, const Rows& to, const unsigned char* in, cons
   return true;
 }
 
+// A row of q4m or q4k.
+bool store_minimum_row(unsigned char* out, const Rows& to, const unsigned char* in,
+                       const Rows& from, size_t o, StoredError* error) {
+  const size_t span = values_of_record(to.type), bytes = record_bytes(to.type);
+  for (size_t first = 0, at = 0; first < to.cols; first += span, at += bytes) {
+    float x[kMostOfRecord];
+    unsigned char record[kSuperBytes], n[kMostOfRecord];
+    const size_t count = to.cols - first < span ? to.cols - first : span;
+    for (size_t i = 0; i < count; ++i) x[i] = load_value(in, from, o, first + i);
+    if (!quantize_minimum(record, n, x, count, to.type)) return false;
+    for (size_t i = 0; i < bytes; ++i) {
+      const size_t row = to.first + o, whole = minimum_scale_bytes(to.type, groups(to));
+      out[to.layout == Layout::panel16 ? panel_index_minimum(to.type, o, at + i)
+                                       : row * whole + at + i] = record[i];
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const Grid grid = grid_at(record, to.type, Layout::rows, kSuper, 0, i / kGroup);
+      unsigned char* p = out + value_at(to, o, first + i);
+      *p = static_cast<unsigned char>(*p | n[i] << (i % kGroup < kGroup / 2 ? 0 : 4));
+      note(error, x[i], static_cast<float>(n[i]) * grid.scale + grid.least);
+    }
+  }
+  return true;
+}
+
 bool convert_rows(unsigned char* out, const Rows& to, const unsigned char* in, const Rows& from,
                   const float* moments, StoredError* error) {
-  if (whole_type(to.type)) {
+  if (whole_type(to.type) || minimum_type(to.type)) {
+    const auto store = whole_type(to.type) ? store_row : store_minimum_row;
     for (size_t o = 0; o < to.count; ++o)
-      if (!store_row(out, to, in, from, o, error)) return false;
+      if (!store(out, to, in, from, o, error)) return false;
     return true;
   }
   for (size_t g = 0; g < groups(to); ++g) {

@@ -62,9 +62,11 @@ void linear_part(const Chunk& c, const Rows<float>& out, const LinearInput& in, 
   float* y = out.rows(0, c.count, uint64_t(panels) * kLanes);
   if (quantised_type(type)) {
     const Int8Rows q = int8_rows(c, type, in.cols);
-    const auto multiply = type == Type::q8   ? k.linear_q8
-                          : type == Type::q4 ? k.linear_q4
-                                             : k.linear_q8r;
+    const auto multiply = type == Type::q8    ? k.linear_q8
+                          : type == Type::q4  ? k.linear_q4
+                          : type == Type::q4m ? k.linear_q4m
+                          : type == Type::q4k ? k.linear_q4k
+                                              : k.linear_q8r;
     multiply(y, ldy, q.values.rows(0, c.count, q.groups * kGroup),
              q.scales.rows(0, c.count, q.scaled), q.sums.rows(0, c.count, q.scaled), c.count, w,
              part_bias, bias_n, panels, static_cast<size_t>(q.groups));

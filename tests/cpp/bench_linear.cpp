@@ -3,7 +3,7 @@
 //
 //   bench_linear [--threads N]
 //
-//   linear TYPE ROWS OUTPUTS INPUTS    f32, f16, bf16, q8, q4, q8r, q8rh: median seconds of a
+//   linear TYPE ROWS OUTPUTS INPUTS    any type of a matrix (f32, q8 …): median seconds of a
 //   product, activations in f32 (their rounding included)
 #include <algorithm>
 #include <chrono>
@@ -42,11 +42,12 @@ Type type_of(const char* name) {
   constexpr struct {
     const char* name;
     Type type;
-  } kTypes[] = {{"f32", Type::f32}, {"f16", Type::f16}, {"bf16", Type::bf16}, {"q8", Type::q8},
-                {"q4", Type::q4},   {"q8r", Type::q8r}, {"q8rh", Type::q8rh}};
+  } kTypes[] = {{"f32", Type::f32},   {"f16", Type::f16}, {"bf16", Type::bf16},
+                {"q8", Type::q8},     {"q4", Type::q4},   {"q8r", Type::q8r},
+                {"q8rh", Type::q8rh}, {"q4m", Type::q4m}, {"q4k", Type::q4k}};
   for (const auto& t : kTypes)
     if (std::strcmp(t.name, name) == 0) return t.type;
-  die("expected f32, f16, bf16, q8, q4, q8r or q8rh");
+  die("expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
 }
 
 struct Product {
@@ -76,6 +77,10 @@ struct Product {
       k.linear_q8(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
     if (type == Type::q4)
       k.linear_q4(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (type == Type::q4m)
+      k.linear_q4m(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
+    if (type == Type::q4k)
+      k.linear_q4k(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
     if (whole_type(type))
       k.linear_q8r(out, outputs, q, scale, sum, rows, at, nullptr, 0, n, groups());
   }

@@ -91,6 +91,12 @@ void kernels(const Kernels& k) {
     count(k.name, name("linear q4"), work, [&] {
       k.linear_q4(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
     });
+    count(k.name, name("linear q4m"), work, [&] {
+      k.linear_q4m(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
+    });
+    count(k.name, name("linear q4k"), work, [&] {
+      k.linear_q4k(y, kOutputs, v, scale, sum, rows, q, bias, kOutputs, panels, groups);
+    });
   }
   std::vector<const void*> page(pages), half(pages), bytes(pages);
   for (size_t p = 0; p < pages; ++p) {

@@ -164,6 +164,27 @@ inline std::vector<unsigned char> quantised_panels(Random& random, size_t panels
   return w;
 }
 
+// The same of q4m and q4k: numbers of either sign, subnormal and zero, every code and every nibble.
+inline std::vector<unsigned char> minimum_panels(Random& random, Type type, size_t panels,
+                                                 size_t groups) {
+  const size_t plane = static_cast<size_t>(minimum_plane_bytes(type, kLanes, groups)),
+               bytes = plane + groups * kLanes * kGroup / 2;
+  const size_t record = type == Type::q4m ? 64 : kSuperBytes * kLanes;
+  std::vector<unsigned char> w(panels * bytes + 64);
+  for (size_t p = 0; p < panels; ++p)
+    for (size_t i = 0; i < bytes; ++i) {
+      const size_t kind = random.below(8);
+      unsigned char* const to = &w[p * bytes + i];
+      *to = kind == 0 ? 0x0f : kind == 1 ? 0xf0 : static_cast<unsigned char>(random.below(256));
+      if (i >= plane || i % record >= 64 || i % 2 == 0) continue;
+      // A number's upper byte: the lower one is there already.
+      *to = static_cast<unsigned char>(0x18 + random.below(0x10) + (kind == 2 ? 0x80 : 0));
+      if (kind == 3) *to = static_cast<unsigned char>(random.below(4));
+      if (kind == 4) to[0] = to[-1] = 0;
+    }
+  return w;
+}
+
 // The same of q8r: one scale a row, among them zero and the smallest that a file may have.
 inline std::vector<unsigned char> whole_panels(Random& random, size_t panels, size_t groups) {
   const size_t bytes = kLanes * 4 + groups * kLanes * kGroup;

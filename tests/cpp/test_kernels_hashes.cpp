@@ -70,6 +70,28 @@ void hash_whole(const Kernels& k, const Check& check) {
   }
 }
 
+// q4m and q4k, of numbers of their own.
+void hash_minima(const Kernels& k, const Check& check) {
+  Random random(20261123);
+  const size_t rows = 13, panels = 9, n = panels * kLanes, cols = 331,
+               groups = static_cast<size_t>(groups_of(cols));
+  Array<float> x = floats(random, rows * cols), bias = floats(random, n), y(rows * n);
+  Array<int8_t> q(rows * groups * kGroup);
+  Array<float> scale(rows * groups);
+  Array<int32_t> sum(rows * groups);
+  for (size_t r = 0; r < rows; ++r)
+    k.quantize_row(q + r * groups * kGroup, scale + r * groups, sum + r * groups, x + r * cols,
+                   cols);
+  for (const Type type : {Type::q4m, Type::q4k}) {
+    const std::vector<unsigned char> w = minimum_panels(random, type, panels, groups);
+    const auto linear = type == Type::q4m ? k.linear_q4m : k.linear_q4k;
+    linear(y, n, q, scale, sum, rows, w.data(), bias, n - 5, panels, groups);
+    check(type == Type::q4m ? "linear_q4m" : "linear_q4k", y, rows * n);
+    linear(y, n, q, scale, sum, 1, w.data(), nullptr, 0, panels, groups);
+    check(type == Type::q4m ? "linear_q4m of one row" : "linear_q4k of one row", y, n);
+  }
+}
+
 void hash_level(const Kernels& k, bool print) {
   const Check check{k, print};
   Random random(20260101);
@@ -210,6 +232,7 @@ void hash_level(const Kernels& k, bool print) {
   check("mix_q8", out, out.size());
 
   hash_whole(k, check);
+  hash_minima(k, check);
 }
 
 }  // namespace

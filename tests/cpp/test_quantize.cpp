@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh"};
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
 
 phasor_quantize_options options_for(const char* type) {
   phasor_quantize_options options = PHASOR_QUANTIZE_OPTIONS_INIT;
@@ -132,18 +132,42 @@ TEST_CASE("quantize: a caller who knows six types gets six records, and nothing 
   }
 }
 
+// So does one that was compiled when there were eight, by way of the count.
+TEST_CASE("quantize: a caller who gives the count of records gets so many, and no more") {
+  const Block file = golden_file("tiny-lm-f32");
+  for (const uint32_t known : {6u, 8u}) {
+    const phasor_quantize_options options = options_for(known == 6 ? "q8r" : "q4k");
+    std::size_t need = 0;
+    phasor_error error = PHASOR_ERROR_INIT;
+    REQUIRE(phasor_quantize_size(&need, file.data(), file.size(), &options, &error) == PHASOR_OK);
+    Block out(need);
+    phasor_rounding rounding[8 + PHASOR_TYPES];
+    std::memset(static_cast<void*>(rounding), 0xAA, sizeof rounding);
+    for (uint32_t i = 0; i < known; ++i) rounding[i].struct_size = sizeof(phasor_rounding);
+    REQUIRE(phasor_quantize_types(out.data(), need, rounding, known, file.data(), file.size(),
+                                  &options, &error) == PHASOR_OK);
+    const char* const names[] = {"f32", "f16", "bf16", "q8", "q4", "f64", "q8r", "q8rh"};
+    for (uint32_t i = 0; i < known; ++i) {
+      CHECK(std::strcmp(rounding[i].type, names[i]) == 0);
+      if (i != 5) CHECK((rounding[i].bytes != 0) == (i == 0));  // f64: frequencies
+    }
+    const unsigned char* past = reinterpret_cast<const unsigned char*>(rounding + known);
+    for (std::size_t i = 0; i < PHASOR_TYPES * sizeof *rounding; ++i) REQUIRE(past[i] == 0xAA);
+  }
+}
+
 TEST_CASE("quantize: what is refused, in one line") {
   const Block file = golden_file("tiny-lm-f32"), q8 = golden_file("tiny-lm-q8");
   CHECK(refusal(file, options_for("q5"), PHASOR_BAD_INPUT) ==
-        "type q5: expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type q5: expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   CHECK(refusal(file, options_for(nullptr), PHASOR_BAD_INPUT) ==
-        "type (none): expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type (none): expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   CHECK(refusal(q8, options_for("q4"), PHASOR_UNSUPPORTED)
             .find("is q8, and what was rounded is not rounded again to q4") != std::string::npos);
   phasor_quantize_options options = options_for("q8");
   options.output_type = "f64";
   CHECK(refusal(file, options, PHASOR_BAD_INPUT) ==
-        "type f64: expected f32, f16, bf16, q8, q4, q8r or q8rh");
+        "type f64: expected f32, f16, bf16, q8, q4, q8r, q8rh, q4m or q4k");
   options = options_for("q8");
   options.struct_size = 4;
   refusal(file, options, PHASOR_BAD_INPUT);
@@ -220,26 +244,60 @@ TEST_CASE("quantize: a weight that the type cannot hold, and a section behind th
         "section 16 lies behind the data, which a converted file ends with");
 }
 
-TEST_CASE("quantize: what q8r cannot hold") {
-  // The output's matrix is this row: of a file's tensors, their shapes are all that is looked at.
-  const auto convert = [](const char* type, const std::vector<uint32_t>& row) {
-    weight_files::WeightFile file("tiny-lm-f32");
-    weight_files::StoredTensor& t = file.tensors.back();
-    REQUIRE(t.key == (5u << 24 | 1));
-    const auto cols = static_cast<uint32_t>(row.size());
-    t = {t.key, 1 | 2 << 8, 1, cols, 0, weight_files::words(row)};
-    const Block block = file.write();
-    const phasor_quantize_options options = options_for(type);
-    std::size_t need = 0;
-    phasor_error error = PHASOR_ERROR_INIT;
-    phasor_status status =
-        phasor_quantize_size(&need, block.data(), block.size(), &options, &error);
-    if (status != PHASOR_OK) return weight_files::Said{status, error.text};
-    const Block out(need);
-    status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(), block.size(),
-                                   &options, &error);
-    return weight_files::Said{status, error.text};
+namespace {
+
+// The output's matrix is this row: of a file's tensors, their shapes are all that is looked at.
+weight_files::Said as_type(const char* type, const std::vector<uint32_t>& row) {
+  weight_files::WeightFile file("tiny-lm-f32");
+  weight_files::StoredTensor& t = file.tensors.back();
+  REQUIRE(t.key == (5u << 24 | 1));
+  const auto cols = static_cast<uint32_t>(row.size());
+  t = {t.key, 1 | 2 << 8, 1, cols, 0, weight_files::words(row)};
+  const Block block = file.write();
+  const phasor_quantize_options options = options_for(type);
+  std::size_t need = 0;
+  phasor_error error = PHASOR_ERROR_INIT;
+  phasor_status status = phasor_quantize_size(&need, block.data(), block.size(), &options, &error);
+  if (status != PHASOR_OK) return weight_files::said_of(status, error);
+  const Block out(need);
+  status = phasor_quantize_types(out.data(), need, nullptr, 0, block.data(), block.size(), &options,
+                                 &error);
+  return weight_files::said_of(status, error);
+}
+
+}  // namespace
+
+TEST_CASE("quantize: what q4m and q4k cannot hold") {
+  const auto bits = [](double x) { return weight_files::bits_of(x); };
+  const auto row = [&](double first, double other, std::size_t at, std::size_t count) {
+    std::vector<uint32_t> values(count, bits(other));
+    values[at] = bits(first);
+    return values;
   };
+  for (const std::string type : {"q4m", "q4k"}) {
+    const char* const to = type.c_str();
+    const std::string large = "output weight: a weight is too large for " + type;
+    for (const uint32_t wrong : {0x7F800000u, 0xFF800000u, 0x7FC00000u, 0xFFC00000u})
+      for (const std::size_t at : {0, 31, 32, 256, 299}) {
+        std::vector<uint32_t> values(300, 0);
+        values[at] = wrong;
+        weight_files::expect(as_type(to, values), PHASOR_UNSUPPORTED, large);
+      }
+    // q4m has the minimum itself in f16, q4k a 63rd of it; of both the range / 15 is, q4k a 63rd.
+    const double minimum = type == "q4m" ? 65519 : 65519.0 * 63;
+    const double range = type == "q4m" ? 65519.0 * 15 : 65519.0 * 15 * 63;
+    for (const std::size_t at : {0, 40, 270}) {
+      weight_files::expect(as_type(to, row(-minimum, 0, at, 300)), PHASOR_OK, "");
+      weight_files::expect(as_type(to, row(-1.01 * minimum, 0, at, 300)), PHASOR_UNSUPPORTED,
+                           large);
+      weight_files::expect(as_type(to, row(range, 0, at, 300)), PHASOR_OK, "");
+      weight_files::expect(as_type(to, row(1.01 * range, 0, at, 300)), PHASOR_UNSUPPORTED, large);
+    }
+    weight_files::expect(as_type(to, row(3e38, -3e38, 1, 33)), PHASOR_UNSUPPORTED, large);
+  }
+}
+
+TEST_CASE("quantize: what q8r cannot hold") {
   const uint32_t one = 0x3F800000, largest = 0x7F7FFFFF;
   for (const std::string type : {"q8r", "q8rh"}) {
     const std::string large = "output weight: a weight is too large for " + type;
@@ -247,15 +305,15 @@ TEST_CASE("quantize: what q8r cannot hold") {
       for (const std::size_t at : {0, 63, 64}) {
         std::vector<uint32_t> row(65, one);
         row[at] = wrong;
-        weight_files::expect(convert(type.c_str(), row), PHASOR_UNSUPPORTED, large);
+        weight_files::expect(as_type(type.c_str(), row), PHASOR_UNSUPPORTED, large);
       }
-    weight_files::expect(convert(type.c_str(), {largest, 1, 0}), PHASOR_OK, "");
+    weight_files::expect(as_type(type.c_str(), {largest, 1, 0}), PHASOR_OK, "");
     // Rotated, 64 equal ones are one that is eight times as large.
     const bool rotated = type == "q8rh";
-    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(64, largest)),
+    weight_files::expect(as_type(type.c_str(), std::vector<uint32_t>(64, largest)),
                          rotated ? PHASOR_UNSUPPORTED : PHASOR_OK, rotated ? large : "");
-    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(132104)), PHASOR_OK, "");
-    weight_files::expect(convert(type.c_str(), std::vector<uint32_t>(132105)), PHASOR_UNSUPPORTED,
+    weight_files::expect(as_type(type.c_str(), std::vector<uint32_t>(132104)), PHASOR_OK, "");
+    weight_files::expect(as_type(type.c_str(), std::vector<uint32_t>(132105)), PHASOR_UNSUPPORTED,
                          "output weight: 132105 inputs, " + type + " has at most 132104");
   }
 }

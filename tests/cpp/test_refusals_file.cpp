@@ -271,7 +271,7 @@ TEST_CASE("refusals: a directory") {
            {56, load_u32(good.data() + at + 8), "directory: tensor 1: keys must ascend"},
            {56, load_u32(good.data() + at + 8) - 1, "directory: tensor 1: keys must ascend"},
            {12, 0 | 2 << 8, unknown.c_str()},
-           {12, 9 | 2 << 8, unknown.c_str()},
+           {12, 11 | 2 << 8, unknown.c_str()},
            {12, 1 | 0 << 8, unknown.c_str()},
            {12, 1 | 4 << 8, unknown.c_str()},
            {12, type_layout | 1 << 16, unknown.c_str()},
@@ -303,8 +303,8 @@ TEST_CASE("refusals: the bytes of a tensor are those of its type, layout and sha
     uint32_t type, layout, rows, cols, panels;
     uint64_t expected;  // 0: there is no such tensor
   };
-  const uint32_t f32 = 1, q8 = 4, q4 = 5, f64 = 6, q8r = 7, q8rh = 8, panel16 = 1, rows = 2,
-                 vector = 3;
+  const uint32_t f32 = 1, q8 = 4, q4 = 5, f64 = 6, q8r = 7, q8rh = 8, q4m = 9, q4k = 10,
+                 panel16 = 1, rows = 2, vector = 3;
   const uint32_t most = 0xFFFFFFFF;
   const Shape shapes[] = {
       {f32, panel16, 17, 3, 2, 2 * 16 * 3 * 4},
@@ -330,6 +330,14 @@ TEST_CASE("refusals: the bytes of a tensor are those of its type, layout and sha
       {q8rh, rows, 16, 1, 0, 64 + 16 * 64},
       {q8r, rows, most, most, 0, 0},
       {q8r, vector, 7, 1, 0, 0},
+      {q4m, panel16, 17, 33, 2, 2 * (2 * 64 + 2 * 256)},
+      {q4k, panel16, 17, 33, 2, 2 * (256 + 2 * 256)},
+      {q4k, panel16, 16, 257, 1, 2 * 256 + 9 * 256},
+      {q4m, rows, 17, 33, 0, 192 + 17 * 2 * 16},
+      {q4k, rows, 17, 257, 0, 576 + 17 * 9 * 16},
+      {q4m, rows, most, most, 0, 0},
+      {q4k, rows, most, most, 0, 0},
+      {q4m, vector, 7, 1, 0, 0},
       {f32, rows, most, most, 0, 0},
       {f32, vector, 7, 1, 0, 28},
       {f64, vector, 7, 1, 0, 56},

@@ -211,6 +211,36 @@ TEST_CASE("refusals: a weight that is not finite, in every type and layout") {
          "decoder set 0, norm before attention, weight: a weight is not finite");
 }
 
+TEST_CASE("refusals: scales and minima that are not finite, in panels and in rows") {
+  const char* const output = "output set 0, output weight: a weight is not finite";
+  const char* const embedding = "target set 0, embedding: a weight is not finite";
+  struct Places {
+    const char* model;
+    uint64_t panel[4], rows[4];  // of numbers: the first and the last scale and minimum
+  };
+  // 58 rows: of the fourth panel ten lanes are used. 42 columns: two groups, one record of q4k.
+  const uint64_t q4m = 3 * panel_bytes(Type::q4m, 42), q4k = 3 * panel_bytes(Type::q4k, 42);
+  const Places all[] = {
+      {"tiny-gptj-q4m", {0, 32, q4m + 64 + 18, q4m + 96 + 18}, {0, 2, 4 * 115, 4 * 115 + 2}},
+      {"tiny-gptj-q4k", {0, 32, q4k + 18, q4k + 32 + 18}, {0, 2, 16 * 57, 16 * 57 + 2}}};
+  for (const Places& places : all) {
+    CAPTURE(places.model);
+    const Block golden = golden_file(places.model);
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (const uint32_t bits : {0x7C00u, 0xFC00u, 0x7E01u, 0xFC01u}) {
+        expect(with_bytes(golden, kOutputWeight, places.panel[i], half(bits)), PHASOR_NOT_FINITE,
+               output);
+        expect(with_bytes(golden, kTargetEmbedding, places.rows[i], half(bits)), PHASOR_NOT_FINITE,
+               embedding);
+      }
+      for (const uint32_t bits : {0x7BFFu, 0xFBFFu, 0u, 0x8000u, 1u}) {
+        expect(with_bytes(golden, kOutputWeight, places.panel[i], half(bits)), PHASOR_OK, "");
+        expect(with_bytes(golden, kTargetEmbedding, places.rows[i], half(bits)), PHASOR_OK, "");
+      }
+    }
+  }
+}
+
 TEST_CASE("refusals: a row's scale that is out of range, in panels and in rows") {
   const char* const output = "output set 0, output weight: a row's scale is out of range";
   const char* const embedding = "target set 0, embedding: a row's scale is out of range";
@@ -281,7 +311,8 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
     const char* line;
   };
   const uint64_t q8 = panel_bytes(Type::q8, 42), q4 = panel_bytes(Type::q4, 42),
-                 q8r = panel_bytes(Type::q8r, 42);
+                 q8r = panel_bytes(Type::q8r, 42), q4m = 3 * panel_bytes(Type::q4m, 42),
+                 q4k = 3 * panel_bytes(Type::q4k, 42);
   const uint64_t plane = scale_plane_bytes(2 * 16), rows_plane = scale_plane_bytes(58 * 2);
   const uint64_t f32_last = 3 * panel_bytes(Type::f32, 42), f16_last = f32_last / 2;
   // 58 rows: of the fourth panel ten lanes are used. 42 columns: ten of the second group.
@@ -332,6 +363,41 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
       {"tiny-gptj-q8r", kTargetEmbedding, 256 + 42, 1, embedding},
       {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 64 + 41, 1, ""},
       {"tiny-gptj-q8rh", kTargetEmbedding, 256 + 58 * 64 - 1, 1, embedding},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 10), 0x01, output},
+      {"tiny-gptj-q4m", kOutputWeight, 128 + panel_index_q4(0, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_q4(10, 0), 0x10, output},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 128 + panel_index_q4(9, 0), 0x10, ""},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 2 * 10, 1, output},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 64 + 32 + 2 * 15 + 1, 1, output},
+      {"tiny-gptj-q4m", kOutputWeight, q4m + 64 + 32 + 2 * 9 + 1, 1, ""},
+      {"tiny-gptj-q4m", kTargetEmbedding, 58 * 2 * 4, 1, embedding},
+      {"tiny-gptj-q4m", kTargetEmbedding, 511, 1, embedding},
+      {"tiny-gptj-q4m", kTargetEmbedding, 512 + 16 + 9, 0x01, ""},
+      {"tiny-gptj-q4m", kTargetEmbedding, 512 + 16 + 10, 0x01, embedding},
+      {"tiny-gptj-q4m", kTargetEmbedding, 512 + 58 * 32 - 1, 0x10, embedding},
+      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_q4(15, 32 + 9), 0x10, output},
+      {"tiny-gptj-q4k", kOutputWeight, 256 + panel_index_q4(15, 32 + 9), 0x01, ""},
+      {"tiny-gptj-q4k", kOutputWeight, q4k + 256 + panel_index_q4(10, 0), 0x01, output},
+      {"tiny-gptj-q4k", kOutputWeight, q4k + 32 + 2 * 10, 1, output},
+      {"tiny-gptj-q4k", kOutputWeight, q4k + 64 + 10, 1, output},
+      {"tiny-gptj-q4k", kOutputWeight, q4k + 64 + 11 * 16 + 15, 1, output},
+      // Codes of the two groups, and of those that there are not: 2, 4 and 7.
+      {"tiny-gptj-q4k", kOutputWeight, 64, 0x3F, ""},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 5 * 16 + 15, 0x3F, ""},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 2 * 16, 0x01, output},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 6 * 16, 0x01, output},
+      {"tiny-gptj-q4k", kOutputWeight, 64, 0x40, output},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 4 * 16, 0x80, output},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 11 * 16, 0x01, output},
+      {"tiny-gptj-q4k", kOutputWeight, 64 + 11 * 16, 0x10, output},
+      {"tiny-gptj-q4k", kTargetEmbedding, 58 * 16, 1, embedding},
+      {"tiny-gptj-q4k", kTargetEmbedding, 959, 1, embedding},
+      {"tiny-gptj-q4k", kTargetEmbedding, 57 * 16 + 4, 0x3F, ""},
+      {"tiny-gptj-q4k", kTargetEmbedding, 57 * 16 + 4, 0x40, embedding},
+      {"tiny-gptj-q4k", kTargetEmbedding, 57 * 16 + 15, 0x10, embedding},
+      {"tiny-gptj-q4k", kTargetEmbedding, 960 + 16 + 9, 0x01, ""},
+      {"tiny-gptj-q4k", kTargetEmbedding, 960 + 16 + 9, 0x10, embedding},
   };
   for (const Spot& s : spots) {
     CAPTURE(s.model);
@@ -353,7 +419,7 @@ TEST_CASE("refusals: padding that is not zero, in every type and layout") {
 TEST_CASE("refusals: names of what is no type, layout, stack or part") {
   CHECK(std::string(type_name(Type::f64)) == "f64");
   CHECK(std::string(type_name(Type::q8rh)) == "q8rh");
-  CHECK(std::string(type_name(static_cast<Type>(9))) == "?");
+  CHECK(std::string(type_name(static_cast<Type>(11))) == "?");
   CHECK(std::string(layout_name(Layout::vector)) == "vector");
   CHECK(std::string(layout_name(static_cast<Layout>(4))) == "?");
   Descriptor d{};

@@ -6,10 +6,10 @@
 namespace fuzz {
 namespace {
 
-constexpr const char* kTypes[] = {"f32", "f16",  "bf16", "q8", "q4",
-                                  "q8r", "q8rh", "",     "q5", "panel16"};
+constexpr const char* kTypes[] = {"f32",  "f16", "bf16", "q8", "q4", "q8r",
+                                  "q8rh", "q4m", "q4k",  "",   "q5", "panel16"};
 
-const char* any_type(Choices* c) { return kTypes[c->chance(90) ? c->below(7) : c->below(10)]; }
+const char* any_type(Choices* c) { return kTypes[c->chance(90) ? c->below(9) : c->below(12)]; }
 
 // Of matrices that somebody measured, or made up.
 std::vector<float> any_moments(Choices* c) {

@@ -644,12 +644,19 @@ WHOLE = {
     "tiny-bert": (L.Q8RH,),
     "tiny-gptj": (L.Q8R, L.Q8RH),
 }
+# A scale and a minimum for each group: the same kinds of models.
+MINIMA = {
+    "tiny-post-sin": (L.Q4M, L.Q4K),
+    "tiny-rotary": (L.Q4K,),
+    "tiny-bert": (L.Q4M,),
+    "tiny-gptj": (L.Q4M, L.Q4K),
+}
 
 
 def types_of(name: str) -> tuple[int, ...]:
     """The types in which a model is written."""
     every = (L.F16, L.BF16, L.Q4) if name in EVERY_TYPE else ()
-    return (L.F32, L.Q8) + every + WHOLE.get(name, ())
+    return (L.F32, L.Q8) + every + WHOLE.get(name, ()) + MINIMA.get(name, ())
 
 
 # The models keep the rules of rounding that they were first written with, whatever the converter
@@ -744,7 +751,7 @@ def write_described(
             return values
         return (
             Quantised(*L.quantize(values, kind_), kind_)
-            if kind_ in L.WHOLE
+            if kind_ in L.WHOLE + L.MINIMA
             else plain_q4(values)
             if kind_ == L.Q4
             else with_minus_128(values)

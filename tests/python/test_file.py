@@ -72,7 +72,7 @@ def test_round_trip(tmp_path, kind):
             assert np.array_equal(got, L.dequantize_q8(*L.quantize(given, L.Q8), slot.cols))
         elif slot.matrix and kind == L.Q4:
             assert np.array_equal(got, L.dequantize_q8(*L.quantize(given, L.Q4), slot.cols))
-        elif slot.matrix and kind in L.WHOLE:
+        elif slot.matrix and kind in L.WHOLE + L.MINIMA:
             assert np.array_equal(got, L.dequantize(*L.quantize(given, kind), slot.cols, kind))
         elif slot.matrix and kind in L.HALVES:
             assert np.array_equal(got, L.widen(L.halves_of(given, kind), kind))

@@ -43,14 +43,14 @@ def value(kind: int, given: Any) -> bytes:
     return struct.pack(_CODES[kind], given)
 
 
-def metadata() -> dict[str, tuple[int, Any]]:
+def metadata(width: int = WIDTH, hidden: int = HIDDEN) -> dict[str, tuple[int, Any]]:
     return {
         "general.architecture": (STRING, "llama"),
         "general.name": (STRING, "Small"),
         "llama.block_count": (U32, 2),
         "llama.context_length": (U32, 40),
-        "llama.embedding_length": (U32, WIDTH),
-        "llama.feed_forward_length": (U32, HIDDEN),
+        "llama.embedding_length": (U32, width),
+        "llama.feed_forward_length": (U32, hidden),
         "llama.attention.head_count": (U32, HEADS),
         "llama.attention.head_count_kv": (U32, 2),
         "llama.attention.layer_norm_rms_epsilon": (F32, 1e-5),
@@ -73,27 +73,72 @@ def quantised(
     return raw.tobytes(), (q * scales.astype(np.float64)[..., None]).reshape(shape)
 
 
+def numbers(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(0, 0.02, shape).astype(np.float16)
+
+
+def nibbles(n: np.ndarray) -> np.ndarray:
+    """(…, 2, H) of 0 … 15 -> bytes (…, H): the first half in the low bits."""
+    return (n[..., 0, :] | n[..., 1, :] << 4).astype(np.uint8)
+
+
+def with_minima(
+    kind: str, shape: tuple[int, int], rng: np.random.Generator
+) -> tuple[bytes, np.ndarray]:
+    """Blocks of Q4_1 and Q4_K, written from their definition."""
+    if kind == "Q4_1":
+        both = numbers((shape[0], shape[1] // 32, 2), rng)
+        n = rng.integers(0, 16, (*both.shape[:2], 32))
+        raw = [both.view(np.uint8), nibbles(n.reshape(*both.shape[:2], 2, 16))]
+        d, m = np.moveaxis(both.astype(np.float64), 2, 0)
+        return np.concatenate(raw, axis=2).tobytes(), (n * d[..., None] + m[..., None]).reshape(
+            shape
+        )
+    both = numbers((shape[0], shape[1] // 256, 2), rng)
+    s, t = rng.integers(0, 64, (2, *both.shape[:2], 8))
+    codes = np.zeros((*both.shape[:2], 12), np.uint8)
+    for j in range(4):
+        codes[..., j] = s[..., j] | s[..., j + 4] >> 4 << 6
+        codes[..., j + 4] = t[..., j] | t[..., j + 4] >> 4 << 6
+        codes[..., j + 8] = s[..., j + 4] & 15 | (t[..., j + 4] & 15) << 4
+    n = rng.integers(0, 16, (*both.shape[:2], 8, 32))
+    packed = nibbles(n.reshape(*both.shape[:2], 4, 2, 32)).reshape(*both.shape[:2], 128)
+    d, m = np.moveaxis(both.astype(np.float64), 2, 0)[..., None]
+    values = n * (d * s)[..., None] - (m * t)[..., None]
+    raw = np.concatenate([both.view(np.uint8), codes, packed], axis=2)
+    return raw.tobytes(), values.reshape(shape)
+
+
+def blocks(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
+    """Random blocks of any other type, and what the reader says that they are."""
+    own = gguf_file.TYPES[NUMBER[kind]]
+    raw = rng.integers(0, 256, own.bytes(shape[0] * shape[1]), dtype=np.uint8)
+    for name in {"d", "m"} & set(own.block.names):
+        raw.view(own.block)[name] = numbers(raw.size // own.block.itemsize, rng)
+    return raw.tobytes(), gguf_file.Tensor(own, shape, raw).load().astype(np.float64)
+
+
 def tensors(
-    kinds: Callable[[str], str] = lambda name: "F32",
+    kinds: Callable[[str], str] = lambda name: "F32", width: int = WIDTH, hidden: int = HIDDEN
 ) -> tuple[dict[str, tuple], dict[str, np.ndarray]]:
     """(name -> dimensions in the file's order, type, bytes), and the values in float64."""
     rng, shapes = (
         np.random.default_rng(2),
-        {"token_embd": (VOCABULARY, WIDTH), "output_norm": (WIDTH,)},
+        {"token_embd": (VOCABULARY, width), "output_norm": (width,)},
     )
     for i in range(2):
         shapes |= {
             f"blk.{i}.{name}": shape
             for name, shape in (
-                ("attn_norm", (WIDTH,)),
-                ("attn_q", (WIDTH, WIDTH)),
-                ("attn_k", (32, WIDTH)),
-                ("attn_v", (32, WIDTH)),
-                ("attn_output", (WIDTH, WIDTH)),
-                ("ffn_norm", (WIDTH,)),
-                ("ffn_gate", (HIDDEN, WIDTH)),
-                ("ffn_up", (HIDDEN, WIDTH)),
-                ("ffn_down", (WIDTH, HIDDEN)),
+                ("attn_norm", (width,)),
+                ("attn_q", (width, width)),
+                ("attn_k", (width // 2, width)),
+                ("attn_v", (width // 2, width)),
+                ("attn_output", (width, width)),
+                ("ffn_norm", (width,)),
+                ("ffn_gate", (hidden, width)),
+                ("ffn_up", (hidden, width)),
+                ("ffn_down", (width, hidden)),
             )
         }
     out, values = {}, {}
@@ -101,16 +146,20 @@ def tensors(
         kind = kinds(name) if len(shape) == 2 else "F32"
         if kind in ("Q8_0", "Q4_0"):
             raw, exact = quantised(kind, shape, rng)
+        elif kind in ("Q4_1", "Q4_K"):
+            raw, exact = with_minima(kind, shape, rng)
+        elif kind not in ("F32", "F16", "BF16"):
+            raw, exact = blocks(kind, shape, rng)
         else:
-            numbers = rng.normal(1 if len(shape) == 1 else 0, 0.1, shape).astype(
+            plain = rng.normal(1 if len(shape) == 1 else 0, 0.1, shape).astype(
                 {"F32": "<f4", "F16": "<f2"}.get(kind, "<f4")
             )
             if kind == "BF16":
-                numbers = (numbers.view("<u4") >> 16).astype("<u2")
-            exact = (
-                (numbers.astype("<u4") << 16).view("<f4") if kind == "BF16" else numbers
-            ).astype(np.float64)
-            raw = numbers.tobytes()
+                plain = (plain.view("<u4") >> 16).astype("<u2")
+            exact = ((plain.astype("<u4") << 16).view("<f4") if kind == "BF16" else plain).astype(
+                np.float64
+            )
+            raw = plain.tobytes()
         out[f"{name}.weight"], values[f"{name}.weight"] = (shape[::-1], NUMBER[kind], raw), exact
     return out, values
 
@@ -238,6 +287,85 @@ def test_a_type_that_holds_every_value_loses_nothing(tmp_path: Path, own: str, t
             assert np.array_equal(stored(file, slot.key), fused(values, slot.set, *names)), (
                 slot.name
             )
+
+
+NAMES = {
+    QKV: ("attn_q", "attn_k", "attn_v"),
+    OUT: ("attn_output",),
+    FFN_IN: ("ffn_gate", "ffn_up"),
+    FFN_OUT: ("ffn_down",),
+}
+
+
+def block_slots(file: PhasorFile) -> list[R.Slot]:
+    return [slot for slot in R.slots(file.descriptor) if slot.stack == R.DECODER and slot.matrix]
+
+
+@pytest.mark.parametrize(
+    "own, kind, width",
+    [("Q4_1", L.Q4M, 64), ("Q4_K", L.Q4K, 256), ("Q4_K", L.Q4K, 768), ("Q5_0", L.Q8, 64)],
+)
+def test_quantised_types_are_repacked_without_a_flag(
+    own: str, kind: int, width: int, tmp_path: Path, capsys: pytest.CaptureFixture, phasor: Path
+) -> None:
+    """Values bit for bit, at the file's own size, looked up too: the embedding is tied."""
+    given, values = tensors(lambda name: own, width, 2 * width)
+    assert convert_bytes(tmp_path, file_bytes(metadata(width, 2 * width), given)) == 0
+    file = PhasorFile(tmp_path / "small.phasor")
+    for slot in block_slots(file):
+        entry, want = file.entries[slot.key], fused(values, slot.set, *NAMES[slot.role])
+        assert entry.type == kind and np.array_equal(stored(file, slot.key), want)
+        exact = gguf_file.TYPES[NUMBER[own]].bytes(want.size)
+        assert kind == L.Q8 or entry.bytes == exact
+        assert np.array_equal(stored(file, slot.key).astype(np.float32), want.astype(np.float32))
+    where = key(R.TARGET, 0, R.EMBEDDING)
+    assert file.entries[where].type == kind
+    assert np.array_equal(stored(file, where), values["token_embd.weight"])
+    said = capsys.readouterr()
+    assert f"15 {own} to {L.TYPES[kind]} (exactly)" in said.err
+    assert "stored exactly" in said.out and "rounding error" not in said.out
+    subprocess.run(
+        [phasor, "verify", tmp_path / "small.phasor"], check=True, capture_output=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("own, width", [("Q5_1", 64), ("Q5_K", 256), ("Q6_K", 256)])
+def test_a_type_that_no_file_has_becomes_q8_and_the_error_is_said(
+    own: str, width: int, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    given, values = tensors(lambda name: own, width, 2 * width)
+    data = file_bytes(metadata(width, 2 * width), given)
+    assert convert_bytes(tmp_path, data) == 0
+    file = PhasorFile(tmp_path / "small.phasor")
+    for slot in block_slots(file):
+        want = fused(values, slot.set, *NAMES[slot.role]).astype(np.float32)
+        assert file.entries[slot.key].type == L.Q8
+        assert np.array_equal(
+            stored(file, slot.key), L.dequantize_q8(*L.quantize(want, L.Q8), slot.cols)
+        )
+    said = capsys.readouterr()
+    assert f"15 {own} to q8 (rounded)" in said.err and "largest rounding error" in said.out
+    assert convert_bytes(tmp_path, data, "--type", "f32") == 0
+    file = PhasorFile(tmp_path / "small.phasor")
+    for slot in block_slots(file):
+        assert np.array_equal(stored(file, slot.key), fused(values, slot.set, *NAMES[slot.role]))
+    assert f"15 {own} to f32 (exactly)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [L.Q8R, L.Q4M, L.Q4K, L.Q4])
+def test_what_is_quantised_becomes_another_quantised_type(kind: int, tmp_path: Path) -> None:
+    for own in ("Q4_0", "Q8_0", "Q4_1"):
+        given, values = tensors(lambda name: own)
+        arguments = ("--type", L.TYPES[kind], "--quiet")
+        assert convert_bytes(tmp_path, file_bytes(given=given), *arguments) == 0
+        file = PhasorFile(tmp_path / "small.phasor")
+        for slot in block_slots(file):
+            want = fused(values, slot.set, *NAMES[slot.role])
+            if gguf_file.TYPES[NUMBER[own]].keeps != kind:
+                packed = L.quantize(want.astype(np.float32), kind)
+                want = L.dequantize(*packed, slot.cols, kind)
+            assert file.entries[slot.key].type == kind
+            assert np.array_equal(stored(file, slot.key), want), (own, slot.name)
 
 
 @pytest.mark.parametrize(

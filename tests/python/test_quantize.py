@@ -26,7 +26,7 @@ from phasor.format.file import (
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 PRESETS = ("torch-transformer", "separate", "bias-free")
-TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh")
+TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k")
 
 
 def quantize(phasor, *arguments, status: int = 0) -> subprocess.CompletedProcess:
@@ -102,6 +102,7 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
     for arguments in [("--type", kind) for kind in TYPES] + [
         ("--type", "q4", "--output-type", "q8"),
         ("--type", "q8rh", "--output-type", "q8r"),
+        ("--type", "q4k", "--output-type", "q4m"),
         ("--type", "f32", "--output-type", "bf16"),
     ]:
         quantize(phasor, exact, tmp_path / "ours", *arguments)
@@ -119,7 +120,14 @@ def test_the_bytes_of_the_converter(phasor, preset, tmp_path):
 def test_golden_models_give_the_bytes_of_the_converter(phasor, path, tmp_path):
     """Every family, shape and section: fused parts, ties, rows, odd widths, tokenizers, chat
     programs."""
-    for kind, end in ((L.Q4, L.Q4), (L.Q8, L.F16), (L.BF16, L.Q8), (L.Q8R, L.Q8), (L.Q8RH, L.Q8RH)):
+    for kind, end in (
+        (L.Q4, L.Q4),
+        (L.Q8, L.F16),
+        (L.BF16, L.Q8),
+        (L.Q8R, L.Q8),
+        (L.Q8RH, L.Q8RH),
+        (L.Q4M, L.Q4K),
+    ):
         quantize(
             phasor,
             path,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("cyllama")
-pytest.importorskip("gguf")
+gguf = pytest.importorskip("gguf")
 
 import chat  # noqa: E402
 import gguf_models  # noqa: E402
@@ -25,6 +25,8 @@ from llama_cpp import LlamaCpp  # noqa: E402
 from phasor import convert  # noqa: E402
 from phasor.chat.template import find_gguf  # noqa: E402
 from phasor.checkpoints.gguf import GGUF  # noqa: E402
+from phasor.format import layout as L  # noqa: E402
+from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +72,43 @@ def ids(published: Path) -> list[int]:
     found = LlamaCpp(published).ids(TEXT)
     assert len(found) >= EXCERPT
     return found[:EXCERPT]
+
+
+@pytest.fixture(scope="module")
+def kept(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Converted without a flag."""
+    output = tmp_path_factory.mktemp("smollm2") / "kept.phasor"
+    assert convert.main([str(published), "-o", str(output), "--quiet"]) == 0
+    return output
+
+
+def dequantised(published: Path) -> dict[str, np.ndarray]:
+    """Every matrix as the gguf package has it, f32."""
+    return {
+        tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        for tensor in gguf.GGUFReader(published).tensors
+        if len(tensor.shape) == 2
+    }
+
+
+def test_without_a_flag_values_and_size_are_the_files(kept: Path, published: Path) -> None:
+    file, exact = PhasorFile(kept), dequantised(published)
+    assert kept.stat().st_size <= 105_000_000
+    assert np.array_equal(
+        file.weights(R.TARGET << 24 | R.EMBEDDING).astype(np.float32), exact["token_embd.weight"]
+    )
+    names = {
+        R.QKV: ("attn_q", "attn_k", "attn_v"),
+        R.ATTENTION_OUT: ("attn_output",),
+        R.FFN_IN: ("ffn_gate", "ffn_up"),
+        R.FFN_OUT: ("ffn_down",),
+    }
+    for slot in R.slots(file.descriptor):
+        if slot.stack != R.DECODER or not slot.matrix:
+            continue
+        want = np.concatenate([exact[f"blk.{slot.set}.{name}.weight"] for name in names[slot.role]])
+        assert file.entries[slot.key].type == L.Q4M
+        assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
 
 
 def perplexity(logits: np.ndarray, ids: list[int]) -> float:

@@ -42,7 +42,8 @@ def test_every_value_is_the_packages(number: int) -> None:
     tensor = gguf_file.Tensor(kind, want.shape, raw.reshape(-1))
     assert np.array_equal(tensor.load(), want)
     if kind.keeps in L.QUANTISED:
-        assert np.array_equal(L.dequantize_q8(*tensor.quantised(), want.shape[1], np.float32), want)
+        packed = (*tensor.quantised(), want.shape[1], kind.keeps)
+        assert np.array_equal(L.dequantize(*packed, np.float32), want)
 
 
 def test_names_of_other_types_are_the_packages() -> None:
@@ -65,7 +66,9 @@ def test_a_file_is_read_as_the_package_reads_it(tmp_path: Path) -> None:
         assert np.array_equal(ours.load(tensor.name), tensor.data.reshape(tensor.shape[::-1]))
 
 
-@pytest.mark.parametrize("own, kind", [(Q.Q8_0, L.Q8), (Q.Q4_0, L.Q4)])
+@pytest.mark.parametrize(
+    "own, kind", [(Q.Q8_0, L.Q8), (Q.Q4_0, L.Q4), (Q.Q4_1, L.Q4M), (Q.Q5_0, L.Q8)]
+)
 def test_quantised_files_are_repacked_without_loss(tmp_path: Path, own: Q, kind: int) -> None:
     case = gguf_models.CASES["llama"]
     types = {name: own for name, value in gguf_models.tensors_of(case).items() if value.ndim == 2}

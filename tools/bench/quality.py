@@ -39,6 +39,8 @@ TYPES = (
     ("q4", "q8"),
     ("q8r", None),
     ("q8rh", None),
+    ("q4m", None),
+    ("q4k", None),
 )  # of the matrices, and of the output's where it is another
 QUANTISED = ("q8", "q4")
 EXCERPT = 128  # tokens whose logits are compared

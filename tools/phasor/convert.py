@@ -1,7 +1,7 @@
 """Turns a checkpoint into a `.phasor` file. Needs numpy only.
 
     convert.py SOURCE -o model.phasor
-               [--type f32|f16|bf16|q8|q4|q8r|q8rh|q8r-auto] [--output-type TYPE]
+               [--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k|q8r-auto] [--output-type TYPE]
                [--describe FILE.toml] [--tokenizer FILE|none]…
 
 SOURCE is one of
@@ -59,7 +59,7 @@ from phasor.tokenizers import tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 
 _NONE = Path("none")
-_TYPES = ("f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh")
+_TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
 _MOST_PROBLEMS = 100

@@ -109,16 +109,24 @@ struct Int8Dotprod {
 };
 #endif
 
-// Nibbles as n − 8. The two halves of a group are what two steps of k are above.
+// Nibbles as they are. The two halves of a group are what two steps of k are above.
 struct Int4Neon : Int8Neon {
   using Nibbles = Weights;
   using Both = Values;
+  // each register has two outputs, in two lanes each: −8·Σx in one of them
+  static PHASOR_INLINE Sum start(int32_t sum) {
+    Sum s;
+    const int32x4_t one = vcombine_s32(vset_lane_s32(-8 * sum, vdup_n_s32(0), 0),
+                                       vset_lane_s32(-8 * sum, vdup_n_s32(0), 0));
+    PHASOR_UNROLL for (size_t i = 0; i < 8; ++i) s.v[i] = one;
+    return s;
+  }
   static PHASOR_INLINE Nibbles nibbles(const unsigned char* p) {
     Nibbles w;
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) {
       const uint8x16_t n = vld1q_u8(p + 16 * i);
-      w.v[i] = vsubq_s8(vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15))), vdupq_n_s8(8));
-      w.v[4 + i] = vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(n, 4)), vdupq_n_s8(8));
+      w.v[i] = vreinterpretq_s8_u8(vandq_u8(n, vdupq_n_u8(15)));
+      w.v[4 + i] = vreinterpretq_s8_u8(vshrq_n_u8(n, 4));
     }
     return w;
   }

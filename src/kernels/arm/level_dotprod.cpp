@@ -11,6 +11,7 @@ namespace {
 struct Level : LevelNeon {
   using Int8 = Int8Dotprod;
   using Int4 = Int4Dotprod;
+  using Int4m = Int4Dotprod;
   // 32 registers, 4 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 2, kRowsInt8 = 2, kPanelsInt8 = 1;
@@ -27,6 +28,7 @@ constexpr size_t kRows = 4;
 // in the same tile takes 137 instructions a group, this 129: its operands have to be zipped
 // together and its results apart.
 struct HalfQ8 {
+  static constexpr bool kMinima = false;
   static constexpr size_t kGroupBytes = kLanes * kGroup;
   static PHASOR_INLINE int32_t start(int32_t) { return 0; }
   // Step K of the four that x has: outputs 0 … 3 and 4 … 7 of the half panel that w points into.
@@ -54,6 +56,7 @@ struct HalfQ8 {
   }
 };
 struct HalfQ4 {
+  static constexpr bool kMinima = false;
   static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
   static PHASOR_INLINE int32_t start(int32_t sum) { return -8 * sum; }
   template <int K>
@@ -82,6 +85,11 @@ struct HalfQ4 {
     step<2>(s, low, high, w);
     step<3>(s, low, high, w);
   }
+};
+
+struct HalfQ4m : HalfQ4 {
+  static constexpr bool kMinima = true;
+  static PHASOR_INLINE int32_t start(int32_t) { return 0; }
 };
 
 // The same tile of all of K, its sums scaled once: four rows by a whole panel, 16 integer
@@ -119,11 +127,13 @@ PHASOR_INLINE void whole_panel(V (&acc)[kRows][1], const Int8Rows& in, const uns
   }
 }
 
-// The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc.
-template <class Q>
+// The chains of four rows and of outputs 8·half … 8·half + 7 of a panel, into acc. Type: what has
+// the scales.
+template <class Q, class Type>
 PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& in,
                               const unsigned char* w, size_t plane) {
   const size_t groups = in.groups;
+  std::conditional_t<Type::kSupers, Super<Level>, char> super;
   float32x4_t y[kRows][2];
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) y[r][0] = y[r][1] = vdupq_n_f32(0);
   for (size_t g = 0; g < groups; ++g) {
@@ -131,12 +141,23 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
       s[r][0] = s[r][1] = vdupq_n_s32(Q::start(in.sum[r * groups + g]));
     Q::products(s, in.q + g * kGroup, groups * kGroup, w + plane + g * Q::kGroupBytes + half * 32);
-    const float16x8_t scales = vreinterpretq_f16_u8(vld1q_u8(w + g * (kLanes * 2) + half * 16));
-    const float32x4_t sw[2] = {vcvt_f32_f16(vget_low_f16(scales)), vcvt_high_f32_f16(scales)};
+    V scales[1 + Q::kMinima];
+    if constexpr (Type::kSupers) {
+      if (g % kSuper == 0) super = super_of<Level>(w, g);
+      PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) scales[i] = super.at(g % kSuper, i);
+    } else {
+      Type::scales(scales, w, g);
+    }
     PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r) {
       const float sx = in.scale[r * groups + g];
       PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
-        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]), vmulq_n_f32(sw[i], sx));
+        y[r][i] = vfmaq_f32(y[r][i], vcvtq_f32_s32(s[r][i]),
+                            vmulq_n_f32(scales[0].v[2 * half + i], sx));
+      if constexpr (Q::kMinima) {
+        const float all = sx * static_cast<float>(in.sum[r * groups + g]);
+        PHASOR_UNROLL for (size_t i = 0; i < 2; ++i)
+          y[r][i] = vfmaq_n_f32(y[r][i], scales[1].v[2 * half + i], all);
+      }
     }
   }
   PHASOR_UNROLL for (size_t r = 0; r < kRows; ++r)
@@ -144,12 +165,11 @@ PHASOR_INLINE void half_panel(V (&acc)[kRows][1], size_t half, const Int8Rows& i
 }
 
 // Outputs and rows by value: what is stored could be theirs otherwise.
-template <class Q>
+template <class Q, class Type>
 PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigned char* w,
                             size_t panels) {
   constexpr bool kOneScale = std::is_same<Q, Whole>::value;
-  const size_t plane = kOneScale ? kLanes * sizeof(float) : plane_bytes(in.groups),
-               bytes = plane + in.groups * Q::kGroupBytes;
+  const size_t plane = Type::plane(in.groups), bytes = plane + in.groups * Q::kGroupBytes;
   for (size_t p = 0; p < panels; ++p, w += bytes)
     for (size_t r = 0; r < rows; r += kRows) {
       const Int8Rows tile = in.from(r);
@@ -157,8 +177,8 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
       if constexpr (kOneScale) {
         whole_panel(acc, tile, w);
       } else {
-        half_panel<Q>(acc, 0, tile, w, plane);
-        half_panel<Q>(acc, 1, tile, w, plane);
+        half_panel<Q, Type>(acc, 0, tile, w, plane);
+        half_panel<Q, Type>(acc, 1, tile, w, plane);
       }
       store_tile(out.from(r), acc, p * kLanes);
     }
@@ -170,12 +190,14 @@ struct Tiled : Body<Level> {
   static void linear_int8(float* y, size_t ldy, const int8_t* xq, const float* xs,
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
-    using Grouped = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, HalfQ4>;
+    using Half = std::conditional_t<Q::kMinima, HalfQ4m, HalfQ4>;
+    using Grouped = std::conditional_t<std::is_same<Q, Q8>::value, HalfQ8, Half>;
     using Tile = std::conditional_t<Q::kOneScale, Whole, Grouped>;
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
     const size_t tiled = rows / kRows * kRows;
-    if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
+    const unsigned char* bytes = static_cast<const unsigned char*>(w);
+    if (tiled != 0) many_rows<Tile, Q>(out, in, tiled, bytes, panels);
     if (tiled != rows)
       linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }

@@ -225,6 +225,7 @@ struct Helium {
       return vmladavaq_s8(vmladavq_s8(gathered<Output * 4>(address), x0),
                           gathered<256 + Output * 4>(address), x1);
     }
+    static constexpr Type kMinima = Type::f32;  // none
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
   };
   struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
@@ -236,40 +237,68 @@ struct Helium {
                       high = vreinterpretq_s8_u8(vshrq_n_u8(both, 4));
       return vmladavaq_s8(vmladavq_s8(low, x0), high, x1);
     }
+    static constexpr Type kMinima = Type::f32;
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t total) {
       return vsubq_n_s32(sum, 8 * total);
     }
   };
+  struct Q4m : Q4 {  // nibbles as they are, and minima
+    static constexpr Type kMinima = Type::q4m;
+    static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
+  };
+  struct Q4k : Q4m {
+    static constexpr Type kMinima = Type::q4k;
+  };
+  // Of group g the scale, or the minimum, of outputs first … first + 3.
+  template <class Q>
+  static PHASOR_INLINE v4 scale_of(const unsigned char* plane, size_t g, size_t first,
+                                   bool minimum) {
+    if constexpr (!minimum_type(Q::kMinima)) return halves(plane + g * (kLanes * 2) + 2 * first);
+    if constexpr (Q::kMinima == Type::q4m)
+      return halves(plane + g * (kLanes * 4) + minimum * (kLanes * 2) + 2 * first);
+    const unsigned char* super = plane + g / kSuper * (kSuperBytes * kLanes);
+    const auto byte = [=](size_t i) PHASOR_LAMBDA {
+      return vldrbq_u32(super + kLanes * 4 + i * kLanes + first);
+    };
+    const size_t i = g % kSuper;
+    const uint32x4_t high = vshlq_n_u32(vshrq_n_u32(byte(minimum ? i : i & 3), 6), 4),
+                     both = byte(i < 4 && !minimum ? i : i + 4),
+                     four = minimum ? vshrq_n_u32(both, 4) : vandq_u32(both, vdupq_n_u32(15)),
+                     code = i < 4 ? vandq_u32(both, vdupq_n_u32(63)) : vorrq_u32(four, high);
+    return halves(super + minimum * (kLanes * 2) + 2 * first) * v4{vcvtq_f32_u32(code)};
+  }
 
   // Goes on with the chains of outputs First … First + 3 of a panel by one group, whose values are
   // x0 and x1.
   template <class Q, int First>
   static PHASOR_INLINE void four_chains(v4& acc, uint32x4_t address, int8x16_t x0, int8x16_t x1,
-                                        const unsigned char* scales, const float* xs,
+                                        const unsigned char* plane, size_t g, const float* xs,
                                         const int32_t* xsum) {
     int32x4_t sum = vdupq_n_s32(Q::template dot<First>(address, x0, x1));
     sum = vsetq_lane_s32(Q::template dot<First + 1>(address, x0, x1), sum, 1);
     sum = vsetq_lane_s32(Q::template dot<First + 2>(address, x0, x1), sum, 2);
     sum = vsetq_lane_s32(Q::template dot<First + 3>(address, x0, x1), sum, 3);
-    const v4 scale = {vmulq_n_f32(halves(scales + 2 * First).v, *xs)};
-    acc = fma(v4{vcvtq_f32_s32(Q::less(sum, *xsum))}, scale, acc);
+    const v4 scale = {vmulq_n_f32(scale_of<Q>(plane, g, First, false).v, xs[g])};
+    acc = fma(v4{vcvtq_f32_s32(Q::less(sum, xsum[g]))}, scale, acc);
+    if constexpr (minimum_type(Q::kMinima))
+      acc = fma(scale_of<Q>(plane, g, First, true), xs[g] * static_cast<float>(xsum[g]), acc);
   }
   // One row by one panel.
   template <class Q>
   static PHASOR_APART void group_chains(float* y, const int8_t* x, const float* xs,
-                                        const int32_t* xsum, const unsigned char* scales,
+                                        const int32_t* xsum, const unsigned char* plane,
                                         const unsigned char* w, size_t groups) {
     const uint32x4_t steps = vmulq_n_u32(vidupq_n_u32(0, 1), 64);
     v4 acc[4];
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) acc[i] = v4::set(0.0f);
-    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
+    for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes) {
       const uint32x4_t address =
           vaddq_n_u32(steps, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-      four_chains<Q, 0>(acc[0], address, x0, x1, scales, xs + g, xsum + g);
-      four_chains<Q, 4>(acc[1], address, x0, x1, scales, xs + g, xsum + g);
-      four_chains<Q, 8>(acc[2], address, x0, x1, scales, xs + g, xsum + g);
-      four_chains<Q, 12>(acc[3], address, x0, x1, scales, xs + g, xsum + g);
+      four_chains<Q, 0>(acc[0], address, x0, x1, plane, g, xs, xsum);
+      four_chains<Q, 4>(acc[1], address, x0, x1, plane, g, xs, xsum);
+      four_chains<Q, 8>(acc[2], address, x0, x1, plane, g, xs, xsum);
+      four_chains<Q, 12>(acc[3], address, x0, x1, plane, g, xs, xsum);
     }
     PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) store(y + 4 * i, acc[i]);
   }
@@ -306,7 +335,10 @@ struct Helium {
                           const int32_t* xsum, size_t rows, const void* w, const float* bias,
                           size_t bias_n, size_t panels, size_t groups) {
     constexpr bool kOneScale = std::is_same<Q, Q8r>::value;
-    const size_t plane = kOneScale ? kLanes * sizeof(float) : plane_bytes(groups),
+    const size_t plane = kOneScale ? kLanes * sizeof(float)
+                         : minimum_type(Q::kMinima)
+                             ? static_cast<size_t>(minimum_plane_bytes(Q::kMinima, kLanes, groups))
+                             : plane_bytes(groups),
                  bytes = plane + groups * Q::kGroupBytes;
     for (size_t p = 0; p < panels; ++p) {
       const unsigned char* panel = static_cast<const unsigned char*>(w) + p * bytes;

@@ -10,6 +10,7 @@ namespace {
 struct Level : LevelNeon {
   using Int8 = Int8Neon;
   using Int4 = Int4Neon;
+  using Int4m = Int4Neon;
 #if defined(__aarch64__)
   // 32 registers, 4 a panel.
   struct Tiles {

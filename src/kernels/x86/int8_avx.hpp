@@ -119,6 +119,21 @@ struct Int4Avx2 : Int4Of256<Int8Avx2> {
   }
 };
 
+// The same from a sum of 0, in 16 bits for all of a group: 16·15·127 fits.
+struct Int4mAvx2 : Int4Of256<Int8Avx2> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    PHASOR_UNROLL for (size_t i = 0; i < 2; ++i) {
+      s.v[i] = _mm256_add_epi16(s.v[i], _mm256_add_epi16(_mm256_maddubs_epi16(w.low[i], x.low),
+                                                         _mm256_maddubs_epi16(w.high[i], x.high)));
+      keep(s.v[i]);
+    }
+  }
+  static PHASOR_INLINE auto to_float(const Sum& s) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return Int8Avx2::to_float({{_mm256_madd_epi16(s.v[0], ones), _mm256_madd_epi16(s.v[1], ones)}});
+  }
+};
+
 #if defined(__AVXVNNI__)
 struct Int4AvxVnni : Int4Of256<Int8AvxVnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {

@@ -86,6 +86,18 @@ struct Int4Avx512 : Int4Of512<Int8Avx512> {
   }
 };
 
+// The same from a sum of 0, in 16 bits for all of a group: 16·15·127 fits.
+struct Int4mAvx512 : Int4Of512<Int8Avx512> {
+  static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {
+    s = _mm512_add_epi16(s, _mm512_add_epi16(_mm512_maddubs_epi16(w.low, x.low),
+                                             _mm512_maddubs_epi16(w.high, x.high)));
+    keep(s);
+  }
+  static PHASOR_INLINE V512 to_float(Sum s) {
+    return Int8Avx512::to_float(_mm512_madd_epi16(s, _mm512_set1_epi16(1)));
+  }
+};
+
 #if defined(__AVX512VNNI__)
 struct Int4Vnni : Int4Of512<Int8Vnni> {
   static PHASOR_INLINE void dot(Sum& s, const Nibbles& w, const Both& x) {

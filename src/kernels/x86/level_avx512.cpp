@@ -11,6 +11,7 @@ struct Level {
   using Arch = xsimd::avx512bw;
   using Int8 = Int8Avx512;
   using Int4 = Int4Avx512;
+  using Int4m = Int4mAvx512;
   // 32 registers, 1 a panel.
   struct Tiles {
     static constexpr int kOneRow = 8, kRows = 6, kPanels = 4;

@@ -12,6 +12,7 @@ struct Level {
   using Arch = xsimd::avx512bw;
   using Int8 = Int8Vnni;
   using Int4 = Int4Vnni;
+  using Int4m = Int4Vnni;
   // 32 registers, 1 a panel: an integer and a float accumulator for each.
   struct Tiles {
     static constexpr int kOneRowInt8 = 8, kRowsInt8 = 4, kPanelsInt8 = 2;
@@ -19,6 +20,7 @@ struct Level {
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx512(p); }
+  static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_avx512(p); }
 };
 
 }  // namespace

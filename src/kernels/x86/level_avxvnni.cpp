@@ -12,6 +12,7 @@ struct Level {
   using Arch = xsimd::fma3<xsimd::avx2>;
   using Int8 = Int8AvxVnni;
   using Int4 = Int4AvxVnni;
+  using Int4m = Int4AvxVnni;
   // As AVX2; no intermediate values in the integer products, so one row more. Whole rows have no
   // float accumulators: 6 by 1 are 12 sums, beside 2 weights, 1 broadcast and what flips them; 10
   // hide a product's latency of 5 cycles where two begin in each.
@@ -21,6 +22,7 @@ struct Level {
     static constexpr bool kStream = true;
   };
   static PHASOR_INLINE v16<Arch> half16(const unsigned char* p) { return half16_avx(p); }
+  static PHASOR_INLINE v16<Arch> byte16(const unsigned char* p) { return byte16_avx(p); }
 };
 
 }  // namespace

@@ -90,6 +90,7 @@ std::vector<Type> built_types() {
   if (kHasQ8) types.push_back(Type::q8);
   if (kHasQ4) types.push_back(Type::q4);
   if (kHasQ8r) types.insert(types.end(), {Type::q8r, Type::q8rh});
+  if (kHasQ4m) types.insert(types.end(), {Type::q4m, Type::q4k});
   return types;
 }
 
@@ -140,6 +141,39 @@ void any_whole_row(Weights* w, uint32_t cols, unsigned char* scale, Value value)
   }
 }
 
+// A row of q4m or q4k that no quantiser gives: numbers of either sign, now and then none, any codes
+// and nibbles. byte(i): byte i of its scales and minima.
+template <class ByteAt, class Value>
+void any_minimum_row(Weights* w, Type type, uint32_t cols, ByteAt byte, Value value) {
+  const uint64_t groups = groups_of(cols), bytes = minimum_scale_bytes(type, groups);
+  const uint64_t size = type == Type::q4m ? 4 : kSuperBytes;
+  for (uint64_t i = 0; i < bytes; i += size) {
+    unsigned char numbers[4];
+    store_u16(numbers, any_scale(w, true));
+    store_u16(numbers + 2, any_scale(w, true));
+    // Of q4k the codes multiply them.
+    for (uint64_t j = 0; j < 4; ++j)
+      *byte(i + j) = static_cast<unsigned char>(
+          numbers[j] - (size != 4 && j % 2 != 0 && (numbers[j] & 0x7F) >= 0x14) * 0x10);
+    const uint64_t left = groups - i / size * kSuper;
+    for (uint64_t g = 0; size != 4 && g < kSuper && g < left; ++g) {
+      const uint64_t codes = w->bits();
+      const auto s = static_cast<unsigned char>(codes & 63),
+                 t = static_cast<unsigned char>(codes >> 8 & 63);
+      if (g < 4) {
+        *byte(i + 4 + g) |= s;
+        *byte(i + 8 + g) |= t;
+        continue;
+      }
+      *byte(i + 8 + g) |= static_cast<unsigned char>((s & 15) | (t & 15) << 4);
+      *byte(i + g) |= static_cast<unsigned char>(s >> 4 << 6);
+      *byte(i + 4 + g) |= static_cast<unsigned char>(t >> 4 << 6);
+    }
+  }
+  for (uint32_t k = 0; k < cols; ++k)
+    *value(k) |= static_cast<unsigned char>((w->bits() & 15) << (k % kGroup < kGroup / 2 ? 0 : 4));
+}
+
 void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes* out) {
   const uint64_t panel_size = panel_bytes(type, cols);
   const uint64_t plane = scale_plane_bytes(groups_of(cols) * kLanes);
@@ -148,6 +182,13 @@ void any_panels(Weights* w, Type type, uint32_t cols, const Parts& parts, Bytes*
     if (whole_type(type)) {
       any_whole_row(w, cols, p + 4 * lane,
                     [=](uint32_t k) { return p + 4 * kLanes + panel_index_q8(lane, k); });
+      return;
+    }
+    if (minimum_type(type)) {
+      unsigned char* const values = p + minimum_plane_bytes(type, kLanes, groups_of(cols));
+      any_minimum_row(
+          w, type, cols, [=](uint64_t i) { return p + panel_index_minimum(type, lane, i); },
+          [=](uint32_t k) { return values + panel_index_q4(lane, k); });
       return;
     }
     any_row(
@@ -165,6 +206,15 @@ void any_rows(Weights* w, Type type, uint32_t cols, uint32_t rows, Bytes* out) {
     if (whole_type(type)) {
       unsigned char* const values = p + round_up(rows * 4, 64) + row * round_up(cols, kRowStep);
       any_whole_row(w, cols, p + 4 * row, [=](uint32_t k) { return values + k; });
+      continue;
+    }
+    if (minimum_type(type)) {
+      unsigned char* const values =
+          p + minimum_plane_bytes(type, rows, groups) + row * groups * (kGroup / 2);
+      any_minimum_row(
+          w, type, cols,
+          [=](uint64_t i) { return p + row * minimum_scale_bytes(type, groups) + i; },
+          [=](uint32_t k) { return values + k / kGroup * (kGroup / 2) + k % (kGroup / 2); });
       continue;
     }
     any_row(

@@ -10,7 +10,7 @@ namespace generator {
 namespace {
 
 constexpr uint32_t kMostTokens = 37, kMostTextBytes = 120;
-constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh"};
+constexpr const char* kTypes[] = {"f32", "f16", "bf16", "q8", "q4", "q8r", "q8rh", "q4m", "q4k"};
 
 // Everything that one model is tried with.
 struct Trial {
@@ -256,11 +256,14 @@ void check_type(const Trial& t, const char* type, const char* ends) {
 
 void check_types(const Trial& t) {
   for (const char* type : kTypes) {
-    const bool built = type[0] == 'f' && type[1] == '3' ? true
-                       : std::strcmp(type, "f16") == 0  ? phasor::kHasF16
-                       : std::strcmp(type, "bf16") == 0 ? phasor::kHasBf16
-                       : std::strcmp(type, "q8") == 0   ? phasor::kHasQ8
-                                                        : phasor::kHasQ4;
+    const std::string name = type;
+    const bool built = name == "f32"    ? true
+                       : name == "f16"  ? phasor::kHasF16
+                       : name == "bf16" ? phasor::kHasBf16
+                       : name == "q8"   ? phasor::kHasQ8
+                       : name == "q4"   ? phasor::kHasQ4
+                       : name[1] == '8' ? phasor::kHasQ8r
+                                        : phasor::kHasQ4m;
     if (built) check_type(t, type, type);
   }
   check_type(t, "f32", kTypes[phasor::kHasQ8 ? t.choices->below(5) : 0]);

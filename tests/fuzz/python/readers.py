@@ -120,6 +120,6 @@ def source(reader: str, number: int) -> Source:
     rng = random.Random(f"{reader} {number}")
     made = _MAKERS[reader](rng, words.of(READERS[reader]))
     if made.door == "convert" and "--type" not in made.arguments and rng.random() < 0.1:
-        kind = rng.choice(("q8", "q4", "f16", "bf16", "q8r", "q8rh"))
+        kind = rng.choice(("q8", "q4", "f16", "bf16", "q8r", "q8rh", "q4m", "q4k"))
         return made._replace(arguments=(*made.arguments, "--type", kind))
     return made

@@ -18,6 +18,7 @@ from phasor.checkpoints.tensors import Checkpoint, Shape, check_apart
 from phasor.errors import PhasorError, named, shown
 from phasor.files import map_bytes, open_regular
 from phasor.format import layout as L
+from phasor.format import minima
 from phasor.format.layout import round_up
 from phasor.values import is_whole, table
 
@@ -76,24 +77,25 @@ def _fours(blocks: np.ndarray) -> np.ndarray:
 
 
 def _k_scales(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the eight sub-blocks of 32: scale and minimum, (B, 8, 1) f32. Each is six bits of twelve
-    bytes."""
-    low, middle, high = (blocks["scales"][:, i : i + 4] for i in (0, 4, 8))
-    scale = np.concatenate([low & 63, high & 15 | (low >> 6) << 4], axis=1)
-    least = np.concatenate([middle & 63, high >> 4 | (middle >> 6) << 4], axis=1)
+    """Of the eight sub-blocks of 32: scale and minimum, (B, 8, 1) f32."""
+    scale, least = minima.unpack_codes(blocks["scales"])
     return (_halves(blocks, "d") * scale)[:, :, None], (_halves(blocks, "m") * least)[:, :, None]
+
+
+def _fours_k(blocks: np.ndarray) -> np.ndarray:
+    """(B, 8, 32)."""
+    return _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
 
 
 def _q4_k(blocks: np.ndarray) -> np.ndarray:
     scale, least = _k_scales(blocks)
-    q = _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32)
-    return (scale * q.astype(np.float32) - least).reshape(-1, 256)
+    return (scale * _fours_k(blocks).astype(np.float32) - least).reshape(-1, 256)
 
 
 def _q5_k(blocks: np.ndarray) -> np.ndarray:
     scale, least = _k_scales(blocks)
     bits = blocks["high"][:, None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1
-    q = _nibbles(blocks["q"].reshape(-1, 32)).reshape(-1, 8, 32) | bits << 4
+    q = _fours_k(blocks) | bits << 4
     return (scale * q.astype(np.float32) - least).reshape(-1, 256)
 
 
@@ -105,6 +107,23 @@ def _q6_k(blocks: np.ndarray) -> np.ndarray:
     return (scale[:, :, None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
 
 
+# (B) blocks -> scales (B) and integers (B, size) of the same values, as a .phasor file has them.
+Packed = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _one_scale(values: Callable[[np.ndarray], np.ndarray], zero: int = 0) -> Packed:
+    return lambda b: (b["d"], values(b).astype(np.int8) - np.int8(zero))
+
+
+def _records(blocks: np.ndarray, kind: int) -> np.ndarray:
+    """The scales and minima of blocks; a minimum is added, Q4_K subtracts it."""
+    records = np.empty(blocks.shape, minima.record_of(kind))
+    records["d"], records["m"] = blocks["d"], blocks["m"]
+    if kind == L.Q4K:
+        records["m"], records["codes"] = -blocks["m"], blocks["scales"]
+    return records
+
+
 class Type(NamedTuple):
     """How elements lie: blocks of `size` values, and what they are in f32."""
 
@@ -113,13 +132,23 @@ class Type(NamedTuple):
     block: np.dtype
     widen: Callable[[np.ndarray], np.ndarray]  # (B) blocks -> (B, size)
     keeps: int = L.F32  # the type of a .phasor file that has the same values
+    packed: Packed | None = None  # of a type that is quantised in both
+    nearest: int | None = None  # what is taken in place of F32, rounded
 
     def bytes(self, count: int) -> int:
         return count // self.size * self.block.itemsize
 
 
-def _type(name: str, size: int, widen: Callable, keeps: int, *fields: tuple) -> Type:
-    return Type(name, size, np.dtype(list(fields)), widen, keeps)
+def _type(
+    name: str,
+    size: int,
+    widen: Callable,
+    keeps: int,
+    *fields: tuple,
+    packed: Packed | None = None,
+    nearest: int | None = None,
+) -> Type:
+    return Type(name, size, np.dtype(list(fields)), widen, keeps, packed, nearest)
 
 
 # Fields of the blocks: scale and minimum, nibbles, scales of sub-blocks.
@@ -128,14 +157,60 @@ _SCALES, _Q_K = ("scales", "u1", 12), ("q", "u1", 128)
 TYPES = {
     0: _type("F32", 1, lambda b: b["x"][:, None], L.F32, ("x", "<f4")),
     1: _type("F16", 1, lambda b: b["x"].astype(np.float32)[:, None], L.F16, ("x", "<f2")),
-    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q),
-    3: _type("Q4_1", 32, _scaled(_fours), L.F32, _D, _M, _Q),
-    6: _type("Q5_0", 32, _scaled(_fives, 16), L.F32, _D, ("high", "<u4"), _Q),
-    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q),
-    8: _type("Q8_0", 32, _scaled(lambda b: b["q"]), L.Q8, _D, ("q", "i1", 32)),
-    12: _type("Q4_K", 256, _q4_k, L.F32, _D, _M, _SCALES, _Q_K),
-    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K),
-    14: _type("Q6_K", 256, _q6_k, L.F32, _Q_K, ("high", "u1", 64), ("scales", "i1", 16), _D),
+    2: _type("Q4_0", 32, _scaled(_fours, 8), L.Q4, _D, _Q, packed=_one_scale(_fours, 8)),
+    3: _type(
+        "Q4_1",
+        32,
+        _scaled(_fours),
+        L.Q4M,
+        _D,
+        _M,
+        _Q,
+        packed=lambda b: (_records(b, L.Q4M), _fours(b)),
+    ),
+    6: _type(
+        "Q5_0",
+        32,
+        _scaled(_fives, 16),
+        L.Q8,
+        _D,
+        ("high", "<u4"),
+        _Q,
+        packed=_one_scale(_fives, 16),
+    ),
+    7: _type("Q5_1", 32, _scaled(_fives), L.F32, _D, _M, ("high", "<u4"), _Q, nearest=L.Q8),
+    8: _type(
+        "Q8_0",
+        32,
+        _scaled(lambda b: b["q"]),
+        L.Q8,
+        _D,
+        ("q", "i1", 32),
+        packed=_one_scale(lambda b: b["q"]),
+    ),
+    12: _type(
+        "Q4_K",
+        256,
+        _q4_k,
+        L.Q4K,
+        _D,
+        _M,
+        _SCALES,
+        _Q_K,
+        packed=lambda b: (_records(b, L.Q4K), _fours_k(b)),
+    ),
+    13: _type("Q5_K", 256, _q5_k, L.F32, _D, _M, _SCALES, ("high", "u1", 32), _Q_K, nearest=L.Q8),
+    14: _type(
+        "Q6_K",
+        256,
+        _q6_k,
+        L.F32,
+        _Q_K,
+        ("high", "u1", 64),
+        ("scales", "i1", 16),
+        _D,
+        nearest=L.Q8,
+    ),
     30: _type(
         "BF16", 1, lambda b: (b["x"].astype("<u4") << 16).view("<f4")[:, None], L.BF16, ("x", "<u2")
     ),
@@ -196,15 +271,11 @@ class Tensor(NamedTuple):
         )
 
     def quantised(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of Q8_0 and Q4_0: f16 scales (N, G), int8 values (N, 32·G), as .phasor files have
-        them."""
-        blocks = self.data.view(self.type.block)
-        values = (
-            blocks["q"]
-            if self.type.keeps == L.Q8
-            else _nibbles(blocks["q"]).astype(np.int8) - np.int8(8)
-        )
-        return blocks["d"].reshape(self.shape[0], -1), values.reshape(self.shape[0], -1)
+        """Of a type that is quantised in .phasor files too: scales or records (N, G or R) and int8
+        values (N, K), as they have them."""
+        scales, values = self.type.packed(self.data.view(self.type.block))
+        rows = self.shape[0]
+        return scales.reshape(rows, -1), values.astype(np.int8, copy=False).reshape(rows, -1)
 
 
 # ---- Reading

@@ -399,13 +399,15 @@ class GGUFModel(Model):
     vocabulary: Vocabulary | None = None
 
     def type_of(self, slot: R.Slot) -> int:
-        """The type asked for; else the one that holds every part of the slot without loss: Q4_0
-        beside Q8_0 fits q8, any other pair is widened."""
+        """The type asked for; else the one that holds every part of the slot without loss, or q8
+        where it is rounded to that: Q6_K and others that are no type of a .phasor file, and
+        quantised parts of several types (Q4_0 beside Q8_0 fits q8). Any other pair is widened."""
         asked = self.asked_for(slot)
         if asked is not None:
             return asked
-        kept = {tensor.type.keeps for tensor in self._tensors(slot).values()}
-        return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q8, L.Q4} else L.F32
+        types = [tensor.type for tensor in self._tensors(slot).values()]
+        kept = {own.nearest or own.keeps for own in types}
+        return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTISED) else L.F32
 
     def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
         names = (part.name for part in self.parts.get(slot.key, ()))
@@ -416,14 +418,10 @@ class GGUFModel(Model):
         for name, tensor in stored.items():
             if not tensor.is_finite():
                 raise PhasorError(f"{self.checkpoint.path}: {name}: a value is not finite")
-        tensors = stored.values()
-        if (
-            slot.matrix
-            and self.type_of(slot) in L.GROUPED
-            and {tensor.type.keeps for tensor in tensors} <= {L.Q4, self.type_of(slot)}
-        ):
+        tensors, to = stored.values(), self.type_of(slot) if slot.matrix else L.F32
+        if to in L.QUANTISED and all(_exact(tensor.type, to) for tensor in tensors):
             scales, values = zip(*(tensor.quantised() for tensor in tensors))
-            return Quantised(np.concatenate(scales), np.concatenate(values), self.type_of(slot))
+            return Quantised(np.concatenate(scales), np.concatenate(values), to)
         return super().weights(slot)
 
     def note_types(self) -> None:
@@ -436,7 +434,7 @@ class GGUFModel(Model):
         self.notes.append(
             "matrices: "
             + ", ".join(
-                f"{n} {own.name} to {L.TYPES[to]}" + " (exactly)" * _exact(own, to)
+                f"{n} {own.name} to {L.TYPES[to]} ({'exactly' if _exact(own, to) else 'rounded'})"
                 for (own, to), n in count.items()
             )
         )

@@ -41,9 +41,9 @@ _REQUIRED = (META, DIRECTORY, DATA)
 class Quantised(NamedTuple):
     """A matrix that is quantised already: stored as it is."""
 
-    scales: np.ndarray  # f16 (N, G); of q8r f32 (N, 1)
+    scales: np.ndarray  # f16 (N, G); of q8r f32 (N, 1); of q4m and q4k records (minima.py)
     values: np.ndarray  # int8 (N, 32·G); of q8r (N, 64·⌈K/64⌉)
-    type: int = L.Q8  # q4: the values are −8 … 7
+    type: int = L.Q8  # q4: the values are −8 … 7; q4m and q4k: 0 … 15
 
 
 Weights = Union[np.ndarray, Quantised]
@@ -111,10 +111,9 @@ def _quantised(
     """The quantised form and the error of each value, f32 (N, K) (zeros where it was that already;
     of q8rh beside the rotated weights)."""
     if isinstance(given, Quantised):
-        groups, size = L.groups_of(slot.cols, given.type)
-        values = groups * (L.GROUP if given.type in L.GROUPED else size)
         rows = sum(slot.parts)
-        if given.scales.shape != (rows, groups) or given.values.shape != (rows, values):
+        shapes = [(rows, count) for count in L.counts_of(slot.cols, given.type)]
+        if [given.scales.shape, given.values.shape] != shapes:
             raise PhasorError(
                 f"{slot.name}: the {L.TYPES[given.type]} values have another shape than "
                 f"{sum(slot.parts)} x {slot.cols}"
@@ -127,10 +126,9 @@ def _quantised(
         scales, q = L.quantize(values, kind, moments)
     except PhasorError as error:
         raise PhasorError(f"{slot.name}: {error}") from error
-    stored = L.dequantize_q8(scales, q, slot.cols, np.float32)
-    return Quantised(scales, q, kind), stored - (
-        L.rotate_weights(values) if kind == L.Q8RH else values
-    )
+    given, as_stored = (L.rotate_weights(values), L.Q8R) if kind == L.Q8RH else (values, kind)
+    stored = L.dequantize(scales, q, slot.cols, as_stored, np.float32)
+    return Quantised(scales, q, kind), stored - given
 
 
 def _encode(

@@ -12,36 +12,41 @@ from typing import Iterator, Sequence
 import numpy as np
 
 from phasor.errors import PhasorError
+from phasor.format import minima
 
-F32, F16, BF16, Q8, Q4, F64, Q8R, Q8RH = 1, 2, 3, 4, 5, 6, 7, 8
-PANEL16, ROWS, VECTOR = 1, 2, 3
-TYPES = {
-    F32: "f32",
-    F16: "f16",
-    BF16: "bf16",
-    Q8: "q8",
-    Q4: "q4",
-    F64: "f64",
-    Q8R: "q8r",
-    Q8RH: "q8rh",
-}
-LAYOUTS = {PANEL16: "panel16", ROWS: "rows", VECTOR: "vector"}
-LANES = 16  # rows of a panel
-GROUP = 32  # columns that share a scale
-GROUPED = (Q8, Q4)  # types with an f16 scale for each group
-WHOLE = (Q8R, Q8RH)  # types with an f32 scale for each row; q8rh: of rotated inputs (rule 1.19)
-QUANTISED = GROUPED + WHOLE
-HALVES = (F16, BF16)
-MATRICES = (F32, *HALVES, *QUANTISED)
+# Found here too.
+from phasor.format.types import (  # noqa: F401
+    BF16,
+    F16,
+    F32,
+    F64,
+    GROUP,
+    GROUPED,
+    HALVES,
+    LANES,
+    LAYOUTS,
+    MATRICES,
+    MINIMA,
+    PANEL16,
+    Q4,
+    Q4K,
+    Q4M,
+    Q8,
+    Q8R,
+    Q8RH,
+    QUANTISED,
+    ROWS,
+    TYPES,
+    VECTOR,
+    WHOLE,
+    round_up,
+)
+
 _ALLOWED = {PANEL16: MATRICES, ROWS: MATRICES, VECTOR: (F32, F64)}
 ROW_STEP = 64  # columns of q8r are padded to a multiple of it
 MOST_IN_ROW = 132104  # columns of q8r: the sums of a row fit 32 bits (rule 1.18)
 SMALLEST_ROW_SCALE = np.float32(2.0**-38)
 _BLOCK_BYTES = 4 << 20
-
-
-def round_up(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 def type_code(name: str) -> int:
@@ -81,8 +86,18 @@ def groups_of(cols: int, kind: int) -> tuple[int, int]:
     return -(-cols // GROUP), GROUP if kind == Q8 else GROUP // 2
 
 
+def counts_of(cols: int, kind: int) -> tuple[int, int]:
+    """Of a row in memory: scales (of q4m and q4k records), and values."""
+    if kind in MINIMA:
+        return minima.records_of(cols, kind), minima.groups_of(cols) * GROUP
+    groups, size = groups_of(cols, kind)
+    return groups, groups * (GROUP if kind in GROUPED else size)
+
+
 def panel_bytes(kind: int, cols: int) -> int:
     """Bytes of one panel of 16 rows by `cols`."""
+    if kind in MINIMA:
+        return minima.tensor_bytes(LANES, cols, kind)
     if kind in QUANTISED:
         groups, size = groups_of(cols, kind)
         return scale_plane_bytes(groups * LANES, kind) + groups * LANES * size
@@ -96,6 +111,8 @@ def tensor_bytes(kind: int, layout: int, rows: int, cols: int, panels: int) -> i
         return rows * (8 if kind == F64 else 4)
     if layout == PANEL16:
         return panels * panel_bytes(kind, cols)
+    if kind in MINIMA:
+        return minima.tensor_bytes(rows, cols, kind)
     if kind not in QUANTISED:
         return rows * cols * (4 if kind == F32 else 2)
     groups, size = groups_of(cols, kind)
@@ -285,7 +302,8 @@ def quantize(
     x: np.ndarray, kind: int, moments: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """f32 (N, K) as a quantised type: of q8 and q4 f16 scales (N, G), of q4 also negative ones, and
-    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says.
+    int8 (N, 32·G), the tail of a row padded with zeros; of q8r what _quantize_whole says, of
+    q4m and q4k what minima.quantize does.
 
     Of the scales that are tried the one whose Σ moment·(x − scale·q)² is smallest; moments (K) are
     those of the inputs, all 1 without. All in f32 and in the order of docs/format.md: `phasor
@@ -293,6 +311,8 @@ def quantize(
     """
     if kind in WHOLE:
         return _quantize_whole(np.asarray(x, np.float32), kind)
+    if kind in MINIMA:
+        return minima.quantize(np.asarray(x, np.float32), kind)
     rows, cols = x.shape
     groups = -(-cols // GROUP)
     padded = np.zeros((rows, groups * GROUP), dtype=np.float32)
@@ -368,8 +388,8 @@ def _quantize_groups(
 
 
 def dequantize_q8(scales: np.ndarray, q: np.ndarray, cols: int, dtype=np.float64) -> np.ndarray:
-    """(N, cols): scale · q, exact in float64, of q8 and q4 in float32 too; of q8rh as it is
-    rotated."""
+    """(N, cols): scale · q of types without minima, exact in float64, of q8 and q4 in float32 too;
+    of q8rh as it is rotated."""
     rows, groups = scales.shape
     values = q.reshape(rows, groups, -1).astype(dtype) * scales.astype(dtype)[:, :, None]
     return values.reshape(rows, -1)[:, :cols]
@@ -379,6 +399,8 @@ def dequantize(
     scales: np.ndarray, q: np.ndarray, cols: int, kind: int, dtype=np.float64
 ) -> np.ndarray:
     """The same of every quantised type, rotated back."""
+    if kind in MINIMA:
+        return minima.dequantize(scales, q, cols, kind, dtype)
     values = dequantize_q8(scales, q, cols, dtype)
     return rotate_inputs(values) if kind == Q8RH else values
 
@@ -441,6 +463,8 @@ def _scale_type(kind: int) -> str:
 def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
     """Scales (N, G) and int8 (N, K) of one part as panels: the plane of scales, padded to 64 bytes,
     then [K/4][16][4], or of q4 [G][4][16][4]."""
+    if kind in MINIMA:
+        return minima.pack_panels(_whole_panels(scales), _whole_panels(q), cols, kind)
     scales, data = _whole_panels(scales), _whole_panels(_group_data(scales, q, cols, kind))
     groups, count = scales.shape[1], len(scales) // LANES
     planes = np.zeros((count, scale_plane_bytes(groups * LANES, kind)), dtype=np.uint8)
@@ -453,6 +477,8 @@ def pack_panels(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> byte
 
 def unpack_panels(data: np.ndarray, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 of P panels -> scales (16·P, G), int8 (16·P, K)."""
+    if kind in MINIMA:
+        return minima.unpack_panels(data, cols, kind)
     groups, size = groups_of(cols, kind)
     panels, wide = data.reshape(-1, panel_bytes(kind, cols)), _scale_type(kind)
     planes = np.ascontiguousarray(panels[:, : groups * LANES * np.dtype(wide).itemsize]).view(wide)
@@ -489,6 +515,8 @@ def widen(halves: np.ndarray, kind: int) -> np.ndarray:
 def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
     """Scales (N, G) and int8 (N, K) as rows: the plane of scales padded to 64 bytes, then 32 bytes
     a group, or of q4 16; of q8r a row's."""
+    if kind in MINIMA:
+        return minima.pack_rows(scales, q, cols, kind)
     plane = scales.astype(_scale_type(kind)).tobytes()
     padding = bytes(scale_plane_bytes(scales.size, kind) - len(plane))
     return plane + padding + _group_data(scales, q, cols, kind).tobytes()
@@ -496,6 +524,8 @@ def pack_rows(scales: np.ndarray, q: np.ndarray, cols: int, kind: int) -> bytes:
 
 def unpack_rows(data: np.ndarray, rows: int, cols: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """u8 -> scales (N, G), int8 (N, K)."""
+    if kind in MINIMA:
+        return minima.unpack_rows(data, rows, cols, kind)
     (groups, _), wide = groups_of(cols, kind), np.dtype(_scale_type(kind))
     scales = np.ascontiguousarray(data[: rows * groups * wide.itemsize]).view(wide)
     scales = scales.reshape(rows, groups)
