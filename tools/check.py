@@ -103,6 +103,7 @@ INTRINSICS = {
     "arm_mve.h",
     "emmintrin.h",
     "xmmintrin.h",
+    "wasm_simd128.h",
     "cpuid.h",
 }
 # Besides memcpy and friends: what a compiler puts in by itself.

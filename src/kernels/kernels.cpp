@@ -1,13 +1,12 @@
 // Which levels this build has and this processor runs, the floating-point mode, and the self-check
 // of the arithmetic. Imports nothing: the processor is asked directly (getauxval, on Linux for ARM,
-// is a weak reference). A build with -DPHASOR_SCALAR_ONLY has the scalar level alone, and so has
-// one for a Cortex-M unless its compiler is gcc and has Helium with floating point
-// (level_helium.cpp says why).
+// is a weak reference). A build with -DPHASOR_SCALAR_ONLY has the scalar level alone.
 #include "kernels.h"
 
 #include <string.h>
 
 #include "functions.hpp"
+#include "products.hpp"
 #if defined(__x86_64__) && !defined(PHASOR_SCALAR_ONLY)
 #define PHASOR_X86_LEVELS 1
 #include <cpuid.h>
@@ -19,9 +18,8 @@
 #elif defined(__arm__) && !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_ARCH_PROFILE) && \
     __ARM_ARCH_PROFILE == 'A'
 #define PHASOR_ARM_LEVELS 1
-#elif !defined(PHASOR_SCALAR_ONLY) && defined(__ARM_FEATURE_MVE) && \
-    (__ARM_FEATURE_MVE & 2) != 0 && !defined(__clang__)
-#define PHASOR_HELIUM_LEVEL 1
+#elif defined(__wasm__) && !defined(PHASOR_SCALAR_ONLY)
+#define PHASOR_WASM_LEVELS 1
 #endif
 
 namespace phasor {
@@ -91,6 +89,16 @@ bool has_dotprod() {
   return false;
 #endif
 }
+bool has_i8mm() {
+#if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_DOTPROD)
+  return true;
+#elif defined(__linux__)
+  return has_dotprod() && getauxval != nullptr &&
+         (getauxval(26) >> 13 & 1u) != 0;  // AT_HWCAP2, HWCAP2_I8MM
+#else
+  return false;
+#endif
+}
 #elif defined(PHASOR_ARM_LEVELS)
 bool has_neon() {
 #if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
@@ -131,12 +139,17 @@ size_t kernels_available(const Kernels* out[8]) noexcept {
   PHASOR_LEVEL(avx2, has.avx2)
   PHASOR_LEVEL(sse2, true)
 #elif defined(PHASOR_AARCH64_LEVELS)
+  PHASOR_LEVEL(i8mm, has_i8mm())
   PHASOR_LEVEL(dotprod, has_dotprod())
   PHASOR_LEVEL(neon, true)
 #elif defined(PHASOR_ARM_LEVELS)
   PHASOR_LEVEL(neon, has_neon())
 #elif defined(PHASOR_HELIUM_LEVEL)
   PHASOR_LEVEL(helium, true)
+#elif defined(PHASOR_DSP_LEVEL)
+  PHASOR_LEVEL(dsp, true)
+#elif defined(PHASOR_WASM_LEVELS)
+  PHASOR_LEVEL(simd128, true)  // an engine without it does not load the module at all
 #endif
   out[levels++] = &kernels_scalar;
   return levels;

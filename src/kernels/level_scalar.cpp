@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "gather.h"
+#include "products.hpp"
 #include "table.h"
 
 namespace phasor {
@@ -445,5 +446,10 @@ struct Scalar {
 
 extern const Kernels kernels_scalar;
 const Kernels kernels_scalar = kernel_table<Scalar>("scalar");
+
+#if defined(PHASOR_DSP_LEVEL)
+extern const Kernels kernels_dsp;
+const Kernels kernels_dsp = with_products<Dsp>(kernel_table<Scalar>("scalar"));
+#endif
 
 }  // namespace phasor

@@ -21,10 +21,15 @@ $(call level,x86_64,avx512,$(AVX512))
 $(call level,x86_64,avx512vnni,$(AVX512) -mavx512vnni,avx512)
 $(call level,x86_64,amx,$(AVX512) -mavx512vnni,avx512 avx512vnni)
 $(call level,riscv64,scalar)
+$(call level,wasm32,scalar)
+$(call level,wasm32,simd128,-msimd128)
 $(call level,arm,scalar)
 $(call level,aarch64,scalar)
 $(call level,$(filter arm aarch64,$(ARCH)),neon,$(NEON) $(if $(filter arm,$(ARCH)),$(NEON32)))
 $(call level,aarch64,dotprod,$(NEON) -march=armv8.2-a+dotprod,neon)
+$(call level,aarch64,i8mm,$(NEON) -march=armv8.2-a+dotprod+i8mm,neon dotprod)
 # A Cortex-M with Helium (tools/make/baremetal.mk): -fno-tree-vectorize for all files, since what the compiler vectorises by itself flushes subnormals, in
 # the scalar level too. gcc 12 has a fifth more instructions with its first scheduler (q8), and with addresses that increment some that the assembler rejects.
+# The first scheduler would hoist loads for which there are no registers.
+LEVEL_FLAGS_dsp := -fno-schedule-insns
 LEVEL_FLAGS_helium := -fno-tree-vectorize -fno-schedule-insns -fno-auto-inc-dec

@@ -7,6 +7,16 @@
 #include "../build.h"
 #include "kernels.h"
 
+// The level of a Cortex-M is known when it is compiled: Helium with floating point by gcc
+// (level_helium.cpp says why), else the DSP extension.
+#if defined(__ARM_ARCH_PROFILE) && !defined(PHASOR_SCALAR_ONLY)
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) != 0 && !defined(__clang__)
+#define PHASOR_HELIUM_LEVEL 1
+#elif __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FEATURE_DSP)
+#define PHASOR_DSP_LEVEL 1
+#endif
+#endif
+
 namespace phasor {
 
 using LinearInt8 = std::remove_pointer_t<decltype(Kernels::linear_q8)>;
@@ -30,6 +40,15 @@ struct Amx {
 struct Dotprod {
   static constexpr const char* kName = "dotprod";
   static LinearInt8 linear_q8, linear_q4, linear_q4m, linear_q4k, linear_q8r;
+  static PeakInt8 peak_int8;
+};
+struct I8mm : Dotprod {
+  static constexpr const char* kName = "i8mm";
+  static LinearInt8 linear_q8r;
+};
+struct Dsp {
+  static constexpr const char* kName = "dsp";
+  static LinearInt8 linear_q8, linear_q4, linear_q8r;
   static PeakInt8 peak_int8;
 };
 

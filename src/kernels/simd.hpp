@@ -4,13 +4,23 @@
 // Only level_*.cpp include it; all of it is in an anonymous namespace, since those files are
 // compiled for different instruction sets and the linker must not merge their copies.
 #pragma once
+#if defined(__wasm__)
+#include "wasm/batch.hpp"
+#else
 #include <xsimd/xsimd.hpp>
+#endif
 
 #include "../layout.h"
 #include "scalar_math.h"
 
 namespace phasor {
 namespace {
+
+#if defined(__wasm__)
+namespace simd = wasm;
+#else
+namespace simd = xsimd;
+#endif
 
 #if defined(__SSE2__)
 // Keeps a sum of integers in its register from step to step: gcc would otherwise collect all the
@@ -24,44 +34,48 @@ PHASOR_INLINE void keep(R& sum) {
 #if defined(__ARM_NEON)
 // xsimd 8.1 reinterprets and shifts by way of tables of functions, which gcc does not see through.
 template <class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
-  return xsimd::batch<int32_t, A>(vreinterpretq_s32_f32(x));
+PHASOR_INLINE simd::batch<int32_t, A> as_int(const simd::batch<float, A>& x) {
+  return simd::batch<int32_t, A>(vreinterpretq_s32_f32(x));
 }
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x) {
-  return xsimd::batch<float, A>(vreinterpretq_f32_s32(x));
+PHASOR_INLINE simd::batch<float, A> as_float(const simd::batch<int32_t, A>& x) {
+  return simd::batch<float, A>(vreinterpretq_f32_s32(x));
 }
 template <int N, class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> left(const xsimd::batch<int32_t, A>& x) {
-  return xsimd::batch<int32_t, A>(vshlq_n_s32(x, N));
+PHASOR_INLINE simd::batch<int32_t, A> left(const simd::batch<int32_t, A>& x) {
+  return simd::batch<int32_t, A>(vshlq_n_s32(x, N));
 }
 template <int N, class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> right(const xsimd::batch<int32_t, A>& x) {
-  return xsimd::batch<int32_t, A>(vshrq_n_s32(x, N));
+PHASOR_INLINE simd::batch<int32_t, A> right(const simd::batch<int32_t, A>& x) {
+  return simd::batch<int32_t, A>(vshrq_n_s32(x, N));
 }
 #else
 template <class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> as_int(const xsimd::batch<float, A>& x) {
-#if XSIMD_VERSION_MAJOR >= 11
-  return xsimd::bitwise_cast<int32_t>(x);
+PHASOR_INLINE simd::batch<int32_t, A> as_int(const simd::batch<float, A>& x) {
+#if defined(__wasm__)
+  return simd::batch<int32_t, A>(x.data);
+#elif XSIMD_VERSION_MAJOR >= 11
+  return simd::bitwise_cast<int32_t>(x);
 #else
-  return xsimd::bitwise_cast<xsimd::batch<int32_t, A> >(x);
+  return simd::bitwise_cast<simd::batch<int32_t, A> >(x);
 #endif
 }
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> as_float(const xsimd::batch<int32_t, A>& x) {
-#if XSIMD_VERSION_MAJOR >= 11
-  return xsimd::bitwise_cast<float>(x);
+PHASOR_INLINE simd::batch<float, A> as_float(const simd::batch<int32_t, A>& x) {
+#if defined(__wasm__)
+  return simd::batch<float, A>(x.data);
+#elif XSIMD_VERSION_MAJOR >= 11
+  return simd::bitwise_cast<float>(x);
 #else
-  return xsimd::bitwise_cast<xsimd::batch<float, A> >(x);
+  return simd::bitwise_cast<simd::batch<float, A> >(x);
 #endif
 }
 template <int N, class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> left(const xsimd::batch<int32_t, A>& x) {
+PHASOR_INLINE simd::batch<int32_t, A> left(const simd::batch<int32_t, A>& x) {
   return x << N;
 }
 template <int N, class A>
-PHASOR_INLINE xsimd::batch<int32_t, A> right(const xsimd::batch<int32_t, A>& x) {
+PHASOR_INLINE simd::batch<int32_t, A> right(const simd::batch<int32_t, A>& x) {
   return x >> N;
 }
 #endif
@@ -88,6 +102,9 @@ __attribute__((noinline)) __m128 fma_sse2(__m128 x, __m128 y, __m128 z) {
 #endif
 
 // Lane i gets what lane i ^ S has.
+#if defined(__wasm__)
+using wasm::swapped;
+#endif
 #if defined(__SSE2__)
 template <size_t S>
 PHASOR_INLINE __m128 swapped(__m128 x) {
@@ -115,35 +132,37 @@ PHASOR_INLINE float32x4_t swapped(float32x4_t x) {
 }
 #endif
 
+#if !defined(__wasm__)
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> fused(const xsimd::batch<float, A>& a,
-                                           const xsimd::batch<float, A>& b,
-                                           const xsimd::batch<float, A>& c) {
+PHASOR_INLINE simd::batch<float, A> fused(const simd::batch<float, A>& a,
+                                           const simd::batch<float, A>& b,
+                                           const simd::batch<float, A>& c) {
 #if defined(__AVX512F__)
-  if constexpr (xsimd::batch<float, A>::size == 16)
-    return xsimd::batch<float, A>(_mm512_fmadd_ps(a, b, c));
+  if constexpr (simd::batch<float, A>::size == 16)
+    return simd::batch<float, A>(_mm512_fmadd_ps(a, b, c));
   else
-    return xsimd::fma(a, b, c);
+    return simd::fma(a, b, c);
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  return xsimd::fma(a, b, c);
+  return simd::fma(a, b, c);
 #elif defined(__SSE2__)
-  return xsimd::batch<float, A>(fma_sse2(a, b, c));
+  return simd::batch<float, A>(fma_sse2(a, b, c));
 #else
 #error "phasor: a vector level needs a fused multiply-add (ARM: -mfpu=neon-vfpv4)"
 #endif
 }
+#endif
 
 template <class A>
-PHASOR_INLINE xsimd::batch<float, A> divided(const xsimd::batch<float, A>& a,
-                                             const xsimd::batch<float, A>& b) {
+PHASOR_INLINE simd::batch<float, A> divided(const simd::batch<float, A>& a,
+                                             const simd::batch<float, A>& b) {
 #if defined(__aarch64__)
-  return xsimd::batch<float, A>(vdivq_f32(a, b));
+  return simd::batch<float, A>(vdivq_f32(a, b));
 #elif defined(__arm__)
   alignas(16) float x[4], y[4];  // VFP divides exactly; NEON has only an estimate
   a.store_aligned(x);
   b.store_aligned(y);
   for (int i = 0; i < 4; ++i) x[i] = x[i] / y[i];
-  return xsimd::batch<float, A>::load_aligned(x);
+  return simd::batch<float, A>::load_aligned(x);
 #else
   return a / b;
 #endif
@@ -152,8 +171,8 @@ PHASOR_INLINE xsimd::batch<float, A> divided(const xsimd::batch<float, A>& a,
 // The operations are those of v1 in scalar_math.h.
 template <class A>
 struct v16 {
-  using B = xsimd::batch<float, A>;
-  using I = xsimd::batch<int32_t, A>;
+  using B = simd::batch<float, A>;
+  using I = simd::batch<int32_t, A>;
   static constexpr size_t W = B::size;  // floats in a register
   static constexpr size_t N = 16 / W;   // registers
   B v[N];
@@ -225,16 +244,20 @@ struct v16 {
     return a;
   }
   friend PHASOR_INLINE v16 fma(v16 a, v16 b, v16 c) {
+#if defined(__wasm__)
+    wasm::multiply_add(a.v, b.v, c.v);
+#else
     PHASOR_UNROLL for (size_t i = 0; i < N; ++i) c.v[i] = fused<A>(a.v[i], b.v[i], c.v[i]);
+#endif
     return c;
   }
   friend PHASOR_INLINE v16 where_gt(v16 a, v16 b, v16 yes, v16 no) {
     PHASOR_UNROLL for (size_t i = 0; i < N; ++i)
-      no.v[i] = xsimd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]);
+      no.v[i] = simd::select(a.v[i] > b.v[i], yes.v[i], no.v[i]);
     return no;
   }
   friend PHASOR_INLINE v16 larger(v16 a, v16 b) {  // either, when one is NaN
-    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a.v[i] = xsimd::max(a.v[i], b.v[i]);
+    PHASOR_UNROLL for (size_t i = 0; i < N; ++i) a.v[i] = simd::max(a.v[i], b.v[i]);
     return a;
   }
   friend PHASOR_INLINE v16 abs(v16 a) {
@@ -262,7 +285,7 @@ struct v16 {
     PHASOR_UNROLL for (size_t i = 0; i < N; ++i) {
       const I t = as_int<A>(x.v[i]) - I(0x3f3504f3);
       m.v[i] = as_float<A>((t & I(0x7fffff)) + I(0x3f3504f3));
-      e.v[i] = xsimd::to_float(right<23>(t));
+      e.v[i] = simd::to_float(right<23>(t));
     }
   }
 };
@@ -330,7 +353,7 @@ PHASOR_INLINE int32_t four_bytes(const int8_t* p) {
 // 16 whole numbers in the registers of v16.
 template <class A>
 struct Int16 {
-  xsimd::batch<int32_t, A> v[v16<A>::N];
+  simd::batch<int32_t, A> v[v16<A>::N];
 };
 
 // A group of 32 whole numbers to int8, within ±127; their sum.

@@ -2,6 +2,7 @@
 // contract's words with the C library's fma, then every other level against the scalar one, bit for
 // bit, over sizes, strides, offsets and odd values.
 #include "kernel_data.h"
+#include "kernels/scalar_math.h"
 
 using namespace kernel_test;
 
@@ -89,6 +90,37 @@ TEST_CASE("rule 1.5: linear f16 and bf16 widen exactly and are the same chains")
             }
           }
         }
+}
+
+// x·y is half a unit in z's last place, or a little less or more, and a double cannot hold the sum:
+// where it looks like a tie, what it lost says which way to round.
+TEST_CASE("rule 1.1: a multiply-add is rounded once, beside ties and below the least normal too") {
+  Random random(12);
+  for (const bool subnormal : {false, true})
+    for (int i = 0; i < 3000; ++i) {
+      const int32_t j = static_cast<int32_t>(random.below(9)) - 4;  // x·y = 2^e·(1 − j²·2^-46)
+      const int e = subnormal ? -150 : static_cast<int>(random.below(60)) - 90;
+      Array<float> x(2), w(2 * kLanes), wanted(kLanes), y(kLanes);
+      x[0] = 1.0f;
+      x[1] = 0x1p-30f + static_cast<float>(j) * 0x1p-53f;
+      for (size_t o = 0; o < kLanes; ++o) {
+        const uint64_t n = random.next();
+        const float z = std::ldexp(static_cast<float>(n >> 40 | (subnormal ? 0 : 1u << 23)), e + 1),
+                    one = 1.0f - static_cast<float>(j) * 0x1p-23f;
+        w[o] = n % 2 == 0 ? z : -z;
+        w[kLanes + o] = std::ldexp((n & 2) == 0 ? one : -one, ((n & 12) == 0 ? 31 : 30) + e);
+#if !defined(__wasm__)  // Emscripten's fma rounds half of these wrongly
+        REQUIRE(same(fma1(x[1], w[kLanes + o], w[o]), std::fma(x[1], w[kLanes + o], w[o])));
+#endif
+        wanted[o] = fma1(x[1], w[kLanes + o], w[o]);
+      }
+      for (const Kernels* k : levels()) {
+        if (subnormal && flushes(*k)) continue;
+        k->linear_f32(y, kLanes, x, 2, 1, w, nullptr, 0, 1, 2);
+        INFO(k->name << " j " << j << " e " << e);
+        REQUIRE(first_difference(y, wanted, kLanes) == kLanes);
+      }
+    }
 }
 
 TEST_CASE("rule 1.1: a chain of zeros is +0, and an empty one too") {

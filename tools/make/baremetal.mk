@@ -10,8 +10,12 @@ BM_CPU_mps2-an386    := -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard
 BM_CPU_mps2-an500    := -mcpu=cortex-m7 -mfpu=fpv5-sp-d16 -mfloat-abi=hard
 BM_CPU_mps3-an547    := -mcpu=cortex-m55 -mfloat-abi=hard
 BM_CPU_netduinoplus2 := $(BM_CPU_mps2-an386)
-# The processors with a vector level of their own (src/kernels/levels.mk), and no vectors but that level's.
-BM_LEVEL_BOARDS        := mps3-an547
+# The processors with a level of their own (src/kernels/levels.mk), where there are vectors no others but that level's; and the boards
+# on which the kernels' tests run.
+BM_LEVEL_BOARDS        := mps2-an500 mps3-an547
+BM_LEVEL_mps2-an386    := dsp
+BM_LEVEL_mps2-an500    := dsp
+BM_LEVEL_netduinoplus2 := dsp
 BM_LEVEL_mps3-an547    := helium
 BM_OPTIMISE_mps3-an547 := -O3 -fno-tree-vectorize
 # A board whose flash and RAM are small: code for size, smaller limits, fewer test vectors.

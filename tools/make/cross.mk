@@ -4,8 +4,9 @@
 , := ,
 # The levels that must have run for the table to say anything: scalar everywhere, and what every machine of the family has.
 MUST_RUN_x86_64  := scalar,sse2
-MUST_RUN_aarch64 := scalar,neon$(if $(TARGET),$(,)dotprod)
+MUST_RUN_aarch64 := scalar,neon$(if $(TARGET),$(,)dotprod$(,)i8mm)
 MUST_RUN_arm     := scalar,neon
+MUST_RUN_wasm32  := scalar,simd128
 MUST_RUN         := $(if $(filter scalar,$(config)),scalar,$(or $(MUST_RUN_$(ARCH)),scalar))
 # Emulated: alone in one chunk and with two threads by sevens. WebAssembly has no threads.
 HASH_WAYS := $(if $(TARGET),--pairs --threads $(if $(filter wasm,$(TARGET)),1$(,)1,1$(,)2) --chunk 0$(,)7)
@@ -40,7 +41,16 @@ test-cross: $(TESTS) $(OUT)/hash_driver $(PROGRAM)
 	@$(MAKE) test-hashes
 	@$(MAKE) TARGET= CROSS= TOOLCHAIN= RUNNER= ARCHFLAGS= all
 	python3 tests/machines/cross/program_check.py $(TARGET) build/phasor $(PROGRAM) $(if $(RUNNER),-- $(RUNNER))
+	$(if $(filter wasm,$(TARGET)),@$(MAKE) test-no-simd)
 endif
+
+# An engine without SIMD, which V8 is where it may not use SSE4.1: it does not load the module, and the one of config=scalar says what the host says.
+.PHONY: test-no-simd
+NO_SIMD := $(RUNNER_wasm) --no-enable-sse4-1
+test-no-simd: $(PROGRAM)
+	@$(MAKE) config=scalar build/wasm/scalar/phasor
+	@! $(NO_SIMD) $(PROGRAM) --version > build/wasm/no-simd.log 2>&1 && grep -q 'SIMD unsupported' build/wasm/no-simd.log || { cat build/wasm/no-simd.log; exit 1; }
+	python3 tests/machines/cross/program_check.py wasm-scalar build/phasor build/wasm/scalar/phasor -- $(NO_SIMD)
 
 # The table of hashes on every processor that QEMU and node give here; the boards are test-baremetal's. PROCESSORS='A53 A9' for some of them.
 # And what takes too long for `make test`: clang's cross builds, the stack on other machines, the example of a CMake project.

@@ -225,6 +225,12 @@ struct Helium {
       return vmladavaq_s8(vmladavq_s8(gathered<Output * 4>(address), x0),
                           gathered<256 + Output * 4>(address), x1);
     }
+    template <int Output>
+    static PHASOR_INLINE int32_t add_dot(int32_t sum, uint32x4_t address, int8x16_t x0,
+                                         int8x16_t x1) {
+      return vmladavaq_s8(vmladavaq_s8(sum, gathered<Output * 4>(address), x0),
+                          gathered<256 + Output * 4>(address), x1);
+    }
     static constexpr Type kMinima = Type::f32;  // none
     static PHASOR_INLINE int32x4_t less(int32x4_t sum, int32_t) { return sum; }
   };
@@ -309,15 +315,16 @@ struct Helium {
                                        const unsigned char* w, size_t groups) {
     uint32x4_t address = vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 1), 64),
                                      static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w)));
-    int32_t total[4] = {};
+    int32_t a = 0, b = 0, c = 0, d = 0;  // an array would be in memory
     for (size_t g = 0; g < groups; ++g, x += kGroup) {
       const int8x16_t x0 = vldrbq_s8(x), x1 = vldrbq_s8(x + 16);
-      total[0] += Q8::dot<First>(address, x0, x1);
-      total[1] += Q8::dot<First + 1>(address, x0, x1);
-      total[2] += Q8::dot<First + 2>(address, x0, x1);
-      total[3] += Q8::dot<First + 3>(address, x0, x1);
+      a = Q8::add_dot<First>(a, address, x0, x1);
+      b = Q8::add_dot<First + 1>(b, address, x0, x1);
+      c = Q8::add_dot<First + 2>(c, address, x0, x1);
+      d = Q8::add_dot<First + 3>(d, address, x0, x1);
       address = vaddq_n_u32(address, Q8::kGroupBytes);
     }
+    const int32_t total[4] = {a, b, c, d};
     const v4 scale = load(scales + First) * v4::set(sx);
     store(y + First, v4{vcvtq_f32_s32(vldrwq_s32(total))} * scale);
   }

@@ -36,8 +36,9 @@ extern const Kernels kernels_neon;
 const Kernels kernels_neon = kernel_table<Body<Level>>("neon");
 
 #if defined(__aarch64__)
-extern const Kernels kernels_dotprod;
+extern const Kernels kernels_dotprod, kernels_i8mm;
 const Kernels kernels_dotprod = with_products<Dotprod>(kernel_table<Body<Level>>("neon"));
+const Kernels kernels_i8mm = with_products<I8mm>(kernel_table<Body<Level>>("neon"));
 #endif
 
 }  // namespace phasor

@@ -226,9 +226,17 @@ PROCESSORS = [
         "0,7",
     ),
     (
-        "aarch64 with SDOT (ARMv8.2 and newer)",
+        "aarch64 with SMMLA (ARMv8.6 and newer)",
         "build/aarch64",
         "qemu-aarch64-static -cpu max",
+        "i8mm dotprod neon scalar",
+        "1,2",
+        "0,7",
+    ),
+    (
+        "aarch64 with SDOT (Neoverse N1)",
+        "build/aarch64",
+        "qemu-aarch64-static -cpu neoverse-n1",
         "dotprod neon scalar",
         "1,2",
         "0,7",
@@ -258,7 +266,7 @@ PROCESSORS = [
         "0,7",
     ),
     ("riscv64", "build/riscv64", "qemu-riscv64-static", "scalar", "1,2", "0,7"),
-    ("WebAssembly", "build/wasm", "node --no-experimental-fetch", "scalar", "1,1", "0,7"),
+    ("WebAssembly", "build/wasm", "node --no-experimental-fetch", "simd128 scalar", "1,1", "0,7"),
 ]
 
 

@@ -1,0 +1,190 @@
+// Cortex-M with the DSP extension (M4, M7, M33): SMLAD, two products of 16 bits added to a sum of
+// 32. Flags: none beyond the processor's own.
+// Only what multiplies integers is compiled here; the rest of the level is the scalar one
+// (level_scalar.cpp has the table, and says in plain loops what these compute).
+#include "../gather.h"
+#include "../products.hpp"
+#include "../scalar_math.h"
+
+#if !defined(PHASOR_DSP_LEVEL)
+#error "phasor: level_dsp.cpp needs a Cortex-M with the DSP extension: -mcpu=cortex-m4, cortex-m7"
+#endif
+
+// Apart, so that their sums have all registers.
+#define PHASOR_APART __attribute__((noinline))
+
+namespace phasor {
+namespace {
+
+PHASOR_INLINE uint32_t word(const void* p) {
+  uint32_t w;
+  __builtin_memcpy(&w, p, 4);
+  return w;
+}
+// Of four int8 the even or the odd ones, as two numbers of 16 bits.
+PHASOR_INLINE uint32_t even(uint32_t four) {
+  uint32_t two;
+  __asm__("sxtb16 %0, %1" : "=r"(two) : "r"(four));
+  return two;
+}
+PHASOR_INLINE uint32_t odd(uint32_t four) {
+  uint32_t two;
+  __asm__("sxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
+  return two;
+}
+PHASOR_INLINE void add_products(int32_t& sum, uint32_t a, uint32_t b) {
+  __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
+}
+// An f16 scale.
+PHASOR_INLINE float half_at(const unsigned char* p) {
+  uint16_t h;
+  __builtin_memcpy(&h, p, 2);
+#if defined(__ARM_FP) && !defined(__SOFTFP__)  // each that a Cortex-M has converts halves
+  float y;
+  __asm__("vcvtb.f32.f16 %0, %1" : "=t"(y) : "t"(float_of(h)));
+  return y;
+#else
+  return widen_f16(h);
+#endif
+}
+
+// The sums of four outputs, side by side in registers.
+struct Four {
+  int32_t a, b, c, d;
+};
+struct Q8 {
+  static constexpr size_t kGroupBytes = kLanes * kGroup;
+  static constexpr int32_t kOffset = 0;
+  static PHASOR_INLINE void add_step(int32_t& sum, uint32_t w, uint32_t x_even, uint32_t x_odd) {
+    add_products(sum, even(w), x_even);
+    add_products(sum, odd(w), x_odd);
+  }
+  // Groups of k; w is at the first output's first value.
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, const unsigned char* w,
+                                       size_t groups) {
+    for (const int8_t* const end = x + groups * kGroup; x != end; x += 8, w += 128)
+      PHASOR_UNROLL for (size_t j = 0; j < 2; ++j) {
+        const uint32_t four = word(x + 4 * j), x_even = even(four), x_odd = odd(four);
+        add_step(s.a, word(w + 64 * j), x_even, x_odd);
+        add_step(s.b, word(w + 64 * j + 4), x_even, x_odd);
+        add_step(s.c, word(w + 64 * j + 8), x_even, x_odd);
+        add_step(s.d, word(w + 64 * j + 12), x_even, x_odd);
+      }
+  }
+};
+struct Q4 {  // nibbles n stand for n − 8; the low ones are the first half of the group
+  static constexpr size_t kGroupBytes = kLanes * kGroup / 2;
+  static constexpr int32_t kOffset = 8;
+  static PHASOR_INLINE void add_step(int32_t& sum, uint32_t w, const uint32_t (&x)[4]) {
+    constexpr uint32_t kNibbles = 0x000f000fu;
+    add_products(sum, w & kNibbles, x[0]);
+    add_products(sum, w >> 8 & kNibbles, x[1]);
+    add_products(sum, w >> 4 & kNibbles, x[2]);
+    add_products(sum, w >> 12 & kNibbles, x[3]);
+  }
+  static PHASOR_INLINE void add_groups(Four& s, const int8_t* x, const unsigned char* w,
+                                       size_t groups) {
+    for (; groups != 0; --groups, x += kGroup / 2)
+      for (const int8_t* const end = x + kGroup / 2; x != end; x += 4, w += 64) {
+        const uint32_t low = word(x), high = word(x + kGroup / 2),
+                       both[4] = {even(low), odd(low), even(high), odd(high)};
+        add_step(s.a, word(w), both);
+        add_step(s.b, word(w + 4), both);
+        add_step(s.c, word(w + 8), both);
+        add_step(s.d, word(w + 12), both);
+      }
+  }
+};
+
+// Four outputs of one row by groups of 32, each with its scales (1.2).
+template <class Q>
+PHASOR_APART void grouped(float* y, const int8_t* x, const float* xs, const int32_t* xsum,
+                           const unsigned char* scales, const unsigned char* w, size_t groups) {
+  float acc[4] = {};
+  for (size_t g = 0; g < groups; ++g, x += kGroup, w += Q::kGroupBytes, scales += kLanes * 2) {
+    const int32_t start = -Q::kOffset * xsum[g];
+    Four s = {start, start, start, start};
+    Q::add_groups(s, x, w, 1);
+    const int32_t isum[4] = {s.a, s.b, s.c, s.d};
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i)
+      acc[i] = fma1(static_cast<float>(isum[i]), xs[g] * half_at(scales + 2 * i), acc[i]);
+  }
+  PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) y[i] = acc[i];
+}
+// The same with one scale for all of K (1.18).
+PHASOR_APART void whole(float* y, const int8_t* x, float sx, const float* scales,
+                         const unsigned char* w, size_t groups) {
+  Four s = {};
+  Q8::add_groups(s, x, w, groups);
+  y[0] = static_cast<float>(s.a) * (sx * scales[0]);
+  y[1] = static_cast<float>(s.b) * (sx * scales[1]);
+  y[2] = static_cast<float>(s.c) * (sx * scales[2]);
+  y[3] = static_cast<float>(s.d) * (sx * scales[3]);
+}
+
+// Where a product goes, and what is added to it: outputs at … at + 3 of a row y.
+PHASOR_INLINE void add_bias(float* y, const float* bias, size_t bias_n, size_t at) {
+  for (size_t i = at; i < at + 4 && i < bias_n && bias != nullptr; ++i) y[i] += bias[i];
+}
+
+template <class Q>
+PHASOR_INLINE void linear_grouped(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                                  const int32_t* xsum, size_t rows, const void* w,
+                                  const float* bias, size_t bias_n, size_t panels, size_t groups) {
+  const unsigned char* panel = static_cast<const unsigned char*>(w);
+  const size_t plane = plane_bytes(groups);
+  for (size_t at = 0; at < panels * kLanes; at += 4) {
+    const size_t i = at % kLanes;
+    for (size_t r = 0; r < rows; ++r) {
+      grouped<Q>(y + r * ldy + at, xq + r * groups * kGroup, xs + r * groups, xsum + r * groups,
+                 panel + i * 2, panel + plane + i * 4, groups);
+      add_bias(y + r * ldy, bias, bias_n, at);
+    }
+    if (i == kLanes - 4) panel += plane + groups * Q::kGroupBytes;
+  }
+}
+
+}  // namespace
+
+void Dsp::linear_q8(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                    size_t groups) {
+  linear_grouped<Q8>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+}
+void Dsp::linear_q4(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
+                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                    size_t groups) {
+  linear_grouped<Q4>(y, ldy, xq, xs, xsum, rows, w, bias, bias_n, panels, groups);
+}
+void Dsp::linear_q8r(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t*,
+                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
+                     size_t groups) {
+  const unsigned char* panel = static_cast<const unsigned char*>(w);
+  for (size_t at = 0; at < panels * kLanes; at += 4) {
+    const size_t i = at % kLanes;
+    for (size_t r = 0; r < rows; ++r) {
+      whole(y + r * ldy + at, xq + r * groups * kGroup, xs[r],
+            reinterpret_cast<const float*>(panel) + i, panel + kLanes * sizeof(float) + i * 4,
+            groups);
+      add_bias(y + r * ldy, bias, bias_n, at);
+    }
+    if (i == kLanes - 4) panel += kLanes * sizeof(float) + groups * Q8::kGroupBytes;
+  }
+}
+
+uint64_t Dsp::peak_int8(float* out, uint64_t rounds) {
+  alignas(16) unsigned char w[kLanes * kGroup];
+  alignas(16) int8_t x[2][kGroup];
+  for (size_t i = 0; i < sizeof w; ++i) w[i] = static_cast<unsigned char>(i * 37);
+  for (size_t i = 0; i < sizeof x; ++i)
+    x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
+  Four s = {};
+  for (uint64_t n = 0; n < rounds; ++n)
+    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) Q8::add_groups(s, x[n & 1], w + 16 * i, 1);
+  for (size_t i = 0; i < kLanes; ++i)
+    out[i] = static_cast<float>(static_cast<uint32_t>(s.a) + static_cast<uint32_t>(s.b) +
+                                static_cast<uint32_t>(s.c) + static_cast<uint32_t>(s.d));
+  return rounds * kLanes * kGroup;
+}
+
+}  // namespace phasor
