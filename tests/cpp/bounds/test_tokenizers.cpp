@@ -180,12 +180,6 @@ Parts packaged(ModelNumber model, std::uint32_t flags) {
   return p;
 }
 
-std::string why_not(const Bytes& section) {
-  Tokenizer t;
-  const char* why = "";
-  return tokenizer_open(&t, section.data(), section.size(), &why) ? "" : why;
-}
-
 }  // namespace
 
 TEST_CASE("bounds: every golden tokenizer with its own lines and with hostile texts") {
