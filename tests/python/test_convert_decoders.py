@@ -1017,7 +1017,7 @@ def test_an_adapter_is_added(llama, adapter):
 
 
 def test_modules_that_are_saved_replace_the_bases(llama, adapter):
-    head = np.full((ROWS, WIDTH), 0.25, np.float32)
+    head = np.linspace(-0.25, 0.25, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
     for name in (
         "base_model.model.lm_head.weight",
         "base_model.model.lm_head.modules_to_save.weight",

@@ -240,8 +240,9 @@ def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> byte
         measured = max(measured, _differences(model, rounded, file, given, seed))
         if measured > MOST_IN_FLOAT32 and not smallest:
             raise PhasorError(
-                f"float32 computes this model wrong by {measured:.2g} of a row's values, so no test"
-                " vector could tell a right run from a wrong one: weights are too large"
+                f"float32 computes this model wrong by {measured:.2g} of a row's range, so no test"
+                " vector could tell a right run from a wrong one: weights are too large, or all"
+                " outputs are equal"
             )
         body.append(_vector(model, given, seed, 0))
     author = AUTHOR.encode()
