@@ -57,7 +57,11 @@ TEST_CASE("limits of the format: the header's sizes") {
   };
   Block most(good.data(), good.size());
   store_u64(most.data() + 24, UINT64_MAX);
-  expect(measured(most), PHASOR_BAD_FILE, says("18446744073709551615") + bytes);
+  if (SIZE_MAX < UINT64_MAX)  // a machine of 32 bits
+    expect(measured(most), PHASOR_TOO_LARGE,
+           "the file has 18446744073709551615 bytes: too large for this machine");
+  else
+    expect(measured(most), PHASOR_BAD_FILE, says("18446744073709551615") + bytes);
   Block longer(good.size() + 64);
   std::memset(longer.data(), 0, longer.size());
   std::memcpy(longer.data(), good.data(), good.size());

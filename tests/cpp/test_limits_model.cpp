@@ -204,3 +204,17 @@ TEST_CASE("limits of a model: a mark for every 16 records, and every record foun
   }
   CHECK(phasor_field_get(m.model, i, std::make_unique<phasor_field>().get()) == PHASOR_BAD_INPUT);
 }
+
+TEST_CASE("limits of a model: an embedding that is wider or narrower than the model is projected") {
+  const uint32_t embedding = kStackTarget << 24 | kRoleOfEmbedding;
+  for (const uint32_t width : {30u, 34u}) {
+    WeightFile file("tiny-lm-f32");
+    file.set("decoder.embedding_width", width).set("decoder.projection_bias", 1);
+    file.tensor(embedding) = {embedding, kF32Rows, 59, width, 0, std::string(59 * width * 4, '\0')};
+    expect(opened(file.write()), PHASOR_BAD_FILE,
+           "target set 0: no tensor \"embedding projection weight\", the descriptor asks for it");
+  }
+  WeightFile file("tiny-lm-f32");
+  expect(opened(file.set("decoder.projection_bias", 1).write()), PHASOR_BAD_FILE,
+         "decoder.projection_bias: the embedding is not projected");
+}
