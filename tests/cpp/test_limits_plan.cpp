@@ -142,9 +142,11 @@ uint64_t text_of(const Model& m, uint64_t text) {
   if (text == 0) return 0;
   uint64_t most = m.file().sections[kSectionChat].bytes != 0 ? 4 * text : 0;
   for (const Half side : kHalves)
-    if (const Tokenizer* t = m.tokenizer(side))
-      most = most_of({most, tokenizer_scratch_bytes(*t, static_cast<uint32_t>(text)),
-                      token_decode_capacity(*t)});
+    if (m.has_tokenizer[side] != 0) {
+      const Tokenizer& t = *m.part<Tokenizer>(m.tokenizer_at[side]);
+      most = most_of({most, tokenizer_scratch_bytes(t, static_cast<uint32_t>(text)),
+                      token_decode_capacity(t)});
+    }
   return up(most, 64);
 }
 

@@ -199,6 +199,8 @@ TEST_CASE("limits of a tokenizer: behind the last row of the table no piece is r
                      {"b", PieceType::normal, one}});
   p.lowest = one;
   CHECK(why_not(build(p)) == "");
+  p.pieces[2].marks = p.lowest = 0xBF800000;  // -1, in the middle
+  CHECK(why_not(build(p)) == "");
   Parts words{};
   words.model = ModelNumber::words;
   words.pieces = {{"a", PieceType::unknown, 0},
