@@ -308,7 +308,7 @@ $(OLD_CALLER): $(OBJ)/tests/old_caller/old_caller.o $(LIBRARY)
 
 # A level's file is compiled for its own instruction set, and only those files see xsimd.
 level_of = $(patsubst level_%,%,$(basename $(notdir $1)))
-$(patsubst %.cpp,$(OBJ)/%.o,$(filter-out %/level_scalar.cpp,$(LEVEL_SRC))): $(OBJ)/%.o: %.cpp $(OUT)/flags | $(HEADERS)/xsimd
+$(patsubst %.cpp,$(OBJ)/%.o,$(filter-out %/level_scalar.cpp,$(LEVEL_SRC))): $(OBJ)/%.o: %.cpp $(OUT)/flags | $(if $(filter wasm32,$(ARCH)),,$(HEADERS)/xsimd)
 	@mkdir -p $(@D)
 	$(call short,CXX)$(CXX) $(CXX_CORE) $(call level_flags,$(call level_of,$<)) -isystem $(HEADERS) $(EXTRA_CXXFLAGS) $(DEPEND) -c $< -o $@
 $(OBJ)/src/kernels/level_scalar.o: src/kernels/level_scalar.cpp $(OUT)/flags

@@ -122,7 +122,7 @@ PHASOR_APART void whole(float* y, const int8_t* x, float sx, const float* scales
   y[3] = static_cast<float>(s.d) * (sx * scales[3]);
 }
 
-// Where a product goes, and what is added to it: outputs at … at + 3 of a row y.
+// Outputs at … at + 3 of a row y.
 PHASOR_INLINE void add_bias(float* y, const float* bias, size_t bias_n, size_t at) {
   for (size_t i = at; i < at + 4 && i < bias_n && bias != nullptr; ++i) y[i] += bias[i];
 }
@@ -178,12 +178,14 @@ uint64_t Dsp::peak_int8(float* out, uint64_t rounds) {
   for (size_t i = 0; i < sizeof w; ++i) w[i] = static_cast<unsigned char>(i * 37);
   for (size_t i = 0; i < sizeof x; ++i)
     x[i / kGroup][i % kGroup] = static_cast<int8_t>(i * 29 % 255 - 127);
-  Four s = {};
+  const float ones[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+  for (size_t i = 0; i < kLanes; ++i) out[i] = 0.0f;
   for (uint64_t n = 0; n < rounds; ++n)
-    PHASOR_UNROLL for (size_t i = 0; i < 4; ++i) Q8::add_groups(s, x[n & 1], w + 16 * i, 1);
-  for (size_t i = 0; i < kLanes; ++i)
-    out[i] = static_cast<float>(static_cast<uint32_t>(s.a) + static_cast<uint32_t>(s.b) +
-                                static_cast<uint32_t>(s.c) + static_cast<uint32_t>(s.d));
+    for (size_t at = 0; at < kLanes; at += 4) {
+      float y[4];
+      whole(y, x[n & 1], 1.0f, ones, w + 4 * at, 1);
+      for (size_t i = 0; i < 4; ++i) out[at + i] += y[i];
+    }
   return rounds * kLanes * kGroup;
 }
 
