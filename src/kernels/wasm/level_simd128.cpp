@@ -10,6 +10,7 @@ struct Level {
   using Arch = ArchWasm;
   using Int8 = Int8Wasm;
   using Int4 = Int4Wasm;
+  using Int4m = Int4Wasm;
   // An engine has 16 registers on x86, 32 on ARM; 4 a panel.
   struct Tiles {
     static constexpr int kOneRow = 1, kRows = 2, kPanels = 1;
@@ -126,7 +127,7 @@ PHASOR_APART void many_rows(Outputs out, Int8Rows in, size_t rows, const unsigne
     }
 }
 
-// Tiles where there are two rows, and the last one alone.
+// Tiles where there are two rows, and the last one alone; q4m and q4k row by row.
 struct Simd128 : Body<Level> {
   // y = f(y): a formula once, for whole vectors and the last one; its multiply-adds are long, and
   // the module is loaded from a network.
@@ -142,9 +143,13 @@ struct Simd128 : Body<Level> {
     using Tile = std::conditional_t<Q::kOneScale, HalfWhole, Grouped>;
     const Outputs out = {y, ldy, bias, bias_n};
     const Int8Rows in = rows_of<Q>(xq, xs, xsum, groups);
-    const size_t tiled = rows / kRows * kRows;
-    if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
-    if (tiled != rows) linear_quantised<Q>(out.from(tiled), in.from(tiled), 1, w, panels);
+    size_t tiled = 0;
+    if constexpr (!Q::kMinima) {
+      tiled = rows / kRows * kRows;
+      if (tiled != 0) many_rows<Tile>(out, in, tiled, static_cast<const unsigned char*>(w), panels);
+    }
+    if (tiled != rows)
+      linear_quantised<Q>(out.from(tiled), in.from(tiled), rows - tiled, w, panels);
   }
 };
 
