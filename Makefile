@@ -230,7 +230,7 @@ level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$
 TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter beam
 TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer* limits_*
 TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles functions pool heap_counter
-TEST_FILES_wasm    := kernels kernels_hashes functions format
+TEST_FILES_wasm    := kernels kernels_hashes kernels_tiles functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 
 # A processor family's levels lie in a folder of their own, the scalar one beside it.
