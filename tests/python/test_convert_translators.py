@@ -189,6 +189,141 @@ def test_a_section_with_a_list_reads_back(tmp_path):
     assert section["pieces"][-1][0] == b"lost"
 
 
+# ---- One tokenizer for both sides
+
+UNIGRAM = [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], ["▁", -3], ["▁a", -1], ["b", -2]]
+
+
+def package_files(kind: str) -> dict[str, bytes]:
+    """A tokenizer.json of mBART's form, with two languages."""
+    names = ["<s>", "<pad>", "</s>", "<unk>", "en_XX", "ro_RO"]
+    ids = [*range(4), 7, 8]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    words = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    spec = {
+        "added_tokens": [
+            {"id": i, "content": name, "special": True, **flags} for i, name in zip(ids, names)
+        ],
+        "pre_tokenizer": words,
+        "decoder": words,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+                {"SpecialToken": {"id": "en_XX", "type_id": 0}},
+            ],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+                {"SpecialToken": {"id": "en_XX", "type_id": 0}},
+            ],
+            "special_tokens": {
+                "</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]},
+                "en_XX": {"id": "en_XX", "ids": [7], "tokens": ["en_XX"]},
+            },
+        },
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": UNIGRAM},
+    }
+    config = {"tokenizer_class": kind, "eos_token": "</s>", "pad_token": "<pad>"}
+    return {
+        "tokenizer.json": json.dumps(spec).encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind, languages, around, first",
+    [
+        ("MBartTokenizer", ("", ""), ([], [2, 7]), (3, None)),
+        ("MBartTokenizer", ("ro_RO", "en_XX"), ([], [2, 8]), (7, None)),
+        ("MBart50TokenizerFast", ("ro_RO", "en_XX"), ([8], [2]), (3, 7)),
+        ("NllbTokenizer", ("", "ro_RO"), ([], [2, 7]), (3, 8)),
+    ],
+)
+def test_one_tokenizer_with_languages(kind, languages, around, first, tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "mbart", package_files(kind))
+    flags = [f"--{side}-lang={name}" for side, name in zip(("source", "target"), languages) if name]
+    path = converted(folder, *flags)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"]) == around
+    assert (d["target"]["decoder_start"], d["target"]["forced_first"]) == first
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    before, behind = around
+    assert tokens(phasor, path, "ab a") == [*before, 5, 6, 5, *behind]
+
+
+@pytest.mark.parametrize(
+    "kind, languages, line",
+    [
+        ("MBartTokenizer", ("fr_XX", ""), "--source-lang: 'fr_XX' is none of its languages"),
+        ("BartTokenizer", ("", "en_XX"), "tokenizer_class: 'BartTokenizer' has no languages"),
+    ],
+)
+def test_languages_of_one_tokenizer_that_are_not_there(kind, languages, line, tmp_path):
+    folder = T.write(tmp_path / "m", "mbart", package_files(kind))
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(folder, None, [], languages=Languages(*languages))
+
+
+def m2m_files(**config: object) -> dict[str, bytes]:
+    texts = ["<s>", "<pad>", "</s>", "<unk>", *T.SOURCE_PIECES]
+    pieces = [*T.CONTROLS, *((t, -5.0 - i / 100, 1) for i, t in enumerate(T.SOURCE_PIECES))]
+    said = {
+        "tokenizer_class": "M2M100Tokenizer",
+        "additional_special_tokens": ["__de__", "__en__"],
+        **config,
+    }
+    return {
+        "vocab.json": json.dumps({text: i for i, text in enumerate(texts)}).encode(),
+        "sentencepiece.bpe.model": T.proto(pieces),
+        "tokenizer_config.json": json.dumps(said).encode(),
+    }
+
+
+def test_languages_behind_a_list(tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "m2m_100", m2m_files())
+    path = converted(folder, "--source-lang", "de", "--target-lang", "en")
+    d = PhasorFile(path).descriptor
+    assert d["source"]["prefix"] == [12] and d["target"]["forced_first"] == 13
+    assert tokens(phasor, path, "ab")[::2] == [12, 2]
+    assert PhasorFile(converted(folder)).descriptor["source"]["prefix"] == [13]  # English
+
+
+@pytest.mark.parametrize(
+    "config, line",
+    [
+        ({"additional_special_tokens": "__en__"}, "additional_special_tokens: '__en__', expected"),
+        ({"additional_special_tokens": []}, "the tokenizer has no languages"),
+        ({"added_tokens_decoder": {"12": {"content": "__en__"}}}, "'__en__' has the id 12"),
+        ({"src_lang": 5}, "src_lang: 5, expected a text"),
+        ({"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+    ],
+)
+def test_a_list_of_languages_with_one_thing_wrong(config, line, tmp_path):
+    folder = T.write(tmp_path / "m", "m2m_100", m2m_files(**config))
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize(
+    "files, kind",
+    [
+        (("spiece.model",), "T5Tokenizer"),
+        (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
+        (("source.spm", "target.spm"), "MarianTokenizer"),
+        (("sentencepiece.bpe.model",), "NllbTokenizer"),
+    ],
+)
+def test_files_that_only_a_class_can_read(files, kind, tmp_path):
+    said = json.dumps({"tokenizer_class": kind}).encode()
+    content = {**dict.fromkeys(files, b"{}"), "tokenizer_config.json": said}
+    folder = T.write(tmp_path / "m", "bart", content)
+    with pytest.raises(PhasorError, match="save it as tokenizer.json"):
+        convert.read_source(folder, None, [])
+
+
 # ---- What is recommended for generation
 
 

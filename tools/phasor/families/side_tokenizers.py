@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
-from phasor.errors import PhasorError, shown
+from phasor.errors import PhasorError, printable, shown
 from phasor.files import read_json
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.tokenizers import listed, tokenizer_json
@@ -70,9 +70,12 @@ _PLACES = {
     "M2M100": ("prefix", "forced_first"),
 }
 _SPELLED = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+|__([a-z_]+)__")  # en_XX, eng_Latn, __en__
-# Files of the package's tokenizers, any of which is one.
-_PACKAGE_FILES = words("tokenizer.json vocab.json merges.txt sentencepiece.bpe.model")
-_M2M_FILES = {"vocab.json", "sentencepiece.bpe.model"}
+# Files that a tokenizer is in; and what reads those that are not tokenizer.json, by the class.
+_FILES = words("""
+    tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
+    vocab.txt source.spm target.spm
+""")
+_MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.py reads them
 
 
 def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
@@ -141,6 +144,30 @@ def language(flag: str, name: str, codes: dict[str, int]) -> int:
     return codes[name]
 
 
+Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
+
+
+def _reader(folder: Path) -> Reader | None:
+    """What reads the files of a directory, None where it has none. PhasorError for files that only
+    the code of a class can read."""
+    there = {name for name in _FILES if (folder / name).is_file()}
+    name = str(configuration(folder).get("tokenizer_class") or "")
+    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    if "tokenizer.json" in there or name == "ByT5":
+        return package
+    if not there:
+        return None
+    if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
+        return m2m
+    if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
+        return package
+    raise PhasorError(
+        f"{', '.join(sorted(there))}: not a tokenizer that is built"
+        + (f" for {printable(name)}Tokenizer" if name else "")
+        + "; save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+    )
+
+
 def sections(
     kind: str, folder: Path, descriptor: dict[str, Any], languages: Languages
 ) -> dict[int, bytes]:
@@ -151,11 +178,10 @@ def sections(
             return {}
         made = marian(folder, descriptor, languages)
     else:
-        there = {name for name in _PACKAGE_FILES if (folder / name).is_file()}
-        byt5 = configuration(folder).get("tokenizer_class") == "ByT5Tokenizer"
-        if not there and not byt5:
+        read = _reader(folder)
+        if read is None:
             return {}
-        made = (m2m if there == _M2M_FILES else package)(folder, descriptor, languages)
+        made = read(folder, descriptor, languages)
     for side in ("source", "target"):
         count, rows = id_count(made[descriptor[side]["tokenizer"]]), descriptor[side]["vocabulary"]
         if count > rows:
