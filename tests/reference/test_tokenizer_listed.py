@@ -1,6 +1,6 @@
 """Tokenizers of translators against transformers' slow classes, id by id and text by text:
-MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it, ByT5's
-bytes."""
+MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it,
+ByT5's bytes."""
 
 from __future__ import annotations
 

@@ -421,8 +421,8 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …). Returns the section and what else the files
-    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `special` (the special
-    tokens' ids by their texts), `pad`, `unknown`,
+    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `special` (the
+    special tokens' ids by their texts), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
     `pair` (lists) and `pair_segment` (the segment of a second text and of what follows it),
     `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
