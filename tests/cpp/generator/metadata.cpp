@@ -52,6 +52,7 @@ const Reals kReals[] = {
     {"qkv_clip", {0, 2, 0.25f}},
     {"temperature", {0, 0.7f, 1, 2}},
     {"top_p", {0, 0.5f, 1}},
+    {"length_penalty", {-1, 0, 0.5f, 1, 2}},
     {"min_p", {0, 0.1f, 1}},
     {"typical_p", {0, 0.4f, 1}},
     {"repetition_penalty", {0, 1, 1.3f}},
