@@ -24,6 +24,11 @@ struct KeyRange {
   size_t first, end, skip, more;
 };
 
+// A product of rows in int8 with the panels of one type: what y is, the table's members say.
+using LinearInt8 = void(float* y, size_t ldy, const int8_t* xq, const float* xs,
+                        const int32_t* xsum, size_t rows, const void* w, const float* bias,
+                        size_t bias_n, size_t panels, size_t groups);
+
 struct Kernels {
   const char* name;  // as `--isa` takes it
 
@@ -47,25 +52,16 @@ struct Kernels {
   // y (R, ldy) = dequantised product, per group acc = fma(float(isum), sx·sw, acc), groups
   // ascending, then + bias (1.2, 1.4). xq (R, 32·G), xs (R, G), xsum (R, G) from quantize_row. w: P
   // panels of type q8 (scale plane, then [G][8][16][4]).
-  void (*linear_q8)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                    size_t groups);
+  LinearInt8* linear_q8;
 
   // The same with P panels of type q4 (scale plane, then [G][4][16][4]): isum = Σn·x − 8·Σx, exact
   // (1.2).
-  void (*linear_q4)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                    size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                    size_t groups);
+  LinearInt8* linear_q4;
 
   // The same with P panels of types q4m and q4k, whose groups have a minimum m too (1.20): isum =
   // Σn·x; of each group acc = fma(float(isum), sx·sw, acc), then acc = fma(sx·float(Σx), m, acc).
   // sw and m are exact in f32 (grid_at of gather.h).
-  void (*linear_q4m)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups);
-  void (*linear_q4k)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups);
+  LinearInt8 *linear_q4m, *linear_q4k;
 
   // The same two for weights with one scale a row: one scale of all of a row's values, and the
   // products' sums over all of K (1.18). q (64·⌈K/64⌉), scale and sum (1). block: of the inputs
@@ -74,9 +70,7 @@ struct Kernels {
                          size_t block);
   // y (R, ldy) = float(isum)·(sx·sw), then + bias. xs and xsum (R). w: P panels of type q8r (16 f32
   // scales, then [G][8][16][4]), G = 2·⌈K/64⌉.
-  void (*linear_q8r)(float* y, size_t ldy, const int8_t* xq, const float* xs, const int32_t* xsum,
-                     size_t rows, const void* w, const float* bias, size_t bias_n, size_t panels,
-                     size_t groups);
+  LinearInt8* linear_q8r;
 
   // By the format of the keys: s (R, lds ≥ 16·pages): s[r][16·p + i] = q[r]·key(p, i), one chain
   // over the width ascending (1.6). k_pages[p]: keys of 16 positions, [w][16] in f32 and f16, which

@@ -20,7 +20,6 @@
 
 namespace phasor {
 
-using LinearInt8 = std::remove_pointer_t<decltype(Kernels::linear_q8)>;
 using PeakInt8 = std::remove_pointer_t<decltype(Kernels::peak_int8)>;
 
 struct AvxVnni {

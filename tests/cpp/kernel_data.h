@@ -223,6 +223,30 @@ inline std::vector<unsigned char> half_panels(Random& random, size_t panels, siz
   return w;
 }
 
+// Activations in int8: `spans` of `length` values, each span with a scale and the sum of its
+// values. The extremes are often there; the first span is all 127, three in four of the last one
+// are −127.
+struct Int8Activations {
+  Int8Activations(Random* random, size_t spans, size_t length)
+      : q(spans * length), scale(floats(*random, spans)), sum(spans) {
+    for (size_t i = 0; i < spans; ++i) {
+      int32_t total = 0;
+      for (size_t j = 0; j < length; ++j) {
+        const size_t kind = random->below(4);
+        const int v = kind == 0 || i == 0           ? 127
+                      : kind == 1 || i == spans - 1 ? -127
+                                                    : static_cast<int>(random->below(255)) - 127;
+        q[i * length + j] = static_cast<int8_t>(v);
+        total += v;
+      }
+      sum[i] = total;
+    }
+  }
+  Array<int8_t> q;
+  Array<float> scale;
+  Array<int32_t> sum;
+};
+
 // A cache page of q8 with the extremes, and the same in f32: keys [w][16], or values
 // [16][round_up(w, 16)].
 struct PageOfQ8 {

@@ -198,30 +198,16 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
         for (size_t groups : Sizes{0, 1, 2, 3, 9}) {
           Random random(rows * 10007 + panels * 101 + groups);
           const std::vector<unsigned char> w = quantised_panels(random, panels, groups, type);
-          Array<int8_t> xq(rows * groups * kGroup);
-          Array<float> xs = floats(random, rows * groups),
-                       bias = floats(random, panels * kLanes, Fill::ordinary, 1);
-          Array<int32_t> xsum(rows * groups);
-          for (size_t i = 0; i < rows * groups; ++i) {
-            int32_t total = 0;
-            for (size_t j = 0; j < kGroup; ++j) {
-              const size_t kind = random.below(4);
-              const int v = kind == 0 || i == 0 ? 127
-                            : kind == 1         ? -127
-                                                : static_cast<int>(random.below(255)) - 127;
-              xq[i * kGroup + j] = static_cast<int8_t>(v);
-              total += v;
-            }
-            xsum[i] = total;
-          }
+          Int8Activations x(&random, rows * groups, kGroup);
+          Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
           const size_t plane = static_cast<size_t>(scale_plane_bytes(groups * kLanes));
           const size_t group_bytes = kLanes * (type == Type::q8 ? kGroup : kGroup / 2),
                        bytes = plane + groups * group_bytes;
           for (const Kernels* k : product_levels()) {
             Array<float> y(rows * ldy, 3);
-            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(y, ldy, xq, xs, xsum, rows, w.data(),
-                                                             bias, bias_n, panels, groups);
+            (type == Type::q8 ? k->linear_q8 : k->linear_q4)(
+                y, ldy, x.q, x.scale, x.sum, rows, w.data(), bias, bias_n, panels, groups);
             INFO(k->name << " rows " << rows << " panels " << panels << " groups " << groups);
             REQUIRE(y.intact());
             for (size_t r = 0; r < rows; ++r)
@@ -238,11 +224,11 @@ TEST_CASE("rule 1.2 and 1.4: linear q8 and q4, with weights of −128 and activa
                         type == Type::q8
                             ? static_cast<int8_t>(values[panel_index_q8(o % kLanes, i)])
                             : nibble - 8;
-                    isum += xq[(r * groups + g) * kGroup + i] * weight;
+                    isum += x.q[(r * groups + g) * kGroup + i] * weight;
                   }
                   uint16_t h;
                   std::memcpy(&h, panel + (g * kLanes + o % kLanes) * 2, 2);
-                  volatile float scale = xs[r * groups + g] * widen_f16(h);
+                  volatile float scale = x.scale[r * groups + g] * widen_f16(h);
                   acc = std::fma(static_cast<float>(isum), scale, acc);
                 }
                 REQUIRE(same(y[r * ldy + o], o < bias_n ? acc + bias[o] : acc));

@@ -37,28 +37,6 @@ int nibble(const unsigned char* values, size_t o, size_t k) {
   return values[k / 32 * 256 + k % 16 / 4 * 64 + o * 4 + k % 4] >> (k % 32 < 16 ? 0 : 4) & 15;
 }
 
-struct GroupedRows {
-  GroupedRows(Random* random, size_t rows, size_t groups)
-      : q(rows * groups * kGroup), scale(floats(*random, rows * groups)), sum(rows * groups) {
-    for (size_t i = 0; i < rows * groups; ++i) {
-      int32_t total = 0;
-      for (size_t j = 0; j < kGroup; ++j) {
-        const size_t kind = random->below(4);
-        const int v = kind == 0 || i == 0 ? 127
-                      : kind == 1 || i == rows * groups - 1
-                          ? -127
-                          : static_cast<int>(random->below(255)) - 127;
-        q[i * kGroup + j] = static_cast<int8_t>(v);
-        total += v;
-      }
-      sum[i] = total;
-    }
-  }
-  Array<int8_t> q;
-  Array<float> scale;
-  Array<int32_t> sum;
-};
-
 }  // namespace
 
 TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of ±127") {
@@ -68,7 +46,7 @@ TEST_CASE("rule 1.20: linear q4m and q4k, with nibbles of 15 and activations of 
         for (const size_t groups : Sizes{0, 1, 2, 7, 8, 9, 18}) {
           Random random(rows * 10007 + panels * 101 + groups);
           const std::vector<unsigned char> w = minimum_panels(random, type, panels, groups);
-          GroupedRows x(&random, rows, groups);
+          Int8Activations x(&random, rows * groups, kGroup);
           Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
           const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
           const size_t plane = plane_of(type, groups), bytes = plane + groups * 256;

@@ -55,27 +55,6 @@ void check_row(const Kernels& k, Array<float>& x, size_t cols, bool rotate) {
   REQUIRE(sum[0] == total);
 }
 
-struct WholeRows {
-  WholeRows(Random* random, size_t rows, size_t groups)
-      : q(rows * groups * kGroup), scale(floats(*random, rows)), sum(rows) {
-    for (size_t r = 0; r < rows; ++r) {
-      int32_t total = 0;
-      for (size_t i = 0; i < groups * kGroup; ++i) {
-        const size_t kind = random->below(4);
-        const int v = kind == 0 || r == 0 ? 127
-                      : kind == 1         ? -127
-                                          : static_cast<int>(random->below(255)) - 127;
-        q[r * groups * kGroup + i] = static_cast<int8_t>(v);
-        total += v;
-      }
-      sum[r] = total;
-    }
-  }
-  Array<int8_t> q;
-  Array<float> scale;
-  Array<int32_t> sum;
-};
-
 }  // namespace
 
 TEST_CASE("rule 1.18 and 1.19: a whole row of activations to int8") {
@@ -134,7 +113,7 @@ TEST_CASE("rule 1.18: linear q8r, with weights of −128 and activations of ±12
       for (const size_t groups : Sizes{2, 4, 6, 18}) {
         Random random(rows * 10007 + panels * 101 + groups);
         const std::vector<unsigned char> w = whole_panels(random, panels, groups);
-        WholeRows x(&random, rows, groups);
+        Int8Activations x(&random, rows, groups * kGroup);
         Array<float> bias = floats(random, panels * kLanes, Fill::ordinary, 1);
         const size_t bias_n = random.below(panels * kLanes + 1), ldy = panels * kLanes + 5;
         const size_t bytes = kLanes * 4 + groups * kGroup * kLanes;
