@@ -4,6 +4,7 @@ tokenizers and languages, without the library that saves them (tests/reference c
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -388,6 +389,47 @@ def test_a_list_of_languages_with_one_thing_wrong(config, line, tmp_path):
     folder = T.write(tmp_path / "m", "m2m_100", m2m_files(**config))
     with pytest.raises(PhasorError, match=line):
         convert.read_source(folder, None, [])
+
+
+def test_a_file_of_t5_with_sentinels_behind_it(tmp_path, phasor):
+    path = converted(T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS))
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["suffix"], d["source"]["unknown"], d["target"]["end"]) == ([1], 2, [1])
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    ids = {text: 3 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    assert tokens(phasor, path, "ab<extra_id_0><extra_id_1>b") == [
+        *(ids["▁ab"], 12, 11, ids["▁"], ids["b"]),
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    "config, line",
+    [
+        ({"legacy": False}, "legacy: False is not built, expected True"),
+        ({"add_prefix_space": False}, "add_prefix_space: False is not built"),
+        ({"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+        ({"extra_ids": -1}, "extra_ids: -1, expected a whole number from 0 to 4096"),
+        ({"extra_ids": "2"}, "extra_ids: '2', expected"),
+        ({"extra_ids": 14}, "has 25 pieces, the source embedding has 24 rows"),
+        ({"eos_token": "<pad>"}, "eos_token: id 0, and eos_token_id of the configuration is"),
+        ({"pad_token": "<none>"}, "the special token '<none>' is not there"),
+        ({"added_tokens_decoder": {"4": {"content": "</s>"}}}, "'</s>' has the id 4, here 1"),
+        # the model of this test has no map that makes white space one
+        ({"pad_token": {"content": "<pad>", "lstrip": True}}, "lstrip is not built"),
+        ({"pad_token": {"content": "<pad>", "single_word": True}}, "single_word is not built"),
+    ],
+)
+def test_a_file_of_t5_with_one_thing_wrong(config, line, tmp_path):
+    folder = T.write(tmp_path / "m", "t5", T.t5_files(**config), **T.T5_IDS)
+    with pytest.raises(PhasorError, match=re.escape(line)):
+        convert.read_source(folder, None, [])
+
+
+def test_languages_that_t5_has_not(tmp_path):
+    folder = T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS)
+    with pytest.raises(PhasorError, match="--target-lang: the tokenizer has no languages"):
+        convert.read_source(folder, None, [], languages=Languages("", "de"))
 
 
 @pytest.mark.parametrize(

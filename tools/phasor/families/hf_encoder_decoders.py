@@ -383,7 +383,7 @@ def _t5_family(kind: str, bias_layer: str, sizes: dict, scaled: tuple[bool, bool
         unused=_T5_UNUSED,
         biased=False,
         scaled=scaled,
-        tokenizer="package",
+        tokenizer="t5",
     )
 
 
