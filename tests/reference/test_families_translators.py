@@ -560,13 +560,13 @@ def write() -> None:
             pair = Pair(case, out, ALL_SOURCES)
             about = job(case, out / "source", out / "newer")
             save_newer(out, [{**about, "sources": pair.sources, "new": NEW, "beams": BEAMS}])
+            logits = f"{pair.reference():.0e} | {pair.program(phasor):.0e}"
             again = json.loads((out / "newer.json").read_text())
             outputs, same, tokens = pair.greedy(phasor, pair.theirs())
             hypotheses, alike = pair.beams(phasor, pair.theirs(BEAMS))
             convert_to(out / "newer", pair.path)
             _, same5, _ = pair.greedy(phasor, again[0])
             _, alike5 = pair.beams(phasor, again[1])
-            logits = f"{pair.reference():.0e} | {pair.program(phasor):.0e}"
         rows.append(
             f"| {case.name} | {logits} | {same} of {outputs} | {same5} | {alike} of {hypotheses} |"
             f" {alike5} | {tokens} |\n"
