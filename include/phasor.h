@@ -676,6 +676,11 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
  * when it says nothing or options->struct_size is none that this library knows. */
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options);
 
+/* The same for a beam search: beams, length_penalty and early_stopping (1 and 0 where the file
+ * recommends something and says nothing of these), no_repeat_ngram, min_new, max_new,
+ * suppressed. */
+int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options);
+
 /* ------------------------------------------------------------------ text */
 
 /* Ids of a text with the side's prefix and suffix around them when `template_ids` is not 0. *count

@@ -160,6 +160,11 @@ class Model {
     (void)phasor_generation_defaults(handle_, &out);
     return out;
   }
+  BeamOptions beam_defaults() const {  // the same for a search
+    BeamOptions out;
+    (void)phasor_beam_defaults(handle_, &out);
+    return out;
+  }
   bool can_chat() const { return phasor_chat_available(handle_) != 0; }
   phasor_model* handle() const { return handle_; }
 

@@ -107,4 +107,27 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
   return 1;
 }
 
+int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options) {
+  required(model, options);
+  const GenerationDescriptor& g = model->descriptor.generation;
+  phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
+  if (g.present == 0 || read_options(&all, options, "phasor_beam_options", nullptr) != PHASOR_OK)
+    return 0;
+  const auto set = [](auto* to, auto from) {
+    if (from != 0) *to = from;
+  };
+  set(&all.beams, g.beams);
+  all.length_penalty = g.length_penalty;
+  all.early_stopping = g.early_stopping;
+  set(&all.no_repeat_ngram, g.no_repeat_ngram);
+  set(&all.min_new, g.min_new);
+  set(&all.max_new, g.max_new);
+  if (g.suppressed.count != 0) {
+    all.suppressed = ids_at(*model, g.suppressed);
+    all.suppressed_count = g.suppressed.count;
+  }
+  (void)write_result(options, all);
+  return 1;
+}
+
 }  // extern "C"

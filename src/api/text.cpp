@@ -192,7 +192,7 @@ phasor_status phasor_text_flush(const phasor_model* model, uint32_t side, phasor
 const char* phasor_piece(const phasor_model* model, uint32_t side, uint32_t id, size_t* bytes) {
   required(model, bytes);
   const Tokenizer* t = tokenizer_of(*model, side);
-  if (t == nullptr || id >= t->pieces) return nullptr;
+  if (t == nullptr || id >= t->ids) return nullptr;
   const PieceView piece = tokenizer_piece(*t, id);
   *bytes = piece.bytes;
   return piece.text;

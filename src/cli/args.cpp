@@ -132,7 +132,8 @@ constexpr Flag kFlags[] = {
      "memory",
      from(1, 256)},
     {"--length-penalty", "X", kRun, &Options::length_penalty,
-     "with --beam: an output's score is its log-probability / tokens^X (1)", from(-4, 4)},
+     "with --beam: an output's score is its log-probability / tokens^X (as the file says, or 1)",
+     from(-4, 4)},
     {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
      "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
      "(no: while one as long may)"},

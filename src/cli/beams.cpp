@@ -21,8 +21,10 @@ int check_beams(const Options& o) {
 
 bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared, string* why) {
   phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
+  if (e_.has_source()) (void)phasor_beam_defaults(e_.model, &options);
+  options.beams = 0;
   if (o_.length_penalty.given) options.length_penalty = o_.length_penalty.value;
-  options.early_stopping = o_.early_stopping;
+  if (o_.early_stopping.given) options.early_stopping = o_.early_stopping;
   options.max_new = shared.max_new;
   options.forced = shared.forced;
   options.forced_count = shared.forced_count;

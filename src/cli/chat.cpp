@@ -67,7 +67,7 @@ class Chat {
     phasor_generate_options recommended = PHASOR_GENERATE_OPTIONS_INIT;
     if (!o_.greedy && phasor_generation_defaults(e_.model, &recommended) != 0)
       limits.outputs |= PHASOR_WANT_SAMPLING;
-    room_for_generation(o_, &limits);
+    room_for_generation(o_, e_, &limits);
     return e_.start(limits);
   }
 

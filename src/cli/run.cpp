@@ -77,7 +77,7 @@ class Runner {
     make_text_room(&limits, o_.prefix != nullptr ? strlen(o_.prefix) : 0);
     for (const char* stop : o_.stop) make_text_room(&limits, strlen(stop));
     if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
-    room_for_generation(o_, &limits);
+    room_for_generation(o_, e_, &limits);
     return e_.start(limits);
   }
 

@@ -37,11 +37,28 @@ bool draws(const Options& o) {
   return o.temperature.given ? o.temperature.value > 0 : asks_for_draws(o) != nullptr;
 }
 
-void room_for_generation(const Options& o, phasor_limits* limits) {
+namespace {
+
+// What the file recommends: of an encoder-decoder all but draws, with --sample draws too.
+void recommend(const Options& o, const Engine& e, phasor_generate_options* out) {
+  if (!o.sample && !e.has_source()) return;
+  (void)phasor_generation_defaults(e.model, out);
+  if (o.sample) return;
+  out->temperature = out->top_p = out->min_p = out->typical_p = 0;
+  out->top_k = 0;
+}
+
+}  // namespace
+
+void room_for_generation(const Options& o, const Engine& e, phasor_limits* limits) {
+  phasor_generate_options file = PHASOR_GENERATE_OPTIONS_INIT;
+  recommend(o, e, &file);
+  const bool edited = file.suppressed_count != 0 || file.no_repeat_ngram != 0 ||
+                      file.min_new != 0 || file.repetition_penalty > 0;
   const char* edits =
       o.first_given({"--repeat-penalty", "--presence-penalty", "--frequency-penalty",
                      "--no-repeat-ngram", "--min-new", "--suppress"});
-  if (draws(o) || edits != nullptr) limits->outputs |= PHASOR_WANT_SAMPLING;
+  if (draws(o) || edits != nullptr || edited) limits->outputs |= PHASOR_WANT_SAMPLING;
   limits->logit_rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
   // the replay for arrays looks at logits
   if (!o.arrays() && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
@@ -49,7 +66,7 @@ void room_for_generation(const Options& o, phasor_limits* limits) {
 }
 
 bool generate_options(const Options& o, const Engine& e, phasor_generate_options* out) {
-  if (o.sample) (void)phasor_generation_defaults(e.model, out);
+  recommend(o, e, out);
   if (draws(o) && !(out->temperature > 0)) out->temperature = 1;
   set(&out->temperature, o.temperature);
   set(&out->top_k, o.top_k);

@@ -11,11 +11,11 @@ int check_generation(const Options& options);
 bool draws(const Options& options);
 
 // What the arena needs for it: call before Engine::start.
-void room_for_generation(const Options& options, phasor_limits* limits);
+void room_for_generation(const Options& options, const Engine& engine, phasor_limits* limits);
 
-// The library's options: the file's where --sample asks for them, then the flags'. Points into
-// `options`, which outlive it. False when a line on standard error says what is wrong with an id or
-// a stop string.
+// The library's options: the file's (of a decoder where --sample asks for them), then the flags'.
+// Points into `options`, which outlive it. False when a line on standard error says what is wrong
+// with an id or a stop string.
 bool generate_options(const Options& options, const Engine& engine, phasor_generate_options* out);
 
 // --seed, or one that is new each time. Not --quiet: it is printed on standard error.

@@ -3,8 +3,6 @@
 namespace phasor {
 namespace {
 
-// the largest length penalty, either way: the largest count to this power is still an f32
-constexpr float kSteepest = 4;
 constexpr uint32_t kBlock = 256;  // logits whose exponentials are on the stack at the same time
 
 // A beam and the token that follows it.

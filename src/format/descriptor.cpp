@@ -174,6 +174,9 @@ constexpr Field kFields[] = {
     whole(9, GENERATION(min_new), 0, kMaxVocabulary),
     whole(10, GENERATION(max_new), 0, kMaxVocabulary),
     list(11, GENERATION(suppressed), 0, 65536),
+    whole(12, GENERATION(beams), 0, 256),
+    real(13, GENERATION(length_penalty)),
+    choice(14, GENERATION(early_stopping), 0, 2, kAll, "no|yes|never"),
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
@@ -486,6 +489,9 @@ phasor_status check_generation(const File& file, const Descriptor& d, phasor_err
     if (n.value < 0)
       return fail(error, PHASOR_BAD_FILE, at, "generation.", n.name, ": ", n.value, " is negative");
   }
+  if (g.length_penalty < -kSteepest || g.length_penalty > kSteepest)
+    return fail(error, PHASOR_BAD_FILE, at, "generation.length_penalty: ", g.length_penalty,
+                ", expected -4 to 4");
   return check_ids(file, g.suppressed, d.sides[kDecoder], "generation.suppressed: id ", error);
 }
 
@@ -534,6 +540,7 @@ class Reader {
       d_.stacks[half] = default_stack();
     }
     d_.output.scale = 1;
+    d_.generation.length_penalty = 1;
   }
 
   phasor_status read(Descriptor* out) {

@@ -98,12 +98,14 @@ struct OutputDescriptor {
 
 // What the makers of a model recommend for generation; 0: they say nothing.
 struct GenerationDescriptor {
-  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new;
+  uint32_t sample, top_k, no_repeat_ngram, min_new, max_new, beams, early_stopping;
   float temperature, top_p, min_p, typical_p, repetition_penalty;
+  float length_penalty;  // 1: they say nothing
   uint32_t present;
   Array suppressed;
 };
 
+constexpr float kSteepest = 4;  // length penalty: the largest count to this power is still an f32
 constexpr uint32_t kMaxKinds = 256, kMaxLayers = 1024;
 
 struct Descriptor {

@@ -190,10 +190,10 @@ phasor_status open_tokenizers(Model* m, const File& file, phasor_error* error) {
     if (!tokenizer_open(t, file.data + s.offset, static_cast<size_t>(s.bytes), &why))
       return fail(error, PHASOR_BAD_FILE, {section, PHASOR_NONE, 0, 0}, "tokenizer (section ",
                   section, "): ", why);
-    if (t->pieces > m->descriptor.sides[side].vocabulary)
+    if (t->ids > m->descriptor.sides[side].vocabulary)
       return fail(error, PHASOR_BAD_FILE,
-                  {section, PHASOR_NONE, m->descriptor.sides[side].vocabulary, t->pieces},
-                  "tokenizer (section ", section, "): ", t->pieces, " pieces, the vocabulary has ",
+                  {section, PHASOR_NONE, m->descriptor.sides[side].vocabulary, t->ids},
+                  "tokenizer (section ", section, "): ", t->ids, " pieces, the vocabulary has ",
                   m->descriptor.sides[side].vocabulary);
     m->has_tokenizer[side] = 1;
   }

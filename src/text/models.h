@@ -30,7 +30,7 @@ struct Stretch {
 constexpr size_t kPrefixRoom = 3;
 
 // What a model is to the rest: what its sections may have, and what only it can do.
-constexpr uint32_t kAllTypes = 0x7E;
+constexpr uint32_t kAllTypes = 0x7E, kListedTypes = 0xFE;
 
 struct TokenizerModel {
   bool merges = false;

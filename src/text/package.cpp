@@ -20,9 +20,9 @@ const char* check_runs(Tokenizer* t) {
   return t->run_count == 0 ? "there are no classes of characters" : nullptr;
 }
 
-// The added tokens: the plain ones first, each kind strictly ascending by its text, and the first
-// bytes as they say.
-const char* check_added(Tokenizer* t, uint32_t text_bytes) {
+// The rows of the added tokens: the plain ones first, each kind strictly ascending by its text, and
+// the first bytes as they say.
+const char* check_rows(Tokenizer* t, uint32_t text_bytes) {
   uint32_t starts[16] = {};
   Span before{};
   for (uint32_t i = 0; i < t->added_count; ++i) {
@@ -31,7 +31,7 @@ const char* check_added(Tokenizer* t, uint32_t text_bytes) {
       return "an added token's text is outside the text";
     if (r.length() == 0 || r.length() > kLongestSearched)
       return "an added token is empty or too long";
-    if (r.id() >= t->pieces) return "an added token's id is out of range";
+    if (r.id() >= t->ids) return "an added token's id is out of range";
     if (r.flags() > 15) return "an added token has unknown flags";
     const bool normalized = (r.flags() & kNormalized) != 0;
     if (!normalized && t->added_plain++ != i) return "the added tokens are not in order";
@@ -49,12 +49,21 @@ const char* check_added(Tokenizer* t, uint32_t text_bytes) {
 
 }  // namespace
 
+const char* check_added(Tokenizer* t, SectionReader* s) {
+  t->added_count = s->u32(kAddedAt);
+  if (t->added_count > kMostPieces ||
+      !s->next(&t->added, t->added_count == 0 ? 0 : 64 + uint64_t{16} * t->added_count))
+    return "the added tokens are outside the section";
+  if (packaged(*t))
+    if (const char* const wrong = check_runs(t)) return wrong;
+  return check_rows(t, s->text_bytes);
+}
+
 const char* check_package(Tokenizer* t, SectionReader* s, uint64_t own) {
   const TokenizerModel& model = *t->model;
   t->rule = s->u32(96);
   t->run_count = s->u32(100);
   t->merge_count = s->u32(104);
-  t->added_count = s->u32(108);
   t->word_chars = s->u32(112);
   t->prefix_bytes = s->u32(116);
   if (!model.steps && t->rule != 1) return "unknown rule of the pre-tokenizer";
@@ -69,11 +78,7 @@ const char* check_package(Tokenizer* t, SectionReader* s, uint64_t own) {
     return "the classes of characters are outside the section";
   if (t->merge_count > kMostPieces || !s->next(&t->model_data, own))
     return "the model's own part is outside the section";
-  if (t->added_count > kMostPieces ||
-      !s->next(&t->added, t->added_count == 0 ? 0 : 64 + uint64_t{16} * t->added_count))
-    return "the added tokens are outside the section";
-  if (const char* const wrong = check_runs(t)) return wrong;
-  if (const char* const wrong = check_added(t, s->text_bytes)) return wrong;
+  if (const char* const wrong = check_added(t, s)) return wrong;
   return check_pieces(t, *s);
 }
 

@@ -9,4 +9,8 @@ namespace phasor::pieces {
 // `own` bytes of the model itself, added tokens; then the pieces. Null, or what is wrong.
 const char* check_package(Tokenizer* t, SectionReader* s, uint64_t own);
 
+// The added tokens, which a model with a list of ids has too; of the others the classes before
+// them.
+const char* check_added(Tokenizer* t, SectionReader* s);
+
 }  // namespace phasor::pieces

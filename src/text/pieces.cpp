@@ -62,6 +62,11 @@ uint32_t find(const Tokenizer& t, const unsigned char* text, size_t bytes, bool 
   return find_where(t, text, bytes, [=](Row r) { return reserved(r.type()) == among_reserved; });
 }
 
+uint32_t listed_id(const Tokenizer& t, const unsigned char* text, size_t bytes) {
+  if (bytes > t.longest) return kNoToken;
+  return find_where(t, text, bytes, [&](Row r) { return r.p < row(t, t.ids).p; });
+}
+
 size_t valid_char(const unsigned char* p, size_t bytes, bool* more) {
   *more = false;
   if (bytes == 0) return 0;

@@ -12,6 +12,9 @@ namespace phasor::pieces {
 // meaning in another model.
 constexpr uint32_t kAddDummyPrefix = 1, kRemoveExtraWhitespaces = 2, kEscapeWhitespaces = 4,
                    kByteFallback = 8, kWhitespaceSuffix = 16;
+// of SentencePiece's models whose ids are those of a list of texts beside them
+constexpr uint32_t kListed = 32, kLanguageCodes = 64;
+constexpr uint32_t kHasList = 1u << 31;  // of no section: set where kListed is of such a model
 // of the tokenizers package's models
 constexpr uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256,
                    kMergeToSpace = 512, kDropFirstPrefix = 1024;
@@ -72,7 +75,8 @@ inline Span text_of(const Tokenizer& t, Row r) { return {t.text + r.offset(), r.
 
 // Pieces that text never gives: they only share the ids.
 inline bool reserved(PieceType type) {
-  return type == PieceType::unknown || type == PieceType::control || type == PieceType::byte;
+  return type == PieceType::unknown || type == PieceType::control || type == PieceType::byte ||
+         type == PieceType::listed;
 }
 
 // The first of low … high − 1 for which `holds` is true, as it is for all behind it; else high.
@@ -131,6 +135,9 @@ uint32_t find_where(const Tokenizer& t, const unsigned char* text, size_t bytes,
 // The id of the piece with exactly these bytes, among the reserved pieces or among the others;
 // kNoToken if none.
 uint32_t find(const Tokenizer& t, const unsigned char* text, size_t bytes, bool among_reserved);
+
+// The id that a list has for a text, whatever its type; kNoToken if none.
+uint32_t listed_id(const Tokenizer& t, const unsigned char* text, size_t bytes);
 
 // Whether a text begins with ▁.
 inline bool begins_with_space_symbol(const unsigned char* text, size_t bytes) {

@@ -72,7 +72,8 @@ const char* check_piece(Tokenizer* t, uint32_t id) {
   } else if ((marks & 0x7F800000) == 0x7F800000) {  // infinite, or no number
     return "a piece's score is not finite";
   }
-  if (type > PieceType::byte || (t->model->types >> static_cast<uint32_t>(type) & 1) == 0)
+  if (type > PieceType::listed || (type == PieceType::listed && (t->flags & kHasList) == 0) ||
+      (t->model->types >> static_cast<uint32_t>(type) & 1) == 0)
     return "a piece has an unknown type";
   if (type == PieceType::unknown && id != t->unknown)
     return "a piece of type unknown is not the unknown id";
@@ -88,6 +89,11 @@ const char* check_piece(Tokenizer* t, uint32_t id) {
   return nullptr;
 }
 
+// A number, or where it is larger one that is out of every range.
+uint16_t at_most_16_bits(uint32_t number) {
+  return static_cast<uint16_t>(number < 0xFFFF ? number : 0xFFFF);
+}
+
 // The header, and the parts whose offsets it has: binds `t` to them.
 const char* check_header(Tokenizer* t, SectionReader* s) {
   if (s->bytes < kHeaderBytes) return "the section is shorter than its header";
@@ -99,10 +105,11 @@ const char* check_header(Tokenizer* t, SectionReader* s) {
   if ((t->flags & ~t->model->flags) != 0) return "unknown tokenizer flags";
   t->pieces = s->u32(8);
   if (t->pieces == 0 || t->pieces > kMostPieces) return "the number of pieces is out of range";
+  t->ids = t->pieces;
   t->unknown = s->u32(12);
   if (t->unknown != kNoToken && t->unknown >= t->pieces) return "the unknown id is out of range";
-  t->expansion = s->u32(88);
-  t->longest_rule = s->u32(92);
+  t->expansion = at_most_16_bits(s->u32(88));
+  t->longest_rule = at_most_16_bits(s->u32(92));
   s->end = kHeaderBytes;
   if (!s->placed(&t->table, 32, uint64_t{16} * t->pieces))
     return "the table of pieces is outside the section";
@@ -142,8 +149,11 @@ bool SectionReader::part(const unsigned char** out, uint64_t offset, uint64_t si
 }
 
 const char* check_pieces(Tokenizer* t, const SectionReader& s) {
-  for (size_t i = !packaged(*t) ? 96 : t->model->steps ? 128 : 120; i < kHeaderBytes; ++i)
-    if (s.p[i] != 0) return "a reserved byte of the header is not zero";
+  for (size_t i = !packaged(*t) ? 96 : t->model->steps ? 128 : 120; i < kHeaderBytes; ++i) {
+    const bool used =
+        (t->flags & kHasList) != 0 && (i / 4 == kExtraAt / 4 || i / 4 == kAddedAt / 4);
+    if (s.p[i] != 0 && !used) return "a reserved byte of the header is not zero";
+  }
   if (s.bytes != (s.end + 3) / 4 * 4) return "the section does not end with its last part";
   uint32_t text_end = 0;
   for (uint32_t id = 0; id < t->pieces; ++id) {

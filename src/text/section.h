@@ -7,6 +7,9 @@ namespace phasor::pieces {
 
 constexpr uint32_t kMostPieces = 1u << 24;
 
+// Fields of the header: of a list, the rows behind its ids; added tokens.
+constexpr size_t kExtraAt = 100, kAddedAt = 108;
+
 struct SectionReader {
   const unsigned char* p;  // (bytes)
   uint64_t bytes;

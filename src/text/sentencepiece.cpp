@@ -2,11 +2,25 @@
 // decoding. Includes the tokenizer's own headers only; never allocates.
 #include "sentencepiece.h"
 
+#include "added.h"
 #include "normalizer.h"
+#include "package.h"
 
 namespace phasor::pieces {
 
 const char* check_sentencepiece(Tokenizer* t, SectionReader* s) {
+  if ((t->flags & kListed) != 0) {
+    t->flags |= kHasList;
+    const uint32_t extra = s->u32(kExtraAt);
+    if (extra >= t->pieces) return "a list without ids";
+    t->ids -= extra;
+    if (t->unknown != kNoToken && t->unknown >= t->ids) return "the unknown id is not in the list";
+    if (const char* const wrong = check_added(t, s)) return wrong;
+    for (uint32_t i = 0; i < t->added_count; ++i)
+      if (added_row(*t, i).flags() != 0) return "an added token of a list has flags";
+  } else if ((t->flags & kLanguageCodes) != 0) {
+    return "language codes without a list";
+  }
   if (const char* const wrong = check_pieces(t, *s)) return wrong;
   for (uint32_t byte = 0; byte < 256 && (t->flags & kByteFallback) != 0; ++byte)
     if (byte_piece(*t, static_cast<unsigned char>(byte)) == kNoToken)

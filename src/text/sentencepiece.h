@@ -5,7 +5,8 @@
 namespace phasor::pieces {
 
 constexpr uint32_t kSentencePieceFlags = kAddDummyPrefix | kRemoveExtraWhitespaces |
-                                         kEscapeWhitespaces | kByteFallback | kWhitespaceSuffix;
+                                         kEscapeWhitespaces | kByteFallback | kWhitespaceSuffix |
+                                         kListed | kLanguageCodes;
 
 // The pieces, and those of bytes where the model spells with them. Null, or what is wrong.
 const char* check_sentencepiece(Tokenizer* t, SectionReader* s);

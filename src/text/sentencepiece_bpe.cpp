@@ -145,6 +145,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
       out->piece(id);
     at += bytes;
   }
+  out->settle();
 }
 
 }  // namespace
@@ -152,7 +153,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& stretch) {
 extern constexpr TokenizerModel kSentencePieceBpe = [] {
   TokenizerModel m{};
   m.flags = kSentencePieceFlags;
-  m.types = kAllTypes;
+  m.types = kListedTypes;
   m.check = check_sentencepiece;
   m.scratch = scratch;
   m.normalize = normalize_sentencepiece;

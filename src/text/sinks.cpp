@@ -14,10 +14,21 @@ uint32_t byte_piece(const Tokenizer& t, unsigned char byte) {
 void IdSink::unknown(const unsigned char* text, size_t bytes) {
   if ((t.flags & kByteFallback) == 0) {
     if (!after_unknown) put(t.unknown);
+    if ((t.flags & kHasList) != 0)
+      run = {after_unknown ? run.text : text, (after_unknown ? run.bytes : 0) + bytes};
   } else {
     for (size_t i = 0; i < bytes; ++i) put(byte_piece(t, text[i]));
   }
   after_unknown = true;
+}
+
+void IdSink::settle() {
+  if (run.bytes != 0 && result.count <= capacity) {
+    const uint32_t id = listed_id(t, run.text, run.bytes);
+    if (id != kNoToken) ids[result.count - 1] = id;
+  }
+  run = {};
+  after_unknown = false;
 }
 
 // A state that was never set to zero may give any text, but no access out of bounds.

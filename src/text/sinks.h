@@ -12,6 +12,7 @@ struct IdSink {
   size_t capacity;
   EncodeResult result;
   bool after_unknown;
+  Span run{};  // of text that is no piece, whose id is the last one
 
   void put(uint32_t id) {
     work();
@@ -19,10 +20,12 @@ struct IdSink {
     ++result.count;
   }
   void piece(uint32_t id) {
-    put(id);
-    after_unknown = false;
+    settle();
+    put(id < t.ids ? id : t.unknown);
   }
   void unknown(const unsigned char* text, size_t bytes);
+  // Ends a run of unknowns: where ids are those of a list, the run is what the list calls so.
+  void settle();
 };
 
 // The piece `<0xAB>` of a byte, or kNoToken.

@@ -54,6 +54,16 @@ bool encode_stretches(const Tokenizer& t, IdSink* out, Stretch* s) {
   return true;
 }
 
+// Bytes of the code that a text begins with, or 0.
+size_t language_code(const unsigned char* text, size_t bytes) {
+  if (bytes < 4 || text[0] != '>' || text[1] != '>') return 0;
+  for (size_t at = 2; at + 1 < bytes; ++at) {
+    work();
+    if (text[at] == '<' && text[at + 1] == '<') return at + 2;
+  }
+  return 0;
+}
+
 // A whole text as one stretch.
 bool encode_whole(const Tokenizer& t, IdSink* out, Stretch* s) {
   const uint64_t n = t.model->normalize(t, s->writable, s->limit, s->text, s->bytes);
@@ -61,6 +71,30 @@ bool encode_whole(const Tokenizer& t, IdSink* out, Stretch* s) {
   s->text = s->writable;
   s->bytes = static_cast<size_t>(n);
   t.model->encode(t, out, *s);
+  return true;
+}
+
+// A text of a model with a list, cut at added tokens; a stretch may begin with a language's code,
+// from >> to <<, which is a piece of the list or unknown.
+bool encode_listed(const Tokenizer& t, IdSink* out, Stretch* s) {
+  const unsigned char* const text = s->text;
+  AddedSplit split(t, text, s->bytes, false);
+  for (AddedSplit::Stretch part{}; split.next(&part);) {
+    if (part.id != kNoToken) {
+      out->put(part.id);
+      continue;
+    }
+    s->text = text + part.begin;
+    s->bytes = part.end - part.begin;
+    if ((t.flags & kLanguageCodes) != 0)
+      if (const size_t bytes = language_code(s->text, s->bytes)) {
+        const uint32_t id = listed_id(t, s->text, bytes);
+        out->put(id != kNoToken ? id : t.unknown);
+        s->text += bytes;
+        s->bytes -= bytes;
+      }
+    if (!encode_whole(t, out, s)) return false;
+  }
   return true;
 }
 
@@ -91,7 +125,9 @@ EncodeResult tokenizer_encode(const Tokenizer& t, uint32_t* ids, size_t capacity
   }
   // The normalised text takes the end of the scratch, the encoder's tables its aligned start.
   s.writable = s.scratch + static_cast<size_t>(needed - s.limit);
-  const bool fits = packaged(t) ? encode_stretches(t, &out, &s) : encode_whole(t, &out, &s);
+  const bool fits = packaged(t)                 ? encode_stretches(t, &out, &s)
+                    : (t.flags & kHasList) != 0 ? encode_listed(t, &out, &s)
+                                                : encode_whole(t, &out, &s);
   if (!fits) out.result = {EncodeStatus::text_too_long, 0, 0, 0};
   return out.result;
 }
@@ -112,7 +148,7 @@ uint32_t tokenizer_find(const Tokenizer& t, const char* text, size_t bytes) noex
 
 size_t token_decode(const Tokenizer& t, TokenDecoder* state, uint32_t id, char* out,
                     size_t capacity) noexcept {
-  if (id >= t.pieces) return kBadToken;
+  if (id >= t.ids) return kBadToken;
   TextSink sink(state, out, capacity);
   t.model->decode(t, &sink, row(t, id));
   return sink.finish();

@@ -20,7 +20,15 @@ namespace pieces {
 struct TokenizerModel;
 }
 
-enum class PieceType : uint32_t { normal = 1, unknown, control, user_defined, unused, byte };
+enum class PieceType : uint32_t {
+  normal = 1,
+  unknown,
+  control,
+  user_defined,
+  unused,
+  byte,
+  listed
+};
 
 constexpr uint32_t kNoToken = 0xFFFFFFFFu;
 
@@ -40,13 +48,14 @@ struct Tokenizer {
   const unsigned char* added;
   const pieces::TokenizerModel* model;
   uint32_t flags;
-  uint32_t pieces;         // V of the tokenizer: ids are 0 … pieces − 1
+  uint32_t pieces;         // rows of the table
+  uint32_t ids;            // V of the tokenizer: ids are 0 … ids − 1; the rows behind are unknown
   uint32_t unknown;        // id, or kNoToken
   uint32_t longest;        // bytes of the longest piece
   uint32_t surface_bytes;  // length of `surface`
-  uint32_t expansion;      // most normalised bytes that one byte of text can become
+  uint16_t expansion;      // most normalised bytes that one byte of text can become
   // bytes of the longest text that one rule of the normaliser replaces
-  uint32_t longest_rule;
+  uint16_t longest_rule;
   uint32_t unused;  // how many pieces are of type unused
   // bytes of the longest user-defined piece, 0 when there is none
   uint32_t longest_user;
@@ -117,7 +126,7 @@ struct PieceView {
   PieceType type;
 };
 
-// Looks at a piece; `id` must be less than `tokenizer.pieces`.
+// Looks at a piece; `id` must be less than `tokenizer.ids`.
 [[nodiscard]] PieceView tokenizer_piece(const Tokenizer& tokenizer, uint32_t id) noexcept;
 
 // The id of the piece with exactly this text; a reserved piece (control, byte, unknown) comes

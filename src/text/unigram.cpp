@@ -55,6 +55,7 @@ void encode(const Tokenizer& t, IdSink* out, const Stretch& s) {
     else
       out->piece(id);
   }
+  out->settle();
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ extern constexpr TokenizerModel kUnigram = [] {
   TokenizerModel m{};
   m.same = Same::one_reserved;
   m.flags = kSentencePieceFlags;
-  m.types = kAllTypes;
+  m.types = kListedTypes;
   m.check = check;
   m.scratch = scratch;
   m.normalize = normalize_sentencepiece;

@@ -8,6 +8,7 @@
 #include "decode/random.h"
 #include "heap_counter.h"
 #include "support.h"
+#include "weight_file.h"
 
 namespace {
 
@@ -681,4 +682,29 @@ TEST_CASE("a file's recommended options") {
   o.top_k = 3;
   CHECK(phasor_generation_defaults(e.model, &o) == 0);
   CHECK(o.top_k == 3);
+  phasor_beam_options b = PHASOR_BEAM_OPTIONS_INIT;
+  b.beams = 3;
+  CHECK(phasor_beam_defaults(e.model, &b) == 0);
+  CHECK(b.beams == 3);
+}
+
+TEST_CASE("what a file recommends for beams") {
+  weight_files::WeightFile file("tiny-lm-f32");
+  file.set("generation.beams", 5);
+  file.set("generation.length_penalty", 0.25);
+  file.set("generation.early_stopping", 2);
+  file.set("generation.no_repeat_ngram", 3);
+  file.set("generation.min_new", 2);
+  file.set("generation.max_new", 9);
+  const Block block = file.write();
+  const Engine e(block, nullptr);
+  phasor_beam_options o = PHASOR_BEAM_OPTIONS_INIT;
+  REQUIRE(phasor_beam_defaults(e.model, &o) == 1);
+  CHECK(o.beams == 5);
+  CHECK(o.length_penalty == 0.25f);
+  CHECK(o.early_stopping == PHASOR_EARLY_NEVER);
+  CHECK(o.no_repeat_ngram == 3);
+  CHECK(o.min_new == 2);
+  CHECK(o.max_new == 9);
+  CHECK(o.suppressed_count == 0);
 }

@@ -512,3 +512,88 @@ TEST_CASE("refusals: a piece that is not of the model is no way to spell a text"
   CHECK(encode(open(section), "xxyy") == Ids{1, 1, 3});
   CHECK(encode(open(section), "xz") == Ids{1, 0});
 }
+
+namespace {
+
+// BPE whose ids are those of a list of five: "q" has none, "zz" only the list has.
+Parts listed() {
+  Parts p{};
+  p.model = ModelNumber::bpe;
+  p.expansion = 3;
+  p.flags = kListed | kLanguageCodes;
+  p.pieces = {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::normal, 0},
+              {"zz", PieceType::listed, 0},     {"<s>", PieceType::control, 0},
+              {">>b<<", PieceType::listed, 0},  {"q", PieceType::normal, 0}};
+  p.added = {{"<s>", 3, 0}};
+  return p;
+}
+
+Bytes with_extra(const Parts& p, std::uint32_t extra) {
+  Bytes section = build(p);
+  put_u32(&section, 100, extra);
+  return section;
+}
+
+}  // namespace
+
+TEST_CASE("a list of ids: what it has, what only it has, and what it lacks") {
+  const Bytes section = with_extra(listed(), 1);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "aqa") == Ids{1, 0, 1});
+  CHECK(encode(t, "aqqa") == Ids{1, 0, 0, 1});  // each of them is unknown
+  CHECK(encode(t, "axya") == Ids{1, 0, 1});     // and this run of text is one unknown
+  CHECK(encode(t, "azza") == Ids{1, 2, 1});
+  CHECK(encode(t, "zz") == Ids{2});
+  CHECK(encode(t, "azzza") == Ids{1, 0, 1});
+  CHECK(encode(t, "zzqzz") == Ids{2, 0, 2});
+  CHECK(encode(t, "<s>a<s>") == Ids{3, 1, 3});
+  CHECK(encode(t, ">>b<<a") == Ids{4, 1});
+  CHECK(encode(t, ">>c<<a") == Ids{0, 1});
+  CHECK(encode(t, "<s>>>b<<a") == Ids{3, 4, 1});
+  CHECK(encode(t, "a>>c<<") == Ids{1, 0});
+  CHECK(encode(t, "a>>b<<") == Ids{1, 4});  // as any run of text that the list has
+  CHECK(encode(t, ">>b<a") == Ids{0, 1});
+  CHECK(encode(t, ">>b<<") == Ids{4});
+  CHECK(encode(t, "").empty());
+  Ids few(2);
+  const std::string text = "zza";
+  Bytes room(static_cast<std::size_t>(tokenizer_scratch_bytes(t, text.size())) + 4);
+  const EncodeResult made =
+      tokenizer_encode(t, few.data(), 1, text.data(), text.size(), room.data(), room.size());
+  CHECK(made.count == 2);
+  CHECK(few == Ids{2, 0});
+  TokenDecoder state{};
+  char out[64];
+  CHECK(token_decode(t, &state, 2, out, sizeof out) == 2);
+  CHECK(token_decode(t, &state, 5, out, sizeof out) == kBadToken);
+}
+
+TEST_CASE("refusals: a list of ids at its ends") {
+  CHECK(why_not(with_extra(listed(), 0)) == "");
+  CHECK(why_not(with_extra(listed(), 5)) == "an added token's id is out of range");
+  CHECK(why_not(with_extra(listed(), 6)) == "a list without ids");
+  const Bytes good = with_extra(listed(), 1);
+  refuses(good, 96, 1, "a reserved byte of the header is not zero");
+  refuses(good, 104, 1, "a reserved byte of the header is not zero");
+  refuses(good, 112, 1, "a reserved byte of the header is not zero");
+  refuses(good, 108, 0xFFFFFFFF, "the added tokens are outside the section");
+  Parts p = listed();
+  p.added[0].flags = kStripLeft;
+  CHECK(why_not(with_extra(p, 1)) == "an added token of a list has flags");
+  p = listed();
+  p.unknown = 5;
+  std::swap(p.pieces[0], p.pieces[5]);
+  p.added.clear();
+  CHECK(why_not(with_extra(p, 1)) == "the unknown id is not in the list");
+  p = listed();
+  p.flags = kListed;
+  const Bytes plain = with_extra(p, 1);
+  CHECK(encode(open(plain), ">>b<<x") == Ids{0});
+  CHECK(encode(open(good), ">>b<<x") == Ids{4, 0});
+  p.flags = kLanguageCodes;
+  CHECK(why_not(with_extra(p, 1)) == "language codes without a list");
+  p.flags = 0;
+  p.added.clear();
+  CHECK(why_not(with_extra(p, 0)) == "a piece has an unknown type");
+  CHECK(why_not(with_extra(p, 1)) == "a reserved byte of the header is not zero");
+}

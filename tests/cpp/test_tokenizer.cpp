@@ -320,7 +320,7 @@ TEST_CASE("tokenizer: a damaged section is refused by name") {
   const std::uint32_t count = 11, table = 128, order = table + 16 * count;
   refuses(good, 0, 0, "unknown tokenizer model");
   refuses(good, 0, pieces::kModelCount + 1, "unknown tokenizer model");
-  refuses(good, 4, 32, "unknown tokenizer flags");
+  refuses(good, 4, 128, "unknown tokenizer flags");
   refuses(words, 4, 1, "unknown tokenizer flags");
   refuses(good, 8, 0, "the number of pieces is out of range");
   refuses(good, 8, (1u << 24) + 1, "the number of pieces is out of range");

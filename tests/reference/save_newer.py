@@ -4,9 +4,9 @@
 
 A list of {"model", "config", "weights", "folder", "ids"}: the class and its configuration (null:
 the one beside the weights), a directory to take the weights from (null: they are drawn), where to
-save, and ids that it is run on. What the model gives for them goes to FOLDER.npy. The version is
-printed.
-test_families_versions.py runs this file.
+save, and ids that it is run on (and "target", of an encoder-decoder, those that its decoder is run
+on). What the model gives for them goes to FOLDER.npy. The version is printed.
+test_families_versions.py and test_families_translators.py run this file.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def main(path: Path) -> None:
         model = make(case).eval()
         model.save_pretrained(case["folder"])
         with torch.no_grad():
-            given = next(iter(model(torch.tensor([case["ids"]])).values()))
+            target = case.get("target")  # of an encoder-decoder
+            more = {"decoder_input_ids": torch.tensor([target])} if target else {}
+            given = next(iter(model(torch.tensor([case["ids"]]), **more).values()))
         np.save(case["folder"] + ".npy", given[0].double().numpy())
     print(transformers.__version__)
 

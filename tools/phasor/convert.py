@@ -35,9 +35,11 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
 from phasor.errors import named
-from phasor.families import gguf, hugging_face, llama2c, state_dict
+from phasor.families import encoder_decoder, gguf, hugging_face, llama2c, side_tokenizers
+from phasor.families import state_dict
 from phasor.families.description import Description, read_description
 from phasor.families.model import Model
+from phasor.families.side_tokenizers import Languages
 from phasor.files import check_output, open_regular, parse_json, read_bytes, replacing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -57,6 +59,7 @@ from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
 from phasor.tokenizers import tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
+from phasor.tokenizers.section import id_count
 
 _NONE = Path("none")
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
@@ -158,7 +161,7 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
         kind = shared or own[side]
         if shared is None:
             sections[kind] = tokenizer_section(path, model.descriptor[side])
-        pieces = int.from_bytes(sections[kind][8:12], "little")
+        pieces = id_count(sections[kind])
         if pieces > model.descriptor[side]["vocabulary"]:
             raise PhasorError(
                 f"{path}: has {pieces} pieces, the {side} embedding has "
@@ -168,9 +171,16 @@ def tokenizer_sections(model: Model, paths: dict[str, Path]) -> dict[int, bytes]
     return sections
 
 
-def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -> dict[int, bytes]:
+def hugging_face_tokenizer(
+    source: hugging_face.Source, given: Sequence[Path], languages: Languages = Languages()
+) -> dict[int, bytes]:
     """The tokenizer of a directory, or the one given; `none` is none. What it says of ids and of
     pairs goes into the descriptor."""
+    if isinstance(source.family, encoder_decoder.Family):
+        return _translator_tokenizers(source, given, languages)
+    for flag, name in zip(("--source-lang", "--target-lang"), languages):
+        if name:
+            raise PhasorError(f"{flag}: goes with an encoder-decoder's directory")
     _at_most(1, given)
     path = given[0] if given else source.tokenizer_file()
     if path is None or given == [_NONE]:
@@ -193,6 +203,26 @@ def hugging_face_tokenizer(source: hugging_face.Source, given: Sequence[Path]) -
             (message if known else f"{path}: {message}") + " (--tokenizer none converts without)"
         ) from error
     return {kind: section}
+
+
+def _translator_tokenizers(
+    source: hugging_face.Source, given: Sequence[Path], languages: Languages
+) -> dict[int, bytes]:
+    """The tokenizers of an encoder-decoder's directory, or those given."""
+    _at_most(2, given)
+    if given:
+        paths = [*given, given[0]][:2]
+        return tokenizer_sections(source.model, dict(zip(("source", "target"), paths)))
+    try:
+        return side_tokenizers.sections(
+            source.family.tokenizer, source.folder, source.model.descriptor, languages
+        )
+    except PhasorError as error:
+        if str(error).startswith("--"):
+            raise
+        known = str(error).startswith(str(source.folder))
+        message = f"{error}" if known else f"{source.folder}: {error}"
+        raise PhasorError(f"{message} (--tokenizer none converts without)") from error
 
 
 def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
@@ -339,6 +369,7 @@ def read_source(
     context: int = 0,
     lora: Path | None = None,
     output: Path | None = None,
+    languages: Languages = Languages(),
 ) -> tuple[Model, dict[int, bytes]]:
     """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's
     directory; output: which must be none of the files."""
@@ -349,8 +380,9 @@ def read_source(
             pass
     if describe is None and hugging_face.is_source(source):
         read = hugging_face.read(source, context, lora)
-        return read.model, hugging_face_tokenizer(read, tokenizers)
-    for flag, given in (("--rope-context", context), ("--lora", lora)):
+        return read.model, hugging_face_tokenizer(read, tokenizers, languages)
+    flags = ("--rope-context", "--lora", "--source-lang", "--target-lang")
+    for flag, given in zip(flags, (context, lora, *languages)):
         if given:
             raise PhasorError(f"{flag}: goes with a Hugging Face directory")
     if describe is None and source.is_file() and is_gguf(source):
@@ -443,6 +475,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--lora", type=Path, metavar="DIR", help="an adapter of PEFT, added to the weights"
     )
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--{side}-lang",
+            default="",
+            metavar="NAME",
+            help=f"a translator's {side} language, by the name that its tokenizer has for it",
+        )
     parser.add_argument(
         "--chat",
         type=Path,
@@ -531,7 +570,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         model, sections = read_source(
-            args.source, args.describe, args.tokenizer, args.rope_context, args.lora, args.output
+            args.source,
+            args.describe,
+            args.tokenizer,
+            args.rope_context,
+            args.lora,
+            args.output,
+            Languages(args.source_lang, args.target_lang),
         )
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         phasor = find_phasor(args.phasor)

@@ -32,6 +32,7 @@ const Numbers kNumbers[] = {
     {"max_distance", {0}},         {"window", {0, 1, 3, 5, 7, 15, 17, 19, 33}},
     {"top_k", {0, 1, 2, 5, 1000}}, {"no_repeat_ngram", {0, 1, 2, 3}},
     {"min_new", {0, 1, 3}},        {"max_new", {0, 1, 4, 100}},
+    {"beams", {0, 1, 4, 256}},
 };
 
 struct Reals {
@@ -52,6 +53,7 @@ const Reals kReals[] = {
     {"qkv_clip", {0, 2, 0.25f}},
     {"temperature", {0, 0.7f, 1, 2}},
     {"top_p", {0, 0.5f, 1}},
+    {"length_penalty", {-1, 0, 0.5f, 1, 2}},
     {"min_p", {0, 0.1f, 1}},
     {"typical_p", {0, 0.4f, 1}},
     {"repetition_penalty", {0, 1, 1.3f}},

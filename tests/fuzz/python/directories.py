@@ -12,6 +12,7 @@ import checkpoints
 import models
 import numpy as np
 import raw
+import translators
 import values
 from source import GOLDEN, Source
 
@@ -609,6 +610,27 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
     config = {"tokenizer_class": "XLMRobertaTokenizer"}
     files["m/tokenizer_config.json"] = _json(config)
     return Source(files, ("@m", "--tokenizer", "@m"))
+
+
+# ---- the tokenizers of translators
+
+
+def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
+    files = dict(translators.marian_files(added_tokens_decoder={"2": {"content": "<pad>"}}))
+    name = rng.choice(list(files))
+    if name.endswith(".json"):
+        files[name] = _hostile_json(rng, json.loads(files[name]), words)
+    else:
+        fields = [list(field) for field in _fields(files[name])]
+        files[name] = hostile_proto(rng, fields)
+    config = translators.configuration("marian", **translators.MARIAN_IDS)
+    flags = ("--target-lang", rng.choice(("eng", "cmn_Hans", "", "x" * 300, "\x1b")))
+    folder = {f"m/{part}": data for part, data in files.items()}
+    folder |= {
+        "m/config.json": _json(config),
+        "m/model.safetensors": _weights("marian", "MarianMTModel"),
+    }
+    return Source(folder, ("@m", *(flags if rng.random() < 0.3 else ())))
 
 
 @functools.cache

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import translators
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
-from phasor.families import decoder, hugging_face
+from phasor.families import decoder, encoder_decoder, hugging_face
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
 from phasor.families.hf_config import Config
@@ -83,9 +84,20 @@ def _built(family: Any, config: Config, shapes: dict[str, Shape]) -> Any:
     return Encoder(family, config, _zeros(shapes), head).build("m")
 
 
+def _translator(kind: str, class_name: str, **more: Any) -> Directory:
+    family = next(f for f in hugging_face.TRANSLATORS if kind in f.types)
+    values = translators.configuration(kind, architectures=[class_name], **more)
+    config = Config(Path("config.json"), dict(values), family.defaults, family.newer)
+    encoder_decoder.EncoderDecoder(family, config)
+    shapes = {name: value.shape for name, value in translators.tensors(kind).items()}
+    return Directory(values, shapes, frozenset(config.asked))
+
+
 @functools.cache
 def directory(kind: str, class_name: str, **more: Any) -> Directory:
     """Of a model type and a class of transformers; `more` goes into config.json."""
+    if any(kind in f.types for f in hugging_face.TRANSLATORS):
+        return _translator(kind, class_name, **more)
     family = next(f for f in hugging_face.FAMILIES + hugging_face.DECODERS if kind in f.types)
     values: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for name, value in _SIZES.items():
@@ -118,4 +130,5 @@ def classes() -> list[tuple[str, str]]:
         names = family.classes if own else [family.classes[0] + head for head in family.heads]
         out += [(family.types[0], name) for name in names]
         out += [(kind, names[0]) for kind in family.types[1:] if own or len(family.classes) == 1]
+    out += [(kind, f.classes[0]) for f in hugging_face.TRANSLATORS for kind in f.types]
     return out

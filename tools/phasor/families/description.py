@@ -102,6 +102,7 @@ _STACK_KEYS = _keys_of("""
     layers              int         0
     hidden              int         0
     width               int         0
+    head_width          int         0
     attention_position  str         "none"
     max_distance        int         0
     relative_order      str         "key-query"
@@ -128,8 +129,10 @@ _MODEL_KEYS = _keys_of("""
     preset   str
     stack    str         "encoder-decoder"
     output   str         "own"
+    output_scale  float|str  "one"
 """)
 _SIDE_KEYS = _keys_of("""
+    vocabulary        int         0
     tokenizer         str         ""
     pad               int         -1
     unknown           int         -1

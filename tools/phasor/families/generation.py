@@ -14,6 +14,7 @@ import numpy as np
 from phasor.errors import printable, shown
 from phasor.families.hf_config import Config, same
 from phasor.files import read_json
+from phasor.format import descriptor as D
 from phasor.values import is_number, is_whole, settings, table, words
 
 _MOST_ENDS = 16
@@ -21,22 +22,22 @@ _MOST_IDS = 1 << 20  # in a list
 _LARGEST_ID = 1 << 31
 _MOST_NAMES = 8  # in a note
 _IDS = (("bos_token_id", "start"), ("pad_token_id", "pad"), ("eos_token_id", "end"))
+# And of an encoder-decoder.
+_FIRST_IDS = (("decoder_start_token_id", "decoder_start"), ("forced_bos_token_id", "forced_first"))
 _WHOLE = table("""
     top_k                 top_k
     no_repeat_ngram_size  no_repeat_ngram
     min_new_tokens        min_new
     max_new_tokens        max_new
+    num_beams             beams
 """)
 _NUMBERS = words("temperature top_p min_p typical_p repetition_penalty")
 _SHARES = ("top_p", "min_p", "typical_p")
 # Recommendations without a place in the format, with the values that say nothing.
 _WITHOUT_PLACE: dict[str, list] = settings("""
-    num_beams                         [1]
-    bad_words_ids                     [[]]
     begin_suppress_tokens             [[]]
-    forced_bos_token_id               []
     forced_eos_token_id               []
-    length_penalty                    [1]
+    encoder_no_repeat_ngram_size      [0]
     penalty_alpha                     [0]
     epsilon_cutoff                    [0]
     eta_cutoff                        [0]
@@ -59,30 +60,41 @@ _HARMLESS_BECAUSE: dict[str, str] = {
         output_attentions output_hidden_states output_scores output_logits
         return_dict_in_generate num_return_sequences""",
     "for beams alone, of which num_beams speaks": """
-        num_beam_groups diversity_penalty early_stopping renormalize_logits constraints
-        force_words_ids""",
-    "for an encoder with a decoder": "decoder_start_token_id encoder_no_repeat_ngram_size",
+        num_beam_groups diversity_penalty renormalize_logits constraints force_words_ids""",
+    "ids that an encoder with a decoder has in its sides": """
+        decoder_start_token_id forced_bos_token_id""",
     "the whole length, which is the caller's": "max_length max_time",
     "only of values that are no numbers": "remove_invalid_values",
 }
 _HARMLESS = frozenset(name for names in _HARMLESS_BECAUSE.values() for name in names.split())
+_EARLY = [False, True, "never"]  # by their numbers in the format
+# What a config.json may say of it.
+_KNOWN = {
+    *(*_WHOLE, *_NUMBERS, *_WITHOUT_PLACE),
+    *words("do_sample suppress_tokens bad_words_ids length_penalty early_stopping"),
+}
 
 
 def read(
-    config: Config, vocabulary: int, notes: list[str]
+    config: Config, vocabulary: int, notes: list[str], encoded: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(fields of the target side, fields of scope 7: only those that say something)."""
+    """(fields of the target side, fields of scope 7: only those that say something). encoded: of an
+    encoder-decoder; without a generation_config.json, its config.json recommends."""
     where = config.path.parent / "generation_config.json"
     own = read_json(where) if where.is_file() else {}
     values = {**config.values, **{name: value for name, value in own.items() if value is not None}}
-    return _ids(Config(where if own else config.path, values), vocabulary, notes), _options(
-        Config(where, own), vocabulary, notes
-    )
+    both = Config(where if own else config.path, values)
+    ids = _ids(both, vocabulary, notes, encoded)
+    recommends = Config(where, own)
+    if encoded and not where.is_file():
+        known = {name: config.values[name] for name in _KNOWN if name in config.values}
+        recommends = Config(config.path, known)
+    return ids, _options(recommends, vocabulary, notes, ids)
 
 
-def _ids(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
+def _ids(config: Config, vocabulary: int, notes: list[str], encoded: bool) -> dict[str, Any]:
     out = {}
-    for name, place in _IDS:
+    for name, place in _IDS + _FIRST_IDS if encoded else _IDS:
         given = _list(config, name)
         if place != "end" and len(given) > 1:
             raise config.error(name, f"{shown(given)}, expected one token id")
@@ -95,6 +107,10 @@ def _ids(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
             raise config.error(name, f"{len(inside)} ids, the format has {_MOST_ENDS}")
         if inside:
             out[place] = list(dict.fromkeys(inside)) if place == "end" else inside[0]
+    if encoded and "decoder_start" not in out:
+        if "start" not in out:
+            raise config.error("decoder_start_token_id", "is missing, and so is bos_token_id")
+        out["decoder_start"] = out["start"]
     return out
 
 
@@ -106,14 +122,44 @@ def _list(config: Config, name: str) -> list[int]:
     return given
 
 
-def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any]:
-    out = {}
+def _bad_words(config: Config, ends: list[int]) -> tuple[set[int], bool]:
+    """The ids that bad_words_ids forbids wherever they stand, and whether it has longer sequences.
+    transformers leaves out an end token."""
+    given = config.get("bad_words_ids") or []
+    if not isinstance(given, list) or not all(
+        isinstance(ids, list) and ids and all(is_whole(i, -_LARGEST_ID, _LARGEST_ID) for i in ids)
+        for ids in given[:_MOST_IDS]
+    ):
+        raise config.error("bad_words_ids", f"{shown(given)}, expected lists of token ids")
+    alone = {ids[0] for ids in given if len(ids) == 1}
+    return alone.difference(ends), any(len(ids) > 1 for ids in given)
+
+
+def _beams(config: Config) -> dict[str, Any]:
+    """What is for beams: their number is in _WHOLE."""
+    out, early = {}, config.get("early_stopping")
+    penalty = config.get("length_penalty", 1.0)
+    if not is_number(penalty) or abs(penalty) > D.STEEPEST:
+        raise config.error("length_penalty", f"{shown(penalty)}, expected a number from -4 to 4")
+    if penalty != 1:
+        out["length_penalty"] = float(np.float32(penalty))
+    if early is not None and not any(same(early, value) for value in _EARLY):
+        raise config.error("early_stopping", f"{shown(early)}, expected true, false or never")
+    if early:
+        out["early_stopping"] = _EARLY.index(early)
+    return out
+
+
+def _options(
+    config: Config, vocabulary: int, notes: list[str], ids: dict[str, Any]
+) -> dict[str, Any]:
+    out = _beams(config)
     if config.get("do_sample") is not None and config.flag("do_sample"):
         out["sample"] = 1
     for name, place in _WHOLE.items():
         value = config.get(name)
-        if value:
-            out[place] = config.whole(name)
+        if value and (place != "beams" or not same(value, 1)):
+            out[place] = config.whole(name, high=256 if place == "beams" else 1 << 24)
     for name in _NUMBERS:
         value = config.get(name)
         if value is None:
@@ -125,10 +171,12 @@ def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any
             )
         if value and value != 1:
             out[name] = float(np.float32(value))
-    suppressed = _list(config, "suppress_tokens")
+    forbidden, sequences = _bad_words(config, ids.get("end", []))
+    suppressed = {i for i in forbidden.union(_list(config, "suppress_tokens")) if i < vocabulary}
     if suppressed:
-        out["suppressed"] = sorted({i for i in suppressed if 0 <= i < vocabulary})
-    left = [
+        out["suppressed"] = sorted(i for i in suppressed if i >= 0)
+    left = ["bad_words_ids of several tokens"] if sequences else []
+    left += [
         name
         for name, nothing in _WITHOUT_PLACE.items()
         if config.get(name) is not None
@@ -141,5 +189,5 @@ def _options(config: Config, vocabulary: int, notes: list[str]) -> dict[str, Any
     ]
     if left:
         names = ", ".join(left[:_MOST_NAMES]) + (" and more" if len(left) > _MOST_NAMES else "")
-        notes.append(f"generation_config.json: {names}: recommended, and not kept in the file")
+        notes.append(f"{config.path.name}: {names}: recommended, and not kept in the file")
     return out

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import printable, shown
-from phasor.families import decoder, generation, lora, sentence
+from phasor.families import decoder, encoder_decoder, generation, lora, sentence
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family, Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
+from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
 from phasor.families.hf_encoders import FAMILIES
 from phasor.families.model import Model
 from phasor.files import read_json
@@ -66,7 +67,7 @@ class Source(NamedTuple):
 
     model: Model
     folder: Path  # where the tokenizer's files are
-    family: Family | decoder.Family
+    family: Family | decoder.Family | encoder_decoder.Family
 
     @property
     def side(self) -> str:
@@ -180,6 +181,8 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
         return _read_decoder(path, config, family, context, lora_folder)
     if context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
+    if isinstance(family, encoder_decoder.Family):
+        return _read_encoder_decoder(path, config, family, lora_folder)
     checkpoint = _modern(open_checkpoint(folder))
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
@@ -193,14 +196,28 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     )
 
 
-def _read_decoder(
-    path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None
-) -> Source:
+def _check_class(config: Config, family: decoder.Family | encoder_decoder.Family) -> None:
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
         raise config.error(
             "architectures", f"{shown(names)} is not built; there is {', '.join(family.classes)}"
         )
+
+
+def _read_encoder_decoder(
+    path: Path, config: Config, family: encoder_decoder.Family, lora_folder: Path | None
+) -> Source:
+    _check_class(config, family)
+    checkpoint = open_checkpoint(path)
+    if lora_folder is not None:
+        checkpoint = lora.merged(checkpoint, lora_folder, "")
+    return Source(encoder_decoder.read(path, config, family, checkpoint), path, family)
+
+
+def _read_decoder(
+    path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None
+) -> Source:
+    _check_class(config, family)
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
@@ -213,14 +230,16 @@ def _read_decoder(
     return Source(made.build(path.resolve().name, checkpoint), path, family)
 
 
-def _family(where: Path, values: dict[str, Any]) -> Family | decoder.Family:
+def _family(
+    where: Path, values: dict[str, Any]
+) -> Family | decoder.Family | encoder_decoder.Family:
     kind = values.get("model_type")
     refuse(where, values)
-    for family in FAMILIES + DECODERS:
+    for family in FAMILIES + DECODERS + TRANSLATORS:
         if kind in family.types:
             return family
     what = "is missing" if kind is None else f"{shown(kind)} is not built"
-    known = ", ".join(t for f in FAMILIES + DECODERS for t in f.types)
+    known = ", ".join(t for f in FAMILIES + DECODERS + TRANSLATORS for t in f.types)
     raise PhasorError(f"{where}: model_type: {what}; there are {known}")
 
 

@@ -21,6 +21,7 @@ PARTS = words("""
 INPUTS = words("embedding positions sinusoid embedding_norm")
 ALL = {
     "output",
+    "output_bias",
     *(f"{s}.{p}" for s in ("encoder", "decoder") for p in PARTS),
     *(f"{s}.{p}" for s in ("source", "target") for p in INPUTS),
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Mapping
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from phasor.values import words
 _TEXTS = words("name author licence credit origin")
 _SIDES = {"encoder": "source", "decoder": "target"}
 _MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
+_MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
 
@@ -29,12 +31,19 @@ class _Reader:
     """Builds the Model: first the descriptor from the shapes that are found, then the parts of each
     slot."""
 
-    def __init__(self, checkpoint: Checkpoint, description: Description) -> None:
-        self.description = description
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        description: Description,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.description, self.preset = description, names is None
         self.checkpoint = (
             checkpoint.renamed(description.rename) if description.rename else checkpoint
         )
-        self.names = N.PRESETS[description.preset](description.stack)
+        self.names = dict(
+            N.PRESETS[description.preset](description.stack) if names is None else names
+        )
         for part, name in description.names.items():
             if part not in N.ALL:
                 raise PhasorError(
@@ -86,10 +95,8 @@ class _Reader:
         """The name of a tensor that must be there."""
         name = self.name(part, layer)
         if name not in self.checkpoint:
-            raise PhasorError(
-                f"{self.checkpoint.path}: missing: {name} ({what or part}); is the preset right, "
-                "or does [names] lack an entry?"
-            )
+            hint = "; is the preset right, or does [names] lack an entry?" if self.preset else ""
+            raise PhasorError(f"{self.checkpoint.path}: missing: {name} ({what or part}){hint}")
         return name
 
     def misshapen(self, part: str, name: str, what: str) -> PhasorError:
@@ -147,7 +154,7 @@ class _Reader:
     def side(self, side: str) -> dict:
         given = self.description.sides[side]
         out = {
-            "vocabulary": self.rows(f"{side}.embedding"),
+            "vocabulary": given["vocabulary"] or self.rows(f"{side}.embedding"),
             "embedding_shared": int(given["embedding_shared"]),
         }
         for key in ("pad", "unknown", "start", "decoder_start", "forced_first", "mask"):
@@ -188,12 +195,12 @@ class _Reader:
         s, name = self.description.stacks[stack], f"{stack}.{prefix}"
         kv, heads = s["kv_heads"] or s["heads"], s["heads"]
         out_bias = 8 * self.has_bias(f"{name}attention_out" if not prefix else f"{name}out", layers)
-        first, units = f"{name}q", heads
+        first, units, width = f"{name}q", heads, s["head_width"]
         bits = sum(self.has_bias(name + part, layers) << i for i, part in enumerate("qkv"))
         if f"{name}qkv" in self.names:
             first, units = f"{name}qkv", heads + 2 * kv
             bits = 7 * self.has_bias(first, layers)
-        rows = self.rows(first)
+        rows = units * width or self.rows(first)
         if rows % units:
             raise PhasorError(
                 f"{stack}: {rows} rows of {self.name(first)} are not divisible by {units} heads"
@@ -412,8 +419,22 @@ class _Reader:
     def output(self) -> dict:
         if self.description.stack == D.ENCODER:
             return {"output": D.HIDDEN}
-        tied = CHOICES["output"][self.description.model["output"]]
-        return {"output": D.LOGITS, "tied": tied, "bias": int(self.has_bias("output", 1))}
+        model = self.description.model
+        width = self.stack("decoder")["width"]
+        scales = {"one": 1.0, "inverse_sqrt_width": width**-0.5}
+        return {
+            "output": D.LOGITS,
+            "tied": CHOICES["output"][model["output"]],
+            "scale": scale_of("output_scale", model["output_scale"], scales),
+            "bias": int(self.output_bias()),
+        }
+
+    def output_bias(self) -> bool:
+        """Whether there is one; of zeros, as most of those with a name of their own are, it is
+        none."""
+        if "output_bias" not in self.names:
+            return self.has_bias("output", 1)
+        return self.has("output_bias") and bool(self.load(self.name("output_bias")).any())
 
     # ---- sharing and positions
 
@@ -483,7 +504,24 @@ class _Reader:
                 f"{stack}: the model's own table of positions is the sinusoid within "
                 f"{differences[best]:.3g}"
             )
+        if s["position_offset"] and not self.has(f"{side}.sinusoid"):
+            self.values[R.key_of(stack_id, 0, R.POSITIONS)] = self.later_positions(stack, out)
+            out["position"] = D.LEARNED
+            return
         self.values[R.key_of(stack_id, 0, R.SINUSOID)] = chosen
+
+    def later_positions(self, stack: str, out: dict) -> np.ndarray:
+        """(positions, D) of sinusoids whose positions do not begin at 0: the format has those that
+        do, so they are kept as a table."""
+        s, most = self.description.stacks[stack], out.get("max_positions", 0)
+        if not 0 < most * out["width"] <= _MOST_POSITIONS:
+            raise PhasorError(
+                f"{stack}: position_offset {s['position_offset']} of sinusoids: they are kept as a"
+                f" table, max_positions of 1 to {_MOST_POSITIONS // out['width']} says how long"
+            )
+        rates = positions.inverse_frequencies(out["width"], s["position_base"])
+        places = np.arange(most) + s["position_offset"]
+        return sinusoid(rates, places, out["position"]).astype(np.float32)
 
     def limit(self, d: dict, stack: str) -> None:
         """A table of unclipped distances ends: so does a sequence."""
@@ -518,6 +556,11 @@ class _Reader:
         """Where the values of a slot come from."""
         if slot.stack in (R.SOURCE, R.TARGET):
             return self.input_parts(d, slot)
+        if slot.key == R.key_of(R.OUTPUT, 0, R.OUTPUT_WEIGHT + 1) and self.has("output_bias"):
+            name = self.name("output_bias")
+            shape = self.checkpoint.shape(name)
+            stored = (1, slot.rows) if len(shape) == 2 else (slot.rows,)
+            return [Part(name, stored, flat=True)]
         if slot.stack == R.OUTPUT:
             return [self.part("output", 0, slot.role != R.OUTPUT_WEIGHT, shape_of(slot))]
         stack = "encoder" if slot.stack == R.ENCODER else "decoder"
@@ -643,7 +686,9 @@ def _sinusoid(inv_freq: np.ndarray, count: int, layout: int) -> np.ndarray:
     return sinusoid(inv_freq, np.arange(count), layout)
 
 
-def read(checkpoint: Checkpoint, description: Description) -> Model:
-    """The Model of a state_dict. PhasorError when a dimension cannot be found; `Model.problems`
-    names every other fault."""
-    return _Reader(checkpoint, description).read()
+def read(
+    checkpoint: Checkpoint, description: Description, names: Mapping[str, str] | None = None
+) -> Model:
+    """The Model of a state_dict; names: its tensors, by part, in place of the preset's. PhasorError
+    when a dimension cannot be found; `Model.problems` names every other fault."""
+    return _Reader(checkpoint, description, names).read()

@@ -35,6 +35,7 @@ MEAN, FIRST, LAST = 1, 2, 3
 SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
+STEEPEST = 4  # length penalty of beams, either way
 
 BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY)  # a sequence has at most max_distance
 RELATIVE_KEYS = (*BOUNDED, CLIPPED)  # positions with a table of keys
@@ -207,6 +208,9 @@ _GENERATION = (
     _whole(9, "min_new", 0, MAX_VOCABULARY),
     _whole(10, "max_new", 0, MAX_VOCABULARY),
     _list(11, "suppressed", 0, 65536),
+    _whole(12, "beams", 0, 256),
+    _real(13, "length_penalty", 1.0),
+    _whole(14, "early_stopping", 0, 2),
 )
 # By name, in the order of their numbers from 0.
 SCOPES: dict[str, tuple[Field, ...]] = {
@@ -603,6 +607,8 @@ def _check_generation(descriptor: dict) -> None:
             raise PhasorError(f"generation.{name}: {g[name]}, expected 0 to 1")
         if g[name] < 0:
             raise PhasorError(f"generation.{name}: {g[name]} is negative")
+    if not -STEEPEST <= g["length_penalty"] <= STEEPEST:
+        raise PhasorError(f"generation.length_penalty: {g['length_penalty']}, expected -4 to 4")
     for value in g["suppressed"]:
         if value >= vocabulary:
             raise PhasorError(

@@ -14,12 +14,14 @@ from phasor.format.layout import PhasorError
 
 HEADER_BYTES = 128
 _HEADER = "<IIIIfIII QQQQ QQ IIII IIIIII 8s"
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE, LISTED = 1, 2, 3, 4, 5, 6, 7
 NO_ID = 0xFFFFFFFF
 LONGEST_PIECE = 32767
 # What bounds the time of a search (docs/format.md, "Time"): bytes of pieces and added tokens that
 # are looked for at every character, and pieces of one text that a search passes over.
 LONGEST_SEARCHED, MOST_ALIKE = 512, 4
+# flags of a SentencePiece model: its ids are those of a list; a text may begin with >>xxx<<
+LIST, LANGUAGE_CODES = 32, 64
 NORMALIZED = 8  # flag of an added token that is looked for in the normalised text
 
 
@@ -45,6 +47,7 @@ class Section:
         self.lowest = 0.0
         self.unknown: int | None = None
         self.trie = self.strings = self.surface = b""
+        self.extra = 0  # of a list of ids beside a SentencePiece model: pieces that have none
         # of the models of Hugging Face's package
         self.rule = self.word_chars = self.merges = 0
         self.more_steps: list[int] = []  # of the pre-tokenizer, behind the rule
@@ -105,7 +108,7 @@ class Section:
             self.expansion,
             self.longest_rule,
             self.rule,
-            len(self.runs) // 4,
+            self.extra or len(self.runs) // 4,
             self.merges,
             len(self.added),
             self.word_chars,
@@ -125,6 +128,13 @@ def check_alike(texts: Iterable[bytes]) -> None:
         raise TokenizerError(f"{count} pieces have the text {shown!r}, at most {MOST_ALIKE} may")
 
 
+def id_count(section: bytes) -> int:
+    """How many ids a section has: its pieces, but for those that a list of ids does not have."""
+    model, flags, pieces = struct.unpack_from("<3I", section)
+    listed = model in (1, 2) and flags & LIST
+    return pieces - (struct.unpack_from("<I", section, 100)[0] if listed else 0)
+
+
 def read_section(section: bytes) -> dict:
     """Checks the structure of a section of models 1 to 3 and returns its parts (for tests and for
     people who write readers)."""
@@ -133,7 +143,10 @@ def read_section(section: bytes) -> dict:
     names = """model flags count unknown lowest longest trie_bytes string_bytes table_at order_at
         text_at text_bytes trie_at strings_at surface_at surface_bytes expansion longest_rule"""
     head = dict(zip(names.split(), struct.unpack_from(_HEADER, section)))
-    if any(section[96:HEADER_BYTES]):
+    listed = head["model"] != 3 and head["flags"] & LIST
+    if any(section[96:100] + section[104:108] + section[112:HEADER_BYTES]) or (
+        not listed and any(section[100:112])
+    ):
         raise TokenizerError("a reserved byte of the header is not zero")
 
     def part(name: str, field: str, size: int) -> bytes:
@@ -159,6 +172,7 @@ def read_section(section: bytes) -> dict:
     return {
         **{name: head[name] for name in "model flags unknown lowest longest expansion".split()},
         "pieces": pieces,
+        "extra": struct.unpack_from("<I", section, 100)[0],
         "trie": part("trie", "trie", head["trie_bytes"]),
         "strings": part("strings", "strings", head["string_bytes"]),
         "unknown_surface": text[surface : surface + head["surface_bytes"]],

@@ -13,6 +13,9 @@ from phasor.tokenizers.charsmap import put_map, split_charsmap
 from phasor.tokenizers.section import (
     BYTE,
     CONTROL,
+    LANGUAGE_CODES,
+    LIST,
+    LISTED,
     LONGEST_SEARCHED,
     NORMAL,
     UNKNOWN,
@@ -178,7 +181,9 @@ def proto_section(number: int, proto: dict, twice: bool = False) -> Section:
             raise TokenizerError(f"{label} contains a zero byte")
         if len(text) > LONGEST_SEARCHED:
             raise TokenizerError(f"{label} is longer than {LONGEST_SEARCHED} bytes")
-        if kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE):
+        if kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE) and (
+            kind != LISTED or "listed" not in proto
+        ):
             raise TokenizerError(f"{label} has type {kind}, which is not understood")
         if not np.isfinite(score):
             raise TokenizerError(f"{label} has a score that is not finite")
@@ -210,6 +215,9 @@ def proto_section(number: int, proto: dict, twice: bool = False) -> Section:
         | proto["byte_fallback"] * BYTE_FALLBACK
         | proto["suffix"] * WHITESPACE_SUFFIX
     )
+    if "listed" in proto:  # listed.py
+        section.flags |= LIST | LANGUAGE_CODES * proto["listed"]["codes"]
+        section.extra, section.added = proto["listed"]["extra"], proto["listed"]["added"]
     section.surface = proto["unknown_surface"]
     return section
 

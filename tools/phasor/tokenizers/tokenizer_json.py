@@ -18,6 +18,7 @@ from phasor.errors import shown
 from phasor.files import read_bytes, read_json, read_text
 from phasor.tokenizers.json_parts import META, fields, member, refuse, steps
 from phasor.tokenizers.models import MODELS
+from phasor.tokenizers.models.byte_bpe import ALPHABET
 from phasor.tokenizers.section import CONTROL, USER_DEFINED, TokenizerError
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.vocabulary import Vocabulary, special_token
@@ -353,6 +354,43 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
     }
 
 
+_BYT5_TOKENS = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}  # by their ids
+_MOST_EXTRA = 1 << 16
+
+
+def _from_byt5(config: dict) -> dict:
+    """What ByT5's class does, which has no file: three tokens, the bytes, and its extra ids. As BPE
+    without merges."""
+    names = [_token(config, name) or usual for name, usual in _BYT5_TOKENS.items()]
+    extra = config.get("extra_ids")
+    extra = 125 if extra in (None, 0) else extra
+    if type(extra) is not int or not 0 < extra < _MOST_EXTRA:
+        raise TokenizerError(f"tokenizer_config.json: extra_ids: {shown(extra)}")
+    letters = [letter for letter, _ in sorted(ALPHABET.items(), key=lambda item: item[1])]
+    vocabulary = {text: id_ for id_, text in enumerate([*names, *letters])}
+    if len(vocabulary) != len(names) + len(letters):
+        raise TokenizerError(f"tokenizer_config.json: special tokens {shown(names)}")
+    around = [special_token(text, id_, lstrip=True, rstrip=True) for id_, text in enumerate(names)]
+    for i in range(extra):
+        text = f"<extra_id_{i}>"
+        vocabulary[text] = len(vocabulary)
+        around.append(special_token(text, vocabulary[text]))
+    end = {"SpecialToken": {"id": names[1], "type_id": 0}}
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    return {
+        "added_tokens": around,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [first, end],
+            "pair": [first, end, second, end],
+            "special_tokens": {names[1]: {"id": names[1], "ids": [1], "tokens": [names[1]]}},
+        },
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    }
+
+
 def _read_spec(path: Path, config: dict) -> dict:
     folder = path if path.is_dir() else path.parent
     if path.is_file() and path.suffix == ".txt":
@@ -364,6 +402,8 @@ def _read_spec(path: Path, config: dict) -> dict:
     file = path if path.is_file() else folder / "tokenizer.json"
     if file.exists():
         return _json(file)
+    if config.get("tokenizer_class") == "ByT5Tokenizer":
+        return _from_byt5(config)
     if (folder / "vocab.txt").exists():
         return _from_vocab_txt(folder / "vocab.txt", config)
     if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
@@ -381,7 +421,8 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
 
     path is a directory or one of its files (tokenizer.json, vocab.txt, …); options are keys in
     place of tokenizer_config.json's (do_lower_case, …). Returns the section and what else the files
-    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `pad`, `unknown`,
+    say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `special` (the
+    special tokens' ids by their texts), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
     `pair` (lists) and `pair_segment` (the segment of a second text and of what follows it),
     `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
@@ -429,6 +470,7 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     return section, {
         "model": model.name,
         "pieces": vocabulary.count(),
+        "special": {text: vocabulary.ids[text] for text in sorted(vocabulary.special)},
         **_special_ids(config, vocabulary, unknown),
         **template,
         "max_length": longest if isinstance(longest, int) and longest < 1 << 31 else None,

@@ -1,0 +1,384 @@
+"""Directories of encoder-decoders: what the converter takes from them and what it refuses, their
+tokenizers and languages, without the library that saves them (tests/reference compares with it)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import translators as T
+from phasor import convert
+from phasor.families import hf_encoder_decoders as H
+from phasor.families.side_tokenizers import Languages
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
+from phasor.tokenizers.section import read_section
+
+
+def converted(folder: Path, *flags: str) -> Path:
+    out = folder.with_suffix(".phasor")
+    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
+    return out
+
+
+@pytest.mark.parametrize("kind", [kind for f in H.FAMILIES for kind in f.types])
+def test_every_family_converts_and_replays_its_vectors(kind, tmp_path, phasor):
+    path = converted(T.write(tmp_path / "m", kind), "--phasor", str(phasor))
+    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    d = PhasorFile(path).descriptor
+    assert d["target"]["embedding_shared"] == 1 and d["target"]["decoder_start"] == 3
+
+
+@pytest.mark.parametrize("kind", [kind for f in H.FAMILIES for kind in f.types])
+def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
+    from safetensors.numpy import save_file
+
+    folder, whole = T.write(tmp_path / "m", kind), T.tensors(kind)
+    for name in whole:
+        if name != "final_logits_bias":  # old files have none
+            save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
+            with pytest.raises(PhasorError):
+                model, _ = convert.read_source(folder, None, [])
+                raise convert.Problems(model.problems())
+    save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
+    model, _ = convert.read_source(folder, None, [])
+    assert model.problems() == ["left over: more (3) has no use in this model"]
+
+
+def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object) -> Path:
+    files = T.marian_files() if files is None else files
+    return T.write(tmp_path / "m", "marian", files, **{**T.MARIAN_IDS, **more})
+
+
+def tokens(phasor: Path, path: Path, text: str) -> list[int]:
+    done = subprocess.run(
+        [phasor, "tokenize", path, "--print-ids"], input=text + "\n", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return [int(i) for i in done.stdout.split(",")]
+
+
+def test_a_pair_of_models_and_their_list(tmp_path, phasor):
+    """What the source's model gives by the list's ids; a piece that the list does not have is
+    unknown, one that only the target's model has is found where it is the whole of a stretch."""
+    path = converted(marian(tmp_path))
+    ids = json.loads(T.marian_files()["vocab.json"])
+    assert tokens(phasor, path, "ab a") == [ids["▁ab"], ids["▁a"], 0]
+    assert tokens(phasor, path, "alostb") == [ids["▁a"], 1, ids["b"], 0]
+    assert tokens(phasor, path, "aéa") == [ids["▁a"], ids["é"], ids["a"], 0]
+    assert tokens(phasor, path, "aééa") == [ids["▁a"], 1, ids["a"], 0]
+    assert tokens(phasor, path, "a<pad>b") == [ids["▁a"], 2, ids["▁"], ids["b"], 0]
+    assert tokens(phasor, path, ">>eng<<ab") == [3, ids["▁ab"], 0]
+    assert tokens(phasor, path, ">>fra<<ab") == [1, ids["▁ab"], 0]
+    d = PhasorFile(path).descriptor
+    assert d["source"]["suffix"] == [0] and d["target"]["end"] == [0]
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (3, 4)
+    text = ",".join(str(ids[piece]) for piece in ("▁x", "é", "▁ab", "c"))
+    done = subprocess.run(
+        [phasor, "tokenize", path, "--decode", "--ids", f"{text},0,2"], capture_output=True
+    )
+    assert done.stdout.decode() == "xé abc\n"
+
+
+def test_models_that_are_alike_are_stored_once(tmp_path):
+    files = T.marian_files()
+    path = converted(marian(tmp_path, {**files, "target.spm": files["source.spm"]}))
+    file = PhasorFile(path)
+    assert file.descriptor["target"]["tokenizer"] == 3 and 4 not in file.sections
+
+
+def test_languages(tmp_path, phasor):
+    path = converted(marian(tmp_path), "--target-lang", "cmn_Hans")
+    assert PhasorFile(path).descriptor["source"]["prefix"] == [4]
+    assert tokens(phasor, path, "ab")[0] == 4
+
+
+@pytest.mark.parametrize(
+    "languages, line",
+    [
+        (("", "fra"), "--target-lang: 'fra' is none of its languages: cmn_Hans eng"),
+        (("eng", ""), "--source-lang: the model knows its source's language by itself"),
+    ],
+)
+def test_languages_that_are_not_there(languages, line, tmp_path):
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(marian(tmp_path), None, [], languages=Languages(*languages))
+
+
+def test_a_flag_of_languages_goes_with_a_translator(tmp_path, capsys):
+    folder = T.write(tmp_path / "m", "marian", **T.MARIAN_IDS)
+    (folder / "x.pt").write_bytes(b"")
+    done = convert.main([str(folder / "x.pt"), "-o", str(tmp_path / "o"), "--target-lang", "a"])
+    assert (
+        done == 1 and "--target-lang: goes with a Hugging Face directory" in capsys.readouterr().err
+    )
+
+
+# Files of a tokenizer, each with one thing wrong, and what the line says.
+def _listed(change) -> bytes:
+    ids = json.loads(T.marian_files()["vocab.json"])
+    return json.dumps(change(ids)).encode()
+
+
+HOSTILE = {
+    "no source.spm": ({"source.spm": None}, "source.spm: "),
+    "no list": ({"vocab.json": None}, "vocab.json"),
+    "a list of texts": ({"vocab.json": b'["a"]'}, "vocab.json: "),
+    "two texts of one id": (
+        {"vocab.json": _listed(lambda ids: {**ids, "more": 3})},
+        "have the same id 3",
+    ),
+    "an id that is no number": (
+        {"vocab.json": _listed(lambda ids: {**ids, "more": "3"})},
+        "'more' has the id '3'",
+    ),
+    "an id far away": ({"vocab.json": _listed(lambda ids: {**ids, "more": 1 << 23})}, "'more'"),
+    "no end": (
+        {"vocab.json": _listed(lambda ids: {k: v for k, v in ids.items() if k != "</s>"})},
+        "the special token '</s>' is not there",
+    ),
+    "more ids than rows": (
+        {"vocab.json": _listed(lambda ids: {**ids, **{f"m{i}": 30 + i for i in range(9)}})},
+        "the source embedding has 24 rows",
+    ),
+    "cut off": ({"target.spm": T.marian_files()["target.spm"][:-3]}, "target.spm: "),
+    "sampling": (T.marian_files(sp_model_kwargs={"enable_sampling": True}), "sp_model_kwargs"),
+    "a token that takes white space": (
+        T.marian_files(unk_token={"content": "<unk>", "lstrip": True}),
+        "lstrip is not built",
+    ),
+    "a token that is no text": (T.marian_files(eos_token=5), "eos_token: 5, expected a text"),
+    "another end": (T.marian_files(eos_token="<pad>"), "eos_token_id of the configuration is"),
+    "an added token of another id": (
+        T.marian_files(added_tokens_decoder={"7": {"content": "<pad>"}}),
+        "'<pad>' has the id 7 elsewhere, here 2",
+    ),
+    "an added token whose id is none": (
+        T.marian_files(added_tokens_decoder={"-1": {"content": "new"}}),
+        "added_tokens_decoder: '-1', expected an id",
+    ),
+    "no list of the target's own": (T.marian_files(separate_vocabs=True), "target_vocab.json"),
+    "a model of words": ({"source.spm": T.proto(T.CONTROLS, 3)}, "model type word"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_tokenizer_with_one_thing_wrong(name, tmp_path, capsys):
+    files, line = HOSTILE[name]
+    whole = {k: v for k, v in {**T.marian_files(), **files}.items() if v is not None}
+    folder = marian(tmp_path, whole)
+    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1, said
+    assert not (tmp_path / "o.phasor").exists()
+    assert converted(folder, "--tokenizer", "none").is_file()
+
+
+def test_a_section_with_a_list_reads_back(tmp_path):
+    path = converted(marian(tmp_path))
+    file = PhasorFile(path)
+    section = read_section(file.section(3))
+    ids = json.loads(T.marian_files()["vocab.json"])
+    texts = [text.decode() for text, _, _ in section["pieces"][: len(ids)]]
+    assert texts == list(ids) and section["extra"] == 1
+    assert section["pieces"][-1][0] == b"lost"
+
+
+# ---- One tokenizer for both sides
+
+UNIGRAM = [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], ["▁", -3], ["▁a", -1], ["b", -2]]
+
+
+def package_files(kind: str) -> dict[str, bytes]:
+    """A tokenizer.json of mBART's form, with two languages."""
+    names = ["<s>", "<pad>", "</s>", "<unk>", "en_XX", "ro_RO"]
+    ids = [*range(4), 7, 8]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    words = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    spec = {
+        "added_tokens": [
+            {"id": i, "content": name, "special": True, **flags} for i, name in zip(ids, names)
+        ],
+        "pre_tokenizer": words,
+        "decoder": words,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+                {"SpecialToken": {"id": "en_XX", "type_id": 0}},
+            ],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+                {"SpecialToken": {"id": "en_XX", "type_id": 0}},
+            ],
+            "special_tokens": {
+                "</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]},
+                "en_XX": {"id": "en_XX", "ids": [7], "tokens": ["en_XX"]},
+            },
+        },
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": UNIGRAM},
+    }
+    config = {"tokenizer_class": kind, "eos_token": "</s>", "pad_token": "<pad>"}
+    return {
+        "tokenizer.json": json.dumps(spec).encode(),
+        "tokenizer_config.json": json.dumps(config).encode(),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind, languages, around, first",
+    [
+        ("MBartTokenizer", ("", ""), ([], [2, 7]), (3, None)),
+        ("MBartTokenizer", ("ro_RO", "en_XX"), ([], [2, 8]), (7, None)),
+        ("MBart50TokenizerFast", ("ro_RO", "en_XX"), ([8], [2]), (3, 7)),
+        ("NllbTokenizer", ("", "ro_RO"), ([], [2, 7]), (3, 8)),
+    ],
+)
+def test_one_tokenizer_with_languages(kind, languages, around, first, tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "mbart", package_files(kind))
+    flags = [f"--{side}-lang={name}" for side, name in zip(("source", "target"), languages) if name]
+    path = converted(folder, *flags)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"]) == around
+    assert (d["target"]["decoder_start"], d["target"]["forced_first"]) == first
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    before, behind = around
+    assert tokens(phasor, path, "ab a") == [*before, 5, 6, 5, *behind]
+
+
+@pytest.mark.parametrize(
+    "kind, languages, line",
+    [
+        ("MBartTokenizer", ("fr_XX", ""), "--source-lang: 'fr_XX' is none of its languages"),
+        ("BartTokenizer", ("", "en_XX"), "tokenizer_class: 'BartTokenizer' has no languages"),
+    ],
+)
+def test_languages_of_one_tokenizer_that_are_not_there(kind, languages, line, tmp_path):
+    folder = T.write(tmp_path / "m", "mbart", package_files(kind))
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(folder, None, [], languages=Languages(*languages))
+
+
+def m2m_files(**config: object) -> dict[str, bytes]:
+    texts = ["<s>", "<pad>", "</s>", "<unk>", *T.SOURCE_PIECES]
+    pieces = [*T.CONTROLS, *((t, -5.0 - i / 100, 1) for i, t in enumerate(T.SOURCE_PIECES))]
+    said = {
+        "tokenizer_class": "M2M100Tokenizer",
+        "additional_special_tokens": ["__de__", "__en__"],
+        **config,
+    }
+    return {
+        "vocab.json": json.dumps({text: i for i, text in enumerate(texts)}).encode(),
+        "sentencepiece.bpe.model": T.proto(pieces),
+        "tokenizer_config.json": json.dumps(said).encode(),
+    }
+
+
+def test_languages_behind_a_list(tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "m2m_100", m2m_files())
+    path = converted(folder, "--source-lang", "de", "--target-lang", "en")
+    d = PhasorFile(path).descriptor
+    assert d["source"]["prefix"] == [12] and d["target"]["forced_first"] == 13
+    assert tokens(phasor, path, "ab")[::2] == [12, 2]
+    assert PhasorFile(converted(folder)).descriptor["source"]["prefix"] == [13]  # English
+
+
+@pytest.mark.parametrize(
+    "config, line",
+    [
+        ({"additional_special_tokens": "__en__"}, "additional_special_tokens: '__en__', expected"),
+        ({"additional_special_tokens": []}, "the tokenizer has no languages"),
+        ({"added_tokens_decoder": {"12": {"content": "__en__"}}}, "'__en__' has the id 12"),
+        ({"src_lang": 5}, "src_lang: 5, expected a text"),
+        ({"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+    ],
+)
+def test_a_list_of_languages_with_one_thing_wrong(config, line, tmp_path):
+    folder = T.write(tmp_path / "m", "m2m_100", m2m_files(**config))
+    with pytest.raises(PhasorError, match=line):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize(
+    "files, kind",
+    [
+        (("spiece.model",), "T5Tokenizer"),
+        (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
+        (("source.spm", "target.spm"), "MarianTokenizer"),
+        (("sentencepiece.bpe.model",), "NllbTokenizer"),
+    ],
+)
+def test_files_that_only_a_class_can_read(files, kind, tmp_path):
+    said = json.dumps({"tokenizer_class": kind}).encode()
+    content = {**dict.fromkeys(files, b"{}"), "tokenizer_config.json": said}
+    folder = T.write(tmp_path / "m", "bart", content)
+    with pytest.raises(PhasorError, match="save it as tokenizer.json"):
+        convert.read_source(folder, None, [])
+
+
+# ---- What is recommended for generation
+
+
+def test_what_is_recommended_is_kept(tmp_path):
+    said = {
+        "num_beams": 6,
+        "length_penalty": 0.5,
+        "early_stopping": True,
+        "bad_words_ids": [[2], [0], [4, 5]],
+        "no_repeat_ngram_size": 3,
+        "forced_bos_token_id": 4,
+        "decoder_start_token_id": 5,
+        "forced_eos_token_id": 0,
+    }
+    files = {"generation_config.json": json.dumps(said).encode()}
+    model, _ = convert.read_source(marian(tmp_path, files), None, [])
+    g, target = model.descriptor["generation"], model.descriptor["target"]
+    assert (g["beams"], g["length_penalty"], g["early_stopping"]) == (6, 0.5, 1)
+    assert g["suppressed"] == [2] and g["no_repeat_ngram"] == 3  # the end is never forbidden
+    assert (target["decoder_start"], target["forced_first"]) == (5, 4)
+    assert any("bad_words_ids of several tokens, forced_eos_token_id" in n for n in model.notes)
+
+
+def test_a_config_without_a_generation_config_recommends(tmp_path):
+    folder = marian(tmp_path, {}, num_beams=4, bad_words_ids=[[2]])
+    g = convert.read_source(folder, None, [])[0].descriptor["generation"]
+    assert g["beams"] == 4 and g["suppressed"] == [2]
+
+
+@pytest.mark.parametrize(
+    "said, line",
+    [
+        ({"length_penalty": 5}, "length_penalty: 5, expected a number from -4 to 4"),
+        ({"early_stopping": "often"}, "early_stopping: 'often', expected true, false or never"),
+        ({"num_beams": 257}, "num_beams: 257, expected a whole number from 1 to 256"),
+        ({"bad_words_ids": [2]}, "bad_words_ids: [2], expected lists of token ids"),
+        ({"bad_words_ids": [[]]}, "bad_words_ids: "),
+        ({"decoder_start_token_id": 99}, "decoder_start_token_id: is missing"),
+    ],
+)
+def test_what_cannot_be_recommended(said, line, tmp_path):
+    files = {"generation_config.json": json.dumps(said).encode()}
+    with pytest.raises(PhasorError, match="generation_config.json") as error:
+        convert.read_source(marian(tmp_path, files), None, [])
+    assert line in str(error.value)
+
+
+def test_a_forbidden_token_is_not_chosen(tmp_path, phasor):
+    """An encoder-decoder's file recommends it, so nobody has to ask."""
+    folder = marian(tmp_path, {}, bad_words_ids=[[i] for i in range(24) if i not in (7, 9)])
+    path = converted(folder)
+    for flags in ([], ["--beam", "2"]):
+        done = subprocess.run(
+            [phasor, "run", path, "--ids", "5,6,0", "-n", "6", "--print-ids", "--quiet", *flags],
+            capture_output=True,
+            text=True,
+        )
+        assert set(done.stdout.strip().split(",")) <= {"7", "9", "0"}, done.stderr

@@ -1,0 +1,566 @@
+"""Encoder-decoders of Hugging Face directories against transformers: small random models of each
+family's true architecture, odd sizes, seeded, with an output bias that lets hypotheses end at
+different lengths.
+
+The float64 reference is compared with the PyTorch model in double; the program, in f32, with the
+float32 model: logits, greedy tokens, and beams of 4 with all their hypotheses and scores. Each
+model is saved by the pinned transformers and by the newer (save_newer.py), which also says what it
+computes.
+
+    test_families_translators.py --write     measures every row and writes the table of
+                                             docs/families.md
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+if __name__ == "__main__":
+    for folder in ("tools", "tests/support"):
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
+
+import torch
+import transformers
+from family_table import ROOT, Table
+from test_families_decoders import float32_is_double
+
+from phasor import convert
+from phasor.errors import PhasorError
+from phasor.format.file import PhasorFile
+from phasor.format.layout import F32
+from phasor.reference.forward import Reference
+
+TOLERANCE, PROGRAM_TOLERANCE, SCORE = 1e-6, 1e-5, 1e-4
+VOCABULARY, LONGEST, NEW, BEAMS = 71, 31, 18, 4
+SOURCES = 8  # of each of five lengths; the whole sweep, --write, has ALL_SOURCES
+ALL_SOURCES = 40
+LENGTHS = (1, 4, 9, 17, LONGEST)
+LEAST_TOKENS = 20  # that outputs must have among them
+NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+
+transformers.logging.set_verbosity_error()
+torch.set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table: a class of transformers with a configuration."""
+
+    model: str
+    what: str
+    config: dict = field(hash=False)
+    ngram: int = 0  # no_repeat_ngram_size of its generation_config.json
+    ends: float = 0.12  # share of the positions at which the end is the best token
+
+    @property
+    def name(self) -> str:
+        return self.model + (f", {self.what}" if self.what else "")
+
+
+_BART = {
+    "vocab_size": VOCABULARY,
+    "d_model": 44,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 53,
+    "decoder_ffn_dim": 37,
+    "max_position_embeddings": LONGEST,
+    "forced_eos_token_id": None,
+}
+_MARIAN = {
+    **_BART,
+    "pad_token_id": VOCABULARY - 1,
+    "decoder_start_token_id": VOCABULARY - 1,
+    "eos_token_id": 0,
+}
+
+_T5 = {
+    "vocab_size": VOCABULARY,
+    "d_model": 44,
+    "d_kv": 13,
+    "d_ff": 53,
+    "num_layers": 3,
+    "num_decoder_layers": 2,
+    "num_heads": 3,
+    "decoder_start_token_id": 0,
+}
+_FEW = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 11}
+
+CASES = [
+    Case("MarianMTModel", "", {**_MARIAN, "scale_embedding": True}, 2),
+    Case(
+        "MarianMTModel",
+        "embeddings of their own, swish",
+        {
+            **_MARIAN,
+            "share_encoder_decoder_embeddings": False,
+            "activation_function": "swish",
+        },
+        2,
+    ),
+    Case("BartForConditionalGeneration", "", _BART, 2),
+    Case(
+        "BartForConditionalGeneration",
+        "scaled embeddings, ReLU, a first token",
+        {
+            **_BART,
+            "scale_embedding": True,
+            "activation_function": "relu",
+            "forced_bos_token_id": 0,
+        },
+        2,
+    ),
+    Case("PLBartForConditionalGeneration", "", {**_BART, "decoder_start_token_id": 2}, 2),
+    Case(
+        "PLBartForConditionalGeneration",
+        "embeddings as they are",
+        {**_BART, "decoder_start_token_id": 2, "scale_embedding": False},
+        2,
+    ),
+    Case("MBartForConditionalGeneration", "", {**_BART, "decoder_start_token_id": 2}, 2, 0.01),
+    Case(
+        "MBartForConditionalGeneration",
+        "scaled embeddings, swish",
+        {
+            **_BART,
+            "decoder_start_token_id": 5,
+            "scale_embedding": True,
+            "activation_function": "swish",
+        },
+        2,
+    ),
+    Case("PegasusForConditionalGeneration", "", _BART, 2),
+    Case(
+        "PegasusForConditionalGeneration",
+        "scaled embeddings, ReLU",
+        {**_BART, "scale_embedding": True, "activation_function": "relu"},
+        2,
+    ),
+    Case("BlenderbotForConditionalGeneration", "", _BART),
+    Case(
+        "BlenderbotForConditionalGeneration",
+        "scaled embeddings",
+        {**_BART, "scale_embedding": True},
+        2,
+    ),
+    Case("M2M100ForConditionalGeneration", "", _BART),
+    Case(
+        "M2M100ForConditionalGeneration",
+        "embeddings as they are, swish",
+        {**_BART, "scale_embedding": False, "activation_function": "swish"},
+        2,
+    ),
+    Case("T5ForConditionalGeneration", "v1", _T5),
+    Case(
+        "T5ForConditionalGeneration",
+        "v1.1: gated, a matrix of its own",
+        {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    Case("MT5ForConditionalGeneration", "", _T5),
+    Case(
+        "MT5ForConditionalGeneration",
+        "tied, SiLU",
+        {**_T5, "tie_word_embeddings": True, "feed_forward_proj": "gated-silu"},
+    ),
+    Case("UMT5ForConditionalGeneration", "", {**_T5, "feed_forward_proj": "gated-gelu"}),
+    Case("UMT5ForConditionalGeneration", "few buckets", {**_T5, **_FEW}),
+]
+TABLE = Table(
+    "test_families_translators.py",
+    "| class | reference: logits | phasor, f32: logits | greedy | beams: hypotheses | tokens |\n"
+    "|---|---|---|---|---|---|\n",
+)
+
+
+def randomised(case: Case) -> torch.nn.Module:
+    """Every parameter drawn, but for tables that the class computes. Feed-forward layers give much,
+    or outputs would repeat their last token; and what all outputs have in common is taken out of
+    the logits, or they would repeat one."""
+    kind = getattr(transformers, case.model)
+    torch.manual_seed(len(case.name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind(kind.config_class(**copy.deepcopy(case.config), attn_implementation="eager"))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.requires_grad and p.dim() == 1:
+                p.copy_(torch.randn_like(p) * 0.1)
+                if "norm" in name.lower() and name.endswith("weight"):
+                    p.add_(1)
+            elif p.requires_grad:
+                wide = next((x for part, x in WIDE.items() if part in name), 1.0)
+                p.copy_(torch.randn_like(p) * wide * p.shape[-1] ** -0.5)
+        level(model, case.ends)
+    if case.model in ("MarianMTModel", "M2M100ForConditionalGeneration"):
+        # M2M100 gives a pad inside of a text no position
+        model.generation_config.bad_words_ids = [[model.config.pad_token_id]]
+    if case.ngram:
+        model.generation_config.no_repeat_ngram_size = case.ngram
+    return model.eval()
+
+
+WIDE = {"fc1.": 3.0, "fc2.": 4.0, ".wi": 3.0, ".wo.": 4.0, "embed": 2.0, "shared": 2.0}
+
+
+def level(model: torch.nn.Module, ends: float) -> None:
+    """Takes the mean of the decoder's outputs out of the matrix of the logits, draws a bias, and
+    makes the end the best token at a share of the positions."""
+    rng, end = np.random.default_rng(1), model.config.eos_token_id
+    matrix = model.lm_head.weight
+    batch = torch.from_numpy(rng.integers(3, min(len(matrix), 60), (48, 9)))
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        out = model.eval()(input_ids=batch, decoder_input_ids=batch, output_hidden_states=True)
+        mean = out.decoder_hidden_states[-1].mean((0, 1))
+        others = out.logits.clone()
+        others[..., end] = -torch.inf
+        lacks = (others.amax(-1) - out.logits[..., end]).flatten()
+        return mean, torch.quantile(lacks, ends)
+
+    for _ in range(3):
+        mean, _ = run()
+        matrix.sub_((matrix @ mean)[:, None] * mean / mean.dot(mean))
+    bias = getattr(model, "final_logits_bias", None)
+    if bias is not None:
+        bias.copy_(torch.randn_like(bias) * 0.5)
+        bias[0, end] += run()[1]
+        return
+    mean, lacks = run()
+    matrix[end].add_(lacks * mean / mean.dot(mean))
+    mean, still = run()  # T5's logits are scaled
+    matrix[end].add_(still * lacks / (lacks - still) * mean / mean.dot(mean))
+
+
+def end_of(case: Case) -> int:
+    kind = getattr(transformers, case.model).config_class
+    return kind(**case.config).eos_token_id
+
+
+def sources(case: Case, count: int) -> list[list[int]]:
+    """Lists of ids of five lengths, so many of each, with an end."""
+    rng = np.random.default_rng(len(case.name))
+    end = end_of(case)
+    return [[*rng.integers(3, 60, n - 1).tolist(), end] for n in LENGTHS for _ in range(count)]
+
+
+def run(program: Path, path: Path, lists: list[list[int]], *flags: object) -> list[dict]:
+    count = [] if "-n" in flags else ["-n", str(NEW)]
+    done = subprocess.run(
+        [program, "run", path, "--ids", "-", "--json", "--quiet", *count, *map(str, flags)],
+        input="".join(",".join(map(str, ids)) + "\n" for ids in lists),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def cut(row: list[int], model: torch.nn.Module) -> list[int]:
+    """The new tokens of a row, up to its end."""
+    new, end = row[1:], model.config.eos_token_id
+    return new[: new.index(end) + 1] if end in new else new
+
+
+class Pair:
+    """A case's PyTorch model and its converted file."""
+
+    def __init__(self, case: Case, folder: Path, count: int = SOURCES) -> None:
+        self.case, self.folder, self.path = case, folder, folder / "model.phasor"
+        self.model = randomised(case)
+        self.model.save_pretrained(folder / "source")
+        read, _ = convert.read_source(folder / "source", None, [])
+        convert.convert(read, self.path, F32, {}, None, quiet=True)
+        self.sources, self.each = sources(case, count), count
+
+    def generated(self, **options: object) -> list[tuple[list[float], list[list[int]]]]:
+        """What transformers generates: (scores, outputs) of each source."""
+        count, out = options.get("num_return_sequences", 1), []
+        for first in range(0, len(self.sources), self.each):
+            batch = torch.tensor(self.sources[first : first + self.each])
+            with torch.no_grad():
+                made = self.model.generate(
+                    batch,
+                    attention_mask=torch.ones_like(batch),
+                    do_sample=False,
+                    max_new_tokens=NEW,
+                    return_dict_in_generate=True,
+                    output_scores=True,
+                    **options,
+                )
+            rows = [cut(row, self.model) for row in made.sequences.tolist()]
+            scores = made.sequences_scores.tolist() if count > 1 else [0.0] * len(rows)
+            for i in range(0, len(rows), count):
+                out.append((scores[i : i + count], rows[i : i + count]))
+        return out
+
+    def reference(self) -> float:
+        """The largest difference of a logit of the reference, of its position's range."""
+        reference, worst = Reference(PhasorFile(self.path)), 0.0
+        model = copy.deepcopy(self.model).double()
+        for n in (1, 2, LONGEST - 1):
+            source = self.sources[-1][-n:]
+            target = [model.config.decoder_start_token_id, *self.sources[-2][: n - 1]]
+            ours = reference.decode(target, reference.encode(source).output).logits
+            with float32_is_double():  # T5's norms and softmax are float32 in any model
+                theirs = logits_of(model, source, target)
+            worst = max(worst, share(ours, theirs))
+        return worst
+
+    def program(self, phasor: Path) -> float:
+        """The same of the program, at the positions of a greedy output."""
+        out, worst = self.folder / "logits.npy", 0.0
+        for source in self.sources[:: self.each]:
+            line = run(phasor, self.path, [source], "--logits", out)[0]
+            target = [self.model.config.decoder_start_token_id, *line["ids"][:-1]]
+            want = logits_of(self.model, source, target)
+            worst = max(worst, share(np.load(out).astype(np.float64), want))
+        return worst
+
+    def greedy(self, phasor: Path) -> tuple[int, int, int]:
+        """(outputs, those that are transformers', different tokens in them)."""
+        want = [rows[0] for _, rows in self.generated(num_beams=1)]
+        made = [line["ids"] for line in run(phasor, self.path, self.sources)]
+        same = sum(a == b for a, b in zip(made, want))
+        assert len({len(row) for row in made}) > 2, "all outputs are of one or two lengths"
+        return len(made), same, len({i for row in made for i in row})
+
+    def beams(self, phasor: Path) -> tuple[int, int]:
+        """(hypotheses, those that are transformers' in their places). Two whose scores are nearer
+        than SCORE may change places, and what an equally good beam led to may differ: such sources
+        are printed, and may be one in a hundred."""
+        theirs = self.generated(
+            num_beams=BEAMS, num_return_sequences=BEAMS, early_stopping=False, length_penalty=1.0
+        )
+        flags = ["--beam", BEAMS, "--n-best", BEAMS]
+        lines = run(phasor, self.path, self.sources, *flags)
+        same = ties = 0
+        for source, line, (want_scores, want) in zip(self.sources, lines, theirs):
+            rows = [o["ids"] for o in line["outputs"]]
+            scores = [o["score"] for o in line["outputs"]]
+            same += sum(a == b for a, b in zip(rows, want))
+            if rows != want:
+                near = min(abs(a - b) for a, b in zip(want_scores, want_scores[1:]))
+                assert near < SCORE, (source, want_scores, want, scores, rows)
+                print(f"{self.case.name}: a tie within {near:.1e}: {want} {rows}")
+                ties += 1
+            assert np.abs(np.subtract(scores, want_scores)).max() < SCORE, (scores, want_scores)
+        assert ties <= max(1, len(lines) / 100)
+        return BEAMS * len(lines), same
+
+
+def logits_of(model: torch.nn.Module, source: list[int], target: list[int]) -> np.ndarray:
+    with torch.no_grad():
+        out = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([target]))
+    return out.logits[0].double().numpy()
+
+
+def share(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference of a logit as a share of its position's range."""
+    assert ours.shape == theirs.shape
+    return float((np.abs(ours - theirs).max(axis=1) / np.ptp(theirs, axis=1)).max())
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: c.name)
+def pair(request, tmp_path_factory):
+    return Pair(request.param, tmp_path_factory.mktemp("family"))
+
+
+def test_the_logits(pair, phasor):
+    assert pair.reference() < TOLERANCE
+    assert pair.program(phasor) < PROGRAM_TOLERANCE
+
+
+def test_greedy_tokens(pair, phasor):
+    outputs, same, tokens = pair.greedy(phasor)
+    assert (same, tokens >= LEAST_TOKENS) == (outputs, True), tokens
+
+
+def test_beams(pair, phasor):
+    hypotheses, same = pair.beams(phasor)
+    assert same >= 0.95 * hypotheses
+
+
+# ---- Versions of transformers, and forms of a directory
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory) -> Path:
+    """A folder of the cases' models, saved by the newer version, with what it computes."""
+    if not (NEWER / "transformers").is_dir():
+        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
+        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    out, jobs = tmp_path_factory.mktemp("newer"), []
+    for number, case in enumerate(CASES):
+        older = out / f"older{number}"
+        randomised(case).save_pretrained(older)
+        ids = [*range(5, 15), end_of(case)]
+        job = {"model": case.model, "weights": str(older), "ids": ids, "target": [4, 5, 6]}
+        jobs += [
+            {**job, "folder": str(out / f"made{number}"), "config": case.config},
+            {**job, "folder": str(out / f"again{number}"), "config": None},
+        ]
+    (out / "jobs.json").write_text(json.dumps(jobs))
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("save_newer.py"), out / "jobs.json"],
+        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip().startswith("5."), done.stdout
+    return out
+
+
+@pytest.mark.parametrize("how", ["made", "again"])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_a_directory_of_the_newer_version(case, how, newer, tmp_path):
+    folder = newer / f"{how}{CASES.index(case)}"
+    read, _ = convert.read_source(folder, None, [])
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    reference = Reference(PhasorFile(tmp_path / "m.phasor"))
+    ids = [*range(5, 15), end_of(case)]
+    ours = reference.decode([4, 5, 6], reference.encode(ids).output).logits
+    want = np.load(f"{folder}.npy")
+    assert share(ours, want.reshape(ours.shape)) < PROGRAM_TOLERANCE
+
+
+@pytest.mark.parametrize("safe", [True, False], ids=["safetensors", "bin"])
+@pytest.mark.parametrize("size", ["1GB", "30KB"], ids=["one file", "shards"])
+def test_what_transformers_saves(safe, size, tmp_path):
+    model = randomised(CASES[0])
+    model.save_pretrained(tmp_path / "source", safe_serialization=safe, max_shard_size=size)
+    assert (len(list((tmp_path / "source").glob("*.index.json"))) == 1) == (size == "30KB")
+    read, _ = convert.read_source(tmp_path / "source", None, [])
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    reference = Reference(PhasorFile(tmp_path / "m.phasor"))
+    source, target = [5, 9, 0], [VOCABULARY - 1, 7]
+    ours = reference.decode(target, reference.encode(source).output).logits
+    assert share(ours, logits_of(model.double(), source, target)) < TOLERANCE
+
+
+# ---- Published weights
+
+DATA = Path(os.environ.get("PHASOR_DATA", ROOT.parent / "shared" / "data"))
+WORDS = 2000
+
+
+def test_a_published_bart_spells_sounds(tmp_path, phasor):
+    """The phonemes of words are PyTorch's; how many are the dictionary's is printed."""
+    folder = DATA / "bart-g2p"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    config = json.loads((folder / "us_bart_config.json").read_text())
+    letters, sounds = config.pop("grapheme_chars"), config.pop("phoneme_chars")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(config))
+    (source / "model.safetensors").write_bytes((folder / "us_bart.safetensors").read_bytes())
+    gold = json.loads((folder / "us_gold.json").read_text())
+    known = [w for w in sorted(gold) if set(w) <= set(letters[4:]) and 1 < len(w) < 20]
+    chosen = known[:: len(known) // WORDS][:WORDS]
+    lists = [[1, *(letters.index(c, 4) for c in word), 2] for word in chosen]
+    read, _ = convert.read_source(source, None, [])
+    convert.convert(read, tmp_path / "m.phasor", F32, {}, None, quiet=True)
+    ours = [line["ids"] for line in run(phasor, tmp_path / "m.phasor", lists, "-n", "40")]
+    model = transformers.BartForConditionalGeneration.from_pretrained(source).eval()
+    theirs: dict[int, list[int]] = {}
+    for length in sorted({len(ids) for ids in lists}):
+        places = [i for i, ids in enumerate(lists) if len(ids) == length]
+        batch = torch.tensor([lists[i] for i in places])
+        with torch.no_grad():
+            made = model.generate(
+                batch,
+                attention_mask=torch.ones_like(batch),
+                do_sample=False,
+                max_new_tokens=40,
+                forced_eos_token_id=None,
+            )
+        theirs.update((i, cut(row, model)) for i, row in zip(places, made.tolist()))
+    assert len(lists) == WORDS and ours == [theirs[i] for i in range(WORDS)]
+    texts = ["".join(sounds[i] for i in ids if i > 3) for ids in ours]
+    right = sum(
+        text in (gold[w].values() if isinstance(gold[w], dict) else [gold[w]])
+        for w, text in zip(chosen, texts)
+    )
+    print(f"{WORDS} words, the dictionary's {right / WORDS:.1%}")
+    assert right > WORDS / 2
+
+
+# ---- Refusals
+
+
+def changed(folder: Path, **fields: object) -> Path:
+    """A saved model whose config.json says something else."""
+    randomised(CASES[0]).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **fields}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "fields, line",
+    [
+        ({"d_model": 48}, "misshapen"),
+        ({"encoder_layers": 1}, "left over: model.encoder.layers.1"),
+        ({"decoder_layers": 4}, "missing: model.decoder.layers.3"),
+        ({"vocab_size": 72}, "misshapen"),
+        ({"encoder_attention_heads": 3}, "encoder_attention_heads: 3 does not divide the width 44"),
+        ({"is_encoder_decoder": False}, "is_encoder_decoder: False is not built"),
+        ({"something_new": 3}, "something_new: not known for MarianMTModel"),
+        ({"activation_function": "gelu_10"}, "activation_function: 'gelu_10' is not built"),
+        ({"model_type": "led"}, "model_type: 'led' is not built"),
+        ({"architectures": ["MarianForCausalLM"]}, "is not built; there is MarianMTModel"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_another_configuration_is_refused(fields, line, tmp_path, capsys):
+    folder = changed(tmp_path / "source", **fields)
+    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
+    assert line in capsys.readouterr().err
+    assert not (tmp_path / "m.phasor").exists()
+
+
+def test_a_checkpoint_without_biases_is_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = changed(tmp_path / "source")
+    state = load_file(folder / "model.safetensors")
+    kept = {name: t for name, t in state.items() if not name.endswith("q_proj.bias")}
+    save_file(kept, folder / "model.safetensors")
+    with pytest.raises(PhasorError, match="attention_biases of the encoder: 14"):
+        convert.read_source(folder, None, [])
+
+
+def write() -> None:
+    """The table of docs/families.md."""
+    phasor = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
+    rows = []
+    for number, case in enumerate(CASES):
+        folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"translator{os.getpid()}-{number}"
+        folder.mkdir()
+        pair = Pair(case, folder, ALL_SOURCES)
+        outputs, same, tokens = pair.greedy(phasor)
+        hypotheses, alike = pair.beams(phasor)
+        rows.append(
+            f"| {case.name} | {pair.reference():.0e} | {pair.program(phasor):.0e} |"
+            f" {same} of {outputs} | {alike} of {hypotheses} | {tokens} |\n"
+        )
+        print(rows[-1], end="", flush=True)
+    TABLE.write(rows)
+
+
+if __name__ == "__main__":
+    write() if sys.argv[1:] == ["--write"] else sys.exit(__doc__)

@@ -1,0 +1,151 @@
+"""Tokenizers of translators against transformers' slow classes, id by id and text by text:
+MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it,
+ByT5's bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from test_tokenizer import DATA, Driver, driver  # noqa: F401
+
+from phasor.families import side_tokenizers
+from phasor.tokenizers import listed, tokenizer_json
+
+
+sentencepiece = pytest.importorskip("sentencepiece")
+transformers = pytest.importorskip("transformers")
+from transformers.models.m2m_100 import tokenization_m2m_100  # noqa: E402
+
+TATOEBA = DATA / "cmn-eng" / "cmn.attrib.txt"
+JUNK = "abé漢字猫犬 \t▁</s><pad><unk>>>eng<<>>xx<<ﬁ①Ａñ🙂\u3000.,!?«»__en__"
+SPECIAL = [
+    ">>nope<< 你好",
+    "a</s>>>eng<<b",
+    ">>eng<<",
+    ">><<x",
+    ">>eng< <",
+    ">>a>>eng<<x<<",
+    "__fr__ hello __en__",
+    " a ",
+    "  ",
+    "",
+]
+
+
+def pairs() -> list[list[str]]:
+    """(English, Chinese)."""
+    if not TATOEBA.is_file():
+        pytest.skip(f"no {TATOEBA}")
+    lines = TATOEBA.read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[:2] for line in lines]
+
+
+def texts() -> list[str]:
+    rng, some = random.Random(1), pairs()
+    out = [english for english, _ in some[:600]] + [chinese for _, chinese in some[:900]]
+    out += [" ".join(pair) for pair in some[1200:1400]]
+    out += ["".join(rng.choice(JUNK) for _ in range(rng.randrange(1, 25))) for _ in range(800)]
+    return out + [">>eng<< " + chinese for _, chinese in some[:50]] + SPECIAL
+
+
+def train(path: Path, lines: list[str], size: int, kind: str) -> list[str]:
+    """Trains a model; the texts of its pieces."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_prefix=str(path.with_suffix("")),
+        vocab_size=size,
+        model_type=kind,
+        hard_vocab_limit=kind == "bpe",
+        character_coverage=0.99,
+        minloglevel=2,
+        num_threads=1,
+    )
+    path.with_suffix(".model").rename(path)
+    model = sentencepiece.SentencePieceProcessor(str(path))
+    return [model.id_to_piece(i) for i in range(3, model.get_piece_size())]
+
+
+def compare(driver: Driver, section: bytes, tokenizer, lines: list[str], **how) -> None:
+    path = driver.section(section)
+    want = [
+        tokenizer(**{key: line for key in how["keys"]}, add_special_tokens=False) for line in lines
+    ]
+    made = driver.encode(path, [line.encode() for line in lines])
+    wrong = [
+        (line, ids, one["input_ids"])
+        for line, ids, one in zip(lines, made, want)
+        if ids != one["input_ids"]
+    ]
+    assert not wrong, (len(wrong), wrong[:3])
+    if how.get("decode"):
+        back = driver.decode(path, made)
+        for line, ids, text in zip(lines, made, back):
+            theirs = tokenizer.decode(
+                ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            assert text.decode().strip() == theirs.strip(), (line, ids)
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory) -> Path:
+    """A directory whose list lacks some of the pieces."""
+    folder, some = tmp_path_factory.mktemp("marian"), pairs()
+    found: dict[str, None] = {}
+    for side, column, size in (("source", 1, 2300), ("target", 0, 700)):
+        lines = [pair[column] for pair in some[::9]]
+        found.update(dict.fromkeys(train(folder / f"{side}.spm", lines, size, "unigram")))
+    rng = random.Random(1)
+    kept = [text for text in found if rng.random() > 0.03]
+    order = ["</s>", "<unk>", *kept[:400], ">>eng<<", ">>cmn_Hans<<", *kept[400:], "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({text: i for i, text in enumerate(order)}))
+    names = (str(folder / name) for name in ("source.spm", "target.spm", "vocab.json"))
+    transformers.MarianTokenizer(*names).save_pretrained(folder / "saved")
+    return folder / "saved"
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_marian(side, marian, driver):
+    tokenizer = transformers.MarianTokenizer.from_pretrained(marian)
+    sections, _ = listed.marian_sections(marian, side_tokenizers.configuration(marian))
+    target = side == "target"
+    lines = texts()
+    assert len(lines) > 2000
+    compare(
+        driver,
+        sections[side],
+        tokenizer,
+        lines,
+        keys=["text_target" if target else "text"],
+        decode=target,
+    )
+
+
+def test_m2m100(tmp_path, driver):
+    some = pairs()
+    lines = [text for pair in some[::9] for text in pair]
+    pieces = train(tmp_path / "spm.model", lines, 3000, "bpe")
+    order = ["<s>", "<pad>", "</s>", "<unk>", *pieces[:-20]]
+    (tmp_path / "vocab.json").write_text(json.dumps({text: i for i, text in enumerate(order)}))
+    languages = tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
+    tokenizer = transformers.M2M100Tokenizer(
+        str(tmp_path / "vocab.json"),
+        str(tmp_path / "spm.model"),
+        src_lang="zh",
+        additional_special_tokens=[f"__{code}__" for code in languages],  # as published
+    )
+    tokenizer.save_pretrained(tmp_path / "saved")
+    config = side_tokenizers.configuration(tmp_path / "saved")
+    section, found = listed.m2m_section(tmp_path / "saved", config)
+    assert found.ids["__fr__"] == tokenizer.get_lang_id("fr")
+    compare(driver, section, tokenizer, texts(), keys=["text"], decode=True)
+
+
+def test_byt5(tmp_path, driver):
+    tokenizer = transformers.ByT5Tokenizer()
+    tokenizer.save_pretrained(tmp_path)
+    section, info = tokenizer_json.build_hf_section(tmp_path)
+    assert (info["suffix"], info["pad"], info["unknown"], info["pieces"]) == ([1], 0, 2, 384)
+    compare(driver, section, tokenizer, texts(), keys=["text"])

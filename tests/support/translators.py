@@ -1,0 +1,170 @@
+"""Tiny valid directories of encoder-decoders, as Hugging Face's library saves them, made without
+it: a configuration, the tensors that it asks for, and a pair of SentencePiece models with their
+list."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phasor.families import hf_encoder_decoders as H
+from phasor.families.names import bias_name
+
+ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS, BUCKETS = 24, 16, 2, 24, 2, 16, 8
+_BART = {
+    "vocab_size": ROWS,
+    "d_model": WIDTH,
+    "max_position_embeddings": POSITIONS,
+    **{f"{stack}_layers": LAYERS for stack in H.STACKS},
+    **{f"{stack}_attention_heads": HEADS for stack in H.STACKS},
+    **{f"{stack}_ffn_dim": HIDDEN for stack in H.STACKS},
+}
+_T5 = {
+    "vocab_size": ROWS,
+    "d_model": WIDTH,
+    "d_kv": WIDTH // HEADS,
+    "d_ff": HIDDEN,
+    "num_layers": LAYERS,
+    "num_heads": HEADS,
+    "relative_attention_num_buckets": BUCKETS,
+    "relative_attention_max_distance": 12,
+}
+
+
+def configuration(kind: str, **more: Any) -> dict[str, Any]:
+    """config.json of a model type."""
+    family = next(f for f in H.FAMILIES if kind in f.types)
+    sizes = _BART if "d_ff" not in family.defaults else _T5
+    ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 3}
+    return {
+        "model_type": kind,
+        "architectures": [family.classes[0]],
+        "is_encoder_decoder": True,
+        "transformers_version": "4.57.6",
+        **sizes,
+        **ids,
+        **more,
+    }
+
+
+def _shape(part: str) -> tuple[int, ...]:
+    if part in ("positions", "sinusoid"):
+        return (POSITIONS + 2 * (part == "positions"), WIDTH)
+    if part == "position_bias":
+        return (BUCKETS, HEADS)
+    if "norm" in part:
+        return (WIDTH,)
+    wide = {"ffn_in": (HIDDEN, WIDTH), "ffn_gate": (HIDDEN, WIDTH), "ffn_out": (WIDTH, HIDDEN)}
+    return wide.get(part, (WIDTH, WIDTH))
+
+
+def tensors(kind: str, seed: int = 3) -> dict[str, np.ndarray]:
+    """The tensors of such a model, float32."""
+    family = next(f for f in H.FAMILIES if kind in f.types)
+    rng = np.random.default_rng(seed)
+    out = {family.embeddings[0]: (ROWS, WIDTH)}
+    if not family.defaults.get("tie_word_embeddings", True):
+        out[family.names["output"]] = (ROWS, WIDTH)
+    for part, name in family.names.items():
+        where, _, what = part.rpartition(".")
+        if part == "output_bias" and part not in family.without:
+            out[name] = (1, ROWS)
+        if part.startswith("output") or what in ("embedding", "sinusoid"):
+            continue
+        shape = _shape(what)
+        if what == "positions" and "position_offset" not in family.keys:
+            shape = (POSITIONS, WIDTH)
+        if what == "ffn_in" and "gated" in family.defaults.get("feed_forward_proj", ""):
+            names = [name.replace("wi.", f"wi_{i}.") for i in (0, 1)]
+        else:
+            names = [name]
+        for one in names:
+            for layer in range(LAYERS if "{layer}" in one else 1):
+                full = one.format(layer=layer)
+                out[full] = shape
+                if family.biased and what != "positions":
+                    out[bias_name(full)] = shape[:1]
+    return {
+        name: rng.normal(float("norm" in name and name.endswith("weight")), 0.3, shape).astype(
+            "<f4"
+        )
+        for name, shape in out.items()
+    }
+
+
+# ---- Tokenizers
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _field(number: int, value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def proto(pieces: list[tuple[str, float, int]], model_type: int = 1) -> bytes:
+    """A SentencePiece model: (text, score, type) by id."""
+    rows = (
+        _field(1, _field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + _field(3, kind))
+        for text, score, kind in pieces
+    )
+    return b"".join(rows) + _field(2, _field(3, model_type))
+
+
+CONTROLS = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)]
+SOURCE_PIECES = ["▁", "a", "b", "▁a", "ab", "▁ab", "lost", "c"]
+TARGET_PIECES = ["▁", "x", "y", "▁x", "é", "c"]
+LANGUAGES = [">>eng<<", ">>cmn_Hans<<"]
+
+
+def marian_files(**config: Any) -> dict[str, bytes]:
+    """The files of a MarianMT tokenizer; the piece "lost" has no id."""
+    texts = ["</s>", "<unk>", "<pad>", *LANGUAGES]
+    texts += [t for t in dict.fromkeys(SOURCE_PIECES + TARGET_PIECES) if t != "lost"]
+    assert len(texts) <= ROWS
+    pieces = {
+        f"{side}.spm": proto([*CONTROLS, *((t, -5.0 - i / 100, 1) for i, t in enumerate(texts_of))])
+        for side, texts_of in (("source", SOURCE_PIECES), ("target", TARGET_PIECES))
+    }
+    said = {
+        "tokenizer_class": "MarianTokenizer",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        **config,
+    }
+    return {
+        **pieces,
+        "vocab.json": json.dumps({text: i for i, text in enumerate(texts)}).encode(),
+        "tokenizer_config.json": json.dumps(said).encode(),
+    }
+
+
+MARIAN_IDS = {
+    "pad_token_id": 2,
+    "eos_token_id": 0,
+    "bos_token_id": None,
+    "decoder_start_token_id": 2,
+}
+
+
+def write(folder: Path, kind: str, files: dict[str, bytes] | None = None, **more: Any) -> Path:
+    """Writes a directory; `more` goes into its config.json."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(configuration(kind, **more)))
+    save_file(tensors(kind), folder / "model.safetensors")
+    for name, data in (files or {}).items():
+        (folder / name).write_bytes(data)
+    return folder

@@ -1,0 +1,189 @@
+"""The tokenizers of an encoder-decoder's directory: their sections, and what they say of the ids
+around a text and of languages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+from phasor.errors import PhasorError, printable, shown
+from phasor.files import read_json
+from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from phasor.tokenizers import listed, tokenizer_json
+from phasor.tokenizers.section import id_count
+from phasor.values import words
+
+_MOST_SHOWN = 400  # languages in a message
+
+
+class Languages(NamedTuple):
+    """The names that --source-lang and --target-lang gave; empty: none."""
+
+    source: str = ""
+    target: str = ""
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says, and special_tokens_map.json where it does not."""
+    out: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            said = read_json(folder / name)
+            out.update((key, value) for key, value in said.items() if value is not None)
+    return out
+
+
+def marian(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
+    """The sections of MarianMT's files, source.spm, target.spm and vocab.json."""
+    config = configuration(folder)
+    made, names = listed.marian_sections(folder, config)
+    codes = {
+        text[2:-2]: id_
+        for text, id_ in names.ids.items()
+        if text.startswith(">>") and text.endswith("<<") and len(text) > 4
+    }
+    if languages.source:
+        raise PhasorError("--source-lang: the model knows its source's language by itself")
+    end = descriptor["target"]["end"]
+    eos = names.ids[listed.token(config, "eos", "</s>")]
+    if end != [eos]:
+        raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
+    source, target = descriptor["source"], descriptor["target"]
+    source.update(suffix=[eos], end=[eos], unknown=names.unknown, tokenizer=SOURCE_TOKENIZER)
+    if languages.target:
+        source["prefix"] = [language("--target-lang", languages.target, codes)]
+    sections = {SOURCE_TOKENIZER: made["source"]}
+    if made["target"] != made["source"]:
+        sections[TARGET_TOKENIZER] = made["target"]
+    target.update(unknown=names.unknown, tokenizer=max(sections))
+    return sections
+
+
+# Where the classes of tokenizers put the languages: the source's in the ids around a text, the
+# target's in the first ids of the output.
+_PLACES = {
+    "MBart": ("suffix", "decoder_start"),
+    "PLBart": ("suffix", "decoder_start"),
+    "MBart50": ("prefix", "forced_first"),
+    "Nllb": ("prefix", "forced_first"),
+    "M2M100": ("prefix", "forced_first"),
+}
+_SPELLED = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+|__([a-z_]+)__")  # en_XX, eng_Latn, __en__
+# Files that a tokenizer is in; and what reads those that are not tokenizer.json, by the class.
+_FILES = words("""
+    tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
+    vocab.txt source.spm target.spm
+""")
+_MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.py reads them
+
+
+def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
+    """The section of a tokenizer.json or of what it was made from, which is that of both sides."""
+    section, info = tokenizer_json.build_hf_section(folder)
+    source, target = descriptor["source"], descriptor["target"]
+    for side in (source, target):
+        for name, own in (("pad", "pad"), ("unknown", "unknown"), ("mask", "mask")):
+            if side[name] is None and info[own] is not None:
+                side[name] = info[own]
+        side["tokenizer"] = SOURCE_TOKENIZER
+    source.update((name, info[name]) for name in ("prefix", "suffix"))
+    codes = {}
+    for text, id_ in info["special"].items():
+        spelled = _SPELLED.fullmatch(text)
+        if spelled:
+            codes[spelled[1] or text] = id_
+    kind = str(configuration(folder).get("tokenizer_class") or "")
+    place(kind, codes, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
+def m2m(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
+    """The section of M2M100's files, which is that of both sides. Without --source-lang a text is
+    English, as transformers takes it."""
+    config = configuration(folder)
+    section, found = listed.m2m_section(folder, config)
+    codes = {text[2:-2]: id_ for text, id_ in found.ids.items() if _SPELLED.fullmatch(text)}
+    own = config.get("src_lang") or "en"
+    if not isinstance(own, str):
+        raise PhasorError(f"src_lang: {shown(own)}, expected a text")
+    languages = languages._replace(source=languages.source or own)
+    for side in (descriptor["source"], descriptor["target"]):
+        side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
+    place("M2M100Tokenizer", codes, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
+def place(
+    kind: str, codes: dict[str, int], languages: Languages, descriptor: dict[str, Any]
+) -> None:
+    """Puts the languages that were asked for where the tokenizer's class has them."""
+    flags = [(f, n) for f, n in zip(("--source-lang", "--target-lang"), languages) if n]
+    ids = {flag: language(flag, name, codes) for flag, name in flags}
+    name = kind.removesuffix("Fast").removesuffix("Tokenizer")
+    if not ids:
+        return
+    if name not in _PLACES:
+        raise PhasorError(f"{flags[0][0]}: tokenizer_class: {shown(kind)} has no languages")
+    around, first = _PLACES[name]
+    if "--source-lang" in ids:
+        end, own = descriptor["target"]["end"][:1], [ids["--source-lang"]]
+        before, behind = (own, end) if around == "prefix" else ([], end + own)
+        descriptor["source"].update(prefix=before, suffix=behind)
+    if "--target-lang" in ids:
+        descriptor["target"][first] = ids["--target-lang"]
+
+
+def language(flag: str, name: str, codes: dict[str, int]) -> int:
+    """The id of a language's token; PhasorError lists those that there are."""
+    if not codes:
+        raise PhasorError(f"{flag}: the tokenizer has no languages")
+    if name not in codes:
+        known = " ".join(sorted(codes)[:_MOST_SHOWN])
+        raise PhasorError(f"{flag}: {shown(name)} is none of its languages: {known}")
+    return codes[name]
+
+
+Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
+
+
+def _reader(folder: Path) -> Reader | None:
+    """What reads the files of a directory, None where it has none. PhasorError for files that only
+    the code of a class can read."""
+    there = {name for name in _FILES if (folder / name).is_file()}
+    name = str(configuration(folder).get("tokenizer_class") or "")
+    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    if "tokenizer.json" in there or name == "ByT5":
+        return package
+    if not there:
+        return None
+    if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
+        return m2m
+    if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
+        return package
+    raise PhasorError(
+        f"{', '.join(sorted(there))}: not a tokenizer that is built"
+        + (f" for {printable(name)}Tokenizer" if name else "")
+        + "; save it as tokenizer.json (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
+    )
+
+
+def sections(
+    kind: str, folder: Path, descriptor: dict[str, Any], languages: Languages
+) -> dict[int, bytes]:
+    """The sections of a directory, by the kind of its tokenizer; the descriptor gets what they
+    say. Nothing where it has no files."""
+    if kind == "marian":
+        if not any((folder / name).is_file() for name in ("source.spm", "vocab.json")):
+            return {}
+        made = marian(folder, descriptor, languages)
+    else:
+        read = _reader(folder)
+        if read is None:
+            return {}
+        made = read(folder, descriptor, languages)
+    for side in ("source", "target"):
+        count, rows = id_count(made[descriptor[side]["tokenizer"]]), descriptor[side]["vocabulary"]
+        if count > rows:
+            raise PhasorError(f"has {count} pieces, the {side} embedding has {rows} rows")
+    return made
