@@ -465,7 +465,7 @@ def test_stop_strings_are_transformers(phasor, tmp_path):
     path = tmp_path / "m.phasor"
     assert convert.main([str(tmp_path / "source"), "-o", str(path), "--quiet"]) == 0
     rng = np.random.default_rng(9)
-    lists = [rng.choice(letters, rng.integers(1, 9)).tolist() for _ in range(25)]
+    lists = [rng.choice(letters, rng.integers(1, 9)).tolist() for _ in range(12)]
     # The ids of an output that is full end where theirs do: no end token cuts them.
     stops = ["ab", "c", "e d", "hg"]
     flags = [x for stop in stops for x in ("--stop", stop)]
@@ -482,7 +482,7 @@ def test_stop_strings_are_transformers(phasor, tmp_path):
                 stopped += bool(ends)
             assert rows == cut, (ids, list(zip(want_scores, cut)), list(zip(scores, rows)))
             assert np.abs(np.subtract(scores, want_scores)).max() < SCORE
-    assert stopped > 50
+    assert stopped > 25
 
 
 def test_a_bart_that_spells_sounds(phasor, tmp_path):
