@@ -391,6 +391,7 @@ help:
 #: make test-machines   emulated machines, boards, sanitizers, long sweeps
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
+#: make test-beams COUNT=25   rules of beam search, drawn together, beside transformers
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME
 #: make tokens          how much code there is, room by room, beside revision BASE (the last commit)

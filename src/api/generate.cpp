@@ -6,6 +6,35 @@
 
 using namespace phasor;
 
+namespace {
+
+template <class T>
+void set(T* to, T from) {
+  if (from != 0) *to = from;
+}
+
+// What the file recommends for a choice with and without beams.
+template <class Options>
+void set_shared(const Model& m, Options* all) {
+  const GenerationDescriptor& g = m.descriptor.generation;
+  set(&all->repetition_penalty, g.repetition_penalty);
+  set(&all->no_repeat_ngram, g.no_repeat_ngram);
+  set(&all->source_no_repeat_ngram, g.source_no_repeat_ngram);
+  set(&all->min_new, g.min_new);
+  set(&all->max_new, g.max_new);
+  if (g.suppressed.count != 0) {
+    all->suppressed = ids_at(m, g.suppressed);
+    all->suppressed_count = g.suppressed.count;
+  }
+  if (g.bad_words.count != 0) {
+    all->bad_words = ids_at(m, g.bad_words);
+    all->bad_words_count = g.bad_words.count;
+  }
+  if (g.forced_last != PHASOR_NONE) all->forced_last = &g.forced_last;
+}
+
+}  // namespace
+
 extern "C" {
 
 void phasor_random_seed(phasor_random* random, uint64_t seed) {
@@ -85,9 +114,6 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
   if (g.present == 0 ||
       read_options(&all, options, "phasor_generate_options", nullptr) != PHASOR_OK)
     return 0;
-  const auto set = [](auto* to, auto from) {
-    if (from != 0) *to = from;
-  };
   set(&all.temperature, g.temperature);
   if (g.sample != 0 && !(all.temperature > 0)) all.temperature = 1;
   if (g.sample == 0) all.temperature = 0;
@@ -95,14 +121,7 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
   set(&all.top_p, g.top_p);
   set(&all.min_p, g.min_p);
   set(&all.typical_p, g.typical_p);
-  set(&all.repetition_penalty, g.repetition_penalty);
-  set(&all.no_repeat_ngram, g.no_repeat_ngram);
-  set(&all.min_new, g.min_new);
-  set(&all.max_new, g.max_new);
-  if (g.suppressed.count != 0) {
-    all.suppressed = ids_at(*model, g.suppressed);
-    all.suppressed_count = g.suppressed.count;
-  }
+  set_shared(*model, &all);
   (void)write_result(options, all);
   return 1;
 }
@@ -113,19 +132,10 @@ int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options
   phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
   if (g.present == 0 || read_options(&all, options, "phasor_beam_options", nullptr) != PHASOR_OK)
     return 0;
-  const auto set = [](auto* to, auto from) {
-    if (from != 0) *to = from;
-  };
   set(&all.beams, g.beams);
   all.length_penalty = g.length_penalty;
   all.early_stopping = g.early_stopping;
-  set(&all.no_repeat_ngram, g.no_repeat_ngram);
-  set(&all.min_new, g.min_new);
-  set(&all.max_new, g.max_new);
-  if (g.suppressed.count != 0) {
-    all.suppressed = ids_at(*model, g.suppressed);
-    all.suppressed_count = g.suppressed.count;
-  }
+  set_shared(*model, &all);
   (void)write_result(options, all);
   return 1;
 }

@@ -30,7 +30,8 @@ class Beams {
   void add_outputs(Json* json) const;  // as the member "outputs"
 
  private:
-  string text_of(const TokenIds& prompt, const TokenIds& ids) const;
+  string text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const;
+  size_t stop_at(const string& text, size_t before) const;
 
   const Engine& e_;
   const Options& o_;

@@ -136,6 +136,8 @@ class Runner {
   bool generate(const TokenIds& ids, string* why) {
     options_.forced = prefix_.data();
     options_.forced_count = count_of(prefix_);
+    options_.source = ids.data();
+    options_.source_count = count_of(ids);
     options_.token = &on_token;
     options_.text = e_.target.has_tokenizer && (o_.json || !o_.print_ids) ? &on_text : nullptr;
     options_.user = this;

@@ -214,14 +214,17 @@ struct Generator {
     }
     const uint32_t made = result_->count;
     const bool first = begins_ && made == 0 && side.forced_first != PHASOR_NONE,
-               forced = made < o_.forced_count;
+               forced = made < o_.forced_count,
+               last = !forced && o_.forced_last != nullptr &&
+                      (made + 1 == most_ || (length == s_->plan.target && o_.slide == 0));
     float largest = 0;
     const phasor_status status =
-        forced || first
+        forced || first || last
             ? best_token(*s_, row, id, &largest)
             : choose(s_, row, o_, {history, length, out_, made}, random_, id, nullptr, error_);
     if (first) *id = side.forced_first;
     if (forced) *id = o_.forced[made];
+    if (last) *id = *o_.forced_last;
     return status == PHASOR_NOT_FINITE ? not_finite(s_, sequence_, "", sequence_, length, error_)
                                        : status;
   }

@@ -11,7 +11,7 @@ constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and val
 constexpr uint32_t kBestLogits = 256;
 // of a beam: its state, two candidates, a finished output, an item of a step; besides that output's
 // ids
-constexpr uint32_t kBeamBytes = 128;
+constexpr uint32_t kBeamBytes = 256;
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {

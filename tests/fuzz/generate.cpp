@@ -38,6 +38,19 @@ const uint32_t* some_ids(Arena* a, Choices* c, uint32_t vocabulary, uint32_t* co
   return a->keep(any_ids(c, vocabulary, *count).data(), *count);
 }
 
+// Sequences with their lengths, now and then a wrong one.
+const uint32_t* some_words(Arena* a, Choices* c, uint32_t vocabulary, uint32_t* count) {
+  std::vector<uint32_t> all;
+  for (uint32_t i = c->of({0u, 0u, 1u, 3u}); i > 0; --i) {
+    const uint32_t n = c->of({1u, 2u, 3u});
+    const std::vector<uint32_t> ids = any_ids(c, vocabulary, n);
+    all.push_back(c->chance(95) ? n : any_number(c));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  *count = static_cast<uint32_t>(all.size());
+  return a->keep(all.data(), all.size());
+}
+
 // 0, a small number, or any.
 uint32_t count_of(Choices* c, uint32_t most) {
   return c->chance(60) ? 0 : c->chance(85) ? c->below(most + 1) : any_number(c);
@@ -110,6 +123,10 @@ phasor_generate_options any_options(Arena* a, Choices* c, const Model& model, Us
   o.slide = count_of(c, 1);
   o.keep = count_of(c, 4);
   o.lookahead = count_of(c, 4);
+  o.bad_words = some_words(a, c, vocabulary, &o.bad_words_count);
+  o.source = some_ids(a, c, vocabulary, &o.source_count);
+  o.source_no_repeat_ngram = count_of(c, 3);
+  if (c->chance(20)) o.forced_last = a->keep(any_ids(c, vocabulary, 1).data(), 1);
   set_stops(&o, a, c);
   set_callbacks(&o, user);
   return o;
@@ -164,9 +181,18 @@ void search(const Call& r) {
   given.min_new = count_of(c, 4);
   given.suppressed = some_ids(&a, c, vocabulary, &given.suppressed_count);
   given.end = some_ids(&a, c, vocabulary, &given.end_count);
+  if (c->chance(30)) given.repetition_penalty = any_float(c);
+  given.length_norm = count_of(c, 2);
+  given.bad_words = some_words(&a, c, vocabulary, &given.bad_words_count);
+  given.source = some_ids(&a, c, vocabulary, &given.source_count);
+  given.source_no_repeat_ngram = count_of(c, 3);
+  if (c->chance(20)) given.forced_last = a.keep(any_ids(c, vocabulary, 1).data(), 1);
   phasor_generate_options callbacks = PHASOR_GENERATE_OPTIONS_INIT;
   set_callbacks(&callbacks, &user);
   given.logits = callbacks.logits;
+  set_stops(&callbacks, &a, c);
+  given.stop = callbacks.stop;
+  given.stop_count = callbacks.stop_count;
   given.user = &user;
   phasor_beam_options* const options = exact(&a, &given, c);
   // a count without its pointer is a bug of the caller

@@ -130,6 +130,9 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
         (["run", "m", "--n-best", "3"], ["--n-best", "needs --beam"]),
         (["run", "m", "--length-penalty", "1"], ["--length-penalty", "needs --beam"]),
         (["run", "m", "--early-stopping", "yes"], ["--early-stopping", "needs --beam"]),
+        (["run", "m", "--length-norm", "gnmt"], ["--length-norm", "needs --beam"]),
+        (["run", "m", "--bad-words", "1,x"], ["--bad-words 1,x", "separated by commas"]),
+        (["run", "m", "--forced-last", "1,2"], ["--forced-last", "one token id"]),
         *(
             (["run", "m", "--beam", "4", *flag], [flag[0], "does not go with --beam"])
             for flag in (
@@ -140,9 +143,7 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
                 ["--typical", "0.5"],
                 ["--seed", "1"],
                 ["--sample"],
-                ["--stop", "x"],
                 ["--lookahead"],
-                ["--repeat-penalty", "2"],
                 ["--presence-penalty", "1"],
                 ["--frequency-penalty", "1"],
                 ["--keep", "1"],

@@ -337,6 +337,9 @@ def test_what_is_recommended_is_kept(tmp_path):
         "forced_bos_token_id": 4,
         "decoder_start_token_id": 5,
         "forced_eos_token_id": 0,
+        "encoder_no_repeat_ngram_size": 4,
+        "min_length": 6,
+        "min_new_tokens": 3,
     }
     files = {"generation_config.json": json.dumps(said).encode()}
     model, _ = convert.read_source(marian(tmp_path, files), None, [])
@@ -344,7 +347,9 @@ def test_what_is_recommended_is_kept(tmp_path):
     assert (g["beams"], g["length_penalty"], g["early_stopping"]) == (6, 0.5, 1)
     assert g["suppressed"] == [2] and g["no_repeat_ngram"] == 3  # the end is never forbidden
     assert (target["decoder_start"], target["forced_first"]) == (5, 4)
-    assert any("bad_words_ids of several tokens, forced_eos_token_id" in n for n in model.notes)
+    assert g["bad_words"] == [2, 4, 5] and g["forced_last"] == 0
+    assert (g["source_no_repeat_ngram"], g["min_new"]) == (4, 5)  # the start is no new token
+    assert not any("not kept" in n for n in model.notes)
 
 
 def test_a_config_without_a_generation_config_recommends(tmp_path):
