@@ -34,7 +34,7 @@ from phasor.choice import AUTO, pick
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
-from phasor.errors import named
+from phasor.errors import Problems, named
 from phasor.families import encoder_decoder, gguf, hugging_face, llama2c, side_tokenizers
 from phasor.families import state_dict
 from phasor.families.description import Description, read_description
@@ -65,21 +65,8 @@ _NONE = Path("none")
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
-_MOST_PROBLEMS = 100
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
-
-
-class Problems(PhasorError):
-    """Several faults, a line each."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        more = len(lines) - _MOST_PROBLEMS
-        self.lines = [
-            *lines[:_MOST_PROBLEMS],
-            *([f"and {more} more faults like these"] if more > 0 else []),
-        ]
-        super().__init__("\n".join(self.lines))
 
 
 def note(text: str) -> None:
