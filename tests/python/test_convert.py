@@ -238,7 +238,8 @@ def test_a_transformer_inside_of_a_class_takes_three_attempts(tmp_path, capsys):
     assert len(lines) == 7
 
     path.with_suffix(".toml").write_text(
-        f'{said}max_positions = 20\n[target]\nstart = 1\n[rename]\n"transformer." = ""\n"src_tok_emb." = "src_embedding."\n'
+        f"{said}max_positions = 20\n[target]\nstart = 1\n"
+        '[rename]\n"transformer." = ""\n"src_tok_emb." = "src_embedding."\n'
         '"tgt_tok_emb." = "tgt_embedding."\n"generator." = "output."\n'
     )
     assert run(path, tmp_path / "m.phasor") == 0, errors(capsys)

@@ -77,18 +77,22 @@ def note(text: str) -> None:
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
-    """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
-    list, or word -> id)."""
+    """The section of a SentencePiece .model, of llama2.c's .bin, or of a word list: .txt (a word a
+    line) or .json (a list, or word -> id)."""
     data = read_bytes(path)
     try:
         if path.suffix == ".model":
             return tokenizer.build_sentencepiece_section(data)
+        if path.suffix == ".bin":
+            return tokenizer.build_llama2c_section(data)
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
             return word_list.build_wordlist_section(words, side["unknown"], control)
-        raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
+        raise PhasorError(
+            "expected a SentencePiece .model, llama2.c's .bin, or a word list in .txt or .json"
+        )
     except PhasorError as error:
         raise named(path, error) from error
 

@@ -130,7 +130,8 @@ class Model:
                 elif self.checkpoint.shape(part.name) != part.shape:
                     misshapen.append(
                         f"misshapen: {printable(part.name)} ({slot.name}) has shape"
-                        f" {shape_text(self.checkpoint.shape(part.name))}, expected {shape_text(part.shape)}"
+                        f" {shape_text(self.checkpoint.shape(part.name))},"
+                        f" expected {shape_text(part.shape)}"
                     )
         left = [
             name
@@ -156,7 +157,8 @@ class Model:
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         if out.shape != shape_of(slot):
             raise PhasorError(
-                f"{slot.name}: has shape {shape_text(out.shape)}, expected {shape_text(shape_of(slot))}"
+                f"{slot.name}: has shape {shape_text(out.shape)},"
+                f" expected {shape_text(shape_of(slot))}"
             )
         return out
 
