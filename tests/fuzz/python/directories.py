@@ -614,7 +614,7 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
 
 
 def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
-    """tokenizer.bin beside a model of 400 rows: lengths, scores, texts and places that are wrong."""
+    """tokenizer.bin beside a model of 400 rows: wrong lengths, scores, texts and places."""
     texts = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % i for i in range(256))]
     texts += [b" " + bytes([97 + i % 26, 97 + i // 26]) for i in range(rng.randrange(140))]
     longest = raw.Number("<I", max(map(len, texts)))
@@ -622,7 +622,7 @@ def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
     for at in sorted(rng.sample(range(len(texts)), rng.randrange(3))):
         how = rng.random()
         if how < 0.4:
-            texts[at] = rng.choice((b"", b"\0", b"\xff" * 7, b"a" * 600, b"<unk>", b"\xe2\x96\x81"))
+            texts[at] = rng.choice((b"", b"\0", b"\xff" * 7, b"a" * 600, b"\xe2\x96\x81"))
         elif how < 0.7:
             del texts[at]
         else:

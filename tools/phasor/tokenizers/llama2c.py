@@ -1,4 +1,4 @@
-"""llama2.c's own tokenizer (karpathy/llama2.c, `tokenizer.py`, export): `tokenizer.bin`, `tok512.bin`.
+"""llama2.c's own tokenizer (karpathy/llama2.c, `tokenizer.py`), `tokenizer.bin`.
 
 A uint32, the longest piece's bytes; then for each piece an f32 score, an int32 length and its text,
 with a space where SentencePiece has ▁. What the pieces are is in their places: the unknown one,
