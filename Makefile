@@ -337,7 +337,7 @@ $(HEADERS)/doctest:
 	@mkdir -p $(@D) && ln -sfn "$(DOCTEST)/doctest" $@
 
 # Written only when it changes: compilers, flags, and the list of the library's members.
-write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
+write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.$$$$; cmp -s $@.$$$$ $@ && rm -f $@.$$$$ || mv $@.$$$$ $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
 	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')

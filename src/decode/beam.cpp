@@ -197,8 +197,10 @@ struct Search {
   // n^length_penalty, with n the count or (5 + count)/6: whole powers are products, the rest is
   // exp(log(n)·rest).
   float power(uint32_t count) const {
-    const bool gnmt = o_.length_norm == PHASOR_LENGTH_GNMT;
-    const float n = gnmt ? static_cast<float>(5 + count) / 6 : static_cast<float>(count),
+    // No conversion under a condition: GCC 12 writes one that the assembler does not read for a
+    // Cortex-M55. A division by one changes nothing.
+    const uint32_t five = o_.length_norm == PHASOR_LENGTH_GNMT ? 5 : 0;
+    const float n = static_cast<float>(count + five) / static_cast<float>(1 + five),
                 p = __builtin_fabsf(o_.length_penalty);
     const uint32_t whole = static_cast<uint32_t>(p);
     float rest = n, all = 1;
