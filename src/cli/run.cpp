@@ -30,7 +30,7 @@ class Runner {
                     ? options_.max_new
                     : e_.limits.target);
     if (options_.temperature > 0) seed_ = first_seed(o_);
-    Inputs inputs(o_, e_.stack == PHASOR_DECODER, e_.limits.text_bytes);
+    Inputs inputs(o_, e_.stack == PHASOR_DECODER, LineReader::kLongest);
     if (!capture_.wanted() && !state_.is_open()) {
       for (Input input; e_.going_on() && inputs.next(&input);)
         if (!one(input)) status_ = 1;
@@ -125,6 +125,7 @@ class Runner {
   bool prepare(const Input& input, TokenIds* ids, string* why) {
     const size_t room = e_.has_source() ? e_.limits.source : e_.limits.target;
     *ids = input.ids;
+    if (!input.is_ids && !e_.hold_text(input.text.size(), why)) return false;
     if (!input.is_ids &&
         !text_ids(e_, e_.input_side(), o_.load_state == nullptr, input.text, ids, why))
       return false;
