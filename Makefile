@@ -227,9 +227,9 @@ level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$
   -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
-TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter beam
+TEST_FILES_aarch64 := kernels* tiles_models functions engine encoder pool heap_counter beam
 TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer* limits_*
-TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles functions pool heap_counter
+TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles tiles_models functions pool heap_counter
 TEST_FILES_wasm    := kernels kernels_hashes kernels_tiles functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 

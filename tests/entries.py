@@ -60,6 +60,7 @@ CONVERTER = {
     "tokenizer-config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),
     "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "tokenizer"),
+    "llama2c-tokenizer": ("tests/python/test_llama2c.py", "convert llama2c"),
     "translator-tokenizer": ("tests/python/test_convert_translators.py", "convert directory"),
     "description": ("tests/python/test_hostile_tokenizers.py", "convert"),
     "chat-template": ("tests/python/test_chat_trust.py", "convert directory"),
