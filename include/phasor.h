@@ -596,6 +596,46 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
                               const phasor_generate_options* options, phasor_generation* result,
                               phasor_error* error) PHASOR_NONBLOCKING;
 
+/* One of many inputs that are generated from side by side: an output is what phasor_generate gives
+ * for its input alone, whatever its neighbours. All that is known of it is here, in the caller's
+ * memory. */
+typedef struct phasor_job {
+  uint32_t struct_size;
+  uint32_t count;       /* of ids */
+  const uint32_t* ids;  /* (count) an encoder-decoder's source, or a decoder's prompt */
+  uint32_t* out;        /* (capacity) new tokens */
+  uint32_t capacity;
+  uint32_t made;        /* new tokens so far */
+  uint32_t finish;      /* PHASOR_FINISH_…; 0: it is not over, or it has failed */
+  uint32_t status;      /* PHASOR_OK, or the phasor_status for which it has failed */
+  uint32_t sequence;    /* the one that it has; PHASOR_NONE while it waits and when it is over */
+  uint32_t reserved;
+  phasor_random random; /* of its draws; all 0: from options.seed */
+} phasor_job;
+#define PHASOR_JOB_INIT \
+  { sizeof(phasor_job), 0, NULL, NULL, 0, 0, 0, 0, PHASOR_NONE, 0, { { 0, 0, 0, 0 } } }
+
+/* One step of the decoder for all jobs (count) at once. Those that wait get the sequences that no
+ * other has, in their order, and their sources are encoded together; each job that runs gets a
+ * token; one that is over gives its sequence back, cleared. *left gets the number of jobs that are
+ * not over. Between two calls a job that is over, or waits, may be replaced by any other.
+ *
+ * Needs limits.sequences above 1; no more jobs run at the same time than that, or than
+ * limits.logit_rows (best_rows, for the plain largest logit). A job with ids that are out of range
+ * or too many fails alone, as one with a value that is not finite: `error` has the line of the
+ * first. ids and out stay where they are until the job is over. options may be NULL. Of
+ * phasor_generate's options token, text, random, reuse, slide and lookahead are PHASOR_BAD_INPUT;
+ * source is each job's ids. After PHASOR_STOPPED (progress) a job may have got its sequence, and
+ * nothing else has changed: call again. */
+phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                               const phasor_generate_options* options, uint32_t* left,
+                               phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Steps until all jobs are over. */
+phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                              const phasor_generate_options* options,
+                              phasor_error* error) PHASOR_NONBLOCKING;
+
 /* Beam search: at each step the `beams` best outputs so far are kept, by the sum of their tokens'
  * log-probabilities (log-softmax of the logits). An output ends when its end token is among the
  * `beams` best continuations of all. Its score is log_probability / tokens^length_penalty

@@ -18,6 +18,8 @@ LIBRARY = {
     "phasor_vector_run": ("vectors", "tests/cpp/test_arena.cpp"),
     "phasor_state_restore": ("state", "tests/cpp/test_engine.cpp"),
     "phasor_generate": ("generate", "tests/cpp/test_generate.cpp"),
+    "phasor_jobs_step": ("generate", "tests/cpp/test_jobs.cpp"),
+    "phasor_jobs_run": ("generate", "tests/cpp/test_jobs.cpp"),
     "phasor_beam_search": ("generate", "tests/cpp/test_beam.cpp"),
     "phasor_choose": ("generate", "tests/cpp/test_sampling.cpp"),
     "phasor_text_to_ids": ("tokenizer normalizer run", "tests/cpp/properties/properties.cpp"),

@@ -1,6 +1,7 @@
 // Generation.
 #include "../decode/generate.h"
 #include "../decode/beam.h"
+#include "../decode/jobs.h"
 #include "../decode/random.h"
 #include "api.h"
 
@@ -81,6 +82,27 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   status = choose(session, row, all, {ids, count, made, new_count}, all.random, id, probabilities,
                   error);
   return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;
+}
+
+phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                               const phasor_generate_options* options, uint32_t* left,
+                               phasor_error* error) {
+  const Call call(session, left);
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
+  const phasor_status status = read_options(&all, options, "phasor_generate_options", error);
+  return status != PHASOR_OK ? status : jobs_step(session, jobs, count, all, left, error);
+}
+
+phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                              const phasor_generate_options* options, phasor_error* error) {
+  phasor_status status = PHASOR_OK;
+  phasor_error* line = error;  // the first job's that failed stays
+  for (uint32_t left = count; status == PHASOR_OK && left != 0;) {
+    status = phasor_jobs_step(session, jobs, count, options, &left, line);
+    for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
+      if (jobs[i].status != PHASOR_OK) line = nullptr;
+  }
+  return status;
 }
 
 phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids,

@@ -74,8 +74,10 @@ constexpr Flag kFlags[] = {
     {"--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"},
     {"--npy", "FILE.npy", kEmbed, &Options::npy,
      "the vectors as one array, (texts, values), in place of text"},
-    {"--batch", "N", kEncoders, &Options::batch,
-     "texts that are encoded together (32; 1 from a terminal)", from(1, 4096)},
+    {"--batch", "N", kRun | kEncoders, &Options::batch,
+     "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
+     "side by side, the same output, printed whole and in their order (1)",
+     from(1, 4096)},
     {"--top", "N", kFill | kClassify, &Options::top, "only the N best (fill: 5; classify: all)",
      from(1, 1 << 20)},
     {"-n", "N", kRun | kChat | kBench, &Options::n,

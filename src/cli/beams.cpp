@@ -68,8 +68,7 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
   return true;
 }
 
-// As it goes on in the prompt's text; without the stop string that ended it, which ends behind the
-// text of the first `forced` tokens.
+// A stop string ends behind the text of the first `forced` tokens.
 string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const {
   if (e_.target.has_tokenizer == 0) return string();
   Detokenizer text(e_, PHASOR_TARGET);

@@ -214,6 +214,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   bytes[kPartText] = text_of(m, l.text_bytes);
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
     bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
+  if (decoder && n > 1) bytes[kPartJobs] = 128 * n;
   bytes[kPartBeams] = l.beams * (256 + 4 * uint64_t{l.target});
   return bytes;
 }

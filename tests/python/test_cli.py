@@ -313,7 +313,15 @@ def test_too_long_a_line():
     )
     assert "--source" in error
     bad(1, "run", TRANSLATOR, "--source", "16", long, says=["argument 1", "41 tokens"])
-    bad(1, "run", TRANSLATOR, stdin="x" * 100_000, says=["line 1", "100000 bytes"])
+    lines = ["source5", "y " * 50_000, "source6", "source7 " * 9_000, "source5"]
+    done = phasor("run", TRANSLATOR, "--quiet", stdin="\n".join(lines) + "\n")
+    one, long, two, longer, again = done.stdout.decode().split("\n")[:-1]
+    assert done.returncode == 1 and long == longer == "" and one == again != ""
+    assert two == good("run", TRANSLATOR, "--quiet", "source6").strip("\n")
+    for number, count in ((2, 50001), (4, 9001)):
+        assert f"line {number}: {count} tokens, there is room for 256 (--source)" in (
+            done.stderr.decode()
+        )
     bad(1, "run", LANGUAGE, "--context", "4", "--ids", "4,5,6,7,8", says=["--ids", "5 tokens", "4"])
 
 
