@@ -54,7 +54,7 @@ struct Options {
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead, beam, n_best;
-  Number n, context, source, length, chunk, text_bytes, dim, batch, top, stride, ram, flash;
+  Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, tables
   // PHASOR_TABLES_…, load Load
