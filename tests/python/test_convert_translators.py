@@ -14,6 +14,7 @@ import translators as T
 from phasor import convert
 from phasor.families import hf_encoder_decoders as H
 from phasor.families.side_tokenizers import Languages
+from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.tokenizers.section import read_section
@@ -48,6 +49,17 @@ def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
     save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
     model, _ = convert.read_source(folder, None, [])
     assert model.problems() == ["left over: more (3) has no use in this model"]
+
+
+@pytest.mark.parametrize("pad", [0, 1, 5])
+def test_positions_of_m2m100_begin_behind_the_padding(pad, tmp_path):
+    """Position i is row pad + 1 + i of fairseq's sinusoids: sines, then cosines."""
+    file = PhasorFile(converted(T.write(tmp_path / "m", "m2m_100", pad_token_id=pad)))
+    table = file.weights(R.SOURCE << 24 | R.POSITIONS)
+    half = table.shape[1] // 2
+    rates = 10000.0 ** (-np.arange(half) / (half - 1))
+    angles = (np.arange(len(table))[:, None] + pad + 1) * rates
+    assert np.allclose(table, np.hstack([np.sin(angles), np.cos(angles)]), atol=2e-6)
 
 
 def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object) -> Path:
