@@ -80,6 +80,7 @@ constexpr Flag kFlags[] = {
      from(1, 4096)},
     {"--top", "N", kFill | kClassify, &Options::top, "only the N best (fill: 5; classify: all)",
      from(1, 1 << 20)},
+    {"--mask", "ID", kFill, &Options::mask, "the mask's id (as the file says)", from(0, kMost)},
     {"-n", "N", kRun | kChat | kBench, &Options::n,
      "at most N new tokens (run, chat: as many as the context holds; bench: 32)"},
     {"--prefix", "TEXT", kRun, &Options::prefix, "the output begins with TEXT"},

@@ -56,7 +56,7 @@ struct Options {
       length_penalty;
   Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
       n_best;
-  Number n, context, source, length, chunk, text_bytes, dim, batch, top, stride, ram, flash;
+  Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
   // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load

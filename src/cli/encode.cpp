@@ -325,8 +325,9 @@ class Fill final : public Encoder {
   const char* refusal() const override {
     if (output_.output != PHASOR_OUTPUT_LOGITS)
       return "is no masked language model: it has no logits";
-    return e_.source.mask == PHASOR_NONE ? "has no mask token" : nullptr;
+    return mask() == PHASOR_NONE ? "has no mask token: --mask ID says which one it is" : nullptr;
   }
+  uint32_t mask() const { return o_.mask.given ? uint32_t(o_.mask) : e_.source.mask; }
   uint32_t logit_rows() const override { return 1; }
   bool answer(uint32_t sequence, const Text& text, string* why) override {
     string lines;
@@ -334,7 +335,7 @@ class Fill final : public Encoder {
     json.open('{').add("line", number_).open("masks", '[');
     bool any = false;
     for (uint32_t place = 0; place < text.ids.size(); ++place) {
-      if (text.ids[place] != e_.source.mask) continue;
+      if (text.ids[place] != mask()) continue;
       any = true;
       if (!rows(sequence, place, 1, why)) return false;
       json.open('{').add("place", place).open("best", '[');
@@ -346,7 +347,7 @@ class Fill final : public Encoder {
       }
       json.close(']').close('}');
     }
-    if (!any) return *why = "no mask token (" + piece(e_.source.mask) + ") in the text", false;
+    if (!any) return *why = "no mask token (" + piece(mask()) + ") in the text", false;
     return print(lines, json.close(']').close('}'));
   }
 };

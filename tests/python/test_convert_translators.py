@@ -16,6 +16,7 @@ import translators as T
 from phasor import convert
 from phasor.families import hf_encoder_decoders as H
 from phasor.families.side_tokenizers import Languages
+from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
@@ -132,6 +133,17 @@ def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
         save_file(tensors, folder / "model.safetensors")
     assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
     assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
+
+
+@pytest.mark.parametrize("pad", [0, 1, 5])
+def test_positions_of_m2m100_begin_behind_the_padding(pad, tmp_path):
+    """Position i is row pad + 1 + i of fairseq's sinusoids: sines, then cosines."""
+    file = PhasorFile(converted(T.write(tmp_path / "m", "m2m_100", pad_token_id=pad)))
+    table = file.weights(R.SOURCE << 24 | R.POSITIONS)
+    half = table.shape[1] // 2
+    rates = 10000.0 ** (-np.arange(half) / (half - 1))
+    angles = (np.arange(len(table))[:, None] + pad + 1) * rates
+    assert np.allclose(table, np.hstack([np.sin(angles), np.cos(angles)]), atol=2e-6)
 
 
 def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object) -> Path:

@@ -9,3 +9,10 @@ families: .venv-reference/ready all
 .PHONY: test-beams
 test-beams: .venv-reference/ready all
 	SWEEP=$(or $(COUNT),25) PHASOR=$(OUT)/phasor .venv-reference/bin/python -m pytest -q tests/reference/test_beam.py -k together
+
+# Random configurations of every family against transformers 4 and 5: COUNT of each from number FIRST on; FAMILIES='llama,bert': these alone;
+# WRITE=1: the table of docs/families.md.
+.PHONY: config-fuzz
+config-fuzz: .venv-reference/ready .venv-reference/transformers5/ready
+	OMP_NUM_THREADS=1 nice -n 19 .venv-reference/bin/python tests/reference/config_fuzz.py $(if $(findstring command,$(origin COUNT)),--count $(COUNT)) \
+	  $(if $(FIRST),--first $(FIRST)) $(if $(FAMILIES),--families $(FAMILIES)) $(if $(WRITE),--write)
