@@ -49,9 +49,7 @@ class Encoder {
     if (o_.prompt != nullptr && o_.prompt_text != nullptr)
       return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
     if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-    Inputs inputs(
-        o_, false,
-        e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
+    Inputs inputs(o_, false, LineReader::kLongest - std::min(prompt_.size(), LineReader::kLongest));
     for (Input input; e_.going_on() && inputs.next(&input);) {
       batch_.emplace_back();
       (void)read(input, &batch_.back());
@@ -164,6 +162,7 @@ class Encoder {
   // A text, or with --pair two with a tab between them.
   bool read_text(const string& input, Text* text) {
     size_t first = 0;
+    if (!e_.hold_text(input.size(), &text->error)) return false;
     if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, &text->ids, &text->segments, &first,
                              &text->error)
                   : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
@@ -326,8 +325,9 @@ class Fill final : public Encoder {
   const char* refusal() const override {
     if (output_.output != PHASOR_OUTPUT_LOGITS)
       return "is no masked language model: it has no logits";
-    return e_.source.mask == PHASOR_NONE ? "has no mask token" : nullptr;
+    return mask() == PHASOR_NONE ? "has no mask token: --mask ID says which one it is" : nullptr;
   }
+  uint32_t mask() const { return o_.mask.given ? uint32_t(o_.mask) : e_.source.mask; }
   uint32_t logit_rows() const override { return 1; }
   bool answer(uint32_t sequence, const Text& text, string* why) override {
     string lines;
@@ -335,7 +335,7 @@ class Fill final : public Encoder {
     json.open('{').add("line", number_).open("masks", '[');
     bool any = false;
     for (uint32_t place = 0; place < text.ids.size(); ++place) {
-      if (text.ids[place] != e_.source.mask) continue;
+      if (text.ids[place] != mask()) continue;
       any = true;
       if (!rows(sequence, place, 1, why)) return false;
       json.open('{').add("place", place).open("best", '[');
@@ -347,7 +347,7 @@ class Fill final : public Encoder {
       }
       json.close(']').close('}');
     }
-    if (!any) return *why = "no mask token (" + piece(e_.source.mask) + ") in the text", false;
+    if (!any) return *why = "no mask token (" + piece(mask()) + ") in the text", false;
     return print(lines, json.close(']').close('}'));
   }
 };

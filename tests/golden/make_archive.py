@@ -183,6 +183,18 @@ def marian_sections() -> dict[int, bytes]:
     return {SOURCE_TOKENIZER: made["source"], TARGET_TOKENIZER: made["target"]}
 
 
+def beams(early_stopping: int) -> Callable[[], dict]:
+    """An encoder-decoder that recommends a beam search."""
+
+    def make() -> dict:
+        d = small(M.MODELS["tiny-d2l"][0]())
+        d["generation"] = {"beams": 3, "length_penalty": 0.5, "early_stopping": early_stopping}
+        d["generation"].update(source_no_repeat_ngram=2, bad_words=[2, 5, 6, 1, 7], forced_last=3)
+        return d
+
+    return make
+
+
 def rows_of(section: bytes) -> int:
     """The tokens of a tokenizer's section."""
     return int.from_bytes(section[8:12], "little")
@@ -220,6 +232,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         for kind in set(L.TYPES) - {L.F64} if name == "marian" else (L.F16,):
             make = lambda name=name: translator(name)  # noqa: E731
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
+    for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
+        out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
     for name in TOKENIZERS:
         make, sections = with_tokenizer(name)
         out[f"v{VERSION}-tokenizer-{name}-{L.TYPES[L.F16]}"] = make, L.F16, sections

@@ -3,6 +3,7 @@ or not at all."""
 
 import json
 import struct
+import time
 import zipfile
 from pathlib import Path
 
@@ -181,6 +182,91 @@ def test_missing_left_over_and_misshapen_are_all_named(golden, tmp_path, capsys)
     )
     assert "left over: extra.weight (2 x 3)" in lines[2]
     assert not (tmp_path / "m.phasor").exists()
+
+
+def transformer_in_a_class() -> dict[str, np.ndarray]:
+    """The names and shapes of torch.nn.Transformer(16, 2, 2, 2, 24) inside of a user's module."""
+    width, hidden = 16, 24
+    out = {
+        "src_tok_emb.weight": (31, width),
+        "tgt_tok_emb.weight": (33, width),
+        "generator.weight": (33, width),
+        "generator.bias": (33,),
+    }
+    for stack, attentions in (
+        ("encoder", ["self_attn"]),
+        ("decoder", ["self_attn", "multihead_attn"]),
+    ):
+        for layer in range(2):
+            start = f"transformer.{stack}.layers.{layer}."
+            for attention in attentions:
+                out[start + attention + ".in_proj_weight"] = (3 * width, width)
+                out[start + attention + ".in_proj_bias"] = (3 * width,)
+                out[start + attention + ".out_proj.weight"] = (width, width)
+                out[start + attention + ".out_proj.bias"] = (width,)
+            out |= {start + "linear1.weight": (hidden, width), start + "linear1.bias": (hidden,)}
+            out |= {start + "linear2.weight": (width, hidden), start + "linear2.bias": (width,)}
+            for norm in range(1, 2 + len(attentions)):
+                out |= {f"{start}norm{norm}.{what}": (width,) for what in ("weight", "bias")}
+        out |= {f"transformer.{stack}.norm.{what}": (width,) for what in ("weight", "bias")}
+    rng = np.random.default_rng(5)
+    return {n: rng.normal(0, 0.2, shape).astype(np.float32) for n, shape in out.items()}
+
+
+def test_a_transformer_inside_of_a_class_takes_three_attempts(tmp_path, capsys):
+    """Every key that is missing at once, then every tensor with the name that may be meant."""
+    path = torch_zip.save(tmp_path / "model.pt", transformer_in_a_class())
+    said = 'preset = "torch-transformer"\n'
+    path.with_suffix(".toml").write_text(said)
+    assert run(path, tmp_path / "m.phasor") == 1
+    told = errors(capsys)
+    assert "heads, position, embedding_scale: missing for the encoder" in told
+    assert "target.start: missing too" in told
+
+    said += 'heads = 2\nposition = "sinusoidal"\nembedding_scale = "sqrt_width"\n'
+    path.with_suffix(".toml").write_text(said)
+    assert run(path, tmp_path / "m.phasor") == 1
+    lines = errors(capsys).splitlines()
+    assert (
+        "in_proj_weight, and 16 more that this file has after transformer.: say [rename]"
+        in lines[0]
+    )
+    assert "missing: src_embedding.weight (source.embedding); is it src_tok_emb.weight?" in lines[1]
+    assert "missing: tgt_embedding.weight (target.embedding); is it tgt_tok_emb.weight?" in lines[2]
+    assert "missing: output.weight (output)" in lines[3]
+    assert "left over: generator.weight (33 x 16) has no use in this model" in lines[-1]
+    assert len(lines) == 7
+
+    path.with_suffix(".toml").write_text(
+        f"{said}max_positions = 20\n[target]\nstart = 1\n"
+        '[rename]\n"transformer." = ""\n"src_tok_emb." = "src_embedding."\n'
+        '"tgt_tok_emb." = "tgt_embedding."\n"generator." = "output."\n'
+    )
+    assert run(path, tmp_path / "m.phasor") == 0, errors(capsys)
+
+
+def test_a_fault_has_the_name_that_may_be_meant(golden, tmp_path, capsys):
+    arrays, save = golden
+    value = arrays.pop("decoder.layers.0.positionwise_feedforward.fc_2.weight")
+    arrays["decoder.layers.0.feedforward.fc_2.weight"] = value
+    assert run(save(), tmp_path / "m.phasor") == 1
+    first, second = errors(capsys).splitlines()
+    assert "; is it decoder.layers.0.feedforward.fc_2.weight?" in first
+    assert "; is it decoder.layers.0.positionwise_feedforward.fc_2.weight?" in second
+
+
+def test_advice_is_bounded(golden, tmp_path, capsys):
+    """Thousands of names that are like none and unlike each other cost seconds, not minutes."""
+    arrays, save = golden
+    for i in range(3000):
+        name = "".join(chr(97 + (i * 31 + j * j * 7) % 26) for j in range(90))
+        arrays[f"x{name}{'y' * (i % 40)}{'z' * (i // 40)}.weight"] = np.zeros(1, np.float32)
+    for name in [n for n in arrays if "fc_" in n]:
+        del arrays[name]
+    path, before = save(), time.process_time()
+    assert run(path, tmp_path / "m.phasor") == 1
+    assert time.process_time() - before < 6
+    assert len(errors(capsys).splitlines()) == 101
 
 
 def test_a_bias_that_one_layer_lacks_is_missing(golden, tmp_path, capsys):

@@ -134,6 +134,22 @@ def test_a_llama(llama):
     )
 
 
+def test_a_decoder_that_gives_vectors_is_refused(llama, capsys):
+    """As Qwen3-Embedding's directories: not a language model in silence."""
+    folder = llama.write()
+    modules = [
+        {"idx": i, "path": place, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, place) in enumerate((("Transformer", ""), ("Pooling", "1_Pooling")))
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
+    assert convert.main([str(folder), "-o", str(llama.output)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{folder / 'modules.json'}: vectors of a decoder (llama) are not built" in line
+    assert not llama.output.exists()
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_tied_output_may_be_there_twice(llama, kept):
     llama.config["tie_word_embeddings"] = True

@@ -2,6 +2,8 @@
 line with its name; whole or not at all."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +12,13 @@ from safetensors.numpy import save_file
 from phasor import convert
 from phasor.families import hf_config, hugging_face
 from phasor.format import descriptor as D
+from phasor.errors import PhasorError
 from phasor.format.file import PhasorFile
+from phasor.program import run as run_program
 from phasor.reference.forward import Reference
 
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 11
 CONFIG = {
     "architectures": ["BertForMaskedLM"],
@@ -155,6 +161,21 @@ def test_a_masked_language_model(bert):
         and d["encoder"]["max_positions"] == POSITIONS
     )
     assert d["model"]["name"] == "source"
+
+
+def test_a_masked_language_model_without_a_tokenizer(bert):
+    """Such a file has no mask; whoever gives ids knows its id."""
+    if not PROGRAM.is_file():
+        pytest.skip(f"{PROGRAM} is missing: run make")
+    assert bert.descriptor()["source"]["mask"] is None
+    with pytest.raises(PhasorError, match="has no mask token: --mask ID says which one it is"):
+        run_program(PROGRAM, "fill", bert.output, "--ids", "5,7,6", "--quiet")
+    told = run_program(PROGRAM, "fill", bert.output, "--ids", "5,7,6", "--mask", 7, "--top", 3)
+    model = Reference(PhasorFile(bert.output))
+    row = model.output(model.encode([5, 7, 6]))[1]
+    best = np.argsort(-row, kind="stable")[:3].tolist()
+    lines = [line.split("\t") for line in told.splitlines() if line]
+    assert [(int(place), int(id_)) for place, id_, *_ in lines] == [(1, id_) for id_ in best]
 
 
 def test_doubles_buffers_and_a_head_that_is_not_used(bert, capsys):

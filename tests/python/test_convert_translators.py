@@ -16,6 +16,7 @@ import translators as T
 from phasor import convert
 from phasor.families import hf_encoder_decoders as H
 from phasor.families.side_tokenizers import Languages
+from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
 from phasor.reference.forward import Reference
@@ -132,6 +133,17 @@ def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
         save_file(tensors, folder / "model.safetensors")
     assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
     assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
+
+
+@pytest.mark.parametrize("pad", [0, 1, 5])
+def test_positions_of_m2m100_begin_behind_the_padding(pad, tmp_path):
+    """Position i is row pad + 1 + i of fairseq's sinusoids: sines, then cosines."""
+    file = PhasorFile(converted(T.write(tmp_path / "m", "m2m_100", pad_token_id=pad)))
+    table = file.weights(R.SOURCE << 24 | R.POSITIONS)
+    half = table.shape[1] // 2
+    rates = 10000.0 ** (-np.arange(half) / (half - 1))
+    angles = (np.arange(len(table))[:, None] + pad + 1) * rates
+    assert np.allclose(table, np.hstack([np.sin(angles), np.cos(angles)]), atol=2e-6)
 
 
 def marian(tmp_path: Path, files: dict[str, bytes] | None = None, **more: object) -> Path:
@@ -462,6 +474,9 @@ def test_what_is_recommended_is_kept(tmp_path):
         "forced_bos_token_id": 4,
         "decoder_start_token_id": 5,
         "forced_eos_token_id": 0,
+        "encoder_no_repeat_ngram_size": 4,
+        "min_length": 6,
+        "min_new_tokens": 3,
     }
     files = {"generation_config.json": json.dumps(said).encode()}
     model, _ = convert.read_source(marian(tmp_path, files), None, [])
@@ -469,7 +484,9 @@ def test_what_is_recommended_is_kept(tmp_path):
     assert (g["beams"], g["length_penalty"], g["early_stopping"]) == (6, 0.5, 1)
     assert g["suppressed"] == [2] and g["no_repeat_ngram"] == 3  # the end is never forbidden
     assert (target["decoder_start"], target["forced_first"]) == (5, 4)
-    assert any("bad_words_ids of several tokens, forced_eos_token_id" in n for n in model.notes)
+    assert g["bad_words"] == [2, 4, 5] and g["forced_last"] == 0
+    assert (g["source_no_repeat_ngram"], g["min_new"]) == (4, 5)  # the start is no new token
+    assert not any("not kept" in n for n in model.notes)
 
 
 def test_a_config_without_a_generation_config_recommends(tmp_path):

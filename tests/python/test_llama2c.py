@@ -21,6 +21,8 @@ from phasor import convert  # noqa: E402
 from phasor.families import llama2c  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from phasor.reference.forward import Reference  # noqa: E402
+from phasor.tokenizers.llama2c import read_tokenizer_bin  # noqa: E402
+from phasor.tokenizers.sentencepiece import read_model_proto  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "data" / "llama2c"
 PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
@@ -34,8 +36,8 @@ def phasor(*arguments: object) -> bytes:
     return done.stdout
 
 
-def write_small(path: Path, own_output: bool) -> None:
-    c = llama2c.Config(20, 28, 2, 5, 5, 33, 24, own_output)
+def write_small(path: Path, own_output: bool, vocabulary: int = 33) -> None:
+    c = llama2c.Config(20, 28, 2, 5, 5, vocabulary, 24, own_output)
     rng = np.random.default_rng(3)
     with open(path, "wb") as file:
         file.write(
@@ -67,6 +69,86 @@ def test_a_small_file_gives_the_references_tokens(tmp_path: Path, own_output: bo
     )
     assert [int(x) for x in got.split(b",")] == list(want)
     phasor("verify", tmp_path / "small.phasor")
+
+
+# ---- Its own tokenizer
+
+PIECES = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % value for value in range(256))]
+PIECES += [b" ", b"a", b"b", b"ab", b" a", b" ab"]
+
+
+IDS = [1, 264, 259, 264, 198, 172]  # of "ab  ab\u00e9", as run.c encodes it
+
+
+def tokenizer_bin(pieces: list[bytes] = PIECES, longest: int = 7, scores: dict = {}) -> bytes:
+    out = struct.pack("<I", longest)
+    for i, text in enumerate(pieces):
+        out += struct.pack("<fi", scores.get(i, float(-i) if i > 258 else 0.0), len(text)) + text
+    return out
+
+
+def test_its_own_tokenizer_is_the_model_that_it_was_exported_from() -> None:
+    """tok512.bin is what llama2.c exports from tok512.model, but for what run.c does otherwise:
+    it leaves runs of spaces, and has no words for the unknown piece."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the checkpoint is not here: {SHARED}")
+    ours = read_tokenizer_bin((SHARED / "tok512.bin").read_bytes())
+    theirs = read_model_proto((SHARED / "tok512.model").read_bytes())
+    assert theirs["remove_extra"] and not ours["remove_extra"]
+    for name in set(ours) - {"remove_extra", "unknown_surface"}:
+        assert ours[name] == theirs[name], name
+
+
+def test_stories260K_tells_its_story_with_its_own_tokenizer(tmp_path: Path) -> None:
+    if not SHARED.is_dir():
+        pytest.skip(f"the checkpoint is not here: {SHARED}")
+    words = [SHARED / "stories260K.bin", "--tokenizer", SHARED / "tok512.bin", "--quiet", "-o"]
+    assert convert.main([str(word) for word in (*words, tmp_path / "m.phasor")]) == 0
+    expected = (SHARED / "stories260K.expected.txt").read_bytes()
+    assert (
+        phasor("run", tmp_path / "m.phasor", "--ids", 1, "-n", 200, "--quiet") == expected + b"\n"
+    )
+
+
+def test_a_tokenizer_bin_of_a_small_file(tmp_path: Path) -> None:
+    write_small(tmp_path / "m.bin", True, 270)
+    (tmp_path / "t.bin").write_bytes(tokenizer_bin())
+    words = ("m.bin", "--tokenizer", "t.bin", "--quiet", "-o", "m.phasor")
+    places = [str(tmp_path / w) if "." in w else w for w in words]
+    assert convert.main(places) == 0
+    ids = phasor("tokenize", tmp_path / "m.phasor", "ab  ab\u00e9")
+    assert [int(line.split(b"\t")[0]) for line in ids.splitlines() if line] == IDS
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (b"", "the header is cut off"),
+        (tokenizer_bin(longest=0), "piece 0 has 5 bytes; the header says at most 0"),
+        (tokenizer_bin()[:-1], "piece 264 has 3 bytes; the header says at most 7, and 2 are left"),
+        (tokenizer_bin() + b"\0\0", "piece 265 is cut off"),
+        (tokenizer_bin()[:4] + struct.pack("<fi", 0, -1) + b"x" * 40, "piece 0 has -1 bytes"),
+        (tokenizer_bin(PIECES[:200]), "200 pieces, expected at least 259"),
+        (tokenizer_bin([b"<s>", *PIECES[1:]]), "not llama2.c's tokenizer: piece 0 is b'<s>'"),
+        (tokenizer_bin([*PIECES, b"ab"]), "piece 265 ('ab') is already defined as piece 262"),
+        (tokenizer_bin([*PIECES, b"a\0"]), "contains a zero byte"),
+        (tokenizer_bin(scores={260: float("nan")}), "has a score that is not finite"),
+        (b"\x80\x02}q\x00." * 9, "header says at most"),
+    ],
+)
+def test_a_bad_tokenizer_bin_is_one_line(tmp_path, capsys, data: bytes, message: str) -> None:
+    write_small(tmp_path / "m.bin", True, 270)
+    (tmp_path / "t.bin").write_bytes(data)
+    assert (
+        convert.main(
+            [str(tmp_path / "m.bin"), "-o", str(tmp_path / "m.phasor")]
+            + ["--tokenizer", str(tmp_path / "t.bin")]
+        )
+        == 1
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / "t.bin") in line and message in line
+    assert not (tmp_path / "m.phasor").exists()
 
 
 def test_a_file_of_another_size_is_not_taken_for_one(

@@ -34,7 +34,7 @@ from phasor.choice import AUTO, pick
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
-from phasor.errors import named
+from phasor.errors import Problems, named
 from phasor.families import encoder_decoder, gguf, hugging_face, llama2c, side_tokenizers
 from phasor.families import state_dict
 from phasor.families.description import Description, read_description
@@ -65,21 +65,8 @@ _NONE = Path("none")
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
-_MOST_PROBLEMS = 100
 # Weights of a model by those of its source; padding and tables of a small one.
 _MOST_COPIES, _SMALL = 4, 1 << 20
-
-
-class Problems(PhasorError):
-    """Several faults, a line each."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        more = len(lines) - _MOST_PROBLEMS
-        self.lines = [
-            *lines[:_MOST_PROBLEMS],
-            *([f"and {more} more faults like these"] if more > 0 else []),
-        ]
-        super().__init__("\n".join(self.lines))
 
 
 def note(text: str) -> None:
@@ -90,18 +77,22 @@ def note(text: str) -> None:
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
-    """The section of a SentencePiece .model, or of a word list: .txt (a word a line) or .json (a
-    list, or word -> id)."""
+    """The section of a SentencePiece .model, of llama2.c's .bin, or of a word list: .txt (a word a
+    line) or .json (a list, or word -> id)."""
     data = read_bytes(path)
     try:
         if path.suffix == ".model":
             return tokenizer.build_sentencepiece_section(data)
+        if path.suffix == ".bin":
+            return tokenizer.build_llama2c_section(data)
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
             return word_list.build_wordlist_section(words, side["unknown"], control)
-        raise PhasorError("expected a SentencePiece .model, or a word list in .txt or .json")
+        raise PhasorError(
+            "expected a SentencePiece .model, llama2.c's .bin, or a word list in .txt or .json"
+        )
     except PhasorError as error:
         raise named(path, error) from error
 

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 import reprlib
-from typing import Any
+from typing import Any, Sequence
 
 
 class PhasorError(Exception):
     """The model, the data or the file is bad: one line that names the thing and what was
     expected."""
+
+
+_MOST_PROBLEMS = 100
+
+
+class Problems(PhasorError):
+    """Several faults, a line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        more = len(lines) - _MOST_PROBLEMS
+        self.lines = [
+            *lines[:_MOST_PROBLEMS],
+            *([f"and {more} more faults like these"] if more > 0 else []),
+        ]
+        super().__init__("\n".join(self.lines))
 
 
 def printable(text: str, most: int = 100) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import struct
 from typing import Any
 
 import checkpoints
@@ -610,6 +611,29 @@ def make_sentencepiece(rng: random.Random, words: Words) -> Source:
     config = {"tokenizer_class": "XLMRobertaTokenizer"}
     files["m/tokenizer_config.json"] = _json(config)
     return Source(files, ("@m", "--tokenizer", "@m"))
+
+
+def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
+    """tokenizer.bin beside a model of 400 rows: wrong lengths, scores, texts and places."""
+    texts = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(b"<0x%02X>" % i for i in range(256))]
+    texts += [b" " + bytes([97 + i % 26, 97 + i // 26]) for i in range(rng.randrange(140))]
+    longest = raw.Number("<I", max(map(len, texts)))
+    parts: list[raw.Part] = [longest]
+    for at in sorted(rng.sample(range(len(texts)), rng.randrange(3))):
+        how = rng.random()
+        if how < 0.4:
+            texts[at] = rng.choice((b"", b"\0", b"\xff" * 7, b"a" * 600, b"\xe2\x96\x81"))
+        elif how < 0.7:
+            del texts[at]
+        else:
+            texts.insert(at, rng.choice(texts))
+    for text in texts:
+        score = rng.choice((0.0, -1.0, float("nan"), float("inf"))) if rng.random() < 0.01 else -2.0
+        parts += [struct.pack("<f", score), raw.Text("<i", text)]
+    if rng.random() < 0.6:
+        raw.changed_parts(rng, parts, (b"<unk>", b"<0x00>", b" a"))
+    files = {"m.bin": _llama2c_of(400), "t.bin": raw.joined(parts)}
+    return Source(files, ("@m.bin", "--tokenizer", "@t.bin"))
 
 
 # ---- the tokenizers of translators

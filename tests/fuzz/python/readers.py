@@ -67,6 +67,7 @@ READERS = {
         "tokenizers/models/sentencepiece_bpe.py",
         "tokenizers/models/unigram.py",
     ),
+    "llama2c-tokenizer": ("tokenizers/llama2c.py",),
     "translator-tokenizer": (
         "tokenizers/listed.py",
         "families/side_tokenizers.py",
@@ -116,6 +117,7 @@ _MAKERS = {
     "tokenizer-config": directories.make_tokenizer_config,
     "vocabulary": directories.make_vocabulary,
     "sentencepiece": directories.make_sentencepiece,
+    "llama2c-tokenizer": directories.make_llama2c_tokenizer,
     "translator-tokenizer": directories.make_translator_tokenizer,
     "description": texts.make_description,
     "chat-template": texts.make_template,

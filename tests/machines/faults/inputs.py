@@ -60,7 +60,8 @@ def write_checkpoints(to: Path) -> None:
     save_file(arrays, to / "separate.safetensors")
     (to / "words.txt").write_text("".join(f"word{i}\n" for i in range(20)))
     (to / "m.gguf").write_bytes(test_gguf.file_bytes())
-    test_llama2c.write_small(to / "llama2c.bin", True)
+    test_llama2c.write_small(to / "llama2c.bin", True, 270)
+    (to / "tokenizer.bin").write_bytes(test_llama2c.tokenizer_bin())
     count = columns(llama2c.read(to / "llama2c.bin").descriptor)
     np.save(to / "llama2c.npy", np.ones(count, np.float32))
 

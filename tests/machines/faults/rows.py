@@ -118,9 +118,9 @@ COMMANDS = {
     },
     "convert llama2c": {
         "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --type q8 "
-        "--phasor {bin}/phasor --moments {in}/llama2c.npy",
+        "--phasor {bin}/phasor --moments {in}/llama2c.npy --tokenizer {in}/tokenizer.bin",
         "outputs": ("m",),
-        "reads": ("llama2c", "moments"),
+        "reads": ("llama2c", "moments", "llama2c tokenizer"),
     },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "

@@ -339,11 +339,14 @@ class Decoder:
 
         `name`: of its field beside rope_parameters.
         """
-        factor = rope_value(self.config, rope_table(self.config), "partial_rotary_factor", name)
+        table = rope_table(self.config)
+        factor = rope_value(self.config, table, "partial_rotary_factor", name)
         width = int(self.kind["head_width"] * factor)
         if width < 2 or width % 2 or width > self.kind["head_width"]:
+            within = "partial_rotary_factor" in table.values and name not in self.config.values
             raise self.config.error(
-                name, f"{factor:g} of {self.kind['head_width']} values of a head are not built"
+                f"{table.prefix}partial_rotary_factor" if within else name,
+                f"{factor:g} of {self.kind['head_width']} values of a head are not built",
             )
         return width
 

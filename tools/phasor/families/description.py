@@ -33,7 +33,7 @@ from phasor.families.names import PRESETS
 from phasor.files import JSON_DEPTH, is_below, read_text
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_number, is_whole, settings
+from phasor.values import is_number, is_whole, settings, words
 
 _MOST_BYTES = 64 << 10  # of a description
 _MOST_NUMBER = 1 << 24  # sizes and positions; ids are compared with the vocabulary later
@@ -119,6 +119,8 @@ _STACK_KEYS = _keys_of("""
     cross_score         str         "dot"
     cross_score_scale   float|str
 """)
+# What a description must say, or its preset.
+_NEEDED = words("heads position norm_place embedding_scale score_scale final_norm")
 _NUMBERS = ("alibi_slopes",)  # lists of numbers; every other list is one of ids
 _MODEL_KEYS = _keys_of("""
     name     str         ""
@@ -252,23 +254,21 @@ def _texts(name: str, table: dict) -> dict[str, str]:
     return out
 
 
-def _stack(name: str, shared: dict, own: dict, preset: str) -> dict[str, Any]:
-    """The keys of one stack: its own, else the model's, else the preset's, else the default."""
+def _stack(name: str, shared: dict, own: dict, preset: str, also: str) -> dict[str, Any]:
+    """The keys of one stack: its own, else the model's, else the preset's, else the default. also:
+    what else a description lacks, said with the keys that are missing here."""
     given, preset_values = {**shared, **own}, _PRESET_DEFAULTS[preset]
     out = {key: default for key, (_, default) in _STACK_KEYS.items()}
     out.update(preset_values)
     out.update(given)
     _scales(out, given, preset_values.get("score_scale"))
-    for key in ("heads", "position", "norm_place", "embedding_scale", "score_scale", "final_norm"):
-        if out[key] is None:
-            extra = (
-                ' (the scores are divided by "sqrt_head_width", "sqrt_heads" or a number)'
-                if key == "score_scale"
-                else ""
-            )
-            raise PhasorError(
-                f"{key}: missing for the {name}; the preset {preset!r} does not imply it{extra}"
-            )
+    absent = [key for key in _NEEDED if out[key] is None]
+    if absent:
+        more = ' (the scores are divided by "sqrt_head_width", "sqrt_heads" or a number)'
+        raise PhasorError(
+            f"{', '.join(absent)}: missing for the {name}; the preset {preset!r} does not imply"
+            f" {'them' if len(absent) > 1 else 'it'}{more if 'score_scale' in absent else ''}{also}"
+        )
     for key, (kinds, _) in _STACK_KEYS.items():
         if int in kinds and out[key] < (key == "heads"):
             raise PhasorError(f"{name}: {key}: {out[key]} is too small")
@@ -352,6 +352,8 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
             raise PhasorError(f"{key}: {found}, expected one of {', '.join(known)}")
     wanted = STACKS[model["stack"]]
     shared = {key: value for key, value in given.items() if key in _STACK_KEYS}
+    begins = wanted != D.ENCODER_DECODER or {"start", "decoder_start"} & tables["target"].keys()
+    also = "" if begins else "; target.start: missing too, the id that an output begins with"
     stacks, sides = {}, {}
     for name, side, absent in (("encoder", "source", D.DECODER), ("decoder", "target", D.ENCODER)):
         if wanted == absent:
@@ -360,7 +362,7 @@ def parse_description(content: dict, path: Path = Path("description")) -> Descri
                     raise PhasorError(f"{table}: a model of stack {model['stack']!r} has none")
             continue
         stacks[name] = _stack(
-            name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"]
+            name, shared, _keys(f"{name}.", tables[name], _STACK_KEYS), model["preset"], also
         )
         given_side = _keys(f"{side}.", tables[side], _SIDE_KEYS)
         for key, value in given_side.items():

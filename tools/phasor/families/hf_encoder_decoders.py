@@ -226,12 +226,15 @@ BLENDERBOT = Family(
 
 def _m2m(m: EncoderDecoder) -> None:
     """fairseq's sinusoids: rates 10000^(−i / (half − 1)) for i of half the width; and positions
-    begin at 2."""
+    begin behind the padding's id."""
     _bart(m)
     half = m.model["width"] // 2
     if half < 2:
         raise m.config.error("d_model", f"{2 * half}, expected at least 4")
-    m.model.update(position_base=10000.0 ** (half / (half - 1)))
+    m.model.update(
+        position_base=10000.0 ** (half / (half - 1)),
+        position_offset=m.config.whole("pad_token_id", 0, D.MAX_VOCABULARY) + 1,
+    )
 
 
 M2M100 = Family(
@@ -244,11 +247,12 @@ M2M100 = Family(
         vocab_size           128112
         activation_function  "relu"
         scale_embedding      true
+        pad_token_id         1
         """,
         _SIZES,
     ),
     _m2m,
-    {"position": "sinusoidal-halves", "position_offset": 2, **_BEFORE},
+    {"position": "sinusoidal-halves", **_BEFORE},
     without=("output_bias",),
     harmless=_HARMLESS,
     unused=("model.*.embed_positions.weights",),
@@ -310,6 +314,12 @@ def _t5(m: EncoderDecoder) -> None:
         num_buckets=c.whole("relative_attention_num_buckets", 2, 1 << 16),
         max_distance=c.whole("relative_attention_max_distance"),
     )
+    if 2 * m.model["max_distance"] <= m.model["num_buckets"]:
+        raise c.error(
+            "relative_attention_max_distance",
+            f"{m.model['max_distance']} is not above the half of {m.model['num_buckets']} buckets,"
+            " which are single distances",
+        )
     decoder = c.get("num_decoder_layers")
     m.stacks["encoder"]["layers"] = layers
     m.stacks["decoder"]["layers"] = (

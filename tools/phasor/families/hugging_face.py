@@ -181,6 +181,11 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     values = read_json(where)
     family = _family(where, values, modules is not None)
     config = Config(where, values, family.defaults, family.newer)
+    if modules and not isinstance(family, Family):
+        raise PhasorError(
+            f"{path / 'modules.json'}: vectors of a decoder ({values['model_type']}) are not built;"
+            " without this file the directory is a language model"
+        )
     if isinstance(family, decoder.Family):
         return _read_decoder(path, config, family, context, lora_folder)
     if context:

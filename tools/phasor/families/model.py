@@ -10,6 +10,8 @@ import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.errors import printable
+from phasor.families import nearest
+from phasor.families.nearest import shape_text
 from phasor.files import fits
 from phasor.format import descriptor as D
 from phasor.format import layout as L
@@ -117,26 +119,27 @@ class Model:
 
     def problems(self) -> list[str]:
         """One line for each tensor that is missing, misshapen or left over."""
-        out, used = [], set(self.used)
+        misshapen, missing, used = [], {}, set(self.used)
         for slot in R.slots(self.descriptor):
             for part in self.parts.get(slot.key, ()):
                 if part.name is None:
                     continue
                 used.add(part.name)
                 if part.name not in self.checkpoint:
-                    out.append(f"missing: {printable(part.name)} ({slot.name})")
+                    missing.setdefault(part.name, slot.name)
                 elif self.checkpoint.shape(part.name) != part.shape:
-                    out.append(
+                    misshapen.append(
                         f"misshapen: {printable(part.name)} ({slot.name}) has shape"
-                        f" {_text(self.checkpoint.shape(part.name))}, expected {_text(part.shape)}"
+                        f" {shape_text(self.checkpoint.shape(part.name))},"
+                        f" expected {shape_text(part.shape)}"
                     )
-        for name in self.checkpoint:
-            if name not in used and not any(fits(pattern, name) for pattern in self.ignore):
-                out.append(
-                    f"left over: {printable(name)} {_text(self.checkpoint.shape(name))}"
-                    " has no use in this model"
-                )
-        return list(dict.fromkeys(out))
+        left = [
+            name
+            for name in self.checkpoint
+            if name not in used and not any(fits(pattern, name) for pattern in self.ignore)
+        ]
+        absent, unused = nearest.lines(self.checkpoint, missing, left)
+        return [*absent, *dict.fromkeys(misshapen), *unused]
 
     def weights(self, slot: R.Slot) -> np.ndarray:
         """The values of a slot: (N, K), or (N,) of a vector; only this tensor is in memory."""
@@ -154,13 +157,10 @@ class Model:
         out = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         if out.shape != shape_of(slot):
             raise PhasorError(
-                f"{slot.name}: has shape {_text(out.shape)}, expected {_text(shape_of(slot))}"
+                f"{slot.name}: has shape {shape_text(out.shape)},"
+                f" expected {shape_text(shape_of(slot))}"
             )
         return out
-
-
-def _text(shape: Shape) -> str:
-    return "(" + " x ".join(map(str, shape)) + ")"
 
 
 def described(stack: int, texts: dict[str, str], **scopes: Any) -> dict:

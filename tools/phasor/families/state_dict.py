@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping
+from typing import Iterator, Mapping
 
 import numpy as np
 
 from phasor import positions
 from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import Problems, printable
 from phasor.families import names as N
+from phasor.families import nearest
 from phasor.families.description import CHOICES, Description, scale_of
 from phasor.families.model import INPUTS, ROLES, Model, Part, same_sides, shape_of
 from phasor.families.rotary_scaling import Rotary, rotary
+from phasor.files import fits
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
@@ -21,6 +24,19 @@ from phasor.reference.forward import sinusoid
 from phasor.values import words
 
 _TEXTS = words("name author licence credit origin")
+# Parts that a stack has when a key of it has one of these values.
+_WHEN: dict[str, tuple[str, tuple]] = {
+    "final_norm": ("final_norm", (True,)),
+    "positions": ("position", ("learned",)),
+    "relative_keys": (
+        "attention_position",
+        ("relative_key", "relative_key_query", "three-way", "clipped"),
+    ),
+    "relative_values": ("attention_position", ("clipped",)),
+    "position_bias": ("attention_position", ("t5",)),
+    "score": ("score", ("additive",)),
+    "cross_score": ("cross_score", ("additive",)),
+}
 _SIDES = {"encoder": "source", "decoder": "target"}
 _MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
@@ -94,9 +110,70 @@ class _Reader:
         """The name of a tensor that must be there."""
         name = self.name(part, layer)
         if name not in self.checkpoint:
-            hint = "; is the preset right, or does [names] lack an entry?" if self.preset else ""
-            raise PhasorError(f"{self.checkpoint.path}: missing: {name} ({what or part}){hint}")
+            raise self.missing_tensors(name, what or part)
         return name
+
+    def missing_tensors(self, name: str, what: str) -> Problems:
+        """The error for a tensor without which nothing more is known: with every other that the
+        description asks for and every one that nothing asks for."""
+        missing = [n for n in (name, *dict(self.expected())) if n not in self.checkpoint]
+        start, first = nearest.under(missing, self.checkpoint), []
+        if start and not any(start + name in self.checkpoint for name in self.checkpoint):
+            there = [n for n in missing if start + n in self.checkpoint]
+            first = [
+                f"missing: {there[0]}, and {len(there) - 1} more that this file has after"
+                f' {printable(start)}: say [rename] "{printable(start)}" = "" in the description'
+            ]
+            self.checkpoint = self.checkpoint.renamed({start: ""})
+        wanted = {name: what, **dict(self.expected())}
+        left = [n for n in self.checkpoint if n not in wanted and n not in self.used]
+        left = [n for n in left if not any(fits(p, n) for p in self.description.ignore)]
+        absent, unused = nearest.lines(
+            self.checkpoint,
+            {n: what for n, what in wanted.items() if n not in self.checkpoint},
+            left,
+            each=False,
+        )
+        if self.preset:
+            absent = [f"{line} ([names] of the description)" for line in absent]
+        return Problems([f"{self.checkpoint.path}: {line}" for line in (*first, *absent, *unused)])
+
+    def expected(self) -> Iterator[tuple[str, str]]:
+        """(tensor, part) of all that this description may ask for; biases only where they are."""
+        for part in self.names:
+            stack = part.partition(".")[0]
+            if not self.asks_for(
+                part, {"source": "encoder", "target": "decoder"}.get(stack, stack)
+            ):
+                continue
+            most = self.layer_count(part) if "{layer}" in self.names[part] else 1
+            for name in dict.fromkeys(self.name(part, i) for i in range(most)):
+                yield name, part
+                if (bias := N.bias_name(name)) in self.checkpoint:
+                    yield bias, part
+
+    def asks_for(self, part: str, stack: str) -> bool:
+        """Whether a model of this description has the part."""
+        model, s = self.description.model, self.description.stacks.get(stack)
+        what = part.partition(".")[2]
+        if s is None:
+            own = part == "output" and model["output"] == "own"
+            return (own and self.description.stack != D.ENCODER) or self.has(part)
+        if what in _WHEN:
+            key, values = _WHEN[what]
+            return s[key] in values
+        crossing = stack == "decoder" and self.description.stack == D.ENCODER_DECODER
+        optional = what in ("sinusoid", "alibi_slopes", "inv_freq") and not self.has(part)
+        return not optional and (crossing or not what.startswith("cross_"))
+
+    def layer_count(self, part: str) -> int:
+        """How many layers of a part's stack there seem to be: as many as any part of it has."""
+        stack = part.partition(".")[0]
+        if said := self.description.stacks[stack]["layers"]:
+            return said
+        parts = [p for p in self.names if p.startswith(f"{stack}.") and "{layer}" in self.names[p]]
+        layers = range(D.MAX_LAYERS)
+        return next((i for i in layers if not any(self.has(p, i) for p in parts)), len(layers)) or 1
 
     def misshapen(self, part: str, name: str, what: str) -> PhasorError:
         return PhasorError(f"{self.checkpoint.path}: misshapen: {name} ({part}) has {what}")

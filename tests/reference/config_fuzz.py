@@ -1,0 +1,220 @@
+"""Random configurations of every family against transformers 4 and 5 (config_draws.py): what is
+converted gives the library's outputs, or is refused by a line that names a key.
+
+    config_fuzz.py [--count N] [--first N] [--families llama,bert] [--versions 4.57] [--write]
+
+prints a row for each family and version, then what is wrong; --write puts the table into
+docs/families.md. test_config_fuzz.py runs a few of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable
+
+import numpy as np
+
+if __name__ == "__main__":
+    for folder in ("tools", "tests/support"):
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
+
+import test_families_decoders as decoders
+import test_families_encoders as encoders
+import test_families_translators as translators
+import transformers  # the pinned one
+from config_draws import LENGTHS
+from family_table import ROOT, Table
+
+from phasor import convert
+from phasor import vectors as V
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.errors import PhasorError
+from phasor.format import descriptor as D
+from phasor.reference.forward import Reference
+
+TOLERANCE = 1e-5  # of the outputs' range
+NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+VERSIONS = ("4.57", "5.x")
+_AT_ONCE = 20  # models of a family that lie in a folder
+
+
+def bases() -> dict[str, list]:
+    """The classes and configurations of the families' tests, by model_type."""
+    out: dict[str, list] = {}
+    for case in (*decoders.CASES, *encoders.CASES, *translators.CASES):
+        if not case.model.startswith("Nomic") and getattr(case, "modules", None) is None:
+            family = getattr(transformers, case.model).config_class.model_type
+            out.setdefault(family, []).append([case.model, case.config])
+    return out
+
+
+@dataclass
+class Result:
+    """Of one configuration: not made, refused, unnamed, short, wrong, or equal."""
+
+    what: str
+    line: str = ""
+    draw: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        d = self.draw
+        changed = {key: d["config"].get(key) for key in d.get("changed", ())}
+        return f"{d.get('model')} {d['number']}: {self.what}: {self.line} {changed}"
+
+
+def keys_of(value: Any) -> set[str]:
+    """All names in a JSON value."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def checked(folder: Path, draw: dict[str, Any]) -> Result:
+    """What the converter makes of a directory."""
+    if draw["why"]:
+        return Result("not made", draw["why"], draw)
+    try:
+        model, _ = convert.read_source(folder, None, [])
+        problems = model.problems()
+        if problems:
+            raise PhasorError(problems[0])
+        descriptor = D.with_defaults(D.decode_meta(D.encode_meta(model.descriptor)))
+        reference = Reference(V.ExactWeights(descriptor, model.weights))
+        return Result(*compared(reference, np.load(folder / "outputs.npz")), draw)
+    except PhasorError as error:
+        files = [folder / name for name in ("config.json", "generation_config.json")]
+        known = set().union(*(keys_of(json.loads(f.read_text())) for f in files if f.is_file()))
+        words = set(re.findall(r"[\w.]+", str(error).replace(str(folder), "")))
+        if any(name.is_file() for name in folder.glob("*.safetensors")):
+            known |= set(open_checkpoint(folder))  # a line of tensors names them
+        words |= {part for word in words for part in word.split(".")}
+        return Result("refused" if words & known else "unnamed", str(error), draw)
+
+
+def compared(reference: Reference, outputs: Any) -> tuple[str, str]:
+    """(result, line) for each length that the file takes."""
+    d, compared_any = reference.d, False
+    stacks = [s for s in ("encoder", "decoder") if s in d]
+    for count in LENGTHS:
+        longest = [D.longest(d, stack) for stack in stacks]
+        if any(most and most < count for most in longest):
+            continue
+        ours = output_of(reference, outputs[f"ids_{count}"])
+        single, double = (outputs[f"{kind}_{count}"].reshape(ours.shape) for kind in ("f32", "f64"))
+        if not np.isfinite(double).all() or not np.isfinite(single).all():
+            continue
+        whole = max(np.ptp(double), np.abs(double).max(), 1e-30)
+        gaps = [float(np.abs(ours - theirs).max() / whole) for theirs in (single, double)]
+        noise = float(np.abs(single - double).max() / whole)
+        if not min(gaps) <= max(TOLERANCE, 4 * noise):
+            return "wrong", f"{min(gaps):.3g} of the range at {count} ids (float32: {noise:.2g})"
+        compared_any = compared_any or min(gaps) <= TOLERANCE
+    return ("equal", "") if compared_any else ("short", "nothing to compare")
+
+
+def output_of(reference: Reference, ids: np.ndarray) -> np.ndarray:
+    stack = reference.d["model"]["stack"]
+    if stack == D.DECODER:
+        return reference.decode(ids).logits
+    encoded = reference.encode(ids)
+    if stack == D.ENCODER:
+        return reference.output(encoded)
+    return reference.decode(ids[::-1], encoded.output).logits
+
+
+def draw(version: str, of: dict[str, list], out: Path, first: int, count: int) -> None:
+    """Runs config_draws.py with one of the versions."""
+    out.mkdir(parents=True)
+    (out / "bases.json").write_text(json.dumps(of))
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(NEWER) if version == "5.x" else ""
+    script = Path(__file__).with_name("config_draws.py")
+    done = subprocess.run(
+        [sys.executable, script, out / "bases.json", out, str(first), str(count)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split("\n")[-2].startswith(version[0] + "."), done.stdout
+
+
+def results(version: str, of: dict[str, list], first: int, count: int) -> Iterable[Result]:
+    """Of all families, one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "models"
+        draw(version, of, out, first, count)
+        for family in of:
+            for n in range(first, first + count):
+                told = json.loads((out / f"{family}-{n}.json").read_text())
+                yield checked(out / f"{family}-{n}", told)
+
+
+KINDS = ("equal", "refused", "not made", "short", "unnamed", "wrong")
+
+
+TABLE = Table(
+    "config_fuzz.py",
+    "| family | configurations | equal | refused by the key | by another line | not made by"
+    " transformers | wrong |\n|---|---:|---:|---:|---:|---:|---:|\n",
+)
+
+
+def table_rows(counts: Counter) -> list[str]:
+    """A row a family, both versions together; what could not be compared is left out."""
+    out, total = [], Counter()
+    for family in sorted({family for family, *_ in counts}):
+        n = Counter()
+        for (of, _, what), count in counts.items():
+            n[what] += count if of == family and what != "short" else 0
+        total += n
+        out.append(_row(family, n))
+    return [*out, _row("all", total)]
+
+
+def _row(name: str, n: Counter) -> str:
+    numbers = (n.total(), *(n[w] for w in ("equal", "refused", "unnamed", "not made", "wrong")))
+    return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--families", default="")
+    parser.add_argument("--versions", default=",".join(VERSIONS))
+    parser.add_argument("--write", action="store_true", help="the table of docs/families.md")
+    parser.add_argument("--show", default="wrong,unnamed", help="results that are printed")
+    args = parser.parse_args()
+    found = bases()
+    chosen = args.families.split(",") if args.families else list(found)
+    counts: Counter = Counter()
+    for first in range(args.first, args.first + args.count, _AT_ONCE):
+        count = min(_AT_ONCE, args.first + args.count - first)
+        for version in args.versions.split(","):
+            for result in results(version, {f: found[f] for f in chosen}, first, count):
+                counts[result.draw["family"], version, result.what] += 1
+                if result.what in args.show.split(","):
+                    print(f"{version} {result}", flush=True)
+    rows = {(family, version) for family, version, _ in counts}
+    print(f"{'family':24} version " + " ".join(f"{kind:>8}" for kind in KINDS))
+    for row in sorted(rows):
+        print(f"{row[0]:24} {row[1]:7} " + " ".join(f"{counts[*row, kind]:8}" for kind in KINDS))
+    total = [sum(counts[*row, kind] for row in rows) for kind in KINDS]
+    print(f"{'all':32} " + " ".join(f"{n:8}" for n in total))
+    if args.write:
+        TABLE.write(table_rows(counts))
+    return int(total[-1] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

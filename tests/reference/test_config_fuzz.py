@@ -1,0 +1,34 @@
+"""A few random configurations of each family and version (config_fuzz.py): equal, or refused."""
+
+from __future__ import annotations
+
+import os
+
+import config_fuzz
+import pytest
+
+SEEDS = 5  # of each family and version; `make config-fuzz` has hundreds
+BASES = config_fuzz.bases()
+
+
+@pytest.fixture(scope="module", params=config_fuzz.VERSIONS)
+def results(request):
+    if request.param == "5.x" and not (config_fuzz.NEWER / "transformers").is_dir():
+        message = f"no newer transformers at {config_fuzz.NEWER}: set TRANSFORMERS5"
+        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    out: dict[str, list] = {}
+    for result in config_fuzz.results(request.param, BASES, 0, SEEDS):
+        out.setdefault(result.draw["family"], []).append(result)
+    return out
+
+
+@pytest.mark.parametrize("family", BASES)
+def test_what_is_converted_is_equal(results, family):
+    assert len(results[family]) == SEEDS
+    assert [str(result) for result in results[family] if result.what == "wrong"] == []
+
+
+def test_most_are_compared(results):
+    """A harness that makes or compares nothing would find nothing."""
+    whats = [result.what for of in results.values() for result in of]
+    assert whats.count("equal") > len(whats) / 4 and whats.count("refused") > len(whats) / 50
