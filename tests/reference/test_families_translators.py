@@ -210,7 +210,7 @@ def randomised(case: Case) -> torch.nn.Module:
     if case.model in ("MarianMTModel", "M2M100ForConditionalGeneration"):
         # M2M100 gives a pad inside of a text no position
         model.generation_config.bad_words_ids = [[model.config.pad_token_id]]
-    # Blenderbot's, of the source's n-grams: noted by the converter, not in the file
+    # Blenderbot's, of the source's n-grams, is measured elsewhere: test_beam.py
     model.generation_config.encoder_no_repeat_ngram_size = 0
     if case.ngram:
         model.generation_config.no_repeat_ngram_size = case.ngram
