@@ -227,9 +227,9 @@ level_flags = $(if $(filter sanitize threads memory,$(config)),$(subst -O3,-O1,$
   -O3,$(if $(filter scalar,$1),-Os,-O2),$(LEVEL_FLAGS_$1)),$(LEVEL_FLAGS_$1)))
 
 # What a target can break that the host cannot: kernels and their levels, memory, threads; with 32 bits every size too. All with TEST_FILES='*'.
-TEST_FILES_aarch64 := kernels* functions engine encoder pool heap_counter beam
+TEST_FILES_aarch64 := kernels* tiles_models functions engine encoder pool heap_counter beam
 TEST_FILES_armhf   := $(TEST_FILES_aarch64) format chat tokenizer* limits_*
-TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles functions pool heap_counter
+TEST_FILES_riscv64 := kernels kernels_hashes kernels_tiles tiles_models functions pool heap_counter
 TEST_FILES_wasm    := kernels kernels_hashes kernels_tiles functions format
 TEST_FILES ?= $(or $(TEST_FILES_$(TARGET)),*)
 
@@ -337,7 +337,7 @@ $(HEADERS)/doctest:
 	@mkdir -p $(@D) && ln -sfn "$(DOCTEST)/doctest" $@
 
 # Written only when it changes: compilers, flags, and the list of the library's members.
-write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.new; cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
+write_if_changed = @mkdir -p $(@D); printf '%s\n' $1 > $@.$$$$; cmp -s $@.$$$$ $@ && rm -f $@.$$$$ || mv $@.$$$$ $@
 $(OUT)/flags: FORCE
 	$(call write_if_changed,'$(CXX) $(shell $(CXX) -dumpfullversion -dumpversion 2>/dev/null)' '$(CC)' '$(CXX_CORE)' '$(CXX_CLI)' '$(CXX_TEST)' \
 	  '$(C_TEST)' '$(LINK)' '$(EXTRA_CXXFLAGS)' '$(foreach l,$(LEVELS),$l: $(call level_flags,$l);)')
@@ -391,6 +391,7 @@ help:
 #: make test-machines   emulated machines, boards, sanitizers, long sweeps
 #: make test-reference  the Python reference and the converter against PyTorch (large download)
 #: make families        every Hugging Face architecture against transformers, into docs/families.md
+#: make test-beams COUNT=25   rules of beam search, drawn together, beside transformers
 #: make check           the rules of the source: rooms, symbols, no allocator, no static constructors
 #: make lock            the locks of the Python packages, tools/locks, from tools/requirements*.txt; UPGRADE=1, LOCKS=NAME
 #: make tokens          how much code there is, room by room, beside revision BASE (the last commit)

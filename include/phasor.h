@@ -489,7 +489,7 @@ void phasor_random_seed(phasor_random* random, uint64_t seed) PHASOR_NONBLOCKING
  *
  * The steps of a choice, in this order (that of transformers' processors, where it has them):
  *   the logits callback; repetition_penalty; presence_penalty and frequency_penalty;
- *   no_repeat_ngram; min_new; suppressed;
+ *   no_repeat_ngram; source_no_repeat_ngram; bad_words; min_new; suppressed;
  *   with temperature 0 the largest logit, of equal ones the lowest id; else
  *   temperature; top_k; top_p; min_p; typical_p, each on the probabilities that the one before has
  *   left; then one draw.
@@ -555,13 +555,23 @@ typedef struct phasor_generate_options {
    * holds one row more): those that once followed the last three tokens, or two. Only what would
    * have been chosen is accepted, greedy or drawn: the output is the same, sooner. */
   uint32_t lookahead;
+
+  const uint32_t* bad_words;  /* (bad_words_count numbers) what never comes: of each sequence of
+                                 tokens the number of them, at least 1, then the tokens */
+  const uint32_t* source;     /* (source_count) the source's ids, for source_no_repeat_ngram */
+  uint32_t bad_words_count, source_count;
+  uint32_t source_no_repeat_ngram; /* n: no n tokens in a row that stand in `source` */
+  uint32_t reserved;
+  const uint32_t* forced_last; /* (1) where max_new, the capacity or the context leaves room for one
+                                  more token, it is this one */
 } phasor_generate_options;
-/* All that follows the size is 0: the first line, the choice, the text, the context. */
+/* All that follows the size is 0: the first line, the choice, the text, the context, the bans. */
 #define PHASOR_GENERATE_OPTIONS_INIT                         \
   { sizeof(phasor_generate_options), 0, NULL, 0, NULL, NULL, NULL, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, NULL, \
     NULL, NULL, 0,                                           \
-    0, 0, 0, 0 }
+    0, 0, 0, 0,                                              \
+    NULL, NULL, 0, 0, 0, 0, NULL }
 
 typedef struct phasor_generation {
   uint32_t struct_size;
@@ -586,11 +596,51 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
                               const phasor_generate_options* options, phasor_generation* result,
                               phasor_error* error) PHASOR_NONBLOCKING;
 
+/* One of many inputs that are generated from side by side: an output is what phasor_generate gives
+ * for its input alone, whatever its neighbours. All that is known of it is here, in the caller's
+ * memory. */
+typedef struct phasor_job {
+  uint32_t struct_size;
+  uint32_t count;       /* of ids */
+  const uint32_t* ids;  /* (count) an encoder-decoder's source, or a decoder's prompt */
+  uint32_t* out;        /* (capacity) new tokens */
+  uint32_t capacity;
+  uint32_t made;        /* new tokens so far */
+  uint32_t finish;      /* PHASOR_FINISH_…; 0: it is not over, or it has failed */
+  uint32_t status;      /* PHASOR_OK, or the phasor_status for which it has failed */
+  uint32_t sequence;    /* the one that it has; PHASOR_NONE while it waits and when it is over */
+  uint32_t reserved;
+  phasor_random random; /* of its draws; all 0: from options.seed */
+} phasor_job;
+#define PHASOR_JOB_INIT \
+  { sizeof(phasor_job), 0, NULL, NULL, 0, 0, 0, 0, PHASOR_NONE, 0, { { 0, 0, 0, 0 } } }
+
+/* One step of the decoder for all jobs (count) at once. Those that wait get the sequences that no
+ * other has, in their order, and their sources are encoded together; each job that runs gets a
+ * token; one that is over gives its sequence back, cleared. *left gets the number of jobs that are
+ * not over. Between two calls a job that is over, or waits, may be replaced by any other.
+ *
+ * Needs limits.sequences above 1; no more jobs run at the same time than that, or than
+ * limits.logit_rows (best_rows, for the plain largest logit). A job with ids that are out of range
+ * or too many fails alone, as one with a value that is not finite: `error` has the line of the
+ * first. ids and out stay where they are until the job is over. options may be NULL. Of
+ * phasor_generate's options token, text, random, reuse, slide and lookahead are PHASOR_BAD_INPUT;
+ * source is each job's ids. After PHASOR_STOPPED (progress) a job may have got its sequence, and
+ * nothing else has changed: call again. */
+phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                               const phasor_generate_options* options, uint32_t* left,
+                               phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Steps until all jobs are over. */
+phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                              const phasor_generate_options* options,
+                              phasor_error* error) PHASOR_NONBLOCKING;
+
 /* Beam search: at each step the `beams` best outputs so far are kept, by the sum of their tokens'
  * log-probabilities (log-softmax of the logits). An output ends when its end token is among the
- * `beams` best continuations of all. Its score is log_probability / tokens^length_penalty, where
- * forced tokens count neither way. The search is over when there are as many outputs as beams and,
- * by early_stopping,
+ * `beams` best continuations of all. Its score is log_probability / tokens^length_penalty
+ * (length_norm), where forced tokens count neither way. The search is over when there are as many
+ * outputs as beams and, by early_stopping,
  *   NO     the best beam's score at its present length is no better than the worst output's;
  *   YES    at once;
  *   NEVER  the best beam's score at the longest length (with a positive penalty) is no better;
@@ -601,6 +651,9 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
  * or chunk changes an output or a bit of a score. A field that is 0 or NULL does nothing, but for
  * `beams`. */
 enum { PHASOR_EARLY_NO = 0, PHASOR_EARLY_YES = 1, PHASOR_EARLY_NEVER = 2 };
+/* What a score is divided by, with L tokens that were searched for and the length penalty p: L^p
+ * (transformers), or ((5 + L) / 6)^p (Wu et al. 2016, section 7). */
+enum { PHASOR_LENGTH_POWER = 0, PHASOR_LENGTH_GNMT = 1 };
 typedef struct phasor_beam_options {
   uint32_t struct_size;
   uint32_t beams;           /* 1 … limits.beams; 0 = limits.beams */
@@ -622,11 +675,26 @@ typedef struct phasor_beam_options {
   int (*logits)(void* user, float* logits, uint32_t vocabulary, const uint32_t* ids,
                 uint32_t count);
   void* user;
+
+  float repetition_penalty; /* of every token in a beam: its log-probability is multiplied by it (in
+                               phasor_generate its logit is changed) */
+  uint32_t length_norm;     /* PHASOR_LENGTH_… */
+  /* These three and source_no_repeat_ngram as in phasor_generate_options; the log-probability of
+   * forced_last is 0. */
+  const uint32_t* bad_words;   /* (bad_words_count) */
+  const uint32_t* source;      /* (source_count) */
+  const uint32_t* forced_last; /* (1) */
+  /* (stop_count, at most 64) strings of 1 … 256 bytes. A beam whose text has one ends there, as
+   * with an end token (PHASOR_FINISH_STRING); its ids are all there. What the prompt and the forced
+   * tokens have whole does not count. Needs limits.text_bytes. */
+  const char* const* stop;
+  uint32_t bad_words_count, source_count, source_no_repeat_ngram, stop_count;
 } phasor_beam_options;
 /* All is 0 but the length penalty. */
 #define PHASOR_BEAM_OPTIONS_INIT                                \
   { sizeof(phasor_beam_options), 0, 0, PHASOR_EARLY_NO, 1.0f, 0, NULL, \
-    0, 0, NULL, NULL, 0, 0, NULL, NULL }
+    0, 0, NULL, NULL, 0, 0, NULL, NULL,                         \
+    0, PHASOR_LENGTH_POWER, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 typedef struct phasor_beam_result {
   uint32_t struct_size;
@@ -672,13 +740,14 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
 
 /* Writes what the file recommends (docs/format.md, scope 7) into *options: temperature (0 where it
  * does not draw), top_k, top_p, min_p, typical_p, repetition_penalty, no_repeat_ngram, min_new,
- * max_new, suppressed. What the file does not say stays as it is. Returns 0, and changes nothing,
- * when it says nothing or options->struct_size is none that this library knows. */
+ * max_new, suppressed, bad_words, source_no_repeat_ngram, forced_last. What the file does not say
+ * stays as it is. Returns 0, and changes nothing, when it says nothing or options->struct_size is
+ * none that this library knows. */
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options);
 
 /* The same for a beam search: beams, length_penalty and early_stopping (1 and 0 where the file
- * recommends something and says nothing of these), no_repeat_ngram, min_new, max_new,
- * suppressed. */
+ * recommends something and says nothing of these), repetition_penalty, no_repeat_ngram, min_new,
+ * max_new, suppressed, bad_words, source_no_repeat_ngram, forced_last. */
 int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options);
 
 /* ------------------------------------------------------------------ text */

@@ -1,10 +1,40 @@
 // Generation.
 #include "../decode/generate.h"
 #include "../decode/beam.h"
+#include "../decode/jobs.h"
 #include "../decode/random.h"
 #include "api.h"
 
 using namespace phasor;
+
+namespace {
+
+template <class T>
+void set(T* to, T from) {
+  if (from != 0) *to = from;
+}
+
+// What the file recommends for a choice with and without beams.
+template <class Options>
+void set_shared(const Model& m, Options* all) {
+  const GenerationDescriptor& g = m.descriptor.generation;
+  set(&all->repetition_penalty, g.repetition_penalty);
+  set(&all->no_repeat_ngram, g.no_repeat_ngram);
+  set(&all->source_no_repeat_ngram, g.source_no_repeat_ngram);
+  set(&all->min_new, g.min_new);
+  set(&all->max_new, g.max_new);
+  if (g.suppressed.count != 0) {
+    all->suppressed = ids_at(m, g.suppressed);
+    all->suppressed_count = g.suppressed.count;
+  }
+  if (g.bad_words.count != 0) {
+    all->bad_words = ids_at(m, g.bad_words);
+    all->bad_words_count = g.bad_words.count;
+  }
+  if (g.forced_last != PHASOR_NONE) all->forced_last = &g.forced_last;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -54,6 +84,27 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   return status == PHASOR_NOT_FINITE ? fail(error, status, {}, "a logit is not a number") : status;
 }
 
+phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                               const phasor_generate_options* options, uint32_t* left,
+                               phasor_error* error) {
+  const Call call(session, left);
+  phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
+  const phasor_status status = read_options(&all, options, "phasor_generate_options", error);
+  return status != PHASOR_OK ? status : jobs_step(session, jobs, count, all, left, error);
+}
+
+phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                              const phasor_generate_options* options, phasor_error* error) {
+  phasor_status status = PHASOR_OK;
+  phasor_error* line = error;  // the first job's that failed stays
+  for (uint32_t left = count; status == PHASOR_OK && left != 0;) {
+    status = phasor_jobs_step(session, jobs, count, options, &left, line);
+    for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
+      if (jobs[i].status != PHASOR_OK) line = nullptr;
+  }
+  return status;
+}
+
 phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids,
                                  uint32_t count, const phasor_beam_options* options,
                                  phasor_beam_result* result, phasor_error* error) {
@@ -85,9 +136,6 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
   if (g.present == 0 ||
       read_options(&all, options, "phasor_generate_options", nullptr) != PHASOR_OK)
     return 0;
-  const auto set = [](auto* to, auto from) {
-    if (from != 0) *to = from;
-  };
   set(&all.temperature, g.temperature);
   if (g.sample != 0 && !(all.temperature > 0)) all.temperature = 1;
   if (g.sample == 0) all.temperature = 0;
@@ -95,14 +143,7 @@ int phasor_generation_defaults(const phasor_model* model, phasor_generate_option
   set(&all.top_p, g.top_p);
   set(&all.min_p, g.min_p);
   set(&all.typical_p, g.typical_p);
-  set(&all.repetition_penalty, g.repetition_penalty);
-  set(&all.no_repeat_ngram, g.no_repeat_ngram);
-  set(&all.min_new, g.min_new);
-  set(&all.max_new, g.max_new);
-  if (g.suppressed.count != 0) {
-    all.suppressed = ids_at(*model, g.suppressed);
-    all.suppressed_count = g.suppressed.count;
-  }
+  set_shared(*model, &all);
   (void)write_result(options, all);
   return 1;
 }
@@ -113,19 +154,10 @@ int phasor_beam_defaults(const phasor_model* model, phasor_beam_options* options
   phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
   if (g.present == 0 || read_options(&all, options, "phasor_beam_options", nullptr) != PHASOR_OK)
     return 0;
-  const auto set = [](auto* to, auto from) {
-    if (from != 0) *to = from;
-  };
   set(&all.beams, g.beams);
   all.length_penalty = g.length_penalty;
   all.early_stopping = g.early_stopping;
-  set(&all.no_repeat_ngram, g.no_repeat_ngram);
-  set(&all.min_new, g.min_new);
-  set(&all.max_new, g.max_new);
-  if (g.suppressed.count != 0) {
-    all.suppressed = ids_at(*model, g.suppressed);
-    all.suppressed_count = g.suppressed.count;
-  }
+  set_shared(*model, &all);
   (void)write_result(options, all);
   return 1;
 }

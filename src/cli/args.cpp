@@ -74,8 +74,10 @@ constexpr Flag kFlags[] = {
     {"--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"},
     {"--npy", "FILE.npy", kEmbed, &Options::npy,
      "the vectors as one array, (texts, values), in place of text"},
-    {"--batch", "N", kEncoders, &Options::batch,
-     "texts that are encoded together (32; 1 from a terminal)", from(1, 4096)},
+    {"--batch", "N", kRun | kEncoders, &Options::batch,
+     "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
+     "side by side, the same output, printed whole and in their order (1)",
+     from(1, 4096)},
     {"--top", "N", kFill | kClassify, &Options::top, "only the N best (fill: 5; classify: all)",
      from(1, 1 << 20)},
     {"--mask", "ID", kFill, &Options::mask, "the mask's id (as the file says)", from(0, kMost)},
@@ -115,9 +117,17 @@ constexpr Flag kFlags[] = {
      "the same, times how often (0)", from(-100, 100)},
     {"--no-repeat-ngram", "N", kGenerate, &Options::no_repeat_ngram,
      "no N tokens in a row twice (0: no such rule)", from(0, kMost)},
+    {"--source-no-repeat-ngram", "N", kRun, &Options::source_no_repeat_ngram,
+     "no N tokens in a row that stand in the source, or in a decoder's prompt (as the file says, "
+     "or 0: no such rule)",
+     from(0, kMost)},
     {"--min-new", "N", kGenerate, &Options::min_new,
      "at least N new tokens before an end token (0)", from(0, kMost)},
     {"--suppress", "IDS", kGenerate, &Options::suppress, "tokens that are never chosen"},
+    {"--bad-words", "IDS", kGenerate, &Options::bad_words,
+     "tokens that never come one after the other; may be given several times (as the file says)"},
+    {"--forced-last", "ID", kGenerate, &Options::forced_last,
+     "stands last where an output ends for its length; \"\": none (as the file says)"},
     {"--end", "IDS", kGenerate, &Options::end, "tokens that end the output, besides the model's"},
     {"--stop", "TEXT", kGenerate, &Options::stop,
      "ends the output before this text; may be given several times"},
@@ -135,6 +145,8 @@ constexpr Flag kFlags[] = {
     {"--length-penalty", "X", kRun, &Options::length_penalty,
      "with --beam: an output's score is its log-probability / tokens^X (as the file says, or 1)",
      from(-4, 4)},
+    {"--length-norm", "power|gnmt", kRun, &Options::length_norm,
+     "with --beam: gnmt: the score is divided by ((5 + tokens) / 6)^X (power: by tokens^X)"},
     {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
      "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
      "(no: while one as long may)"},
@@ -256,8 +268,15 @@ int set_real(const Flag& f, const char* value, float* out) {
 }
 
 int set_ids(const Flag& f, const char* value, Ids* out) {
+  TokenIds before;
+  if (strcmp(f.name, "--bad-words") == 0) before.swap(out->values);
   *out = {true, strcmp(f.name, "--ids") == 0 && strcmp(value, "-") == 0, {}};
-  if (out->from_input || parse_ids(value, &out->values)) return 0;
+  if (out->from_input || parse_ids(value, &out->values)) {
+    if (strcmp(f.name, "--bad-words") != 0) return 0;
+    if (!out->values.empty()) before.push_back(count_of(out->values));
+    before.insert(before.end(), out->values.begin(), out->values.end());
+    return out->values = before, 0;
+  }
   return usage_error("%s %s: expected token ids separated by commas, such as 1,2,3", f.name, value);
 }
 

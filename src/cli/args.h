@@ -45,7 +45,8 @@ struct Number {
 struct Options {
   const char* model;
   vector<const char*> texts;
-  Ids ids, prefix_ids, target_ids, segments, suppress, end;
+  Ids ids, prefix_ids, target_ids, segments, suppress, end, forced_last;
+  Ids bad_words;  // of each list its length, then its ids
   const char *prefix, *target, *system, *prompt, *prompt_text, *isa, *type, *output_type;
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
@@ -53,12 +54,13 @@ struct Options {
   vector<const char*> stop;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
       length_penalty;
-  Number seed, top_k, no_repeat_ngram, min_new, keep, lookahead, beam, n_best;
+  Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
+      n_best;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5};
-  // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, tables
-  // PHASOR_TABLES_…, load Load
-  Number cache, early_stopping, tables, load, pooling, emit;
+  // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
+  // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load
+  Number cache, early_stopping, length_norm, tables, load, pooling, emit;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
       sample, greedy, print_prompt, help;
   vector<const char*> given;  // the flags, by name

@@ -1,18 +1,21 @@
 #include "beams.h"
 
+#include <algorithm>
+
 #include "sampling.h"
 
 namespace cli {
 int check_beams(const Options& o) {
   if (o.beam == 0) {
-    const char* needs = o.first_given({"--length-penalty", "--n-best", "--early-stopping"});
+    const char* needs =
+        o.first_given({"--length-penalty", "--length-norm", "--n-best", "--early-stopping"});
     return needs != nullptr ? usage_error("%s: needs --beam", needs) : 0;
   }
   // what belongs to decoding token by token
   const char* flag =
       o.first_given({"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--seed",
-                     "--sample", "--repeat-penalty", "--presence-penalty", "--frequency-penalty",
-                     "--stop", "--keep", "--lookahead", "--save-state", "--load-state"});
+                     "--sample", "--presence-penalty", "--frequency-penalty", "--keep",
+                     "--lookahead", "--save-state", "--load-state"});
   if (flag != nullptr) return usage_error("%s: does not go with --beam", flag);
   return o.n_best > o.beam ? usage_error("--n-best %u: expected at most --beam, %u",
                                          uint32_t{o.n_best}, uint32_t{o.beam})
@@ -25,15 +28,25 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
   options.beams = 0;
   if (o_.length_penalty.given) options.length_penalty = o_.length_penalty.value;
   if (o_.early_stopping.given) options.early_stopping = o_.early_stopping;
+  options.length_norm = o_.length_norm;
   options.max_new = shared.max_new;
   options.forced = shared.forced;
   options.forced_count = shared.forced_count;
+  options.repetition_penalty = shared.repetition_penalty;
   options.no_repeat_ngram = shared.no_repeat_ngram;
+  options.source = shared.source;
+  options.source_count = shared.source_count;
+  options.source_no_repeat_ngram = shared.source_no_repeat_ngram;
+  options.bad_words = shared.bad_words;
+  options.bad_words_count = shared.bad_words_count;
+  options.forced_last = shared.forced_last;
   options.min_new = shared.min_new;
   options.suppressed = shared.suppressed;
   options.suppressed_count = shared.suppressed_count;
   options.end = shared.end;
   options.end_count = shared.end_count;
+  options.stop = shared.stop;
+  options.stop_count = shared.stop_count;
   outputs_.clear();
   result_ = PHASOR_BEAM_RESULT_INIT;
   if (!e_.done(phasor_beam_search(e_.session, 0, prompt.data(), count_of(prompt), &options,
@@ -46,8 +59,8 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
        ++i) {
     Output one;
     one.ids.assign(found.ids, found.ids + found.count);
-    one.text = text_of(prompt, one.ids);
     one.finish = found.finish;
+    one.text = text_of(prompt, one, shared.forced_count);
     one.score = found.score;
     one.log_probability = found.log_probability;
     outputs_.push_back(one);
@@ -55,14 +68,32 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
   return true;
 }
 
-// As it goes on in the prompt's text.
-string Beams::text_of(const TokenIds& prompt, const TokenIds& ids) const {
+// A stop string ends behind the text of the first `forced` tokens.
+string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const {
   if (e_.target.has_tokenizer == 0) return string();
   Detokenizer text(e_, PHASOR_TARGET);
   string out;
+  size_t before = 0;
   for (const uint32_t id : prompt) (void)text.add(id);
-  for (const uint32_t id : ids) out += text.add(id);
-  return out += text.end();
+  for (uint32_t i = 0; i < one.ids.size(); ++i) {
+    out += text.add(one.ids[i]);
+    if (i < forced) before = out.size();
+  }
+  out += text.end();
+  return one.finish == PHASOR_FINISH_STRING ? out.substr(0, stop_at(out, before)) : out;
+}
+
+// Where the stop string begins that is the first to end after `before`; of several the longest.
+size_t Beams::stop_at(const string& text, size_t before) const {
+  size_t first = text.size(), end = string::npos;
+  for (const string stop : o_.stop) {
+    const size_t from = before < stop.size() ? 0 : before - stop.size() + 1;
+    const size_t at = text.find(stop, from);
+    if (at == string::npos || at + stop.size() > end) continue;
+    first = at + stop.size() < end ? at : std::min(first, at);
+    end = at + stop.size();
+  }
+  return first;
 }
 
 string Beams::lines() const {

@@ -28,9 +28,11 @@ class Beams {
   // score in front where --n-best is given.
   string lines() const;
   void add_outputs(Json* json) const;  // as the member "outputs"
+  // The text of one, as it goes on in the prompt's, without the stop string that ended it.
+  string text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const;
 
  private:
-  string text_of(const TokenIds& prompt, const TokenIds& ids) const;
+  size_t stop_at(const string& text, size_t before) const;
 
   const Engine& e_;
   const Options& o_;

@@ -49,9 +49,7 @@ class Encoder {
     if (o_.prompt != nullptr && o_.prompt_text != nullptr)
       return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
     if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
-    Inputs inputs(
-        o_, false,
-        e_.limits.text_bytes > prompt_.size() ? e_.limits.text_bytes - prompt_.size() : 0);
+    Inputs inputs(o_, false, LineReader::kLongest - std::min(prompt_.size(), LineReader::kLongest));
     for (Input input; e_.going_on() && inputs.next(&input);) {
       batch_.emplace_back();
       (void)read(input, &batch_.back());
@@ -164,6 +162,7 @@ class Encoder {
   // A text, or with --pair two with a tab between them.
   bool read_text(const string& input, Text* text) {
     size_t first = 0;
+    if (!e_.hold_text(input.size(), &text->error)) return false;
     if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, &text->ids, &text->segments, &first,
                              &text->error)
                   : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "json.h"
 
 namespace cli {
@@ -71,10 +73,37 @@ bool Engine::start(const phasor_limits& wanted) {
   if (!arena_.allocate(arena_bytes)) return no_memory(path, "arena", arena_bytes);
   if (!pool_.start(limits.threads))
     return data_error("--threads %u: the system gives no more threads", limits.threads), false;
+  return open_session(arena_, arena_bytes) || fail();
+}
+
+bool Engine::open_session(const Block& arena, size_t bytes) {
   const phasor_parallel parallel = pool_.parallel();
-  if (phasor_session_open(&session, arena_.data(), arena_bytes, model, &limits,
+  phasor_session* opened = nullptr;
+  if (phasor_session_open(&opened, arena.data(), bytes, model, &limits,
                           limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
-    return fail();
+    return false;
+  session = opened;
+  return true;
+}
+
+bool Engine::hold_text(size_t bytes, string* why) {
+  const phasor_limits before = limits;
+  if (bytes > limits.text_bytes)
+    make_text_room(&limits, std::max(bytes, 2 * size_t{limits.text_bytes}));
+  if (limits.text_bytes == before.text_bytes) return true;
+  size_t need = 0;
+  Block larger;
+  bool done = phasor_session_size(&need, model, &limits, &error) == PHASOR_OK;
+  if (!done) *why = error.text;
+  if (done && !larger.allocate(need)) {
+    *why = "no memory for the arena of " + grouped(need) + " bytes that a text of " +
+           grouped(bytes) + " needs";
+    done = false;
+  }
+  if (done && !open_session(larger, need)) *why = error.text, done = false;
+  if (!done) return limits = before, false;
+  arena_.swap(&larger);
+  arena_bytes = need;
   return true;
 }
 
@@ -148,7 +177,8 @@ void make_room_for_ids(phasor_limits* limits, const Engine& e, const Options& o)
 }
 
 void make_text_room(phasor_limits* limits, size_t bytes) {
-  if (limits->text_bytes != 0 && bytes > limits->text_bytes && bytes <= LineReader::kLongest)
+  bytes = std::min(bytes, LineReader::kLongest);
+  if (limits->text_bytes != 0 && bytes > limits->text_bytes)
     limits->text_bytes = static_cast<uint32_t>(bytes);
 }
 

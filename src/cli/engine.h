@@ -31,6 +31,9 @@ class Engine {
   bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
   // the arena, exactly as large as the library says, and the pool
   bool start(const phasor_limits& limits);
+  // Room for a text of `bytes`: where need be a larger arena in place of the first, with nothing of
+  // what the session had. False, and all is as it was, when *why says why not.
+  bool hold_text(size_t bytes, string* why);
 
   // The library's calls leave their error in `error`. fail: "phasor: FILE: text", always false.
   // done: whether a call is; else *why says why not.
@@ -63,6 +66,7 @@ class Engine {
   ReadFile file;
 
  private:
+  bool open_session(const Block& arena, size_t bytes);
   Block model_block_, arena_;
   Pool pool_;
 };

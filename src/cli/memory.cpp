@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "../../include/phasor.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -72,6 +74,13 @@ bool Block::allocate(size_t bytes) {
   if (bytes >= kLarge) (void)madvise(data_, bytes, MADV_HUGEPAGE);
 #endif
   return true;
+}
+
+void Block::swap(Block* other) {
+  std::swap(data_, other->data_);
+  std::swap(bytes_, other->bytes_);
+  std::swap(mapping_, other->mapping_);
+  std::swap(mapped_, other->mapped_);
 }
 
 void Block::protect() { (void)mprotect(data_, bytes_, PROT_READ); }

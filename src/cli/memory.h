@@ -29,6 +29,7 @@ class Block {
   ~Block();
   bool allocate(size_t bytes);
   void* data() const { return data_; }
+  void swap(Block* other);
   void protect();  // from now on the bytes are only read
 
  private:

@@ -2,6 +2,9 @@
 // is decoded.
 #include <string.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "beams.h"
 #include "capture.h"
 #include "commands.h"
@@ -19,6 +22,7 @@ class Runner {
   int run() {
     if (const int status = check_generation(o_)) return status;
     if (const int status = check_beams(o_)) return status;
+    if (const int status = check_batch()) return status;
     if (!e_.open(o_)) return 1;
     if (e_.stack == PHASOR_ENCODER)
       return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
@@ -29,9 +33,12 @@ class Runner {
     out_.resize(options_.max_new != 0 && (options_.max_new < e_.limits.target || o_.keep.given)
                     ? options_.max_new
                     : e_.limits.target);
+    capacity_ = out_.size();
     if (options_.temperature > 0) seed_ = first_seed(o_);
-    Inputs inputs(o_, e_.stack == PHASOR_DECODER, e_.limits.text_bytes);
-    if (!capture_.wanted() && !state_.is_open()) {
+    Inputs inputs(o_, e_.stack == PHASOR_DECODER, LineReader::kLongest);
+    if (o_.batch > 1) {
+      batches(&inputs);
+    } else if (!capture_.wanted() && !state_.is_open()) {
       for (Input input; e_.going_on() && inputs.next(&input);)
         if (!one(input)) status_ = 1;
     } else {
@@ -70,6 +77,15 @@ class Runner {
     return 0;
   }
 
+  int check_batch() const {
+    if (o_.batch < 2) return 0;
+    const char* flag =
+        o_.arrays()
+            ? "--logits, --hidden, --attention"
+            : o_.first_given({"--beam", "--keep", "--lookahead", "--save-state", "--load-state"});
+    return flag != nullptr ? usage_error("%s: does not go with --batch", flag) : 0;
+  }
+
   bool start() {
     phasor_limits limits = default_limits(e_, o_);
     make_room_for_ids(&limits, e_, o_);
@@ -78,6 +94,11 @@ class Runner {
     for (const char* stop : o_.stop) make_text_room(&limits, strlen(stop));
     if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
     room_for_generation(o_, e_, &limits);
+    if (o_.batch > 1) {
+      limits.sequences = o_.batch;
+      (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = o_.batch;
+      limits.chunk = std::max(limits.chunk, std::min(limits.sequences, 64u));
+    }
     return e_.start(limits);
   }
 
@@ -125,6 +146,7 @@ class Runner {
   bool prepare(const Input& input, TokenIds* ids, string* why) {
     const size_t room = e_.has_source() ? e_.limits.source : e_.limits.target;
     *ids = input.ids;
+    if (!input.is_ids && !e_.hold_text(input.text.size(), why)) return false;
     if (!input.is_ids &&
         !text_ids(e_, e_.input_side(), o_.load_state == nullptr, input.text, ids, why))
       return false;
@@ -136,6 +158,8 @@ class Runner {
   bool generate(const TokenIds& ids, string* why) {
     options_.forced = prefix_.data();
     options_.forced_count = count_of(prefix_);
+    options_.source = ids.data();
+    options_.source_count = count_of(ids);
     options_.token = &on_token;
     options_.text = e_.target.has_tokenizer && (o_.json || !o_.print_ids) ? &on_text : nullptr;
     options_.user = this;
@@ -160,6 +184,122 @@ class Runner {
     }
     seconds_ = now() - start;
     return ok;
+  }
+
+  // ---- lines side by side
+
+  struct Line {
+    uint64_t number = 0;
+    string where, why;  // why: not empty, the line is bad
+    TokenIds ids, out;
+    phasor_job job = PHASOR_JOB_INIT;
+    double entered = 0, seconds = 0;
+    bool done = false;
+  };
+  using Lines = std::deque<Line>;
+
+  // Lines enter as others are over, and are printed in their order. So many wait to be printed that
+  // one long line does not keep the others from running.
+  void batches(Inputs* inputs) {
+    constexpr size_t kWaiting = 8;  // for each that runs
+    Lines lines;
+    Input input;
+    bool held = false, more = true;
+    options_.forced = prefix_.data();
+    options_.forced_count = count_of(prefix_);
+    while (e_.going_on()) {
+      size_t running = 0;
+      for (const Line& line : lines) running += line.done ? 0 : 1;
+      while (more && running < o_.batch && lines.size() < kWaiting * o_.batch) {
+        if (!held) more = inputs->next(&input);
+        held = more && running != 0 && input.text.size() > e_.limits.text_bytes && !input.is_ids;
+        if (!more || held) break;  // a larger arena has nothing of what runs
+        lines.emplace_back();
+        enter(input, &lines.back());
+        running += lines.back().done ? 0 : 1;
+      }
+      print_done(&lines);
+      if (running == 0 && !more) return;
+      if (running != 0 && !advance(&lines)) return;
+    }
+  }
+
+  void enter(const Input& input, Line* line) {
+    line->number = ++lines_;
+    line->where = input.where;
+    line->why = input.error;
+    line->entered = now();
+    const phasor_side& side = e_.has_source() ? e_.source : e_.target;
+    const bool ok = line->why.empty() && prepare(input, &line->ids, &line->why) &&
+                    known_ids(line->ids, side, &line->why);
+    const bool nothing =
+        e_.has_source() && (input.is_ids ? line->ids.empty() && o_.ids.from_input
+                                         : input.text.find_first_not_of(" \t") == string::npos);
+    line->done = !ok || nothing;
+    line->out.resize(line->done ? 0 : capacity_);
+    line->job.count = count_of(line->ids);
+    line->job.capacity = count_of(line->out);
+    phasor_random_seed(&line->job.random, seed_ + (line->number - 1));
+  }
+
+  // A step of all that run. False after an error, which has been printed.
+  bool advance(Lines* lines) {
+    jobs_.clear();
+    for (Line& line : *lines) {
+      if (line.done) continue;
+      line.job.ids = line.ids.data();
+      line.job.out = line.out.data();
+      jobs_.push_back(line.job);
+    }
+    uint32_t left = 0;
+    const double begin = now();
+    e_.error.text[0] = 0;
+    const phasor_status status =
+        phasor_jobs_step(e_.session, jobs_.data(), count_of(jobs_), &options_, &left, &e_.error);
+    total_seconds_ += now() - begin;
+    ++all_.steps;
+    if (status != PHASOR_OK) return status_ = 1, e_.fail();
+    size_t at = 0;
+    for (Line& line : *lines) {
+      if (line.done) continue;
+      line.job = jobs_[at++];
+      line.done = line.job.finish != 0 || line.job.status != PHASOR_OK;
+      line.seconds = now() - line.entered;
+      if (line.job.status != PHASOR_OK)
+        line.why = e_.error.text[0] != 0
+                       ? e_.error.text
+                       : phasor_status_name(static_cast<phasor_status>(line.job.status));
+    }
+    return true;
+  }
+
+  void print_done(Lines* lines) {
+    for (; !lines->empty() && lines->front().done && !output_failed(); lines->pop_front()) {
+      Line& line = lines->front();
+      number_ = line.number;
+      if (!line.why.empty()) {
+        status_ = bad_line(e_, o_, line.where, line.number, line.why);
+        continue;
+      }
+      out_ = line.out;
+      out_.resize(line.job.made);  // for --json
+      result_ = PHASOR_GENERATION_INIT;
+      result_.count = line.job.made;
+      result_.finish = line.job.finish;
+      seconds_ = line.seconds;
+      options_.seed = seed_ + (number_ - 1);
+      Output one;
+      one.ids = out_;
+      one.finish = line.job.finish;
+      line_ = beams_.text_of(e_.has_source() ? TokenIds() : line.ids, one, options_.forced_count);
+      if (o_.json)
+        print_json(line.ids.size());
+      else
+        output(e_.target.has_tokenizer != 0 && !o_.print_ids ? line_ : join(out_));
+      output("\n");
+      tokens_ += line.job.made;
+    }
+    output_flush();
   }
 
   // The best output is the line's; all that were asked for are printed.
@@ -265,7 +405,10 @@ class Runner {
   phasor_generation result_ = PHASOR_GENERATION_INIT, all_ = PHASOR_GENERATION_INIT;
   uint64_t seed_ = 0;  // of the first line
   uint64_t number_ = 0, tokens_ = 0;
-  uint32_t shown_ = 0;  // ids printed on this line
+  size_t capacity_ = 0;      // new tokens of a line
+  uint64_t lines_ = 0;       // --batch: lines read
+  vector<phasor_job> jobs_;  // --batch: those that run
+  uint32_t shown_ = 0;       // ids printed on this line
   double seconds_ = 0, total_seconds_ = 0;
   int status_ = 0;
 };

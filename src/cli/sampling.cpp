@@ -26,6 +26,7 @@ int check_generation(const Options& o) {
   const char* asks = asks_for_draws(o);
   if (asks != nullptr && o.temperature.given && !(o.temperature.value > 0))
     return usage_error("%s: has no effect at --temperature 0", asks);
+  if (o.forced_last.values.size() > 1) return usage_error("--forced-last: expected one token id");
   if (o.stop.size() > kMostStops) return usage_error("--stop: expected at most %u", kMostStops);
   for (const char* s : o.stop)
     if (s[0] == 0 || strlen(s) > kMostStopBytes)
@@ -54,11 +55,13 @@ void room_for_generation(const Options& o, const Engine& e, phasor_limits* limit
   phasor_generate_options file = PHASOR_GENERATE_OPTIONS_INIT;
   recommend(o, e, &file);
   const bool edited = file.suppressed_count != 0 || file.no_repeat_ngram != 0 ||
-                      file.min_new != 0 || file.repetition_penalty > 0;
-  const char* edits =
-      o.first_given({"--repeat-penalty", "--presence-penalty", "--frequency-penalty",
-                     "--no-repeat-ngram", "--min-new", "--suppress"});
-  if (draws(o) || edits != nullptr || edited) limits->outputs |= PHASOR_WANT_SAMPLING;
+                      file.min_new != 0 || file.repetition_penalty > 0 ||
+                      file.bad_words_count != 0 || file.source_no_repeat_ngram != 0;
+  const char* edits = o.first_given(
+      {"--repeat-penalty", "--presence-penalty", "--frequency-penalty", "--no-repeat-ngram",
+       "--source-no-repeat-ngram", "--bad-words", "--min-new", "--suppress"});
+  if (o.beam == 0 && (draws(o) || edits != nullptr || edited))
+    limits->outputs |= PHASOR_WANT_SAMPLING;
   limits->logit_rows = o.lookahead.given ? static_cast<uint32_t>(o.lookahead.value) + 1 : 1;
   // the replay for arrays looks at logits
   if (!o.arrays() && o.beam == 0 && (limits->outputs & PHASOR_WANT_SAMPLING) == 0)
@@ -77,6 +80,7 @@ bool generate_options(const Options& o, const Engine& e, phasor_generate_options
   set(&out->presence_penalty, o.presence_penalty);
   set(&out->frequency_penalty, o.frequency_penalty);
   set(&out->no_repeat_ngram, o.no_repeat_ngram);
+  set(&out->source_no_repeat_ngram, o.source_no_repeat_ngram);
   set(&out->min_new, o.min_new);
   set(&out->keep, o.keep);
   set(&out->lookahead, o.lookahead);
@@ -86,13 +90,25 @@ bool generate_options(const Options& o, const Engine& e, phasor_generate_options
     out->suppressed = o.suppress.values.data();
     out->suppressed_count = count_of(o.suppress.values);
   }
+  if (o.bad_words.given) {
+    out->bad_words = o.bad_words.values.data();
+    out->bad_words_count = count_of(o.bad_words.values);
+  }
+  if (o.forced_last.given)
+    out->forced_last = o.forced_last.values.empty() ? nullptr : o.forced_last.values.data();
   out->end = o.end.values.data();
   out->end_count = count_of(o.end.values);
   out->stop = o.stop.data();
   out->stop_count = count_of(o.stop);
   if (!o.stop.empty() && e.target.has_tokenizer == 0)
     return data_error("--stop: the model has no tokenizer for its output"), false;
-  return known_ids("--suppress", o.suppress.values, e.target) &&
+  const TokenIds& words = o.bad_words.values;
+  for (size_t i = 0; i < words.size(); i += 1 + words[i])
+    if (!known_ids("--bad-words", {words.begin() + i + 1, words.begin() + i + 1 + words[i]},
+                   e.target))
+      return false;
+  return known_ids("--forced-last", o.forced_last.values, e.target) &&
+         known_ids("--suppress", o.suppress.values, e.target) &&
          known_ids("--end", o.end.values, e.target);
 }
 

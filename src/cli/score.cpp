@@ -106,6 +106,7 @@ bool score_input(Engine& e, const Options& o, const Input& input, Scored* out, s
   TokenIds ids = input.ids, target;
   *why = input.error;
   if (!why->empty()) return false;
+  if (!input.is_ids && !e.hold_text(input.text.size(), why)) return false;
   if (!input.is_ids && !text_ids(e, e.input_side(), true, input.text, &ids, why)) return false;
   if (!target_of(e, o, ids, &target, why)) return false;
   (void)phasor_sequence_clear(e.session, 0);
@@ -170,8 +171,7 @@ int score(const Options& o) {
   make_text_room(&limits, o.target != nullptr ? strlen(o.target) : 0);
   // A text on standard input may be long: it is read before the arena is made.
   const bool whole = e.stack == PHASOR_DECODER && o.texts.empty() && !o.ids.given;
-  Inputs inputs(o, e.stack == PHASOR_DECODER,
-                whole && limits.text_bytes != 0 ? LineReader::kLongest : limits.text_bytes);
+  Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest);
   Input input;
   bool there = inputs.next(&input);
   if (whole) make_text_room(&limits, input.text.size());

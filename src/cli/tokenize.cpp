@@ -62,7 +62,7 @@ int tokenize(const Options& o) {
       ok = ok && decode(e, side, input, &text, &error);
       output(text + "\n");
     } else {
-      if (ok && input.text.size() > e.limits.text_bytes && !start(e, input.text.size())) return 1;
+      ok = ok && e.hold_text(input.text.size(), &error);
       ok = ok && (o.pair ? pair_ids(e, side, input.text, &ids, &segments, &first, &error)
                          : text_ids(e, side, true, input.text, &ids, &error));
       print(e, o, side, ok ? ids : TokenIds(), segments);

@@ -1,5 +1,7 @@
 #include "beam.h"
 
+#include "stream.h"
+
 namespace phasor {
 namespace {
 
@@ -9,6 +11,7 @@ constexpr uint32_t kBlock = 256;  // logits whose exponentials are on the stack 
 struct Candidate {
   float score;  // the sum of log-probabilities
   uint32_t beam, id;
+  TextStream::State text;  // with the token, where there are stop strings
 };
 
 // Rule 1.15: by score, then beam, then id.
@@ -21,6 +24,7 @@ struct Beam {
   float score;
   uint32_t slot;   // its sequence
   uint32_t taken;  // the slot belongs to a beam of the next step
+  TextStream::State text;
 };
 
 struct Finished {
@@ -29,7 +33,8 @@ struct Finished {
   uint32_t row;  // of the ids
 };
 
-constexpr uint32_t kItemBytes = 64;  // more than a phasor_item has anywhere
+// More than these have anywhere: they have pointers.
+constexpr uint32_t kItemBytes = 64, kTextBytes = 40;
 
 // What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished
 // outputs (beams each), and ids (beams, target).
@@ -37,8 +42,8 @@ struct Room {
   Session* const session;
   uint64_t at = 0;  // bytes that are taken
   Span<phasor_item> items = take<phasor_item>(kItemBytes);
-  Span<Beam> beams = take<Beam>();
-  Span<Candidate> next = take<Candidate>(), ended = take<Candidate>();
+  Span<Beam> beams = take<Beam>(kTextBytes);
+  Span<Candidate> next = take<Candidate>(kTextBytes), ended = take<Candidate>(kTextBytes);
   Span<Finished> finished = take<Finished>();
   Rows<uint32_t> ids =
       session->span<uint32_t>(kPartBeams, count() * kBeamBytes, count() * session->plan.target)
@@ -52,8 +57,10 @@ struct Room {
     return session->span<T>(kPartBeams, first, count());
   }
 };
-static_assert(sizeof(phasor_item) <= kItemBytes, "the plan is the same on every machine");
-static_assert(kItemBytes + sizeof(Beam) + 2 * sizeof(Candidate) + sizeof(Finished) <= kBeamBytes,
+static_assert(sizeof(phasor_item) <= kItemBytes && sizeof(Beam) <= kTextBytes &&
+                  sizeof(Candidate) <= kTextBytes,
+              "the plan is the same on every machine");
+static_assert(kItemBytes + 3 * kTextBytes + sizeof(Finished) <= kBeamBytes,
               "the plan counts what a beam needs");
 
 // Candidates or finished outputs, best first, at most `most`. What comes later stands behind what
@@ -82,6 +89,14 @@ phasor_generate_options bans_of(const phasor_beam_options& o) {
   bans.suppressed_count = o.suppressed_count;
   bans.end = o.end;
   bans.end_count = o.end_count;
+  bans.bad_words = o.bad_words;
+  bans.bad_words_count = o.bad_words_count;
+  bans.source = o.source;
+  bans.source_count = o.source_count;
+  bans.source_no_repeat_ngram = o.source_no_repeat_ngram;
+  bans.forced_last = o.forced_last;
+  bans.stop = o.stop;
+  bans.stop_count = o.stop_count;
   return bans;
 }
 
@@ -97,6 +112,7 @@ struct Search {
   const uint32_t n_ = o_.beams != 0 ? o_.beams : s_->plan.beams;
   const Room r_{s_};
   const phasor_generate_options bans_ = bans_of(o_);
+  TextStream text_{*s_, bans_};  // of the prompt, then of the candidate at hand
   bool begins_ = false;
   uint32_t start_ = 0;  // positions before the tokens that are searched for
   uint32_t most_ = 0;   // of these tokens
@@ -117,10 +133,18 @@ struct Search {
       return bad_input(error_, {PHASOR_EARLY_NEVER, o_.early_stopping},
                        "options.early_stopping: ", o_.early_stopping, ", expected 0 to ",
                        uint32_t{PHASOR_EARLY_NEVER});
+    status = check_range("repetition_penalty", o_.repetition_penalty, 0, kLargest,
+                         "a number that is not negative", error_);
+    if (status != PHASOR_OK) return status;
+    if (o_.length_norm > PHASOR_LENGTH_GNMT)
+      return bad_input(error_, {PHASOR_LENGTH_GNMT, o_.length_norm},
+                       "options.length_norm: ", o_.length_norm, ", expected 0 to ",
+                       uint32_t{PHASOR_LENGTH_GNMT});
     if (o_.max_new != 0 && o_.forced_count >= o_.max_new)
       return bad_input(error_, {o_.max_new, o_.forced_count}, "options.forced: ", o_.forced_count,
                        " tokens, options.max_new leaves nothing to search for: ", o_.max_new);
-    return check_option_ids(*s_, bans_, error_);
+    status = check_option_ids(*s_, bans_, error_);
+    return status == PHASOR_OK ? text_.check(error_) : status;
   }
 
   phasor_status run(const uint32_t* ids, uint32_t count) {
@@ -129,7 +153,7 @@ struct Search {
     if (status != PHASOR_OK) return status;
     if (lets_go(s_->plan)) sequence_fork(s_, s_->plan.slots - 1, sequence_);
     for (uint32_t i = 0; i < n_; ++i)
-      r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0};
+      r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0, text_.state_};
     live_ = 1;
     bool stopped = false;
     while (status == PHASOR_OK) {
@@ -162,15 +186,22 @@ struct Search {
     if (status == PHASOR_OK && forced)
       status = feed(s_, sequence_, o_.forced, o_.forced_count, PHASOR_LOGITS_LAST, error_);
     ++result_->steps;
+    if (!s_->model->descriptor.has(kEncoder)) text_.goes_on(ids, count);
+    for (uint32_t i = 0; i < o_.forced_count; ++i) (void)text_.add(o_.forced[i]);
     start_ = sequence().length;
     most_ = s_->plan.target - start_ + 1;  // the last token stays out of the cache
     if (o_.max_new != 0) most_ = smaller(most_, o_.max_new - o_.forced_count);
     return status;
   }
 
-  // count^length_penalty: whole powers are products, the rest is exp(log(count)·rest).
+  // n^length_penalty, with n the count or (5 + count)/6: whole powers are products, the rest is
+  // exp(log(n)·rest).
   float power(uint32_t count) const {
-    const float n = static_cast<float>(count), p = __builtin_fabsf(o_.length_penalty);
+    // No conversion under a condition: GCC 12 writes one that the assembler does not read for a
+    // Cortex-M55. A division by one changes nothing.
+    const uint32_t five = o_.length_norm == PHASOR_LENGTH_GNMT ? 5 : 0;
+    const float n = static_cast<float>(count + five) / static_cast<float>(1 + five),
+                p = __builtin_fabsf(o_.length_penalty);
     const uint32_t whole = static_cast<uint32_t>(p);
     float rest = n, all = 1;
     for (uint32_t i = 0; i < whole; ++i) all *= n;
@@ -210,10 +241,28 @@ struct Search {
   // Ends are kept apart: only those among the n best of all are outputs, and the n best others go
   // on.
   void offer(uint32_t beam, uint32_t id, float score) {
-    if (ends(*s_, bans_, id))
-      (void)insert(r_.ended, &ended_, n_, {score, beam, id}, before);
+    const bool over = ends(*s_, bans_, id) || stops(beam, id);
+    if (over)
+      (void)insert(r_.ended, &ended_, n_, {score, beam, id, {}}, before);
     else
-      (void)insert(r_.next, &next_, n_, {score, beam, id}, before);
+      (void)insert(r_.next, &next_, n_, {score, beam, id, text_.state_}, before);
+  }
+
+  // Whether a stop string ends with the token behind the beam; text_ has its text then.
+  bool stops(uint32_t beam, uint32_t id) {
+    text_.state_ = r_.beams[beam].text;
+    return text_.add(id) == StreamEnd::string;
+  }
+
+  // The row becomes log-probabilities. Those of tokens that the beam has are multiplied; they are
+  // not above 0, so that a sign says for a while which have been.
+  void penalise(float* x, float largest, float sum, const uint32_t* ids) const {
+    const uint32_t n = width(), count = length();
+    for (uint32_t i = 0; i < n; ++i) x[i] = (x[i] - largest) - sum;
+    for (uint32_t i = 0; i < count; ++i)
+      if (ids[i] < n && x[ids[i]] < 0) x[ids[i]] *= -o_.repetition_penalty;
+    for (uint32_t i = 0; i < count; ++i)
+      if (ids[i] < n && x[ids[i]] > 0) x[ids[i]] = -x[ids[i]];
   }
 
   // Offers what may follow a beam. Bans change no other token's probability. A candidate's score
@@ -229,11 +278,20 @@ struct Search {
     if (!number || largest - largest != 0)
       return not_finite(s_, slot, "a beam of ", sequence_, length(), error_);
     if (begins_ && output() == 0 && forced_first != PHASOR_NONE) {
-      (void)insert(r_.next, &next_, n_, {score, beam, forced_first}, before);
+      (void)stops(beam, forced_first);
+      (void)insert(r_.next, &next_, n_, {score, beam, forced_first, text_.state_}, before);
       return PHASOR_OK;
     }
-    const float sum = log_sum(x, largest);
+    if (o_.forced_last != nullptr && made_ + 1 == most_) {
+      offer(beam, *o_.forced_last, score);
+      return PHASOR_OK;
+    }
+    float sum = log_sum(x, largest);
     const uint32_t* ids = ids_of(beam);
+    if (o_.repetition_penalty != 0) {
+      penalise(x, largest, sum, ids);
+      largest = sum = 0;
+    }
     forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
     float refused = kNever;
     for (uint32_t first = 0; first < n; first += kLanes) {
@@ -254,6 +312,7 @@ struct Search {
 
   // An output: a beam's tokens, and the candidate's.
   void finish(const Candidate& c, bool with_id, uint32_t how) {
+    if (how == PHASOR_FINISH_END && !ends(*s_, bans_, c.id)) how = PHASOR_FINISH_STRING;
     const uint32_t more = with_id ? 1 : 0, tokens = output();
     const bool full = s_->hypotheses == n_;
     const Finished one{c.score / power(made_ + more), c.score, tokens + more, how,
@@ -296,7 +355,7 @@ struct Search {
     next_ = ended_ = 0;
     if (stopped) {
       for (uint32_t i = 0; i < live_ && made_ != 0; ++i)
-        finish({r_.beams[i].score, i, 0}, false, PHASOR_FINISH_STOPPED);
+        finish({r_.beams[i].score, i, 0, {}}, false, PHASOR_FINISH_STOPPED);
       return true;
     }
     for (uint32_t i = 0; i < live_ && *status == PHASOR_OK; ++i) *status = extend(i);
@@ -329,7 +388,8 @@ struct Search {
   phasor_status step() {
     move_beams();
     for (uint32_t i = 0; i < n_; ++i)
-      r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0};
+      r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0,
+                     i < next_ ? r_.next[i].text : TextStream::State{}};
     live_ = next_;
     ++result_->steps;
     return take_step(s_, r_.items.at(0, live_), live_, error_);

@@ -90,10 +90,7 @@ struct Generator {
   uint32_t room() const { return s_->plan.target - sequence().length; }
   void truncate(uint32_t length) { (void)sequence_truncate(s_, sequence_, length); }
 
-  // The plain largest logit needs no room for logits, where the limits say so.
-  bool best_only() const {
-    return s_->plan.best_rows != 0 && takes_largest(o_) && o_.logits == nullptr;
-  }
+  bool best_only() const { return phasor::best_only(*s_, o_); }
   uint32_t rows_held() const { return best_only() ? s_->plan.best_rows : s_->plan.logit_rows; }
   uint32_t want_last() const { return best_only() ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST; }
   uint32_t want_all() const { return best_only() ? PHASOR_BEST_ALL : PHASOR_LOGITS_ALL; }
@@ -202,28 +199,12 @@ struct Generator {
     return status;
   }
 
-  // What follows the first `length` tokens: the callback, then the choice, of which forced tokens
-  // are none.
   phasor_status choose_row(uint32_t row, uint32_t length, uint32_t* id) {
-    const SideDescriptor& side = s_->model->descriptor.sides[1];
-    const uint32_t* history = ids().data();
-    if (o_.logits != nullptr && o_.logits(o_.user, s_->logit_rows().row(row, side.vocabulary),
-                                          side.vocabulary, history, length) != 0) {
-      result_->finish = PHASOR_FINISH_STOPPED;
-      return PHASOR_OK;
-    }
-    const uint32_t made = result_->count;
-    const bool first = begins_ && made == 0 && side.forced_first != PHASOR_NONE,
-               forced = made < o_.forced_count;
-    float largest = 0;
-    const phasor_status status =
-        forced || first
-            ? best_token(*s_, row, id, &largest)
-            : choose(s_, row, o_, {history, length, out_, made}, random_, id, nullptr, error_);
-    if (first) *id = side.forced_first;
-    if (forced) *id = o_.forced[made];
-    return status == PHASOR_NOT_FINITE ? not_finite(s_, sequence_, "", sequence_, length, error_)
-                                       : status;
+    bool goes_on = true;
+    const Place at{sequence_, row, length, out_, result_->count, most_, begins_};
+    const phasor_status status = next_token(s_, at, o_, random_, id, &goes_on, error_);
+    if (!goes_on) result_->finish = PHASOR_FINISH_STOPPED;
+    return status;
   }
 
   // Gives a new token out; true when it is the last.
@@ -240,6 +221,34 @@ struct Generator {
 };
 
 }  // namespace
+
+bool best_only(const Session& s, const phasor_generate_options& o) noexcept {
+  return s.plan.best_rows != 0 && takes_largest(o) && o.logits == nullptr;
+}
+
+phasor_status next_token(Session* s, const Place& at, const phasor_generate_options& o,
+                         phasor_random* random, uint32_t* id, bool* goes_on,
+                         phasor_error* error) noexcept {
+  const SideDescriptor& side = s->model->descriptor.sides[1];
+  const uint32_t* history = s->ids(at.sequence).data();
+  *goes_on = o.logits == nullptr || o.logits(o.user, s->logit_rows().row(at.row, side.vocabulary),
+                                             side.vocabulary, history, at.length) == 0;
+  if (!*goes_on) return PHASOR_OK;
+  const bool first = at.begins && at.made == 0 && side.forced_first != PHASOR_NONE,
+             forced = at.made < o.forced_count,
+             last = !forced && o.forced_last != nullptr &&
+                    (at.made + 1 == at.most || (at.length == s->plan.target && o.slide == 0));
+  float largest = 0;
+  const phasor_status status =
+      forced || first || last
+          ? best_token(*s, at.row, id, &largest)
+          : choose(s, at.row, o, {history, at.length, at.out, at.made}, random, id, nullptr, error);
+  if (first) *id = side.forced_first;
+  if (forced) *id = o.forced[at.made];
+  if (last) *id = *o.forced_last;
+  return status == PHASOR_NOT_FINITE ? not_finite(s, at.sequence, "", at.sequence, at.length, error)
+                                     : status;
+}
 
 phasor_status generate(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
                        uint32_t* out, uint32_t capacity, const phasor_generate_options& options,

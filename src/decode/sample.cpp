@@ -5,7 +5,6 @@
 namespace phasor {
 namespace {
 
-constexpr float kLargest = 0x1.fffffep127f;  // the largest finite number
 constexpr char kNotNegative[] = "a number that is not negative", kFinite[] = "a finite number";
 // weights are whole numbers of 2^-39: 2^24 of them add up within 64 bits
 constexpr float kUnit = 0x1p39f;
@@ -46,6 +45,34 @@ void sift(uint32_t* heap, uint32_t n, uint32_t at, const Order& order) {
     heap[at] = heap[child];
   }
   heap[at] = id;
+}
+
+// For each place of a list of tokens at which the newest `before` of h stand: the scores of the
+// token that follows there may not come.
+void forbid_next(float* scores, const Session& s, const uint32_t* ids, uint32_t count,
+                 uint32_t before, const History& h) {
+  if (before > h.count) return;
+  for (uint32_t i = 0; i + uint64_t(before) < count; ++i) {
+    const uint32_t next = ids[i + before];
+    if (next < s.model->descriptor.sides[1].vocabulary &&
+        memcmp(ids + i, h.ids + (h.count - before), before * sizeof(uint32_t)) == 0)
+      scores[next] = kNever;
+  }
+}
+
+// Sequences of tokens that never come, each with their number before it.
+[[nodiscard]] phasor_status check_bad_words(const Session& s, const phasor_generate_options& o,
+                                            phasor_error* error) {
+  phasor_status status = PHASOR_OK;
+  for (uint32_t i = 0; i < o.bad_words_count && status == PHASOR_OK;) {
+    const uint32_t count = o.bad_words[i], left = o.bad_words_count - i - 1;
+    if (count == 0 || count > left)
+      return bad_input(error, {left, count}, "options.bad_words: a sequence of ", count,
+                       " tokens at place ", i, ", expected 1 to ", left);
+    status = check_ids(s, 1, "options.bad_words: ", o.bad_words + i + 1, count, error);
+    i += 1 + count;
+  }
+  return status;
 }
 
 bool finite(float v) { return v - v == 0; }
@@ -224,6 +251,10 @@ phasor_status check_option_ids(const Session& s, const phasor_generate_options& 
   if (status == PHASOR_OK)
     status = check_ids(s, 1, "options.suppressed: ", o.suppressed, o.suppressed_count, error);
   if (status == PHASOR_OK) status = check_ids(s, 1, "options.end: ", o.end, o.end_count, error);
+  if (status == PHASOR_OK)
+    status = check_ids(s, 1, "options.forced_last: ", o.forced_last,
+                       o.forced_last != nullptr ? 1 : 0, error);
+  if (status == PHASOR_OK) status = check_bad_words(s, o, error);
   return status;
 }
 
@@ -236,7 +267,7 @@ bool takes_largest(const phasor_generate_options& o) noexcept {
                                                     o.presence_penalty != 0 ||
                                                     o.frequency_penalty != 0;
   return !drawn && !penalties && o.no_repeat_ngram == 0 && o.min_new == 0 &&
-         o.suppressed_count == 0;
+         o.suppressed_count == 0 && o.bad_words_count == 0 && o.source_no_repeat_ngram == 0;
 }
 
 phasor_status check_choice(const Session& s, const phasor_generate_options& o,
@@ -273,13 +304,11 @@ phasor_status check_choice(const Session& s, const phasor_generate_options& o,
 
 void forbid(float* scores, const Session& s, const phasor_generate_options& o,
             const History& h) noexcept {
-  const uint32_t before = o.no_repeat_ngram - 1;  // tokens that say what may not come again
-  for (uint32_t i = 0; o.no_repeat_ngram != 0 && i + uint64_t(before) < h.count; ++i) {
-    const uint32_t next = h.ids[i + before];
-    if (next < s.model->descriptor.sides[1].vocabulary &&
-        memcmp(h.ids + i, h.ids + (h.count - before), before * sizeof(uint32_t)) == 0)
-      scores[next] = kNever;
-  }
+  if (o.no_repeat_ngram != 0) forbid_next(scores, s, h.ids, h.count, o.no_repeat_ngram - 1, h);
+  if (o.source_no_repeat_ngram != 0)
+    forbid_next(scores, s, o.source, o.source_count, o.source_no_repeat_ngram - 1, h);
+  for (uint32_t i = 0; i < o.bad_words_count; i += 1 + o.bad_words[i])
+    forbid_next(scores, s, o.bad_words + i + 1, o.bad_words[i], o.bad_words[i] - 1, h);
   for (uint32_t i = 0; h.made_count < o.min_new && i < end_count(s, o); ++i)
     scores[end_at(s, o, i)] = kNever;
   for (uint32_t i = 0; i < o.suppressed_count; ++i) scores[o.suppressed[i]] = kNever;

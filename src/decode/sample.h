@@ -6,6 +6,7 @@
 namespace phasor {
 
 constexpr float kNever = -__builtin_inff();  // the score of a token that may not come
+constexpr float kLargest = 0x1.fffffep127f;  // the largest finite number
 
 // Adds 16 lanes by the tree (rule 1.15): the sum is in the first.
 template <class T>
@@ -46,7 +47,8 @@ bool takes_largest(const phasor_generate_options& options) noexcept;
                                    float* probabilities, phasor_error* error) noexcept;
 
 // Forbids, by −infinity among the scores (V) of a row: tokens that would make n in a row stand
-// twice, ends that come too soon, and suppressed ones.
+// twice or stand in the source, the last of a sequence that never comes, ends that come too soon,
+// and suppressed ones.
 void forbid(float* scores, const Session& s, const phasor_generate_options& options,
             const History& history) noexcept;
 

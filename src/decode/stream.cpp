@@ -37,28 +37,29 @@ void TextStream::goes_on(const uint32_t* ids, uint32_t count) noexcept {
   const Tokenizer* t = s_.model->tokenizer(1);
   // a bad id adds nothing
   for (uint32_t i = 0; wanted() && i < count; ++i)
-    (void)token_decode(*t, &decoder_, ids[i], piece(), capacity());
+    (void)token_decode(*t, &state_.decoder, ids[i], piece(), capacity());
 }
 
 StreamEnd TextStream::add(uint32_t id) noexcept {
   if (!wanted()) return StreamEnd::none;
-  const size_t bytes = token_decode(*s_.model->tokenizer(1), &decoder_, id, piece(), capacity());
+  const size_t bytes =
+      token_decode(*s_.model->tokenizer(1), &state_.decoder, id, piece(), capacity());
   return bytes == kBadToken || bytes > capacity() ? StreamEnd::none
                                                   : feed(piece(), static_cast<uint32_t>(bytes));
 }
 
 StreamEnd TextStream::end() noexcept {
   if (!wanted()) return StreamEnd::none;
-  const size_t bytes = token_decode_end(&decoder_, piece(), capacity());
+  const size_t bytes = token_decode_end(&state_.decoder, piece(), capacity());
   const StreamEnd now = feed(piece(), static_cast<uint32_t>(bytes));
   if (now != StreamEnd::none) return now;
-  return give(nullptr, 0, held_.bytes);
+  return give(nullptr, 0, state_.held.bytes);
 }
 
 // The stop string that ends with `c`; else the one of which the bytes held back and `c` have, at
 // their end, the most.
 TextStream::Match TextStream::extended(const Match& held, char c) const noexcept {
-  Match best;
+  Match best{};
   for (uint32_t i = 0; i < o_.stop_count; ++i) {
     const char* s = o_.stop[i];
     const uint32_t n = length_of(s);
@@ -75,19 +76,19 @@ TextStream::Match TextStream::extended(const Match& held, char c) const noexcept
 
 // Bytes held back, then `text`: those that can no longer begin a stop string are given out.
 StreamEnd TextStream::feed(const char* text, uint32_t bytes) noexcept {
-  Match now = held_;
+  Match now = state_.held;
   uint32_t i = 0;
   while (i < bytes && !now.whole) now = extended(now, text[i++]);
-  const StreamEnd end = give(text, bytes, held_.bytes + i - now.bytes);
-  if (!now.whole) held_ = now;
+  const StreamEnd end = give(text, bytes, state_.held.bytes + i - now.bytes);
+  if (!now.whole) state_.held = now;
   return now.whole && end == StreamEnd::none ? StreamEnd::string : end;
 }
 
 // The first `count` of the bytes held back and of `text`; nothing is held back any more.
 StreamEnd TextStream::give(const char* text, uint32_t bytes, uint32_t count) noexcept {
-  const Match held = held_;
+  const Match held = state_.held;
   const uint32_t first = smaller(count, held.bytes), second = smaller(count - first, bytes);
-  held_ = {};
+  state_.held = {};
   if (o_.text == nullptr) return StreamEnd::none;
   if (first != 0 && o_.text(o_.user, held.string, first) != 0) return StreamEnd::stopped;
   if (second != 0 && o_.text(o_.user, text, second) != 0) return StreamEnd::stopped;

@@ -25,9 +25,9 @@ struct TextStream {
 
   // A stop string and how many of its bytes have been met.
   struct Match {
-    const char* string = nullptr;
-    uint32_t bytes = 0;
-    bool whole = false;
+    const char* string;
+    uint32_t bytes;
+    bool whole;
   };
   StreamEnd feed(const char* text, uint32_t bytes) noexcept;
   StreamEnd give(const char* text, uint32_t bytes, uint32_t count) noexcept;
@@ -35,8 +35,12 @@ struct TextStream {
   size_t capacity() const { return static_cast<size_t>(s_.plan.bytes[kPartText]); }
   char* piece() const { return reinterpret_cast<char*>(s_.text().at(0, capacity())); }
 
-  TokenDecoder decoder_{};
-  Match held_{};  // the bytes held back are those of the stop string
+  // What the text so far leaves to be known: plain data.
+  struct State {
+    TokenDecoder decoder;
+    Match held;  // the bytes held back are those of the stop string
+  };
+  State state_{};
 };
 
 }  // namespace phasor

@@ -177,6 +177,9 @@ constexpr Field kFields[] = {
     whole(12, GENERATION(beams), 0, 256),
     real(13, GENERATION(length_penalty)),
     choice(14, GENERATION(early_stopping), 0, 2, kAll, "no|yes|never"),
+    whole(15, GENERATION(source_no_repeat_ngram), 0, kMaxVocabulary),
+    list(16, GENERATION(bad_words), 0, 65536),
+    whole(17, GENERATION(forced_last), 0, kMaxId),
 };
 constexpr unsigned kFieldCount = sizeof kFields / sizeof kFields[0];
 
@@ -467,6 +470,23 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   return PHASOR_OK;
 }
 
+// Sequences that never come: of each its length, then its ids.
+phasor_status check_bad_words(const File& file, const Array& words, const SideDescriptor& side,
+                              phasor_error* error) {
+  for (uint32_t i = 0; i < words.count;) {
+    const uint32_t count = array_at(file, words, i), left = words.count - ++i;
+    if (count == 0 || count > left)
+      return fail(error, PHASOR_BAD_FILE, {kSectionMeta, PHASOR_NONE, left, count},
+                  "generation.bad_words: a sequence of ", count, " ids, expected 1 to ", left);
+    for (const uint32_t end = i + count; i < end; ++i) {
+      const phasor_status status =
+          check_id(array_at(file, words, i), side, "generation.bad_words: id ", error);
+      if (status != PHASOR_OK) return status;
+    }
+  }
+  return PHASOR_OK;
+}
+
 // Defaults that phasor_generate would refuse. 0 is "not said" for each of them.
 phasor_status check_generation(const File& file, const Descriptor& d, phasor_error* error) {
   const At at{kSectionMeta, PHASOR_NONE, 0, 0};
@@ -492,7 +512,11 @@ phasor_status check_generation(const File& file, const Descriptor& d, phasor_err
   if (g.length_penalty < -kSteepest || g.length_penalty > kSteepest)
     return fail(error, PHASOR_BAD_FILE, at, "generation.length_penalty: ", g.length_penalty,
                 ", expected -4 to 4");
-  return check_ids(file, g.suppressed, d.sides[kDecoder], "generation.suppressed: id ", error);
+  const SideDescriptor& side = d.sides[kDecoder];
+  phasor_status status = check_ids(file, g.suppressed, side, "generation.suppressed: id ", error);
+  if (status == PHASOR_OK && g.forced_last != PHASOR_NONE)
+    status = check_id(g.forced_last, side, "generation.forced_last: id ", error);
+  return status == PHASOR_OK ? check_bad_words(file, g.bad_words, side, error) : status;
 }
 
 // The values against each other.
@@ -541,6 +565,7 @@ class Reader {
     }
     d_.output.scale = 1;
     d_.generation.length_penalty = 1;
+    d_.generation.forced_last = PHASOR_NONE;
   }
 
   phasor_status read(Descriptor* out) {

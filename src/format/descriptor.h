@@ -101,8 +101,10 @@ struct GenerationDescriptor {
   uint32_t sample, top_k, no_repeat_ngram, min_new, max_new, beams, early_stopping;
   float temperature, top_p, min_p, typical_p, repetition_penalty;
   float length_penalty;  // 1: they say nothing
+  uint32_t source_no_repeat_ngram;
+  uint32_t forced_last;  // or PHASOR_NONE
   uint32_t present;
-  Array suppressed;
+  Array suppressed, bad_words;  // bad_words: of each sequence its length, then its ids
 };
 
 constexpr float kSteepest = 4;  // length penalty: the largest count to this power is still an f32

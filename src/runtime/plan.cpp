@@ -193,7 +193,8 @@ const char* part_name(uint32_t part) noexcept {
                                                 "best tokens",
                                                 "text scratch",
                                                 "sampling",
-                                                "beams"};
+                                                "beams",
+                                                "jobs"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -307,6 +308,7 @@ void measure_parts(Plan* plan, const Model& m) {
   bytes[kPartText] = text_bytes(m, p.text_bytes);
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
+  if (p.sequences > 1 && d.has(kDecoder)) bytes[kPartJobs] = times(p.sequences, kJobBytes);
   bytes[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, kWord)));
 }
 

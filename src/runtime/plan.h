@@ -11,7 +11,8 @@ constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and val
 constexpr uint32_t kBestLogits = 256;
 // of a beam: its state, two candidates, a finished output, an item of a step; besides that output's
 // ids
-constexpr uint32_t kBeamBytes = 128;
+constexpr uint32_t kBeamBytes = 256;
+constexpr uint32_t kJobBytes = 128;  // of a sequence, where there are several
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {
@@ -47,6 +48,7 @@ enum Part : uint32_t {
   kPartText,      // scratch of the tokenizers, or the text of one token
   kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
   kPartBeams,     // what a beam search keeps beside its sequences (decode/beam.h)
+  kPartJobs,      // (sequences) items of a step, (sequences) states of texts (decode/jobs.h)
   kPartCount
 };
 

@@ -107,14 +107,6 @@ inline std::vector<const Kernels*> levels() {
   const size_t n = kernels_available(all);
   return std::vector<const Kernels*>(all, all + n);
 }
-// The scalar level with the products of level amx, on a twin of its tiles: test_kernels_tiles.cpp.
-const Kernels& tile_twin_level();
-// For tests of products in int8: those levels, and that one.
-inline std::vector<const Kernels*> product_levels() {
-  std::vector<const Kernels*> all = levels();
-  all.insert(all.end() - 1, &tile_twin_level());
-  return all;
-}
 // ARMv7's NEON and Helium flush subnormals: the one documented exception to "the same bits".
 inline bool flushes(const Kernels& k) {
 #if defined(__arm__)

@@ -2,7 +2,8 @@
 // --help` lists doctest's options.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-#include <phasor.h>
+
+#include "kernels/kernels.h"
 
 // Level amx is tested where the processor has it.
-[[maybe_unused]] static const int has_amx = phasor_request_amx();
+[[maybe_unused]] static const int has_amx = phasor::kernels_request_tiles();

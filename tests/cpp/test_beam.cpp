@@ -85,8 +85,10 @@ std::vector<float> log_softmax(const float* x, uint32_t n) {
   return out;
 }
 
-float power(uint32_t count, float p) {
-  const float n = static_cast<float>(count), size = std::fabs(p), whole = std::floor(size);
+float power(uint32_t count, const Options& o) {
+  const float tokens = static_cast<float>(count), p = o.length_penalty;
+  const float n = o.length_norm == PHASOR_LENGTH_GNMT ? (5 + tokens) / 6 : tokens,
+              size = std::fabs(p), whole = std::floor(size);
   float all = 1, rest = n;
   for (float i = 0; i < whole; ++i) all *= n;
   if (size > whole) {
@@ -127,6 +129,55 @@ bool repeats(const Ids& ids, uint32_t id, uint32_t n) {
   return std::search(ids.begin(), ids.end(), last.begin(), last.end()) != ids.end();
 }
 
+// Whether `ids` and then `id` end with a sequence of the list.
+bool is_bad_word(const Ids& ids, uint32_t id, const Options& o) {
+  Ids all = ids;
+  all.push_back(id);
+  for (uint32_t i = 0; i < o.bad_words_count; i += 1 + o.bad_words[i]) {
+    const uint32_t n = o.bad_words[i];
+    if (n <= all.size() && std::equal(o.bad_words + i + 1, o.bad_words + i + 1 + n, all.end() - n))
+      return true;
+  }
+  return false;
+}
+
+// Whether the source has n tokens in a row: the last of `ids`, then `id`.
+bool is_of_source(const Ids& ids, uint32_t id, const Options& o) {
+  const uint32_t n = o.source_no_repeat_ngram;
+  if (n == 0 || ids.size() < n - 1) return false;
+  Ids last(ids.end() - (n - 1), ids.end());
+  last.push_back(id);
+  const uint32_t* end = o.source + o.source_count;
+  return std::search(o.source, end, last.begin(), last.end()) != end;
+}
+
+// The text of `ids` as it goes on in a decoder's prompt's; without what is no character yet.
+std::string text_of(const Engine& e, const Ids& prompt, const Ids& ids) {
+  phasor_text state = PHASOR_TEXT_INIT;
+  std::string text;
+  const auto add = [&](uint32_t id) {
+    char piece[512];
+    std::size_t bytes = 0;
+    REQUIRE(phasor_id_to_text(e.model, PHASOR_TARGET, &state, id, piece, sizeof piece, &bytes) ==
+            PHASOR_OK);
+    return std::string(piece, bytes);
+  };
+  for (const uint32_t id : prompt)
+    if (phasor_model_stack(e.model) == PHASOR_DECODER) add(id);
+  for (const uint32_t id : ids) text += add(id);
+  return text;
+}
+
+bool has_stop(const Engine& e, const Ids& ids, std::size_t first, const Options& o) {
+  if (o.stop_count == 0) return false;
+  const std::string text =
+      text_of(e, Ids(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(first)),
+              Ids(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end()));
+  for (uint32_t i = 0; i < o.stop_count; ++i)
+    if (text.find(o.stop[i]) != std::string::npos) return true;
+  return false;
+}
+
 std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Options& o) {
   const phasor_side side = target_of(e.model);
   const uint32_t n = o.beams, v = side.vocabulary;
@@ -149,14 +200,21 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
     };
     std::vector<Candidate> all;
     for (uint32_t b = 0; b < beams.size(); ++b) {
-      const std::vector<float> p = log_softmax(logits_after(e, beams[b], o, v), v);
+      std::vector<float> p = log_softmax(logits_after(e, beams[b], o, v), v);
+      for (uint32_t i = 0; i < v && o.repetition_penalty != 0; ++i)
+        if (has(beams[b].ids.data(), static_cast<uint32_t>(beams[b].ids.size()), i))
+          p[i] *= o.repetition_penalty;
+      const bool last = made == most && o.forced_last != nullptr;
       for (uint32_t i = 0; i < v; ++i) {
         const bool forced =
             made == 1 && prompt.empty() && o.forced_count == 0 && side.forced_first != PHASOR_NONE;
         const bool banned = has(o.suppressed, o.suppressed_count, i) ||
                             (ends(i) && o.forced_count + made <= o.min_new) ||
-                            repeats(beams[b].ids, i, o.no_repeat_ngram);
-        if (forced ? i == side.forced_first : !banned && std::isfinite(p[i]))
+                            repeats(beams[b].ids, i, o.no_repeat_ngram) ||
+                            is_bad_word(beams[b].ids, i, o) || is_of_source(beams[b].ids, i, o);
+        if (last && !forced) {
+          if (i == *o.forced_last) all.push_back({beams[b].score, b, i});
+        } else if (forced ? i == side.forced_first : !banned && std::isfinite(p[i]))
           all.push_back({beams[b].score + (forced ? 0 : p[i]), b, i});
       }
     }
@@ -164,14 +222,17 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
     std::stable_sort(all.begin(), all.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
     std::vector<Plain> next;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool end = ends(all[i].id);
+    for (std::size_t i = 0; i < all.size() && (i < n || next.size() < n); ++i) {
       Ids ids = beams[all[i].beam].ids;
       ids.push_back(all[i].id);
+      const bool token = ends(all[i].id),
+                 end = token || has_stop(e, ids, before - o.forced_count, o);
       if (i < n && (end || made == most))
         out.push_back({Ids(ids.begin() + (before - o.forced_count), ids.end()),
-                       all[i].score / power(made, o.length_penalty), all[i].score,
-                       uint32_t{end ? PHASOR_FINISH_END : PHASOR_FINISH_LENGTH}});
+                       all[i].score / power(made, o), all[i].score,
+                       uint32_t{token ? PHASOR_FINISH_END
+                                : end ? PHASOR_FINISH_STRING
+                                      : PHASOR_FINISH_LENGTH}});
       if (!end && next.size() < n) next.push_back({all[i].score, ids});
     }
     std::stable_sort(out.begin(), out.end(),
@@ -181,7 +242,7 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
     const uint32_t count =
         o.early_stopping == PHASOR_EARLY_NEVER && o.length_penalty > 0 ? most : made;
     if (out.size() == n && (o.early_stopping == PHASOR_EARLY_YES ||
-                            !(next[0].score / power(count, o.length_penalty) > out.back().score)))
+                            !(next[0].score / power(count, o) > out.back().score)))
       return out;
     beams = next;
   }
@@ -227,6 +288,8 @@ Options varied(uint64_t seed) {
   o.length_penalty = kPenalties[seed / 5 % 5];
   o.early_stopping = static_cast<uint32_t>(seed / 3 % 3);
   o.max_new = seed % 4 == 0 ? 0 : 3 + static_cast<uint32_t>(seed % 17);
+  if (seed % 2 != 0) o.length_norm = PHASOR_LENGTH_GNMT;
+  if (seed % 3 == 1) o.repetition_penalty = seed % 2 != 0 ? 1.7f : 0.4f;
   return o;
 }
 
@@ -265,6 +328,16 @@ TEST_CASE(
         o.logits = scramble;
         o.user = &salt;
       }
+      const Ids words = {1, more[6], 2, more[0], more[1], 1, more[7], 2, more[2], more[3]};
+      const Ids source = random_ids(seed + 9, v, v);
+      if (seed % 5 < 2) {
+        o.bad_words = words.data();
+        o.bad_words_count = static_cast<uint32_t>(words.size());
+        o.source = source.data();
+        o.source_count = v;
+        o.source_no_repeat_ngram = 1 + static_cast<uint32_t>(seed % 2);
+        o.forced_last = &more[seed % 8];
+      }
       begin(e, seed);
       begin(plain, seed);
       const Found found = search(e, prompt, o);
@@ -278,6 +351,49 @@ TEST_CASE(
   }
   MESSAGE("beam search: ", outputs, " outputs, ", ended, " with an end token");
   CHECK(ended > 50);
+}
+
+TEST_CASE("stop strings end beams as the plain search's text says") {
+  uint32_t models = 0, stopped = 0, outputs = 0;
+  for (const std::string& name : decoders()) {
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    if (target_of(probe.model).has_tokenizer == 0) continue;
+    CAPTURE(name);
+    ++models;
+    const phasor_limits limits = limits_of(probe.model, 4), none = limits_of(probe.model, 0);
+    const Engine e(file, nullptr, &limits), plain(file, nullptr, &none);
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      CAPTURE(seed);
+      const Ids prompt = prompt_of(e.model, seed, 4);
+      Options o = PHASOR_BEAM_OPTIONS_INIT;
+      o.beams = 1 + static_cast<uint32_t>(seed % 4);
+      o.max_new = 12;
+      o.early_stopping = static_cast<uint32_t>(seed % 3);
+      begin(e, seed);
+      // What an output has in its middle: across tokens, often.
+      const Found free = search(e, prompt, o);
+      REQUIRE(!free.outputs.empty());
+      std::string text = text_of(e, prompt, free.outputs[0].ids);
+      if (text.size() < 6) continue;
+      const std::string first = text.substr(text.size() / 2, 3), second = text.substr(2, 1);
+      const char* const stops[] = {first.c_str(), second.c_str()};
+      o.stop = stops;
+      o.stop_count = seed % 4 == 0 ? 2 : 1;
+      begin(e, seed);
+      begin(plain, seed);
+      const Found found = search(e, prompt, o);
+      CAPTURE(found.error);
+      REQUIRE(found.status == PHASOR_OK);
+      const std::vector<Output> want = plain_search(plain, prompt, o);
+      REQUIRE(found.outputs == want);
+      for (const Output& one : want) stopped += one.finish == PHASOR_FINISH_STRING;
+      outputs += static_cast<uint32_t>(want.size());
+    }
+  }
+  MESSAGE("stop strings: ", outputs, " outputs of ", models, " models, ", stopped, " with one");
+  CHECK(models > 2);
+  CHECK(stopped > 20);
 }
 
 TEST_CASE(
@@ -509,6 +625,18 @@ TEST_CASE(
           "options.forced: token id 1000000");
   refused([](Options* b) { b->suppressed = kWrong, b->suppressed_count = 2; },
           "options.suppressed");
+  static const uint32_t kLong[] = {1, 5, 3, 6, 7}, kNone[] = {0};
+  refused([](Options* b) { b->repetition_penalty = -1; }, "options.repetition_penalty: -1");
+  refused([](Options* b) { b->length_norm = 2; }, "options.length_norm: 2, expected 0 to 1");
+  refused([](Options* b) { b->forced_last = kWrong + 1; }, "options.forced_last: token id 1000000");
+  refused([](Options* b) { b->bad_words = kWrong, b->bad_words_count = 2; },
+          "options.bad_words: token id 1000000");
+  refused([](Options* b) { b->bad_words = kLong, b->bad_words_count = 5; },
+          "options.bad_words: a sequence of 3 tokens at place 2, expected 1 to 2");
+  refused([](Options* b) { b->bad_words = kNone, b->bad_words_count = 1; },
+          "options.bad_words: a sequence of 0 tokens at place 0");
+  static const char* const kEmpty[] = {""};
+  refused([](Options* b) { b->stop = kEmpty, b->stop_count = 1; }, "options");
   refused([](Options* b) { b->end = kWrong, b->end_count = 2; }, "options.end");
   refused([](Options* b) { b->forced = kWrong, b->forced_count = 1, b->max_new = 1; },
           "options.forced: 1 tokens");

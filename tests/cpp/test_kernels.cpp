@@ -1,8 +1,8 @@
 // The products and attention kernels: the scalar level against plain code that follows the
 // contract's words with the C library's fma, then every other level against the scalar one, bit for
 // bit, over sizes, strides, offsets and odd values.
-#include "kernel_data.h"
 #include "kernels/scalar_math.h"
+#include "tile_level.h"
 
 using namespace kernel_test;
 

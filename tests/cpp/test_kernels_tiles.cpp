@@ -1,64 +1,11 @@
-// Level amx's tiling on every machine: its code over a twin of the matrix unit, which does what the
-// instructions do on memory that sanitizers see. The whole level, over it, is among
-// product_levels().
-#include <cstdlib>
-
-#include "api/api.h"
-#include "tile_lanes.h"
+// Level amx's tiling on every machine, over the twin of its tiles. The whole level, over it, is
+// among product_levels().
+#include "tile_level.h"
 #include "tile_shapes.h"
-#include "tile_twin.h"
 
 using namespace kernel_test;
 
 namespace {
-
-[[noreturn]] void refused(const char* what) {
-  std::fprintf(stderr, "the twin of the tiles: %s: a processor would stop here\n", what);
-  std::abort();
-}
-void must(bool done, const char* what) {
-  if (!done) refused(what);
-}
-
-// As TileUnit of src/kernels/x86/tile_unit.hpp.
-class TwinUnit {
- public:
-  static thread_local uint64_t alive, made;
-  explicit TwinUnit(const TileConfig& config) {
-    must(alive == 0, "ldtilecfg before tilerelease");
-    must(tiles_.configure(&config), "ldtilecfg");
-    ++alive;
-    ++made;
-  }
-  ~TwinUnit() {
-    tiles_.release();
-    --alive;
-  }
-  TwinUnit(const TwinUnit&) = delete;
-  TwinUnit& operator=(const TwinUnit&) = delete;
-  template <size_t T>
-  void zero() {
-    must(tiles_.zero(T), "tilezero");
-  }
-  template <size_t T>
-  void load(const void* from, size_t stride) {
-    must(tiles_.load(T, from, static_cast<int64_t>(stride)), "tileloadd");
-  }
-  template <size_t T>
-  void store(void* to, size_t stride) {
-    must(tiles_.store(T, to, static_cast<int64_t>(stride)), "tilestored");
-  }
-  template <size_t C, size_t A, size_t B>
-  void dot() {
-    must(tiles_.dot(C, A, B), "tdpbssd");
-  }
-
- private:
-  tile_twin::Tiles tiles_;
-};
-thread_local uint64_t TwinUnit::alive = 0, TwinUnit::made = 0;
-
-using Twin = Tiled<PlainLanes, TwinUnit>;
 
 struct Config {
   unsigned char bytes[64] = {};
@@ -72,19 +19,6 @@ struct Config {
 };
 
 }  // namespace
-
-const Kernels& kernel_test::tile_twin_level() {
-  static const Kernels twin = [] {
-    Kernels k = kernels_scalar;
-    k.name = "amx, over the twin of its tiles";
-    k.linear_q8r = Twin::whole;
-    k.linear_q8 = Twin::grouped<Twin::Q8>;
-    k.linear_q4 = Twin::grouped<Twin::Q4>;
-    k.peak_int8 = Twin::peak;
-    return k;
-  }();
-  return twin;
-}
 
 TEST_CASE("tiles: what a configuration may be") {
   tile_twin::Tiles tiles;
@@ -188,38 +122,4 @@ TEST_CASE("tiles: one configuration for a call, released at its end; none for on
       CHECK(TwinUnit::made == (rows >= (type == Type::q8r ? 2 : kTileRows) ? 1 : 0));
       CHECK(TwinUnit::alive == 0);
     }
-}
-
-TEST_CASE("tiles: whole models give the bits that their files record") {
-  size_t models = 0;
-  for (const std::string& name : golden_models()) {
-    if (name.find("-q8") == std::string::npos && name.find("-q4") == std::string::npos) continue;
-    const Block file = golden_file(name);
-    for (const uint32_t threads : {1u, 2u}) {
-      const Engine e(file, "scalar", nullptr, threads);
-      e.model->kernels.pointer = &tile_twin_level();
-      for (uint32_t i = 0; i < phasor_vector_count(e.model); ++i) {
-        phasor_error error = PHASOR_ERROR_INIT;
-        phasor_vector_result result{};
-        result.struct_size = sizeof result;
-        INFO(name << " vector " << i);
-        CHECK(phasor_vector_run(e.session, i, &result, &error) == PHASOR_OK);
-      }
-    }
-    ++models;
-  }
-  CHECK(models > 5);
-}
-
-TEST_CASE("tiles: the system gives them, then amx is the best level; or all is as before") {
-  const std::string best = phasor_isa_name(0);
-  const bool built = kernels_by_name("amx") != nullptr;
-  for (int again = 0; again < 2; ++again) {
-    CHECK(phasor_request_amx() == (built ? 1 : 0));  // main.cpp has asked before
-    CHECK(phasor_isa_name(0) == best);
-    CHECK((best == "amx") == built);
-  }
-  const Block file = golden_file("tiny-lm-f32");
-  const Engine e(file, nullptr);
-  CHECK(phasor_model_isa(e.model) == best);
 }

@@ -1,6 +1,6 @@
 // q8r, a scale for each row: rounding whole rows of activations, with their rotation, and the
 // products, at every level.
-#include "kernel_data.h"
+#include "tile_level.h"
 
 using namespace kernel_test;
 

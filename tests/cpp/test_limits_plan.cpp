@@ -214,7 +214,8 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   bytes[kPartText] = text_of(m, l.text_bytes);
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
     bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
-  bytes[kPartBeams] = l.beams * (128 + 4 * uint64_t{l.target});
+  if (decoder && n > 1) bytes[kPartJobs] = 128 * n;
+  bytes[kPartBeams] = l.beams * (256 + 4 * uint64_t{l.target});
   return bytes;
 }
 

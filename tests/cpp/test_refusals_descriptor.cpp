@@ -335,6 +335,20 @@ TEST_CASE("refusals: what is recommended for generation") {
        {{"generation.suppressed", ids(3, 59)}},
        "generation.suppressed: id 59 is not below the vocabulary 59"},
       {kLm, {{"generation.suppressed", ids(65536)}}, ""},
+      {kLm, {{"generation.forced_last", 58}}, ""},
+      {kLm,
+       {{"generation.forced_last", 59}},
+       "generation.forced_last: id 59 is not below the vocabulary 59"},
+      {kLm, {{"generation.bad_words", Ids{1, 58, 2, 0, 58}}}, ""},
+      {kLm,
+       {{"generation.bad_words", Ids{1, 58, 2, 0, 59}}},
+       "generation.bad_words: id 59 is not below the vocabulary 59"},
+      {kLm,
+       {{"generation.bad_words", Ids{1, 58, 3, 0, 1}}},
+       "generation.bad_words: a sequence of 3 ids, expected 1 to 2"},
+      {kLm,
+       {{"generation.bad_words", Ids{1, 58, 0}}},
+       "generation.bad_words: a sequence of 0 ids, expected 1 to 0"},
   });
 }
 

@@ -1,6 +1,7 @@
 // Options, items and results of a caller that nobody checks: every field of every struct, the size
 // included, may be anything. Structs lie in as many bytes as their size says.
 #include <algorithm>
+#include <list>
 #include <memory>
 
 #include "models.h"
@@ -36,6 +37,19 @@ bool known(const T* given) {
 const uint32_t* some_ids(Arena* a, Choices* c, uint32_t vocabulary, uint32_t* count) {
   *count = c->of({0u, 0u, 1u, 3u});
   return a->keep(any_ids(c, vocabulary, *count).data(), *count);
+}
+
+// Sequences with their lengths, now and then a wrong one.
+const uint32_t* some_words(Arena* a, Choices* c, uint32_t vocabulary, uint32_t* count) {
+  std::vector<uint32_t> all;
+  for (uint32_t i = c->of({0u, 0u, 1u, 3u}); i > 0; --i) {
+    const uint32_t n = c->of({1u, 2u, 3u});
+    const std::vector<uint32_t> ids = any_ids(c, vocabulary, n);
+    all.push_back(c->chance(95) ? n : any_number(c));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  *count = static_cast<uint32_t>(all.size());
+  return a->keep(all.data(), all.size());
 }
 
 // 0, a small number, or any.
@@ -110,6 +124,10 @@ phasor_generate_options any_options(Arena* a, Choices* c, const Model& model, Us
   o.slide = count_of(c, 1);
   o.keep = count_of(c, 4);
   o.lookahead = count_of(c, 4);
+  o.bad_words = some_words(a, c, vocabulary, &o.bad_words_count);
+  o.source = some_ids(a, c, vocabulary, &o.source_count);
+  o.source_no_repeat_ngram = count_of(c, 3);
+  if (c->chance(20)) o.forced_last = a->keep(any_ids(c, vocabulary, 1).data(), 1);
   set_stops(&o, a, c);
   set_callbacks(&o, user);
   return o;
@@ -164,9 +182,18 @@ void search(const Call& r) {
   given.min_new = count_of(c, 4);
   given.suppressed = some_ids(&a, c, vocabulary, &given.suppressed_count);
   given.end = some_ids(&a, c, vocabulary, &given.end_count);
+  if (c->chance(30)) given.repetition_penalty = any_float(c);
+  given.length_norm = count_of(c, 2);
+  given.bad_words = some_words(&a, c, vocabulary, &given.bad_words_count);
+  given.source = some_ids(&a, c, vocabulary, &given.source_count);
+  given.source_no_repeat_ngram = count_of(c, 3);
+  if (c->chance(20)) given.forced_last = a.keep(any_ids(c, vocabulary, 1).data(), 1);
   phasor_generate_options callbacks = PHASOR_GENERATE_OPTIONS_INIT;
   set_callbacks(&callbacks, &user);
   given.logits = callbacks.logits;
+  set_stops(&callbacks, &a, c);
+  given.stop = callbacks.stop;
+  given.stop_count = callbacks.stop_count;
   given.user = &user;
   phasor_beam_options* const options = exact(&a, &given, c);
   // a count without its pointer is a bug of the caller
@@ -240,6 +267,66 @@ void step(const Call& r) {
                    : phasor_step(r.session.get(), given, count, &answer.error));
 }
 
+// Jobs of any ids, now and then changed between two steps.
+void jobs(const Call& r) {
+  Choices* const c = r.c;
+  Arena a;
+  User user = {c, c->below(20)};
+  phasor_random random = {{c->seed(), 1, 0, 0}};
+  const bool both = r.model.encodes();
+  const uint32_t vocabulary = r.model.vocabulary(PHASOR_TARGET),
+                 inputs = both ? r.model.vocabulary(PHASOR_SOURCE) : vocabulary;
+  phasor_generate_options given = any_options(&a, c, r.model, &user, &random);
+  if (c->chance(80)) {
+    given.token = nullptr;
+    given.text = nullptr;
+    given.random = nullptr;
+    given.reuse = given.slide = given.lookahead = 0;
+  }
+  const phasor_generate_options* const options = exact(&a, &given, c);
+  constexpr uint32_t kCapacity = 6;
+  const uint32_t count = c->below(6);
+  std::vector<phasor_job> all(count, phasor_job PHASOR_JOB_INIT);
+  std::list<Block> out;
+  for (phasor_job& job : all) {
+    out.emplace_back(kCapacity * sizeof(uint32_t));
+    job.count = c->below(8);
+    job.ids = a.keep(any_ids(c, inputs, job.count).data(), job.count);
+    job.out = out.back().as<uint32_t>();
+    job.capacity = c->below(kCapacity + 1);
+    if (c->chance(2)) job.struct_size = any_number(c);
+    if (c->chance(3)) job.sequence = c->below(4);
+  }
+  for (uint32_t steps = c->between(1, 12), left = 1; steps > 0 && left != 0; --steps) {
+    Answer answer;
+    const phasor_status status =
+        c->chance(90)
+            ? phasor_jobs_step(r.session.get(), all.data(), count, options, &left, &answer.error)
+            : phasor_jobs_run(r.session.get(), all.data(), count, options, &answer.error);
+    (void)answer(status);
+    if (!known(options))
+      return demand(status == PHASOR_BAD_INPUT, "a struct of an unknown size is taken");
+    for (uint32_t i = 0; i < count; ++i) {
+      if (all[i].struct_size != sizeof(phasor_job)) return;
+      demand(all[i].made <= all[i].capacity, "more tokens than there is room for");
+      for (uint32_t k = 0; k < all[i].made; ++k)
+        demand(all[i].out[k] < vocabulary, "a token outside of the vocabulary");
+    }
+    if (count == 0 || !c->chance(6)) continue;
+    phasor_job& job = all[c->below(count)];
+    switch (c->below(3)) {
+      case 0:
+        job.sequence = c->below(5);
+        break;
+      case 1:
+        job.made = c->below(job.made + 1);
+        break;
+      default:
+        job.finish = c->below(5);
+    }
+  }
+}
+
 }  // namespace
 
 void run_generate(const uint8_t* data, size_t size) {
@@ -254,8 +341,8 @@ void run_generate(const uint8_t* data, size_t size) {
   if (session.get() == nullptr) return;
   const Call r{&choices, model, session, limits};
   if (!encode_any(&choices, model, session, 0, std::min(limits.source, 6u))) return;
-  constexpr void (*kCalls[])(const Call&) = {generate, search, choose, step};
-  for (uint32_t i = choices.between(1, 3); i > 0; --i) kCalls[choices.below(4)](r);
+  constexpr void (*kCalls[])(const Call&) = {generate, search, choose, step, jobs};
+  for (uint32_t i = choices.between(1, 3); i > 0; --i) kCalls[choices.below(5)](r);
 }
 
 }  // namespace fuzz

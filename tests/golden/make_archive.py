@@ -12,16 +12,19 @@ compares it.
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Callable
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/support")]
 
 import make_models as M  # noqa: E402
+import translators  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import layout as L  # noqa: E402
-from phasor.format.file import TARGET_TOKENIZER  # noqa: E402
+from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
+from phasor.tokenizers import listed  # noqa: E402
 
 VERSION = 1
 # A chat model is a decoder of the family "rotary" with two sections that have no type.
@@ -117,6 +120,81 @@ def generation(sample: int) -> Callable[[], dict]:
     return make
 
 
+# ---- Encoder-decoders as the converter writes them from Hugging Face directories: one embedding,
+# which is also the output's matrix unless that is the model's own
+
+TRANSLATORS = ("marian", "bart", "mbart", "pegasus", "blenderbot", "m2m", "mt5", "umt5")
+BEAMS = {
+    "marian": {"beams": 6, "length_penalty": 0.5, "early_stopping": 1, "suppressed": [2]},
+    "bart": {"beams": 4, "early_stopping": 2, "no_repeat_ngram": 3},
+}
+
+
+def translator(name: str) -> dict:
+    """A family of these: where its norms are, what its positions are, its feed-forward layers."""
+    rms = "t5" in name
+    before = name not in ("marian", "bart")
+    block = M.kind(2, 6, 18, D.BEFORE if before else D.AFTER, not rms)
+    block.update(activation=D.RELU if name == "m2m" else D.GELU_ERF)
+    about = {"max_positions": 24, "embedding_scale": 1.0}
+    if before:
+        about.update(final_norm=D.LAYER_NORM, final_norm_eps=1e-5)
+    if name in ("bart", "mbart"):
+        about.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5)
+    if name == "m2m":
+        about.update(embedding_scale=12**0.5)
+    position = D.HALVES if name in ("marian", "pegasus") else D.LEARNED
+    if rms:
+        about, position = {"embedding_scale": 1.0, "final_norm": D.RMS_NORM}, 0
+        about.update(final_norm_eps=1e-6)
+        block.update(norm=D.RMS_NORM, norm_eps=1e-6, norm_biases=0, scale=1.0, gated=1)
+        block.update(activation=D.GELU_TANH, position=D.T5_BIAS, max_distance=12)
+    crossed = {**block, "cross": 1, "cross_biases": 15 * (not rms)}
+    each = 2 if name == "umt5" else 1  # kinds of a stack: each of UMT5's layers has its own bias
+    layers = [[n for i in (0, 1) for n in (stack * each + i * (each - 1), i)] for stack in (0, 1)]
+    output = {"output": D.LOGITS, "tied": D.TIED_OWN if name == "mt5" else D.TIED_SOURCE}
+    if not rms and name != "m2m":
+        output["bias"] = 1
+    if name == "umt5":
+        output["scale"] = 12**-0.5
+    around = {"suffix": [M.END], "vocabulary": 24}
+    out = {
+        "model": {"stack": D.ENCODER_DECODER},
+        "source": M.side(**around),
+        "target": M.side(24, decoder_start=M.PAD, embedding_shared=1),
+        "encoder": M.stack(12, layers[0], position, **about),
+        "decoder": M.stack(12, layers[1], position, **about),
+        "kinds": [*[dict(block) for _ in range(each)], *[dict(crossed) for _ in range(each)]],
+        "output": output,
+    }
+    if name == "marian":
+        out["source"]["tokenizer"], out["target"]["tokenizer"] = SOURCE_TOKENIZER, TARGET_TOKENIZER
+    if name in BEAMS:
+        out["generation"] = BEAMS[name]
+    return out
+
+
+def marian_sections() -> dict[int, bytes]:
+    """A pair of SentencePiece models with a list of ids."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in translators.marian_files().items():
+            (Path(folder) / name).write_bytes(data)
+        made, _ = listed.marian_sections(Path(folder), {})
+    return {SOURCE_TOKENIZER: made["source"], TARGET_TOKENIZER: made["target"]}
+
+
+def beams(early_stopping: int) -> Callable[[], dict]:
+    """An encoder-decoder that recommends a beam search."""
+
+    def make() -> dict:
+        d = small(M.MODELS["tiny-d2l"][0]())
+        d["generation"] = {"beams": 3, "length_penalty": 0.5, "early_stopping": early_stopping}
+        d["generation"].update(source_no_repeat_ngram=2, bad_words=[2, 5, 6, 1, 7], forced_last=3)
+        return d
+
+    return make
+
+
 def rows_of(section: bytes) -> int:
     """The tokens of a tokenizer's section."""
     return int.from_bytes(section[8:12], "little")
@@ -149,6 +227,13 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
+    for name in TRANSLATORS:
+        sections = marian_sections() if name == "marian" else {}
+        for kind in set(L.TYPES) - {L.F64} if name == "marian" else (L.F16,):
+            make = lambda name=name: translator(name)  # noqa: E731
+            out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
+    for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
+        out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
     for name in TOKENIZERS:
         make, sections = with_tokenizer(name)
         out[f"v{VERSION}-tokenizer-{name}-{L.TYPES[L.F16]}"] = make, L.F16, sections

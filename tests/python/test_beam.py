@@ -243,3 +243,70 @@ def test_the_memory_is_that_of_inspect():
     used = json.loads(good("run", TRANSLATOR, "source5", "--beam", "4", "--json", "--quiet"))
     assert plan["arena_bytes"] == used["arena_bytes"]
     assert json.loads(good("inspect", TRANSLATOR, "--json"))["arena_bytes"] < plan["arena_bytes"]
+
+
+def outputs(path, *flags) -> list[dict]:
+    return json.loads(good("run", path, "--json", "--quiet", "--beam", 3, "--n-best", 3, *flags))[
+        "outputs"
+    ]
+
+
+def test_a_stop_string_is_cut_from_the_text():
+    chat = MODELS / "tiny-chat-f32.phasor"
+    flags = ["--ids", "5,6,7", "-n", "12"]
+    text = outputs(chat, *flags)[0]["text"]
+    stop = text[len(text) // 2 : len(text) // 2 + 2]
+    found = outputs(chat, *flags, "--stop", stop)
+    assert "stop string" in [o["finish"] for o in found]
+    for one in found:
+        assert stop not in one["text"]
+    assert good("run", chat, "--quiet", "--beam", 3, *flags, "--stop", stop) == (
+        found[0]["text"] + "\n"
+    )
+
+
+def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
+    from random_models import translator, write_random
+
+    asked = {
+        "--repeat-penalty": 1.5,
+        "--source-no-repeat-ngram": 1,
+        "--bad-words": "3,4",
+        "--forced-last": 6,
+        "--min-new": 3,
+    }
+    advice = {
+        "repetition_penalty": 1.5,
+        "source_no_repeat_ngram": 1,
+        "bad_words": [2, 3, 4],
+        "forced_last": 6,
+        "min_new": 3,
+    }
+    plain, advised = tmp_path / "plain.phasor", tmp_path / "advised.phasor"
+    write_random(plain, translator())
+    write_random(advised, translator() | {"generation": advice})
+    shown = good("inspect", advised)
+    assert all(f"generation.{name} = " in shown for name in advice)
+    flags = ["--ids", "5,8,9,7,11,4", "-n", "9"]
+    every = [x for flag in asked.items() for x in flag]
+    want = outputs(plain, *flags, *every)
+    assert outputs(advised, *flags) == want != outputs(plain, *flags)
+    assert any(o["ids"][-1] == 6 and len(o["ids"]) == 9 for o in want)
+    nothing = ["--repeat-penalty", 1, "--source-no-repeat-ngram", 0, "--bad-words", ""]
+    nothing += ["--forced-last", "", "--min-new", 0]
+    assert outputs(advised, *flags, *nothing) == outputs(plain, *flags)
+    greedy = ["--print-ids", "--quiet", *flags]
+    assert good("run", advised, *greedy) == good("run", plain, *greedy, *every)
+    assert good("run", advised, *greedy) != good("run", plain, *greedy)
+
+
+def test_the_norm_of_a_score():
+    for one, gnmt in zip(
+        outputs(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6"),
+        outputs(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6",
+                "--length-norm", "gnmt"),
+    ):  # fmt: skip
+        n = len(one["ids"])
+        assert one["score"] == pytest.approx(one["log_probability"] / n**0.6, rel=1e-5)
+        n = (5 + len(gnmt["ids"])) / 6
+        assert gnmt["score"] == pytest.approx(gnmt["log_probability"] / n**0.6, rel=1e-5)

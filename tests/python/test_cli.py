@@ -130,6 +130,9 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
         (["run", "m", "--n-best", "3"], ["--n-best", "needs --beam"]),
         (["run", "m", "--length-penalty", "1"], ["--length-penalty", "needs --beam"]),
         (["run", "m", "--early-stopping", "yes"], ["--early-stopping", "needs --beam"]),
+        (["run", "m", "--length-norm", "gnmt"], ["--length-norm", "needs --beam"]),
+        (["run", "m", "--bad-words", "1,x"], ["--bad-words 1,x", "separated by commas"]),
+        (["run", "m", "--forced-last", "1,2"], ["--forced-last", "one token id"]),
         *(
             (["run", "m", "--beam", "4", *flag], [flag[0], "does not go with --beam"])
             for flag in (
@@ -140,9 +143,7 @@ def sections(data: bytes) -> dict[int, tuple[int, int]]:
                 ["--typical", "0.5"],
                 ["--seed", "1"],
                 ["--sample"],
-                ["--stop", "x"],
                 ["--lookahead"],
-                ["--repeat-penalty", "2"],
                 ["--presence-penalty", "1"],
                 ["--frequency-penalty", "1"],
                 ["--keep", "1"],
@@ -312,7 +313,15 @@ def test_too_long_a_line():
     )
     assert "--source" in error
     bad(1, "run", TRANSLATOR, "--source", "16", long, says=["argument 1", "41 tokens"])
-    bad(1, "run", TRANSLATOR, stdin="x" * 100_000, says=["line 1", "100000 bytes"])
+    lines = ["source5", "y " * 50_000, "source6", "source7 " * 9_000, "source5"]
+    done = phasor("run", TRANSLATOR, "--quiet", stdin="\n".join(lines) + "\n")
+    one, long, two, longer, again = done.stdout.decode().split("\n")[:-1]
+    assert done.returncode == 1 and long == longer == "" and one == again != ""
+    assert two == good("run", TRANSLATOR, "--quiet", "source6").strip("\n")
+    for number, count in ((2, 50001), (4, 9001)):
+        assert f"line {number}: {count} tokens, there is room for 256 (--source)" in (
+            done.stderr.decode()
+        )
     bad(1, "run", LANGUAGE, "--context", "4", "--ids", "4,5,6,7,8", says=["--ids", "5 tokens", "4"])
 
 

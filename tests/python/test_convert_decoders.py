@@ -441,6 +441,7 @@ def test_recommended_options(llama, capsys):
         "max_new_tokens": 7,
         "no_repeat_ngram_size": 3,
         "typical_p": 1.0,
+        "penalty_alpha": 0.5,
     }
     assert convert.main([str(llama.write()), "-o", str(llama.output)]) == 0
     g = PhasorFile(llama.output).descriptor["generation"]
@@ -451,11 +452,12 @@ def test_recommended_options(llama, capsys):
         g["no_repeat_ngram"],
         g["suppressed"],
         g["typical_p"],
-    ) == (1, 40, 7, 3, [3, 4], 0)
+        g["beams"],
+    ) == (1, 40, 7, 3, [3, 4], 0, 4)
     assert [g[name] for name in ("temperature", "top_p", "repetition_penalty")] == [
         np.float32(x) for x in (0.6, 0.9, 1.1)
     ]
-    assert "num_beams: recommended, and not kept" in capsys.readouterr().err
+    assert "penalty_alpha: recommended, and not kept" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

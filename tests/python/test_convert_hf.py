@@ -326,7 +326,12 @@ def test_prompts(bert):
 @pytest.mark.parametrize(
     "change,message",
     [
-        ({"model_type": "gpt99"}, "model_type: 'gpt99' is not built; there are bert, roberta"),
+        (
+            {"model_type": "gpt99"},
+            "model_type: 'gpt99' is not built, the nearest is gptj; there are bert, roberta",
+        ),
+        ({"model_type": "longt5"}, "'longt5' is not built, the nearest is t5; there are bert"),
+        ({"model_type": "zzz"}, "model_type: 'zzz' is not built; there are bert"),
         ({"model_type": None}, "model_type: is missing"),
         (
             {"architectures": ["BertLMHeadModel"]},

@@ -4,11 +4,13 @@ tokenizers and languages, without the library that saves them (tests/reference c
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import translators as T
 from phasor import convert
@@ -17,6 +19,7 @@ from phasor.families.side_tokenizers import Languages
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.reference.forward import Reference
 from phasor.tokenizers.section import read_section
 
 
@@ -37,8 +40,6 @@ def test_every_family_converts_and_replays_its_vectors(kind, tmp_path, phasor):
 
 @pytest.mark.parametrize("kind", [kind for f in H.FAMILIES for kind in f.types])
 def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
-    from safetensors.numpy import save_file
-
     folder, whole = T.write(tmp_path / "m", kind), T.tensors(kind)
     for name in whole:
         if name != "final_logits_bias":  # old files have none
@@ -49,6 +50,89 @@ def test_a_tensor_too_few_or_too_many_is_refused(kind, tmp_path):
     save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
     model, _ = convert.read_source(folder, None, [])
     assert model.problems() == ["left over: more (3) has no use in this model"]
+
+
+# ---- The encoder alone
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5", "umt5"])
+def test_an_encoder_alone_is_that_of_the_whole_model(kind, tmp_path, phasor):
+    """Of a whole checkpoint, what the class of the encoder has: hidden states are the whole
+    model's, and the decoder is noted."""
+    whole = PhasorFile(converted(T.write(tmp_path / "whole", kind)))
+    name = H_ENCODERS[kind]
+    folder = T.write(tmp_path / "m", kind, architectures=[name])
+    model, _ = convert.read_source(folder, None, [])
+    assert any("decoder.final_layer_norm.weight" in note for note in model.notes)
+    path = converted(folder, "--phasor", str(phasor))
+    ids = [5, 9, 3, 17, 2]
+    ours = Reference(PhasorFile(path)).encode(ids).output
+    assert np.array_equal(ours, Reference(whole).encode(ids).output)
+    assert len(PhasorFile(path).descriptor["kinds"]) == (2 if kind == "umt5" else 1)
+
+
+H_ENCODERS = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+
+
+def test_a_vector_of_a_directory_that_names_the_whole_class(tmp_path, phasor):
+    """sentence-transformers takes the encoder, whatever class the weights were saved from."""
+    folder = T.write(tmp_path / "m", "t5")
+    kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense")]
+    rows = [
+        {"idx": i, "name": str(i), "path": at, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, at) in enumerate(kinds)
+    ]
+    (folder / "modules.json").write_text(json.dumps(rows))
+    said = {"1_Pooling": {"pooling_mode_mean_tokens": True}}
+    said["2_Dense"] = {
+        "in_features": 16,
+        "out_features": 6,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    for name, config in said.items():
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text(json.dumps(config))
+    dense = np.random.default_rng(4).normal(0, 0.3, (6, 16)).astype("<f4")
+    save_file({"linear.weight": dense}, folder / "2_Dense" / "model.safetensors")
+    path = converted(folder, "--phasor", str(phasor))
+    reference = Reference(PhasorFile(path))
+    trace = reference.encode([5, 9, 3, 2])
+    want = dense.astype(np.float64) @ trace.output.mean(axis=0)
+    assert np.allclose(reference.output(trace), want, rtol=1e-12, atol=1e-12)
+    assert subprocess.run([phasor, "verify", path], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "more, line",
+    [
+        (
+            {"relative_attention_num_buckets": 7},
+            "7 buckets up to max_distance 12: expected an even",
+        ),
+        ({"relative_attention_num_buckets": 9}, "encoder.block.0"),
+        ({"relative_attention_max_distance": 2}, "8 buckets up to max_distance 2"),
+        ({"relative_attention_max_distance": 1 << 23}, "the tables would have more than"),
+        (
+            {"feed_forward_proj": "gated-gelu"},
+            "missing: encoder.block.0.layer.1.DenseReluDense.wi_",
+        ),
+        ({"feed_forward_proj": "gated"}, "feed_forward_proj: 'gated' is not built"),
+        ({"dense_act_fn": "silu"}, "dense_act_fn: 'silu' is not built, expected 'relu'"),
+        ({"is_gated_act": True}, "is_gated_act: True is not built"),
+        ({"architectures": ["T5ForTokenClassification"]}, "there is T5ForConditionalGeneration"),
+    ],
+)
+def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
+    folder = T.write(tmp_path / "m", "t5", **{"architectures": ["T5EncoderModel"], **more})
+    if more.get("relative_attention_num_buckets") == 7:
+        tensors = T.tensors("t5")
+        for name in tensors:
+            if "relative_attention_bias" in name:
+                tensors[name] = tensors[name][:7]
+        save_file(tensors, folder / "model.safetensors")
+    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
+    assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
 
 
 @pytest.mark.parametrize("pad", [0, 1, 5])
@@ -319,6 +403,47 @@ def test_a_list_of_languages_with_one_thing_wrong(config, line, tmp_path):
         convert.read_source(folder, None, [])
 
 
+def test_a_file_of_t5_with_sentinels_behind_it(tmp_path, phasor):
+    path = converted(T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS))
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["suffix"], d["source"]["unknown"], d["target"]["end"]) == ([1], 2, [1])
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    ids = {text: 3 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    assert tokens(phasor, path, "ab<extra_id_0><extra_id_1>b") == [
+        *(ids["▁ab"], 12, 11, ids["▁"], ids["b"]),
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    "config, line",
+    [
+        ({"legacy": False}, "legacy: False is not built, expected True"),
+        ({"add_prefix_space": False}, "add_prefix_space: False is not built"),
+        ({"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+        ({"extra_ids": -1}, "extra_ids: -1, expected a whole number from 0 to 4096"),
+        ({"extra_ids": "2"}, "extra_ids: '2', expected"),
+        ({"extra_ids": 14}, "has 25 pieces, the source embedding has 24 rows"),
+        ({"eos_token": "<pad>"}, "eos_token: id 0, and eos_token_id of the configuration is"),
+        ({"pad_token": "<none>"}, "the special token '<none>' is not there"),
+        ({"added_tokens_decoder": {"4": {"content": "</s>"}}}, "'</s>' has the id 4, here 1"),
+        # the model of this test has no map that makes white space one
+        ({"pad_token": {"content": "<pad>", "lstrip": True}}, "lstrip is not built"),
+        ({"pad_token": {"content": "<pad>", "single_word": True}}, "single_word is not built"),
+    ],
+)
+def test_a_file_of_t5_with_one_thing_wrong(config, line, tmp_path):
+    folder = T.write(tmp_path / "m", "t5", T.t5_files(**config), **T.T5_IDS)
+    with pytest.raises(PhasorError, match=re.escape(line)):
+        convert.read_source(folder, None, [])
+
+
+def test_languages_that_t5_has_not(tmp_path):
+    folder = T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS)
+    with pytest.raises(PhasorError, match="--target-lang: the tokenizer has no languages"):
+        convert.read_source(folder, None, [], languages=Languages("", "de"))
+
+
 @pytest.mark.parametrize(
     "files, kind",
     [
@@ -349,6 +474,9 @@ def test_what_is_recommended_is_kept(tmp_path):
         "forced_bos_token_id": 4,
         "decoder_start_token_id": 5,
         "forced_eos_token_id": 0,
+        "encoder_no_repeat_ngram_size": 4,
+        "min_length": 6,
+        "min_new_tokens": 3,
     }
     files = {"generation_config.json": json.dumps(said).encode()}
     model, _ = convert.read_source(marian(tmp_path, files), None, [])
@@ -356,7 +484,9 @@ def test_what_is_recommended_is_kept(tmp_path):
     assert (g["beams"], g["length_penalty"], g["early_stopping"]) == (6, 0.5, 1)
     assert g["suppressed"] == [2] and g["no_repeat_ngram"] == 3  # the end is never forbidden
     assert (target["decoder_start"], target["forced_first"]) == (5, 4)
-    assert any("bad_words_ids of several tokens, forced_eos_token_id" in n for n in model.notes)
+    assert g["bad_words"] == [2, 4, 5] and g["forced_last"] == 0
+    assert (g["source_no_repeat_ngram"], g["min_new"]) == (4, 5)  # the start is no new token
+    assert not any("not kept" in n for n in model.notes)
 
 
 def test_a_config_without_a_generation_config_recommends(tmp_path):

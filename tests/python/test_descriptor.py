@@ -107,6 +107,9 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm() | {"generation": {"top_p": 1.5}}, "generation.top_p: 1.5, expected 0 to 1"),
         (lm() | {"generation": {"temperature": -1.0}}, "generation.temperature: -1.0 is negative"),
         (lm() | {"generation": {"suppressed": [1000]}}, "generation.suppressed: id 1000"),
+        (lm() | {"generation": {"forced_last": 1000}}, "generation.forced_last: id 1000"),
+        (lm() | {"generation": {"bad_words": [1, 1000]}}, "generation.bad_words: id 1000"),
+        (lm() | {"generation": {"bad_words": [2, 3]}}, "a sequence of 2 ids, expected 1 to 1"),
         (
             encoder() | {"generation": {"top_k": 5}},
             "generation: present, an encoder generates nothing",

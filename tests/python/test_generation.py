@@ -296,6 +296,9 @@ def test_recommended_options(tmp_path):
         ({"temperature": -1.0}, "generation.temperature: -1 is negative"),
         ({"repetition_penalty": -2.0}, "generation.repetition_penalty: -2 is negative"),
         ({"suppressed": [3, 23]}, "generation.suppressed: id 23 is not below the vocabulary 23"),
+        ({"forced_last": 23}, "generation.forced_last: id 23 is not below the vocabulary 23"),
+        ({"bad_words": [2, 1, 23]}, "generation.bad_words: id 23 is not below the vocabulary 23"),
+        ({"bad_words": [3, 1, 2]}, "generation.bad_words: a sequence of 3 ids, expected 1 to 2"),
     ],
 )
 def test_recommended_options_that_are_none(tmp_path, monkeypatch, values, says):

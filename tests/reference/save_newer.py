@@ -5,7 +5,8 @@
 A list of {"model", "config", "weights", "folder", "ids"}: the class and its configuration (null:
 the one beside the weights), a directory to take the weights from (null: they are drawn), where to
 save, and ids that it is run on (and "target", of an encoder-decoder, those that its decoder is run
-on). What the model gives for them goes to FOLDER.npy. The version is printed.
+on). What the model gives for them goes to FOLDER.npy; with "sources", what it generates for each,
+greedy and with "beams", at most "new" tokens, to FOLDER.json. The version is printed.
 test_families_versions.py and test_families_translators.py run this file.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from generated import generated
 
 # Weights that the older version does not have: drawn, as those of a model that is trained on.
 NOT_IN_THE_OLDER = ("decoder.bias",)
@@ -71,6 +73,9 @@ def main(path: Path) -> None:
             more = {"decoder_input_ids": torch.tensor([target])} if target else {}
             given = next(iter(model(torch.tensor([case["ids"]]), **more).values()))
         np.save(case["folder"] + ".npy", given[0].double().numpy())
+        if "sources" in case:
+            ways = [generated(model, case["sources"], case["new"], n) for n in (1, case["beams"])]
+            Path(case["folder"] + ".json").write_text(json.dumps(ways))
     print(transformers.__version__)
 
 

@@ -10,6 +10,7 @@ ends that come.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -200,11 +201,11 @@ def seq2seq(name: str):
     return model
 
 
-def decoder(name: str):
+def decoder(name: str, vocabulary: int = 61):
     if name == "llama":
         model = LlamaForCausalLM(
             LlamaConfig(
-                vocab_size=61,
+                vocab_size=vocabulary,
                 hidden_size=42,
                 intermediate_size=53,
                 num_hidden_layers=2,
@@ -358,6 +359,130 @@ def test_bans_are_transformers(phasor, models, name):
         "--min-new",
         6,
     )
+
+
+# What transformers calls an option, a value of it, and the flags that ask for the same.
+RULES = {
+    "repetition": (dict(repetition_penalty=1.7), ["--repeat-penalty", 1.7]),
+    "repetition below one": (dict(repetition_penalty=0.6), ["--repeat-penalty", 0.6]),
+    "n-grams": (dict(no_repeat_ngram_size=2), ["--no-repeat-ngram", 2]),
+    "no token twice": (dict(no_repeat_ngram_size=1), ["--no-repeat-ngram", 1]),
+    "n-grams of the source": (
+        dict(encoder_no_repeat_ngram_size=2),
+        ["--source-no-repeat-ngram", 2],
+    ),
+    "tokens of the source": (
+        dict(encoder_no_repeat_ngram_size=1),
+        ["--source-no-repeat-ngram", 1],
+    ),
+    "fewest": (dict(min_new_tokens=5), ["--min-new", 5]),
+    "suppressed": (dict(suppress_tokens=[5, 6, 30, 31]), ["--suppress", "5,6,30,31"]),
+    "bad words": (dict(bad_words_ids=None), []),  # chosen from what comes without the rule
+    "last": (dict(forced_eos_token_id=2), ["--forced-last", 2]),
+    "one that is no end last": (dict(forced_eos_token_id=9), ["--forced-last", 9]),
+}
+
+
+def with_rules(
+    names: list[str], model, path: Path, lists: list[list[int]], options: dict, phasor
+) -> tuple[dict, list]:
+    more, flags = {}, []
+    for name in names:
+        given, asked = RULES[name]
+        if name == "bad words":  # what stands often, so that it matters
+            seen: dict[tuple[int, ...], int] = {}
+            for _, rows in ours(phasor, path, lists, options):
+                for row in rows:
+                    for n in (1, 2, 3):
+                        for i in range(len(row) - n):
+                            seen[tuple(row[i : i + n])] = seen.get(tuple(row[i : i + n]), 0) + 1
+            often = sorted(seen, key=lambda w: (-seen[w], w))
+            words = [w for n in (1, 2, 3) for w in [w for w in often if len(w) == n][:4:3]]
+            given = dict(bad_words_ids=[list(w) for w in words])
+            asked = [x for w in words for x in ("--bad-words", ",".join(map(str, w)))]
+        more |= given
+        flags += asked
+    return more, flags
+
+
+def drawn_rules(rng: np.random.Generator) -> list[str]:
+    names = [n for n in RULES if rng.random() < 0.4]
+    pairs = (
+        ("repetition", "repetition below one"),
+        ("n-grams", "no token twice"),
+        ("n-grams of the source", "tokens of the source"),
+        ("last", "one that is no end last"),
+    )
+    return [n for n in names if not any(n == b and a in names for a, b in pairs)]
+
+
+SWEEP = int(os.environ.get("SWEEP", 0))  # make test-beams: so many draws of rules together
+
+
+@pytest.mark.parametrize("name", ["marian", "llama"])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_transformers(phasor, models, rule, name):
+    model, path = models(name)
+    options = OPTIONS[0 if rule == "fewest" else 6] | dict(max_new_tokens=14)  # long outputs
+    lists = some(53, 12, 2)
+    more, flags = with_rules([rule], model, path, lists, options, phasor)
+    compare(model, path, lists, options | more, phasor, *flags)
+    changed = ours(phasor, path, lists, options, *flags)
+    assert changed != ours(phasor, path, lists, options), "the rule changes nothing here"
+
+
+@pytest.mark.parametrize("name", ["marian", "bart", "llama", "gpt2"])
+def test_rules_together_are_transformers(phasor, models, name):
+    model, path = models(name)
+    rng = np.random.default_rng(["marian", "bart", "llama", "gpt2"].index(name))
+    for _ in range(SWEEP or 3):
+        names, options = drawn_rules(rng), OPTIONS[rng.integers(len(OPTIONS))]
+        lists = some(53, 100 if SWEEP else 6, int(rng.integers(1 << 30)))
+        more, flags = with_rules(names, model, path, lists, options, phasor)
+        compare(model, path, lists, options | more, phasor, *flags)
+
+
+def test_stop_strings_are_transformers(phasor, tmp_path):
+    """A tokenizer of bytes: strings of two and three characters end beams at differing lengths."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = ["<pad>", "<s>", "</s>", *alphabet]
+    inner = Tokenizer(models.BPE({w: i for i, w in enumerate(words)}, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+    )
+    model = decoder("llama", len(words))
+    letters = [words.index(c) for c in "abcdefghĠ"]
+    with torch.no_grad():  # few letters, so that the strings come
+        model.lm_head.weight.mul_(0.5)
+        model.lm_head.weight[letters] *= 6
+    model.save_pretrained(tmp_path / "source")
+    tokenizer.save_pretrained(tmp_path / "source")
+    path = tmp_path / "m.phasor"
+    assert convert.main([str(tmp_path / "source"), "-o", str(path), "--quiet"]) == 0
+    rng = np.random.default_rng(9)
+    lists = [rng.choice(letters, rng.integers(1, 9)).tolist() for _ in range(12)]
+    # The ids of an output that is full end where theirs do: no end token cuts them.
+    stops = ["ab", "c", "e d", "hg"]
+    flags = [x for stop in stops for x in ("--stop", stop)]
+    stopped = 0
+    for options in (OPTIONS[0], OPTIONS[2], OPTIONS[6]):
+        for ids, (scores, rows) in zip(lists, ours(phasor, path, lists, options, *flags)):
+            more = dict(stop_strings=stops, tokenizer=tokenizer)
+            want_scores, want = theirs(model, ids, options | more)
+            cut = []
+            for row in want:
+                text = [tokenizer.decode(row[: i + 1]) for i in range(len(row))]
+                ends = [i + 1 for i, t in enumerate(text) if any(s in t for s in stops)]
+                cut.append(row[: ends[0]] if ends else row)
+                stopped += bool(ends)
+            assert rows == cut, (ids, list(zip(want_scores, cut)), list(zip(scores, rows)))
+            assert np.abs(np.subtract(scores, want_scores)).max() < SCORE
+    assert stopped > 25
 
 
 def test_a_bart_that_spells_sounds(phasor, tmp_path):

@@ -13,6 +13,7 @@ table.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -30,6 +31,7 @@ if __name__ == "__main__":
 import torch
 import transformers
 from family_table import ROOT, Table
+from test_families_decoders import float32_is_double
 
 import nomic_bert
 from phasor import convert
@@ -113,6 +115,17 @@ _NOMIC = {
     "n_layer": 2,
     "n_inner": 53,
     "n_positions": LONGEST,
+}
+_T5 = {
+    "vocab_size": VOCABULARY,
+    "d_model": 36,
+    "d_kv": 10,
+    "d_ff": 53,
+    "num_layers": 3,
+    "num_heads": 5,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 11,
+    "is_encoder_decoder": False,
 }
 _MEAN = {"pooling": "mean_tokens", "normalise": True}
 
@@ -237,6 +250,11 @@ CASES = [
         },
     ),
     Case("NomicBertForPreTraining", "", {**_NOMIC, "architectures": ["NomicBertForPreTraining"]}),
+    Case("T5EncoderModel", "", _T5),
+    Case("T5EncoderModel", "mean, dense, normalised", _T5, {**_MEAN, "dense": (20, "Identity")}),
+    Case("T5EncoderModel", "v1.1: gated", {**_T5, "feed_forward_proj": "gated-gelu"}),
+    Case("MT5EncoderModel", "SiLU", {**_T5, "feed_forward_proj": "gated-silu"}),
+    Case("UMT5EncoderModel", "", {**_T5, "feed_forward_proj": "gated-gelu"}),
 ]
 
 
@@ -259,10 +277,15 @@ class Torch:
         if case.modules:
             self._write_modules(folder)
         self.model = model.double().eval()
+        if "T5" in case.model:
+            self.model.encoder.final_layer_norm.register_forward_pre_hook(self._keep)
         if "ModernBert" in case.model:
             for part in self.model.modules():
                 if type(part).__name__ == "ModernBertRotaryEmbedding":
                     part.forward = _rotary_in_double.__get__(part)
+
+    def _keep(self, _: torch.nn.Module, given: tuple[torch.Tensor]) -> None:
+        self.residual = given[0]
 
     def _randomise(self, model: torch.nn.Module) -> None:
         with torch.no_grad():
@@ -272,6 +295,8 @@ class Torch:
                         torch.randn_like(p) * (0.3 if p.dim() > 1 else 0.2)
                         + (1.0 if p.dim() == 1 and name.lower().endswith("norm.weight") else 0.0)
                     )
+                if name.endswith("SelfAttention.q.weight"):  # T5's, whose scores are not scaled
+                    p.mul_(self.case.config["d_kv"] ** -0.5)
 
     def _make(self) -> torch.nn.Module:
         kind = getattr(transformers, self.case.model)
@@ -297,7 +322,9 @@ class Torch:
         from safetensors.torch import save_file
 
         width, m = (
-            self.case.config.get("hidden_size") or self.case.config["n_embd"],
+            next(
+                v for n, v in self.case.config.items() if n in ("hidden_size", "n_embd", "d_model")
+            ),
             self.case.modules,
         )
         inner = "" if self.inner == folder else self.inner.name
@@ -365,7 +392,9 @@ class Torch:
         length."""
         mask = torch.tensor([[int(i < n) for i in range(ids.shape[1])] for n in lengths])
         batch = torch.from_numpy(ids)
-        with torch.no_grad():
+        # T5's norms and softmax are float32 in any model
+        double = float32_is_double() if "T5" in self.case.model else contextlib.nullcontext()
+        with double, torch.no_grad():
             if self.nomic:
                 hidden = self.model(
                     batch, mask, None if segments is None else torch.from_numpy(segments)
@@ -377,6 +406,8 @@ class Torch:
                     input_ids=batch, attention_mask=mask, output_hidden_states=True, **more
                 )
                 hidden, out = result.hidden_states, next(iter(result.values()))
+                if "T5" in self.case.model:  # whose last hidden states are after the final norm
+                    hidden = (*hidden[:-1], self.residual)
         rows = range(len(lengths))
         layers = [[h[r, : lengths[r]].numpy() for h in hidden[1:]] for r in rows]
         if self.case.modules:
@@ -425,7 +456,7 @@ class Pair:
         self.file = PhasorFile(self.path)
         self.file.check()
         self.reference = Reference(self.file)
-        self.longest = self.reference.d["encoder"]["max_positions"]
+        self.longest = self.reference.d["encoder"]["max_positions"] or LONGEST
 
     def batches(self) -> list[tuple[np.ndarray, list[int], np.ndarray | None]]:
         """(ids, lengths, segments): lengths 1, 2 and the longest alone, then padded together; a

@@ -1,6 +1,6 @@
 """Tokenizers of translators against transformers' slow classes, id by id and text by text:
 MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it,
-ByT5's bytes."""
+T5's with sentinels behind it, ByT5's bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def texts() -> list[str]:
     return out + [">>eng<< " + chinese for _, chinese in some[:50]] + SPECIAL
 
 
-def train(path: Path, lines: list[str], size: int, kind: str) -> list[str]:
+def train(path: Path, lines: list[str], size: int, kind: str, **ids: int) -> list[str]:
     """Trains a model; the texts of its pieces."""
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
@@ -62,6 +62,7 @@ def train(path: Path, lines: list[str], size: int, kind: str) -> list[str]:
         character_coverage=0.99,
         minloglevel=2,
         num_threads=1,
+        **ids,
     )
     path.with_suffix(".model").rename(path)
     model = sentencepiece.SentencePieceProcessor(str(path))
@@ -141,6 +142,22 @@ def test_m2m100(tmp_path, driver):
     section, found = listed.m2m_section(tmp_path / "saved", config)
     assert found.ids["__fr__"] == tokenizer.get_lang_id("fr")
     compare(driver, section, tokenizer, texts(), keys=["text"], decode=True)
+
+
+@pytest.mark.parametrize("extra", [100, 0])
+def test_t5(extra, tmp_path, driver):
+    lines = [text for pair in pairs()[::9] for text in pair]
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}  # as T5 has them
+    train(tmp_path / "spm.model", lines, 2500, "unigram", **ids)
+    tokenizer = transformers.T5Tokenizer(str(tmp_path / "spm.model"), extra_ids=extra)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    config = side_tokenizers.configuration(tmp_path / "saved")
+    section, found = listed.t5_section(tmp_path / "saved", config)
+    assert len(found.texts) == 2500 + extra
+    if extra:
+        assert found.ids["<extra_id_0>"] == tokenizer.convert_tokens_to_ids("<extra_id_0>") == 2599
+    more = ["a <extra_id_0> b", "<extra_id_99>", "x<extra_id_1>\t <extra_id_7>y </s> <unk>z"]
+    compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
 
 
 def test_byt5(tmp_path, driver):

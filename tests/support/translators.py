@@ -150,6 +150,23 @@ def marian_files(**config: Any) -> dict[str, bytes]:
     }
 
 
+def t5_files(**config: Any) -> dict[str, bytes]:
+    """The files of a T5 tokenizer that only its slow class reads, with two sentinels."""
+    pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2)]
+    pieces += [(t, -5.0 - i / 100, 1) for i, t in enumerate(SOURCE_PIECES)]
+    said = {"tokenizer_class": "T5Tokenizer", "extra_ids": 2, "legacy": True, **config}
+    return {
+        "spiece.model": proto(pieces),
+        "tokenizer_config.json": json.dumps(said).encode(),
+    }
+
+
+T5_IDS = {
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+    "decoder_start_token_id": 0,
+}
 MARIAN_IDS = {
     "pad_token_id": 2,
     "eos_token_id": 0,

@@ -13,7 +13,7 @@ HASH_WAYS := $(if $(TARGET),--pairs --threads $(if $(filter wasm,$(TARGET)),1$(,
 
 # Sweeps over whole ranges of floats, damaged files on a machine of the host's word size, and ways to run each model and each search are for the host: elsewhere
 # the tables of hashes say the same, and they are compared.
-SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*,*1.8: keys and values in f16 and q8 give*,promise 4: every model*,*beam search is the plain one*,*arena is exact with beams*,*one beam is greedy*,*outputs and bits of scores*,*damaged byte of the package*,greedy output is the plain*$(if $(filter wasm32,$(ARCH)),$(,)tiles: whole models*)$(if $(filter arm,$(ARCH)),,$(,)*every flipped bit*,*N bytes of arena work*)'
+SWEEPS := '*ulp*,exp for softmax*,*GELU*,*SiLU*,pool: time*,*same bits at every level*,*1.8: keys and values in f16 and q8 give*,promise 4: every model*,*beam search is the plain one*,*arena is exact with beams*,*one beam is greedy*,*outputs and bits of scores*,*damaged byte of the package*,greedy output is the plain*$(if $(filter arm,$(ARCH)),,$(,)*every flipped bit*,*N bytes of arena work*)'
 
 cross:
 	@test -n "$(TARGET)" || { echo "cross: expected TARGET=aarch64, armhf, riscv64 or wasm, or a toolchain: CROSS=prefix-" >&2; exit 2; }

@@ -18,7 +18,7 @@ import numpy as np
 from phasor import scratch
 from phasor import vectors as V
 from phasor.families.model import Model
-from phasor.files import read_text
+from phasor.files import read_text, writing
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
@@ -122,7 +122,7 @@ def calibration(
         raise PhasorError("--calibration: the model has no tokenizer to read a text with")
     program = need_phasor(phasor)
     with scratch.file() as path:
-        with open(path, "wb+") as file:
+        with writing(path) as file:
             write_model(
                 file, d, lambda slot: V.as_array(slot, model.weights(slot)), L.F32, sections
             )

@@ -286,6 +286,19 @@ def _is_linked(found: os.stat_result, folder: os.PathLike | str) -> bool:
 
 
 @contextlib.contextmanager
+def writing(path: os.PathLike | str) -> Iterator[BinaryIO]:
+    """A file of `scratch.file()`, new, open for reading and writing. An error of the system that
+    names no file is of this one: who reads something else in the block names it."""
+    try:
+        with open(path, "x+b") as stream:
+            yield stream
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise PhasorError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
 def replacing(path: os.PathLike | str) -> Iterator[BinaryIO]:
     """A temporary file beside `path` that no other process has, open for reading and writing; it
     becomes `path` when the block ends without an error. A link is followed. After any error, and

@@ -32,7 +32,7 @@ from matplotlib import pyplot as plt
 
 from phasor import scratch  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
-from phasor.files import check_output, replacing  # noqa: E402
+from phasor.files import check_output, open_regular, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
@@ -52,7 +52,8 @@ def array(
     with scratch.file() as file:
         arguments = (*given, "-n", most, "--print-ids", "--quiet", flag, file)
         text = run(program, "run", model, *arguments)
-        return np.load(file), text
+        with open_regular(file) as stream:
+            return np.load(stream), text
 
 
 def repeated(token: int, count: int) -> list[str]:

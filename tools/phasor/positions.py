@@ -16,6 +16,7 @@ import numpy as np
 from phasor.errors import PhasorError
 
 _DIGITS = decimal.Context(prec=60)
+_MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as a configuration says
 
 
 def powers(base: float, exponents: np.ndarray) -> np.ndarray:
@@ -62,6 +63,28 @@ def t5_buckets(distance: np.ndarray, buckets: int, most: int, two_sided: bool) -
     steps = (ratio * np.float32(buckets - exact)).astype(distance.dtype)
     grown = np.minimum(exact + steps, buckets - 1)
     return first + np.where(away < exact, away, grown)
+
+
+def t5_table(bias: np.ndarray, most: int, two_sided: bool) -> np.ndarray:
+    """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads). PhasorError for buckets
+    that cannot be; most: M, the first distance that lies in the last bucket for sure."""
+    buckets, least = len(bias), 4 if two_sided else 2
+    if buckets < least or buckets % 2 or most <= buckets // least:
+        raise PhasorError(
+            f"{buckets} buckets up to max_distance {most}: expected an even number of "
+            "buckets, and more distance than the half of them that are single distances"
+        )
+    distances = np.arange(-most, most + 1)
+    return np.ascontiguousarray(bias[t5_buckets(distances, buckets, most, two_sided)].T)
+
+
+def check_t5_size(most: int, heads: int, layers: int) -> None:
+    """PhasorError for tables that would fill the memory."""
+    if heads * (2 * most + 1) * layers > _MOST_BIASES:
+        raise PhasorError(
+            f"max_distance {most} of {heads} heads in {layers} layers: the tables would have more "
+            f"than {_MOST_BIASES:,} values"
+        )
 
 
 def alibi_slopes(heads: int) -> np.ndarray:

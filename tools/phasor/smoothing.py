@@ -17,6 +17,7 @@ import numpy as np
 
 from phasor import scratch
 from phasor import vectors as V
+from phasor.files import writing
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile, Weights, write_model
@@ -47,7 +48,7 @@ def observe(
 ) -> dict[tuple[int, int, int], np.ndarray]:
     """The largest magnitudes over these inputs, of the model in float64."""
     with scratch.file() as path:
-        with open(path, "wb+") as file:
+        with writing(path) as file:
             write_model(file, descriptor, source, F32)
         model = _Observer(PhasorFile(path))
         model.largest = {}

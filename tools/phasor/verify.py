@@ -30,7 +30,7 @@ from phasor.entry import front_door
 from phasor.families import names as N
 from phasor.families import state_dict
 from phasor.families.description import KEYS, Description, read_description
-from phasor.files import read_text
+from phasor.files import open_regular, read_text
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format.file import VECTORS, PhasorFile
@@ -165,6 +165,11 @@ def run_reference(model: Reference, source: Sequence[int], target: Sequence[int]
     return Run(np.stack(encoded.residuals), np.stack(decoded.residuals), decoded.logits)
 
 
+def _array(path: Path) -> np.ndarray:
+    with open_regular(path) as file:
+        return np.load(file)
+
+
 def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequence[int]) -> Run:
     """Teacher forcing: the target after its start token is the forced output."""
     count = len(target)
@@ -174,7 +179,7 @@ def run_phasor(program: Path, path: Path, source: Sequence[int], target: Sequenc
     with scratch.file() as first, scratch.file() as second, scratch.file() as third:
         arguments += ["--logits", first, "--hidden", second, "--hidden-decoder", third]
         run(program, "run", path, *arguments)
-        logits, encoder, decoder = map(np.load, (first, second, third))
+        logits, encoder, decoder = map(_array, (first, second, third))
     if logits.shape[0] < count:
         raise PhasorError(f"{program} gave logits of {logits.shape[0]} positions, expected {count}")
     return Run(encoder[1:-1], decoder[1:-1, :count], logits[:count])

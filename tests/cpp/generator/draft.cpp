@@ -237,6 +237,19 @@ Group choose_generation(Choices* c, uint32_t vocabulary) {
     g.set_ids("suppressed", some_ids(c, vocabulary));
   else
     g.leave_out({"suppressed"});
+  std::vector<uint32_t> words;
+  for (uint32_t i = c->below(4); i > 0; --i) {
+    words.push_back(c->between(1, 4));
+    for (uint32_t n = words.back(); n > 0; --n) words.push_back(c->below(vocabulary));
+  }
+  if (words.empty() && c->chance(50))
+    g.leave_out({"bad_words"});
+  else
+    g.set_ids("bad_words", words);
+  if (c->chance(30))
+    g.set("forced_last", c->below(vocabulary));
+  else
+    g.leave_out({"forced_last"});
   g.fill(c);
   return g;
 }

@@ -451,7 +451,7 @@ void check_generation(const Trial& t) {
     if (phasor_generation_defaults(t.opened.model(), &options) != 0) {
       const Made advised = generate(r, t, options);  // refused where all tokens are forbidden
       need(advised.status == PHASOR_OK || options.suppressed_count != 0 ||
-               options.no_repeat_ngram != 0 || options.min_new != 0,
+               options.no_repeat_ngram != 0 || options.min_new != 0 || options.bad_words_count != 0,
            "the file's own defaults are refused");
     }
   }

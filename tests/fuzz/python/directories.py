@@ -640,19 +640,27 @@ def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
 
 
 def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
-    files = dict(translators.marian_files(added_tokens_decoder={"2": {"content": "<pad>"}}))
+    kind = rng.choice(("marian", "marian", "t5"))
+    if kind == "t5":
+        files, ids = dict(translators.t5_files()), translators.T5_IDS
+    else:
+        added = {"2": {"content": "<pad>"}}
+        files, ids = (
+            dict(translators.marian_files(added_tokens_decoder=added)),
+            translators.MARIAN_IDS,
+        )
     name = rng.choice(list(files))
     if name.endswith(".json"):
         files[name] = _hostile_json(rng, json.loads(files[name]), words)
     else:
         fields = [list(field) for field in _fields(files[name])]
         files[name] = hostile_proto(rng, fields)
-    config = translators.configuration("marian", **translators.MARIAN_IDS)
+    config = translators.configuration(kind, **ids)
     flags = ("--target-lang", rng.choice(("eng", "cmn_Hans", "", "x" * 300, "\x1b")))
     folder = {f"m/{part}": data for part, data in files.items()}
     folder |= {
         "m/config.json": _json(config),
-        "m/model.safetensors": _weights("marian", "MarianMTModel"),
+        "m/model.safetensors": _weights(kind, config["architectures"][0]),
     }
     return Source(folder, ("@m", *(flags if rng.random() < 0.3 else ())))
 

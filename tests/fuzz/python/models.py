@@ -85,11 +85,15 @@ def _built(family: Any, config: Config, shapes: dict[str, Shape]) -> Any:
 
 
 def _translator(kind: str, class_name: str, **more: Any) -> Directory:
-    family = next(f for f in hugging_face.TRANSLATORS if kind in f.types)
+    every = hugging_face.FAMILIES + hugging_face.TRANSLATORS
+    family = next(f for f in every if kind in f.types and class_name.startswith(f.classes))
     values = translators.configuration(kind, architectures=[class_name], **more)
     config = Config(Path("config.json"), dict(values), family.defaults, family.newer)
-    encoder_decoder.EncoderDecoder(family, config)
     shapes = {name: value.shape for name, value in translators.tensors(kind).items()}
+    if isinstance(family, encoder_decoder.Family):
+        encoder_decoder.EncoderDecoder(family, config)
+    else:  # its encoder alone
+        _built(family, config, shapes)
     return Directory(values, shapes, frozenset(config.asked))
 
 

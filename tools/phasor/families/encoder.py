@@ -65,7 +65,7 @@ class Family:
     names: Mapping[str, str]
     heads: Mapping[str, Head]  # by the rest of the class's name
     defaults: Mapping[str, Any]  # of transformers, for fields that config.json leaves out
-    # Where config.json has another name than BERT's.
+    # Where config.json has another name than BERT's; head_width: where it says that at all.
     fields: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
     # Patterns of tensors without a use in any output, but not worth a note.
@@ -99,10 +99,14 @@ class Encoder:
         if family.custom_code:
             config.get("auto_map")
         width, heads = self.size("hidden_size", high=D.MAX_WIDTH), self.size("num_attention_heads")
-        if width % heads:
+        if "head_width" in family.fields:
+            head_width = self.size("head_width", high=4096)
+        elif width % heads:
             raise config.error(
                 self.field("num_attention_heads"), f"{heads} does not divide the width {width}"
             )
+        else:
+            head_width = width // heads
         self.count = self.size("num_hidden_layers", high=D.MAX_LAYERS)
         eps = config.number(self.field("layer_norm_eps"))
         self._check_positions()
@@ -122,8 +126,8 @@ class Encoder:
             "norm_place": D.AFTER,
             "norm_eps": eps,
             "heads": heads,
-            "head_width": width // heads,
-            "scale": single((width // heads) ** -0.5),
+            "head_width": head_width,
+            "scale": single(head_width**-0.5),
             "attention_biases": 15,
             "hidden": self.size("intermediate_size"),
             "activation": config.choice(self.field("hidden_act"), family.activations),

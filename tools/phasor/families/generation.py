@@ -21,23 +21,23 @@ _MOST_ENDS = 16
 _MOST_IDS = 1 << 20  # in a list
 _LARGEST_ID = 1 << 31
 _MOST_NAMES = 8  # in a note
+_MOST_BAD_WORDS = 65536  # ids and lengths
 _IDS = (("bos_token_id", "start"), ("pad_token_id", "pad"), ("eos_token_id", "end"))
 # And of an encoder-decoder.
 _FIRST_IDS = (("decoder_start_token_id", "decoder_start"), ("forced_bos_token_id", "forced_first"))
 _WHOLE = table("""
-    top_k                 top_k
-    no_repeat_ngram_size  no_repeat_ngram
-    min_new_tokens        min_new
-    max_new_tokens        max_new
-    num_beams             beams
+    top_k                         top_k
+    no_repeat_ngram_size          no_repeat_ngram
+    encoder_no_repeat_ngram_size  source_no_repeat_ngram
+    min_new_tokens                min_new
+    max_new_tokens                max_new
+    num_beams                     beams
 """)
 _NUMBERS = words("temperature top_p min_p typical_p repetition_penalty")
 _SHARES = ("top_p", "min_p", "typical_p")
 # Recommendations without a place in the format, with the values that say nothing.
 _WITHOUT_PLACE: dict[str, list] = settings("""
     begin_suppress_tokens             [[]]
-    forced_eos_token_id               []
-    encoder_no_repeat_ngram_size      [0]
     penalty_alpha                     [0]
     epsilon_cutoff                    [0]
     eta_cutoff                        [0]
@@ -72,6 +72,7 @@ _EARLY = [False, True, "never"]  # by their numbers in the format
 _KNOWN = {
     *(*_WHOLE, *_NUMBERS, *_WITHOUT_PLACE),
     *words("do_sample suppress_tokens bad_words_ids length_penalty early_stopping"),
+    "forced_eos_token_id",
 }
 
 
@@ -89,7 +90,7 @@ def read(
     if encoded and not where.is_file():
         known = {name: config.values[name] for name in _KNOWN if name in config.values}
         recommends = Config(config.path, known)
-    return ids, _options(recommends, vocabulary, notes, ids)
+    return ids, _options(recommends, vocabulary, notes, ids, encoded)
 
 
 def _ids(config: Config, vocabulary: int, notes: list[str], encoded: bool) -> dict[str, Any]:
@@ -122,9 +123,9 @@ def _list(config: Config, name: str) -> list[int]:
     return given
 
 
-def _bad_words(config: Config, ends: list[int]) -> tuple[set[int], bool]:
-    """The ids that bad_words_ids forbids wherever they stand, and whether it has longer sequences.
-    transformers leaves out an end token."""
+def _bad_words(config: Config, ends: list[int], vocabulary: int) -> tuple[set[int], list[int]]:
+    """The ids that bad_words_ids forbids wherever they stand; and of each longer sequence its
+    length, then its ids. transformers leaves out an end token."""
     given = config.get("bad_words_ids") or []
     if not isinstance(given, list) or not all(
         isinstance(ids, list) and ids and all(is_whole(i, -_LARGEST_ID, _LARGEST_ID) for i in ids)
@@ -132,7 +133,13 @@ def _bad_words(config: Config, ends: list[int]) -> tuple[set[int], bool]:
     ):
         raise config.error("bad_words_ids", f"{shown(given)}, expected lists of token ids")
     alone = {ids[0] for ids in given if len(ids) == 1}
-    return alone.difference(ends), any(len(ids) > 1 for ids in given)
+    longer = [
+        ids for ids in given if len(ids) > 1 and all(0 <= token < vocabulary for token in ids)
+    ]
+    flat = [number for ids in longer for number in (len(ids), *ids)]
+    if len(flat) > _MOST_BAD_WORDS:
+        raise config.error("bad_words_ids", f"{len(flat)} numbers, the format has 65536")
+    return alone.difference(ends), flat
 
 
 def _beams(config: Config) -> dict[str, Any]:
@@ -150,8 +157,14 @@ def _beams(config: Config) -> dict[str, Any]:
     return out
 
 
+def _last(config: Config, vocabulary: int) -> int | None:
+    """forced_eos_token_id; of several, which transformers takes as equally good, the lowest."""
+    given = [i for i in _list(config, "forced_eos_token_id") if 0 <= i < vocabulary]
+    return min(given, default=None)
+
+
 def _options(
-    config: Config, vocabulary: int, notes: list[str], ids: dict[str, Any]
+    config: Config, vocabulary: int, notes: list[str], ids: dict[str, Any], encoded: bool
 ) -> dict[str, Any]:
     out = _beams(config)
     if config.get("do_sample") is not None and config.flag("do_sample"):
@@ -160,6 +173,11 @@ def _options(
         value = config.get(name)
         if value and (place != "beams" or not same(value, 1)):
             out[place] = config.whole(name, high=256 if place == "beams" else 1 << 24)
+    if encoded and config.get("min_length"):  # which counts the decoder's start
+        least = config.whole("min_length", high=1 << 24) - 1
+        out["min_new"] = max(least, out.get("min_new", 0))
+        if not out["min_new"]:
+            del out["min_new"]
     for name in _NUMBERS:
         value = config.get(name)
         if value is None:
@@ -171,15 +189,19 @@ def _options(
             )
         if value and value != 1:
             out[name] = float(np.float32(value))
-    forbidden, sequences = _bad_words(config, ids.get("end", []))
+    forbidden, sequences = _bad_words(config, ids.get("end", []), vocabulary)
     suppressed = {i for i in forbidden.union(_list(config, "suppress_tokens")) if i < vocabulary}
     if suppressed:
         out["suppressed"] = sorted(i for i in suppressed if i >= 0)
-    left = ["bad_words_ids of several tokens"] if sequences else []
-    left += [
+    if sequences:
+        out["bad_words"] = sequences
+    if (last := _last(config, vocabulary)) is not None:
+        out["forced_last"] = last
+    left = [
         name
         for name, nothing in _WITHOUT_PLACE.items()
         if config.get(name) is not None
+        and not (encoded and name == "min_length")
         and not any(same(config.get(name), value) for value in nothing)
     ]
     left += [

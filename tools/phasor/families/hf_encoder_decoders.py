@@ -342,7 +342,7 @@ def _t5(m: EncoderDecoder) -> None:
     m.untied_where_twice = newer
 
 
-_T5_SIZES = settings("""
+T5_SIZES = settings("""
     vocab_size                       32128
     d_model                          512
     d_kv                             64
@@ -354,7 +354,7 @@ _T5_SIZES = settings("""
     layer_norm_epsilon               1e-6
     feed_forward_proj                "relu"
 """)
-_MT5_SIZES = settings(
+MT5_SIZES = settings(
     """
     vocab_size             250112
     d_ff                   1024
@@ -363,7 +363,7 @@ _MT5_SIZES = settings(
     feed_forward_proj      "gated-gelu"
     decoder_start_token_id 0
     """,
-    _T5_SIZES,
+    T5_SIZES,
 )
 _T5_KEYS = settings("""
     norm                "rms"
@@ -374,7 +374,7 @@ _T5_KEYS = settings("""
     embedding_scale     "one"
     score_scale         1.0
 """)
-_T5_HARMLESS = words("""
+T5_HARMLESS = words("""
     dropout_rate initializer_factor classifier_dropout n_positions num_hidden_layers
     output_past dense_act_fn
 """)
@@ -393,16 +393,16 @@ def _t5_family(kind: str, bias_layer: str, sizes: dict, scaled: tuple[bool, bool
         sizes,
         _t5,
         _T5_KEYS,
-        harmless=_T5_HARMLESS,
+        harmless=T5_HARMLESS,
         unused=_T5_UNUSED,
         biased=False,
         scaled=scaled,
-        tokenizer="package",
+        tokenizer="t5",
     )
 
 
-T5 = _t5_family("t5", "0", _T5_SIZES, (True, True))
-MT5 = _t5_family("mt5", "0", {**_MT5_SIZES, "tie_word_embeddings": False}, (False, False))
-UMT5 = _t5_family("umt5", "{layer}", _MT5_SIZES, (True, True))
+T5 = _t5_family("t5", "0", T5_SIZES, (True, True))
+MT5 = _t5_family("mt5", "0", {**MT5_SIZES, "tie_word_embeddings": False}, (False, False))
+UMT5 = _t5_family("umt5", "{layer}", MT5_SIZES, (True, True))
 
 FAMILIES = (MARIAN, BART, PLBART, MBART, PEGASUS, BLENDERBOT, M2M100, T5, MT5, UMT5)

@@ -8,8 +8,9 @@ texts come from generation_config.json, then config.json, then the tokenizer.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
@@ -21,7 +22,8 @@ from phasor.families.hf_config import Config, refuse
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
 from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
-from phasor.families.hf_encoders import FAMILIES
+from phasor.families.hf_encoders import FAMILIES as ENCODERS
+from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
 from phasor.files import read_json
 from phasor.format import descriptor as D
@@ -29,6 +31,8 @@ from phasor.format.layout import PhasorError
 from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS
+FAMILIES = ENCODERS + T5_ENCODERS
+_LONGEST_TYPE = 100  # a model type that others are compared with
 
 
 def is_source(path: Path) -> bool:
@@ -175,7 +179,7 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     folder = modules.folder if modules else path
     where = folder / "config.json"
     values = read_json(where)
-    family = _family(where, values)
+    family = _family(where, values, modules is not None)
     config = Config(where, values, family.defaults, family.newer)
     if modules and not isinstance(family, Family):
         raise PhasorError(
@@ -236,16 +240,32 @@ def _read_decoder(
 
 
 def _family(
-    where: Path, values: dict[str, Any]
+    where: Path, values: dict[str, Any], vector: bool = False
 ) -> Family | decoder.Family | encoder_decoder.Family:
-    kind = values.get("model_type")
+    """The family of a model type; of several that have it, the one of the class, or of the encoder
+    where the model gives a vector."""
+    kind, names = values.get("model_type"), values.get("architectures")
     refuse(where, values)
-    for family in FAMILIES + DECODERS + TRANSLATORS:
-        if kind in family.types:
-            return family
-    what = "is missing" if kind is None else f"{shown(kind)} is not built"
-    known = ", ".join(t for f in FAMILIES + DECODERS + TRANSLATORS for t in f.types)
-    raise PhasorError(f"{where}: model_type: {what}; there are {known}")
+    every = FAMILIES + DECODERS + TRANSLATORS
+    found = [family for family in every if kind in family.types]
+    if not found:
+        raise PhasorError(f"{where}: model_type: {_not_built(kind, every)}")
+    name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    own = [f for f in found if name.startswith(f.classes) or (vector and isinstance(f, Family))]
+    return own[0] if own else found[-1]
+
+
+def _not_built(kind: Any, families: Sequence[Any]) -> str:
+    """That a model type is none of these, and the nearest of them by their names."""
+    types = list(dict.fromkeys(name for family in families for name in family.types))
+    if kind is None:
+        return f"is missing; there are {', '.join(types)}"
+    near = []
+    if isinstance(kind, str) and len(kind) < _LONGEST_TYPE:
+        near = sorted((t for t in types if t in kind), key=len)[-1:]
+        near = near or get_close_matches(kind, types, 1)
+    nearest = f", the nearest is {near[0]}" if near else ""
+    return f"{shown(kind)} is not built{nearest}; there are {', '.join(types)}"
 
 
 def _head(config: Config, family: Family) -> Head:

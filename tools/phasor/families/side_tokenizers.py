@@ -114,6 +114,21 @@ def m2m(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[
     return {SOURCE_TOKENIZER: section}
 
 
+def t5(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
+    """The section of T5's spiece.model, which is that of both sides."""
+    config = configuration(folder)
+    section, found = listed.t5_section(folder, config)
+    eos = found.ids[listed.token(config, "eos", "</s>", True)]
+    if descriptor["target"]["end"] != [eos]:
+        end = descriptor["target"]["end"]
+        raise PhasorError(f"eos_token: id {eos}, and eos_token_id of the configuration is {end}")
+    for side in (descriptor["source"], descriptor["target"]):
+        side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
+    descriptor["source"]["suffix"] = [eos]
+    place("T5Tokenizer", {}, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
 def place(
     kind: str, codes: dict[str, int], languages: Languages, descriptor: dict[str, Any]
 ) -> None:
@@ -147,9 +162,9 @@ def language(flag: str, name: str, codes: dict[str, int]) -> int:
 Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
 
 
-def _reader(folder: Path) -> Reader | None:
+def _reader(kind: str, folder: Path) -> Reader | None:
     """What reads the files of a directory, None where it has none. PhasorError for files that only
-    the code of a class can read."""
+    the code of a class can read. kind: of the family's tokenizer."""
     there = {name for name in _FILES if (folder / name).is_file()}
     name = str(configuration(folder).get("tokenizer_class") or "")
     name = name.removesuffix("Fast").removesuffix("Tokenizer")
@@ -159,6 +174,8 @@ def _reader(folder: Path) -> Reader | None:
         return None
     if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
         return m2m
+    if kind == "t5" and "spiece.model" in there and name in ("T5", "MT5", ""):
+        return t5
     if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
         return package
     raise PhasorError(
@@ -178,7 +195,7 @@ def sections(
             return {}
         made = marian(folder, descriptor, languages)
     else:
-        read = _reader(folder)
+        read = _reader(kind, folder)
         if read is None:
             return {}
         made = read(folder, descriptor, languages)

@@ -38,7 +38,6 @@ _WHEN: dict[str, tuple[str, tuple]] = {
     "cross_score": ("cross_score", ("additive",)),
 }
 _SIDES = {"encoder": "source", "decoder": "target"}
-_MOST_BIASES = 1 << 24  # of all T5 tables of a stack: they are as long as the description says
 _MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
@@ -404,15 +403,12 @@ class _Reader:
             biases = self.of_layers(
                 f"{stack}.position_bias", layers, (s["num_buckets"] or None, kind["heads"])
             )
-            if kind["heads"] * (2 * kind["max_distance"] + 1) * layers > _MOST_BIASES:
-                raise PhasorError(
-                    f"{stack}: max_distance {kind['max_distance']} of {kind['heads']} heads in "
-                    f"{layers} layers: the tables would have more than "
-                    f"{_MOST_BIASES:,} values"
-                )
-            return [
-                (R.T5_BIAS, self.expand_buckets(stack, b, kind["max_distance"])) for b in biases
-            ]
+            most, two_sided = kind["max_distance"], s["two_sided"]
+            try:
+                positions.check_t5_size(most, kind["heads"], layers)
+                return [(R.T5_BIAS, positions.t5_table(bias, most, two_sided)) for bias in biases]
+            except PhasorError as error:
+                raise PhasorError(f"{stack}: {error}") from error
         if position == D.ALIBI:
             return [(R.ALIBI, slopes) for slopes in self.slopes(stack, kind["heads"], layers)]
         if position in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
@@ -437,18 +433,6 @@ class _Reader:
                 raise self.misshapen(part, name, what)
             out.append(self.load(name))
         return out * layers if alone else out
-
-    def expand_buckets(self, stack: str, bias: np.ndarray, most: int) -> np.ndarray:
-        """(heads, 2·M + 1) by clipped distance from T5's (buckets, heads): M is the first distance
-        that lies in the last bucket for sure."""
-        two_sided, buckets = self.description.stacks[stack]["two_sided"], len(bias)
-        least = 4 if two_sided else 2
-        if buckets < least or buckets % 2 or most <= buckets // least:
-            raise PhasorError(
-                f"{stack}: {buckets} buckets up to max_distance {most}: expected an even number of "
-                "buckets, and more distance than the half of them that are single distances"
-            )
-        return bias[positions.t5_buckets(np.arange(-most, most + 1), buckets, most, two_sided)].T
 
     def slopes(self, stack: str, heads: int, layers: int) -> list[np.ndarray]:
         """ALiBi's slopes for each layer: a tensor of the checkpoint, the description's, or the

@@ -211,6 +211,9 @@ _GENERATION = (
     _whole(12, "beams", 0, 256),
     _real(13, "length_penalty", 1.0),
     _whole(14, "early_stopping", 0, 2),
+    _whole(15, "source_no_repeat_ngram", 0, MAX_VOCABULARY),
+    _list(16, "bad_words", 0, 65536),
+    _id(17, "forced_last"),
 )
 # By name, in the order of their numbers from 0.
 SCOPES: dict[str, tuple[Field, ...]] = {
@@ -609,11 +612,27 @@ def _check_generation(descriptor: dict) -> None:
             raise PhasorError(f"generation.{name}: {g[name]} is negative")
     if not -STEEPEST <= g["length_penalty"] <= STEEPEST:
         raise PhasorError(f"generation.length_penalty: {g['length_penalty']}, expected -4 to 4")
-    for value in g["suppressed"]:
-        if value >= vocabulary:
+    words, at = g["bad_words"], 0
+    sequences: list[int] = []
+    while at < len(words):
+        left = len(words) - at - 1
+        if not 1 <= words[at] <= left:
             raise PhasorError(
-                f"generation.suppressed: id {value} is not below the vocabulary {vocabulary}"
+                f"generation.bad_words: a sequence of {words[at]} ids, expected 1 to {left}"
             )
+        sequences += words[at + 1 : at + 1 + words[at]]
+        at += 1 + words[at]
+    last = [] if g["forced_last"] is None else [g["forced_last"]]
+    for name, ids in (
+        ("suppressed", g["suppressed"]),
+        ("forced_last", last),
+        ("bad_words", sequences),
+    ):
+        for value in ids:
+            if value >= vocabulary:
+                raise PhasorError(
+                    f"generation.{name}: id {value} is not below the vocabulary {vocabulary}"
+                )
 
 
 def check(descriptor: dict) -> None:

@@ -25,9 +25,11 @@ from phasor.tokenizers.section import (
 from phasor.tokenizers.sentencepiece import read_model_proto
 from phasor.tokenizers.tokenizer import build_proto_section
 from phasor.tokenizers.vocabulary import Vocabulary
+from phasor.values import is_whole
 
 _JSON_BYTES = 128 << 20
-_FLAGS = ("lstrip", "rstrip", "single_word")
+_STRIPS = ("lstrip", "rstrip")
+_FLAGS = (*_STRIPS, "single_word")
 _GIVEN = (NORMAL, USER_DEFINED, UNUSED)  # types of pieces that a segmentation looks at
 
 
@@ -120,43 +122,46 @@ def _pieces(proto: dict, listed: Listed) -> tuple[list[tuple[bytes, float, int]]
 # ---- MarianMT's files
 
 
-def special_tokens(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int | None]:
+def special_tokens(
+    config: Mapping[str, Any], names: Mapping[str, str], strips: bool = False
+) -> dict[str, int | None]:
     """The special tokens that tokenizer_config.json and special_tokens_map.json name (names: those
-    there are, with their usual texts), and the ids that added_tokens_decoder gives."""
+    there are, with their usual texts), and the ids that added_tokens_decoder gives. strips: the
+    model takes away white space at a text's ends, so that a token may say that it does."""
     out: dict[str, int | None] = {}
     more = config.get("additional_special_tokens") or []
     if not isinstance(more, list):
         raise TokenizerError(f"additional_special_tokens: {shown(more)}, expected a list")
     for name, usual in names.items():
-        out[token(config, name, usual)] = None
+        out[token(config, name, usual, strips)] = None
     for one in more:
-        out[_content("additional_special_tokens", one)] = None
+        out[_content("additional_special_tokens", one, strips)] = None
     added = config.get("added_tokens_decoder") or {}
     if not isinstance(added, dict):
         raise TokenizerError(f"added_tokens_decoder: {shown(added)}, expected a table")
     for id_, one in added.items():
         if not (id_.isascii() and id_.isdigit() and len(id_) < 9):
             raise TokenizerError(f"added_tokens_decoder: {shown(id_)}, expected an id")
-        text = _content("added_tokens_decoder", one)
+        text = _content("added_tokens_decoder", one, strips)
         if out.get(text) not in (None, int(id_)):
             raise TokenizerError(f"added_tokens_decoder: {shown(text)} has two ids")
         out[text] = int(id_)
     return out
 
 
-def token(config: Mapping[str, Any], name: str, usual: str) -> str:
+def token(config: Mapping[str, Any], name: str, usual: str, strips: bool = False) -> str:
     """The text of a special token."""
     given = config.get(f"{name}_token")
-    return _content(f"{name}_token", usual if given is None else given)
+    return _content(f"{name}_token", usual if given is None else given, strips)
 
 
-def _content(where: str, token: Any) -> str:
+def _content(where: str, token: Any, strips: bool) -> str:
     """The text of a token, which may be a table of it and its flags."""
     text = token.get("content") if isinstance(token, dict) else token
     if not isinstance(text, str) or not text:
         raise TokenizerError(f"{where}: {shown(token)}, expected a text, or a table with content")
     for flag in _FLAGS:
-        if isinstance(token, dict) and token.get(flag):
+        if isinstance(token, dict) and token.get(flag) and not (strips and flag in _STRIPS):
             raise TokenizerError(f"{where}: {shown(text)}: {flag} is not built")
     return text
 
@@ -207,3 +212,45 @@ def m2m_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Listed]
         special[text] = own
     found = read_list(folder / "vocab.json", special, next(iter(special)))
     return listed_section(folder / "sentencepiece.bpe.model", found), found
+
+
+# ---- T5's file
+
+_T5_TOKENS = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+_MOST_SENTINELS = 4096
+
+
+def t5_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Listed]:
+    """The section of T5's spiece.model, and its list: the pieces, and behind them the sentinels
+    <extra_id_0>, …, the last first. As transformers' slow class reads them, which is `legacy`."""
+    path = folder / "spiece.model"
+    for name, wanted in (("legacy", True), ("add_prefix_space", True), ("sp_model_kwargs", {})):
+        if config.get(name) not in (None, wanted):
+            raise TokenizerError(f"{name}: {shown(config[name])} is not built, expected {wanted}")
+    count = config.get("extra_ids", 100)
+    if not is_whole(count, 0, _MOST_SENTINELS):
+        raise TokenizerError(
+            f"extra_ids: {shown(count)}, expected a whole number from 0 to {_MOST_SENTINELS}"
+        )
+    try:
+        proto = read_model_proto(read_bytes(path))
+        texts = {i: text.decode() for i, (text, _, _) in enumerate(proto["pieces"])}
+    except PhasorError as error:
+        raise named(path, error) from error
+    except UnicodeDecodeError as error:
+        raise PhasorError(f"{path}: a piece is not UTF-8") from error
+    strips = proto["remove_extra"] and bool(proto["charsmap"])
+    given = special_tokens(config, _T5_TOKENS, strips)
+    rows = len(texts)
+    sentinels = {f"<extra_id_{i}>": rows + count - 1 - i for i in range(count)}
+    ids = {text: id_ for id_, text in texts.items()} | sentinels
+    texts |= {id_: text for text, id_ in sentinels.items()}
+    special = {**dict.fromkeys(given), **sentinels}
+    for text in special:
+        own = given.get(text)
+        if text not in ids or own not in (None, ids[text]):
+            what = "is not there" if text not in ids else f"has the id {own}, here {ids[text]}"
+            raise TokenizerError(f"the special token {shown(text)} {what}")
+        special[text] = ids[text]
+    listed = Listed(texts, ids, special, special[next(iter(given))])
+    return listed_section(path, listed), listed

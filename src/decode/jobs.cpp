@@ -1,0 +1,237 @@
+#include "jobs.h"
+
+#include "random.h"
+#include "stream.h"
+
+namespace phasor {
+namespace {
+
+// More than these have anywhere: they have pointers.
+constexpr uint32_t kItemBytes = 64, kTextBytes = 64;
+static_assert(sizeof(phasor_item) <= kItemBytes && sizeof(TextStream::State) <= kTextBytes &&
+                  kItemBytes + kTextBytes <= kJobBytes,
+              "the plan is the same on every machine");
+
+bool is_over(const phasor_job& job) { return job.finish != 0 || job.status != PHASOR_OK; }
+bool runs(const phasor_job& job) { return !is_over(job) && job.sequence != PHASOR_NONE; }
+
+// A step; its first five members make it.
+struct Step {
+  Session* const s_;
+  phasor_job* const jobs_;
+  const uint32_t count_;
+  const phasor_generate_options& o_;
+  phasor_error* const error_;
+
+  const bool crossing_ = s_->model->descriptor.has_both();
+  const uint32_t sequences_ = s_->plan.sequences;
+  const Span<phasor_item> items_ = s_->span<phasor_item>(kPartJobs, 0, sequences_);
+  const Span<TextStream::State> texts_ =
+      s_->span<TextStream::State>(kPartJobs, uint64_t(sequences_) * kItemBytes, sequences_);
+  const uint32_t rows_ = best_only(*s_, o_) ? s_->plan.best_rows : s_->plan.logit_rows;
+  bool said_ = false;  // `error` has a line
+
+  phasor_status check() const {
+    phasor_status status = check_decoder(*s_->model.pointer, error_);
+    if (status != PHASOR_OK) return status;
+    if (sequences_ < 2)
+      return bad_input(error_, {2, sequences_}, "jobs: limits.sequences is 1, expected at least 2");
+    const struct {
+      const char* name;
+      bool given;
+    } others[] = {{"token", o_.token != nullptr},   {"text", o_.text != nullptr},
+                  {"random", o_.random != nullptr}, {"reuse", o_.reuse != 0},
+                  {"slide", o_.slide != 0},         {"lookahead", o_.lookahead != 0}};
+    for (const auto& one : others)
+      if (one.given) return bad_input(error_, "options.", one.name, ": does not go with jobs");
+    if (rows_ == 0)
+      return bad_input(
+          error_,
+          "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
+    status = check_choice(*s_, o_, error_);
+    if (status == PHASOR_OK) status = TextStream{*s_, o_}.check(error_);
+    for (uint32_t i = 0; i < count_ && status == PHASOR_OK; ++i) status = check_job(i);
+    return status;
+  }
+
+  // A job is whole, and one that runs is where the session has it.
+  phasor_status check_job(uint32_t i) const {
+    const phasor_job& job = jobs_[i];
+    if (job.struct_size != sizeof job)
+      return bad_input(error_, {sizeof job, job.struct_size},
+                       "phasor_job.struct_size: ", job.struct_size, " of job ", i, ", expected ",
+                       uint32_t{sizeof job});
+    if (!runs(job)) return PHASOR_OK;
+    for (uint32_t k = 0; k < i; ++k)
+      if (runs(jobs_[k]) && jobs_[k].sequence == job.sequence)
+        return bad_input(error_, "job ", i, ": its sequence, ", job.sequence, ", is that of job ",
+                         k);
+    if (job.sequence >= sequences_ || job.made >= most_of(job) ||
+        (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made))
+      return bad_input(error_, "job ", i, ": what it says of itself was changed while it ran");
+    return check_ids(*s_, 1, "a job's out: ", job.out, job.made, error_);
+  }
+
+  uint32_t most_of(const phasor_job& job) const {
+    return o_.max_new != 0 ? smaller(o_.max_new, job.capacity) : job.capacity;
+  }
+
+  // The first error's line stays.
+  phasor_error* line() const { return said_ ? nullptr : error_; }
+
+  void fail_job(phasor_job* job, phasor_status status) {
+    job->status = static_cast<uint32_t>(status);
+    leave(job);
+  }
+  void leave(phasor_job* job) {
+    if (job->sequence != PHASOR_NONE) sequence_clear(s_, job->sequence);
+    job->sequence = PHASOR_NONE;
+  }
+
+  // Whether its ids may enter.
+  phasor_status check_input(const phasor_job& job, phasor_error* error) const {
+    const uint32_t most = crossing_ ? s_->plan.source : s_->plan.target, least = crossing_ ? 1 : 0;
+    if (job.count < least || job.count > most)
+      return bad_input(error, {most, job.count}, "a job of ", job.count, " tokens, expected ",
+                       least, " to ", most);
+    const uint32_t* ids = nullptr;
+    uint32_t none = 0;
+    const phasor_status status =
+        crossing_ || job.count != 0 ? PHASOR_OK : begin(*s_, &ids, &none, error);
+    return status == PHASOR_OK
+               ? check_ids(*s_, crossing_ ? 0 : 1, "a job's ", job.ids, job.count, error)
+               : status;
+  }
+
+  uint32_t free_sequence() const {
+    for (uint32_t q = 0; q < sequences_; ++q) {
+      bool taken = false;
+      for (uint32_t i = 0; i < count_; ++i)
+        taken = taken || (runs(jobs_[i]) && jobs_[i].sequence == q);
+      if (!taken) return q;
+    }
+    return PHASOR_NONE;
+  }
+
+  // Jobs that wait get what is free; their sources are encoded together.
+  phasor_status enter() {
+    const uint32_t places = smaller(sequences_, rows_);
+    uint32_t running = 0, entering = 0;
+    for (uint32_t i = 0; i < count_; ++i) running += runs(jobs_[i]) ? 1 : 0;
+    for (uint32_t i = 0; i < count_ && running < places; ++i) {
+      phasor_job& job = jobs_[i];
+      if (is_over(job) || runs(job)) continue;
+      job.made = 0;
+      if (const phasor_status status = check_input(job, line());
+          status != PHASOR_OK) {
+        said_ = true;
+        fail_job(&job, status);
+        continue;
+      }
+      if (most_of(job) == 0) {
+        job.finish = PHASOR_FINISH_LENGTH;
+        continue;
+      }
+      if (!random_is_seeded(job.random)) random_seed(&job.random, o_.seed);
+      job.sequence = free_sequence();
+      sequence_clear(s_, job.sequence);
+      TextStream text{*s_, o_};
+      if (!crossing_) text.goes_on(job.ids, job.count);
+      texts_[job.sequence] = text.state_;
+      items_[entering++] = item_of(job.sequence, job.ids, job.count, PHASOR_LOGITS_NONE);
+      ++running;
+    }
+    if (!crossing_ || entering == 0) return PHASOR_OK;
+    const phasor_status status = checked_encode(s_, items_.data(), entering, line());
+    for (uint32_t i = 0; i < count_; ++i)
+      if (runs(jobs_[i]) && jobs_[i].made == 0) {
+        if (status == PHASOR_STOPPED)
+          leave(&jobs_[i]);
+        else if (s_->sequences()[jobs_[i].sequence].status != PHASOR_OK)
+          fail_job(&jobs_[i], PHASOR_NOT_FINITE);
+      }
+    said_ = said_ || status != PHASOR_OK;
+    return status == PHASOR_NOT_FINITE ? PHASOR_OK : status;
+  }
+  // What the decoder reads next of each job that runs, in their order; how many.
+  uint32_t make_items() {
+    const uint32_t want = best_only(*s_, o_) ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count_; ++i) {
+      const phasor_job& job = jobs_[i];
+      if (!runs(job)) continue;
+      const uint32_t* ids = job.made != 0 ? &job.out[job.made - 1] : crossing_ ? nullptr : job.ids;
+      uint32_t count = job.made != 0 ? 1 : crossing_ ? 0 : job.count;
+      (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
+      items_[n++] = item_of(job.sequence, ids, count, want);
+    }
+    return n;
+  }
+
+  phasor_status run(uint32_t* left) {
+    phasor_status status = enter();
+    if (status == PHASOR_OK) status = step();
+    *left = 0;
+    for (uint32_t i = 0; i < count_; ++i) *left += is_over(jobs_[i]) ? 0 : 1;
+    return status;
+  }
+
+  phasor_status step() {
+    const uint32_t n = make_items();
+    if (n == 0) return PHASOR_OK;
+    const phasor_status status = checked_step(s_, items_.data(), n, line());
+    if (status != PHASOR_OK && status != PHASOR_NOT_FINITE) return status;
+    said_ = said_ || status != PHASOR_OK;
+    for (uint32_t i = 0, row = 0; i < count_; ++i)
+      if (runs(jobs_[i])) take_token(&jobs_[i], row++);
+    return PHASOR_OK;
+  }
+
+  void take_token(phasor_job* job, uint32_t row) {
+    const Sequence& q = s_->sequences()[job->sequence];
+    const uint32_t most = most_of(*job);
+    const Place at{
+        job->sequence, row, q.length, job->out, job->made, most, crossing_ || job->count == 0};
+    phasor_generate_options own = o_;
+    own.source = job->ids;
+    own.source_count = job->count;
+    uint32_t id = 0;
+    bool goes_on = true;
+    phasor_status status = static_cast<phasor_status>(q.status);
+    if (status == PHASOR_OK)
+      status = next_token(s_, at, own, &job->random, &id, &goes_on, line());
+    if (status != PHASOR_OK) {
+      said_ = true;
+      return fail_job(job, status);
+    }
+    if (goes_on) {
+      job->out[job->made++] = id;
+      TextStream text{*s_, o_};
+      text.state_ = texts_[job->sequence];
+      if (text.add(id) == StreamEnd::string) job->finish = PHASOR_FINISH_STRING;
+      texts_[job->sequence] = text.state_;
+      if (ends(*s_, o_, id)) job->finish = PHASOR_FINISH_END;
+      if (job->finish == 0 && (job->made == most || q.length == s_->plan.target))
+        job->finish = PHASOR_FINISH_LENGTH;
+    } else {
+      job->finish = PHASOR_FINISH_STOPPED;
+    }
+    if (job->finish != 0) leave(job);
+  }
+};
+
+}  // namespace
+
+phasor_status jobs_step(Session* s, phasor_job* jobs, uint32_t count,
+                        const phasor_generate_options& options, uint32_t* left,
+                        phasor_error* error) noexcept {
+  *left = count;
+  if (s->plan.sequences < 2)
+    return bad_input(error, {2, s->plan.sequences},
+                     "jobs: limits.sequences is 1, expected at least 2");
+  Step step{s, jobs, count, options, error};
+  const phasor_status status = step.check();
+  return status != PHASOR_OK ? status : step.run(left);
+}
+
+}  // namespace phasor

@@ -1,0 +1,73 @@
+"""`phasor run --batch N`: the lines that come out are those of N = 1, in their order."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, phasor
+
+CHAT = MODELS / "tiny-chat-f32.phasor"  # a decoder with a tokenizer
+
+
+def lines(seed: int, count: int) -> str:
+    rng = random.Random(seed)
+    words = [f"source{i}" for i in range(3, 40)]
+    return "".join(" ".join(rng.choices(words, k=rng.randint(0, 30))) + "\n" for _ in range(count))
+
+
+def lists(seed: int, count: int) -> str:
+    rng = random.Random(seed)
+    return "".join(
+        ",".join(str(rng.randint(3, 30)) for _ in range(rng.randint(1, 25))) + "\n"
+        for _ in range(count)
+    )
+
+
+@pytest.mark.parametrize("flags", [[], ["-n", "5"], ["--temperature", "1.2", "--seed", "3"]])
+@pytest.mark.parametrize(
+    "path, given, text",
+    [
+        (TRANSLATOR, [], lines(1, 70)),
+        (TRANSLATOR, ["--no-repeat-ngram", "2", "--source", "20"], lines(2, 70)),
+        (LANGUAGE, ["--ids", "-", "--print-ids", "--context", "30"], lists(3, 60)),
+        (CHAT, ["--ids", "-", "--stop", "a", "--repeat-penalty", "1.3"], lists(4, 60)),
+    ],
+)
+def test_the_same_lines_in_their_order(path, given, text, flags):
+    one = phasor("run", path, "--quiet", *given, *flags, stdin=text)
+    assert len(set(one.stdout.split(b"\n"))) > 10
+    for batch in (2, 5, 32):
+        many = phasor("run", path, "--quiet", *given, *flags, "--batch", batch, stdin=text)
+        assert (many.stdout, many.returncode) == (one.stdout, one.returncode)
+        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+
+
+def test_a_bad_line_fails_alone():
+    long, bytes_ = "source5 " * 300, "source4 " * 3000
+    text = f"source5\n\n{long}\nsource6\n\udcff\n{bytes_}\nsource7 source8\n"
+    given = text.encode("utf-8", "surrogateescape")
+    one, many = (
+        phasor("run", TRANSLATOR, "--quiet", "--batch", n, stdin=given) for n in ("1", "4")
+    )
+    assert many.returncode == one.returncode == 1
+    assert many.stdout == one.stdout and many.stderr == one.stderr
+    assert many.stderr.count(b"\n") == 3 and b"line 5: " in many.stderr
+    assert many.stdout.split(b"\n")[1:3] == [b"", b""]
+
+
+def test_json_and_arguments():
+    words = ["source5 source9", "source6", "source7 source8 source9"]
+    reports = []
+    for batch in ("1", "3"):
+        done = phasor("run", TRANSLATOR, "--quiet", "--json", "--batch", batch, *words)
+        reports.append([json.loads(line) for line in done.stdout.splitlines()])
+    for one, many in zip(*reports, strict=True):
+        for name in ("line", "text", "ids", "finish", "input_tokens", "tokens"):
+            assert one[name] == many[name], name
+
+
+@pytest.mark.parametrize("flag", [["--beam", "2"], ["--keep", "2"], ["--lookahead"]])
+def test_what_does_not_go_with_it(flag):
+    bad(2, "run", TRANSLATOR, "--batch", "4", *flag, "x", says=[flag[0], "--batch"])
