@@ -1,7 +1,7 @@
 """What the user's own model gives for some inputs, in an .npz: `--expect`. It becomes the file's
 test vectors, so that they prove the model, and not its description alone.
 
-    ids      (T) or (B, T) whole numbers, without padding: the text; of an encoder-decoder the source
+    ids      (T) or (B, T) whole numbers, without padding; of an encoder-decoder the source
     target   the same for an encoder-decoder's other side
     output   (B, T, W), or (B, W) of a pooled vector or classes: what the model gives, also called
              logits, last_hidden_state or pooled
