@@ -826,6 +826,8 @@ typedef struct phasor_vector {
   uint32_t numerics;      /* of the hash */
   const uint32_t* source; /* (source_count) ids, in the file */
   const uint32_t* target; /* (target_count) */
+  const char* author;     /* (author_bytes) UTF-8, who computed the values; not NUL-terminated */
+  uint32_t author_bytes;
 } phasor_vector;
 uint32_t phasor_vector_count(const phasor_model* model);
 /* PHASOR_BAD_INPUT past the last. */

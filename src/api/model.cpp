@@ -302,6 +302,8 @@ phasor_status phasor_vector_get(const phasor_model* model, uint32_t index, phaso
   made.numerics = h.numerics;
   made.source = reinterpret_cast<const uint32_t*>(v.source_ids);
   made.target = reinterpret_cast<const uint32_t*>(v.target_ids);
+  made.author = reinterpret_cast<const char*>(h.author);
+  made.author_bytes = h.author_bytes;
   return write_result(out, made);
 }
 

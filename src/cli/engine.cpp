@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <math.h>
+#include <string.h>
 
 #include <algorithm>
 
@@ -120,6 +121,14 @@ phasor_vector vector_at(const Engine& e, uint32_t i) {
   auto v = sized<phasor_vector>();
   (void)phasor_vector_get(e.model, i, &v);
   return v;
+}
+
+const char* proof_of(const Engine& e) {
+  if (phasor_vector_count(e.model) == 0) return "";
+  const phasor_vector v = vector_at(e, 0);
+  constexpr char kOwn[] = "the model's own outputs";
+  const bool own = v.author_bytes == sizeof kOwn - 1 && !memcmp(v.author, kOwn, v.author_bytes);
+  return own ? "against your model's outputs" : "against the description";
 }
 
 phasor_limits limits_for_vectors(const Engine& e, const Options& o) {

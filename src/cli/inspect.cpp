@@ -115,8 +115,10 @@ void print_text(const Report& r) {
   each_field(r, [&](const phasor_field& field) {
     out += string("  ") + field.name + " = " + field.value + "\n";
   });
-  out += tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
-         row("test vectors", phasor_vector_count(r.e.model), "") + arena_rows(r) + "\n";
+  out +=
+      tensor_rows(r) + row("model's block", r.e.model_bytes, " bytes") +
+      row("test vectors", phasor_vector_count(r.e.model), (string(" ") + proof_of(r.e)).c_str()) +
+      arena_rows(r) + "\n";
   if (r.limits.source != 0)
     out += format("encoder, a source of %u tokens\n", r.limits.source) +
            row("bytes of weights read", r.cost.encode_bytes, "") +
@@ -145,7 +147,8 @@ void print_json(const Report& r) {
       .add("parameters", r.parameters)
       .add("tensor_bytes", r.tensor_bytes)
       .add("model_bytes", r.e.model_bytes)
-      .add("vectors", phasor_vector_count(r.e.model));
+      .add("vectors", phasor_vector_count(r.e.model))
+      .add("proof", proof_of(r.e));
   json.open("limits", '{')
       .add("source", r.limits.source)
       .add("target", r.limits.target)

@@ -83,15 +83,15 @@ int verify(const Options& o) {
     else if (!o.quiet)
       print_text(i, out);
   }
-  json.close(']').add("ok", failed == 0).close('}');
+  json.close(']').add("proof", proof_of(e)).add("ok", failed == 0).close('}');
   if (o.json) output(json.str() + "\n");
   if (!e.file.unchanged()) return 1;
   if (failed != 0)
     return data_error("%s: %s (%u of %u test vectors differ, %s)", e.path, first.c_str(), failed,
                       count, phasor_model_isa(e.model));
   const string vectors = count == 0   ? "no test vectors"
-                         : count == 1 ? "1 test vector"
-                                      : format("%u test vectors", count);
+                         : count == 1 ? format("1 test vector %s", proof_of(e))
+                                      : format("%u test vectors %s", count, proof_of(e));
   if (!o.json)
     output(format("%s: ok, structure, checksums and weights, %s, %s\n", e.path, vectors.c_str(),
                   phasor_model_isa(e.model)));

@@ -2,6 +2,7 @@
 weights is one line with its name; ids and recommendations."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from safetensors.numpy import save_file
 import torch_zip
 from phasor import convert
 from phasor.families import decoder, hf_config, hugging_face
+from phasor.families.hf_decoders_more import BLOOM, FALCON
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
@@ -132,6 +134,28 @@ def test_a_llama(llama):
     assert np.array_equal(
         file.weights(R.DECODER << 24 | 1 << 8 | R.FFN_IN), np.concatenate(gate_and_up)
     )
+
+
+@pytest.mark.parametrize(
+    "family, fields, name",
+    [
+        (BLOOM, {"slow_but_exact": True, "pretraining_tp": 4}, "slow_but_exact: True is not"),
+        (BLOOM, {"slow_but_exact": True, "pretraining_tp": 1}, None),
+        (FALCON, {"alibi": True, "output_attentions": True}, "output_attentions: True is not"),
+        (FALCON, {"alibi": False, "output_attentions": True}, None),
+    ],
+)
+def test_a_field_that_only_changes_some_models(family, fields, name):
+    """What transformers computes otherwise with both fields: found by config_fuzz.py."""
+    heads = "n_head" if family is BLOOM else "num_attention_heads"
+    sizes = {"hidden_size": 48, heads: 6, "vocab_size": 33}
+    values = {**sizes, "transformers_version": "4.57.6", **fields}
+    config = hf_config.Config(Path("config.json"), values, family.defaults, family.newer)
+    if name is None:
+        decoder.Decoder(family, config, 0)
+        return
+    with pytest.raises(PhasorError, match=f"config.json: {name}"):
+        decoder.Decoder(family, config, 0)
 
 
 def test_a_decoder_that_gives_vectors_is_refused(llama, capsys):

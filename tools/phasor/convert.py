@@ -2,7 +2,7 @@
 
     convert.py SOURCE -o model.phasor
                [--type f32|f16|bf16|q8|q4|q8r|q8rh|q4m|q4k|q8r-auto] [--output-type TYPE]
-               [--describe FILE.toml] [--tokenizer FILE|none]…
+               [--describe FILE.toml] [--tokenizer FILE|none]… [--expect FILE.npz]
 
 SOURCE is one of
 
@@ -28,6 +28,7 @@ from typing import Callable, Sequence
 
 import numpy as np
 
+from phasor import expect as expected_outputs
 from phasor import vectors as V
 from phasor.chat import template as chat_template
 from phasor.choice import AUTO, pick
@@ -284,13 +285,15 @@ def convert(
     moments: np.ndarray | None = None,
     auto: bool = False,
     calibration: Path | None = None,
+    expect: Path | None = None,
 ) -> list[Rounding]:
     """Writes `output` with test vectors; the rounding of each type. PhasorError leaves what was
     there before.
 
     kind: the type of the matrices; None: f32, or what a GGUF file's can be kept in. output_kind:
     that of the embeddings and the output's matrix; None: as the others. moments: of Moments. auto:
-    the type and the smoothing are chosen (choice.py), by a text where one is given.
+    the type and the smoothing are chosen (choice.py), by a text where one is given. expect: the
+    user's own model's outputs (expect.py).
     """
     problems = model.problems()
     if problems:
@@ -315,9 +318,8 @@ def convert(
             "the inputs of q, k, v and of the feed-forward are scaled by channel, by powers of two "
             "(--no-smooth leaves them)"
         )
-    inputs = V.choose_inputs(descriptor)
     stored = D.with_defaults(D.decode_meta(D.encode_meta(descriptor)))
-    section = V.build(V.ExactWeights(stored, weights), inputs)
+    inputs, section = test_vectors(V.ExactWeights(stored, weights), expect)
     step, close = progress_bar(len(R.slots(model.descriptor)), quiet)
     with replacing(output) as file:
         try:
@@ -335,6 +337,21 @@ def convert(
         file.flush()
         replace_section(file, VECTORS, V.finished(file, section, inputs, phasor))
     return rounding
+
+
+def test_vectors(file: V.Weights, expect: Path | None) -> tuple[list[V.Input], bytes]:
+    """(inputs, section): of the reference, or of the user's own model, with which it must agree."""
+    if expect is None:
+        inputs = V.choose_inputs(file.descriptor)
+        return inputs, V.build(file, inputs)
+    expected = expected_outputs.read(expect, file.descriptor)
+    inputs = [one.given for one in expected]
+    section = V.build(file, inputs, 0.0, [one.output for one in expected], expected_outputs.AUTHOR)
+    try:
+        expected_outputs.check(file, expected, V.read(section, file.descriptor).tolerance)
+    except PhasorError as error:
+        raise named(expect, error) from error
+    return inputs, section
 
 
 def check_growth(model: Model) -> None:
@@ -511,6 +528,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE.npy",
         help="q8 and q4: how much each input of the matrices counts (tools/moments.py makes it)",
     )
+    parser.add_argument(
+        "--expect",
+        type=Path,
+        metavar="FILE.npz",
+        help="ids with your own model's outputs, which become the file's test vectors",
+    )
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     if not 0 <= args.rope_context <= 1 << 24:
@@ -534,6 +557,7 @@ def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
         args.chat,
         args.moments,
         args.calibration,
+        args.expect,
         args.phasor,
         *args.tokenizer,
         "--",
@@ -556,6 +580,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.chat,
         args.moments,
         args.calibration,
+        args.expect,
         args.phasor,
         *args.tokenizer,
     )
@@ -583,6 +608,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             read_moments(args.moments),
             args.type == AUTO,
             args.calibration,
+            args.expect,
         )
     except Problems:
         raise

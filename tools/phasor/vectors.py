@@ -226,13 +226,20 @@ def rounding_bound(file: Weights) -> float:
     return 2.0**-24 * math.sqrt(max(e.cols for e in matrices)) * math.sqrt(len(matrices))
 
 
-def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> bytes:
+def build(
+    file: Weights,
+    inputs: Sequence[Input],
+    smallest: float = 0.0,
+    outputs: Sequence[np.ndarray] | None = None,
+    author: str = AUTHOR,
+) -> bytes:
     """The section of these weights: values in float64 and, as tolerance, 8 × the largest of the
     bound, what a float32 run of the reference measured, and `smallest`.
 
     smallest: 0 of exact weights, which float32 must compute well. Of rounded ones a difference in
     float32 moves an activation across a border, and one step of a row of q8r can be more than that:
     there what was measured counts no further.
+    outputs: (R, W) of each input, in place of the reference's; author: who computed them.
     """
     model, rounded = Reference(file), Reference(file, dtype=np.float32)
     body, measured = [], 0.0
@@ -245,11 +252,11 @@ def build(file: Weights, inputs: Sequence[Input], smallest: float = 0.0) -> byte
                 " vector could tell a right run from a wrong one: weights are too large, or all"
                 " outputs are equal"
             )
-        body.append(_vector(model, given, seed, 0))
-    author = AUTHOR.encode()
+        body.append(_vector(model, given, seed, 0, None if outputs is None else outputs[index]))
+    text = author.encode()
     tolerance = 8 * max(rounding_bound(file), min(measured, MOST_IN_FLOAT32), smallest)
-    head = struct.pack("<IIIfII", len(inputs), 0, len(author), tolerance, SAMPLES, 0)
-    return head + author + bytes(-len(author) % 4) + b"".join(body)
+    head = struct.pack("<IIIfII", len(inputs), 0, len(text), tolerance, SAMPLES, 0)
+    return head + text + bytes(-len(text) % 4) + b"".join(body)
 
 
 # Of the proof that a quantised file's arithmetic is right, by its stored weights: a rounding
@@ -331,7 +338,9 @@ def moved_by_rounding(file: Weights, inputs: Sequence[Input]) -> float:
     )
 
 
-def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
+def _vector(
+    model: Reference, given: Input, seed: int, hash_: int, output: np.ndarray | None
+) -> bytes:
     source, target = _run(model, given)
     logit_ids = _places(D.output_width(model.d), seed + 2)
     n, t = map(len, given)
@@ -340,7 +349,7 @@ def _vector(model: Reference, given: Input, seed: int, hash_: int) -> bytes:
         np.asarray(given.source + given.target, dtype="<u4").tobytes(),
         logit_ids.tobytes(),
     ]
-    for row in _output(model, (source, target)):
+    for row in _output(model, (source, target)) if output is None else output:
         out.append(
             struct.pack("<Iff", int(np.argmax(row)), row.max(), np.ptp(row))
             + row[logit_ids].astype("<f4").tobytes()
@@ -515,10 +524,10 @@ def finished(
     else:
         # The program must agree with float64 on the weights as they are stored; then it says how
         # far these are from the exact ones.
-        _agreed(stream, build(file, inputs, STEP), inputs, phasor)
+        usual = read(section, file.descriptor)
+        _agreed(stream, build(file, inputs, STEP, author=usual.author), inputs, phasor)
         replace_section(stream, VECTORS, with_tolerance(section, _ANY_DIFFERENCE))
         found = replay(phasor, path, len(inputs))
-        own = read(section, file.descriptor).tolerance
         worst = map(found.worst, ("worst_logit", "worst_residual", "worst_lead"))
-        section = with_tolerance(section, tolerance_of(own, *worst))
+        section = with_tolerance(section, tolerance_of(usual.tolerance, *worst))
     return with_hashes(section, file.descriptor, found.hashes, found.numerics)

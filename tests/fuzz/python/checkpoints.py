@@ -780,3 +780,32 @@ def make_npy(rng: random.Random) -> Source:
     files = {"m/config.json": config_of(*kind), "m/model.safetensors": plain(_arrays(*kind))}
     flags = ("--moments", "@moments.npy", "--type", rng.choice(("q8", "q4", "q8rh", "q4k", "f32")))
     return Source({**files, "moments.npy": data}, ("@m", *flags))
+
+
+def make_npz(rng: random.Random) -> Source:
+    """Ids with outputs beside a sound model: wrong arrays, shapes and elements, damaged zips."""
+    kind, draws = KINDS[0], np.random.default_rng(rng.randrange(1 << 30))
+    rows, length = rng.choice((1, 1, 2, 65)), rng.choice((0, 1, 3, 3, 40))
+    arrays: dict[str, np.ndarray] = {
+        "ids": draws.integers(-1 if rng.random() < 0.1 else 0, 24, (rows, length)),
+        rng.choice(("logits", "output", "hidden", "x" * 300)): draws.normal(
+            0, 1, (rows, length, 24)
+        ),
+        **({"target": np.ones((rows, 2), int)} if rng.random() < 0.1 else {}),
+        **({"hidden": np.ones((3, rows, length, 16))} if rng.random() < 0.3 else {}),
+    }
+    for name in arrays:
+        if rng.random() < 0.2:
+            dtype = rng.choice(("<f4", ">f4", "<i4", "<c8", "<U3", "?", "<f2", "<i8"))
+            arrays[name] = np.asfortranarray(arrays[name].astype(dtype))
+        if rng.random() < 0.1 and arrays[name].dtype.kind == "f":
+            arrays[name][...] = rng.choice((np.nan, np.inf, 1e30))
+    file = io.BytesIO()
+    (np.savez_compressed if rng.random() < 0.05 else np.savez)(file, **arrays)
+    data = file.getvalue()
+    if rng.random() < 0.5:
+        for old in rng.sample((b"(", b"'<f8'", b"False", b", ", b"ids", b"PK"), 2):
+            data = data.replace(old, rng.choice((b"[", b"'|O' ", b"True ", b"9" * 40, old)), 1)
+        data = raw.changed(rng, data) if rng.random() < 0.6 else data
+    files = {"m/config.json": config_of(*kind), "m/model.safetensors": plain(_arrays(*kind))}
+    return Source({**files, "e.npz": data}, ("@m", "--expect", "@e.npz"))

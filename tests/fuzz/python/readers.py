@@ -21,6 +21,7 @@ READERS = {
     "gguf-tokenizer": ("families/gguf_tokenizer.py", "tokenizers/gguf.py"),
     "llama2c": ("families/llama2c.py",),
     "moments": ("moments.py",),
+    "expect": ("checkpoints/npz.py", "expect.py"),
     "config": (
         "families/hugging_face.py",
         "families/hf_config.py",
@@ -109,6 +110,7 @@ _MAKERS = {
     "gguf-tokenizer": checkpoints.make_gguf_tokenizer,
     "llama2c": checkpoints.make_llama2c,
     "moments": lambda rng, _: checkpoints.make_npy(rng),
+    "expect": lambda rng, _: checkpoints.make_npz(rng),
     "config": directories.make_config,
     "generation": directories.make_generation,
     "sentence": directories.make_sentence,

@@ -21,7 +21,9 @@ import test_gguf  # noqa: E402
 import test_llama2c  # noqa: E402
 import torch_legacy  # noqa: E402
 from phasor.checkpoints.checkpoint import open_checkpoint  # noqa: E402
+from phasor import vectors as V  # noqa: E402
 from phasor.families import llama2c  # noqa: E402
+from phasor.reference.forward import Reference  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
@@ -64,6 +66,9 @@ def write_checkpoints(to: Path) -> None:
     (to / "tokenizer.bin").write_bytes(test_llama2c.tokenizer_bin())
     count = columns(llama2c.read(to / "llama2c.bin").descriptor)
     np.save(to / "llama2c.npy", np.ones(count, np.float32))
+    own = llama2c.read(to / "llama2c.bin")
+    outputs = Reference(V.ExactWeights(own.descriptor, own.weights)).decode(np.array([1, 5, 9]))
+    np.savez(to / "expect.npz", ids=np.array([1, 5, 9]), logits=outputs.logits)
 
 
 def write_directories(to: Path) -> None:

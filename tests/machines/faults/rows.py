@@ -122,6 +122,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("llama2c", "moments", "llama2c tokenizer"),
     },
+    "convert expect": {
+        "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --phasor {bin}/phasor "
+        "--expect {in}/expect.npz",
+        "outputs": ("m",),
+        "reads": ("llama2c", "expect"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",

@@ -36,11 +36,11 @@ def content(path: Path, start: bytes) -> Any:
 # ---- PyTorch's zip
 
 
-def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The zip's records by their names below the archive's folder."""
+def zip_records(path: Path) -> list[zipfile.ZipInfo]:
+    """The directory of a zip file."""
     try:
         with open_regular(path) as file, zipfile.ZipFile(_BoundedReads(file)) as archive:
-            infos = archive.infolist()
+            return archive.infolist()
     except (
         zipfile.BadZipFile,
         NotImplementedError,
@@ -50,6 +50,11 @@ def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
         OverflowError,
     ) as error:
         raise PhasorError(f"the zip file is damaged: {printable(str(error))}") from error
+
+
+def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The zip's records by their names below the archive's folder."""
+    infos = zip_records(path)
     pickles = [i.filename for i in infos if i.filename.split("/", 1)[-1] == "data.pkl"]
     if len(pickles) != 1:
         raise PhasorError("a zip file without one data.pkl: not a file of torch.save")
@@ -83,7 +88,7 @@ class _BoundedReads(io.BufferedReader):
         return super().read(wanted)
 
 
-def _place_of(whole: np.ndarray, info: zipfile.ZipInfo) -> tuple[int, int]:
+def place_of(whole: np.ndarray, info: zipfile.ZipInfo) -> tuple[int, int]:
     """Where the bytes of a record begin and end."""
     name = printable(info.filename)
     if info.compress_type != zipfile.ZIP_STORED:
@@ -110,7 +115,7 @@ def _zip_content(path: Path) -> Any:
         raise PhasorError(
             f"data.pkl has {pickled} bytes and is larger than any state_dict's, {_MAX_PICKLE}"
         )
-    places = {name: _place_of(whole, info) for name, info in records.items()}
+    places = {name: place_of(whole, info) for name, info in records.items()}
     check_apart((*place, name) for name, place in places.items())
 
     def record(name: str) -> np.ndarray:

@@ -441,6 +441,8 @@ OPT = _gpt_like(
 def _bloom(d: Decoder) -> None:
     d.config.must("apply_residual_connection_post_layernorm", False)
     d.config.must("n_inner", None)
+    if d.config.whole("pretraining_tp", 0, default=1) > 1:
+        d.config.must("slow_but_exact", False)  # or transformers leaves out two biases
     d.kind.update(attention_biases=15, ffn_biases=3, position=D.ALIBI)
     d.kind["tables"] = {R.ALIBI: alibi_slopes(d.kind["heads"]).astype(np.float32)}
     d.stack.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=d.kind["norm_eps"])
@@ -615,6 +617,7 @@ def _falcon(d: Decoder) -> None:
         )
     d.kind["parallel"] = 0 if not parallel else D.TWO_NORMS if norms == 2 else D.SHARED_INPUT
     if d.flag("alibi"):
+        c.must("output_attentions", False)  # or transformers rounds in other places
         d.kind["position"] = D.ALIBI
         d.kind["tables"] = {R.ALIBI: _falcon_slopes(d)}
         for name in ("rope_theta", "rope_scaling", "rope_parameters"):  # which then say nothing

@@ -314,6 +314,10 @@ def _t5(m: EncoderDecoder) -> None:
         num_buckets=c.whole("relative_attention_num_buckets", 2, 1 << 16),
         max_distance=c.whole("relative_attention_max_distance"),
     )
+    if m.model["num_buckets"] % 2 or m.model["num_buckets"] < 4:
+        raise c.expected(
+            "relative_attention_num_buckets", m.model["num_buckets"], "an even number from 4"
+        )
     if 2 * m.model["max_distance"] <= m.model["num_buckets"]:
         raise c.error(
             "relative_attention_max_distance",

@@ -1,0 +1,156 @@
+"""What the user's own model gives for some inputs, in an .npz: `--expect`. It becomes the file's
+test vectors, so that they prove the model, and not its description alone.
+
+    ids      (T) or (B, T) whole numbers, without padding; of an encoder-decoder the source
+    target   the same for an encoder-decoder's other side
+    output   (B, T, W), or (B, W) of a pooled vector or classes: what the model gives, also called
+             logits, last_hidden_state or pooled
+    hidden   optional, (layers + 1, B, T, D): the hidden states, the embedding first
+
+All in float32 or better: outputs of half precision differ by more than rounding explains.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from phasor import vectors as V
+from phasor.checkpoints import npz
+from phasor.checkpoints.tensors import Checkpoint
+from phasor.errors import PhasorError, named, printable
+from phasor.format import descriptor as D
+from phasor.reference.forward import Reference
+
+AUTHOR = "the model's own outputs"
+_OUTPUTS = ("output", "logits", "last_hidden_state", "pooled")
+_IDS = ("ids", "target")
+_MOST = 64  # vectors of a file
+_MOST_VALUES = 1 << 27  # of one array
+
+
+class Expected(NamedTuple):
+    """One input and what the model gives for it."""
+
+    given: V.Input
+    output: np.ndarray  # (rows, W) float64
+    hidden: np.ndarray | None  # (layers + 1, T, D)
+
+
+def read(path: Path, descriptor: dict) -> list[Expected]:
+    """The inputs of a file for this model. PhasorError names the file and the array."""
+    arrays = npz.read(path)
+    try:
+        return _expected(arrays, descriptor)
+    except PhasorError as error:
+        raise named(path, error) from error
+
+
+def _expected(arrays: Checkpoint, d: dict) -> list[Expected]:
+    known = (*_IDS, *_OUTPUTS, "hidden")
+    for name in arrays:
+        if name not in known:
+            raise PhasorError(
+                f"{printable(name)}: no array is called so; there are {', '.join(known)}"
+            )
+    both = d["model"]["stack"] == D.ENCODER_DECODER
+    sides = ("encoder", "decoder") if both else ("encoder" if "encoder" in d else "decoder",)
+    ids = [_ids(arrays, name, side, d) for name, side in zip(_IDS, sides)]
+    if not both and "target" in arrays:
+        raise PhasorError("target: this model has one side, of which ids speaks")
+    if len({len(rows) for rows in ids}) != 1 or not 0 < len(ids[0]) <= _MOST:
+        raise PhasorError(f"ids: expected 1 to {_MOST} rows, and as many of target")
+    named_so = [name for name in _OUTPUTS if name in arrays]
+    if len(named_so) != 1:
+        raise PhasorError(f"expected one of {', '.join(_OUTPUTS)}, there are {len(named_so)}")
+    count, length = len(ids[0]), len(ids[-1][0])
+    rows = length if sides[-1] == "decoder" else D.output_rows(d, length)
+    wanted = (count, rows, D.output_width(d))
+    output = _floats(arrays, named_so[0])
+    if output.size != np.prod(wanted) or output.shape[-1] != wanted[-1]:
+        raise PhasorError(
+            f"{named_so[0]}: has shape {output.shape}, expected {wanted} for {count} rows of ids"
+        )
+    output, hidden = output.reshape(wanted), _hidden(arrays, d, sides[-1], (count, length))
+    return [
+        Expected(
+            V.Input(*((), tuple(ids[0][i])))
+            if sides == ("decoder",)
+            else V.Input(tuple(ids[0][i]), tuple(ids[1][i]) if both else ()),
+            output[i],
+            None if hidden is None else hidden[:, i],
+        )
+        for i in range(count)
+    ]
+
+
+def _ids(arrays: Checkpoint, name: str, stack: str, d: dict) -> list[list[int]]:
+    if name not in arrays:
+        raise PhasorError(f"{name}: is missing")
+    stored, side = arrays.tensors[name], d["source" if stack == "encoder" else "target"]
+    shape = stored.shape
+    if stored.dtype not in ("<i8", "<i4") or len(shape) not in (1, 2) or 0 in shape:
+        raise PhasorError(f"{name}: has {stored.dtype} of shape {shape}, expected rows of int64")
+    most = D.longest(d, stack)
+    if most and shape[-1] > most or shape[-1] > 1 << 16:
+        raise PhasorError(f"{name}: {shape[-1]} ids, the model takes {most or 1 << 16}")
+    values = stored.load().reshape(-1, shape[-1])
+    bad = values[(values < 0) | (values >= side["vocabulary"])]
+    if bad.size:
+        raise PhasorError(f"{name}: id {bad[0]}, the vocabulary has {side['vocabulary']}")
+    return values.tolist()
+
+
+def _floats(arrays: Checkpoint, name: str) -> np.ndarray:
+    if np.prod(arrays.shape(name), dtype=float) > _MOST_VALUES:
+        raise PhasorError(f"{name}: has more than {_MOST_VALUES:,} values")
+    values = arrays.load(name).astype(np.float64)
+    if values.ndim < 1 or not np.isfinite(values).all():
+        raise PhasorError(f"{name}: a value is not finite")
+    return values
+
+
+def _hidden(arrays: Checkpoint, d: dict, stack: str, sizes: tuple[int, int]) -> np.ndarray | None:
+    if "hidden" not in arrays:
+        return None
+    layers, width = len(d[stack]["layers"]) // 2, d[stack]["width"]
+    values = _floats(arrays, "hidden")
+    if values.shape != (layers + 1, *sizes, width):
+        raise PhasorError(
+            f"hidden: has shape {values.shape}, expected {(layers + 1, *sizes, width)}"
+        )
+    return values
+
+
+def check(file: V.Weights, expected: list[Expected], tolerance: float) -> None:
+    """PhasorError where the description gives something else: the first row, and with hidden
+    states the first layer."""
+    model = Reference(file)
+    for number, one in enumerate(expected):
+        traces = V._run(model, one.given)
+        ours = V._output(model, traces)
+        whole = np.maximum(np.ptp(one.output, axis=1), 1e-30)
+        gaps = np.abs(ours - one.output).max(axis=1) / whole
+        if not (gaps <= tolerance).all():
+            row = int(np.argmax(~(gaps <= tolerance)))
+            raise PhasorError(
+                f"input {number}, row {row}: the model that was described gives something else: a"
+                f" difference of {gaps[row]:.3g} of the row's range, tolerance {tolerance:.2g}"
+                f"{_first_layer(model, traces, one, tolerance)}"
+            )
+
+
+def _first_layer(model: Reference, traces: tuple, one: Expected, tolerance: float) -> str:
+    """Where the hidden states begin to differ. The last ones may have the norm behind them."""
+    if one.hidden is None:
+        return ""
+    trace = traces[1] if traces[1] is not None else traces[0]
+    for layer, (ours, theirs) in enumerate(
+        zip((trace.embedding, *trace.residuals[:-1]), one.hidden)
+    ):
+        if np.abs(ours - theirs).max() > tolerance * max(np.abs(theirs).max(), 1e-30):
+            where = f"layer {layer - 1}" if layer else "the embedding"
+            return f"; the hidden states differ from {where} on"
+    return "; the hidden states differ in the last layer or behind it"
