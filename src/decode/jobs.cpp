@@ -1,5 +1,6 @@
 #include "jobs.h"
 
+#include "../structs.h"
 #include "random.h"
 #include "stream.h"
 
@@ -50,17 +51,24 @@ struct Step {
           "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
     status = check_choice(*s_, o_, error_);
     if (status == PHASOR_OK) status = TextStream{*s_, o_}.check(error_);
+    if (status == PHASOR_OK) status = check_sizes();
     for (uint32_t i = 0; i < count_ && status == PHASOR_OK; ++i) status = check_job(i);
     return status;
+  }
+
+  // A job has all its fields: there is no older program with a shorter one. One that grows is read
+  // by the size that it says, also the distance to the next.
+  phasor_status check_sizes() const {
+    const phasor_status status = Given<phasor_job>(jobs_).check("phasor_job", count_, error_);
+    if (status != PHASOR_OK || count_ == 0 || jobs_->struct_size == sizeof *jobs_) return status;
+    return bad_input(error_, {sizeof *jobs_, jobs_->struct_size},
+                     "phasor_job.struct_size: ", jobs_->struct_size, ", expected ",
+                     uint32_t{sizeof *jobs_});
   }
 
   // A job is whole, and one that runs is where the session has it.
   phasor_status check_job(uint32_t i) const {
     const phasor_job& job = jobs_[i];
-    if (job.struct_size != sizeof job)
-      return bad_input(error_, {sizeof job, job.struct_size},
-                       "phasor_job.struct_size: ", job.struct_size, " of job ", i, ", expected ",
-                       uint32_t{sizeof job});
     if (!runs(job)) return PHASOR_OK;
     for (uint32_t k = 0; k < i; ++k)
       if (runs(jobs_[k]) && jobs_[k].sequence == job.sequence)
@@ -122,8 +130,7 @@ struct Step {
       phasor_job& job = jobs_[i];
       if (is_over(job) || runs(job)) continue;
       job.made = 0;
-      if (const phasor_status status = check_input(job, line());
-          status != PHASOR_OK) {
+      if (const phasor_status status = check_input(job, line()); status != PHASOR_OK) {
         said_ = true;
         fail_job(&job, status);
         continue;
@@ -198,8 +205,7 @@ struct Step {
     uint32_t id = 0;
     bool goes_on = true;
     phasor_status status = static_cast<phasor_status>(q.status);
-    if (status == PHASOR_OK)
-      status = next_token(s_, at, own, &job->random, &id, &goes_on, line());
+    if (status == PHASOR_OK) status = next_token(s_, at, own, &job->random, &id, &goes_on, line());
     if (status != PHASOR_OK) {
       said_ = true;
       return fail_job(job, status);

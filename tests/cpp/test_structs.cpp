@@ -226,64 +226,73 @@ std::vector<Case> options_cases(Fixture* f) {
   callbacks.see = see;
   phasor_parallel parallel{};
   parallel.run = run_threads;
-  return {options_case<phasor_open_options>("phasor_open_options", {{0, "scalar"}}, kSizeField,
+  phasor_job over = PHASOR_JOB_INIT;
+  over.finish = PHASOR_FINISH_END;
+  return {
+      options_case<phasor_open_options>(
+          "phasor_open_options", {{0, "scalar"}}, kSizeField,
+          [f](void* p, phasor_error* error) {
+            phasor_model* model;
+            return phasor_model_open(&model, f->block.data(), f->block.size(), f->file.data(),
+                                     f->file.size(), static_cast<phasor_open_options*>(p), error);
+          }),
+      options_case<phasor_parallel>("phasor_parallel", {parallel}, kSizeField,
+                                    [f](void* p, phasor_error* error) {
+                                      phasor_session* session;
+                                      return phasor_session_open(
+                                          &session, f->arena.data(), f->arena.size(), f->e.model,
+                                          &f->limits, static_cast<phasor_parallel*>(p), error);
+                                    }),
+      options_case<phasor_item>(
+          "phasor_item", {items[0], items[1]}, offsetof(phasor_item, embeddings),
+          [f](void* p, phasor_error* error) {
+            f->fresh();
+            return phasor_step(f->e.session, static_cast<phasor_item*>(p), 2, error);
+          }),
+      {"phasor_callbacks", sizeof callbacks, alignof(phasor_callbacks),
+       bytes_of<phasor_callbacks>({callbacks}), false, false, kSizeField,
+       [f](void* p, phasor_error* error) {
+         const auto status =
+             phasor_session_callbacks(f->e.session, static_cast<phasor_callbacks*>(p));
+         phasor_generation made = PHASOR_GENERATION_INIT;
+         if (status == PHASOR_OK) CHECK(f->generate(nullptr, &made, error) == PHASOR_OK);
+         CHECK(phasor_session_callbacks(f->e.session, nullptr) == PHASOR_OK);
+         return status;
+       }},
+      options_case<phasor_generate_options>("phasor_generate_options", {generation}, kSizeField,
                                             [f](void* p, phasor_error* error) {
-                                              phasor_model* model;
-                                              return phasor_model_open(
-                                                  &model, f->block.data(), f->block.size(),
-                                                  f->file.data(), f->file.size(),
-                                                  static_cast<phasor_open_options*>(p), error);
+                                              phasor_generation made = PHASOR_GENERATION_INIT;
+                                              return f->generate(p, &made, error);
                                             }),
-          options_case<phasor_parallel>(
-              "phasor_parallel", {parallel}, kSizeField,
-              [f](void* p, phasor_error* error) {
-                phasor_session* session;
-                return phasor_session_open(&session, f->arena.data(), f->arena.size(), f->e.model,
-                                           &f->limits, static_cast<phasor_parallel*>(p), error);
-              }),
-          options_case<phasor_item>(
-              "phasor_item", {items[0], items[1]}, offsetof(phasor_item, embeddings),
-              [f](void* p, phasor_error* error) {
-                f->fresh();
-                return phasor_step(f->e.session, static_cast<phasor_item*>(p), 2, error);
-              }),
-          {"phasor_callbacks", sizeof callbacks, alignof(phasor_callbacks),
-           bytes_of<phasor_callbacks>({callbacks}), false, false, kSizeField,
-           [f](void* p, phasor_error* error) {
-             const auto status =
-                 phasor_session_callbacks(f->e.session, static_cast<phasor_callbacks*>(p));
-             phasor_generation made = PHASOR_GENERATION_INIT;
-             if (status == PHASOR_OK) CHECK(f->generate(nullptr, &made, error) == PHASOR_OK);
-             CHECK(phasor_session_callbacks(f->e.session, nullptr) == PHASOR_OK);
-             return status;
-           }},
-          options_case<phasor_generate_options>("phasor_generate_options", {generation}, kSizeField,
-                                                [f](void* p, phasor_error* error) {
-                                                  phasor_generation made = PHASOR_GENERATION_INIT;
-                                                  return f->generate(p, &made, error);
-                                                }),
-          options_case<phasor_beam_options>("phasor_beam_options", {beams}, kSizeField,
-                                            [f](void* p, phasor_error* error) {
-                                              phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
-                                              return f->search(p, &made, error);
-                                            }),
-          options_case<phasor_chat_message>("phasor_chat_message", {message}, sizeof message,
-                                            [f](void* p, phasor_error* error) {
-                                              char text[1000];
-                                              size_t bytes = 0;
-                                              return phasor_chat_to_text(
-                                                  f->e.session, 1, text, sizeof text, &bytes,
-                                                  static_cast<phasor_chat_message*>(p), 1, error);
-                                            }),
-          options_case<phasor_quantize_options>(
-              "phasor_quantize_options", {q8}, offsetof(phasor_quantize_options, output_type),
-              [f](void* p, phasor_error* error) {
-                size_t bytes = 0;
-                return phasor_quantize_size(&bytes, f->file.data(), f->file.size(),
-                                            static_cast<phasor_quantize_options*>(p), error);
-              }),
-          // A view is the library's own: `see` looks at its size above.
-          {"phasor_view", 0, 1, {}, false, false, 0, nullptr}};
+      options_case<phasor_beam_options>("phasor_beam_options", {beams}, kSizeField,
+                                        [f](void* p, phasor_error* error) {
+                                          phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
+                                          return f->search(p, &made, error);
+                                        }),
+      // Over already, so that nothing of them changes.
+      options_case<phasor_job>("phasor_job", {over, over}, sizeof over,
+                               [f](void* p, phasor_error* error) {
+                                 uint32_t left = 0;
+                                 return phasor_jobs_step(f->e.session, static_cast<phasor_job*>(p),
+                                                         2, nullptr, &left, error);
+                               }),
+      options_case<phasor_chat_message>("phasor_chat_message", {message}, sizeof message,
+                                        [f](void* p, phasor_error* error) {
+                                          char text[1000];
+                                          size_t bytes = 0;
+                                          return phasor_chat_to_text(
+                                              f->e.session, 1, text, sizeof text, &bytes,
+                                              static_cast<phasor_chat_message*>(p), 1, error);
+                                        }),
+      options_case<phasor_quantize_options>(
+          "phasor_quantize_options", {q8}, offsetof(phasor_quantize_options, output_type),
+          [f](void* p, phasor_error* error) {
+            size_t bytes = 0;
+            return phasor_quantize_size(&bytes, f->file.data(), f->file.size(),
+                                        static_cast<phasor_quantize_options*>(p), error);
+          }),
+      // A view is the library's own: `see` looks at its size above.
+      {"phasor_view", 0, 1, {}, false, false, 0, nullptr}};
 }
 
 std::vector<Case> result_cases(Fixture* f) {
