@@ -103,10 +103,10 @@ bool generate_options(const Options& o, const Engine& e, phasor_generate_options
   if (!o.stop.empty() && e.target.has_tokenizer == 0)
     return data_error("--stop: the model has no tokenizer for its output"), false;
   const TokenIds& words = o.bad_words.values;
-  for (size_t i = 0; i < words.size(); i += 1 + words[i])
-    if (!known_ids("--bad-words", {words.begin() + i + 1, words.begin() + i + 1 + words[i]},
-                   e.target))
-      return false;
+  for (size_t i = 0; i < words.size(); i += 1 + words[i]) {
+    const uint32_t* word = words.data() + i + 1;
+    if (!known_ids("--bad-words", {word, word + words[i]}, e.target)) return false;
+  }
   return known_ids("--forced-last", o.forced_last.values, e.target) &&
          known_ids("--suppress", o.suppress.values, e.target) &&
          known_ids("--end", o.end.values, e.target);

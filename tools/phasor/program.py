@@ -28,6 +28,14 @@ def need_phasor(given: Path | None) -> Path:
     return found
 
 
+class ProgramFailed(PhasorError):
+    """The program ended with an error; printed: what it had given until then."""
+
+    def __init__(self, line: str, printed: str) -> None:
+        super().__init__(line)
+        self.printed = printed
+
+
 def run(
     program: Path,
     command: str,
@@ -36,7 +44,7 @@ def run(
     limit: int = 600,
     folder: Path | None = None,
 ) -> str:
-    """What a command prints for `text`, within `limit` seconds, run in `folder`. PhasorError with
+    """What a command prints for `text`, within `limit` seconds, run in `folder`. ProgramFailed with
     the last line that the program says where it fails."""
     try:
         done = subprocess.run(
@@ -50,7 +58,10 @@ def run(
         raise PhasorError(f"{program}: cannot be run: {error}") from error
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise PhasorError(f"{program} {command}: exit {done.returncode}: {lines[-1]}")
+        raise ProgramFailed(
+            f"{program} {command}: exit {done.returncode}: {lines[-1]}",
+            done.stdout.decode(errors="replace"),
+        )
     return done.stdout.decode(errors="replace")
 
 

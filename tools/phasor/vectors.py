@@ -27,7 +27,7 @@ from phasor.format.layout import (
     round_up,
 )
 from phasor.format.tensors import Slot, slots
-from phasor.program import run
+from phasor.program import ProgramFailed, run
 from phasor.reference.forward import Reference, Trace
 
 SAMPLES = 16
@@ -474,20 +474,33 @@ class Replay(NamedTuple):
         return max(vector[name] for vector in self.vectors)
 
 
+class Disagrees(PhasorError):
+    """The program gives something else than a test vector."""
+
+
 def replay(program: Path, path: Path, count: int) -> Replay:
-    """PhasorError when the program does not agree with the vectors."""
+    """Disagrees where a vector does; PhasorError for all else that goes wrong."""
+    failed = None
     with scratch.folder() as folder:
-        printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
+        try:
+            printed = run(program, "verify", "--json", path, limit=1800, folder=folder)
+        except ProgramFailed as error:
+            failed, printed = error, error.printed
     try:
         result = json.loads(printed)
         found = Replay(result["vectors"], int(result["numerics"]))
         if len(found.hashes) != count:
             raise ValueError
-        return found
+        agree = all(vector["status"] == "ok" for vector in found.vectors)
     except (ValueError, KeyError, TypeError) as error:
-        raise PhasorError(
+        raise failed or PhasorError(
             f"{program} verify --json printed something else than {count} vectors with a hash"
         ) from error
+    if not agree:
+        raise Disagrees(str(failed or f"{program} verify: a test vector differs"))
+    if failed:
+        raise failed
+    return found
 
 
 def _agreed(
@@ -499,7 +512,7 @@ def _agreed(
     replace_section(stream, VECTORS, section)
     try:
         return section, replay(phasor, path, len(inputs))
-    except PhasorError:
+    except Disagrees:
         file = PhasorFile(path)
         moved = 8 * min(moved_by_rounding(file, inputs), MOST_IN_FLOAT32)
         if moved <= read(section, file.descriptor).tolerance:

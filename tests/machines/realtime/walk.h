@@ -126,6 +126,28 @@ void walk_encoder(const Session& s) {
   if (s.limits.logit_rows != 0) TAKE(phasor_encoder_output(s.session, 0, 0, 1, &error));
 }
 
+// Three jobs in two sequences: the last one waits.
+void walk_jobs(const Session& s, const Ids& ids) {
+  phasor_job jobs[3] = {PHASOR_JOB_INIT, PHASOR_JOB_INIT, PHASOR_JOB_INIT};
+  uint32_t out[3][6], left = 0;
+  for (unsigned i = 0; i < 3; ++i) {
+    jobs[i].ids = ids.data();
+    jobs[i].count = static_cast<uint32_t>(ids.size()) - i;
+    jobs[i].out = out[i];
+    jobs[i].capacity = 6;
+  }
+  phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
+  options.temperature = 0.9f;
+  options.repetition_penalty = 1.1f;
+  options.no_repeat_ngram = 3;
+  options.logits = logits;
+  TAKE(phasor_sequence_clear(s.session, 0));
+  TAKE(phasor_jobs_step(s.session, jobs, 3, &options, &left, &error));
+  TAKE(phasor_jobs_run(s.session, jobs, 3, &options, &error));
+  for (const phasor_job& job : jobs)
+    if (job.finish == 0) took("phasor_jobs_run", PHASOR_BAD_INPUT, phasor_error{});
+}
+
 void walk_decoder(const Session& s, phasor_random* random) {
   phasor_side side{};
   side.struct_size = sizeof side;
@@ -207,7 +229,12 @@ void walk_decoder(const Session& s, phasor_random* random) {
   output.struct_size = sizeof output;
   search.length_penalty = 0.6f;
   search.no_repeat_ngram = 3;
+  search.repetition_penalty = 1.1f;
   search.max_new = 12;
+  if (side.has_tokenizer) {
+    search.stop = stop;
+    search.stop_count = 1;
+  }
   search.logits = logits;
   TAKE(phasor_sequence_clear(s.session, 0));
   if (!decoder) walk_encoder(s);
@@ -215,6 +242,7 @@ void walk_decoder(const Session& s, phasor_random* random) {
                           &found, &error));
   TAKE(phasor_hypothesis_get(s.session, found.count - 1, &output));
   TAKE(phasor_sequence_clear(s.session, 1));
+  walk_jobs(s, decoder ? prompt : made_up(9, s.side.vocabulary, 2));
 }
 
 void walk(const Session& s) {
