@@ -356,6 +356,7 @@ def test_a_published_bert(driver):
     assert info == {
         "model": "wordpiece",
         "pieces": 30522,
+        "special": {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, "[MASK]": 103},
         "prefix": [101],
         "suffix": [102],
         "pair": [102],
