@@ -268,14 +268,15 @@ int set_real(const Flag& f, const char* value, float* out) {
 }
 
 int set_ids(const Flag& f, const char* value, Ids* out) {
-  TokenIds before;
-  if (strcmp(f.name, "--bad-words") == 0) before.swap(out->values);
-  *out = {true, strcmp(f.name, "--ids") == 0 && strcmp(value, "-") == 0, {}};
-  if (out->from_input || parse_ids(value, &out->values)) {
-    if (strcmp(f.name, "--bad-words") != 0) return 0;
-    if (!out->values.empty()) before.push_back(count_of(out->values));
-    before.insert(before.end(), out->values.begin(), out->values.end());
-    return out->values = before, 0;
+  Ids one{true, strcmp(f.name, "--ids") == 0 && strcmp(value, "-") == 0, {}};
+  if (one.from_input || parse_ids(value, &one.values)) {
+    if (strcmp(f.name, "--bad-words") == 0) {  // behind those before
+      TokenIds all = out->values;
+      if (!one.values.empty()) all.push_back(count_of(one.values));
+      all.insert(all.end(), one.values.begin(), one.values.end());
+      one.values.swap(all);
+    }
+    return *out = one, 0;
   }
   return usage_error("%s %s: expected token ids separated by commas, such as 1,2,3", f.name, value);
 }

@@ -33,10 +33,6 @@ struct Step {
   bool said_ = false;  // `error` has a line
 
   phasor_status check() const {
-    phasor_status status = check_decoder(*s_->model.pointer, error_);
-    if (status != PHASOR_OK) return status;
-    if (sequences_ < 2)
-      return bad_input(error_, {2, sequences_}, "jobs: limits.sequences is 1, expected at least 2");
     const struct {
       const char* name;
       bool given;
@@ -49,7 +45,7 @@ struct Step {
       return bad_input(
           error_,
           "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
-    status = check_choice(*s_, o_, error_);
+    phasor_status status = check_choice(*s_, o_, error_);
     if (status == PHASOR_OK) status = TextStream{*s_, o_}.check(error_);
     if (status == PHASOR_OK) status = check_sizes();
     for (uint32_t i = 0; i < count_ && status == PHASOR_OK; ++i) status = check_job(i);
@@ -232,11 +228,14 @@ phasor_status jobs_step(Session* s, phasor_job* jobs, uint32_t count,
                         const phasor_generate_options& options, uint32_t* left,
                         phasor_error* error) noexcept {
   *left = count;
+  // Without these the arena has no room for jobs.
+  phasor_status status = check_decoder(*s->model.pointer, error);
+  if (status != PHASOR_OK) return status;
   if (s->plan.sequences < 2)
     return bad_input(error, {2, s->plan.sequences},
                      "jobs: limits.sequences is 1, expected at least 2");
   Step step{s, jobs, count, options, error};
-  const phasor_status status = step.check();
+  status = step.check();
   return status != PHASOR_OK ? status : step.run(left);
 }
 

@@ -248,6 +248,19 @@ std::vector<Output> plain_search(const Engine& e, const Ids& prompt, const Optio
   }
 }
 
+// What the search of `e` finds for a source of this seed: exactly what the plain one does.
+std::vector<Output> as_plain(const Engine& e, const Engine& plain, uint64_t seed, const Ids& prompt,
+                             const Options& o) {
+  begin(e, seed);
+  begin(plain, seed);
+  const Found found = search(e, prompt, o);
+  CAPTURE(found.error);
+  REQUIRE(found.status == PHASOR_OK);
+  const std::vector<Output> want = plain_search(plain, prompt, o);
+  REQUIRE(found.outputs == want);
+  return want;
+}
+
 // The sum of the log-probabilities of `out` after a prompt, token by token.
 float log_probability(const Engine& e, const Ids& prompt, const Ids& out) {
   const phasor_side side = target_of(e.model);
@@ -338,13 +351,7 @@ TEST_CASE(
         o.source_no_repeat_ngram = 1 + static_cast<uint32_t>(seed % 2);
         o.forced_last = &more[seed % 8];
       }
-      begin(e, seed);
-      begin(plain, seed);
-      const Found found = search(e, prompt, o);
-      CAPTURE(found.error);
-      REQUIRE(found.status == PHASOR_OK);
-      const std::vector<Output> want = plain_search(plain, prompt, o);
-      REQUIRE(found.outputs == want);
+      const std::vector<Output> want = as_plain(e, plain, seed, prompt, o);
       for (const Output& one : want) ended += one.finish == PHASOR_FINISH_END;
       outputs += static_cast<uint32_t>(want.size());
     }
@@ -380,13 +387,7 @@ TEST_CASE("stop strings end beams as the plain search's text says") {
       const char* const stops[] = {first.c_str(), second.c_str()};
       o.stop = stops;
       o.stop_count = seed % 4 == 0 ? 2 : 1;
-      begin(e, seed);
-      begin(plain, seed);
-      const Found found = search(e, prompt, o);
-      CAPTURE(found.error);
-      REQUIRE(found.status == PHASOR_OK);
-      const std::vector<Output> want = plain_search(plain, prompt, o);
-      REQUIRE(found.outputs == want);
+      const std::vector<Output> want = as_plain(e, plain, seed, prompt, o);
       for (const Output& one : want) stopped += one.finish == PHASOR_FINISH_STRING;
       outputs += static_cast<uint32_t>(want.size());
     }

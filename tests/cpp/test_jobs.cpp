@@ -244,6 +244,10 @@ TEST_CASE("jobs: a bad one fails alone, and what is wrong is said by name") {
     o = PHASOR_GENERATE_OPTIONS_INIT;
   };
   refused(single, "jobs: limits.sequences is 1");
+  const Block bert = golden_file("tiny-bert-f32");
+  phasor_limits two = limits_for_vectors(Engine(bert, nullptr).model);
+  two.sequences = 2;
+  refused(Engine(bert, nullptr, &two), "this model is an encoder");  // its arena has no such part
   o.lookahead = 2;
   refused(e, "options.lookahead: does not go with jobs");
   o.slide = 1;
