@@ -100,7 +100,13 @@ TEST_CASE("limits of a tokenizer: the header") {
   words.pieces = {{"<unk>", PieceType::unknown, 0}, {"a", PieceType::normal, 0}};
   CHECK(why_not(build(words)) == "");
   words.expansion = 1;
-  CHECK(why_not(build(words)) == "the normaliser's expansion is out of range");
+  const char* const expansion = "the normaliser's expansion is out of range";
+  CHECK(why_not(build(words)) == expansion);
+  // What is larger than 16 bits is not taken for its low half.
+  for (const std::uint32_t large : {0xFFFFu, 0x10000u, 0x10003u, 0xFFFF0003u}) {
+    refuses(build(words), 88, large, expansion);
+    refuses(plain, 88, large, expansion);
+  }
 }
 
 TEST_CASE("limits of a tokenizer: parts that lie outside, and where the section ends") {

@@ -586,6 +586,10 @@ TEST_CASE("refusals: a list of ids at its ends") {
   p.added.clear();
   CHECK(why_not(with_extra(p, 1)) == "the unknown id is not in the list");
   p = listed();
+  p.unknown = kNoToken;
+  p.pieces[0].type = PieceType::normal;
+  CHECK(why_not(with_extra(p, 1)) == "the model has no unknown piece");
+  p = listed();
   p.flags = kListed;
   const Bytes plain = with_extra(p, 1);
   CHECK(encode(open(plain), ">>b<<x") == Ids{0});
