@@ -22,6 +22,8 @@ from phasor.files import fits, parse_json
 from phasor.tokenizers.charsmap import build_trie, map_bounds
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.tokenizer import build_sentencepiece_section
+from phasor.tokenizers.tokenizer_json import build_hf_section
+from translators import CONTROLS, proto
 
 SHARED = hostile.ROOT.parent / "shared" / "hostile" / "conv"
 DEEP = "[" * 300000
@@ -455,6 +457,20 @@ def test_a_specification_in_a_million_parts():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("odd", ["</c", "<pad>"])
+def test_fairseqs_first_three_pieces(tmp_path, odd):
+    """XLM-RoBERTa's ids leave out a model's first three pieces: they must be the usual ones."""
+    config = {"tokenizer_class": "XLMRobertaTokenizer"}
+    pieces = [*CONTROLS, ("a", -1.0, 1)]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(proto(pieces))
+    build_hf_section(tmp_path)
+    pieces[2] = (odd, 0.0, 3)
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(proto(pieces))
+    with pytest.raises(TokenizerError, match=f"model with '{odd}' among its first three pieces"):
+        build_hf_section(tmp_path)
+
+
 def test_a_map_whose_values_overlap():
     """Thousands of replacements that are ends of one long text: their lengths are counted without
     copying them."""

@@ -320,6 +320,9 @@ def _from_xlm_roberta(path: Path, config: dict) -> dict:
         pieces = [(text.decode(), score, kind) for text, score, kind in proto["pieces"]]
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path.name}: a piece is not UTF-8") from error
+    for text, _, kind in pieces[:3]:  # fairseq's four stand for them
+        if kind in (CONTROL, USER_DEFINED) and text not in ("<s>", "</s>"):
+            refuse(f"{path.name} with {text!r} among its first three pieces")
     first = [(text, 0.0) for text in ("<s>", "<pad>", "</s>", "<unk>")]
     vocab = [*first, *((text, score) for text, score, _ in pieces[3:]), ("<mask>", 0.0)]
     ids = {text: id_ for id_, (text, _) in enumerate(vocab)}
