@@ -186,6 +186,16 @@ def test_meta_says_it_again(descriptor):
     ] == [k["score"] for k in first["kinds"]]
 
 
+def test_texts_are_as_long_as_the_engine_reads():
+    longest = encoder(output={**POOLED})
+    longest["model"] = {**longest["model"], "name": "é" * (D.MAX_VALUE // 2)}
+    meta = D.encode_meta(longest)
+    assert D.decode_meta(meta)["model"]["name"] == longest["model"]["name"]
+    longest["model"]["name"] += "x"
+    with pytest.raises(PhasorError, match="model.name: expected at most 262,144 bytes of text"):
+        D.encode_meta(longest)
+
+
 def test_strings_of_the_output():
     whole = D.with_defaults(
         encoder(

@@ -14,11 +14,13 @@ import chat_model
 import hostile
 import torch_zip
 from phasor import convert
+from phasor.chat.instructions import Refused
 from phasor.checkpoints.checkpoint import open_checkpoint
-from phasor.errors import PhasorError, shown
+from phasor.errors import PhasorError, Problems, named, shown
 from phasor.families.hf_config import Config
 from phasor.families.lora import _is_end, _tokens
 from phasor.files import fits, parse_json
+from phasor.program import ProgramFailed
 from phasor.tokenizers.charsmap import build_trie, map_bounds
 from phasor.tokenizers.section import TokenizerError
 from phasor.tokenizers.tokenizer import build_sentencepiece_section
@@ -457,6 +459,13 @@ def test_a_specification_in_a_million_parts():
 
 
 @pytest.mark.long
+def test_a_name_before_an_error_of_any_kind():
+    for error in (PhasorError("x"), ProgramFailed("x", "y"), Problems(["x"]), Refused("x", None)):
+        found = named("a", error)
+        assert type(found) is type(error) and str(found) == "a: x"
+        assert found.__dict__ == error.__dict__ and named("a", found) is found
+
+
 @pytest.mark.parametrize("odd", ["</c", "<pad>"])
 def test_fairseqs_first_three_pieces(tmp_path, odd):
     """XLM-RoBERTa's ids leave out a model's first three pieces: they must be the usual ones."""

@@ -50,5 +50,11 @@ def shown(value: Any) -> str:
 
 
 def named(path: os.PathLike | str, error: PhasorError) -> PhasorError:
-    """The error with the file's name before it, once."""
-    return error if str(error).startswith(str(path)) else type(error)(f"{path}: {error}")
+    """The error with the file's name before it, once. Of the same kind, whatever that is made
+    of."""
+    if str(error).startswith(str(path)):
+        return error
+    kind = type(error)
+    made = kind.__new__(kind, f"{path}: {error}")
+    made.__dict__.update(error.__dict__)
+    return made

@@ -18,6 +18,7 @@ U32, FLOAT, STRING, IDS, FLOATS = 1, 2, 3, 4, 5
 NEEDED = object()  # a field that the file must have
 ABSENT = 0xFFFFFFFF
 MAX_VOCABULARY, MAX_WIDTH, MAX_LAYERS, MAX_KINDS, MAX_IDS = 1 << 24, 65536, 1024, 256, 16
+MAX_VALUE = 4 * 65536  # bytes of an array or a text
 
 ENCODER, DECODER, ENCODER_DECODER = 1, 2, 3
 LAYER_NORM, RMS_NORM = 1, 2
@@ -255,6 +256,8 @@ def _check_value(where: str, field: Field, value: Any) -> None:
     elif field.type == STRING:
         if not isinstance(value, str):
             raise PhasorError(f"{name}: expected text")
+        if len(value.encode()) > MAX_VALUE:
+            raise PhasorError(f"{name}: expected at most {MAX_VALUE:,} bytes of text")
     else:
         if not isinstance(value, (list, tuple)) or not field.low <= len(value) <= field.high:
             raise PhasorError(f"{name}: expected {field.low} to {field.high} values")
@@ -325,9 +328,8 @@ def _entries(data: bytes) -> Iterator[tuple[int, int, bool, bytes]]:
             raise PhasorError(f"metadata: key {key} is cut off")
         if not U32 <= kind <= FLOATS:
             raise PhasorError(f"metadata: key {key} has type {kind}, which is not known")
-        if (kind in (U32, FLOAT) and size != 4) or (
-            kind in (IDS, FLOATS) and (size % 4 or size > 4 * 65536)
-        ):
+        scalar, array = kind in (U32, FLOAT), kind in (IDS, FLOATS)
+        if size > MAX_VALUE or (scalar and size != 4) or (array and size % 4):
             raise PhasorError(f"metadata: key {key} has {size} bytes, not what its type asks for")
         value = data[at + 12 : at + 12 + size]
         if any(data[at + 12 + size : at + 12 + round_up(size, 4)]):
