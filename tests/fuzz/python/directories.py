@@ -620,7 +620,7 @@ def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
     longest = raw.Number("<I", max(map(len, texts)))
     parts: list[raw.Part] = [longest]
     for at in sorted(rng.sample(range(len(texts)), rng.randrange(3))):
-        how = rng.random()
+        at, how = min(at, len(texts) - 1), rng.random()
         if how < 0.4:
             texts[at] = rng.choice((b"", b"\0", b"\xff" * 7, b"a" * 600, b"\xe2\x96\x81"))
         elif how < 0.7:
