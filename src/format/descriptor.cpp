@@ -107,6 +107,7 @@ constexpr Field kFields[] = {
     whole(12, STACK(cross_width), 1, kMaxWidth),
     whole(13, STACK(projection_bias), 0, 1),
     choice(14, STACK(projection_place), 0, 1, kAll, "last|before positions"),
+    choice(15, STACK(embedding_norm_place), 0, 1, kAll, "after positions|before positions"),
 
     needed(choice(1, KIND(norm), 1, 2, kNorms, "layer norm|RMS norm")),
     needed(choice(2, KIND(norm_place), 1, 4, kAll, "before|after|both|of the sub-layer")),
@@ -432,6 +433,8 @@ phasor_status check_stack(const Descriptor& d, Half half, phasor_error* error) {
     return bad(".projection_bias: the embedding is not projected");
   if (!projected && s.projection_place != 0)
     return bad(".projection_place: the embedding is not projected");
+  if (s.embedding_norm == kNormNone && s.embedding_norm_place != 0)
+    return bad(".embedding_norm_place: the embedding has no norm");
   if (s.embedding_norm_eps < 0) return bad(".embedding_norm_eps: is negative");
   if (s.final_norm_eps < 0) return bad(".final_norm_eps: is negative");
   return PHASOR_OK;

@@ -73,7 +73,7 @@ struct SideDescriptor {
 
 struct StackDescriptor {
   uint32_t width, position, max_positions, embedding_width, embedding_norm, segments, final_norm,
-      cross_width, projection_bias, projection_place;
+      cross_width, projection_bias, projection_place, embedding_norm_place;
   float embedding_scale, embedding_norm_eps, final_norm_eps;
   uint32_t present;
   Array layers;  // pairs (kind, weights)

@@ -51,7 +51,9 @@ void embed(const Chunk& c, Items items) noexcept {
   const uint32_t width = input_width(d);
   const bool last = in.projection.weight && d.projection_place == 0;
   const Rows<float> out = last ? c.normed() : c.x;
+  const bool first = in.norm.weight && d.embedding_norm_place != 0;
   embed_ids(c, items, out);
+  if (first) norm_rows(c, out, out, width, in.norm, d.embedding_norm, d.embedding_norm_eps);
   for (uint32_t r = 0; r < c.count; ++r) {
     const Row& row = c.rows[r];
     float* x = out.row(r, width);
@@ -60,7 +62,7 @@ void embed(const Chunk& c, Items items) noexcept {
     const float* position = position_row(c, width, row.position);
     if (position != nullptr) c.kernels.add(x, position, width);
   }
-  if (in.norm.weight)
+  if (in.norm.weight && !first)
     norm_rows(c, out, out, width, in.norm, d.embedding_norm, d.embedding_norm_eps);
   else if (last)
     test_finite(c, out, width);  // before it is rounded to int8, which would hide a NaN

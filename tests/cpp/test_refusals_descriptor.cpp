@@ -227,6 +227,10 @@ TEST_CASE("refusals: a stack") {
         {"decoder.projection_bias", 1},
         {"decoder.embedding_width", 16}},
        ""},
+      {kLm,
+       {{"decoder.embedding_norm_place", 1}},
+       "decoder.embedding_norm_place: the embedding has no norm"},
+      {kAlbert, {{"encoder.embedding_norm_place", 1}}, ""},
   });
 }
 

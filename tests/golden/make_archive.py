@@ -123,7 +123,10 @@ def generation(sample: int) -> Callable[[], dict]:
 # ---- Encoder-decoders as the converter writes them from Hugging Face directories: one embedding,
 # which is also the output's matrix unless that is the model's own
 
-TRANSLATORS = ("marian", "bart", "mbart", "pegasus", "blenderbot", "m2m", "mt5", "umt5")
+TRANSLATORS = (
+    *("marian", "bart", "mbart", "pegasus", "blenderbot", "blenderbot-small"),
+    *("m2m", "mt5", "umt5"),
+)
 BEAMS = {
     "marian": {"beams": 6, "length_penalty": 0.5, "early_stopping": 1, "suppressed": [2]},
     "bart": {"beams": 4, "early_stopping": 2, "no_repeat_ngram": 3},
@@ -133,13 +136,13 @@ BEAMS = {
 def translator(name: str) -> dict:
     """A family of these: where its norms are, what its positions are, its feed-forward layers."""
     rms = "t5" in name
-    before = name not in ("marian", "bart")
+    before = name not in ("marian", "bart", "blenderbot-small")
     block = M.kind(2, 6, 18, D.BEFORE if before else D.AFTER, not rms)
     block.update(activation=D.RELU if name == "m2m" else D.GELU_ERF)
     about = {"max_positions": 24, "embedding_scale": 1.0}
     if before:
         about.update(final_norm=D.LAYER_NORM, final_norm_eps=1e-5)
-    if name in ("bart", "mbart"):
+    if name in ("bart", "mbart", "blenderbot-small"):
         about.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-5)
     if name == "m2m":
         about.update(embedding_scale=12**0.5)
@@ -158,12 +161,13 @@ def translator(name: str) -> dict:
     if name == "umt5":
         output["scale"] = 12**-0.5
     around = {"suffix": [M.END], "vocabulary": 24}
+    first = {"embedding_norm_place": 1} if name == "blenderbot-small" else {}
     out = {
         "model": {"stack": D.ENCODER_DECODER},
         "source": M.side(**around),
         "target": M.side(24, decoder_start=M.PAD, embedding_shared=1),
         "encoder": M.stack(12, layers[0], position, **about),
-        "decoder": M.stack(12, layers[1], position, **about),
+        "decoder": M.stack(12, layers[1], position, **about, **first),
         "kinds": [*[dict(block) for _ in range(each)], *[dict(crossed) for _ in range(each)]],
         "output": output,
     }

@@ -461,6 +461,20 @@ def test_files_that_only_a_class_can_read(files, kind, tmp_path):
         convert.read_source(folder, None, [])
 
 
+def test_the_small_blenderbot_takes_ids(tmp_path, capsys):
+    folder = T.write(tmp_path / "m", "blenderbot-small", {"vocab.json": b"{}", "merges.txt": b""})
+    flags = [str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]
+    assert convert.main(flags) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "BlenderbotSmallTokenizer splits words" in said
+    assert convert.main([*flags, "--tokenizer", "none"]) == 0
+    d = PhasorFile(tmp_path / "o.phasor").descriptor
+    places = [d[stack]["embedding_norm_place"] for stack in H.STACKS]
+    assert (
+        places == [0, 1] and d["encoder"]["embedding_norm"] == d["decoder"]["embedding_norm"] == 1
+    )
+
+
 # ---- What is recommended for generation
 
 

@@ -51,6 +51,10 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
             "encoder.projection_bias: the embedding is not projected",
         ),
         (
+            encoder({"embedding_norm_place": 1}),
+            "encoder.embedding_norm_place: the embedding has no norm",
+        ),
+        (
             encoder({"segments": 2}, side={"pair": [1], "pair_segment": 2}),
             "source.pair_segment: 2, there are 2 segments",
         ),

@@ -22,8 +22,6 @@ def generated(
     Sources of one length that follow each other make a batch."""
     out: Outputs = []
     options = {"num_beams": beams, "num_return_sequences": beams}
-    if beams > 1:
-        options.update(early_stopping=False, length_penalty=1.0)
     first = 0
     while first < len(sources):
         last = first

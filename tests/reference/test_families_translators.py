@@ -63,6 +63,7 @@ class Case:
     config: dict = field(hash=False)
     ngram: int = 0  # no_repeat_ngram_size of its generation_config.json
     ends: float = 0.12  # share of the positions at which the end is the best token
+    recommends: dict = field(default_factory=dict, hash=False)  # what else its file says
 
     @property
     def name(self) -> str:
@@ -99,6 +100,14 @@ _T5 = {
     "decoder_start_token_id": 0,
 }
 _FEW = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 11}
+# Of facebook/blenderbot-400M-distill and blenderbot_small-90M, with a shorter least length.
+BLENDERBOT = {
+    "encoder_no_repeat_ngram_size": 3,
+    "min_length": 7,
+    "length_penalty": 0.65,
+    "forced_eos_token_id": 2,
+    "num_beams": 10,
+}
 
 CASES = [
     Case("MarianMTModel", "", {**_MARIAN, "scale_embedding": True}, 2),
@@ -157,6 +166,23 @@ CASES = [
         {**_BART, "scale_embedding": True},
         2,
     ),
+    Case(
+        "BlenderbotForConditionalGeneration",
+        "with what its directories recommend",
+        _BART,
+        3,
+        0.3,
+        BLENDERBOT,
+    ),
+    Case("BlenderbotSmallForConditionalGeneration", "", _BART, 2),
+    Case(
+        "BlenderbotSmallForConditionalGeneration",
+        "scaled embeddings, with what its directories recommend",
+        {**_BART, "scale_embedding": True},
+        3,
+        0.3,
+        BLENDERBOT,
+    ),
     Case("M2M100ForConditionalGeneration", "", _BART),
     Case(
         "M2M100ForConditionalGeneration",
@@ -210,10 +236,8 @@ def randomised(case: Case) -> torch.nn.Module:
     if case.model in ("MarianMTModel", "M2M100ForConditionalGeneration"):
         # M2M100 gives a pad inside of a text no position
         model.generation_config.bad_words_ids = [[model.config.pad_token_id]]
-    # Blenderbot's, of the source's n-grams, is measured elsewhere: test_beam.py
-    model.generation_config.encoder_no_repeat_ngram_size = 0
-    if case.ngram:
-        model.generation_config.no_repeat_ngram_size = case.ngram
+    said = {"encoder_no_repeat_ngram_size": 0, "no_repeat_ngram_size": case.ngram}
+    model.generation_config.update(**{**said, **case.recommends})
     return model.eval()
 
 
@@ -254,11 +278,17 @@ def end_of(case: Case) -> int:
     return kind(**case.config).eos_token_id
 
 
-def sources(case: Case, count: int) -> list[list[int]]:
-    """Lists of ids of five lengths, so many of each, with an end."""
+def sources(case: Case, model: torch.nn.Module, count: int) -> list[list[int]]:
+    """Lists of ids of five lengths, so many of each, with an end. Where n-grams of a source are
+    forbidden they are in the model's own words, or it would never repeat one."""
     rng = np.random.default_rng(len(case.name))
     end = end_of(case)
-    return [[*rng.integers(3, 60, n - 1).tolist(), end] for n in LENGTHS for _ in range(count)]
+    rows = [[*rng.integers(3, 60, n - 1).tolist(), end] for n in LENGTHS for _ in range(count)]
+    if not case.recommends.get("encoder_no_repeat_ngram_size"):
+        return rows
+    said = [i for _, made in generated(model, rows, NEW) for i in made[0] if i != end]
+    starts = rng.integers(0, len(said) - LONGEST, len(rows)).tolist()
+    return [[*said[at : at + len(row) - 1], end] for at, row in zip(starts, rows)]
 
 
 def run(program: Path, path: Path, lists: list[list[int]], *flags: object) -> list[dict]:
@@ -287,7 +317,7 @@ class Pair:
         self.model = randomised(case)
         self.model.save_pretrained(folder / "source")
         convert_to(folder / "source", self.path)
-        self.sources, self.each = sources(case, count), count
+        self.sources, self.each = sources(case, self.model, count), count
 
     def theirs(self, beams: int = 1) -> Outputs:
         return generated(self.model, self.sources, NEW, beams)
@@ -309,7 +339,7 @@ class Pair:
         """The same of the program, at the positions of a greedy output."""
         out, worst = self.folder / "logits.npy", 0.0
         for source in self.sources[:: self.each]:
-            line = run(phasor, self.path, [source], "--logits", out)[0]
+            line = run(phasor, self.path, [source], "--beam", 1, "--logits", out)[0]
             target = [self.model.config.decoder_start_token_id, *line["ids"][:-1]]
             want = logits_of(self.model, source, target)
             worst = max(worst, share(np.load(out).astype(np.float64), want))
@@ -318,7 +348,7 @@ class Pair:
     def greedy(self, phasor: Path, theirs: Outputs) -> tuple[int, int, int]:
         """(outputs, those that are transformers', different tokens in them)."""
         want = [rows[0] for _, rows in theirs]
-        made = [line["ids"] for line in run(phasor, self.path, self.sources)]
+        made = [line["ids"] for line in run(phasor, self.path, self.sources, "--beam", 1)]
         same = sum(a == b for a, b in zip(made, want))
         assert len({len(row) for row in made}) > 2, "all outputs are of one or two lengths"
         return len(made), same, len({i for row in made for i in row})
@@ -371,6 +401,21 @@ def test_greedy_tokens(pair, phasor):
     assert (same, tokens >= LEAST_TOKENS) == (outputs, True), tokens
 
 
+def test_what_is_recommended_counts(pair):
+    """Without any one of the recommendations some outputs are others."""
+    if not pair.case.recommends:
+        pytest.skip("nothing is recommended")
+    own, first = pair.model.generation_config, pair.theirs(BEAMS)
+    nothing = {"forced_eos_token_id": None, "length_penalty": 1.0}
+    for name, value in pair.case.recommends.items():
+        if name == "num_beams":  # it is said of each search here
+            continue
+        setattr(own, name, nothing.get(name, 0))
+        other = pair.theirs(BEAMS)
+        setattr(own, name, value)
+        assert [rows for _, rows in other] != [rows for _, rows in first], name
+
+
 def test_beams(pair, phasor):
     hypotheses, same = pair.beams(phasor, pair.theirs(BEAMS))
     assert same >= 0.95 * hypotheses
@@ -408,10 +453,11 @@ def newer(tmp_path_factory) -> Path:
     out, jobs = tmp_path_factory.mktemp("newer"), []
     for number, case in enumerate(CASES):
         older = out / f"older{number}"
-        randomised(case).save_pretrained(older)
+        model = randomised(case)
+        model.save_pretrained(older)
         made = job(case, older, out / f"made{number}")
         if case in SAMPLE:
-            made.update(sources=sources(case, SOURCES), new=NEW, beams=BEAMS)
+            made.update(sources=sources(case, model, SOURCES), new=NEW, beams=BEAMS)
         jobs += [made, {**job(case, older, out / f"again{number}"), "config": None}]
     save_newer(out, jobs)
     return out

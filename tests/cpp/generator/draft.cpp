@@ -149,6 +149,7 @@ Group choose_stack(Choices* c, const Sizes& sizes, uint32_t which, const Numbers
   if (c->chance(35)) s.set("segments", c->of({0u, 1u, 2u, 3u, 5u}));
   if (c->chance(90)) s.choose(c, {"embedding_norm_eps", "final_norm_eps"});
   s.fill(c);
+  if (s.number("embedding_norm") == kNormNone) s.leave_out({"embedding_norm_place"});
   const uint32_t position = s.number("position"), embedding = s.number("embedding_width", width);
   if (embedding == width) s.leave_out({"projection_bias", "projection_place"});
   if (position == kPositionInterleaved ||

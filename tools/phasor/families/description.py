@@ -50,6 +50,7 @@ CHOICES = {
         "sinusoidal": D.INTERLEAVED,
         "sinusoidal-halves": D.HALVES,
     },
+    "embedding_norm_place": {"after-positions": 0, "before-positions": 1},
     "attention_position": {
         "none": 0,
         "relative_key": D.RELATIVE_KEY,
@@ -96,6 +97,7 @@ _STACK_KEYS = _keys_of("""
     position            str
     position_base       float       10000.0
     position_offset     int         0
+    embedding_norm_place  str       "after-positions"
     max_positions       int         0
     embedding_scale     float|str
     score_scale         float|str

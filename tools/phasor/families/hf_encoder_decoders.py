@@ -221,6 +221,44 @@ BLENDERBOT = Family(
 )
 
 
+# and its small form: norms after; the decoder's embedding is never scaled, and has its norm before
+# the positions
+def _blenderbot_small(m: EncoderDecoder) -> None:
+    _bart(m)
+    m.stacks["decoder"].update(
+        embedding_scale="one",
+        embedding_norm_place="before-positions",
+    )
+
+
+BLENDERBOT_SMALL = Family(
+    ("blenderbot-small",),
+    ("BlenderbotSmallForConditionalGeneration",),
+    _names(_LEARNED),
+    _EMBEDDINGS,
+    settings(
+        """
+        max_position_embeddings  512
+        d_model                  512
+        encoder_ffn_dim          2048
+        encoder_layers           8
+        decoder_ffn_dim          2048
+        decoder_layers           8
+        decoder_start_token_id   1
+        """,
+        _SIZES,
+    ),
+    _blenderbot_small,
+    settings("""
+        position    "learned"
+        norm_place  "after"
+        final_norm  false
+    """),
+    harmless=_HARMLESS,
+    tokenizer="blenderbot-small",
+)
+
+
 # ---- M2M100 (Fan et al. 2021), NLLB-200 (NLLB Team 2022)
 
 
@@ -405,4 +443,7 @@ T5 = _t5_family("t5", "0", T5_SIZES, (True, True))
 MT5 = _t5_family("mt5", "0", {**MT5_SIZES, "tie_word_embeddings": False}, (False, False))
 UMT5 = _t5_family("umt5", "{layer}", MT5_SIZES, (True, True))
 
-FAMILIES = (MARIAN, BART, PLBART, MBART, PEGASUS, BLENDERBOT, M2M100, T5, MT5, UMT5)
+FAMILIES = (
+    *(MARIAN, BART, PLBART, MBART, PEGASUS, BLENDERBOT, BLENDERBOT_SMALL, M2M100),
+    *(T5, MT5, UMT5),
+)

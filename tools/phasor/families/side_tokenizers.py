@@ -172,6 +172,11 @@ def _reader(kind: str, folder: Path) -> Reader | None:
         return package
     if not there:
         return None
+    if kind == "blenderbot-small":
+        raise PhasorError(
+            f"{', '.join(sorted(there))}: BlenderbotSmallTokenizer splits words by its own code, "
+            "which is not built; convert with --tokenizer none, and give ids"
+        )
     if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
         return m2m
     if kind == "t5" and "spiece.model" in there and name in ("T5", "MT5", ""):

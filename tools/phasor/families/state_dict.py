@@ -260,6 +260,8 @@ class _Reader:
             out.update(final_norm=CHOICES["norm"][s["norm"]], final_norm_eps=s["norm_eps"])
         if f"{side}.embedding_norm" in self.names:
             out.update(embedding_norm=CHOICES["norm"][s["norm"]], embedding_norm_eps=s["norm_eps"])
+        if CHOICES["embedding_norm_place"][s["embedding_norm_place"]]:
+            out["embedding_norm_place"] = 1
         if s["max_positions"]:
             out["max_positions"] = s["max_positions"]
         if out["position"] in (D.INTERLEAVED, D.HALVES) and width % 2:

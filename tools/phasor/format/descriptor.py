@@ -141,6 +141,7 @@ _STACK = (
     _whole(12, "cross_width", 1, MAX_WIDTH, None),
     _whole(13, "projection_bias", 0, 1),
     _whole(14, "projection_place", 0, 1),
+    _whole(15, "embedding_norm_place", 0, 1),
 )
 _KIND = (
     _whole(1, "norm", 1, 2, NEEDED),
@@ -494,6 +495,10 @@ def _check_stack(name: str, descriptor: dict) -> None:
         ),
         (own and stack["projection_bias"], "projection_bias: the embedding is not projected"),
         (own and stack["projection_place"], "projection_place: the embedding is not projected"),
+        (
+            stack["embedding_norm_place"] and not stack["embedding_norm"],
+            "embedding_norm_place: the embedding has no norm",
+        ),
         *(
             (stack[eps] < 0, f"{eps}: is negative")
             for eps in ("embedding_norm_eps", "final_norm_eps")

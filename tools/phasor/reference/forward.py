@@ -455,6 +455,9 @@ class Reference:
         projected = s["embedding_width"] != s["width"]
         if projected and s["projection_place"]:
             x = self.linear(x, stack, 0, R.PROJECTION)
+        how = s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM
+        if s["embedding_norm_place"]:
+            x = self.norm(x, *how)
         if s["segments"]:
             x = x + self.tensor(stack, 0, R.SEGMENTS)[types]
         if s["position"] == D.LEARNED:
@@ -463,7 +466,8 @@ class Reference:
             x = x + sinusoid(
                 self.tensor(stack, 0, R.SINUSOID), np.arange(ids.size), s["position"]
             ).astype(self.dtype)
-        x = self.norm(x, s["embedding_norm"], s["embedding_norm_eps"], stack, 0, R.EMBEDDING_NORM)
+        if not s["embedding_norm_place"]:
+            x = self.norm(x, *how)
         return (
             self.linear(x, stack, 0, R.PROJECTION) if projected and not s["projection_place"] else x
         )
