@@ -266,9 +266,11 @@ typedef struct phasor_limits {
                           are needed; the same bits */
   uint32_t best_rows;  /* rows that one step can be asked for the best token of (PHASOR_BEST_…): 8
                           bytes a row in place of its logits */
-  uint32_t beams;      /* of a beam search, at most 256; 0 = none. One search runs at a time. Its
-                          beams have room of their own for `target` tokens each, and share the
-                          source's keys and values; logit_rows becomes at least this */
+  uint32_t beams;      /* of a beam search, at most 256; 0 = none. They have room of their own for
+                          `target` tokens each, and share the source's keys and values; logit_rows
+                          becomes at least this, for each search */
+  uint32_t searches;   /* beam searches that run at the same time (phasor_beam_jobs_step), at most
+                          `sequences`; 0 = 1 with beams */
 } phasor_limits;
 
 /* Fills *limits for one sequence of the given lengths; 0 asks for the model's own maximum (or 256
@@ -596,46 +598,6 @@ phasor_status phasor_generate(phasor_session* session, uint32_t sequence, const 
                               const phasor_generate_options* options, phasor_generation* result,
                               phasor_error* error) PHASOR_NONBLOCKING;
 
-/* One of many inputs that are generated from side by side: an output is what phasor_generate gives
- * for its input alone, whatever its neighbours. All that is known of it is here, in the caller's
- * memory. */
-typedef struct phasor_job {
-  uint32_t struct_size;
-  uint32_t count;       /* of ids */
-  const uint32_t* ids;  /* (count) an encoder-decoder's source, or a decoder's prompt */
-  uint32_t* out;        /* (capacity) new tokens */
-  uint32_t capacity;
-  uint32_t made;        /* new tokens so far */
-  uint32_t finish;      /* PHASOR_FINISH_…; 0: it is not over, or it has failed */
-  uint32_t status;      /* PHASOR_OK, or the phasor_status for which it has failed */
-  uint32_t sequence;    /* the one that it has; PHASOR_NONE while it waits and when it is over */
-  uint32_t reserved;
-  phasor_random random; /* of its draws; all 0: from options.seed */
-} phasor_job;
-#define PHASOR_JOB_INIT \
-  { sizeof(phasor_job), 0, NULL, NULL, 0, 0, 0, 0, PHASOR_NONE, 0, { { 0, 0, 0, 0 } } }
-
-/* One step of the decoder for all jobs (count) at once. Those that wait get the sequences that no
- * other has, in their order, and their sources are encoded together; each job that runs gets a
- * token; one that is over gives its sequence back, cleared. *left gets the number of jobs that are
- * not over. Between two calls a job that is over, or waits, may be replaced by any other.
- *
- * Needs limits.sequences above 1; no more jobs run at the same time than that, or than
- * limits.logit_rows (best_rows, for the plain largest logit). A job with ids that are out of range
- * or too many fails alone, as one with a value that is not finite: `error` has the line of the
- * first. ids and out stay where they are until the job is over. options may be NULL. Of
- * phasor_generate's options token, text, random, reuse, slide and lookahead are PHASOR_BAD_INPUT;
- * source is each job's ids. After PHASOR_STOPPED (progress) a job may have got its sequence, and
- * nothing else has changed: call again. */
-phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
-                               const phasor_generate_options* options, uint32_t* left,
-                               phasor_error* error) PHASOR_NONBLOCKING;
-
-/* Steps until all jobs are over. */
-phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
-                              const phasor_generate_options* options,
-                              phasor_error* error) PHASOR_NONBLOCKING;
-
 /* Beam search: at each step the `beams` best outputs so far are kept, by the sum of their tokens'
  * log-probabilities (log-softmax of the logits). An output ends when its end token is among the
  * `beams` best continuations of all. Its score is log_probability / tokens^length_penalty
@@ -727,6 +689,65 @@ typedef struct phasor_hypothesis {
  * lie in the arena until the next search. */
 phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t index,
                                     phasor_hypothesis* out) PHASOR_NONBLOCKING;
+
+/* One of many inputs that are generated from side by side: an output is what phasor_generate gives
+ * for its input alone, whatever its neighbours. All that is known of it is here, in the caller's
+ * memory, but for a search's beams (phasor_beam_jobs_step), which lie in the arena. */
+typedef struct phasor_job {
+  uint32_t struct_size;
+  uint32_t count;       /* of ids */
+  const uint32_t* ids;  /* (count) an encoder-decoder's source, or a decoder's prompt */
+  uint32_t* out;        /* (capacity) new tokens; of a search (n_best, capacity) */
+  uint32_t capacity;
+  uint32_t made;        /* new tokens so far; of a search those of the best output, at its end */
+  uint32_t finish;      /* PHASOR_FINISH_…; 0: it is not over, or it has failed */
+  uint32_t status;      /* PHASOR_OK, or the phasor_status for which it has failed */
+  uint32_t sequence;    /* the one that it has; PHASOR_NONE while it waits and when it is over */
+  uint32_t found;       /* outputs of a search, at most n_best */
+  phasor_random random; /* of its draws; all 0: from options.seed */
+  uint32_t n_best;      /* outputs of a search that are wanted; 0 = 1 */
+  uint32_t reserved;
+  phasor_hypothesis* outputs; /* (n_best) of a search, best first, their ids in `out`; NULL: only
+                                 the tokens in `out` and what is said here of the best one */
+} phasor_job;
+#define PHASOR_JOB_INIT \
+  { sizeof(phasor_job), 0, NULL, NULL, 0, 0, 0, 0, PHASOR_NONE, 0, { { 0, 0, 0, 0 } }, 0, 0, NULL }
+
+/* One step of the decoder for all jobs (count) at once. Those that wait get the sequences that no
+ * other has, in their order, and their sources are encoded together; each job that runs gets a
+ * token; one that is over gives its sequence back, cleared. *left gets the number of jobs that are
+ * not over. Between two calls a job that is over, or waits, may be replaced by any other.
+ *
+ * Needs limits.sequences above 1; no more jobs run at the same time than that, or than
+ * limits.logit_rows (best_rows, for the plain largest logit). A job with ids that are out of range
+ * or too many fails alone, as one with a value that is not finite: `error` has the line of the
+ * first. ids and out stay where they are until the job is over. options may be NULL. Of
+ * phasor_generate's options token, text, random, reuse, slide and lookahead are PHASOR_BAD_INPUT;
+ * source is each job's ids. The options are the same from step to step. After PHASOR_STOPPED
+ * (progress) a job may have got its sequence, and nothing else has changed: call again. */
+phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                               const phasor_generate_options* options, uint32_t* left,
+                               phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Steps until all jobs are over. */
+phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                              const phasor_generate_options* options,
+                              phasor_error* error) PHASOR_NONBLOCKING;
+
+/* The same with a beam search for each job: its outputs are what phasor_beam_search gives for its
+ * input alone. One step of the decoder is one of all beams of all jobs that run. Needs
+ * limits.beams; no more jobs run at the same time than limits.searches. The output begins empty;
+ * forced tokens count as new ones (capacity). Of phasor_beam_options source is each job's ids. A
+ * search that runs has the sequence of its job to itself, and phasor_beam_search has to wait. A job
+ * that has no token to choose fails alone, with PHASOR_BAD_INPUT. */
+phasor_status phasor_beam_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                                    const phasor_beam_options* options, uint32_t* left,
+                                    phasor_error* error) PHASOR_NONBLOCKING;
+
+/* Steps until all jobs are over. */
+phasor_status phasor_beam_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                                   const phasor_beam_options* options,
+                                   phasor_error* error) PHASOR_NONBLOCKING;
 
 /* One choice, for loops of your own: from row `row` of the last step's logits, which it does not
  * change. ids/count is the sequence so far, its last new_count tokens are the new ones. Draws from

@@ -54,6 +54,13 @@ template <class T>
   return PHASOR_OK;
 }
 
+// Struct `i` of an array that results are written to.
+template <class T>
+T* result_at(T* first, uint32_t i) noexcept {
+  return reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(first) +
+                              size_t{i} * first->struct_size);
+}
+
 // An array of the caller's structs. They lie as far apart as the first one is long.
 template <class T>
 class Given {

@@ -20,6 +20,8 @@ LIBRARY = {
     "phasor_generate": ("generate", "tests/cpp/test_generate.cpp"),
     "phasor_jobs_step": ("generate", "tests/cpp/test_jobs.cpp"),
     "phasor_jobs_run": ("generate", "tests/cpp/test_jobs.cpp"),
+    "phasor_beam_jobs_step": ("generate", "tests/cpp/test_jobs.cpp"),
+    "phasor_beam_jobs_run": ("generate", "tests/cpp/test_jobs.cpp"),
     "phasor_beam_search": ("generate", "tests/cpp/test_beam.cpp"),
     "phasor_choose": ("generate", "tests/cpp/test_sampling.cpp"),
     "phasor_text_to_ids": ("tokenizer normalizer run", "tests/cpp/properties/properties.cpp"),

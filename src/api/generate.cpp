@@ -34,6 +34,24 @@ void set_shared(const Model& m, Options* all) {
   if (g.forced_last != PHASOR_NONE) all->forced_last = &g.forced_last;
 }
 
+phasor_status no_beams(phasor_error* error) {
+  return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
+}
+
+// Steps until all are over.
+template <class Step, class Options>
+phasor_status run_jobs(Step step, phasor_session* session, phasor_job* jobs, uint32_t count,
+                       const Options* options, phasor_error* error) {
+  phasor_status status = PHASOR_OK;
+  phasor_error* line = error;  // the first job's that failed stays
+  for (uint32_t left = count; status == PHASOR_OK && left != 0;) {
+    status = step(session, jobs, count, options, &left, line);
+    for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
+      if (jobs[i].status != PHASOR_OK) line = nullptr;
+  }
+  return status;
+}
+
 }  // namespace
 
 extern "C" {
@@ -95,14 +113,7 @@ phasor_status phasor_jobs_step(phasor_session* session, phasor_job* jobs, uint32
 
 phasor_status phasor_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
                               const phasor_generate_options* options, phasor_error* error) {
-  phasor_status status = PHASOR_OK;
-  phasor_error* line = error;  // the first job's that failed stays
-  for (uint32_t left = count; status == PHASOR_OK && left != 0;) {
-    status = phasor_jobs_step(session, jobs, count, options, &left, line);
-    for (uint32_t i = 0; i < count && line != nullptr && status == PHASOR_OK; ++i)
-      if (jobs[i].status != PHASOR_OK) line = nullptr;
-  }
-  return status;
+  return run_jobs(phasor_jobs_step, session, jobs, count, options, error);
 }
 
 phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, const uint32_t* ids,
@@ -111,8 +122,7 @@ phasor_status phasor_beam_search(phasor_session* session, uint32_t sequence, con
   const Call call(session);
   phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
   phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
-  if (!kHasBeam)
-    return fail(error, PHASOR_UNSUPPORTED, {}, "beam search is not in this build (PHASOR_ONLY)");
+  if (!kHasBeam) return no_beams(error);
   phasor_status status = read_options(&all, options, "phasor_beam_options", error);
   if (status == PHASOR_OK) status = write_result(result, made, "phasor_beam_result", error);
   if (status != PHASOR_OK) return status;
@@ -127,6 +137,21 @@ phasor_status phasor_hypothesis_get(const phasor_session* session, uint32_t inde
   required(session);
   if (!kHasBeam || !hypothesis(*session, index, &made)) return PHASOR_BAD_INPUT;
   return write_result(out, made);
+}
+
+phasor_status phasor_beam_jobs_step(phasor_session* session, phasor_job* jobs, uint32_t count,
+                                    const phasor_beam_options* options, uint32_t* left,
+                                    phasor_error* error) {
+  const Call call(session, left);
+  if (!kHasBeam) return no_beams(error);
+  phasor_beam_options all = PHASOR_BEAM_OPTIONS_INIT;
+  const phasor_status status = read_options(&all, options, "phasor_beam_options", error);
+  return status != PHASOR_OK ? status : beam_jobs_step(session, jobs, count, all, left, error);
+}
+
+phasor_status phasor_beam_jobs_run(phasor_session* session, phasor_job* jobs, uint32_t count,
+                                   const phasor_beam_options* options, phasor_error* error) {
+  return run_jobs(phasor_beam_jobs_step, session, jobs, count, options, error);
 }
 
 int phasor_generation_defaults(const phasor_model* model, phasor_generate_options* options) {

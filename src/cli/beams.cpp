@@ -22,7 +22,7 @@ int check_beams(const Options& o) {
                            : 0;
 }
 
-bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared, string* why) {
+phasor_beam_options Beams::options(const phasor_generate_options& shared) const {
   phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
   if (e_.has_source()) (void)phasor_beam_defaults(e_.model, &options);
   options.beams = 0;
@@ -47,25 +47,38 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
   options.end_count = shared.end_count;
   options.stop = shared.stop;
   options.stop_count = shared.stop_count;
-  outputs_.clear();
+  return options;
+}
+
+bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared, string* why) {
+  const phasor_beam_options all = options(shared);
   result_ = PHASOR_BEAM_RESULT_INIT;
-  if (!e_.done(phasor_beam_search(e_.session, 0, prompt.data(), count_of(prompt), &options,
-                                  &result_, &e_.error),
+  outputs_.clear();
+  if (!e_.done(phasor_beam_search(e_.session, 0, prompt.data(), count_of(prompt), &all, &result_,
+                                  &e_.error),
                why))
     return false;
-  auto found = sized<phasor_hypothesis>();
-  const uint32_t wanted = o_.n_best != 0 ? o_.n_best : 1;
-  for (uint32_t i = 0; i < wanted && phasor_hypothesis_get(e_.session, i, &found) == PHASOR_OK;
-       ++i) {
+  vector<phasor_hypothesis> found(n_best(), sized<phasor_hypothesis>());
+  size_t count = 0;
+  while (count < found.size() && phasor_hypothesis_get(e_.session, static_cast<uint32_t>(count),
+                                                       &found[count]) == PHASOR_OK)
+    ++count;
+  take(found.data(), count, prompt, shared.forced_count);
+  return true;
+}
+
+void Beams::take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt,
+                 uint32_t forced) {
+  outputs_.clear();
+  for (size_t i = 0; i < count; ++i) {
     Output one;
-    one.ids.assign(found.ids, found.ids + found.count);
-    one.finish = found.finish;
-    one.text = text_of(prompt, one, shared.forced_count);
-    one.score = found.score;
-    one.log_probability = found.log_probability;
+    one.ids.assign(found[i].ids, found[i].ids + found[i].count);
+    one.finish = found[i].finish;
+    one.text = text_of(prompt, one, forced);
+    one.score = found[i].score;
+    one.log_probability = found[i].log_probability;
     outputs_.push_back(one);
   }
-  return true;
 }
 
 // A stop string ends behind the text of the first `forced` tokens.

@@ -21,6 +21,11 @@ class Beams {
   bool wanted() const { return o_.beam != 0; }
   // Searches from a sequence that is empty but for its source. False when *why says what is wrong.
   bool search(const TokenIds& prompt, const phasor_generate_options& shared, string* why);
+  // What the flags ask for.
+  phasor_beam_options options(const phasor_generate_options& shared) const;
+  uint32_t n_best() const { return o_.n_best != 0 ? uint32_t{o_.n_best} : 1; }
+  // Outputs that were found, best first; `forced` tokens begin each of them.
+  void take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt, uint32_t forced);
   // The best outputs, as many as --n-best.
   const vector<Output>& outputs() const { return outputs_; }
   uint32_t steps() const { return result_.steps; }

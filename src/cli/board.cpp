@@ -175,7 +175,7 @@ bool emit_header(const Engine& e, const phasor_limits& limits) {
   for (const uint32_t value :
        {limits.source, limits.target, limits.sequences, limits.chunk, limits.threads,
         limits.text_bytes, limits.logit_rows, limits.cache_type, limits.outputs, limits.tables,
-        limits.best_rows, limits.beams})
+        limits.best_rows, limits.beams, limits.searches})
     values += format(", %uu", value);
   const char head[] =
       "/* What NAME needs: phasor_model_size and phasor_session_size with these limits give the "

@@ -80,9 +80,8 @@ class Runner {
   int check_batch() const {
     if (o_.batch < 2) return 0;
     const char* flag =
-        o_.arrays()
-            ? "--logits, --hidden, --attention"
-            : o_.first_given({"--beam", "--keep", "--lookahead", "--save-state", "--load-state"});
+        o_.arrays() ? "--logits, --hidden, --attention"
+                    : o_.first_given({"--keep", "--lookahead", "--save-state", "--load-state"});
     return flag != nullptr ? usage_error("%s: does not go with --batch", flag) : 0;
   }
 
@@ -96,8 +95,10 @@ class Runner {
     room_for_generation(o_, e_, &limits);
     if (o_.batch > 1) {
       limits.sequences = o_.batch;
+      limits.searches = beams_.wanted() ? limits.sequences : 0;
       (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = o_.batch;
-      limits.chunk = std::max(limits.chunk, std::min(limits.sequences, 64u));
+      const uint32_t rows = limits.sequences * std::max(limits.beams, 1u);
+      limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
     }
     return e_.start(limits);
   }
@@ -118,6 +119,7 @@ class Runner {
     line_.clear();
     shown_ = 0;
     result_ = PHASOR_GENERATION_INIT;
+    beams_.take(nullptr, 0, {}, 0);  // none of the line before
     seconds_ = 0;
     bool ok = why.empty() && prepare(input, &ids, &why);
     if (ok && o_.load_state != nullptr && !load(&ids)) return false;
@@ -192,6 +194,7 @@ class Runner {
     uint64_t number = 0;
     string where, why;  // why: not empty, the line is bad
     TokenIds ids, out;
+    vector<phasor_hypothesis> outputs;  // --beam
     phasor_job job = PHASOR_JOB_INIT;
     double entered = 0, seconds = 0;
     bool done = false;
@@ -236,10 +239,21 @@ class Runner {
         e_.has_source() && (input.is_ids ? line->ids.empty() && o_.ids.from_input
                                          : input.text.find_first_not_of(" \t") == string::npos);
     line->done = !ok || nothing;
-    line->out.resize(line->done ? 0 : capacity_);
+    const size_t outputs = beams_.wanted() ? beams_.n_best() : 1;
+    line->out.resize(line->done ? 0 : outputs * capacity_);
+    if (beams_.wanted()) line->outputs.resize(outputs, sized<phasor_hypothesis>());
     line->job.count = count_of(line->ids);
-    line->job.capacity = count_of(line->out);
+    line->job.capacity = line->done ? 0 : static_cast<uint32_t>(capacity_);
+    line->job.n_best = count_of(line->outputs);
     phasor_random_seed(&line->job.random, seed_ + (line->number - 1));
+  }
+
+  phasor_status step(uint32_t* left) {
+    const uint32_t count = count_of(jobs_);
+    if (!beams_.wanted())
+      return phasor_jobs_step(e_.session, jobs_.data(), count, &options_, left, &e_.error);
+    const phasor_beam_options search = beams_.options(options_);
+    return phasor_beam_jobs_step(e_.session, jobs_.data(), count, &search, left, &e_.error);
   }
 
   // A step of all that run. False after an error, which has been printed.
@@ -249,13 +263,13 @@ class Runner {
       if (line.done) continue;
       line.job.ids = line.ids.data();
       line.job.out = line.out.data();
+      line.job.outputs = line.outputs.data();
       jobs_.push_back(line.job);
     }
     uint32_t left = 0;
     const double begin = now();
     e_.error.text[0] = 0;
-    const phasor_status status =
-        phasor_jobs_step(e_.session, jobs_.data(), count_of(jobs_), &options_, &left, &e_.error);
+    const phasor_status status = step(&left);
     total_seconds_ += now() - begin;
     ++all_.steps;
     if (status != PHASOR_OK) return status_ = 1, e_.fail();
@@ -288,13 +302,20 @@ class Runner {
       result_.finish = line.job.finish;
       seconds_ = line.seconds;
       options_.seed = seed_ + (number_ - 1);
-      Output one;
-      one.ids = out_;
-      one.finish = line.job.finish;
-      line_ = beams_.text_of(e_.has_source() ? TokenIds() : line.ids, one, options_.forced_count);
+      const TokenIds prompt = e_.has_source() ? TokenIds() : line.ids;
+      if (beams_.wanted()) {
+        line_.clear();
+        beams_.take(line.outputs.data(), line.job.found, prompt, options_.forced_count);
+        take_outputs();
+      } else {
+        Output one;
+        one.ids = out_;
+        one.finish = line.job.finish;
+        line_ = beams_.text_of(prompt, one, options_.forced_count);
+      }
       if (o_.json)
         print_json(line.ids.size());
-      else
+      else if (!beams_.wanted())
         output(e_.target.has_tokenizer != 0 && !o_.print_ids ? line_ : join(out_));
       output("\n");
       tokens_ += line.job.made;
@@ -375,7 +396,8 @@ class Runner {
           .add("accepted", result_.accepted);
     if (o_.keep.given) json.add("slides", result_.slides);
     if (beams_.wanted()) {
-      json.add("beams", o_.beam.value).add("steps", result_.steps);
+      json.add("beams", o_.beam.value);
+      if (o_.batch < 2) json.add("steps", result_.steps);
       beams_.add_outputs(&json);
     }
     json.add("arena_bytes", e_.arena_bytes)

@@ -11,6 +11,7 @@ constexpr uint32_t kBlock = 256;  // logits whose exponentials are on the stack 
 struct Candidate {
   float score;  // the sum of log-probabilities
   uint32_t beam, id;
+  uint32_t slot;           // the sequence in which it goes on
   TextStream::State text;  // with the token, where there are stop strings
 };
 
@@ -33,35 +34,57 @@ struct Finished {
   uint32_t row;  // of the ids
 };
 
-// More than these have anywhere: they have pointers.
-constexpr uint32_t kItemBytes = 64, kTextBytes = 40;
+// What is known of a search between two steps.
+enum Phase : uint32_t { kIdle, kPrompt, kForced, kBeams };  // what the decoder reads next
+struct State {
+  uint32_t phase;
+  uint32_t sequence;       // that it has begun in
+  uint32_t beams, forced;  // of its options
+  uint32_t begins;         // 1: at the start token
+  uint32_t start;          // positions before the tokens that are searched for
+  uint32_t most;           // of these tokens
+  uint32_t made;           // so far
+  uint32_t live;           // beams
+  uint32_t outputs;
+};
 
-// What kPartBeams holds, for `beams` of the limits: items of a step, beams, candidates, finished
-// outputs (beams each), and ids (beams, target).
+// More than a beam and a candidate have anywhere: they have pointers.
+constexpr uint32_t kTextBytes = 40;
+
+// What kPartBeams holds. First what the searches have together: items of a step (searches, beams)
+// and states (searches). Then of each its beams, candidates and finished outputs (beams each), and
+// of each its ids (beams, target).
 struct Room {
   Session* const session;
-  uint64_t at = 0;  // bytes that are taken
-  Span<phasor_item> items = take<phasor_item>(kItemBytes);
+  const uint64_t search;
+  const uint64_t searches = session->plan.searches, count = session->plan.beams;
+  State& state = session->span<State>(kPartBeams, searches* count* kItemBytes, searches)[search];
+  // bytes that are taken
+  uint64_t at = searches * (count * kItemBytes + kSearchBytes) +
+                search * count * uint64_t{kBeamBytes - kItemBytes};
   Span<Beam> beams = take<Beam>(kTextBytes);
   Span<Candidate> next = take<Candidate>(kTextBytes), ended = take<Candidate>(kTextBytes);
   Span<Finished> finished = take<Finished>();
   Rows<uint32_t> ids =
-      session->span<uint32_t>(kPartBeams, count() * kBeamBytes, count() * session->plan.target)
-          .rows(count(), session->plan.target);
+      session
+          ->span<uint32_t>(kPartBeams,
+                           searches*(count* kBeamBytes + kSearchBytes) +
+                               search * count * session->plan.target * sizeof(uint32_t),
+                           count * session->plan.target)
+          .rows(count, session->plan.target);
 
-  uint64_t count() const { return session->plan.beams; }
   template <class T>
   Span<T> take(uint32_t bytes = sizeof(T)) {
     const uint64_t first = at;
-    at += count() * bytes;
-    return session->span<T>(kPartBeams, first, count());
+    at += count * bytes;
+    return session->span<T>(kPartBeams, first, count);
   }
 };
-static_assert(sizeof(phasor_item) <= kItemBytes && sizeof(Beam) <= kTextBytes &&
-                  sizeof(Candidate) <= kTextBytes,
+static_assert(sizeof(Beam) <= kTextBytes && sizeof(Candidate) <= kTextBytes,
               "the plan is the same on every machine");
-static_assert(kItemBytes + 3 * kTextBytes + sizeof(Finished) <= kBeamBytes,
-              "the plan counts what a beam needs");
+static_assert(kItemBytes + 3 * kTextBytes + sizeof(Finished) <= kBeamBytes &&
+                  sizeof(State) <= kSearchBytes,
+              "the plan counts what a search needs");
 
 // Candidates or finished outputs, best first, at most `most`. What comes later stands behind what
 // is as good. False when there is no place.
@@ -78,121 +101,116 @@ bool insert(const Span<T>& list, uint32_t* count, uint32_t most, const T& one, B
   return true;
 }
 
-// What of the options is the same without beams.
-phasor_generate_options bans_of(const phasor_beam_options& o) {
-  phasor_generate_options bans = PHASOR_GENERATE_OPTIONS_INIT;
-  bans.no_repeat_ngram = o.no_repeat_ngram;
-  bans.min_new = o.min_new;
-  bans.forced = o.forced;
-  bans.forced_count = o.forced_count;
-  bans.suppressed = o.suppressed;
-  bans.suppressed_count = o.suppressed_count;
-  bans.end = o.end;
-  bans.end_count = o.end_count;
-  bans.bad_words = o.bad_words;
-  bans.bad_words_count = o.bad_words_count;
-  bans.source = o.source;
-  bans.source_count = o.source_count;
-  bans.source_no_repeat_ngram = o.source_no_repeat_ngram;
-  bans.forced_last = o.forced_last;
-  bans.stop = o.stop;
-  bans.stop_count = o.stop_count;
-  return bans;
+uint32_t beams_of(const Session& s, const phasor_beam_options& o) {
+  return o.beams != 0 ? o.beams : s.plan.beams;
 }
 
-// A search; its first five members make it.
+// A search; its first four members make it.
 struct Search {
   Session* const s_;
-  const uint32_t sequence_;
+  const uint32_t search_;
   const phasor_beam_options& o_;
-  phasor_beam_result* const result_;
   phasor_error* const error_;
 
   const Kernels& k_ = *s_->model->kernels.pointer;
-  const uint32_t n_ = o_.beams != 0 ? o_.beams : s_->plan.beams;
-  const Room r_{s_};
+  const uint32_t n_ = beams_of(*s_, o_);
+  const Room r_{s_, search_};
+  State& t_ = r_.state;
   const phasor_generate_options bans_ = bans_of(o_);
   TextStream text_{*s_, bans_};  // of the prompt, then of the candidate at hand
-  bool begins_ = false;
-  uint32_t start_ = 0;  // positions before the tokens that are searched for
-  uint32_t most_ = 0;   // of these tokens
-  uint32_t made_ = 0;   // so far
-  uint32_t live_ = 0, next_ = 0, ended_ = 0;
+  uint32_t row_ = 0;             // of the first beam's logits
+  uint32_t next_ = 0, ended_ = 0;
 
-  phasor_status check() const {
-    const uint32_t most = s_->plan.beams;
-    phasor_status status = check_decoder(*s_->model.pointer, error_);
-    if (status == PHASOR_OK) status = check_sequence(*s_, sequence_, error_);
+  // Begins in a sequence.
+  phasor_status enter(uint32_t sequence, const uint32_t* ids, uint32_t count) {
+    const Sequence& q = s_->sequences()[sequence];
+    t_ = {kIdle, sequence, n_, o_.forced_count, count == 0 ? 1u : 0u, q.length, 0, 0, 1, 0};
+    const phasor_status status = begin(*s_, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
-    if (n_ == 0 || n_ > most)
-      return bad_input(error_, {most, n_}, "options.beams: ", n_, ", limits.beams holds ", most);
-    status =
-        check_range("length_penalty", o_.length_penalty, -kSteepest, kSteepest, "-4 to 4", error_);
-    if (status != PHASOR_OK) return status;
-    if (o_.early_stopping > PHASOR_EARLY_NEVER)
-      return bad_input(error_, {PHASOR_EARLY_NEVER, o_.early_stopping},
-                       "options.early_stopping: ", o_.early_stopping, ", expected 0 to ",
-                       uint32_t{PHASOR_EARLY_NEVER});
-    status = check_range("repetition_penalty", o_.repetition_penalty, 0, kLargest,
-                         "a number that is not negative", error_);
-    if (status != PHASOR_OK) return status;
-    if (o_.length_norm > PHASOR_LENGTH_GNMT)
-      return bad_input(error_, {PHASOR_LENGTH_GNMT, o_.length_norm},
-                       "options.length_norm: ", o_.length_norm, ", expected 0 to ",
-                       uint32_t{PHASOR_LENGTH_GNMT});
-    if (o_.max_new != 0 && o_.forced_count >= o_.max_new)
-      return bad_input(error_, {o_.max_new, o_.forced_count}, "options.forced: ", o_.forced_count,
-                       " tokens, options.max_new leaves nothing to search for: ", o_.max_new);
-    status = check_option_ids(*s_, bans_, error_);
-    return status == PHASOR_OK ? text_.check(error_) : status;
-  }
-
-  phasor_status run(const uint32_t* ids, uint32_t count) {
-    s_->hypotheses = 0;
-    phasor_status status = read_prompt(ids, count);
-    if (status != PHASOR_OK) return status;
-    if (lets_go(s_->plan)) sequence_fork(s_, s_->plan.slots - 1, sequence_);
-    for (uint32_t i = 0; i < n_; ++i)
-      r_.beams[i] = {0, i == 0 ? sequence_ : s_->plan.sequences + (i - 1), 0, text_.state_};
-    live_ = 1;
-    bool stopped = false;
-    while (status == PHASOR_OK) {
-      stopped = asked_to_stop();
-      if (finished(stopped, &status)) break;
-      status = step();
-      ++made_;
-    }
-    if (status == PHASOR_OK && s_->hypotheses == 0 && !stopped) status = none_left(error_);
-    leave(status);
-    result_->count = s_->hypotheses;
-    return status;
-  }
-
-  Sequence& sequence() const { return s_->sequences()[sequence_]; }
-  uint32_t output() const { return o_.forced_count + made_; }  // tokens of the output so far
-  uint32_t width() const { return output_width(s_->model->descriptor); }
-  float* logits(uint32_t row) const { return s_->logit_rows().row(row, width()); }
-  const uint32_t* ids_of(uint32_t beam) const { return s_->ids(r_.beams[beam].slot).data(); }
-  uint32_t length() const { return start_ + made_; }  // of every beam, in its cache
-
-  // The prompt, then the forced tokens. The logits of the last one are in row 0.
-  phasor_status read_prompt(const uint32_t* ids, uint32_t count) {
-    const bool forced = o_.forced_count != 0;
-    begins_ = count == 0;
-    phasor_status status = begin(*s_, &ids, &count, error_);
-    if (status == PHASOR_OK)
-      status =
-          feed(s_, sequence_, ids, count, forced ? PHASOR_LOGITS_NONE : PHASOR_LOGITS_LAST, error_);
-    if (status == PHASOR_OK && forced)
-      status = feed(s_, sequence_, o_.forced, o_.forced_count, PHASOR_LOGITS_LAST, error_);
-    ++result_->steps;
     if (!s_->model->descriptor.has(kEncoder)) text_.goes_on(ids, count);
-    for (uint32_t i = 0; i < o_.forced_count; ++i) (void)text_.add(o_.forced[i]);
-    start_ = sequence().length;
-    most_ = s_->plan.target - start_ + 1;  // the last token stays out of the cache
-    if (o_.max_new != 0) most_ = smaller(most_, o_.max_new - o_.forced_count);
+    r_.beams[0] = {0, sequence, 0, text_.state_};
+    t_.phase = kPrompt;
     return status;
   }
+
+  // What the decoder reads next; how many items. The prompt is that of `enter`.
+  uint32_t items(const Span<phasor_item>& out, uint32_t at, const uint32_t* ids,
+                 uint32_t count) const {
+    if (t_.phase == kBeams) {
+      for (uint32_t i = 0; i < t_.live; ++i)
+        out[at + i] = item_of(r_.beams[i].slot, &r_.next[i].id, 1, PHASOR_LOGITS_LAST);
+      return t_.live;
+    }
+    (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
+    out[at] = t_.phase == kForced
+                  ? item_of(t_.sequence, o_.forced, t_.forced, PHASOR_LOGITS_LAST)
+                  : item_of(t_.sequence, ids, count,
+                            t_.forced != 0 ? PHASOR_LOGITS_NONE : PHASOR_LOGITS_LAST);
+    return 1;
+  }
+
+  // Goes on after a step that has read the items, with the logits from `row` on.
+  phasor_status advance(uint32_t row, bool* over) {
+    const bool starts = t_.phase == kForced || t_.forced == 0;
+    row_ = row;
+    for (uint32_t i = 0; i < t_.live; ++i)
+      if (const uint32_t status = s_->sequences()[r_.beams[i].slot].status; status != PHASOR_OK)
+        return static_cast<phasor_status>(status);
+    if (t_.phase == kBeams)
+      ++t_.made;
+    else
+      t_.start = sequence().length;
+    if (t_.phase != kBeams && !starts) {
+      t_.phase = kForced;
+      return PHASOR_OK;
+    }
+    if (t_.phase != kBeams) make_beams();
+    const bool stopped = asked_to_stop();
+    phasor_status status = PHASOR_OK;
+    *over = finished(stopped, &status);
+    if (!*over) move_beams();
+    return *over && status == PHASOR_OK && t_.outputs == 0 && !stopped ? none_left(error_) : status;
+  }
+
+  // One beam, behind the prompt and the forced tokens.
+  void make_beams() {
+    text_.state_ = r_.beams[0].text;
+    for (uint32_t i = 0; i < o_.forced_count; ++i) (void)text_.add(o_.forced[i]);
+    t_.most = s_->plan.target - t_.start + 1;  // the last token stays out of the cache
+    if (o_.max_new != 0) t_.most = smaller(t_.most, o_.max_new - o_.forced_count);
+    for (uint32_t i = 0; i < n_; ++i)
+      r_.beams[i] = {0, i == 0 ? t_.sequence : first_slot() + (i - 1), 0, text_.state_};
+    t_.phase = kBeams;
+  }
+
+  // Whether everything is as the last step left it.
+  bool sound(uint32_t sequence) const {
+    if (t_.phase == kIdle || t_.sequence != sequence || t_.beams != n_ ||
+        t_.forced != o_.forced_count ||
+        (t_.phase == kBeams && o_.max_new != 0 && t_.forced + t_.most > o_.max_new))
+      return false;
+    for (uint32_t i = 0; i < t_.live; ++i) {
+      const Sequence& q = s_->sequences()[r_.beams[i].slot];
+      if (q.length != length() || q.status != PHASOR_OK ||
+          (s_->model->cross.values != 0 && q.source == PHASOR_NONE))
+        return false;
+    }
+    return true;
+  }
+
+  // The sequences of all beams but the first are free.
+  void leave() {
+    for (uint32_t i = 0; i + 1 < s_->plan.beams; ++i) sequence_clear(s_, first_slot() + i);
+    t_.phase = kIdle;
+  }
+
+  Sequence& sequence() const { return s_->sequences()[t_.sequence]; }
+  uint32_t first_slot() const { return s_->plan.sequences + search_ * (s_->plan.beams - 1); }
+  uint32_t output() const { return t_.forced + t_.made; }  // tokens of the output so far
+  uint32_t width() const { return output_width(s_->model->descriptor); }
+  float* logits(uint32_t beam) const { return s_->logit_rows().row(row_ + beam, width()); }
+  const uint32_t* ids_of(uint32_t beam) const { return s_->ids(r_.beams[beam].slot).data(); }
+  uint32_t length() const { return t_.start + t_.made; }  // of every beam, in its cache
 
   // n^length_penalty, with n the count or (5 + count)/6: whole powers are products, the rest is
   // exp(log(n)·rest).
@@ -233,7 +251,7 @@ struct Search {
 
   // The callback sees the logits of every beam; true when it stops the search.
   bool asked_to_stop() {
-    for (uint32_t i = 0; i < live_ && o_.logits != nullptr; ++i)
+    for (uint32_t i = 0; i < t_.live && o_.logits != nullptr; ++i)
       if (o_.logits(o_.user, logits(i), width(), ids_of(i), length()) != 0) return true;
     return false;
   }
@@ -243,9 +261,9 @@ struct Search {
   void offer(uint32_t beam, uint32_t id, float score) {
     const bool over = ends(*s_, bans_, id) || stops(beam, id);
     if (over)
-      (void)insert(r_.ended, &ended_, n_, {score, beam, id, {}}, before);
+      (void)insert(r_.ended, &ended_, n_, {score, beam, id, PHASOR_NONE, {}}, before);
     else
-      (void)insert(r_.next, &next_, n_, {score, beam, id, text_.state_}, before);
+      (void)insert(r_.next, &next_, n_, {score, beam, id, PHASOR_NONE, text_.state_}, before);
   }
 
   // Whether a stop string ends with the token behind the beam; text_ has its text then.
@@ -276,13 +294,14 @@ struct Search {
     const bool number = k_.argmax(x, n, &largest) < n;
     if (number && largest == kNever) return PHASOR_OK;
     if (!number || largest - largest != 0)
-      return not_finite(s_, slot, "a beam of ", sequence_, length(), error_);
-    if (begins_ && output() == 0 && forced_first != PHASOR_NONE) {
+      return not_finite(s_, slot, "a beam of ", t_.sequence, length(), error_);
+    if (t_.begins != 0 && output() == 0 && forced_first != PHASOR_NONE) {
       (void)stops(beam, forced_first);
-      (void)insert(r_.next, &next_, n_, {score, beam, forced_first, text_.state_}, before);
+      (void)insert(r_.next, &next_, n_, {score, beam, forced_first, PHASOR_NONE, text_.state_},
+                   before);
       return PHASOR_OK;
     }
-    if (o_.forced_last != nullptr && made_ + 1 == most_) {
+    if (o_.forced_last != nullptr && t_.made + 1 == t_.most) {
       offer(beam, *o_.forced_last, score);
       return PHASOR_OK;
     }
@@ -314,10 +333,10 @@ struct Search {
   void finish(const Candidate& c, bool with_id, uint32_t how) {
     if (how == PHASOR_FINISH_END && !ends(*s_, bans_, c.id)) how = PHASOR_FINISH_STRING;
     const uint32_t more = with_id ? 1 : 0, tokens = output();
-    const bool full = s_->hypotheses == n_;
-    const Finished one{c.score / power(made_ + more), c.score, tokens + more, how,
-                       full ? r_.finished[n_ - 1].row : s_->hypotheses};
-    if (!insert(r_.finished, &s_->hypotheses, n_, one,
+    const bool full = t_.outputs == n_;
+    const Finished one{c.score / power(t_.made + more), c.score, tokens + more, how,
+                       full ? r_.finished[n_ - 1].row : t_.outputs};
+    if (!insert(r_.finished, &t_.outputs, n_, one,
                 [](const Finished& a, const Finished& b) { return a.score > b.score; }))
       return;
     uint32_t* ids = r_.ids.row(one.row, one.count);
@@ -327,7 +346,7 @@ struct Search {
 
   // Of the n best candidates those that end, and all of them when no more tokens may come.
   void finish_some() {
-    const bool last = made_ + 1 == most_;
+    const bool last = t_.made + 1 == t_.most;
     for (uint32_t i = 0, n = 0, e = 0; i < n_ && (n < next_ || e < ended_); ++i) {
       if (e < ended_ && (n == next_ || before(r_.ended[e], r_.next[n])))
         finish(r_.ended[e++], true, PHASOR_FINISH_END);
@@ -341,11 +360,11 @@ struct Search {
   // Whether the search is over with the tokens that were chosen last: also when the best beam, at
   // the length that suits it, is no better than the worst output.
   bool over() const {
-    if (made_ + 1 == most_ || next_ == 0) return true;
-    if (s_->hypotheses < n_) return false;
+    if (t_.made + 1 == t_.most || next_ == 0) return true;
+    if (t_.outputs < n_) return false;
     if (o_.early_stopping == PHASOR_EARLY_YES) return true;
     const uint32_t count =
-        o_.early_stopping == PHASOR_EARLY_NEVER && o_.length_penalty > 0 ? most_ : made_ + 1;
+        o_.early_stopping == PHASOR_EARLY_NEVER && o_.length_penalty > 0 ? t_.most : t_.made + 1;
     return !(r_.next[0].score / power(count) > r_.finished[n_ - 1].score);
   }
 
@@ -354,11 +373,11 @@ struct Search {
     const FpMode mode;
     next_ = ended_ = 0;
     if (stopped) {
-      for (uint32_t i = 0; i < live_ && made_ != 0; ++i)
-        finish({r_.beams[i].score, i, 0, {}}, false, PHASOR_FINISH_STOPPED);
+      for (uint32_t i = 0; i < t_.live && t_.made != 0; ++i)
+        finish({r_.beams[i].score, i, 0, PHASOR_NONE, {}}, false, PHASOR_FINISH_STOPPED);
       return true;
     }
-    for (uint32_t i = 0; i < live_ && *status == PHASOR_OK; ++i) *status = extend(i);
+    for (uint32_t i = 0; i < t_.live && *status == PHASOR_OK; ++i) *status = extend(i);
     if (*status != PHASOR_OK) return true;
     finish_some();
     return over();
@@ -368,67 +387,193 @@ struct Search {
   // beams that have no child or are no beams yet.
   void move_beams() {
     for (uint32_t i = 0; i < n_; ++i) {
-      const bool child = i < next_;
-      Beam& parent = r_.beams[child ? r_.next[i].beam : 0];
-      r_.items[i] = item_of(child ? parent.slot : PHASOR_NONE, &r_.next[i].id,
-                            child && parent.taken == 0 ? 1u : 0u, PHASOR_LOGITS_LAST);
-      if (child) parent.taken = 1;
+      r_.next[i].slot = PHASOR_NONE;
+      if (i >= next_) continue;
+      Beam& parent = r_.beams[r_.next[i].beam];
+      if (parent.taken == 0) r_.next[i].slot = parent.slot;
+      parent.taken = 1;
     }
     for (uint32_t i = 0, free = 0; i < n_; ++i) {
-      phasor_item& item = r_.items[i];
-      if (item.count != 0) continue;
+      Candidate& c = r_.next[i];
+      if (c.slot != PHASOR_NONE) continue;
       while (r_.beams[free].taken != 0) ++free;
-      if (i < next_) sequence_fork(s_, r_.beams[free].slot, item.sequence);
-      item.sequence = r_.beams[free++].slot;
-      item.count = 1;
+      c.slot = r_.beams[free++].slot;
+      if (i < next_) sequence_fork(s_, c.slot, r_.beams[c.beam].slot);
     }
-  }
-
-  // One step of all beams.
-  phasor_status step() {
-    move_beams();
-    for (uint32_t i = 0; i < n_; ++i)
-      r_.beams[i] = {i < next_ ? r_.next[i].score : 0, r_.items[i].sequence, 0,
-                     i < next_ ? r_.next[i].text : TextStream::State{}};
-    live_ = next_;
-    ++result_->steps;
-    return take_step(s_, r_.items.at(0, live_), live_, error_);
-  }
-
-  // The sequence is as the prompt left it, if need be by the copy of it that the last slot has;
-  // the others are free.
-  void leave(phasor_status status) {
-    if (lets_go(s_->plan) && !sequence_reaches(*s_, sequence_, start_)) {
-      const Sequence had = sequence();
-      sequence_fork(s_, sequence_, s_->plan.slots - 1);
-      sequence().encoded = had.encoded;
-      sequence().hidden = had.hidden;
+    for (uint32_t i = 0; i < n_; ++i) {
+      const Candidate& c = r_.next[i];
+      r_.beams[i] = {i < next_ ? c.score : 0, c.slot, 0, i < next_ ? c.text : TextStream::State{}};
     }
-    for (uint32_t i = s_->plan.sequences; i < s_->plan.slots; ++i) sequence_clear(s_, i);
-    (void)sequence_truncate(s_, sequence_, start_);
-    if (status == PHASOR_NOT_FINITE) sequence().status = status;
+    t_.live = next_;
   }
 };
 
-}  // namespace
-
-phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
-                          const phasor_beam_options& options, phasor_beam_result* result,
-                          phasor_error* error) noexcept {
-  Search search{s, sequence, options, result, error};
-  const phasor_status status = search.check();
-  return status != PHASOR_OK ? status : search.run(ids, count);
-}
-
-bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexcept {
-  if (index >= s.hypotheses) return false;
-  const Room r{const_cast<Session*>(&s)};
+void fill(phasor_hypothesis* out, const Room& r, uint32_t index) {
   const Finished& f = r.finished[index];
   out->count = f.count;
   out->finish = f.finish;
   out->score = f.score;
   out->log_probability = f.log_probability;
   out->ids = r.ids.row(f.row, f.count);
+}
+
+// The search of a sequence from its first step to its last.
+struct OneSearch {
+  Session* const s_;
+  const uint32_t* const ids_;
+  const uint32_t count_;
+  phasor_error* const error_;
+  Search search_;
+  State& t_ = search_.t_;
+
+  phasor_status run(uint32_t sequence, phasor_beam_result* result) {
+    s_->hypotheses = 0;
+    phasor_status status = search_.enter(sequence, ids_, count_);
+    for (bool over = false; status == PHASOR_OK && !over;) {
+      if (t_.phase != kForced) ++result->steps;
+      status = step(&over);
+    }
+    if (t_.phase == kBeams) {
+      leave(status);
+      result->count = s_->hypotheses = t_.outputs;
+    }
+    t_.phase = kIdle;
+    return status;
+  }
+
+  phasor_status step(bool* over) {
+    const Span<phasor_item> items = search_items(s_);
+    const uint32_t n = search_.items(items, 0, ids_, count_);
+    const bool first = t_.phase != kBeams;
+    phasor_status status = first ? checked_step(s_, items.at(0, n), n, error_)
+                                 : take_step(s_, items.at(0, n), n, error_);
+    if (status == PHASOR_OK) status = search_.advance(0, over);
+    if (first && t_.phase == kBeams && lets_go(s_->plan))
+      sequence_fork(s_, s_->plan.slots - 1, t_.sequence);
+    return status;
+  }
+
+  // The sequence is as the prompt left it, if need be by the copy of it that the last slot has.
+  void leave(phasor_status status) {
+    Sequence& q = search_.sequence();
+    if (lets_go(s_->plan)) {
+      if (!sequence_reaches(*s_, t_.sequence, t_.start)) {
+        const Sequence had = q;
+        sequence_fork(s_, t_.sequence, s_->plan.slots - 1);
+        q.encoded = had.encoded;
+        q.hidden = had.hidden;
+      }
+      sequence_clear(s_, s_->plan.slots - 1);
+    }
+    search_.leave();
+    (void)sequence_truncate(s_, t_.sequence, t_.start);
+    if (status == PHASOR_NOT_FINITE) q.status = status;
+  }
+};
+
+}  // namespace
+
+phasor_generate_options bans_of(const phasor_beam_options& o) noexcept {
+  phasor_generate_options bans = PHASOR_GENERATE_OPTIONS_INIT;
+  bans.no_repeat_ngram = o.no_repeat_ngram;
+  bans.min_new = o.min_new;
+  bans.forced = o.forced;
+  bans.forced_count = o.forced_count;
+  bans.suppressed = o.suppressed;
+  bans.suppressed_count = o.suppressed_count;
+  bans.end = o.end;
+  bans.end_count = o.end_count;
+  bans.bad_words = o.bad_words;
+  bans.bad_words_count = o.bad_words_count;
+  bans.source = o.source;
+  bans.source_count = o.source_count;
+  bans.source_no_repeat_ngram = o.source_no_repeat_ngram;
+  bans.forced_last = o.forced_last;
+  bans.stop = o.stop;
+  bans.stop_count = o.stop_count;
+  return bans;
+}
+
+Span<phasor_item> search_items(Session* s) noexcept {
+  return s->span<phasor_item>(kPartBeams, 0, uint64_t{s->plan.searches} * s->plan.beams);
+}
+
+phasor_status search_check(Session* s, const phasor_beam_options& o, phasor_error* error) noexcept {
+  const phasor_generate_options bans = bans_of(o);
+  const uint32_t most = s->plan.beams, n = beams_of(*s, o);
+  if (n == 0 || n > most)
+    return bad_input(error, {most, n}, "options.beams: ", n, ", limits.beams holds ", most);
+  phasor_status status =
+      check_range("length_penalty", o.length_penalty, -kSteepest, kSteepest, "-4 to 4", error);
+  if (status != PHASOR_OK) return status;
+  if (o.early_stopping > PHASOR_EARLY_NEVER)
+    return bad_input(error, {PHASOR_EARLY_NEVER, o.early_stopping},
+                     "options.early_stopping: ", o.early_stopping, ", expected 0 to ",
+                     uint32_t{PHASOR_EARLY_NEVER});
+  status = check_range("repetition_penalty", o.repetition_penalty, 0, kLargest,
+                       "a number that is not negative", error);
+  if (status != PHASOR_OK) return status;
+  if (o.length_norm > PHASOR_LENGTH_GNMT)
+    return bad_input(error, {PHASOR_LENGTH_GNMT, o.length_norm},
+                     "options.length_norm: ", o.length_norm, ", expected 0 to ",
+                     uint32_t{PHASOR_LENGTH_GNMT});
+  if (o.max_new != 0 && o.forced_count >= o.max_new)
+    return bad_input(error, {o.max_new, o.forced_count}, "options.forced: ", o.forced_count,
+                     " tokens, options.max_new leaves nothing to search for: ", o.max_new);
+  status = check_option_ids(*s, bans, error);
+  return status == PHASOR_OK ? TextStream{*s, bans}.check(error) : status;
+}
+
+phasor_status search_enter(const SearchCall& c, uint32_t sequence, const uint32_t* ids,
+                           uint32_t count) noexcept {
+  return Search{c.s, c.search, c.options, c.error}.enter(sequence, ids, count);
+}
+
+bool search_is_new(const SearchCall& c) noexcept {
+  return Room{c.s, c.search}.state.phase == kPrompt;
+}
+
+bool search_is_sound(const SearchCall& c, uint32_t sequence) noexcept {
+  return Search{c.s, c.search, c.options, c.error}.sound(sequence);
+}
+
+uint32_t search_make_items(const SearchCall& c, uint32_t at, const uint32_t* ids,
+                           uint32_t count) noexcept {
+  return Search{c.s, c.search, c.options, c.error}.items(search_items(c.s), at, ids, count);
+}
+
+uint32_t search_rows(const SearchCall& c) noexcept {
+  const State& t = Room{c.s, c.search}.state;
+  return t.phase == kPrompt && t.forced != 0 ? 0 : t.live;
+}
+
+phasor_status search_advance(const SearchCall& c, uint32_t row, bool* over) noexcept {
+  return Search{c.s, c.search, c.options, c.error}.advance(row, over);
+}
+
+void search_leave(const SearchCall& c) noexcept {
+  Search{c.s, c.search, c.options, c.error}.leave();
+}
+
+bool search_output(const SearchCall& c, uint32_t index, phasor_hypothesis* out) noexcept {
+  const Room r{c.s, c.search};
+  if (index < r.state.outputs) fill(out, r, index);
+  return index < r.state.outputs;
+}
+
+phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
+                          const phasor_beam_options& options, phasor_beam_result* result,
+                          phasor_error* error) noexcept {
+  phasor_status status = check_decoder(*s->model.pointer, error);
+  if (status == PHASOR_OK) status = check_sequence(*s, sequence, error);
+  if (status == PHASOR_OK) status = search_check(s, options, error);
+  if (status != PHASOR_OK) return status;
+  return OneSearch{s, ids, count, error, {s, 0, options, error}}.run(sequence, result);
+}
+
+bool hypothesis(const Session& s, uint32_t index, phasor_hypothesis* out) noexcept {
+  if (index >= s.hypotheses) return false;
+  fill(out, Room{const_cast<Session*>(&s), 0}, index);
   return true;
 }
 

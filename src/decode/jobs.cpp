@@ -7,32 +7,45 @@
 namespace phasor {
 namespace {
 
-// More than these have anywhere: they have pointers.
-constexpr uint32_t kItemBytes = 64, kTextBytes = 64;
-static_assert(sizeof(phasor_item) <= kItemBytes && sizeof(TextStream::State) <= kTextBytes &&
-                  kItemBytes + kTextBytes <= kJobBytes,
+static_assert(kItemBytes + sizeof(TextStream::State) <= kJobBytes,
               "the plan is the same on every machine");
 
 bool is_over(const phasor_job& job) { return job.finish != 0 || job.status != PHASOR_OK; }
 bool runs(const phasor_job& job) { return !is_over(job) && job.sequence != PHASOR_NONE; }
 
-// A step; its first five members make it.
+// A step; its first six members make it.
 struct Step {
   Session* const s_;
   phasor_job* const jobs_;
   const uint32_t count_;
   const phasor_generate_options& o_;
+  const phasor_beam_options* const beams_;  // NULL: no searches; else o_ has what both have
   phasor_error* const error_;
 
   const bool crossing_ = s_->model->descriptor.has_both();
   const uint32_t sequences_ = s_->plan.sequences;
-  const Span<phasor_item> items_ = s_->span<phasor_item>(kPartJobs, 0, sequences_);
-  const Span<TextStream::State> texts_ =
-      s_->span<TextStream::State>(kPartJobs, uint64_t(sequences_) * kItemBytes, sequences_);
+  const Span<phasor_item> items_ =
+      searching() ? search_items(s_) : s_->span<phasor_item>(kPartJobs, 0, sequences_);
   const uint32_t rows_ = best_only(*s_, o_) ? s_->plan.best_rows : s_->plan.logit_rows;
+  // jobs that run at the same time; a search has the sequence of its number
+  const uint32_t places_ = searching() ? s_->plan.searches : smaller(sequences_, rows_);
   bool said_ = false;  // `error` has a line
 
+  bool searching() const { return kHasBeam && beams_ != nullptr; }
+  TextStream::State& text_of(const phasor_job& job) const {
+    const uint64_t first = uint64_t(sequences_) * kItemBytes;
+    return s_->span<TextStream::State>(kPartJobs, first, sequences_)[job.sequence];
+  }
+
   phasor_status check() const {
+    phasor_status status = searching() ? PHASOR_OK : check_tokens();
+    if (status == PHASOR_OK) status = check_sizes();
+    for (uint32_t i = 0; i < count_ && status == PHASOR_OK; ++i) status = check_job(i);
+    return status;
+  }
+
+  // Options without searches.
+  phasor_status check_tokens() const {
     const struct {
       const char* name;
       bool given;
@@ -45,11 +58,8 @@ struct Step {
       return bad_input(
           error_,
           "options: anything but the plain largest logit needs limits.logit_rows, which is 0");
-    phasor_status status = check_choice(*s_, o_, error_);
-    if (status == PHASOR_OK) status = TextStream{*s_, o_}.check(error_);
-    if (status == PHASOR_OK) status = check_sizes();
-    for (uint32_t i = 0; i < count_ && status == PHASOR_OK; ++i) status = check_job(i);
-    return status;
+    const phasor_status status = check_choice(*s_, o_, error_);
+    return status == PHASOR_OK ? TextStream{*s_, o_}.check(error_) : status;
   }
 
   // A job has all its fields: there is no older program with a shorter one. One that grows is read
@@ -65,15 +75,40 @@ struct Step {
   // A job is whole, and one that runs is where the session has it.
   phasor_status check_job(uint32_t i) const {
     const phasor_job& job = jobs_[i];
+    if (is_over(job)) return PHASOR_OK;
+    if (searching() && job.outputs != nullptr)
+      if (const phasor_status status =
+              Given<phasor_hypothesis>(job.outputs).check("phasor_hypothesis", job.n_best, error_);
+          status != PHASOR_OK)
+        return status;
     if (!runs(job)) return PHASOR_OK;
     for (uint32_t k = 0; k < i; ++k)
       if (runs(jobs_[k]) && jobs_[k].sequence == job.sequence)
         return bad_input(error_, "job ", i, ": its sequence, ", job.sequence, ", is that of job ",
                          k);
-    if (job.sequence >= sequences_ || job.made >= most_of(job) ||
-        (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made))
+    if (searching() ? !search_goes_on(job)
+                    : job.sequence >= sequences_ || job.made >= most_of(job) ||
+                          (job.made != 0 && s_->sequences()[job.sequence].length + 1 < job.made))
       return bad_input(error_, "job ", i, ": what it says of itself was changed while it ran");
     return check_ids(*s_, 1, "a job's out: ", job.out, job.made, error_);
+  }
+
+  // A job's own options.
+  phasor_beam_options search_options(const phasor_job& job) const {
+    phasor_beam_options own = *beams_;
+    own.max_new = most_of(job);
+    own.source = job.ids;
+    own.source_count = job.count;
+    return own;
+  }
+  bool search_goes_on(const phasor_job& job) const {
+    const phasor_beam_options own = search_options(job);
+    return job.sequence < places_ && most_of(job) > own.forced_count &&
+           search_is_sound({s_, job.sequence, own, nullptr}, job.sequence);
+  }
+  // The decoder has read nothing of it.
+  bool is_new(const phasor_job& job) const {
+    return searching() ? search_is_new({s_, job.sequence, *beams_, nullptr}) : job.made == 0;
   }
 
   uint32_t most_of(const phasor_job& job) const {
@@ -88,7 +123,10 @@ struct Step {
     leave(job);
   }
   void leave(phasor_job* job) {
-    if (job->sequence != PHASOR_NONE) sequence_clear(s_, job->sequence);
+    if (job->sequence != PHASOR_NONE) {
+      if (searching()) search_leave({s_, job->sequence, *beams_, nullptr});
+      sequence_clear(s_, job->sequence);
+    }
     job->sequence = PHASOR_NONE;
   }
 
@@ -108,7 +146,7 @@ struct Step {
   }
 
   uint32_t free_sequence() const {
-    for (uint32_t q = 0; q < sequences_; ++q) {
+    for (uint32_t q = 0; q < places_; ++q) {
       bool taken = false;
       for (uint32_t i = 0; i < count_; ++i)
         taken = taken || (runs(jobs_[i]) && jobs_[i].sequence == q);
@@ -117,12 +155,34 @@ struct Step {
     return PHASOR_NONE;
   }
 
+  // In its sequence, which is empty.
+  phasor_status begin_in(phasor_job* job) {
+    const uint32_t count = crossing_ ? 0 : job->count;
+    if (searching()) {
+      const phasor_beam_options own = search_options(*job);
+      const uint64_t first = uint64_t{count == 0 ? 1 : count} + own.forced_count;
+      if (own.forced_count >= own.max_new)
+        return bad_input(line(), {own.max_new, own.forced_count},
+                         "options.forced: ", own.forced_count, " tokens, a job's capacity is ",
+                         own.max_new);
+      if (first > s_->plan.target)
+        return fail(line(), PHASOR_FULL, {PHASOR_NONE, PHASOR_NONE, s_->plan.target, first},
+                    "a job of ", first, " tokens with the forced ones, the limits hold ",
+                    s_->plan.target);
+      return search_enter({s_, job->sequence, own, line()}, job->sequence, job->ids, count);
+    }
+    if (!random_is_seeded(job->random)) random_seed(&job->random, o_.seed);
+    TextStream text{*s_, o_};
+    text.goes_on(job->ids, count);
+    text_of(*job) = text.state_;
+    return PHASOR_OK;
+  }
+
   // Jobs that wait get what is free; their sources are encoded together.
   phasor_status enter() {
-    const uint32_t places = smaller(sequences_, rows_);
     uint32_t running = 0, entering = 0;
     for (uint32_t i = 0; i < count_; ++i) running += runs(jobs_[i]) ? 1 : 0;
-    for (uint32_t i = 0; i < count_ && running < places; ++i) {
+    for (uint32_t i = 0; i < count_ && running < places_; ++i) {
       phasor_job& job = jobs_[i];
       if (is_over(job) || runs(job)) continue;
       job.made = 0;
@@ -135,19 +195,20 @@ struct Step {
         job.finish = PHASOR_FINISH_LENGTH;
         continue;
       }
-      if (!random_is_seeded(job.random)) random_seed(&job.random, o_.seed);
       job.sequence = free_sequence();
       sequence_clear(s_, job.sequence);
-      TextStream text{*s_, o_};
-      if (!crossing_) text.goes_on(job.ids, job.count);
-      texts_[job.sequence] = text.state_;
+      if (const phasor_status status = begin_in(&job); status != PHASOR_OK) {
+        said_ = true;
+        fail_job(&job, status);
+        continue;
+      }
       items_[entering++] = item_of(job.sequence, job.ids, job.count, PHASOR_LOGITS_NONE);
       ++running;
     }
     if (!crossing_ || entering == 0) return PHASOR_OK;
     const phasor_status status = checked_encode(s_, items_.data(), entering, line());
     for (uint32_t i = 0; i < count_; ++i)
-      if (runs(jobs_[i]) && jobs_[i].made == 0) {
+      if (runs(jobs_[i]) && is_new(jobs_[i])) {
         if (status == PHASOR_STOPPED)
           leave(&jobs_[i]);
         else if (s_->sequences()[jobs_[i].sequence].status != PHASOR_OK)
@@ -156,19 +217,20 @@ struct Step {
     said_ = said_ || status != PHASOR_OK;
     return status == PHASOR_NOT_FINITE ? PHASOR_OK : status;
   }
-  // What the decoder reads next of each job that runs, in their order; how many.
-  uint32_t make_items() {
-    const uint32_t want = best_only(*s_, o_) ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < count_; ++i) {
-      const phasor_job& job = jobs_[i];
-      if (!runs(job)) continue;
-      const uint32_t* ids = job.made != 0 ? &job.out[job.made - 1] : crossing_ ? nullptr : job.ids;
-      uint32_t count = job.made != 0 ? 1 : crossing_ ? 0 : job.count;
-      (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
-      items_[n++] = item_of(job.sequence, ids, count, want);
+
+  // What the decoder reads next of a job that runs, from item `at` on; how many items.
+  uint32_t make_items(const phasor_job& job, uint32_t at) const {
+    uint32_t count = crossing_ ? 0 : job.count;
+    if (searching()) {
+      const phasor_beam_options own = search_options(job);
+      return search_make_items({s_, job.sequence, own, nullptr}, at, job.ids, count);
     }
-    return n;
+    const uint32_t want = best_only(*s_, o_) ? PHASOR_BEST_LAST : PHASOR_LOGITS_LAST;
+    const uint32_t* ids = job.made != 0 ? &job.out[job.made - 1] : crossing_ ? nullptr : job.ids;
+    if (job.made != 0) count = 1;
+    (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
+    items_[at] = item_of(job.sequence, ids, count, want);
+    return 1;
   }
 
   phasor_status run(uint32_t* left) {
@@ -180,14 +242,60 @@ struct Step {
   }
 
   phasor_status step() {
-    const uint32_t n = make_items();
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count_; ++i)
+      if (runs(jobs_[i])) n += make_items(jobs_[i], n);
     if (n == 0) return PHASOR_OK;
-    const phasor_status status = checked_step(s_, items_.data(), n, line());
+    s_->logits = s_->best = 0;
+    // the items of searches are sound, and too many to look for one that stands twice
+    const phasor_status status = searching() ? take_step(s_, items_.at(0, n), n, line())
+                                             : checked_step(s_, items_.data(), n, line());
     if (status != PHASOR_OK && status != PHASOR_NOT_FINITE) return status;
     said_ = said_ || status != PHASOR_OK;
-    for (uint32_t i = 0, row = 0; i < count_; ++i)
-      if (runs(jobs_[i])) take_token(&jobs_[i], row++);
+    for (uint32_t i = 0, row = 0; i < count_; ++i) {
+      if (!runs(jobs_[i])) continue;
+      if (searching())
+        row += go_on(&jobs_[i], row);
+      else
+        take_token(&jobs_[i], row++);
+    }
     return PHASOR_OK;
+  }
+
+  // A search, with its logits from `row` on; how many they were.
+  uint32_t go_on(phasor_job* job, uint32_t row) {
+    const phasor_beam_options own = search_options(*job);
+    const SearchCall search{s_, job->sequence, own, line()};
+    const uint32_t rows = search_rows(search);
+    bool over = false;
+    const phasor_status status = search_advance(search, row, &over);
+    said_ = said_ || status != PHASOR_OK;
+    if (status == PHASOR_OK && over) take_outputs(job, search);
+    if (status != PHASOR_OK)
+      fail_job(job, status);
+    else if (over)
+      leave(job);
+    return rows;
+  }
+
+  // The outputs that are wanted. None: the callback has stopped it at once.
+  void take_outputs(phasor_job* job, const SearchCall& search) {
+    phasor_hypothesis one{};
+    const uint32_t wanted = job->n_best == 0 ? 1 : job->n_best;
+    job->finish = PHASOR_FINISH_STOPPED;
+    for (job->found = 0; job->found < wanted; ++job->found) {
+      if (!search_output(search, job->found, &one)) return;
+      uint32_t* out = job->out + size_t{job->found} * job->capacity;
+      memcpy(out, one.ids, one.count * sizeof(uint32_t));
+      one.ids = out;
+      if (job->found == 0) {
+        job->made = one.count;
+        job->finish = one.finish;
+      }
+      // of a size that has been checked
+      if (job->outputs != nullptr && job->found < job->n_best)
+        (void)write_result(result_at(job->outputs, job->found), one);
+    }
   }
 
   void take_token(phasor_job* job, uint32_t row) {
@@ -209,9 +317,9 @@ struct Step {
     if (goes_on) {
       job->out[job->made++] = id;
       TextStream text{*s_, o_};
-      text.state_ = texts_[job->sequence];
+      text.state_ = text_of(*job);
       if (text.add(id) == StreamEnd::string) job->finish = PHASOR_FINISH_STRING;
-      texts_[job->sequence] = text.state_;
+      text_of(*job) = text.state_;
       if (ends(*s_, o_, id)) job->finish = PHASOR_FINISH_END;
       if (job->finish == 0 && (job->made == most || q.length == s_->plan.target))
         job->finish = PHASOR_FINISH_LENGTH;
@@ -221,6 +329,11 @@ struct Step {
     if (job->finish != 0) leave(job);
   }
 };
+
+phasor_status run(Step step, uint32_t* left) {
+  const phasor_status status = step.check();
+  return status != PHASOR_OK ? status : step.run(left);
+}
 
 }  // namespace
 
@@ -234,9 +347,20 @@ phasor_status jobs_step(Session* s, phasor_job* jobs, uint32_t count,
   if (s->plan.sequences < 2)
     return bad_input(error, {2, s->plan.sequences},
                      "jobs: limits.sequences is 1, expected at least 2");
-  Step step{s, jobs, count, options, error};
-  status = step.check();
-  return status != PHASOR_OK ? status : step.run(left);
+  return run(Step{s, jobs, count, options, nullptr, error}, left);
+}
+
+phasor_status beam_jobs_step(Session* s, phasor_job* jobs, uint32_t count,
+                             const phasor_beam_options& options, uint32_t* left,
+                             phasor_error* error) noexcept {
+  *left = count;
+  phasor_status status = check_decoder(*s->model.pointer, error);
+  if (status == PHASOR_OK) status = search_check(s, options, error);
+  if (status != PHASOR_OK) return status;
+  s->hypotheses = 0;  // of phasor_beam_search
+  phasor_generate_options shared = bans_of(options);
+  shared.max_new = options.max_new;
+  return run(Step{s, jobs, count, shared, &options, error}, left);
 }
 
 }  // namespace phasor

@@ -59,6 +59,7 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
       {"outputs", limits.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING},
       {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
       {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
+      {"searches", limits.searches, 0, limits.beams != 0 ? limits.sequences : 0},
   };
   for (const Limit& limit : ranges)
     if (limit.value < limit.low || limit.value > limit.high)
@@ -212,7 +213,8 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
   p.chunk = limits.chunk;
   p.threads = limits.threads;
   p.beams = limits.beams;
-  p.logit_rows = outputs ? larger(limits.logit_rows, limits.beams) : 0;
+  p.searches = limits.beams == 0 ? 0 : larger(limits.searches, 1);
+  p.logit_rows = outputs ? larger(limits.logit_rows, p.searches * p.beams) : 0;
   p.best_rows = limits.best_rows;  // a decoder's, which gives logits
   p.text_bytes = limits.text_bytes;
   p.outputs = limits.outputs;
@@ -235,8 +237,7 @@ phasor_status measure(Plan* plan, const Model& m, const phasor_limits& limits,
                 " source positions");
   if (kHasRing && m.window != 0)
     p.ring_pages = smaller(p.target_pages, blocks_of(m.window + limits.chunk - 1));
-  p.slots = limits.sequences + (limits.beams > 1 ? limits.beams - 1 : 0) +
-            (limits.beams != 0 && lets_go(p) ? 1 : 0);
+  p.slots = limits.sequences + p.searches * (p.beams - 1) + (p.beams != 0 && lets_go(p) ? 1 : 0);
   const uint64_t pages = times(p.slots, p.target_pages);
   if (pages > UINT32_MAX)
     return fail(error, PHASOR_TOO_LARGE, {}, "limits: ", p.sequences, " sequences of ", p.target,
@@ -309,7 +310,8 @@ void measure_parts(Plan* plan, const Model& m) {
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
   if (p.sequences > 1 && d.has(kDecoder)) bytes[kPartJobs] = times(p.sequences, kJobBytes);
-  bytes[kPartBeams] = times(p.beams, plus(kBeamBytes, times(p.target, kWord)));
+  bytes[kPartBeams] = times(
+      p.searches, plus(kSearchBytes, times(p.beams, plus(kBeamBytes, times(p.target, kWord)))));
 }
 
 }  // namespace

@@ -9,10 +9,14 @@ namespace phasor {
 constexpr uint32_t kTile = 4;  // query rows that share a pass over keys and values
 // logits of a row that are computed at once when only the best token is wanted
 constexpr uint32_t kBestLogits = 256;
+// of an item of a step, more than it has anywhere: it has pointers
+constexpr uint32_t kItemBytes = 64;
+static_assert(sizeof(phasor_item) <= kItemBytes, "the plan is the same on every machine");
 // of a beam: its state, two candidates, a finished output, an item of a step; besides that output's
 // ids
 constexpr uint32_t kBeamBytes = 256;
-constexpr uint32_t kJobBytes = 128;  // of a sequence, where there are several
+constexpr uint32_t kSearchBytes = 64;  // of a beam search, besides its beams
+constexpr uint32_t kJobBytes = 128;    // of a sequence, where there are several
 
 // The parts of an arena, in order. Each begins at a multiple of 64 bytes.
 enum Part : uint32_t {
@@ -47,7 +51,7 @@ enum Part : uint32_t {
   kPartBest,
   kPartText,      // scratch of the tokenizers, or the text of one token
   kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
-  kPartBeams,     // what a beam search keeps beside its sequences (decode/beam.h)
+  kPartBeams,     // what beam searches keep beside their sequences (decode/beam.cpp)
   kPartJobs,      // (sequences) items of a step, (sequences) states of texts (decode/jobs.h)
   kPartCount
 };
@@ -60,8 +64,9 @@ struct alignas(8) Plan {
   uint64_t total;
   uint32_t source, target, sequences, chunk, threads, logit_rows, best_rows, text_bytes, outputs,
       tables, cache_type, beams;
-  // sequences, those that the beams of a search have beside the one that they came from, and where
-  // the ring goes on that one as it was
+  uint32_t searches;  // at the same time; 0 without beams
+  // sequences, those that the beams of each search have beside the one that they came from, and
+  // where the ring goes on that one as it was
   uint32_t slots;
   // hidden states that are kept: all of a call for an encoder, those of a group for an
   // encoder-decoder
@@ -98,6 +103,11 @@ inline const CacheFormat& cache_of(const Plan& p) { return *cache_format(p.cache
 // Whether the ring lets go of positions before the limits end.
 inline bool lets_go(const Plan& p) {
   return kHasRing && p.ring_pages < p.target_pages && p.ring_pages != 0;
+}
+
+// Where the states of beam searches lie in kPartBeams, behind the items of their steps.
+inline uint64_t search_states_at(const Plan& p) {
+  return uint64_t{p.searches} * p.beams * kItemBytes;
 }
 
 // Checks the limits against the model and fills *plan.

@@ -77,6 +77,9 @@ phasor_status session_open(Session** out, void* memory, uint64_t bytes, const Mo
   constexpr Part kTables[] = {kPartPageTables, kPartRingTables};
   for (const Part p : kTables)
     memset(s->whole<unsigned char>(p).at(0, plan.bytes[p]), 0, static_cast<size_t>(plan.bytes[p]));
+  const uint64_t states = uint64_t{plan.searches} * kSearchBytes;
+  memset(s->span<unsigned char>(kPartBeams, search_states_at(plan), states).at(0, states), 0,
+         static_cast<size_t>(states));
   const uint64_t mode = fp_mode_enter();
   fill_tables(*s);
   fp_mode_leave(mode);

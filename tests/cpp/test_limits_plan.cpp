@@ -168,7 +168,8 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   const uint64_t ring =
       page.window == 0 ? 0 : std::min(target_pages, lane(page.window + l.chunk - 1) / 16);
   const bool goes_on = ring != 0 && ring < target_pages;
-  const uint64_t slots = n + (l.beams == 0 ? 0 : l.beams - 1 + (goes_on ? 1 : 0));
+  const uint64_t searches = l.beams == 0 ? 0 : std::max(l.searches, 1u);
+  const uint64_t slots = n + (l.beams == 0 ? 0 : searches * (l.beams - 1) + (goes_on ? 1 : 0));
   // Sources that share a chunk are encoded together, a longer one alone.
   const uint64_t together = std::min<uint64_t>(l.chunk, n * l.source);
   const uint64_t encoded = !encoder   ? 0
@@ -179,7 +180,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
           ? 0
           : std::min(n * source_pages,
                      std::max(source_pages, (together + 15 * std::min(n, uint64_t{l.chunk})) / 16));
-  const uint64_t logit_rows = rows_out ? std::max(l.logit_rows, l.beams) : 0,
+  const uint64_t logit_rows = rows_out ? std::max<uint64_t>(l.logit_rows, searches * l.beams) : 0,
                  best = rows_out ? l.best_rows : 0, logit_row = rows_out ? lane(output_of(d)) : 0;
   std::vector<uint64_t> bytes(kPartCount);
   bytes[kPartSession] = sizeof(Session);
@@ -215,7 +216,7 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
     bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
   if (decoder && n > 1) bytes[kPartJobs] = 128 * n;
-  bytes[kPartBeams] = l.beams * (256 + 4 * uint64_t{l.target});
+  bytes[kPartBeams] = searches * (64 + l.beams * (256 + 4 * uint64_t{l.target}));
   return bytes;
 }
 
@@ -246,6 +247,8 @@ const Edit kEdits[] = {
     [](phasor_limits* l) { l->beams = 1, l->chunk = 1; },
     [](phasor_limits* l) { l->beams = 4, l->chunk = 2, l->sequences = 2; },
     [](phasor_limits* l) { l->beams = 4, l->chunk = 64; },
+    [](phasor_limits* l) { l->beams = 4, l->searches = 3, l->sequences = 5; },
+    [](phasor_limits* l) { l->beams = 1, l->searches = 2, l->sequences = 2, l->logit_rows = 5; },
     [](phasor_limits* l) { l->logit_rows = 9; },
     [](phasor_limits* l) { l->logit_rows = 0, l->best_rows = 9, l->threads = 3; },
     [](phasor_limits* l) { l->best_rows = 40, l->chunk = 7; },
@@ -280,7 +283,8 @@ void check_plan(const Opened& m, const phasor_limits& limits) {
   const std::vector<uint64_t> expected = expected_of(m.inside(), limits);
   const OutputDescriptor& o = m.inside().descriptor.output;
   const bool rows_out = o.output == kOutputLogits || o.output == kOutputClasses;
-  CHECK(plan.logit_rows == (rows_out ? std::max(limits.logit_rows, limits.beams) : 0));
+  const uint32_t beams = limits.beams * std::max(limits.searches, 1u);
+  CHECK(plan.logit_rows == (rows_out ? std::max(limits.logit_rows, beams) : 0));
   CHECK(plan.logit_ld == (rows_out ? lane(output_of(m.inside().descriptor)) : 0));
   uint64_t at = 0;
   for (uint32_t part = 0; part < kPartCount; ++part) {

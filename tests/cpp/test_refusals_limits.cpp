@@ -72,17 +72,24 @@ TEST_CASE("refusals: limits, each outside its range and at its ends") {
                          {"target", &L::target, 1, kLength},
                          {"logit_rows", &L::logit_rows, 1, kLength},
                          {"best_rows", &L::best_rows, 0, kLength},
-                         {"beams", &L::beams, 0, 256}};
+                         {"beams", &L::beams, 0, 256},
+                         {"searches", &L::searches, 0, 0}};
   const Row encoder[] = {{"source", &L::source, 1, 48},
                          {"target", &L::target, 0, 0},
                          {"logit_rows", &L::logit_rows, 0, kLength},
                          {"best_rows", &L::best_rows, 0, 0},
-                         {"beams", &L::beams, 0, 0}};
+                         {"beams", &L::beams, 0, 0},
+                         {"searches", &L::searches, 0, 0}};
   const Opened lm("tiny-rotary-f32"), bert("tiny-bert-f32");
   try_all(lm, lm.limits(0, 8), std::begin(all), std::end(all));
   try_all(lm, lm.limits(0, 8), std::begin(decoder), std::end(decoder));
   try_all(bert, bert.limits(8, 0), std::begin(all), std::end(all));
   try_all(bert, bert.limits(8, 0), std::begin(encoder), std::end(encoder));
+  const Row searches[] = {{"searches", &L::searches, 0, 3}};  // as many as sequences
+  phasor_limits beams = lm.limits(0, 8);
+  beams.beams = 2;
+  beams.sequences = 3;
+  try_all(lm, beams, std::begin(searches), std::end(searches));
   // Best tokens in place of logits.
   phasor_limits best = lm.limits(0, 8);
   best.best_rows = 1;

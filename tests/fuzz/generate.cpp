@@ -1,6 +1,7 @@
 // Options, items and results of a caller that nobody checks: every field of every struct, the size
 // included, may be anything. Structs lie in as many bytes as their size says.
 #include <algorithm>
+#include <array>
 #include <list>
 #include <memory>
 
@@ -167,40 +168,46 @@ void generate(const Call& r) {
     demand(out.as<uint32_t>()[i] < vocabulary, "a token outside of the vocabulary");
 }
 
-void search(const Call& r) {
-  Choices* const c = r.c;
-  Arena a;
-  User user = {c, c->below(20)};
-  const uint32_t vocabulary = r.model.vocabulary(PHASOR_TARGET);
+phasor_beam_options* any_search(Arena* arena, Choices* c, const Model& model, User* user) {
+  const uint32_t vocabulary = model.vocabulary(PHASOR_TARGET);
   phasor_beam_options given = PHASOR_BEAM_OPTIONS_INIT;
   given.beams = count_of(c, 4);
   given.max_new = c->chance(80) ? c->between(1, 8) : any_number(c);
   given.early_stopping = count_of(c, 3);
   if (c->chance(40)) given.length_penalty = any_float(c);
-  given.forced = some_ids(&a, c, vocabulary, &given.forced_count);
+  given.forced = some_ids(arena, c, vocabulary, &given.forced_count);
   given.no_repeat_ngram = count_of(c, 4);
   given.min_new = count_of(c, 4);
-  given.suppressed = some_ids(&a, c, vocabulary, &given.suppressed_count);
-  given.end = some_ids(&a, c, vocabulary, &given.end_count);
+  given.suppressed = some_ids(arena, c, vocabulary, &given.suppressed_count);
+  given.end = some_ids(arena, c, vocabulary, &given.end_count);
   if (c->chance(30)) given.repetition_penalty = any_float(c);
   given.length_norm = count_of(c, 2);
-  given.bad_words = some_words(&a, c, vocabulary, &given.bad_words_count);
-  given.source = some_ids(&a, c, vocabulary, &given.source_count);
+  given.bad_words = some_words(arena, c, vocabulary, &given.bad_words_count);
+  given.source = some_ids(arena, c, vocabulary, &given.source_count);
   given.source_no_repeat_ngram = count_of(c, 3);
-  if (c->chance(20)) given.forced_last = a.keep(any_ids(c, vocabulary, 1).data(), 1);
+  if (c->chance(20)) given.forced_last = arena->keep(any_ids(c, vocabulary, 1).data(), 1);
   phasor_generate_options callbacks = PHASOR_GENERATE_OPTIONS_INIT;
-  set_callbacks(&callbacks, &user);
+  set_callbacks(&callbacks, user);
   given.logits = callbacks.logits;
-  set_stops(&callbacks, &a, c);
+  set_stops(&callbacks, arena, c);
   given.stop = callbacks.stop;
   given.stop_count = callbacks.stop_count;
-  given.user = &user;
-  phasor_beam_options* const options = exact(&a, &given, c);
+  given.user = user;
+  phasor_beam_options* const options = exact(arena, &given, c);
   // a count without its pointer is a bug of the caller
   constexpr size_t kCount = offsetof(phasor_beam_options, forced_count) + sizeof(uint32_t),
                    kPointer = offsetof(phasor_beam_options, forced) + sizeof(void*);
   if (known(options) && options->struct_size >= kCount && options->struct_size < kPointer)
     options->forced_count = 0;
+  return options;
+}
+
+void search(const Call& r) {
+  Choices* const c = r.c;
+  Arena a;
+  User user = {c, c->below(20)};
+  const uint32_t vocabulary = r.model.vocabulary(PHASOR_TARGET);
+  phasor_beam_options* const options = any_search(&a, c, r.model, &user);
   phasor_beam_result made = PHASOR_BEAM_RESULT_INIT;
   phasor_beam_result* const result = exact(&a, &made, c);
   const uint32_t count = c->below(5);
@@ -327,6 +334,61 @@ void jobs(const Call& r) {
   }
 }
 
+// The same of searches.
+void beam_jobs(const Call& r) {
+  Choices* const c = r.c;
+  Arena a;
+  User user = {c, c->below(20)};
+  const uint32_t vocabulary = r.model.vocabulary(PHASOR_TARGET),
+                 inputs = r.model.encodes() ? r.model.vocabulary(PHASOR_SOURCE) : vocabulary;
+  phasor_beam_options* const options = any_search(&a, c, r.model, &user);
+  constexpr uint32_t kCapacity = 6, kOutputs = 3;
+  const uint32_t count = c->below(6);
+  std::vector<phasor_job> all(count, phasor_job PHASOR_JOB_INIT);
+  std::vector<std::array<phasor_hypothesis, kOutputs>> outputs(count);
+  std::list<Block> out;
+  for (uint32_t i = 0; i < count; ++i) {
+    phasor_job& job = all[i];
+    job.count = c->below(8);
+    job.ids = a.keep(any_ids(c, inputs, job.count).data(), job.count);
+    job.capacity = c->below(kCapacity + 1);
+    job.n_best = c->below(kOutputs + 1);
+    out.emplace_back(std::max(job.n_best, 1u) * job.capacity * sizeof(uint32_t));
+    job.out = out.back().as<uint32_t>();
+    for (phasor_hypothesis& one : outputs[i]) one = sized<phasor_hypothesis>();
+    if (c->chance(80)) job.outputs = outputs[i].data();
+    if (c->chance(3)) outputs[i][c->below(kOutputs)].struct_size = any_number(c);
+    if (c->chance(3)) job.sequence = c->below(4);
+  }
+  for (uint32_t steps = c->between(1, 12), left = 1; steps > 0 && left != 0; --steps) {
+    Answer answer;
+    (void)answer(
+        phasor_beam_jobs_step(r.session.get(), all.data(), count, options, &left, &answer.error));
+    for (const phasor_job& job : all) {
+      demand(job.made <= job.capacity && job.found <= std::max(job.n_best, 1u),
+             "more outputs than there is room for");
+      for (uint32_t k = 0; k < job.made; ++k)
+        demand(job.out[k] < vocabulary, "a token outside of the vocabulary");
+    }
+    if (count == 0 || !c->chance(6)) continue;
+    phasor_job& job = all[c->below(count)];
+    switch (c->below(4)) {
+      case 0:
+        job.sequence = c->below(5);
+        break;
+      case 1:
+        (void)phasor_sequence_clear(r.session.get(), c->below(r.limits.sequences));
+        break;
+      case 2:
+        (void)phasor_sequence_fork(r.session.get(), c->below(r.limits.sequences),
+                                   c->below(r.limits.sequences));
+        break;
+      default:
+        if (known(options)) options->beams = c->below(4);
+    }
+  }
+}
+
 }  // namespace
 
 void run_generate(const uint8_t* data, size_t size) {
@@ -341,8 +403,8 @@ void run_generate(const uint8_t* data, size_t size) {
   if (session.get() == nullptr) return;
   const Call r{&choices, model, session, limits};
   if (!encode_any(&choices, model, session, 0, std::min(limits.source, 6u))) return;
-  constexpr void (*kCalls[])(const Call&) = {generate, search, choose, step, jobs};
-  for (uint32_t i = choices.between(1, 3); i > 0; --i) kCalls[choices.below(5)](r);
+  constexpr void (*kCalls[])(const Call&) = {generate, search, choose, step, jobs, beam_jobs};
+  for (uint32_t i = choices.between(1, 3); i > 0; --i) kCalls[choices.below(6)](r);
 }
 
 }  // namespace fuzz

@@ -8,9 +8,9 @@ namespace {
 // Each field is what a small plan has, or any number.
 phasor_limits hostile_limits(Choices* c, const Model& model) {
   phasor_limits l = any_limits(c, model);
-  uint32_t* const fields[] = {&l.source,  &l.target,     &l.sequences,  &l.chunk,
-                              &l.threads, &l.text_bytes, &l.logit_rows, &l.cache_type,
-                              &l.outputs, &l.tables,     &l.best_rows,  &l.beams};
+  uint32_t* const fields[] = {&l.source,     &l.target,     &l.sequences,  &l.chunk,   &l.threads,
+                              &l.text_bytes, &l.logit_rows, &l.cache_type, &l.outputs, &l.tables,
+                              &l.best_rows,  &l.beams,      &l.searches};
   for (uint32_t* field : fields)
     if (c->chance(20)) *field = any_number(c);
   if (c->chance(10)) l.struct_size = c->below(2 * sizeof l);

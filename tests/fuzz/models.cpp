@@ -106,6 +106,7 @@ phasor_limits any_limits(Choices* c, const Model& model) {
   if (model.decodes()) {
     l.best_rows = c->of({0u, 0u, 1u, 5u});
     l.beams = c->of({0u, 0u, 1u, 3u});
+    l.searches = l.beams == 3 ? l.sequences : 0;
     l.cache_type = c->of({0u, 0u, 1u, 2u});
   }
   phasor_error error = PHASOR_ERROR_INIT;

@@ -68,6 +68,39 @@ def test_json_and_arguments():
             assert one[name] == many[name], name
 
 
-@pytest.mark.parametrize("flag", [["--beam", "2"], ["--keep", "2"], ["--lookahead"]])
+@pytest.mark.parametrize("beams", [["--beam", "3"], ["--beam", "4", "--n-best", "3", "-n", "9"]])
+@pytest.mark.parametrize(
+    "path, given, text",
+    [
+        (TRANSLATOR, ["--no-repeat-ngram", "2"], lines(5, 40)),
+        (TRANSLATOR, ["--prefix-ids", "5,6", "--source", "20"], lines(6, 40)),
+        (LANGUAGE, ["--ids", "-", "--print-ids", "--context", "20"], lists(7, 40)),
+        (CHAT, ["--ids", "-", "--stop", "a", "--length-penalty", "0.6"], lists(8, 30)),
+    ],
+)
+def test_beams_of_lines_side_by_side(path, given, text, beams):
+    one = phasor("run", path, "--quiet", *given, *beams, stdin=text)
+    assert len(set(one.stdout.split(b"\n"))) > 10
+    for batch in (2, 32):
+        many = phasor("run", path, "--quiet", *given, *beams, "--batch", batch, stdin=text)
+        assert (many.stdout, many.returncode) == (one.stdout, one.returncode)
+        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+
+
+def test_beams_as_json_and_the_arena_that_is_planned():
+    given = ["--quiet", "--json", "--beam", "3", "--n-best", "2"]
+    reports = []
+    for batch in ("1", "3"):
+        words = ["source5 source9", "", "source7 source8 source9", "source6"]
+        done = phasor("run", TRANSLATOR, *given, "--batch", batch, stdin="\n".join(words) + "\n")
+        reports.append([json.loads(line) for line in done.stdout.splitlines()])
+    assert len(reports[0]) == 4 and reports[0][1]["outputs"] == []
+    for one, many in zip(*reports, strict=True):
+        for name in ("line", "text", "ids", "finish", "input_tokens", "tokens", "outputs"):
+            assert one[name] == many[name], name
+        assert many["arena_bytes"] > one["arena_bytes"]
+
+
+@pytest.mark.parametrize("flag", [["--keep", "2"], ["--lookahead"]])
 def test_what_does_not_go_with_it(flag):
     bad(2, "run", TRANSLATOR, "--batch", "4", *flag, "x", says=[flag[0], "--batch"])

@@ -427,10 +427,61 @@ void check_greedy(const Running& r, const Trial& t, const Ids& made) {
   }
 }
 
+// Searches side by side, one more than run at the same time, give what each gives alone.
+void check_searches(const Running& r, const Trial& t, const phasor_beam_options& options) {
+  const bool both = !t.in.sources.empty();
+  const Ids& ids = both ? t.in.sources[0].ids : t.in.targets[0].ids;
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.ids = ids.data();
+  item.count = both ? static_cast<uint32_t>(ids.size()) : 1;
+  need(phasor_sequence_clear(r.session(), 0) == PHASOR_OK, "clear");
+  if (both && phasor_encode(r.session(), &item, 1, nullptr) != PHASOR_OK) return;
+  phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
+  const phasor_status alone =
+      phasor_beam_search(r.session(), 0, ids.data(), both ? 0 : 1, &options, &result, nullptr);
+  const auto hypothesis = [] {
+    phasor_hypothesis h{};
+    h.struct_size = sizeof h;
+    return h;
+  };
+  const auto text_of = [](const phasor_hypothesis& h) {
+    std::string bytes(reinterpret_cast<const char*>(h.ids), h.count * sizeof(uint32_t));
+    return bytes.append(reinterpret_cast<const char*>(&h.score), sizeof h.score);
+  };
+  std::vector<std::string> want;
+  phasor_hypothesis h = hypothesis();
+  for (uint32_t i = 0; i < result.count && alone == PHASOR_OK; ++i) {
+    need(phasor_hypothesis_get(r.session(), i, &h) == PHASOR_OK, "an output is missing");
+    want.push_back(text_of(h));
+  }
+  const uint32_t count = r.limits.searches + 1;
+  std::vector<phasor_job> jobs(count, phasor_job PHASOR_JOB_INIT);
+  std::vector<Ids> out(count, Ids(std::size_t{r.limits.beams} * options.max_new));
+  std::vector<std::vector<phasor_hypothesis>> outputs(
+      count, std::vector<phasor_hypothesis>(r.limits.beams, hypothesis()));
+  for (uint32_t i = 0; i < count; ++i) {
+    jobs[i].ids = item.ids;
+    jobs[i].count = item.count;
+    jobs[i].out = out[i].data();
+    jobs[i].capacity = options.max_new;
+    jobs[i].n_best = r.limits.beams;
+    jobs[i].outputs = outputs[i].data();
+  }
+  phasor_error error = PHASOR_ERROR_INIT;
+  need(phasor_beam_jobs_run(r.session(), jobs.data(), count, &options, &error), error, "jobs");
+  for (uint32_t i = 0; i < count; ++i) {
+    need(jobs[i].status == alone && jobs[i].found == want.size(),
+         "a search beside others ends in another way");
+    for (uint32_t k = 0; k < want.size(); ++k)
+      need(text_of(outputs[i][k]) == want[k], "a search beside others has another output");
+  }
+}
+
 void check_generation(const Trial& t) {
   phasor_limits limits = limits_for(t.limits, t.in, t.whole());
   limits.logit_rows = std::max(limits.logit_rows, 4u);
   if (limits.best_rows != 0) limits.best_rows = std::max(limits.best_rows, 3u);
+  if (limits.beams == 3) limits.searches = limits.sequences;
   const Running r(t.opened, limits, t.pool);
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   const Made greedy = generate(r, t, options);
@@ -459,6 +510,7 @@ void check_generation(const Trial& t) {
   phasor_beam_options beams = PHASOR_BEAM_OPTIONS_INIT;
   beams.max_new = t.choices->between(1, 4);
   beams.early_stopping = t.choices->below(3);
+  if (limits.searches != 0) check_searches(r, t, beams);
   phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
   phasor_error error = PHASOR_ERROR_INIT;
   need(phasor_sequence_clear(r.session(), 0) == PHASOR_OK, "clear");

@@ -144,8 +144,18 @@ void walk_jobs(const Session& s, const Ids& ids) {
   TAKE(phasor_sequence_clear(s.session, 0));
   TAKE(phasor_jobs_step(s.session, jobs, 3, &options, &left, &error));
   TAKE(phasor_jobs_run(s.session, jobs, 3, &options, &error));
-  for (const phasor_job& job : jobs)
+  for (phasor_job& job : jobs) {
     if (job.finish == 0) took("phasor_jobs_run", PHASOR_BAD_INPUT, phasor_error{});
+    job.finish = job.made = 0;
+  }
+  phasor_beam_options search = PHASOR_BEAM_OPTIONS_INIT;
+  search.repetition_penalty = 1.1f;
+  search.no_repeat_ngram = 3;
+  search.logits = logits;
+  TAKE(phasor_beam_jobs_step(s.session, jobs, 3, &search, &left, &error));
+  TAKE(phasor_beam_jobs_run(s.session, jobs, 3, &search, &error));
+  for (const phasor_job& job : jobs)
+    if (job.finish == 0) took("phasor_beam_jobs_run", PHASOR_BAD_INPUT, phasor_error{});
 }
 
 void walk_decoder(const Session& s, phasor_random* random) {
@@ -302,7 +312,7 @@ struct Opened : Session {
     limits.cache_type = cache;
     limits.outputs = PHASOR_WANT_SAMPLING | PHASOR_WANT_ATTENTION;
     if (limits.logit_rows != 0) limits.logit_rows = 9;
-    if (stack != PHASOR_ENCODER) limits.beams = 3;
+    if (stack != PHASOR_ENCODER) limits.beams = 3, limits.searches = 2;
     const phasor_parallel parallel = {sizeof parallel, run, nullptr};
     if (phasor_session_size(&need, model, &limits, &error) != PHASOR_OK || !arena_.allocate(need) ||
         phasor_session_open(&session, arena_.data(), need, model, &limits,
