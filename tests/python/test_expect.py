@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch_zip
+from described import MUTATIONS, RIGHT, right
 from test_convert import transformer_in_a_class
 
 from phasor import convert
@@ -21,46 +22,20 @@ from phasor.reference.forward import Reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
-RIGHT = """\
-preset = "torch-transformer"
-heads = 2
-position = "sinusoidal"
-embedding_scale = "sqrt_width"
-max_positions = 20
-[target]
-start = 1
-[rename]
-"transformer." = ""
-"src_tok_emb." = "src_embedding."
-"tgt_tok_emb." = "tgt_embedding."
-"generator." = "output."
-"""
 SOURCE, TARGET = [[4, 9, 3, 30, 7], [1, 2, 2, 8, 0]], [[1, 5, 6, 32], [1, 1, 7, 3]]
-# Single changes of the description, each another model.
-MUTATIONS = {
-    "scale": ("heads = 2", 'heads = 2\nscore_scale = "sqrt_heads"'),
-    "norm place": ("heads = 2", 'heads = 2\nnorm_place = "before"'),
-    "offset": ("max_positions = 20", "max_positions = 20\nposition_offset = 1"),
-    "heads": ("heads = 2", "heads = 4"),
-    "positions of attention": (
-        "[target]",
-        '[decoder]\nattention_position = "alibi"\nalibi_slopes = [4.0, 2.0]\n[target]',
-    ),
-    "tie": ("heads = 2", 'heads = 2\noutput_scale = "inverse_sqrt_width"'),
-    "embedding scale": ('"sqrt_width"', '"one"'),
-    "activation": ("heads = 2", 'heads = 2\nactivation = "gelu"'),
-    "theta": ("heads = 2", "heads = 2\nposition_base = 100"),
-    "epsilon": ("heads = 2", "heads = 2\nnorm_eps = 1e-3"),
-}
 
 
 class User:
     """A checkpoint, its description, and what its model gives."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = torch_zip.save(folder / "model.pt", transformer_in_a_class())
+    def __init__(self, folder: Path, description: str = RIGHT) -> None:
+        weights = transformer_in_a_class()
+        if "-embedding" in description:  # an output that is tied, and could be tied to either
+            weights = {n: w for n, w in weights.items() if not n.startswith("generator.")}
+            weights["src_tok_emb.weight"] = np.flip(weights["tgt_tok_emb.weight"], 0).copy()
+        self.path = torch_zip.save(folder / "model.pt", weights)
         self.npz, self.out = folder / "expect.npz", folder / "m.phasor"
-        self.describe(RIGHT)
+        self.describe(description)
         assert self.run() == 0
         model = Reference(PhasorFile(self.out), dtype=np.float32)
         encoded = [model.encode(np.array(row)) for row in SOURCE]
@@ -121,25 +96,44 @@ def test_the_program_says_which_proof_it_is(user):
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_another_model_is_refused(user, name, capsys):
-    old, new = MUTATIONS[name]
-    assert old in RIGHT
-    text = RIGHT.replace(old, new, 1)
+def test_another_model_is_refused(tmp_path, name, capsys):
+    """One line, with the first row and, where hidden states are given, where these begin to
+    differ."""
+    change = MUTATIONS[name]
+    description = right(change.beside)
+    assert description.count(change.old) == 1
+    user = User(tmp_path, description)
+    assert user.expect() == 0
     user.out.unlink()
-    user.describe(text)
-    assert user.expect() == 1
+    user.describe(description.replace(change.old, change.new))
+    start = (
+        f"convert: {user.npz}: input 0, row {change.row}: the model that was described gives"
+        " something else: a difference of "
+    )
+    for arrays in {}, {"hidden": None}:
+        assert user.expect(**arrays) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(start), line
+        assert line.endswith(f"; the hidden states differ {change.where}") == (not arrays), line
+        assert not user.out.exists()
+
+
+def test_the_first_row_and_input_that_differ_are_named(user, capsys):
+    logits = user.arrays["logits"].copy()
+    logits[1, 2, 7] += 1.0
+    assert user.expect(logits=logits) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"{user.npz}: input " in line and "the model that was described gives something" in line
-    assert "; the hidden states differ" in line and not user.out.exists()
+    assert "input 1, row 2: the model that was described gives something else" in line, line
 
 
 def test_the_first_layer_that_differs_is_named(user, capsys):
-    """A base of positions differs in the embedding, the feed-forward from the first layer on."""
-    for name, where in (("theta", "the embedding"), ("activation", "layer 0")):
-        user.describe(RIGHT.replace(*MUTATIONS[name], 1))
-        assert user.expect() == 1
-        told = capsys.readouterr().err
-        assert f"differ from {where} on" in told or name == "activation" and "differ from" in told
+    """Hidden states that differ from the second layer's input on."""
+    arrays = {name: user.arrays[name].copy() for name in ("logits", "hidden")}
+    arrays["logits"] += np.linspace(0, 1, 33)
+    arrays["hidden"][1:] += 0.5
+    assert user.expect(**arrays) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("; the hidden states differ from layer 0 on"), line
 
 
 @pytest.mark.parametrize(
