@@ -438,6 +438,109 @@ def test_a_file_of_t5_with_one_thing_wrong(config, line, tmp_path):
         convert.read_source(folder, None, [])
 
 
+PEGASUS_ROWS = 115
+
+
+def test_a_file_of_pegasus_with_masks_in_front(tmp_path, phasor):
+    folder = T.write(
+        tmp_path / "m", "pegasus", T.pegasus_files(), **{**T.T5_IDS, "vocab_size": PEGASUS_ROWS}
+    )
+    path = converted(folder)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["suffix"], d["source"]["unknown"], d["target"]["end"]) == ([1], 105, [1])
+    ids = {text: 106 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    assert tokens(phasor, path, "ab<mask_1><mask_2><unk_2><unk_102>b") == [
+        *(ids["▁ab"], 2, 3, 4, 104, ids["▁"], ids["b"]),
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    "config, line",
+    [
+        ({"offset": 0}, "offset: 0 is not built, expected 103"),
+        ({"mask_token_sent": None}, "mask_token_sent: null is not built"),
+        ({"mask_token_sent": 7}, "mask_token_sent: 7, expected a text"),
+        ({"mask_token_sent": "<unk_2>"}, "two of its special tokens are one"),
+        ({"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+        ({"additional_special_tokens": ["<new>"]}, "the special token '<new>' is not there"),
+        ({"added_tokens_decoder": {"4": {"content": "<mask_1>"}}}, "'<mask_1>' has the id 4"),
+        ({"unk_token": "<none>"}, "the special token '<none>' is not there"),
+    ],
+)
+def test_a_file_of_pegasus_with_one_thing_wrong(config, line, tmp_path):
+    folder = T.write(
+        *(tmp_path / "m", "pegasus", T.pegasus_files(**config)),
+        **{**T.T5_IDS, "vocab_size": PEGASUS_ROWS},
+    )
+    with pytest.raises(PhasorError, match=re.escape(line)):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize(
+    "kind, languages, around, first, mask",
+    [
+        ("MBart", ("", ""), ([], [2, 15]), (3, None), 37),
+        ("MBart", ("ro_RO", "zh_CN"), ([], [2, 31]), (36, None), 37),
+        ("MBart50", ("gl_ES", "sl_SI"), ([62], [2]), (3, 63), 64),
+        ("Nllb", ("", "fra_Latn"), ([12], [2]), (3, 13), 14),
+    ],
+)
+def test_numbers_of_fairseq_with_languages(kind, languages, around, first, mask, tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "mbart", T.fairseq_files(kind), vocab_size=65)
+    flags = [f"--{side}-lang={name}" for side, name in zip(("source", "target"), languages) if name]
+    path = converted(folder, *flags)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"]) == around
+    assert (d["target"]["decoder_start"], d["target"]["forced_first"]) == first
+    ids = {text: 4 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    want = [ids["▁ab"], mask, ids["▁"], ids["b"]]
+    assert tokens(phasor, path, "ab<mask>b") == [*around[0], *want, *around[1]]
+
+
+@pytest.mark.parametrize(
+    "kind, config, line",
+    [
+        ("MBart", {"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
+        ("MBart", {"src_lang": "xx_XX"}, "'xx_XX' is none of its languages"),
+        ("MBart", {"src_lang": 5}, "src_lang: 5, expected a text"),
+        ("MBart", {"additional_special_tokens": ["<new>"]}, "'<new>' is not there"),
+        (
+            "MBart50",
+            {"added_tokens_decoder": {"12": {"content": "cs_CZ"}}},
+            "'cs_CZ' has the id 12, here 13",
+        ),
+        ("Nllb", {"legacy_behaviour": True}, "legacy_behaviour: True is not built"),
+        ("Nllb", {"added_tokens_decoder": {}}, "added_tokens_decoder: '<mask>' has no id"),
+        (
+            "Nllb",
+            {"added_tokens_decoder": {"13": {"content": "<mask>"}}},
+            "the ids of 1 special tokens, expected those from 12 on",
+        ),
+    ],
+)
+def test_numbers_of_fairseq_with_one_thing_wrong(kind, config, line, tmp_path):
+    folder = T.write(tmp_path / "m", "mbart", T.fairseq_files(kind, **config), vocab_size=65)
+    with pytest.raises(PhasorError, match=re.escape(line)):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize("kind, name", [("Pegasus", "spiece"), ("MBart", "sentencepiece.bpe")])
+def test_a_model_that_a_class_cannot_number(kind, name, tmp_path, capsys):
+    files = T.pegasus_files() if kind == "Pegasus" else T.fairseq_files(kind)
+    wrong = [("a", -1.0, 1), *T.CONTROLS]
+    ids = {**T.T5_IDS, "vocab_size": PEGASUS_ROWS}
+    for content, line in (
+        (T.proto(wrong), "piece 0 is not"),
+        (b"\xff", f"{name}.model: "),
+        (T.proto([(b"\xff".decode("latin-1"), 0.0, 1)]), "piece 0 is not"),
+    ):
+        folder = T.write(tmp_path / "m", kind.lower(), {**files, f"{name}.model": content}, **ids)
+        assert convert.main([str(folder), "-o", str(tmp_path / "o"), "--quiet"]) == 1
+        said = capsys.readouterr().err
+        assert line in said and f"{name}.model" in said and said.count("\n") == 1, said
+
+
 def test_languages_that_t5_has_not(tmp_path):
     folder = T.write(tmp_path / "m", "t5", T.t5_files(), **T.T5_IDS)
     with pytest.raises(PhasorError, match="--target-lang: the tokenizer has no languages"):
@@ -450,7 +553,7 @@ def test_languages_that_t5_has_not(tmp_path):
         (("spiece.model",), "T5Tokenizer"),
         (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
         (("source.spm", "target.spm"), "MarianTokenizer"),
-        (("sentencepiece.bpe.model",), "NllbTokenizer"),
+        (("sentencepiece.bpe.model",), "PLBartTokenizer"),
     ],
 )
 def test_files_that_only_a_class_can_read(files, kind, tmp_path):

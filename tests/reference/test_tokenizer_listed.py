@@ -1,6 +1,6 @@
 """Tokenizers of translators against transformers' slow classes, id by id and text by text:
 MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it,
-T5's with sentinels behind it, ByT5's bytes."""
+T5's with sentinels behind it, Pegasus's, mBART's, mBART-50's and NLLB's numbers, ByT5's bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from test_tokenizer import DATA, Driver, driver  # noqa: F401
 
 from phasor.families import side_tokenizers
-from phasor.tokenizers import listed, tokenizer_json
+from phasor.tokenizers import listed, numbered, tokenizer_json
 
 
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -157,6 +157,44 @@ def test_t5(extra, tmp_path, driver):
     if extra:
         assert found.ids["<extra_id_0>"] == tokenizer.convert_tokens_to_ids("<extra_id_0>") == 2599
     more = ["a <extra_id_0> b", "<extra_id_99>", "x<extra_id_1>\t <extra_id_7>y </s> <unk>z"]
+    compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
+
+
+def test_pegasus(tmp_path, driver):
+    lines = [text for pair in pairs()[::9] for text in pair]
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}  # as Pegasus has them
+    train(tmp_path / "spm.model", lines, 2500, "unigram", **ids)
+    tokenizer = transformers.PegasusTokenizer(str(tmp_path / "spm.model"))
+    tokenizer.save_pretrained(tmp_path / "saved")
+    (tmp_path / "bare").mkdir()  # and the file alone
+    (tmp_path / "bare" / "spiece.model").write_bytes((tmp_path / "spm.model").read_bytes())
+    config = side_tokenizers.configuration(tmp_path / "saved")
+    section, found = numbered.pegasus_section(tmp_path / "saved", config)
+    assert numbered.pegasus_section(tmp_path / "bare", {})[0] == section
+    assert found.unknown == tokenizer.unk_token_id == 105
+    assert found.ids["<unk_102>"] == tokenizer.convert_tokens_to_ids("<unk_102>") == 104
+    more = ["a <mask_1> b", "<mask_2>x", "x<unk_2>\t <unk_102>y </s> <unk>z", "<unk_103>"]
+    compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
+
+
+@pytest.mark.parametrize("kind", ["MBart", "MBart50", "Nllb"])
+def test_fairseq_numbers(kind, tmp_path, driver):
+    lines = [text for pair in pairs()[::9] for text in pair]
+    train(tmp_path / "spm.model", lines, 2500, "bpe" if kind == "Nllb" else "unigram")
+    tokenizer = getattr(transformers, f"{kind}Tokenizer")(str(tmp_path / "spm.model"))
+    tokenizer.save_pretrained(tmp_path / "saved")
+    config = side_tokenizers.configuration(tmp_path / "saved")
+    section, found = numbered.fairseq_section(tmp_path / "saved", config, kind)
+    codes = {"MBart": 25, "MBart50": 52, "Nllb": 202}[kind]
+    assert len(found.special) == 4 + codes + 1
+    own = {text: tokenizer.convert_tokens_to_ids(text) for text in found.special}
+    assert own == found.special
+    if kind != "Nllb":  # the file alone
+        (tmp_path / "bare").mkdir()
+        name = "sentencepiece.bpe.model"
+        (tmp_path / "bare" / name).write_bytes((tmp_path / "spm.model").read_bytes())
+        assert numbered.fairseq_section(tmp_path / "bare", {}, kind)[0] == section
+    more = ["a <mask> b", "<mask>x", "en_XX hello ro_ROx", "eng_Latn a\tzho_Hans ", "<s>a<pad>"]
     compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
 
 

@@ -62,17 +62,17 @@ def _shape(part: str) -> tuple[int, ...]:
     return wide.get(part, (WIDTH, WIDTH))
 
 
-def tensors(kind: str, seed: int = 3) -> dict[str, np.ndarray]:
+def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]:
     """The tensors of such a model, float32."""
     family = next(f for f in H.FAMILIES if kind in f.types)
     rng = np.random.default_rng(seed)
-    out = {family.embeddings[0]: (ROWS, WIDTH)}
+    out = {family.embeddings[0]: (rows, WIDTH)}
     if not family.defaults.get("tie_word_embeddings", True):
-        out[family.names["output"]] = (ROWS, WIDTH)
+        out[family.names["output"]] = (rows, WIDTH)
     for part, name in family.names.items():
         where, _, what = part.rpartition(".")
         if part == "output_bias" and part not in family.without:
-            out[name] = (1, ROWS)
+            out[name] = (1, rows)
         if part.startswith("output") or what in ("embedding", "sinusoid"):
             continue
         shape = _shape(what)
@@ -161,6 +161,27 @@ def t5_files(**config: Any) -> dict[str, bytes]:
     }
 
 
+def pegasus_files(**config: Any) -> dict[str, bytes]:
+    """The files of a Pegasus tokenizer that only its slow class reads: 105 + 9 ids."""
+    pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2)]
+    pieces += [(t, -5.0 - i / 100, 1) for i, t in enumerate(SOURCE_PIECES)]
+    said = {"tokenizer_class": "PegasusTokenizer", **config}
+    return {"spiece.model": proto(pieces), "tokenizer_config.json": json.dumps(said).encode()}
+
+
+def fairseq_files(kind: str, **config: Any) -> dict[str, bytes]:
+    """The files of an mBART's tokenizer, or of NLLB's, that only its slow class reads: 12 ids and
+    the languages."""
+    pieces = [*CONTROLS, *((t, -5.0 - i / 100, 1) for i, t in enumerate(SOURCE_PIECES))]
+    behind = {"12": "eng_Latn", "13": "fra_Latn", "14": "<mask>"} if kind == "Nllb" else {}
+    added = {id_: {"content": text} for id_, text in behind.items()}
+    said = {"tokenizer_class": f"{kind}Tokenizer", "added_tokens_decoder": added, **config}
+    return {
+        "sentencepiece.bpe.model": proto(pieces),
+        "tokenizer_config.json": json.dumps(said).encode(),
+    }
+
+
 T5_IDS = {
     "pad_token_id": 0,
     "eos_token_id": 1,
@@ -181,7 +202,8 @@ def write(folder: Path, kind: str, files: dict[str, bytes] | None = None, **more
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(configuration(kind, **more)))
-    save_file(tensors(kind), folder / "model.safetensors")
+    rows = more.get("vocab_size", ROWS)
+    save_file(tensors(kind, rows=rows), folder / "model.safetensors")
     for name, data in (files or {}).items():
         (folder / name).write_bytes(data)
     return folder

@@ -640,9 +640,14 @@ def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
 
 
 def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
-    kind = rng.choice(("marian", "marian", "t5"))
+    kind = rng.choice(("marian", "marian", "t5", "pegasus", "mbart"))
     if kind == "t5":
         files, ids = dict(translators.t5_files()), translators.T5_IDS
+    elif kind == "pegasus":
+        files, ids = dict(translators.pegasus_files()), translators.T5_IDS
+    elif kind == "mbart":
+        name = rng.choice(("MBart", "MBart50", "Nllb", "Nllb"))
+        files, ids = dict(translators.fairseq_files(name)), {}
     else:
         added = {"2": {"content": "<pad>"}}
         files, ids = (

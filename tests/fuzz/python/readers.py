@@ -71,6 +71,7 @@ READERS = {
     "llama2c-tokenizer": ("tokenizers/llama2c.py",),
     "translator-tokenizer": (
         "tokenizers/listed.py",
+        "tokenizers/numbered.py",
         "families/side_tokenizers.py",
         "tokenizers/sentencepiece.py",
     ),

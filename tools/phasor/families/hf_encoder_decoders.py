@@ -178,7 +178,7 @@ MBART = Family(
     _bart,
     {**_BART_KEYS, **_BEFORE},
     harmless=_HARMLESS,
-    tokenizer="package",
+    tokenizer="mbart",
 )
 
 # Pegasus (Zhang et al. 2020)
@@ -191,7 +191,7 @@ PEGASUS = Family(
     _bart,
     {"position": "sinusoidal-halves", **_BEFORE},
     harmless=_HARMLESS,
-    tokenizer="package",
+    tokenizer="pegasus",
 )
 
 # Blenderbot (Roller et al. 2021)

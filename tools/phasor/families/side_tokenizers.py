@@ -4,13 +4,14 @@ around a text and of languages."""
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from phasor.errors import PhasorError, printable, shown
 from phasor.files import read_json
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
-from phasor.tokenizers import listed, tokenizer_json
+from phasor.tokenizers import listed, numbered, tokenizer_json
 from phasor.tokenizers.section import id_count
 from phasor.values import words
 
@@ -75,6 +76,7 @@ _FILES = words("""
     tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
     vocab.txt source.spm target.spm
 """)
+_NUMBERED = ("MBart", "MBart50", "Nllb")  # a sentencepiece.bpe.model without a list
 _MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.py reads them
 
 
@@ -118,6 +120,39 @@ def t5(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[i
     """The section of T5's spiece.model, which is that of both sides."""
     config = configuration(folder)
     section, found = listed.t5_section(folder, config)
+    _end_behind(config, found, descriptor)
+    place("T5Tokenizer", {}, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
+def pegasus(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
+    """The section of Pegasus's spiece.model, which is that of both sides."""
+    config = configuration(folder)
+    section, found = numbered.pegasus_section(folder, config)
+    _end_behind(config, found, descriptor)
+    place("PegasusTokenizer", {}, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
+def fairseq(
+    kind: str, folder: Path, descriptor: dict[str, Any], languages: Languages
+) -> dict[int, bytes]:
+    """The section of the sentencepiece.bpe.model of a class, MBart, MBart50 or Nllb, which is that
+    of both sides. Without --source-lang a text is English, as transformers takes it."""
+    config = configuration(folder)
+    section, found = numbered.fairseq_section(folder, config, kind)
+    codes = {text: id_ for text, id_ in found.special.items() if _SPELLED.fullmatch(text)}
+    own = config.get("src_lang") or ("eng_Latn" if kind == "Nllb" else "en_XX")
+    if not isinstance(own, str):
+        raise PhasorError(f"src_lang: {shown(own)}, expected a text")
+    languages = languages._replace(source=languages.source or own)
+    _end_behind(config, found, descriptor)
+    place(f"{kind}Tokenizer", codes, languages, descriptor)
+    return {SOURCE_TOKENIZER: section}
+
+
+def _end_behind(config: dict[str, Any], found: listed.Listed, descriptor: dict[str, Any]) -> None:
+    """A text's end stands behind it; the section is that of both sides."""
     eos = found.ids[listed.token(config, "eos", "</s>", True)]
     if descriptor["target"]["end"] != [eos]:
         end = descriptor["target"]["end"]
@@ -125,8 +160,6 @@ def t5(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[i
     for side in (descriptor["source"], descriptor["target"]):
         side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
     descriptor["source"]["suffix"] = [eos]
-    place("T5Tokenizer", {}, languages, descriptor)
-    return {SOURCE_TOKENIZER: section}
 
 
 def place(
@@ -159,6 +192,14 @@ def language(flag: str, name: str, codes: dict[str, int]) -> int:
     return codes[name]
 
 
+def _class(folder: Path) -> str:
+    """The class of a directory's tokenizer as transformers finds it, without its ending."""
+    name = configuration(folder).get("tokenizer_class")
+    if not name and (folder / "config.json").is_file():
+        name = read_json(folder / "config.json").get("tokenizer_class")
+    return str(name or "").removesuffix("Fast").removesuffix("Tokenizer")
+
+
 Reader = Callable[[Path, dict[str, Any], Languages], dict[int, bytes]]
 
 
@@ -166,8 +207,7 @@ def _reader(kind: str, folder: Path) -> Reader | None:
     """What reads the files of a directory, None where it has none. PhasorError for files that only
     the code of a class can read. kind: of the family's tokenizer."""
     there = {name for name in _FILES if (folder / name).is_file()}
-    name = str(configuration(folder).get("tokenizer_class") or "")
-    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    name = _class(folder)
     if "tokenizer.json" in there or name == "ByT5":
         return package
     if not there:
@@ -181,6 +221,10 @@ def _reader(kind: str, folder: Path) -> Reader | None:
         return m2m
     if kind == "t5" and "spiece.model" in there and name in ("T5", "MT5", ""):
         return t5
+    if kind == "pegasus" and "spiece.model" in there and name in ("Pegasus", ""):
+        return pegasus
+    if "sentencepiece.bpe.model" in there and (name in _NUMBERED or (kind, name) == ("mbart", "")):
+        return partial(fairseq, name or "MBart")
     if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
         return package
     raise PhasorError(

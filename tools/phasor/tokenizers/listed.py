@@ -135,14 +135,14 @@ def special_tokens(
     for name, usual in names.items():
         out[token(config, name, usual, strips)] = None
     for one in more:
-        out[_content("additional_special_tokens", one, strips)] = None
+        out[content("additional_special_tokens", one, strips)] = None
     added = config.get("added_tokens_decoder") or {}
     if not isinstance(added, dict):
         raise TokenizerError(f"added_tokens_decoder: {shown(added)}, expected a table")
     for id_, one in added.items():
         if not (id_.isascii() and id_.isdigit() and len(id_) < 9):
             raise TokenizerError(f"added_tokens_decoder: {shown(id_)}, expected an id")
-        text = _content("added_tokens_decoder", one, strips)
+        text = content("added_tokens_decoder", one, strips)
         if out.get(text) not in (None, int(id_)):
             raise TokenizerError(f"added_tokens_decoder: {shown(text)} has two ids")
         out[text] = int(id_)
@@ -152,10 +152,10 @@ def special_tokens(
 def token(config: Mapping[str, Any], name: str, usual: str, strips: bool = False) -> str:
     """The text of a special token."""
     given = config.get(f"{name}_token")
-    return _content(f"{name}_token", usual if given is None else given, strips)
+    return content(f"{name}_token", usual if given is None else given, strips)
 
 
-def _content(where: str, token: Any, strips: bool) -> str:
+def content(where: str, token: Any, strips: bool) -> str:
     """The text of a token, which may be a table of it and its flags."""
     text = token.get("content") if isinstance(token, dict) else token
     if not isinstance(text, str) or not text:
