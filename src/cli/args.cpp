@@ -62,7 +62,7 @@ constexpr Flag kFlags[] = {
     {"--pair", nullptr, kTokenize | kEncoders, &Options::pair,
      "each text is two, with a tab between them"},
     {"--truncate", nullptr, kEncoders, &Options::truncate,
-     "cuts a text that is too long for --source (else it is an error)"},
+     "cuts a text to --source, or to what the model's makers say (else too long is an error)"},
     {"--pooling", "mean|first|last", kEmbed, &Options::pooling,
      "of the vectors (as the file says)"},
     {"--normalise", nullptr, kEmbed, &Options::normalise, "vectors of length 1 (as the file says)"},

@@ -1,5 +1,7 @@
 // cli: `phasor embed`, `phasor fill` and `phasor classify`. Texts are read in batches, encoded
 // together, and answered in their order.
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,9 @@ namespace {
 
 // texts that are encoded in one call, tokens that share a product, tokens that are labelled at once
 constexpr uint32_t kBatch = 32, kBatchTokens = 256, kRows = 16;
+
+// tokens that --truncate leaves of a text where the model has no end of positions
+constexpr uint32_t kMostCut = 2048;
 
 // One text of a batch.
 struct Text {
@@ -125,8 +130,20 @@ class Encoder {
     return false;
   }
 
+  // Ids that the model's makers cut a text to; 0: they say nothing.
+  uint32_t longest_text() const {
+    auto field = sized<phasor_field>();
+    for (uint32_t i = 0; phasor_field_get(e_.model, i, &field) == PHASOR_OK; ++i)
+      if (strcmp(field.name, "source.longest_text") == 0)
+        return static_cast<uint32_t>(strtoul(field.value, nullptr, 10));
+    return 0;
+  }
+
   bool start() {
     phasor_limits limits = default_limits(e_, o_);
+    const uint32_t longest = o_.truncate && o_.source == 0 ? longest_text() : 0;
+    if (longest != 0 && (longest < limits.source || e_.source.max_positions == 0))
+      limits.source = std::min(longest, kMostCut);
     make_room_for_ids(&limits, e_, o_);
     const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
     limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;

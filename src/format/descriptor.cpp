@@ -91,6 +91,7 @@ constexpr Field kFields[] = {
     list(12, SIDE(suffix), 0, kMaxIds),
     list(13, SIDE(pair), 0, kMaxIds),
     whole(14, SIDE(pair_segment), 0, 65535),
+    whole(15, SIDE(longest_text), 0, 1u << 24),
 
     needed(whole(1, STACK(width), 1, kMaxWidth)),
     needed(list(2, STACK(layers), 2, 2 * kMaxLayers)),

@@ -66,7 +66,7 @@ enum Tied : uint32_t { kTiedOwn = 0, kTiedTarget = 1, kTiedSource = 2 };
 struct SideDescriptor {
   uint32_t vocabulary, tokenizer, embedding_shared;
   uint32_t pad, unknown, start, decoder_start, forced_first, mask;
-  uint32_t pair_segment;
+  uint32_t pair_segment, longest_text;
   uint32_t present;  // the model has this side
   Array end, prefix, suffix, pair;
 };

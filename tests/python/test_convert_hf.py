@@ -307,6 +307,27 @@ def test_a_sentence_encoder(bert, mode, code):
     )
 
 
+@pytest.mark.parametrize(
+    "files, longest",
+    [
+        ({}, 8),
+        ({"sentence_bert_config.json": {"max_seq_length": None}}, 0),
+        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 7}}, 7),
+        (
+            {"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 1e30}},
+            "positions",
+        ),
+        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": "7"}}, 0),
+    ],
+)
+def test_the_length_that_texts_are_cut_to(bert, files, longest):
+    sentence(bert)
+    bert.more.update(files)
+    d = bert.descriptor()
+    positions = bert.config["max_position_embeddings"]
+    assert d["source"]["longest_text"] == (positions if longest == "positions" else longest)
+
+
 def test_prompts(bert):
     sentence(bert)
     bert.more["config_sentence_transformers.json"] = {
@@ -570,6 +591,8 @@ def test_labels_that_are_not_numbered(bert, capsys):
             "power: not known for this file",
         ),
         ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case: True is not built"),
+        ("sentence_bert_config.json", {"max_seq_length": 0}, "max_seq_length: 0, expected a whole"),
+        ("sentence_bert_config.json", {"max_seq_length": "8"}, "max_seq_length: '8', expected"),
         (
             "config_sentence_transformers.json",
             {"prompts": {"a": 1}},

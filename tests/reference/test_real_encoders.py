@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -279,6 +280,32 @@ def test_pairs_and_truncation(minilm, tmp_path, phasor):
             stdout=subprocess.PIPE,
         )
         assert cut.stdout == same.stdout
+
+
+def test_a_long_text_is_cut_where_its_makers_cut_it(minilm, tmp_path, phasor):
+    """all-MiniLM-L6-v2 has 512 positions and takes 256 ids of a text."""
+    import tokenizers
+
+    said = json.loads((minilm / "sentence_bert_config.json").read_text())["max_seq_length"]
+    file = converted(minilm, tmp_path / "minilm.phasor")
+    assert PhasorFile(file).descriptor["source"]["longest_text"] == said == 256
+    shown = subprocess.run([phasor, "inspect", file], capture_output=True, text=True, check=True)
+    assert "  source.longest_text = 256\n" in shown.stdout
+    tokenizer = tokenizers.Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    tokenizer.no_padding()
+    text = " ".join(f"{word} of the {word}s," for word in ("cat", "house", "river") * 70)
+    model = transformers.BertModel.from_pretrained(minilm).eval()
+    for flags, most in ((["--truncate"], 256), (["--truncate", "--source", "300"], 300)):
+        tokenizer.enable_truncation(most)
+        with torch.no_grad():
+            hidden = model(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0]
+        want = torch.nn.functional.normalize(hidden.mean(0), dim=0).numpy()
+        ours = run(phasor, tmp_path / "v.npy", "embed", file, "--quiet", *flags, text, "--npy")[0]
+        assert hidden.shape[0] == most and ours @ want > 0.999999
+    whole = subprocess.run([phasor, "embed", file, "--quiet", text], capture_output=True, text=True)
+    assert (
+        whole.returncode == 1 and "there is room for 512 (--source; --truncate cuts" in whole.stderr
+    )
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ class Head(NamedTuple):
     scores: int | None = None  # None: from config.json
     normalise: bool = False
     prompts: str = ""
+    longest_text: int = 0  # ids that a text is cut to
     unused: tuple[str, ...] = ()  # patterns of tensors that this output has no use for: noted
 
 
@@ -289,6 +290,8 @@ class Encoder:
 
     def descriptor(self, name: str) -> dict:
         self.stack["layers"] = [n for pair in self.layers for n in pair]
+        if self.head.longest_text:
+            self.side["longest_text"] = self.head.longest_text
         return described(
             D.ENCODER,
             {"name": name},

@@ -13,7 +13,7 @@ from phasor.families.hf_config import Config
 from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
-from phasor.values import is_whole, words
+from phasor.values import is_number, is_whole, words
 
 _POOLINGS = {
     "pooling_mode_cls_token": D.FIRST,
@@ -23,6 +23,7 @@ _POOLINGS = {
 _ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
+_MOST_IDS = 1 << 24  # of a text
 _ORDER = words("Transformer Pooling Dense LayerNorm Normalize")
 
 
@@ -55,6 +56,7 @@ def read(path: Path) -> Modules:
         "pooling": _pooling(found["Pooling"]),
         "normalise": "Normalize" in found,
         "prompts": _prompts(path),
+        "longest_text": _longest_text(found["Transformer"]),
     }
     tensors = {}
     if "Dense" in found:
@@ -65,7 +67,6 @@ def read(path: Path) -> Modules:
             norm=found["LayerNorm"].name + ".norm", norm_eps=1e-5
         )  # torch.nn.LayerNorm's, which the module does not change
         tensors.update(_weights(found["LayerNorm"]))
-    _check_text(found["Transformer"])
     return Modules(found["Transformer"], head, tensors)
 
 
@@ -132,14 +133,27 @@ def _weights(folder: Path) -> dict[str, Stored]:
     }
 
 
-def _check_text(folder: Path) -> None:
-    """sentence_bert_config.json: max_seq_length only cuts texts; lower case would be another
+def _longest_text(folder: Path) -> int:
+    """max_seq_length of sentence_bert_config.json, to which its texts are cut; without it, what the
+    tokenizer says and the positions allow; 0 where nothing says it. Lower case would be another
     tokenizer."""
     path = folder / "sentence_bert_config.json"
     if path.is_file():
         config = Config(path, read_json(path))
         config.must("do_lower_case", False)
         config.finish(("max_seq_length",))
+        if config.get("max_seq_length") is not None:
+            return config.whole("max_seq_length", high=_MOST_IDS)
+    said = []
+    for name, key in (
+        ("tokenizer_config.json", "model_max_length"),
+        ("config.json", "max_position_embeddings"),
+    ):
+        value = read_json(folder / name).get(key) if (folder / name).is_file() else None
+        if not is_number(value) or value < 1:
+            return 0
+        said.append(value)  # a tokenizer without a length has 1e30
+    return int(min(said)) if min(said) <= _MOST_IDS else 0
 
 
 def _prompts(path: Path) -> str:

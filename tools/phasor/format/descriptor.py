@@ -125,6 +125,7 @@ _SIDE = (
     _list(12, "suffix", 0, MAX_IDS),
     _list(13, "pair", 0, MAX_IDS),
     _whole(14, "pair_segment", 0, 65535),
+    _whole(15, "longest_text", 0, 1 << 24),
 )
 _STACK = (
     _whole(1, "width", 1, MAX_WIDTH, NEEDED),
