@@ -39,7 +39,7 @@ class Runner {
     if (o_.batch > 1) {
       batches(&inputs);
     } else if (!capture_.wanted() && !state_.is_open()) {
-      for (Input input; e_.going_on() && inputs.next(&input);)
+      for (Input input; e_.going_on() && inputs.next(&input); tell())
         if (!one(input)) status_ = 1;
     } else {
       Input input, second;
@@ -52,6 +52,7 @@ class Runner {
           (state_.is_open() && !state_.commit()))
         status_ = 1;
     }
+    progress("");
     if (inputs.failed() || !e_.going_on()) return 1;
     if (status_ == 0 && !o_.quiet) figures();
     return status_;
@@ -321,6 +322,7 @@ class Runner {
       tokens_ += line.job.made;
     }
     output_flush();
+    tell();
   }
 
   // The best output is the line's; all that were asked for are printed.
@@ -369,6 +371,14 @@ class Runner {
     vector<unsigned char> state(need);
     (void)phasor_state_save(e_.session, 0, state.data(), need);
     return state_.write(state.data(), need) && state_.finish();
+  }
+
+  // At most five times a second.
+  void tell() {
+    const double time = now();
+    if (o_.quiet || time - told_ < 0.2) return;
+    told_ = time;
+    progress(grouped(number_) + " line" + plural(number_) + ", " + grouped(tokens_) + " tokens");
   }
 
   void figures() const {
@@ -432,6 +442,7 @@ class Runner {
   vector<phasor_job> jobs_;  // --batch: those that run
   uint32_t shown_ = 0;       // ids printed on this line
   double seconds_ = 0, total_seconds_ = 0;
+  double told_ = now();  // when the progress was shown
   int status_ = 0;
 };
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import random
+import re
+import select
+import subprocess
+import time
 
 import pytest
-from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, phasor
+from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, phasor
 
 CHAT = MODELS / "tiny-chat-f32.phasor"  # a decoder with a tokenizer
 
@@ -99,6 +105,39 @@ def test_beams_as_json_and_the_arena_that_is_planned():
         for name in ("line", "text", "ids", "finish", "input_tokens", "tokens", "outputs"):
             assert one[name] == many[name], name
         assert many["arena_bytes"] > one["arena_bytes"]
+
+
+@pytest.mark.parametrize("batch", ["1", "4"])
+def test_a_terminal_sees_how_far_it_is(batch):
+    def seen(flags, out):
+        own, theirs = pty.openpty()
+        command = [PHASOR, "run", TRANSLATOR, "-n", "3", "--batch", batch, *flags]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=theirs if out else subprocess.PIPE, stderr=theirs
+        ) as process:
+            for line in (b"source5\n" * 5, b"source6\n", b"\xff\n" + b"source6\n" * 4):
+                process.stdin.write(line)
+                process.stdin.flush()
+                time.sleep(0.3)
+            process.stdin.close()
+            shown = b""
+            if not out:
+                assert process.stdout.read().count(b"\n") == 11
+            assert process.wait() == 1
+        os.close(theirs)
+        while select.select([own], [], [], 0)[0]:
+            try:
+                shown += os.read(own, 4096)
+            except OSError:
+                break
+        os.close(own)
+        return shown
+
+    shown = seen([], out=False)
+    assert re.search(rb"\rphasor: \d+ lines, \d+ tokens\x1b\[K", shown)
+    assert b"\r\x1b[Kphasor: standard input, line 7: " in shown  # an error has a line of its own
+    assert b"tokens\x1b" not in seen(["--quiet"], out=False)
+    assert b"tokens\x1b" not in seen([], out=True)
 
 
 @pytest.mark.parametrize("flag", [["--keep", "2"], ["--lookahead"]])
