@@ -281,9 +281,10 @@ $(CLI_OUT)/phasor: $(CLI_OBJ) $(LIBRARY)
 	$(call short,LINK)$(CXX_LINK) $(LINK) -o $@ $(CLI_OBJ) $(LIBRARY) $(LDFLAGS)
 
 # The thread pool and the blocks of memory are the program's, and tested with the rest.
+SENTENCE_OBJ := $(filter %/sentences.o,$(CLI_OBJ))
 POOL_OBJ := $(filter %/pool.o %/memory.o %/mapping.o,$(CLI_OBJ))
-$(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY)
-	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
+$(TESTS): $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY)
+	$(call short,LINK)$(CXX) $(LINK) -o $@ $(TEST_OBJ) $(POOL_OBJ) $(SENTENCE_OBJ) $(LIBRARY) $(LDFLAGS) $(HEAP_LINK)
 
 # Bounds of time: the core but its kernels once more, with counters in it (src/work.h), and tests that double the input.
 $(BOUND_TESTS): $(BOUND_OBJ) $(LIBRARY)

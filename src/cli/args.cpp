@@ -152,6 +152,8 @@ constexpr Flag kFlags[] = {
      "(no: while one as long may)"},
     {"--n-best", "N", kRun, &Options::n_best,
      "with --beam: the N best outputs, a line each: score, a tab, text", from(1, 256)},
+    {"--split", "no|sentences", kRun, &Options::split,
+     "encoder-decoder: a text that is too long goes in sentence by sentence (no: is an error)"},
     {"--save-state", "FILE", kRun, &Options::save_state,
      "decoder: the prompt and the output as they lie in the cache, to go on from"},
     {"--load-state", "FILE", kRun, &Options::load_state,

@@ -12,6 +12,7 @@
 #include "input.h"
 #include "json.h"
 #include "sampling.h"
+#include "sentences.h"
 
 namespace cli {
 namespace {
@@ -39,7 +40,7 @@ class Runner {
     if (o_.batch > 1) {
       batches(&inputs);
     } else if (!capture_.wanted() && !state_.is_open()) {
-      for (Input input; e_.going_on() && inputs.next(&input);)
+      for (Input input; e_.going_on() && inputs.next(&input); tell())
         if (!one(input)) status_ = 1;
     } else {
       Input input, second;
@@ -52,6 +53,7 @@ class Runner {
           (state_.is_open() && !state_.commit()))
         status_ = 1;
     }
+    progress("");
     if (inputs.failed() || !e_.going_on()) return 1;
     if (status_ == 0 && !o_.quiet) figures();
     return status_;
@@ -72,12 +74,20 @@ class Runner {
       return usage_error(
           "--keep, --load-state: the arrays of --logits, --hidden and --attention cover one whole "
           "context");
+    if (o_.split != 0 && !e_.has_source())
+      return usage_error("--split: for an encoder-decoder; this model is a decoder");
     if (o_.source != 0 && !e_.has_source())
       return usage_error("--source: this model is a decoder and has no source");
     return 0;
   }
 
   int check_batch() const {
+    if (o_.split != 0) {
+      const char* flag = o_.arrays()    ? "--logits, --hidden, --attention"
+                         : o_.batch > 1 ? "--batch"
+                                        : o_.first_given({"--ids", "--n-best"});
+      if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
+    }
     if (o_.batch < 2) return 0;
     const char* flag =
         o_.arrays() ? "--logits, --hidden, --attention"
@@ -120,13 +130,16 @@ class Runner {
     shown_ = 0;
     result_ = PHASOR_GENERATION_INIT;
     beams_.take(nullptr, 0, {}, 0);  // none of the line before
+    out_.resize(capacity_);
     seconds_ = 0;
     bool ok = why.empty() && prepare(input, &ids, &why);
+    vector<TokenIds> parts;
+    if (!ok && o_.split != 0 && ids.size() > e_.limits.source) ok = split(input.text, &parts, &why);
     if (ok && o_.load_state != nullptr && !load(&ids)) return false;
     const bool nothing =
         e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input
                                          : input.text.find_first_not_of(" \t") == string::npos);
-    ok = ok && (nothing || generate(ids, &why));
+    ok = ok && (nothing || (parts.empty() ? generate(ids, &why) : generate_parts(parts, &why)));
     if (!ok) return bad_line(e_, o_, input.where, number_, why), false;
     if (o_.json) print_json(ids.size());
     output("\n");
@@ -155,6 +168,53 @@ class Runner {
     if (ids->size() <= room || (!e_.has_source() && o_.keep.given)) return true;
     *why = no_room(ids->size(), room, e_.has_source() ? "--source" : "--context");
     return false;
+  }
+
+  // The ids of each sentence of a text that is too long.
+  bool split(const string& text, vector<TokenIds>* parts, string* why) {
+    size_t from = 0;
+    for (const size_t end : sentence_ends(text)) {
+      string sentence = text.substr(from, end - from);
+      from = end;
+      sentence.erase(sentence.find_last_not_of(" \t\r\n") + 1);
+      if (sentence.empty()) continue;
+      parts->emplace_back();
+      if (!text_ids(e_, PHASOR_SOURCE, true, sentence, &parts->back(), why)) return false;
+      const size_t count = parts->back().size();
+      if (count <= e_.limits.source) continue;
+      *why = format("sentence %zu: ", parts->size()) + no_room(count, e_.limits.source, "--source");
+      return false;
+    }
+    why->clear();
+    return true;
+  }
+
+  // One after the other; their texts with a space between, their ids as one list.
+  bool generate_parts(const vector<TokenIds>& parts, string* why) {
+    string text;
+    TokenIds ids;
+    phasor_generation all = PHASOR_GENERATION_INIT;
+    double seconds = 0;
+    for (const TokenIds& part : parts) {
+      const bool more = &part != &parts[0];
+      const bool by_id = e_.target.has_tokenizer == 0 || o_.print_ids;
+      if (more && !o_.json && !(by_id && !beams_.wanted())) (void)stream(by_id ? "," : " ");
+      line_.clear();
+      if (!generate(part, why)) return false;
+      text += (more ? " " : "") + line_;
+      ids.insert(ids.end(), out_.begin(), out_.begin() + result_.count);
+      all.count += result_.count;
+      all.steps += result_.steps;
+      all.finish = result_.finish;
+      seconds += seconds_;
+      out_.resize(capacity_);
+      if (!e_.going_on()) break;
+    }
+    line_ = text;
+    out_ = ids;
+    result_ = all;
+    seconds_ = seconds;
+    return true;
   }
 
   bool generate(const TokenIds& ids, string* why) {
@@ -321,6 +381,7 @@ class Runner {
       tokens_ += line.job.made;
     }
     output_flush();
+    tell();
   }
 
   // The best output is the line's; all that were asked for are printed.
@@ -369,6 +430,14 @@ class Runner {
     vector<unsigned char> state(need);
     (void)phasor_state_save(e_.session, 0, state.data(), need);
     return state_.write(state.data(), need) && state_.finish();
+  }
+
+  // At most five times a second.
+  void tell() {
+    const double time = now();
+    if (o_.quiet || time - told_ < 0.2) return;
+    told_ = time;
+    progress(grouped(number_) + " line" + plural(number_) + ", " + grouped(tokens_) + " tokens");
   }
 
   void figures() const {
@@ -432,6 +501,7 @@ class Runner {
   vector<phasor_job> jobs_;  // --batch: those that run
   uint32_t shown_ = 0;       // ids printed on this line
   double seconds_ = 0, total_seconds_ = 0;
+  double told_ = now();  // when the progress was shown
   int status_ = 0;
 };
 

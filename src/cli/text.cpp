@@ -14,6 +14,7 @@ constexpr size_t kHeld = size_t{1} << 16;  // bytes that are read or written at 
 bool output_has_failed = false;
 string output_held;     // printed, and not written yet
 int seen_at_once = -1;  // by who sits at the terminal
+bool progress_shown = false;
 
 bool output_error() {
   if (!output_has_failed)
@@ -129,7 +130,16 @@ bool output_close() {
 }
 bool output_failed() { return output_has_failed; }
 
+void progress(const string& text) {
+  static const bool wanted = isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) != 1;
+  if (!wanted || (text.empty() && !progress_shown)) return;
+  progress_shown = !text.empty();
+  const string line = "\r" + (text.empty() ? text : "phasor: " + text) + "\x1b[K";
+  (void)write_all(STDERR_FILENO, line.data(), line.size());
+}
+
 void say(const string& text) {
+  progress("");
   const string line = "phasor: " + text + "\n";
   (void)write_all(STDERR_FILENO, line.data(), line.size());
 }

@@ -65,6 +65,11 @@ bool output_failed();
 // "phasor: TEXT" on standard error, in one piece.
 void say(const string& text);
 
+// How far it is: a line on standard error where that is a terminal and standard output is none. The
+// next one is written over it, and it goes before anything else is said; an empty one takes it
+// away.
+void progress(const string& text);
+
 // As printf does it.
 string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 string format_list(const char* pattern, va_list arguments) __attribute__((format(printf, 1, 0)));

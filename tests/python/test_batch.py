@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import random
+import re
+import select
+import subprocess
+import time
 
 import pytest
-from test_cli import LANGUAGE, MODELS, TRANSLATOR, bad, phasor
+from test_cli import LANGUAGE, MODELS, PHASOR, TRANSLATOR, bad, phasor
 
 CHAT = MODELS / "tiny-chat-f32.phasor"  # a decoder with a tokenizer
 
@@ -99,6 +105,95 @@ def test_beams_as_json_and_the_arena_that_is_planned():
         for name in ("line", "text", "ids", "finish", "input_tokens", "tokens", "outputs"):
             assert one[name] == many[name], name
         assert many["arena_bytes"] > one["arena_bytes"]
+
+
+@pytest.mark.parametrize("batch", ["1", "4"])
+def test_a_terminal_sees_how_far_it_is(batch):
+    def seen(flags, out):
+        own, theirs = pty.openpty()
+        command = [PHASOR, "run", TRANSLATOR, "-n", "3", "--batch", batch, *flags]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=theirs if out else subprocess.PIPE, stderr=theirs
+        ) as process:
+            for line in (b"source5\n" * 5, b"source6\n", b"\xff\n" + b"source6\n" * 4):
+                process.stdin.write(line)
+                process.stdin.flush()
+                time.sleep(0.3)
+            process.stdin.close()
+            shown = b""
+            if not out:
+                assert process.stdout.read().count(b"\n") == 11
+            assert process.wait() == 1
+        os.close(theirs)
+        while select.select([own], [], [], 0)[0]:
+            try:
+                shown += os.read(own, 4096)
+            except OSError:
+                break
+        os.close(own)
+        return shown
+
+    shown = seen([], out=False)
+    assert re.search(rb"\rphasor: \d+ lines, \d+ tokens\x1b\[K", shown)
+    assert b"\r\x1b[Kphasor: standard input, line 7: " in shown  # an error has a line of its own
+    assert b"tokens\x1b" not in seen(["--quiet"], out=False)
+    assert b"tokens\x1b" not in seen([], out=True)
+
+
+# a small letter behind a full stop: no sentence ends there
+SENTENCES = ["source5 source6!", "source7 . source8 ?", "source9 \u3002", "source10."]
+LONG = " ".join(SENTENCES)
+
+
+@pytest.mark.parametrize("flags", [[], ["--beam", "2"], ["--print-ids"], ["--json"]])
+def test_a_text_that_is_too_long_goes_in_sentence_by_sentence(flags):
+    given = ["run", TRANSLATOR, "--quiet", "-n", "4", "--source", "6", *flags]
+    alone = phasor(*given, *SENTENCES).stdout.decode().splitlines()
+    done = phasor(*given, "--split", "sentences", LONG, SENTENCES[0])
+    assert done.returncode == 0, done.stderr
+    whole, next_ = done.stdout.decode().splitlines()
+    if flags == ["--json"]:
+        parts, whole = [json.loads(line) for line in alone], json.loads(whole)
+        assert whole["text"] == " ".join(part["text"] for part in parts)
+        assert whole["ids"] == sum((part["ids"] for part in parts), [])
+        assert whole["tokens"] == len(whole["ids"]) and whole["input_tokens"] > 6
+        assert json.loads(next_)["ids"] == parts[0]["ids"]
+    else:
+        assert whole == ("," if flags == ["--print-ids"] else " ").join(alone)
+        assert next_ == alone[0]
+
+
+def test_what_is_too_long_is_said_with_both_numbers():
+    long = "source5 " * 7 + "! source6 ."
+    text = f"source5\n{LONG}\n{long}\nsource6\n"
+    given = ["run", TRANSLATOR, "--quiet", "-n", "4", "--source", "6"]
+    plain = phasor(*given, stdin=text)
+    split = phasor(*given, "--split", "sentences", stdin=text)
+    assert plain.returncode == split.returncode == 1
+    assert [line.split(b" tokens, ")[1] for line in plain.stderr.splitlines()] == [
+        b"there is room for 6 (--source)"
+    ] * 2
+    assert re.fullmatch(
+        rb"phasor: standard input, line 3: sentence 1: \d+ tokens, there is room for 6 "
+        rb"\(--source\)\n",
+        split.stderr,
+    )
+    lines_ = split.stdout.split(b"\n")
+    assert len(lines_) == 5 and lines_[1] and not lines_[2] and lines_[3]
+    assert lines_[0] == plain.stdout.split(b"\n")[0]
+
+
+@pytest.mark.parametrize(
+    "model, flags, says",
+    [
+        (TRANSLATOR, ["--batch", "2"], "--batch"),
+        (TRANSLATOR, ["--beam", "2", "--n-best", "2"], "--n-best"),
+        (CHAT, [], "this model is a decoder"),
+        (TRANSLATOR, ["--logits", "x.npy"], "--logits"),
+    ],
+)
+def test_what_does_not_go_with_splitting(model, flags, says):
+    bad(2, "run", model, "--split", "sentences", *flags, "x", says=[says, "--split"])
 
 
 @pytest.mark.parametrize("flag", [["--keep", "2"], ["--lookahead"]])
