@@ -249,7 +249,8 @@ def check_headers(_):
 
 # Of tools/: a package may import itself and these. The longest prefix of a module's name counts.
 SHARED = (
-    "phasor.errors phasor.scratch phasor.files phasor.values phasor.entry phasor.positions".split()
+    "phasor.errors phasor.mistaken phasor.scratch".split()
+    + "phasor.files phasor.values phasor.entry phasor.positions".split()
 )
 PYTHON_ROOMS = {
     **{module: set(SHARED) for module in SHARED},

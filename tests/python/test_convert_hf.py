@@ -359,7 +359,7 @@ def test_prompts(bert):
             {"num_hidden_layers": 10**9},
             "num_hidden_layers: 1000000000, expected a whole number from 1 to 1024",
         ),
-        ({"quantization_config": {"bits": 4}}, "quantization_config: a table is not built"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config: the weights are packed"),
         ({"auto_map": {"AutoModel": "modeling.Bert"}}, "auto_map: a table is not built"),
         ({"vocab_size": ROWS + 1}, "misshapen: bert.embeddings.word_embeddings.weight"),
         ({"tie_word_embeddings": False}, "missing: cls.predictions.decoder.weight"),

@@ -262,7 +262,7 @@ HEADERS = {
     "overlap": ({"a": SOUND, "b": SOUND}, "begins at 0, in a"),
     "overlap_in_part": ({"a": entry(0, 36, [9]), "b": entry(32, 64, [8])}, "begins at 32, in a"),
     "negative": ({"a": entry(-4, 60, [16])}, "not sound"),
-    "beyond": ({"a": entry(64, 128, [16])}, "do not fit"),
+    "beyond": ({"a": entry(64, 128, [16])}, "it is cut off; download it again"),
     "huge": ({"a": entry(1 << 62, (1 << 62) + 64, [16])}, "not sound"),
     "reversed": ({"a": entry(64, 0, [16])}, "do not fit"),
     "numbers": ({"a": entry(0.0, 64.0, [16.0])}, "not sound"),
@@ -426,7 +426,7 @@ def directories(folder: Path) -> dict[str, str]:
     return {
         "outside": "not a file beside the index",
         "absolute": "not a file beside the index",
-        "itself": "neither a file of torch.save nor safetensors",
+        "itself": "is JSON, not weights: give the directory that it is in",
         "nested": "nested deeper",
         "list": "not a JSON object",
         "map_of_list": "weight_map",

@@ -22,13 +22,16 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Callable, Sequence
 
 import numpy as np
 
+from phasor import coverage
 from phasor import expect as expected_outputs
+from phasor import mistaken
 from phasor import vectors as V
 from phasor.chat import template as chat_template
 from phasor.choice import AUTO, pick
@@ -62,7 +65,7 @@ from phasor.tokenizers import tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import id_count
 
-_NONE = Path("none")
+_NONE, _PRINTED = Path("none"), Path("-")
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
@@ -95,6 +98,8 @@ def tokenizer_section(path: Path, side: dict) -> bytes:
             "expected a SentencePiece .model, llama2.c's .bin, or a word list in .txt or .json"
         )
     except PhasorError as error:
+        if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
+            error = PhasorError(instead)
         raise named(path, error) from error
 
 
@@ -175,6 +180,8 @@ def hugging_face_tokenizer(
             raise PhasorError(f"{flag}: goes with an encoder-decoder's directory")
     _at_most(1, given)
     path = given[0] if given else source.tokenizer_file()
+    if given and given != [_NONE] and not given[0].exists():
+        raise PhasorError(f"--tokenizer: {given[0]}: there is no such file")
     if path is None or given == [_NONE]:
         return {}
     plain = path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
@@ -190,7 +197,7 @@ def hugging_face_tokenizer(
         source.describe_tokenizer(info, kind)
     except PhasorError as error:
         message = str(error)
-        known = message.startswith((str(path), str(path.parent)))
+        known = message.startswith((f"{path}:", f"{path.parent}{os.sep}", f"{path.parent}:"))
         raise PhasorError(
             (message if known else f"{path}: {message}") + " (--tokenizer none converts without)"
         ) from error
@@ -401,13 +408,37 @@ def read_source(
         _at_most(1, tokenizers)
         return model, tokenizer_sections(model, {"target": tokenizers[0]} if tokenizers else {})
     if describe is None and not described.is_file():
-        raise PhasorError(
-            f"{described}: there is no description; write one "
-            "(tools/phasor/families/description.py) or give --describe"
-        )
+        raise _not_described(source, described)
     description = read_description(described)
     model = state_dict.read(open_checkpoint(source, description.key), description)
     return model, add_tokenizers(model, description, tokenizers, output)
+
+
+def _not_described(source: Path, described: Path) -> PhasorError:
+    """What to do with a source of which nothing says what model it is."""
+    if source.is_dir():
+        instead = mistaken.of_directory(source)
+        return PhasorError(
+            f"{source}: {instead}"
+            if instead
+            else f"{source}: a directory without config.json, and without a description beside it,"
+            f" {described}: give the model's directory, or --describe"
+        )
+    with open_regular(source) as file:
+        start = file.read(mistaken.START_BYTES)
+    if instead := mistaken.of_file(start, source.name):
+        return PhasorError(f"{source}: {instead}")
+    if start.startswith(b"PK"):
+        open_checkpoint(source)  # says so where torch.save did not write it
+    if hugging_face.is_source(source.parent):
+        return PhasorError(
+            f"{source}: weights alone do not say what model they are: give their directory,"
+            f" {source.parent}"
+        )
+    return PhasorError(
+        f"{described}: there is no description; write one (docs/convert.md has the keys) or give"
+        " --describe"
+    )
 
 
 def _llama2c(source: Path, description: Path) -> Model | None:
@@ -431,6 +462,28 @@ def report(output: Path, rounding: Sequence[Rounding]) -> None:
             f"  {L.TYPES[r.type]:4} {r.bytes:>12,} bytes   {text}"
             + (f", in {r.where}" if r.where else "")
         )
+
+
+def check_report(args: argparse.Namespace) -> None:
+    """PhasorError where --report cannot be written, or is another file of this conversion."""
+    if args.report is None or args.report == _PRINTED:
+        return
+    if args.report.resolve() == args.output.resolve():
+        raise PhasorError(f"--report {args.report}: is the output too: give it another name")
+    check_output(args.report, *_inputs(args))
+
+
+def write_report(model: Model, path: Path | None) -> None:
+    """Every tensor of the source (coverage.py), on standard output or into a file."""
+    if path is None:
+        return
+    if path == _PRINTED:
+        for line in coverage.lines(model):
+            print(line)
+        return
+    with replacing(path) as file:
+        for line in coverage.lines(model):
+            file.write(f"{line}\n".encode("utf-8"))
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -534,6 +587,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE.npz",
         help="ids with your own model's outputs, which become the file's test vectors",
     )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="a line for each tensor of the source: its use, mean, range, NaN; - is stdout",
+    )
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args(argv)
     if not 0 <= args.rope_context <= 1 << 24:
@@ -547,12 +606,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
-    """The error with the source's name, where it names no file and no flag yet."""
-    named_already = [
+def _inputs(args: argparse.Namespace) -> list[Path | None]:
+    """The files that the command line names."""
+    return [
         args.source,
-        args.output,
-        args.describe,
+        args.describe or args.source.with_suffix(".toml"),
         args.lora,
         args.chat,
         args.moments,
@@ -560,8 +618,12 @@ def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
         args.expect,
         args.phasor,
         *args.tokenizer,
-        "--",
     ]
+
+
+def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
+    """The error with the source's name, where it names no file and no flag yet."""
+    named_already = [args.output, args.report, *_inputs(args), "--"]
     return (
         error
         if any(str(name) in str(error) for name in named_already if name is not None)
@@ -572,18 +634,8 @@ def with_file(error: PhasorError, args: argparse.Namespace) -> PhasorError:
 @front_door("convert")
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
-    check_output(
-        args.output,
-        args.source,
-        args.describe or args.source.with_suffix(".toml"),
-        args.lora,
-        args.chat,
-        args.moments,
-        args.calibration,
-        args.expect,
-        args.phasor,
-        *args.tokenizer,
-    )
+    check_output(args.output, *_inputs(args))
+    check_report(args)
     try:
         model, sections = read_source(
             args.source,
@@ -595,6 +647,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Languages(args.source_lang, args.target_lang),
         )
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
+        write_report(model, args.report)
         phasor = find_phasor(args.phasor)
         rounding = convert(
             model,

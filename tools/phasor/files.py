@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Iterator
 import numpy as np
 
 from phasor import scratch
+from phasor import mistaken
 from phasor.errors import PhasorError, named, printable, shown
 
 TEXT_BYTES = 256 << 20  # a vocabulary, a text to measure with
@@ -155,12 +156,14 @@ def parse_json(data: bytes, what: str = "JSON") -> Any:
         value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
         _check_values(value, _SURROGATE.search(data) is not None)
         return value
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
+            raise PhasorError(f"not {what}: {instead}") from error
+        if isinstance(error, json.JSONDecodeError):
+            raise PhasorError(
+                f"not {what}: {error.msg} (line {error.lineno}, column {error.colno})"
+            ) from error
         raise PhasorError(f"not {what}: byte {error.start} is not UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise PhasorError(
-            f"not {what}: {error.msg} (line {error.lineno}, column {error.colno})"
-        ) from error
     except ValueError as error:
         raise PhasorError(f"not {what}: a number has too many digits") from error
     except RecursionError as error:

@@ -106,8 +106,8 @@ COMMANDS = {
     },
     "convert directory": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
-        "--lora {in}/adapter",
-        "outputs": ("m",),
+        "--lora {in}/adapter --report {out}/r",
+        "outputs": ("m", "r"),
         "reads": ("config.json", "tokenizer.json", "safetensors", "chat template", "adapter"),
     },
     "convert gguf": {

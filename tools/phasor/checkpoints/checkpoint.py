@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any, Iterator
 
+from phasor import mistaken
 from phasor.checkpoints import safetensors, torch_file
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
@@ -40,7 +41,7 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
     with _names(path):
         start = _start(path)
         if not start:
-            raise PhasorError("the file is empty")
+            raise PhasorError("the file is empty: download it again")
         if torch_file.is_torch_file(start):
             tensors = _bounded(_state_dict(torch_file.content(path, start), key), path)
         elif index and path.name.endswith(_INDEX_FILES):
@@ -48,7 +49,9 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
         elif len(start) > 9 and start[8:9] == b"{":
             tensors = safetensors.read(path)
         else:
-            raise PhasorError("neither a file of torch.save nor safetensors")
+            raise PhasorError(
+                mistaken.of_file(start, path.name) or "neither a file of torch.save nor safetensors"
+            )
         return Checkpoint(path, tensors)
 
 
@@ -65,7 +68,7 @@ def _names(path: Path) -> Iterator[None]:
 
 def _start(path: Path) -> bytes:
     with open_regular(path) as file:
-        return file.read(64)
+        return file.read(mistaken.START_BYTES)
 
 
 def read_content(path: Path) -> Any:
@@ -99,7 +102,9 @@ def _open_directory(path: Path, key: str | None) -> Checkpoint:
             return open_checkpoint(path / single, key)
         if (path / index).is_file():
             return Checkpoint(path / index, _read_shards(path / index))
-    raise PhasorError(f"{path}: a directory without {', '.join((*_SINGLE_FILES, *_INDEX_FILES))}")
+    wanted = f"a directory without {', '.join((*_SINGLE_FILES, *_INDEX_FILES))}"
+    instead = mistaken.of_directory(path)
+    raise PhasorError(f"{path}: {wanted}" + f": it {instead}" * bool(instead))
 
 
 def _read_shards(index: Path) -> dict[str, Stored]:
@@ -120,6 +125,10 @@ def _read_shards(index: Path) -> dict[str, Stored]:
     shards = {}
     seen = {}
     for shard in dict.fromkeys(places.values()):
+        if not (index.parent / shard).exists():
+            raise PhasorError(
+                f"{index}: the shard {printable(shard)} is not beside it: download it too"
+            )
         shards[shard] = _open_file(index.parent / shard, index=False)
         found = (index.parent / shard).stat()
         other = seen.setdefault((found.st_dev, found.st_ino), shard)

@@ -74,6 +74,11 @@ def _safetensor(name: str, entry: Any, body: np.ndarray) -> Stored:
     except PhasorError as error:
         raise PhasorError(f"{where} the entry is not sound: it {error}") from error
     begin, end = place
+    if begin <= body.size < end:
+        raise PhasorError(
+            f"{where} ends at byte {end}, and the file has {body.size} of them: it is cut off;"
+            " download it again"
+        )
     if not begin <= end <= body.size or end - begin != size:
         raise PhasorError(
             f"{where} bytes {begin} to {end} do not fit its shape {tuple(shape)} or the file"

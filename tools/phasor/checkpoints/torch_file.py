@@ -57,7 +57,10 @@ def _records(path: Path) -> dict[str, zipfile.ZipInfo]:
     infos = zip_records(path)
     pickles = [i.filename for i in infos if i.filename.split("/", 1)[-1] == "data.pkl"]
     if len(pickles) != 1:
-        raise PhasorError("a zip file without one data.pkl: not a file of torch.save")
+        raise PhasorError(
+            "a zip file without one data.pkl: not a file of torch.save; unpack it, and give what is"
+            " in it"
+        )
     folder = pickles[0][: -len("data.pkl")]
     records = {}
     for info in infos:

@@ -34,6 +34,7 @@ from phasor.families.hf_config import (
     same,
 )
 from phasor.families.model import (
+    BUFFER,
     INPUTS,
     ROLES,
     Model,
@@ -413,7 +414,7 @@ class Decoder:
             if any(n.startswith(trunk) for n in checkpoint) or not trunk
         )
         d = self.descriptor(name)
-        ignore = [self.trunk + pattern for pattern in self.family.unused]
+        ignore = {self.trunk + pattern: BUFFER for pattern in self.family.unused}
         model = Model(d, checkpoint, values=self.values, ignore=ignore, notes=self.notes)
         if self.tied:
             model.must_be_same(

@@ -23,7 +23,7 @@ import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
 from phasor.families.hf_config import ACTIVATIONS, NEWER, Config
-from phasor.families.model import INPUTS, ROLES, Model, Part, described, shape_of, single
+from phasor.families.model import BUFFER, INPUTS, ROLES, Model, Part, described, shape_of, single
 from phasor.families.names import bias_name
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
@@ -90,10 +90,11 @@ class Encoder:
             family.trunk if any(name.startswith(family.trunk) for name in checkpoint) else ""
         )
         self.values: dict[int, np.ndarray] = {}
-        self.used: set[str] = set()
+        self.used: dict[str, str] = {}
         self.notes: list[str] = []
         self.doubles: list[tuple[str, str]] = []  # tensors that are said to be others'
-        self.ignore = [*_BUFFERS, *(self.trunk + pattern for pattern in family.unused)]
+        patterns = (*_BUFFERS, *(self.trunk + pattern for pattern in family.unused))
+        self.ignore = dict.fromkeys(patterns, BUFFER)
         self.relative_factor = 1.0
         self.position_rows = slice(0, None)  # of the learned table, those that are used
         if family.custom_code:
@@ -188,7 +189,7 @@ class Encoder:
             self.kind.update(position=kind, max_distance=self.stack["max_positions"])
             self.relative_factor = factor
             # Made by transformers, never added.
-            self.ignore.append(self.trunk + self.names["positions"])
+            self.ignore[self.trunk + self.names["positions"]] = BUFFER
 
     def skip_positions(self, count: int) -> None:
         """The learned table has `count` rows that come before position 0."""
@@ -216,7 +217,7 @@ class Encoder:
                 f"{where}misshapen: {name} ({part}) has shape {self.checkpoint.shape(name)}, "
                 f"expected {shape}"
             )
-        self.used.add(name)
+        self.used[name] = f"read and made into the {part}, or compared with it"
         return self.checkpoint.load(name)
 
     # ---- the output
@@ -256,7 +257,7 @@ class Encoder:
             )
         ]
         if unused:
-            self.used.update(unused)
+            self.used.update(dict.fromkeys(unused, "this output has no use for it"))
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
@@ -267,7 +268,7 @@ class Encoder:
         )
         if not tied and len(biases) > 1 and (self.config.version or 0) >= NEWER:
             # transformers 5 adds the last, which is the matrix's own.
-            self.used.update(biases[:-1])
+            self.used.update(dict.fromkeys(biases[:-1], f"its library adds {biases[-1]}"))
             self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         self.doubles += [(name, biases[0]) for name in biases[1:]]
         if tied:

@@ -14,7 +14,7 @@ from phasor.errors import PhasorError
 from phasor.families import generation, state_dict
 from phasor.families.description import parse_description
 from phasor.families.hf_config import ACTIVATIONS, Config
-from phasor.families.model import Model
+from phasor.families.model import BUFFER, Model
 from phasor.format import descriptor as D
 from phasor.values import words
 
@@ -148,6 +148,7 @@ class EncoderDecoder:
         model = state_dict.read(
             checkpoint, parse_description(content, self.config.path), self.names
         )
+        model.ignore = dict.fromkeys(model.ignore, BUFFER)
         self._check_biases(model)
         self._check_positions(model)
         for double, original in doubles:

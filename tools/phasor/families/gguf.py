@@ -315,7 +315,9 @@ class Decoder:
         )
         if self.own.position:
             tables = ("freqs", "factors_short", "factors_long")
-            model.used |= {f"rope_{name}.weight" for name in tables}
+            model.used |= dict.fromkeys(
+                (f"rope_{name}.weight" for name in tables), "read into the rotary frequencies"
+            )
         return model.fill(lambda slot: self._parts(slot, descriptor))
 
     def _text(self, key: str) -> str:

@@ -76,6 +76,10 @@ class Part(NamedTuple):
     flat: bool = False  # a vector that the checkpoint has in several rows
 
 
+# Why a tensor that a family knows by its name is left out.
+BUFFER = "a buffer or a table that its library makes, and that says nothing of the model"
+
+
 @dataclass
 class Model:
     """A descriptor with defaults, the checkpoint, and for each slot its parts (one below the other)
@@ -85,8 +89,10 @@ class Model:
     checkpoint: Checkpoint
     parts: dict[int, list[Part]] = field(default_factory=dict)
     values: dict[int, np.ndarray] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)  # names that were compared or are doubles of others
-    ignore: list[str] = field(default_factory=list)
+    # Names that were compared, made into something else, or are not needed: why.
+    used: dict[str, str] = field(default_factory=dict)
+    # Patterns of names that are not the model's: why.
+    ignore: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     asked: int | None = None  # the type that matrices are to have
     asked_output: int | None = None  # and the embeddings and the matrix of the logits
@@ -106,7 +112,7 @@ class Model:
             if not self.checkpoint.same(double, original):
                 name = f"{double} ({part})" if part else double
                 raise PhasorError(f"{self.checkpoint.path}: {name} differs from {original}, {why}")
-            self.used.add(double)
+            self.used[double] = f"the same values as {original}, {why}"
 
     def asked_for(self, slot: R.Slot) -> int | None:
         """The type that this matrix is to have, or None."""

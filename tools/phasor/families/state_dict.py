@@ -73,7 +73,7 @@ class _Reader:
             self.names["target.embedding"] = self.names.get("source.embedding", "")
         self.rotary: dict[str, Rotary] = {}
         self.notes: list[str] = []
-        self.used: set[str] = set()
+        self.used: dict[str, str] = {}
         self.values: dict[int, np.ndarray] = {}
         # (part, tensor, whose double it is said to be)
         self.doubles: list[tuple[str, str | None, str | None]] = []
@@ -180,7 +180,7 @@ class _Reader:
 
     def load(self, name: str) -> np.ndarray:
         """A tensor that is not stored as it is; it counts as used."""
-        self.used.add(name)
+        self.used[name] = "read and made into a table, or compared with one"
         return self.checkpoint.load(name)
 
     def rows(self, part: str, axis: int = 0) -> int:
@@ -721,7 +721,7 @@ class _Reader:
             self.checkpoint,
             values=self.values,
             used=self.used,
-            ignore=self.description.ignore,
+            ignore=dict.fromkeys(self.description.ignore, "the description ignores it"),
             notes=self.notes,
         )
         for part, name, original in self.doubles:

@@ -1,0 +1,266 @@
+"""What people give to the converter by mistake: each made small, with the words of the command.
+docs/messages.md has the line that each gets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+from safetensors.numpy import save_file
+
+OUT = ("-o", "out.phasor")
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 29,
+    "hidden_size": 8,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "num_hidden_layers": 1,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+    "transformers_version": "4.57.0",
+}
+POINTER = (
+    b"version https://git-lfs.example/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 538090408\n"
+)
+PAGE = b"<!DOCTYPE html>\n<html><head><title>Not found</title></head></html>\n"
+
+
+class Wrong(NamedTuple):
+    """A wrong input. make: puts it into the folder in which the command runs."""
+
+    what: str
+    words: tuple[str, ...]
+    make: Callable[[Path], None]
+
+
+def _weights() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    at = "model.layers.0."
+    shapes = {
+        "model.embed_tokens.weight": (29, 8),
+        "lm_head.weight": (29, 8),
+        "model.norm.weight": (8,),
+        f"{at}self_attn.q_proj.weight": (8, 8),
+        f"{at}self_attn.k_proj.weight": (4, 8),
+        f"{at}self_attn.v_proj.weight": (4, 8),
+        f"{at}self_attn.o_proj.weight": (8, 8),
+        f"{at}mlp.gate_proj.weight": (12, 8),
+        f"{at}mlp.up_proj.weight": (12, 8),
+        f"{at}mlp.down_proj.weight": (8, 12),
+        f"{at}input_layernorm.weight": (8,),
+        f"{at}post_attention_layernorm.weight": (8,),
+    }
+    return {n: rng.normal(0, 0.3, shape).astype(np.float32) for n, shape in shapes.items()}
+
+
+def _directory(
+    more: dict[str, Any] | None = None, files: dict[str, Any] | None = None, weights: bool = True
+) -> Callable[[Path], None]:
+    """A Llama's directory with other fields (None: without one) and other files: bytes, or what is
+    written as JSON."""
+
+    def make(folder: Path) -> None:
+        to = folder / "model"
+        to.mkdir()
+        config = {n: v for n, v in {**LLAMA, **(more or {})}.items() if v is not None}
+        (to / "config.json").write_text(json.dumps(config))
+        if weights:
+            save_file(_weights(), to / "model.safetensors")
+        _put(to, files or {})
+
+    return make
+
+
+def _put(to: Path, files: dict[str, Any]) -> None:
+    for name, content in files.items():
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        (to / name).write_bytes(data)
+
+
+def _files(**files: Any) -> Callable[[Path], None]:
+    """Files in the folder itself; a name's __ is a dot, its ___ a slash."""
+    return lambda folder: _put(
+        folder, {n.replace("___", "/").replace("__", "."): v for n, v in files.items()}
+    )
+
+
+def _cut(name: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        _directory()(folder)
+        data = (folder / "model" / name).read_bytes()
+        (folder / "model" / name).write_bytes(data[: len(data) // 2])
+
+    return make
+
+
+def _zip(name: str, member: str, data: bytes) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        with zipfile.ZipFile(folder / name, "w") as archive:
+            archive.writestr(member, data)
+
+    return make
+
+
+def _gguf(architecture: str) -> bytes:
+    """A GGUF file with nothing but the name of its architecture."""
+    key, value = b"general.architecture", architecture.encode()
+    text = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text
+
+
+def _row(what: str, words: str, make: Callable[[Path], None]) -> Wrong:
+    return Wrong(what, (*words.split(), *OUT), make)
+
+
+_INDEX = {"weight_map": {"lm_head.weight": "model-00001-of-00002.safetensors"}}
+_NOTHING = {"num_hidden_layers": 2}
+_Q = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+_AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
+_BNB = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
+_CT = {"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized"}}
+
+WRONG = [
+    _row("a name that is not there", "modle", lambda folder: None),
+    _row("an empty directory", "model", lambda folder: (folder / "model").mkdir()),
+    _row("a directory of something else", "model", _files(model___notes__txt=b"x")),
+    _row(
+        "the directory above the model",
+        "models",
+        _files(models___llama___config__json=LLAMA),
+    ),
+    _row(
+        "the cache's directory of a model",
+        "models--a--b",
+        lambda folder: _put(
+            folder / "models--a--b",
+            {"refs/main": b"0af1", "snapshots/0af1/config.json": LLAMA},
+        ),
+    ),
+    _row("a directory without weights", "model", _directory(weights=False)),
+    _row(
+        "weights of TensorFlow alone",
+        "model",
+        _directory(weights=False, files={"tf_model.h5": b"\x89HDF\r\n\x1a\n"}),
+    ),
+    _row(
+        "weights of Flax alone",
+        "model",
+        _directory(weights=False, files={"flax_model.msgpack": b"\x80"}),
+    ),
+    _row(
+        "a directory with ONNX alone",
+        "model",
+        _directory(weights=False, files={"model.onnx": b"\x08\x08"}),
+    ),
+    _row(
+        "a checkpoint of TensorFlow 1",
+        "model",
+        _files(
+            model___model__ckpt__index=b"\0", model___model__ckpt__data_00000_of_00001=b"\0" * 9
+        ),
+    ),
+    _row("a SavedModel of TensorFlow", "model", _files(model___saved_model__pb=b"\x08\x01")),
+    _row(
+        "a pipeline of diffusers",
+        "model",
+        _files(model___model_index__json={"_class_name": "StableDiffusionPipeline"}),
+    ),
+    _row(
+        "an adapter without its model",
+        "model",
+        _files(model___adapter_config__json={"peft_type": "LORA"}),
+    ),
+    _row("a directory with a GGUF file", "model", _files(model___m__gguf=_gguf("llama"))),
+    _row("its config.json", "model/config.json", _directory()),
+    _row("a tokenizer", "tokenizer.json", _files(tokenizer__json={"model": {}})),
+    _row("config.json that is cut", "model", _cut("config.json")),
+    _row("a shard that is cut", "model", _cut("model.safetensors")),
+    _row(
+        "a shard that is missing",
+        "model",
+        _directory(weights=False, files={"model.safetensors.index.json": _INDEX}),
+    ),
+    _row(
+        "a pointer of Git LFS",
+        "model",
+        _directory(weights=False, files={"model.safetensors": POINTER}),
+    ),
+    _row(
+        "a page saved as weights",
+        "model",
+        _directory(weights=False, files={"pytorch_model.bin": PAGE}),
+    ),
+    _row("a page saved as config.json", "model", _directory(files={"config.json": PAGE})),
+    _row(
+        "an empty file",
+        "model",
+        _directory(weights=False, files={"model.safetensors": b""}),
+    ),
+    _row("a file of ONNX", "model.onnx", _files(model__onnx=b"\x08\x08\x12\x07pytorch")),
+    _row("a file of Keras", "model.h5", _files(model__h5=b"\x89HDF\r\n\x1a\n" + bytes(99))),
+    _row("a zip file of a model", "model.zip", _zip("model.zip", "model/config.json", b"{}")),
+    _row("a packed file", "model.bin.gz", _files(model__bin__gz=gzip.compress(b"x", mtime=0))),
+    _row("a pickle of Python", "model.pkl", _files(model__pkl=b"\x80\x04}q\x00.")),
+    _row("arrays of NumPy", "model.npy", _files(model__npy=b"\x93NUMPY\x01\x00" + bytes(99))),
+    _row("a .phasor file", "m.phasor", _files(m__phasor=b"\x89PHASOR\n" + bytes(99))),
+    _row("a file of GGML", "ggml-model.bin", _files(**{"ggml-model__bin": b"tjgg" + bytes(99)})),
+    _row("a GGUF of an unknown architecture", "m.gguf", _files(m__gguf=_gguf("rwkv7"))),
+    _row("a GGUF that is cut", "m.gguf", _files(m__gguf=_gguf("llama")[:40])),
+    _row("weights without a description", "model/model.safetensors", _directory()),
+    _row(
+        "a model with pictures",
+        "model",
+        _directory({"model_type": "llava", "vision_config": {"image_size": 336}}),
+    ),
+    _row(
+        "a picture encoder",
+        "model",
+        _directory({"model_type": "vit", "architectures": ["ViTForImageClassification"]}),
+    ),
+    _row(
+        "a model of speech",
+        "model",
+        _directory({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}),
+    ),
+    _row(
+        "a mixture of experts",
+        "model",
+        _directory({"model_type": "mixtral", "num_local_experts": 8}),
+    ),
+    _row(
+        "a state-space model",
+        "model",
+        _directory({"model_type": "mamba", "state_size": 16}),
+    ),
+    _row("config.json without a model_type", "model", _directory({"model_type": None})),
+    _row("an architecture of its own", "model", _directory({"model_type": "my-llm"})),
+    _row("another class", "model", _directory({"architectures": ["LlamaForTokenClassification"]})),
+    _row("weights packed by GPTQ", "model", _directory(_Q)),
+    _row("weights packed by AWQ", "model", _directory(_AWQ)),
+    _row("weights packed by bitsandbytes", "model", _directory(_BNB)),
+    _row("weights packed by compressed-tensors", "model", _directory(_CT)),
+    _row("a field that is not known", "model", _directory({"attention_sinks": 4})),
+    _row("a wrong type of a field", "model", _directory({"hidden_size": "8"})),
+    _row("a tokenizer that is not there", "model --tokenizer t.json", _directory()),
+    _row(
+        "a page in place of a tokenizer",
+        "model --tokenizer t.model",
+        lambda folder: (_directory()(folder), _put(folder, {"t.model": PAGE}))[0],
+    ),
+    _row(
+        "a tokenizer of an unknown kind",
+        "model",
+        _directory(files={"tokenizer.json": {"model": {"type": "Words"}}}),
+    ),
+    _row("two tokenizers for one side", "model --tokenizer a --tokenizer b", _directory()),
+    _row("an adapter that is none", "model --lora model", _directory()),
+    _row("a program that is not there", "model --phasor none", _directory()),
+]
