@@ -1,5 +1,5 @@
-"""docs/messages.md: the lines that wrong inputs get, as the page has them. As a program with --write
-it makes the page's table."""
+"""docs/messages.md: the lines that wrong inputs get, as the page has them. As a program with
+--write it makes the page's table."""
 
 from __future__ import annotations
 

@@ -97,7 +97,10 @@ def test_what_stops_the_conversion_is_in_the_report(bert, capsys):
     assert not bert.output.exists() and "left over: more.x.weight" in capsys.readouterr().err
     assert rows["more.x.weight"]["use"] == "NO USE in this model"
     missing = rows["bert.encoder.layer.1.output.dense.weight"]
-    assert missing["use"] == "MISSING for encoder 1 feed-forward out weight" and missing["shape"] == "-"
+    assert (
+        missing["use"] == "MISSING for encoder 1 feed-forward out weight"
+        and missing["shape"] == "-"
+    )
 
 
 def test_values_that_are_not_finite_are_counted(bert, capsys):
