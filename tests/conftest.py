@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "tools", ROOT / "tests" / "support"):
     sys.path.insert(0, str(folder))
 
+from sample import pytest_collection_modifyitems, pytest_report_header  # noqa: F401
+
 
 @pytest.fixture
 def usual_signals():

@@ -6,6 +6,7 @@ import os
 
 import config_fuzz
 import pytest
+from sample import parameters
 
 SEEDS = 5  # of each family and version; `make config-fuzz` has hundreds
 BASES = config_fuzz.bases()
@@ -17,7 +18,9 @@ def results(request):
         message = f"no newer transformers at {config_fuzz.NEWER}: set TRANSFORMERS5"
         pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
     out: dict[str, list] = {}
-    for result in config_fuzz.results(request.param, BASES, 0, SEEDS):
+    wanted = parameters(request, "family")
+    families = {name: base for name, base in BASES.items() if name in wanted}
+    for result in config_fuzz.results(request.param, families, 0, SEEDS):
         out.setdefault(result.draw["family"], []).append(result)
     return out
 

@@ -34,6 +34,7 @@ import torch
 import transformers
 from family_table import ROOT, Table
 from generated import Outputs, cut, generated
+from sample import parameters
 from test_families_decoders import float32_is_double
 
 from phasor import convert
@@ -444,14 +445,17 @@ def job(case: Case, older: Path, folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def newer(tmp_path_factory) -> Path:
+def newer(request, tmp_path_factory) -> Path:
     """A folder of the cases' models, saved by the newer version, with what it computes and, of one
     case in three, what it generates."""
     if not (NEWER / "transformers").is_dir():
         message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
         pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
     out, jobs = tmp_path_factory.mktemp("newer"), []
+    wanted = parameters(request, "case")
     for number, case in enumerate(CASES):
+        if case not in wanted:
+            continue
         older = out / f"older{number}"
         model = randomised(case)
         model.save_pretrained(older)

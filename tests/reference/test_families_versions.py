@@ -23,6 +23,7 @@ import test_families_decoders as decoders
 import test_families_encoders as encoders
 import transformers
 from family_table import ROOT
+from sample import parameters
 
 from phasor import convert
 from phasor.format import descriptor as D
@@ -207,7 +208,7 @@ class Saved(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory) -> Saved:
+def saved(request, tmp_path_factory) -> Saved:
     if not (NEWER / "transformers").is_dir():
         message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
         pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
@@ -228,7 +229,11 @@ def saved(tmp_path_factory) -> Saved:
             }
         )
 
-    for case in OF_BOTH:
+    wanted = {"GPTNeoXForCausalLM", *parameters(request, "name")}
+    of_both, again, of_newer = (
+        [case for case in cases if case.name in wanted] for cases in (OF_BOTH, AGAIN, OF_NEWER)
+    )
+    for case in of_both:
         older = Saved.of(folders.older, case.name)
         older.mkdir(parents=True)
         kind = getattr(transformers, case.model)
@@ -237,9 +242,9 @@ def saved(tmp_path_factory) -> Saved:
         else:
             encoders.Torch(encoders.Case(case.model, "", case.config), older)
         job(folders.newer, case, case.config, older)
-    for case in AGAIN:
+    for case in again:
         job(folders.again, case, None, Saved.of(folders.older, case.name))
-    for case in OF_NEWER:
+    for case in of_newer:
         job(folders.only, case, case.config, None)
     (out / "jobs.json").write_text(json.dumps(jobs))
     environment = {**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"}

@@ -77,7 +77,12 @@ do_baremetal() { mk WERROR=1 test-baremetal; }
 do_faults()    { mk WERROR=1 faults FAULTS='--share 4 --share-python 200'; }
 do_readme()    { python3 tests/readme_check.py; }
 do_size()      { mk WERROR=1 size; }
-do_reference() { mk .venv-reference/transformers5/ready && mk WERROR=1 all && OMP_NUM_THREADS=1 .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference; }
+# A sample that another commit draws anew; SHARE=1 runs all.
+do_reference() {
+  local share=${SHARE:-4} seed=${SEED:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
+  mk .venv-reference/transformers5/ready && mk WERROR=1 all && echo "TEST_SHARE=$share TEST_SEED=$seed" &&
+  OMP_NUM_THREADS=1 TEST_SHARE=$share TEST_SEED=$seed .venv-reference/bin/python -m pytest -q -n "$jobs" --dist loadfile --durations=12 tests/reference
+}
 
 case "${*:-quick}" in
   quick)    stages=(install python build pytest unit fuzz hashes scalar stack check example) ;;
