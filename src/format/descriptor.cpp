@@ -147,6 +147,7 @@ constexpr Field kFields[] = {
     real(32, KIND(rotary_factor)),
     choice(34, KIND(qk_norm_over), 0, 2, kAll, "head|head, own weights|all heads"),
     real(35, KIND(qkv_clip)),
+    whole(36, KIND(causal), 0, 1),
 
     needed(choice(1, OUTPUT(output), 1, 4, kOutputs, "logits|hidden states|pooled|classes")),
     choice(2, OUTPUT(tied), 0, 2, kAll, "own|target embedding|source embedding"),
@@ -405,7 +406,10 @@ phasor_status check_layers(const File& file, const Descriptor& d, const KindDesc
     sets += l.set == sets ? 1u : 0u;
     if (kinds == nullptr) continue;
     const KindDescriptor& k = kinds[l.kind];
-    if (half == kEncoder && k.window != 0 && k.window % 2 == 0)
+    if (half == kDecoder && k.causal != 0)
+      return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind,
+                  ".causal: a decoder's layers are so by themselves");
+    if (half == kEncoder && k.window != 0 && k.window % 2 == 0 && k.causal == 0)
       return fail(error, PHASOR_BAD_FILE, at, "kind", l.kind, ".window: ", k.window,
                   ", expected an odd number: an encoder's window has as many keys on both sides");
     if ((k.cross != 0) != crossing)

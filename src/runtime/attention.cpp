@@ -194,7 +194,7 @@ void attend_queries(const Work& w, const Query* queries, uint32_t count, size_t 
 // The keys that a row sees.
 void see_keys(Query* q, const Heads& h, uint32_t count) {
   q->first = 0;
-  q->end = count;
+  q->end = h.bidirectional == 0 && q->position + 1 < count ? q->position + 1 : count;
   if (h.window == 0) return;
   const uint32_t before = h.bidirectional != 0 ? h.window / 2 : h.window - 1;
   q->first = q->position > before ? q->position - before : 0;

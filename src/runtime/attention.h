@@ -14,7 +14,7 @@ struct Heads {
   uint32_t heads, kv_heads, width;
   float scale, cap;
   uint32_t window;               // keys that a query sees, 0: all
-  uint32_t bidirectional;        // the window lies on both sides
+  uint32_t bidirectional;        // a query sees what follows it too; a window is on both sides
   uint32_t position;             // a KindPosition
   uint32_t reach;                // tables have the distances −reach … reach, then clipped
   const float* relative_keys;    // (width, 2·reach + 1)
@@ -27,8 +27,8 @@ struct Heads {
   Part part;            // where their pages are
   uint64_t page_bytes;  // of a page, with all its layers
   uint64_t offset;      // of this layer's heads in it
-  // The page of positions 16·i … 16·i + 15 of the row's sequence; how many keys the row sees, a
-  // window aside.
+  // The page of positions 16·i … 16·i + 15 of the row's sequence; how many keys there are for
+  // the row, of which the mask and the window leave some.
   uint64_t (*page)(const Session& s, const Row& row, uint32_t i);
   uint32_t (*keys)(const Session& s, const Row& row);
 

@@ -39,7 +39,7 @@ Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
   h.scale = k.scale;
   h.cap = k.cap;
   h.window = k.window;
-  h.bidirectional = stack == 0 ? 1 : 0;
+  h.bidirectional = stack == 0 && k.causal == 0 ? 1 : 0;
   h.position = k.position;
   h.reach = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
   h.relative_keys = m.floats(l.relative_keys);

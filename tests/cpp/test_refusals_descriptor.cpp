@@ -100,6 +100,8 @@ TEST_CASE("refusals: values of a kind that do not go together") {
       {kLm, {{"output.head_norm_eps", -1e-9}}, "output.head_norm_eps: is negative"},
       {kLm, {{"output.cap", 0.0}}, ""},
       {kLm, {{"output.cap", -1.0}}, "output.cap: is negative"},
+      {kBert, {{"kind0.causal", 1}}, ""},
+      {kBert, {{"kind0.causal", 2}}, "kind0.causal: 2, expected 0 to 1"},
       {kLm, {{"kind0.qkv_clip", 0.0}}, ""},
       {kLm, {{"kind0.qkv_clip", -1.0}}, "kind0.qkv_clip: is negative"},
       {kLm, {{"kind0.rotary_width", 2}}, "kind0.rotary_width: nothing is rotary here"},
@@ -193,6 +195,10 @@ TEST_CASE("refusals: layers") {
   expect(of(kBert, "kind0.window", 4), PHASOR_BAD_FILE,
          "kind0.window: 4, expected an odd number: an encoder's window has as many keys on both "
          "sides");
+  expect(opened(WeightFile(kBert).set("kind0.window", 4).set("kind0.causal", 1).write()), PHASOR_OK,
+         "");
+  expect(of(kLm, "kind0.causal", 1), PHASOR_BAD_FILE,
+         "kind0.causal: a decoder's layers are so by themselves");
   expect(of(kLm, "kind0.window", 4), PHASOR_OK, "");
   expect(of(kLm, "kind0.cross", 1), PHASOR_BAD_FILE,
          "decoder.layers: layer 0 has a cross-attention without an encoder");

@@ -91,6 +91,32 @@ def last_token() -> dict:
     )
 
 
+def embedder() -> dict:
+    """A decoder's blocks as an encoder's, as Qwen3-Embedding has them: causal, rotary, grouped
+    heads with norms; the second kind sees a window before itself."""
+    block = {
+        **M.kind(4, 6, 18, D.BEFORE, False, kv_heads=2, norm_biases=0),
+        "norm": D.RMS_NORM,
+        "activation": D.SILU,
+        "gated": 1,
+        "qk_norm": D.RMS_NORM,
+        "position": D.ROTARY_HALVES,
+        "rotary_width": 6,
+        "causal": 1,
+    }
+    return M.encoder(
+        14,
+        [0, 0, 1, 1],
+        0,
+        [block, {**block, "window": 4}],
+        {"output": D.POOLED, "pooling": D.LAST, "normalise": 1},
+        vocabulary=19,
+        max_positions=40,
+        final_norm=D.RMS_NORM,
+        final_norm_eps=1e-6,
+    )
+
+
 def plain_scores() -> dict:
     """A classifier that gives its scores as they are; a dense layer with SiLU and a norm."""
     output = {
@@ -226,9 +252,14 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         for kind in set(L.TYPES) - set(M.types_of(name)) - {L.F64}:
             file = f"v{VERSION}-{name.removeprefix('tiny-')}-{L.TYPES[kind]}"
             out[file] = (lambda make=make: small(make())), kind, M.sections_of(name)
-    for name, make in {"last-token": last_token, "plain-scores": plain_scores}.items():
+    for name, make in {
+        "last-token": last_token,
+        "plain-scores": plain_scores,
+    }.items():
         for kind in (L.F32, L.F16, L.BF16, L.Q8, L.Q4):
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
+    for kind in (L.F32, L.Q8):
+        out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:

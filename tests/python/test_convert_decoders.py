@@ -16,6 +16,7 @@ from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.file import PhasorFile
 from phasor.format.layout import PhasorError
+from phasor.reference.forward import Reference
 
 WIDTH, HIDDEN, HEADS, LAYERS, ROWS, POSITIONS = 12, 17, 2, 2, 29, 24
 CONFIG = {
@@ -158,8 +159,8 @@ def test_a_field_that_only_changes_some_models(family, fields, name):
         decoder.Decoder(family, config, 0)
 
 
-def test_a_decoder_that_gives_vectors_is_refused(llama, capsys):
-    """As Qwen3-Embedding's directories: not a language model in silence."""
+def test_a_decoder_that_gives_vectors(llama):
+    """As Qwen3-Embedding's directories: an encoder's file whose queries see what is before them."""
     folder = llama.write()
     modules = [
         {"idx": i, "path": place, "type": f"sentence_transformers.models.{kind}"}
@@ -168,10 +169,19 @@ def test_a_decoder_that_gives_vectors_is_refused(llama, capsys):
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_lasttoken": true}')
-    assert convert.main([str(folder), "-o", str(llama.output)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"{folder / 'modules.json'}: vectors of a decoder (llama) are not built" in line
-    assert not llama.output.exists()
+    d = llama.descriptor()
+    assert d["model"]["stack"] == D.ENCODER and "decoder" not in d and "target" not in d
+    assert d["source"]["start"] == 1 and d["source"]["end"] == [2]
+    assert all(kind["causal"] for kind in d["kinds"])
+    assert (d["output"]["output"], d["output"]["pooling"]) == (D.POOLED, D.LAST)
+    file = PhasorFile(llama.output)
+    assert np.array_equal(
+        file.weights(R.key_of(R.SOURCE, 0, R.EMBEDDING)), llama.arrays["model.embed_tokens.weight"]
+    )
+    ids = [4, 9, 3]
+    model = Reference(file)
+    whole, start = (model.encode(np.array(n)).residuals[-1] for n in (ids, ids[:2]))
+    assert np.array_equal(whole[:2], start), "a later id changes an earlier row"
 
 
 @pytest.mark.parametrize("kept", [False, True])

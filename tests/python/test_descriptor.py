@@ -125,6 +125,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm(output={"head_norm": D.LAYER_NORM}), "output.head_norm: an encoder's"),
         (lm(output={"head_bias": 1}), "output.head_bias: the head has no dense layer"),
         (lm(qkv_clip=-1.0), "kind0.qkv_clip: is negative"),
+        (lm(causal=1), "kind0.causal: a decoder's layers are so by themselves"),
         (lm(qk_norm_over=D.ALL_HEADS), "kind0.qk_norm_over: there is no norm of q and k"),
         (lm(norm_place=5), "kind0.norm_place: 5, expected a whole number from 1 to 4"),
         (

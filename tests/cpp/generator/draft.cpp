@@ -90,7 +90,8 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
            sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));
   if (keys) k->leave_out({"score"});
   if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over"});
-  if (encoder && k->number("window") % 2 == 0) k->leave_out({"window"});
+  if (!encoder) k->leave_out({"causal"});
+  if (encoder && k->number("window") % 2 == 0 && k->number("causal") == 0) k->leave_out({"window"});
   const bool parallel = k->number("parallel") != kSerial;
   if (parallel && k->number("cross") == 0 && c->chance(60)) k->set("norm_place", kNormBefore);
   if (parallel && (k->number("cross") != 0 || k->number("norm_place") != kNormBefore))

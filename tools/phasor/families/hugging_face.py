@@ -8,6 +8,7 @@ texts come from generation_config.json, then config.json, then the tokenizer.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, Sequence
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import printable, shown
-from phasor.families import decoder, encoder_decoder, generation, lora, sentence
+from phasor.families import decoder, embedder, encoder_decoder, generation, lora, sentence
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family, Head
 from phasor.families.hf_config import Config, refuse
@@ -76,7 +77,7 @@ class Source(NamedTuple):
     @property
     def side(self) -> str:
         """Of the descriptor: whose tokenizer it is."""
-        return "target" if isinstance(self.family, decoder.Family) else "source"
+        return "source" if "source" in self.model.descriptor else "target"
 
     def tokenizer_file(self) -> Path | None:
         return next(
@@ -114,7 +115,7 @@ class Source(NamedTuple):
     def _classes(self, path: Path) -> tuple[set[str], bool]:
         """(the classes that read this file in a way that is built, whether the architecture's own
         is one of them)."""
-        if self.side == "source":
+        if not isinstance(self.family, decoder.Family):
             own = path.suffix in (".txt", ".json") and self.family.wordpiece
             return _WORDPIECE_CLASSES if own else set(), own
         own = bool(_OWN_CLASSES.get(path.name, set()) & set(self.family.types))
@@ -128,7 +129,7 @@ class Source(NamedTuple):
             read_json(where) if where.is_file() else {},
             {"add_bos_token": True, "add_eos_token": False},
         )
-        side = self.model.descriptor["target"]
+        side = self.model.descriptor[self.side]
         for flag, place, ids in (
             ("add_bos_token", "prefix", [] if side["start"] is None else [side["start"]]),
             ("add_eos_token", "suffix", side["end"][:1]),
@@ -149,7 +150,7 @@ class Source(NamedTuple):
         first, last = (
             info[a] if info[a] is not None else info[b] for a, b in (("cls", "bos"), ("sep", "eos"))
         )
-        if self.side == "target":
+        if isinstance(self.family, decoder.Family):
             self._describe_text(side, info, section)
             return
         ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
@@ -181,13 +182,13 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     values = read_json(where)
     family = _family(where, values, modules is not None)
     config = Config(where, values, family.defaults, family.newer)
-    if modules and not isinstance(family, Family):
+    if modules and isinstance(family, encoder_decoder.Family):
         raise PhasorError(
-            f"{path / 'modules.json'}: vectors of a decoder ({values['model_type']}) are not built;"
-            " without this file the directory is a language model"
+            f"{path / 'modules.json'}: vectors of {shown(values['model_type'])} are not built;"
+            " without this file the directory is an encoder-decoder"
         )
     if isinstance(family, decoder.Family):
-        return _read_decoder(path, config, family, context, lora_folder)
+        return _read_decoder(path, config, family, context, lora_folder, modules)
     if context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     if isinstance(family, encoder_decoder.Family):
@@ -205,11 +206,17 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     )
 
 
-def _check_class(config: Config, family: decoder.Family | encoder_decoder.Family) -> None:
+def _check_class(
+    config: Config, family: decoder.Family | encoder_decoder.Family, bare: bool = False
+) -> None:
+    """bare: the class without an output is one too, as sentence-transformers saves it."""
     names = config.get("architectures")
-    if not isinstance(names, list) or len(names) != 1 or names[0] not in family.classes:
+    classes = [c for c in family.classes]
+    if bare:
+        classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + "Model" for c in classes]
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:
         raise config.error(
-            "architectures", f"{shown(names)} is not built; there is {', '.join(family.classes)}"
+            "architectures", f"{shown(names)} is not built; there is {', '.join(classes)}"
         )
 
 
@@ -224,19 +231,33 @@ def _read_encoder_decoder(
 
 
 def _read_decoder(
-    path: Path, config: Config, family: decoder.Family, context: int, lora_folder: Path | None
+    path: Path,
+    config: Config,
+    family: decoder.Family,
+    context: int,
+    lora_folder: Path | None,
+    modules: sentence.Modules | None = None,
 ) -> Source:
-    _check_class(config, family)
+    """modules: of sentence-transformers; then the stack gives a vector, and no logits."""
+    folder = modules.folder if modules else path
+    _check_class(config, family, modules is not None)
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_checkpoint(folder)
     if lora_folder is not None:
         checkpoint = lora.merged(
             checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied
         )
         made.notes.append(f"the adapter {lora_folder} is added to the weights")
-    return Source(made.build(path.resolve().name, checkpoint), path, family)
+    name = path.resolve().name
+    if modules is None:
+        return Source(made.build(name, checkpoint), path, family)
+    if made.generation:
+        made.notes.append("generation_config.json: no use in this output")
+        made.generation = {}
+    checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
+    return Source(embedder.build(made, name, checkpoint, modules.head), folder, family)
 
 
 def _family(

@@ -180,6 +180,7 @@ _KIND = (
     _whole(33, "input_scales", 0, 3),
     _whole(34, "qk_norm_over", 0, 2),
     _real(35, "qkv_clip"),
+    _whole(36, "causal", 0, 1),
 )
 _OUTPUT = (
     _whole(1, "output", 1, 4, NEEDED),
@@ -469,7 +470,14 @@ def _check_layers(name: str, descriptor: dict) -> None:
                 f"{name}.layers: sets of weights must be numbered in order of first use",
             ),
             (
-                name == "encoder" and kind["window"] and kind["window"] % 2 == 0,
+                name == "decoder" and kind["causal"],
+                f"kind{index}.causal: a decoder's layers are so by themselves",
+            ),
+            (
+                name == "encoder"
+                and kind["window"]
+                and kind["window"] % 2 == 0
+                and not kind["causal"],
                 f"kind{index}.window: {kind['window']}, expected an odd number: an encoder's "
                 "window has as many keys on both sides",
             ),

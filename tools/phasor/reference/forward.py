@@ -356,6 +356,7 @@ class Reference:
         distance, seen = at[None, :] - at[:, None], None  # key − query
         if stack == R.DECODER:
             k, v = self.cached(k), self.cached(v)
+        if stack == R.DECODER or kind["causal"]:
             seen = distance <= 0
             if kind["window"]:
                 seen &= distance > -kind["window"]

@@ -52,6 +52,7 @@ class Base(nn.Module):
                 or k["kv_heads"] != k["heads"]
                 or k["window"]
                 or k["cap"]
+                or k["causal"]
             ):
                 raise ValueError(
                     f"kind{i}: the PyTorch modules here have layer norm, plain feed-forward and a "
