@@ -80,7 +80,8 @@ def table(of: dict[int, int]) -> str:
         next_ = last + 1
     rows = [coded[i : i + 18] for i in range(0, len(coded), 18)]
     body = "".join("    " + ", ".join(f"{b:3}" for b in row) + ",\n" for row in rows)
-    return f"""// Written by tests/golden/make_sentences.py: Sentence_Break of Unicode 14.0.0 as runs of code
+    return f"""\
+// Written by tests/golden/make_sentences.py: Sentence_Break of Unicode 14.0.0 as runs of code
 // points, each two numbers of 7 bits a byte: the code points before it, and 16 · (length − 1) +
 // class. The classes are those of sentences.cpp.
 #pragma once
