@@ -202,7 +202,7 @@ class Runner {
       line_.clear();
       if (!generate(part, why)) return false;
       text += (more ? " " : "") + line_;
-      ids.insert(ids.end(), out_.begin(), out_.begin() + result_.count);
+      ids.insert(ids.end(), out_.data(), out_.data() + result_.count);
       all.count += result_.count;
       all.steps += result_.steps;
       all.finish = result_.finish;
