@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint32_t kGenerate = kRun | kChat;
 constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
-constexpr uint32_t kSteps = kGenerate | kScore | kBench | kEncoders;
+constexpr uint32_t kTexts = kEncoders | kRank;
+constexpr uint32_t kSteps = kGenerate | kScore | kBench | kTexts;
 constexpr uint32_t kForward = kSteps | kVerify;
 constexpr uint32_t kAll = kForward | kTokenize | kInspect | kQuantize;
 constexpr uint32_t kWithoutTexts = kChat | kInspect | kVerify | kBench;
@@ -61,7 +62,7 @@ constexpr Flag kFlags[] = {
      "the segment (token type) of each of --ids"},
     {"--pair", nullptr, kTokenize | kEncoders, &Options::pair,
      "each text is two, with a tab between them"},
-    {"--truncate", nullptr, kEncoders, &Options::truncate,
+    {"--truncate", nullptr, kTexts, &Options::truncate,
      "cuts a text to --source, or to what the model's makers say (else too long is an error)"},
     {"--pooling", "mean|first|last", kEmbed, &Options::pooling,
      "of the vectors (as the file says)"},
@@ -74,12 +75,12 @@ constexpr Flag kFlags[] = {
     {"--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"},
     {"--npy", "FILE.npy", kEmbed, &Options::npy,
      "the vectors as one array, (texts, values), in place of text"},
-    {"--batch", "N", kRun | kEncoders, &Options::batch,
+    {"--batch", "N", kRun | kTexts, &Options::batch,
      "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
      "side by side, the same output, printed whole and in their order (1)",
      from(1, 4096)},
-    {"--top", "N", kFill | kClassify, &Options::top, "only the N best (fill: 5; classify: all)",
-     from(1, 1 << 20)},
+    {"--top", "N", kFill | kClassify | kRank, &Options::top,
+     "only the N best (fill: 5; classify, rank: all)", from(1, 1 << 20)},
     {"--mask", "ID", kFill, &Options::mask, "the mask's id (as the file says)", from(0, kMost)},
     {"-n", "N", kRun | kChat | kBench, &Options::n,
      "at most N new tokens (run, chat: as many as the context holds; bench: 32)"},
@@ -165,7 +166,7 @@ constexpr Flag kFlags[] = {
      "scored"},
     {"--context", "N", kRun | kChat | kInspect | kScore | kBench, &Options::context,
      "room for N tokens of the target (the model's maximum up to 2048; 256 when it has none)"},
-    {"--source", "N", kRun | kInspect | kScore | kBench | kEncoders, &Options::source,
+    {"--source", "N", kRun | kInspect | kScore | kBench | kTexts, &Options::source,
      "room for N tokens of the source (as --context; bench: 32)"},
     {"--cache", "f32|f16|q8", kRun | kInspect | kScore | kBench, &Options::cache,
      "of the decoder's keys and values: f16 takes half the memory, q8 little more than a "
@@ -212,9 +213,9 @@ constexpr Flag kFlags[] = {
     {"--length", "N", kBench, &Options::length, "tokens of the prompt (32)"},
     {"--reps", "N", kBench, &Options::reps, "repetitions, of which the median counts (5)",
      from(1, 10000)},
-    {"--json", nullptr, kRun | kChat | kInspect | kVerify | kScore | kBench | kEncoders,
+    {"--json", nullptr, kRun | kChat | kInspect | kVerify | kScore | kBench | kTexts,
      &Options::json, "results and figures as JSON"},
-    {"--quiet", nullptr, kRun | kChat | kVerify | kScore | kBench | kQuantize | kEncoders,
+    {"--quiet", nullptr, kRun | kChat | kVerify | kScore | kBench | kQuantize | kTexts,
      &Options::quiet, "no figures on standard error; verify: only the verdict; quantize: nothing"},
     {"--help", nullptr, kAll, &Options::help, "this text"},
 };

@@ -20,7 +20,8 @@ enum Command : uint32_t {
   kFill = 128,
   kClassify = 256,
   kChat = 512,
-  kQuantize = 1024
+  kQuantize = 1024,
+  kRank = 2048
 };
 
 // Values of flags, with whether they were given.

@@ -9,6 +9,7 @@ int run(const Options& options);
 int embed(const Options& options);
 int fill(const Options& options);
 int classify(const Options& options);
+int rank(const Options& options);
 int chat(const Options& options);
 int tokenize(const Options& options);
 int inspect(const Options& options);

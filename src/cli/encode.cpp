@@ -1,5 +1,6 @@
-// cli: `phasor embed`, `phasor fill` and `phasor classify`. Texts are read in batches, encoded
-// together, and answered in their order.
+// cli: `phasor embed`, `phasor fill`, `phasor classify` and `phasor rank`. Texts are read in
+// batches, encoded together, and answered in their order.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ constexpr uint32_t kMostCut = 2048;
 
 // One text of a batch.
 struct Text {
-  string where, error;
+  string where, error, given;
   TokenIds ids, segments;
 };
 
@@ -38,7 +39,7 @@ int not_one_line() {
   return data_error("--logits, --hidden and --attention: expected exactly one line of input");
 }
 
-// What the three commands share; each answers for one encoded sequence.
+// What the four commands share; each answers for one encoded sequence.
 class Encoder {
  public:
   explicit Encoder(const Options& options) : o_(options) {}
@@ -73,6 +74,8 @@ class Encoder {
   virtual const char* refusal() const = 0;
   virtual bool prepare() { return true; }
   virtual bool answer(uint32_t sequence, const Text& text, string* error) = 0;
+  // A text without an answer; the exit status.
+  virtual int bad(const Text& text) { return bad_line(e_, o_, text.where, number_, text.error); }
   virtual bool finish() { return true; }  // outputs of its own
   virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
@@ -107,8 +110,9 @@ class Encoder {
   const Options& o_;
   Engine e_;
   phasor_output output_ = sized<phasor_output>();
-  string prompt_;        // put before each text
-  uint64_t number_ = 0;  // lines answered
+  string prompt_;              // put before each text
+  size_t tab_ = string::npos;  // of a pair, where it is known
+  uint64_t number_ = 0;        // lines answered
 
  private:
   // The file's prompt of that name; without --prompt its first one.
@@ -164,6 +168,7 @@ class Encoder {
     *why = input.error;
     if (!why->empty()) return false;
     text->ids = input.ids;
+    text->given = input.text;
     if (!input.is_ids && !read_text(prompt_ + input.text, text)) return false;
     if (input.is_ids) text->segments = o_.segments.values;
     const size_t count = text->ids.size();
@@ -180,7 +185,7 @@ class Encoder {
   bool read_text(const string& input, Text* text) {
     size_t first = 0;
     if (!e_.hold_text(input.size(), &text->error)) return false;
-    if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, &text->ids, &text->segments, &first,
+    if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, tab_, &text->ids, &text->segments, &first,
                              &text->error)
                   : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
       return false;
@@ -241,7 +246,7 @@ class Encoder {
       ++number_;
       if (text.error.empty()) (void)e_.done(phasor_sequence_status(e_.session, i), &text.error);
       if (!text.error.empty() || !answer(i, text, &text.error) || !capture(text)) {
-        status_ = text.error.empty() ? 1 : bad_line(e_, o_, text.where, number_, text.error);
+        status_ = text.error.empty() ? 1 : bad(text);
       }
       tokens_ += text.ids.size();
     }
@@ -275,6 +280,15 @@ vector<double> softmax(const float* row, uint32_t width) {
   vector<double> out(row, row + width);
   for (double& value : out) sum += value = exponential(value - largest);
   for (double& value : out) value /= sum;
+  return out;
+}
+
+// What a row of classes says, as the file wants it said.
+vector<double> class_scores(const phasor_output& output, const float* row) {
+  if (output.scores == PHASOR_SCORES_SOFTMAX) return softmax(row, output.width);
+  vector<double> out(row, row + output.width);
+  for (double& value : out)
+    if (output.scores == PHASOR_SCORES_SIGMOID) value = 1 / (1 + exponential(-value));
   return out;
 }
 
@@ -382,13 +396,6 @@ class Classify final : public Encoder {
   }
   uint32_t logit_rows() const override { return output_.pooling != 0 ? 1 : kRows; }
 
-  vector<double> scores(const float* row) const {
-    if (output_.scores == PHASOR_SCORES_SOFTMAX) return softmax(row, output_.width);
-    vector<double> out(row, row + output_.width);
-    for (double& value : out)
-      if (output_.scores == PHASOR_SCORES_SIGMOID) value = 1 / (1 + exponential(-value));
-    return out;
-  }
   string label(uint32_t index) const {
     size_t bytes = 0;
     const char* text = phasor_label(e_.model, index, &bytes);
@@ -398,7 +405,7 @@ class Classify final : public Encoder {
   string show(const float* row, Json* json) const {
     string line;
     json->open("labels", '[');
-    for (const Scored& one : best(scores(row), output_.width)) {
+    for (const Scored& one : best(class_scores(output_, row), output_.width)) {
       const string name = label(one.index);
       line += (line.empty() ? "" : "\t") + name + format("\t%.6f", one.score);
       json->open('{').add("label", name).add("score", one.score).close('}');
@@ -429,10 +436,74 @@ class Classify final : public Encoder {
   }
 };
 
+// ---- rank
+
+// Pairs of the query, which is --prompt-text with a tab behind it, and each text.
+class Rank final : public Encoder {
+ public:
+  explicit Rank(const Options& options) : Encoder(options) {
+    tab_ = strlen(options.prompt_text) - 1;
+  }
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling == 0 || output_.width != 1
+               ? "does not rank: it is no classifier with one class"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return 1; }
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    if (!rows(sequence, 0, 1, why)) return false;
+    const float* row = phasor_logits(e_.session, 0);
+    all_.push_back({*row, class_scores(output_, row)[0], number_, text.given});
+    if (o_.top != 0 && all_.size() >= 2 * size_t{o_.top}) sort();
+    return true;
+  }
+  // There is no line of output whose place it would take.
+  int bad(const Text& text) override {
+    return e_.file.unchanged() ? data_error("%s: %s", text.where.c_str(), text.error.c_str()) : 1;
+  }
+  // Best first, ties in the order of the input; no more than --top.
+  void sort() {
+    std::sort(all_.begin(), all_.end(), [](const Ranked& a, const Ranked& b) {
+      return a.logit != b.logit ? a.logit > b.logit : a.line < b.line;
+    });
+    if (o_.top != 0 && all_.size() > o_.top) all_.resize(o_.top);
+  }
+  bool finish() override {
+    sort();
+    for (const Ranked& one : all_) {
+      Json json;
+      json.open('{').add("line", one.line).add("score", one.score).add("text", one.text);
+      if (!print(format("%.6f\t%" PRIu64 "\t", one.score, one.line) + one.text, json.close('}')))
+        return false;
+    }
+    return output_flush();
+  }
+
+  struct Ranked {
+    float logit;  // which a score of 1 has lost
+    double score;
+    uint64_t line;
+    string text;
+  };
+  vector<Ranked> all_;
+};
+
 }  // namespace
 
 int embed(const Options& options) { return Embed(options).run(); }
 int fill(const Options& options) { return Fill(options).run(); }
 int classify(const Options& options) { return Classify(options).run(); }
+int rank(const Options& options) {
+  if (options.texts.empty()) return usage_error("rank: expected a query (phasor rank --help)");
+  Options pairs = options;
+  const string query = string(options.texts[0]) + "\t";
+  pairs.texts.erase(pairs.texts.begin());
+  pairs.prompt_text = query.c_str();
+  pairs.pair = true;
+  return Rank(pairs).run();
+}
 
 }  // namespace cli

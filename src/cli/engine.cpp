@@ -227,10 +227,12 @@ string piece_text(const Engine& e, uint32_t side, uint32_t id) {
   return text != nullptr ? string(text, bytes) : string();
 }
 
-bool pair_ids(const Engine& e, uint32_t side, const string& texts, TokenIds* ids,
+bool pair_ids(const Engine& e, uint32_t side, const string& texts, size_t tab, TokenIds* ids,
               TokenIds* segments, size_t* first, string* why) {
-  const size_t tab = texts.find('\t'), after = tab + 1;
-  if (tab == string::npos || texts.find('\t', after) != string::npos)
+  const bool given = tab != string::npos;
+  if (!given) tab = texts.find('\t');
+  const size_t after = tab + 1;
+  if (tab == string::npos || (!given && texts.find('\t', after) != string::npos))
     return *why = "expected two texts with one tab between them", false;
   if (!is_utf8(texts, why) || !text_ids(e, side, false, texts.substr(0, tab), ids, why))
     return false;

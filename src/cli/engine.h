@@ -119,9 +119,9 @@ bool all_finite(const float* values, size_t count);
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const string& text,
               TokenIds* ids, string* why);
 
-// The ids and segments of two texts with one tab between them; *first gets how many ids the first
-// text has.
-bool pair_ids(const Engine& engine, uint32_t side, const string& texts, TokenIds* ids,
+// The ids and segments of two texts with a tab between them, at `tab` (string::npos: there is one
+// tab); *first gets how many ids the first text has.
+bool pair_ids(const Engine& engine, uint32_t side, const string& texts, size_t tab, TokenIds* ids,
               TokenIds* segments, size_t* first, string* why);
 
 // Ids to text, piece by piece.

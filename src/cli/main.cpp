@@ -46,6 +46,10 @@ constexpr Entry kCommands[] = {
      "A line for each text: label and score, best first. A model that labels tokens gives a line "
      "for each token, and an empty one after each text.",
      kClassify, kHasOutputs ? classify : nullptr},
+    {"rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
+     "The model scores the query with each TEXT, or each line of standard input (a cross-encoder): "
+     "score, line and text, best first.",
+     kRank, kHasOutputs ? rank : nullptr},
     {"chat", "MODEL", "a conversation, with the model's own template",
      "Each line of standard input is a message, each answer ends with an empty line. Tokens are "
      "chosen as the file recommends, and greedily where\n"

@@ -63,7 +63,7 @@ int tokenize(const Options& o) {
       output(text + "\n");
     } else {
       ok = ok && e.hold_text(input.text.size(), &error);
-      ok = ok && (o.pair ? pair_ids(e, side, input.text, &ids, &segments, &first, &error)
+      ok = ok && (o.pair ? pair_ids(e, side, input.text, string::npos, &ids, &segments, &first, &error)
                          : text_ids(e, side, true, input.text, &ids, &error));
       print(e, o, side, ok ? ids : TokenIds(), segments);
     }

@@ -17,7 +17,7 @@ constexpr Named kCommands[] = {
     {cli::kRun, "run"},       {cli::kTokenize, "tokenize"}, {cli::kInspect, "inspect"},
     {cli::kVerify, "verify"}, {cli::kScore, "score"},       {cli::kBench, "bench"},
     {cli::kEmbed, "embed"},   {cli::kFill, "fill"},         {cli::kClassify, "classify"},
-    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}};
+    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}, {cli::kRank, "rank"}};
 
 void demand_ids(const cli::TokenIds& ids) {
   for (const uint32_t id : ids) demand(id != PHASOR_NONE, "a token id that stands for none");

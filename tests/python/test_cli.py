@@ -190,7 +190,7 @@ def test_help_and_version():
     text = good("--help")
     for (
         command
-    ) in "run embed fill classify chat tokenize inspect verify score bench quantize".split():
+    ) in "run embed fill classify rank chat tokenize inspect verify score bench quantize".split():
         assert f"\n  {command} " in text
     for command in "run tokenize inspect verify score bench quantize".split():
         assert "--" in good(command, "--help")

@@ -168,6 +168,30 @@ def test_classify_a_text_and_its_tokens():
     assert [t["id"] for t in record["tokens"]] == IDS
 
 
+def test_rank(tmp_path):
+    path = tmp_path / "m.phasor"
+    model = Reference(M.write_ranker(path))
+    texts = ["word3", "word4 word5", "word3", "word9\tword1 word1"]
+    asked = [[1, 4, 2, *ids, 2] for ids in ([6], [7, 8], [6], [12, 4, 4])]
+    want = [float(1 / (1 + np.exp(-model.output(model.encode(ids))[0, 0]))) for ids in asked]
+    order = np.argsort(-np.array(want), kind="stable")
+    lines = good("rank", path, "word1", stdin="".join(f"{text}\n" for text in texts)).splitlines()
+    for line, i in zip(lines, order, strict=True):
+        score, number, text = line.split("\t", 2)
+        assert (int(number), text) == (i + 1, texts[i]) and abs(float(score) - want[i]) < 2e-6
+    assert good("rank", path, "word1", *texts, "--top", "2").splitlines() == lines[:2]
+    record = json.loads(good("rank", path, "word1", *texts, "--top", "1", "--json"))
+    assert record["text"] == texts[order[0]] and abs(record["score"] - want[order[0]]) < 1e-6
+    long = " ".join(["word5"] * 3000)
+    bad(1, "rank", path, "word1", long, "word3", says=["argument 1", "tokens"])
+    left = phasor("rank", path, "word1", long, "word3").stdout.decode().split("\t")
+    assert left[1:] == ["2", "word3\n"] and abs(float(left[0]) - want[0]) < 2e-6
+    bad(2, "rank", path, says=["rank: expected a query"])
+    bad(1, "rank", CLASSIFIER, "a", "b", says=["no classifier with one class"])
+    bad(1, "rank", SENTENCE, "a", "b", says=["no classifier with one class"])
+    bad(2, "rank", path, "a", "--ids", "5", says=["--ids"])
+
+
 @pytest.mark.parametrize(
     "path, command", [(SENTENCE, "embed"), (MASKED, "fill"), (LABELLER, "classify")]
 )

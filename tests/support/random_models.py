@@ -14,6 +14,7 @@ from phasor.format import file as F
 from phasor.format import layout as L
 from phasor.format.tensors import Slot
 from phasor.reference.forward import Reference
+from phasor.tokenizers.models.word_list import build_wordlist_section
 
 
 def random_weights(slot: Slot) -> np.ndarray:
@@ -86,6 +87,16 @@ def encoder(
         "kinds": [block(**kind)],
         "output": {"output": D.HIDDEN, **(output or {})},
     }
+
+
+def write_ranker(path: Path, **output) -> F.PhasorFile:
+    """A classifier of pairs with one class, and words for them."""
+    words = ["<unk>", "<s>", "</s>", *(f"word{i}" for i in range(20))]
+    side = {"vocabulary": len(words), "tokenizer": F.SOURCE_TOKENIZER}
+    side |= {"prefix": [1], "pair": [2], "suffix": [2]}
+    given = {"output": D.CLASSES, "classes": 1, "pooling": D.MEAN, "scores": D.SIGMOID, **output}
+    tokenizer = {F.SOURCE_TOKENIZER: build_wordlist_section(words, 0, (1, 2))}
+    return write_random(path, encoder(side=side, output=given), extra=tokenizer)
 
 
 def translator(

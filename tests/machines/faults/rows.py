@@ -47,6 +47,10 @@ COMMANDS = {
     },
     "fill": {"words": "phasor fill {in}/encoder.phasor --ids 5,4,6 --quiet"},
     "classify": {"words": "phasor classify {in}/classes.phasor --ids 5,6 --quiet --json"},
+    "rank": {
+        "words": "phasor rank {in}/ranker.phasor 'word1 word2' --quiet",
+        "stdin": "word3\nword4 word5\n",
+    },
     "score": {"words": "phasor score {in}/lm.phasor --ids 4,5,6 --quiet"},
     "chat": {
         "words": "phasor chat {in}/chat.phasor --greedy -n 4",
