@@ -15,7 +15,8 @@ static int put_text(void* user, const char* text, size_t bytes) {
 phasor_status engine(void);
 phasor_status engine(void) {
   static const phasor_limits limits = {
-      sizeof(phasor_limits), 32, 32, 1, 4, 1, 64, 0, PHASOR_CACHE_F32, 0, PHASOR_TABLES_ROWS, 1, 0};
+      sizeof(phasor_limits), 32, 32, 1, 4, 1, 64, 0, PHASOR_CACHE_F32, 0,
+      PHASOR_TABLES_ROWS,    1,  0,  0};
   phasor_error error = PHASOR_ERROR_INIT;
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   phasor_generation made = PHASOR_GENERATION_INIT;
