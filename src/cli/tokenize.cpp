@@ -63,8 +63,9 @@ int tokenize(const Options& o) {
       output(text + "\n");
     } else {
       ok = ok && e.hold_text(input.text.size(), &error);
-      ok = ok && (o.pair ? pair_ids(e, side, input.text, string::npos, &ids, &segments, &first, &error)
-                         : text_ids(e, side, true, input.text, &ids, &error));
+      ok = ok &&
+           (o.pair ? pair_ids(e, side, input.text, string::npos, &ids, &segments, &first, &error)
+                   : text_ids(e, side, true, input.text, &ids, &error));
       print(e, o, side, ok ? ids : TokenIds(), segments);
     }
     if (!ok) status = data_error("%s: %s", input.where.c_str(), error.c_str());
