@@ -20,9 +20,6 @@ namespace {
 // texts that are encoded in one call, tokens that share a product, tokens that are labelled at once
 constexpr uint32_t kBatch = 32, kBatchTokens = 256, kRows = 16;
 
-// tokens that --truncate leaves of a text where the model has no end of positions
-constexpr uint32_t kMostCut = 2048;
-
 // One text of a batch.
 struct Text {
   string where, error, given;
@@ -147,7 +144,7 @@ class Encoder {
     phasor_limits limits = default_limits(e_, o_);
     const uint32_t longest = o_.truncate && o_.source == 0 ? longest_text() : 0;
     if (longest != 0 && (longest < limits.source || e_.source.max_positions == 0))
-      limits.source = std::min(longest, kMostCut);
+      limits.source = std::min(longest, kMostByDefault);
     make_room_for_ids(&limits, e_, o_);
     const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
     limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
@@ -461,9 +458,7 @@ class Rank final : public Encoder {
     return true;
   }
   // There is no line of output whose place it would take.
-  int bad(const Text& text) override {
-    return e_.file.unchanged() ? data_error("%s: %s", text.where.c_str(), text.error.c_str()) : 1;
-  }
+  int bad(const Text& text) override { return bad_input(e_, text.where, text.error); }
   // Best first, ties in the order of the input; no more than --top.
   void sort() {
     std::sort(all_.begin(), all_.end(), [](const Ranked& a, const Ranked& b) {

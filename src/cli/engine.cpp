@@ -10,9 +10,6 @@
 namespace cli {
 namespace {
 
-// positions, of a model that allows more: the arena should not surprise
-constexpr uint32_t kMostByDefault = 2048;
-
 bool no_memory(const char* path, const char* what, size_t bytes) {
   data_error("%s: no memory for the %s of %s bytes", path, what, grouped(bytes).c_str());
   return false;
@@ -190,9 +187,14 @@ void print_figures(const Engine& e, const char* what, uint64_t count, uint64_t t
        phasor_model_isa(e.model), e.limits.threads, plural(e.limits.threads));
 }
 
+int bad_input(const Engine& e, const string& where, const string& error) {
+  if (e.file.unchanged()) data_error("%s: %s", where.c_str(), error.c_str());
+  return 1;
+}
+
 int bad_line(const Engine& e, const Options& o, const string& where, uint64_t number,
              const string& error) {
-  if (e.file.unchanged()) data_error("%s: %s", where.c_str(), error.c_str());
+  (void)bad_input(e, where, error);
   if (o.json) output(Json().open('{').add("line", number).add("error", error).close('}').str());
   output("\n");
   output_flush();

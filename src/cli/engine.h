@@ -71,6 +71,9 @@ class Engine {
   Pool pool_;
 };
 
+// positions, of a model that allows more: the arena should not surprise
+constexpr uint32_t kMostByDefault = 2048;
+
 // Limits for one sequence: --source, --context and --threads where given; by default what the model
 // allows, at most 2048, and 256 where it sets no limit.
 phasor_limits default_limits(const Engine& engine, const Options& options);
@@ -97,7 +100,9 @@ void make_text_room(phasor_limits* limits, size_t bytes);
 void print_figures(const Engine& engine, const char* what, uint64_t count, uint64_t tokens,
                    double seconds);
 
-// A line of input that could not be done: its error on standard error, and in place of its line of
+// An input that could not be done: its error on standard error. Returns the exit status.
+int bad_input(const Engine& engine, const string& where, const string& error);
+// The same of a line of input: its error on standard error, and in place of its line of
 // output an empty one, or with --json an object. Returns the exit status.
 int bad_line(const Engine& engine, const Options& options, const string& where, uint64_t number,
              const string& error);

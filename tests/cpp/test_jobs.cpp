@@ -35,6 +35,13 @@ phasor_limits limits_of(const phasor_model* model, uint32_t sequences) {
   return limits;
 }
 
+void shuffle(std::vector<uint32_t>* order, std::uint64_t seed) {
+  phasor_random random;
+  phasor_random_seed(&random, seed);
+  for (std::size_t i = order->size(); i > 1; --i)
+    std::swap((*order)[i - 1], (*order)[phasor::random_next(&random) % i]);
+}
+
 bool has_source(const phasor_model* model) { return phasor_model_stack(model) != PHASOR_DECODER; }
 
 std::vector<Case> cases_of(const phasor_model* model, uint32_t count) {
@@ -159,10 +166,7 @@ TEST_CASE("jobs: what each gives alone, among 31 neighbours, in any order of arr
         limits.threads = 2;
       }
       const Engine e(file, nullptr, &limits, limits.threads);
-      phasor_random random;
-      phasor_random_seed(&random, sequences);
-      for (std::size_t i = order.size(); i > 1; --i)
-        std::swap(order[i - 1], order[phasor::random_next(&random) % i]);
+      shuffle(&order, sequences);
       CHECK(together(e, cases, o, order) == want);
       ++kind;
     }
@@ -460,10 +464,7 @@ TEST_CASE("beam jobs: the outputs and scores of each alone, among 31 neighbours,
     phasor_limits limits = search_limits(probe.model, searches, searches + models % 2);
     if (models % 5 == 0) limits.threads = 2;
     const Engine e(file, nullptr, &limits, limits.threads);
-    phasor_random random;
-    phasor_random_seed(&random, searches);
-    for (std::size_t i = order.size(); i > 1; --i)
-      std::swap(order[i - 1], order[phasor::random_next(&random) % i]);
+    shuffle(&order, searches);
     CHECK(searches_together(e, cases, o, order) == want);
     ++models;
   }

@@ -31,6 +31,16 @@ def lists(seed: int, count: int) -> str:
     )
 
 
+def check_batches(given, text, batches):
+    """Any number of lines side by side gives what one line after the other gives."""
+    one = phasor("run", "--quiet", *given, stdin=text)
+    assert len(set(one.stdout.split(b"\n"))) > 10
+    for batch in batches:
+        many = phasor("run", "--quiet", *given, "--batch", batch, stdin=text)
+        assert (many.stdout, many.returncode) == (one.stdout, one.returncode)
+        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+
+
 @pytest.mark.parametrize("flags", [[], ["-n", "5"], ["--temperature", "1.2", "--seed", "3"]])
 @pytest.mark.parametrize(
     "path, given, text",
@@ -42,12 +52,7 @@ def lists(seed: int, count: int) -> str:
     ],
 )
 def test_the_same_lines_in_their_order(path, given, text, flags):
-    one = phasor("run", path, "--quiet", *given, *flags, stdin=text)
-    assert len(set(one.stdout.split(b"\n"))) > 10
-    for batch in (2, 5, 32):
-        many = phasor("run", path, "--quiet", *given, *flags, "--batch", batch, stdin=text)
-        assert (many.stdout, many.returncode) == (one.stdout, one.returncode)
-        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+    check_batches([path, *given, *flags], text, (2, 5, 32))
 
 
 def test_a_bad_line_fails_alone():
@@ -85,12 +90,7 @@ def test_json_and_arguments():
     ],
 )
 def test_beams_of_lines_side_by_side(path, given, text, beams):
-    one = phasor("run", path, "--quiet", *given, *beams, stdin=text)
-    assert len(set(one.stdout.split(b"\n"))) > 10
-    for batch in (2, 32):
-        many = phasor("run", path, "--quiet", *given, *beams, "--batch", batch, stdin=text)
-        assert (many.stdout, many.returncode) == (one.stdout, one.returncode)
-        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+    check_batches([path, *given, *beams], text, (2, 32))
 
 
 def test_beams_as_json_and_the_arena_that_is_planned():

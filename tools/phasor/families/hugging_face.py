@@ -211,7 +211,7 @@ def _check_class(
 ) -> None:
     """bare: the class without an output is one too, as sentence-transformers saves it."""
     names = config.get("architectures")
-    classes = [c for c in family.classes]
+    classes = [*family.classes]
     if bare:
         classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + "Model" for c in classes]
     if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:

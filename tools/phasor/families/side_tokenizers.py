@@ -106,31 +106,25 @@ def m2m(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[
     config = configuration(folder)
     section, found = listed.m2m_section(folder, config)
     codes = {text[2:-2]: id_ for text, id_ in found.ids.items() if _SPELLED.fullmatch(text)}
-    own = config.get("src_lang") or "en"
-    if not isinstance(own, str):
-        raise PhasorError(f"src_lang: {shown(own)}, expected a text")
-    languages = languages._replace(source=languages.source or own)
+    languages = _with_source(languages, config, "en")
     for side in (descriptor["source"], descriptor["target"]):
         side.update(tokenizer=SOURCE_TOKENIZER, unknown=found.unknown)
     place("M2M100Tokenizer", codes, languages, descriptor)
     return {SOURCE_TOKENIZER: section}
 
 
-def t5(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
-    """The section of T5's spiece.model, which is that of both sides."""
+def spiece(
+    kind: str,
+    section_of: Callable[[Path, dict[str, Any]], tuple[bytes, listed.Listed]],
+    folder: Path,
+    descriptor: dict[str, Any],
+    languages: Languages,
+) -> dict[int, bytes]:
+    """The section of the spiece.model of a class, T5 or Pegasus, which is that of both sides."""
     config = configuration(folder)
-    section, found = listed.t5_section(folder, config)
+    section, found = section_of(folder, config)
     _end_behind(config, found, descriptor)
-    place("T5Tokenizer", {}, languages, descriptor)
-    return {SOURCE_TOKENIZER: section}
-
-
-def pegasus(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
-    """The section of Pegasus's spiece.model, which is that of both sides."""
-    config = configuration(folder)
-    section, found = numbered.pegasus_section(folder, config)
-    _end_behind(config, found, descriptor)
-    place("PegasusTokenizer", {}, languages, descriptor)
+    place(f"{kind}Tokenizer", {}, languages, descriptor)
     return {SOURCE_TOKENIZER: section}
 
 
@@ -142,13 +136,18 @@ def fairseq(
     config = configuration(folder)
     section, found = numbered.fairseq_section(folder, config, kind)
     codes = {text: id_ for text, id_ in found.special.items() if _SPELLED.fullmatch(text)}
-    own = config.get("src_lang") or ("eng_Latn" if kind == "Nllb" else "en_XX")
-    if not isinstance(own, str):
-        raise PhasorError(f"src_lang: {shown(own)}, expected a text")
-    languages = languages._replace(source=languages.source or own)
+    languages = _with_source(languages, config, "eng_Latn" if kind == "Nllb" else "en_XX")
     _end_behind(config, found, descriptor)
     place(f"{kind}Tokenizer", codes, languages, descriptor)
     return {SOURCE_TOKENIZER: section}
+
+
+def _with_source(languages: Languages, config: dict[str, Any], usual: str) -> Languages:
+    """With the language of a text, where --source-lang has not said it."""
+    own = config.get("src_lang") or usual
+    if not isinstance(own, str):
+        raise PhasorError(f"src_lang: {shown(own)}, expected a text")
+    return languages._replace(source=languages.source or own)
 
 
 def _end_behind(config: dict[str, Any], found: listed.Listed, descriptor: dict[str, Any]) -> None:
@@ -220,9 +219,9 @@ def _reader(kind: str, folder: Path) -> Reader | None:
     if {"vocab.json", "sentencepiece.bpe.model"} <= there and name in ("M2M100", ""):
         return m2m
     if kind == "t5" and "spiece.model" in there and name in ("T5", "MT5", ""):
-        return t5
+        return partial(spiece, "T5", listed.t5_section)
     if kind == "pegasus" and "spiece.model" in there and name in ("Pegasus", ""):
-        return pegasus
+        return partial(spiece, "Pegasus", numbered.pegasus_section)
     if "sentencepiece.bpe.model" in there and (name in _NUMBERED or (kind, name) == ("mbart", "")):
         return partial(fairseq, name or "MBart")
     if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
