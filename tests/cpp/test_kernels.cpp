@@ -477,7 +477,7 @@ TEST_CASE("every level is found by its name, the best one first, and its arithme
   CHECK(all.back() == &kernels_scalar);
   for (const Kernels* k : all) {
     CHECK(kernels_by_name(k->name) == k);
-    INFO(k->name);
+    INFO(std::string(k->name));
     CHECK(arithmetic_is_sound(*k));
   }
 }
