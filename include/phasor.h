@@ -247,7 +247,7 @@ enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2 };
  * their first use: the logits are a function of the file, the tokens and this type, in any
  * chunking. F16 halves the cache. Q8 (int8 in groups of 32 along the head, with an f32 scale) takes
  * 9/32 of it. Both are PHASOR_BAD_LIMITS for additive scores and for positions that multiply keys
- * with a table (relative_key_query, three-way). */
+ * with a table (relative_key_query, three-way, disentangled). */
 enum { PHASOR_CACHE_F32 = 0, PHASOR_CACHE_F16 = 1, PHASOR_CACHE_Q8 = 2 };
 enum { PHASOR_TABLES_WHOLE = 0, PHASOR_TABLES_ROWS = 1 };
 

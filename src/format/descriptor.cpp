@@ -9,7 +9,7 @@ constexpr uint32_t kNorms = bits(kHasLayerNorm, 2) | bits(kHasRmsNorm, 4);
 constexpr uint32_t kPositions = 3 | bits(kHasSinusoidal, 12), kScores = 1 | bits(kHasAdditive, 2),
                    kOutputs = 2 | bits(kHasOutputs, 28);
 constexpr uint32_t kKindPositions =
-    1 | bits(kHasRelative, 0x10E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
+    1 | bits(kHasRelative, 0x30E) | bits(kHasRotary, 48) | bits(kHasT5, 64) | bits(kHasAlibi, 128);
 constexpr const char* kNoneOrNorm = "none|layer norm|RMS norm";
 constexpr const char* kScoreNames = "dot product|additive";
 constexpr uint32_t kHeadActivations = kFfnActivations | 1u << kHeadTanh | 1;
@@ -123,9 +123,9 @@ constexpr Field kFields[] = {
     choice(11, KIND(qk_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
     whole(12, KIND(window), 0, 1u << 24),
     real(13, KIND(cap)),
-    choice(14, KIND(position), 0, 8, kKindPositions,
+    choice(14, KIND(position), 0, 9, kKindPositions,
            "none|relative_key|relative_key_query|clipped relative|rotary interleaved|rotary "
-           "halves|T5 bias|ALiBi|three-way relative"),
+           "halves|T5 bias|ALiBi|three-way relative|disentangled"),
     whole(15, KIND(rotary_width), 0, 4096),
     whole(16, KIND(max_distance), 0, 1u << 24),
     needed(whole(17, KIND(hidden), 1, 1u << 20)),

@@ -40,7 +40,8 @@ enum KindPosition : uint32_t {
   kRotaryHalves = 5,
   kT5Bias = 6,
   kAlibi = 7,
-  kThreeWay = 8
+  kThreeWay = 8,
+  kDisentangled = 9
 };
 enum InputScale : uint32_t { kScaleQkv = 1, kScaleFfn = 2 };
 enum Score : uint32_t { kScoreDot = 0, kScoreAdditive = 1 };
@@ -187,7 +188,7 @@ inline uint32_t reach(const KindDescriptor& k) {
 }
 inline bool relative_keys(const KindDescriptor& k) {
   return k.position == kRelativeKey || k.position == kRelativeKeyQuery ||
-         k.position == kClippedRelative || k.position == kThreeWay;
+         k.position == kClippedRelative || k.position == kThreeWay || k.position == kDisentangled;
 }
 // A table that ends: a sequence has at most max_distance positions.
 inline bool bounded(const KindDescriptor& k) {

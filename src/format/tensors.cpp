@@ -110,9 +110,11 @@ void layer_roles(const Rows& r, const KindDescriptor& k, const StackDescriptor& 
            has(k.attention_biases, kBiasQ | kBiasK | kBiasV));
   r.vector(0x22, "scale of the input of q,k,v", AT(qkv_scale), has(k.input_scales, kScaleQkv),
            {{width}});
-  r.table(0x30, "relative keys", AT(relative_keys), relative_keys(k), w, entries(k));
+  const bool by_head = k.position == kDisentangled;
+  r.table(0x30, "relative keys", AT(relative_keys), relative_keys(k), by_head ? q : w, entries(k));
   r.table(0x31, "relative values", AT(relative_values), k.position == kClippedRelative, entries(k),
           w);
+  r.table(0x32, "relative queries", AT(relative_queries), by_head, q, entries(k));
   r.norm(0x38, BOTH("q norm"), AT(q_norm), k.qk_norm != kNormNone, own ? q : w, qk_bias);
   r.norm(0x3A, BOTH("k norm"), AT(k_norm), k.qk_norm != kNormNone, own ? kv : w, qk_bias);
   r.vector(0x3C, "v of the additive score", AT(score), k.score == kScoreAdditive, {{q}});

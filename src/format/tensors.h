@@ -50,6 +50,7 @@ struct LayerTensors {
   Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
   Tensor relative_keys;         // (w, entries)
   Tensor relative_values;       // (entries, w)
+  Tensor relative_queries;      // (heads·w, entries)
   NormTensors q_norm, k_norm;
   Tensor score, cross_score;  // v (H·w) of an additive score
   NormTensors attention_after, cross_before;

@@ -45,12 +45,17 @@ void add_by_distance(const Work& w, float* scores, const Query& q, const Entries
 }
 
 // ((q·k + q·a) + k·a) for up to kTile queries, whose positions count up by `step` (0 or 1): the
-// terms that come before the scale. The queries share each pass over the table: theirs are its
-// entries from the last query's first to the first query's last.
+// terms that come before the scale; with tables for each head, which is one then, (q·k + q·a) +
+// k·b. The queries share each pass over a table: theirs are its entries from the last query's first
+// to the first query's last.
 void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint32_t step,
                        size_t ldq) {
   const Heads& h = w.h;
   const size_t ldw = w.s.plan.scratch_ld, ldt = 2 * size_t{h.reach} + 1;
+  const bool by_head = h.relative_queries != nullptr;
+  const size_t head = by_head ? queries[0].head * h.width * ldt : 0;
+  const float *keys = h.relative_keys + head,
+              *others = by_head ? h.relative_queries + head : keys;  // of k·a, or k·b
   Entries e[kTile];
   uint32_t low = UINT32_MAX, high = 0, first = UINT32_MAX, end = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -62,11 +67,11 @@ void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint
   }
   if (h.position != kThreeWay) {
     w.k.table_scores(w.scratch.rows(0, count, high - low), ldw, queries[0].q, ldq, count,
-                     h.relative_keys + low, ldt, high - low, h.width);
+                     keys + low, ldt, high - low, h.width);
     for (uint32_t i = 0; i < count; ++i)
       add_by_distance(w, w.scores.row(i, queries[i].end), queries[i], e[i],
                       w.scratch.right(e[i].at - low).row(i, e[i].count));
-    if (h.position != kRelativeKeyQuery) return;
+    if (h.position != kRelativeKeyQuery && !by_head) return;
   }
   const bool three_way = h.position == kThreeWay;  // Σ (q∘k)·a in place of q·k
   const float* q = three_way ? queries[0].q : nullptr;
@@ -76,13 +81,13 @@ void add_relative_keys(const Work& w, const Query* queries, uint32_t count, uint
   const uint32_t last = count - 1, entry = first + h.reach - queries[0].position;
   if (first + h.reach >= queries[last].position && entry + (end - first) <= ldt) {
     w.k.key_table_scores(out.rows(0, count, end - first), ldo, q, ldq, count, w.keys.data(), first,
-                         end, h.relative_keys + entry, ldt, step, h.width);
+                         end, others + entry, ldt, step, h.width);
   } else {
     for (uint32_t i = 0; i < count; ++i)
       w.k.key_table_scores(
           out.right(queries[i].first - first).row(i, queries[i].end - queries[i].first), ldo,
           q != nullptr ? q + i * ldq : nullptr, ldq, 1, w.keys.data(), queries[i].first,
-          queries[i].end, h.relative_keys + e[i].at, ldt, step, h.width);
+          queries[i].end, others + e[i].at, ldt, step, h.width);
   }
   for (uint32_t i = 0; i < count && !three_way; ++i)
     w.k.add(w.scores.right(queries[i].first).row(i, queries[i].end - queries[i].first),
@@ -228,8 +233,9 @@ void attend_tile(const Work& w, const Chunk& c, const Tile& tile, uint32_t kv) {
   }
   Query queries[kTile];
   if (tile.count == 1) {
-    for (uint32_t head = begin; head < end; head += kTile) {
-      const uint32_t count = end - head < kTile ? end - head : kTile;
+    const uint32_t most = h.relative_queries != nullptr ? 1 : kTile;  // heads that share tables
+    for (uint32_t head = begin; head < end; head += most) {
+      const uint32_t count = end - head < most ? end - head : most;
       for (uint32_t i = 0; i < count; ++i) queries[i] = query(head + i, tile.first);
       attend_queries(w, queries, count, h.width, h.width);
     }

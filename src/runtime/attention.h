@@ -1,7 +1,8 @@
 // runtime: attention over pages of 16 positions (Vaswani et al. 2017, section 3.2; rules 1.6, 1.7
 // and 1.9), with every term that a position adds to a score: relative keys and values (Shaw et al.
-// 2018), k·a and the three-way product (Huang et al. 2020), T5's bias by distance (Raffel et al.
-// 2020) and ALiBi (Press et al. 2022); and the additive score (Bahdanau et al. 2015).
+// 2018), k·a and the three-way product (Huang et al. 2020), tables of each head (He et al. 2021),
+// T5's bias by distance (Raffel et al. 2020) and ALiBi (Press et al. 2022); and the additive score
+// (Bahdanau et al. 2015).
 #pragma once
 #include "pass.h"
 
@@ -17,7 +18,9 @@ struct Heads {
   uint32_t bidirectional;        // a query sees what follows it too; a window is on both sides
   uint32_t position;             // a KindPosition
   uint32_t reach;                // tables have the distances −reach … reach, then clipped
-  const float* relative_keys;    // (width, 2·reach + 1)
+  // (width, 2·reach + 1), of all heads or, where there are relative queries, of each
+  const float* relative_keys;
+  const float* relative_queries;  // (heads, width, 2·reach + 1)
   const float* relative_values;  // (2·reach + 1, width)
   const float* bias;             // (heads, 2·reach + 1)
   const float* slopes;           // (heads)

@@ -32,7 +32,8 @@ uint64_t attention_macs(const KindDescriptor& k, uint64_t keys) {
   uint64_t each = 2 * seen;
   // q·a; (q∘k)·a has one product more a pair
   if (k.position == kRelativeKey || k.position == kThreeWay) each += seen;
-  if (k.position == kRelativeKeyQuery) each += 2 * seen;  // q·a and k·a
+  // q·a and k·a, or k·b
+  if (k.position == kRelativeKeyQuery || k.position == kDisentangled) each += 2 * seen;
   // q·a for each distance, p·b for each key
   if (k.position == kClippedRelative) each += (entries < seen ? entries : seen) + seen;
   return q_width(k) * each;

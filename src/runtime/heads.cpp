@@ -44,6 +44,7 @@ Heads self_heads(const Session& s, uint32_t stack, uint32_t i) noexcept {
   h.reach = relative_keys(k) || k.position == kT5Bias ? reach(k) : 0;
   h.relative_keys = m.floats(l.relative_keys);
   h.relative_values = m.floats(l.relative_values);
+  h.relative_queries = m.floats(l.relative_queries);
   h.bias = m.floats(tables.bias);
   h.slopes = m.floats(tables.slopes);
   h.additive = m.floats(l.score);

@@ -36,7 +36,8 @@ uint32_t longest(const Model& m, uint32_t stack) {
 
 // Products with a table and additive scores read keys in f32 only.
 bool needs_f32_keys(const KindDescriptor& k) {
-  return k.position == kRelativeKeyQuery || k.position == kThreeWay || k.score == kScoreAdditive ||
+  return k.position == kRelativeKeyQuery || k.position == kThreeWay ||
+         k.position == kDisentangled || k.score == kScoreAdditive ||
          k.cross_score == kScoreAdditive;
 }
 

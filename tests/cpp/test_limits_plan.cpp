@@ -77,7 +77,8 @@ Wide wide_of(const Model& m, uint64_t score_row) {
       w.heads_row = std::max(w.heads_row, q);
       w.heads = std::max<uint64_t>(w.heads, k.heads);
       const bool distances = k.position == kRelativeKey || k.position == kRelativeKeyQuery ||
-                             k.position == kClippedRelative || k.position == kThreeWay;
+                             k.position == kClippedRelative || k.position == kThreeWay ||
+                             k.position == kDisentangled;
       if (distances) w.distance_row = most_of({w.distance_row, score_row + 16, lane(k.head_width)});
       if (k.cross != 0) {
         const uint64_t cross = lane(k.cross_heads * k.cross_head_width);
@@ -266,7 +267,8 @@ const Edit kEdits[] = {
 bool allowed(const Model& m, const phasor_limits& l) {
   for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
     const KindDescriptor& k = m.kind(m.layer(kDecoder, i));
-    if (k.position != kRelativeKeyQuery && k.position != kThreeWay && k.score == kScoreDot &&
+    if (k.position != kRelativeKeyQuery && k.position != kThreeWay &&
+        k.position != kDisentangled && k.score == kScoreDot &&
         k.cross_score == kScoreDot)
       continue;
     if (l.cache_type != PHASOR_CACHE_F32) return false;

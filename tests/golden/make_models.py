@@ -612,6 +612,7 @@ MODELS: dict[
     "tiny-relative-key": (relative(D.RELATIVE_KEY, 70), False),
     "tiny-relative-query": (relative(D.RELATIVE_KEY_QUERY, 33), False),
     "tiny-three-way": (relative(D.THREE_WAY, 40), False),
+    "tiny-disentangled": (relative(D.DISENTANGLED, 28), False),
     "tiny-relative-lm": (relative_lm, False),
     "tiny-three-way-lm": (three_way_lm, False),
     "tiny-clipped": (clipped, False),

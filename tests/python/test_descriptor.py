@@ -31,7 +31,7 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm(position=D.ROTARY_HALVES, rotary_width=3), "kind0.rotary_width: 3"),
         (lm(position=D.ROTARY_INTERLEAVED, rotary_width=8), "kind0.rotary_width: 8"),
         (lm(rotary_width=4), "kind0.rotary_width: nothing is rotary"),
-        (lm(position=9), "kind0.position: 9, expected a whole number from 0 to 8"),
+        (lm(position=10), "kind0.position: 10, expected a whole number from 0 to 9"),
         (lm(cap=-1.0), "kind0.cap: is negative"),
         (lm(norm_eps=-1e-5), "kind0.norm_eps: is negative"),
         (encoder({"embedding_norm_eps": -1e-5}), "encoder.embedding_norm_eps: is negative"),
@@ -251,6 +251,14 @@ def test_tables_of_relative_keys(position, entries):
     assert shapes(descriptor, R.DECODER, R.RELATIVE_VALUES) == (
         (L.ROWS, entries, 6) if position == D.CLIPPED else None
     )
+
+
+def test_tables_of_each_head():
+    descriptor = lm(position=D.DISENTANGLED, max_distance=5)
+    for role in (R.RELATIVE_KEYS, R.RELATIVE_QUERIES):
+        assert shapes(descriptor, R.DECODER, role) == (L.ROWS, 24, 9)
+    other = lm(position=D.RELATIVE_KEY_QUERY, max_distance=5)
+    assert shapes(other, R.DECODER, R.RELATIVE_QUERIES) is None
 
 
 def test_tables_of_a_kind_and_scores():

@@ -21,6 +21,7 @@ POSITIONS = {
     "relative_key": {"position": D.RELATIVE_KEY, "max_distance": M},
     "relative_key_query": {"position": D.RELATIVE_KEY_QUERY, "max_distance": M},
     "three-way": {"position": D.THREE_WAY, "max_distance": M},
+    "disentangled": {"position": D.DISENTANGLED, "max_distance": M},
     "clipped": {"position": D.CLIPPED, "max_distance": 2},
     "T5 bias": {"position": D.T5_BIAS, "max_distance": 3},
     "ALiBi": {"position": D.ALIBI},
@@ -46,6 +47,10 @@ def one_score(model: Reference, kind: dict, q, k, head: int, i: int, j: int, sta
         score += float(q @ keys[:, j - i + most - 1])
     if position == D.RELATIVE_KEY_QUERY:
         score += float(k @ keys[:, j - i + most - 1])
+    if position == D.DISENTANGLED:
+        own = slice(head * WIDTH, (head + 1) * WIDTH)
+        score += float(q @ keys[own, j - i + most - 1])
+        score += float(k @ model.tensor(stack, 0, R.RELATIVE_QUERIES)[own, j - i + most - 1])
     if position == D.CLIPPED:
         score += float(q @ keys[:, min(max(j - i, -most), most) + most])
     score *= scale

@@ -238,6 +238,7 @@ def test_scores_of_classes(tmp_path, phasor, scores, pooling):
         {},
         {"position": D.RELATIVE_KEY_QUERY, "max_distance": 37},
         {"position": D.THREE_WAY, "max_distance": 40},
+        {"position": D.DISENTANGLED, "max_distance": 37},
         {"position": D.CLIPPED, "max_distance": 4},
         {"position": D.T5_BIAS, "max_distance": 6},
         {"position": D.ALIBI, "window": 9},

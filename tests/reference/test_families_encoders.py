@@ -35,6 +35,7 @@ from test_families_decoders import float32_is_double
 
 import nomic_bert
 from phasor import convert
+from phasor.families.hf_deberta import log_buckets
 from phasor.format import descriptor as D
 from phasor.format.file import PhasorFile
 from phasor.format.layout import F32
@@ -115,6 +116,20 @@ _NOMIC = {
     "n_layer": 2,
     "n_inner": 53,
     "n_positions": LONGEST,
+}
+_DEBERTA = {
+    **_BERT,
+    "type_vocab_size": 0,
+    "relative_attention": True,
+    "position_biased_input": False,
+    "pos_att_type": ["c2p", "p2c"],
+}
+_DEBERTA_3 = {
+    **_DEBERTA,
+    "max_relative_positions": -1,
+    "position_buckets": 6,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
 }
 _T5 = {
     "vocab_size": VOCABULARY,
@@ -250,6 +265,42 @@ CASES = [
         },
     ),
     Case("NomicBertForPreTraining", "", {**_NOMIC, "architectures": ["NomicBertForPreTraining"]}),
+    Case("DebertaModel", "", _DEBERTA),
+    Case(
+        "DebertaForMaskedLM",
+        "positions of both kinds, clipped distances",
+        {**_DEBERTA, "position_biased_input": True, "max_relative_positions": 5},
+    ),
+    Case(
+        "DebertaForSequenceClassification",
+        "content to position, 2 token types",
+        {**_DEBERTA, "pos_att_type": "c2p", "type_vocab_size": 2, "num_labels": 3},
+    ),
+    Case(
+        "DebertaForTokenClassification",
+        "no relative attention",
+        {**_DEBERTA, "relative_attention": False, "position_biased_input": True, "num_labels": 3},
+    ),
+    Case("DebertaV2Model", "", _DEBERTA_3),
+    Case(
+        "DebertaV2Model",
+        "projections of their own, no buckets",
+        {**_DEBERTA, "norm_rel_ebd": "none", "share_att_key": False},
+    ),
+    Case("DebertaV2Model", "narrow embedding", {**_DEBERTA_3, "embedding_size": 20}),
+    Case("DebertaV2ForMaskedLM", "", _DEBERTA_3),
+    Case(
+        "DebertaV2ForMaskedLM",
+        "the later head",
+        {**_DEBERTA_3, "legacy": False, "tie_word_embeddings": False},
+    ),
+    Case(
+        "DebertaV2ForSequenceClassification",
+        "position to content, ReLU",
+        {**_DEBERTA_3, "pos_att_type": ["p2c"], "pooler_hidden_act": "relu", "num_labels": 3},
+    ),
+    Case("DebertaV2ForTokenClassification", "", {**_DEBERTA_3, "num_labels": 3}),
+    Case("DebertaV2Model", "mean, normalised", _DEBERTA_3, _MEAN),
     Case("T5EncoderModel", "", _T5),
     Case("T5EncoderModel", "mean, dense, normalised", _T5, {**_MEAN, "dense": (20, "Identity")}),
     Case("T5EncoderModel", "v1.1: gated", {**_T5, "feed_forward_proj": "gated-gelu"}),
@@ -571,6 +622,22 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 def relative(a: np.ndarray, b: np.ndarray) -> float:
     assert a.shape == b.shape
     return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def test_buckets_of_deberta():
+    from transformers.models.deberta_v2 import modeling_deberta_v2 as theirs
+
+    sizes = [
+        (256, 512),
+        (2, 3),
+        (3, 4),
+        (6, 9),
+        *((b, b + m) for b in range(8, 300, 7) for m in (1, 9, 400)),
+    ]
+    for buckets, longest in sizes:
+        distances = np.arange(-longest - 5, longest + 6)
+        want = theirs.make_log_bucket_position(torch.from_numpy(distances), buckets, longest)
+        assert np.array_equal(log_buckets(distances, buckets, longest), want.long().numpy())
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: c.name)

@@ -25,6 +25,7 @@ ENCODINGS = {
     "relative_key": {"position": D.RELATIVE_KEY, **TABLE},
     "relative_key_query": {"position": D.RELATIVE_KEY_QUERY, **TABLE},
     "three-way": {"position": D.THREE_WAY, **TABLE},
+    "disentangled": {"position": D.DISENTANGLED, **TABLE},
     "clipped": {"position": D.CLIPPED, "max_distance": 5},
     "clipped at 1": {"position": D.CLIPPED, "max_distance": 1},
     "clipped, never": {"position": D.CLIPPED, "max_distance": 50},

@@ -99,6 +99,12 @@ class Formulas:
             else table[away + most - 1]
         )
 
+    @staticmethod
+    def relative_of(table: Tensor, most: int, count: int) -> Tensor:
+        """a_ij (T, S, w) of a head's table (w, 2·most − 1)."""
+        away = torch.arange(count)[None, :] - torch.arange(count)[:, None]
+        return table.T[away + most - 1]
+
     def scores(
         self, q: Tensor, k: Tensor, kind: dict, index: int, stack: int, weights: int
     ) -> Tensor:
@@ -113,6 +119,18 @@ class Formulas:
         elif position == D.RELATIVE_KEY_QUERY:  # Huang et al. 2020, method 4
             a = self.relative(kind, stack, weights, R.RELATIVE_KEYS, count)[:, :, None]
             e = (q[:, None] * k[None]).sum(-1) + (q[:, None] * a).sum(-1) + (k[None] * a).sum(-1)
+        elif position == D.DISENTANGLED:  # He et al. 2021, equations 2 and 4
+            a, b = (
+                torch.stack(
+                    [
+                        self.relative_of(table, kind["max_distance"], count)
+                        for table in self.weight(stack, weights, role).split(kind["head_width"])
+                    ],
+                    dim=2,
+                )
+                for role in (R.RELATIVE_KEYS, R.RELATIVE_QUERIES)
+            )
+            e = (q[:, None] * k[None]).sum(-1) + (q[:, None] * a).sum(-1) + (k[None] * b).sum(-1)
         elif position == D.THREE_WAY:  # Huang et al. 2020, method 3
             a = self.relative(kind, stack, weights, R.RELATIVE_KEYS, count)[:, :, None]
             e = (q[:, None] * k[None] * a).sum(-1)

@@ -84,7 +84,8 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
     k->set("rotary_width", 2 * c->between(1, width / 2));
   }
   const bool keys = position == kRelativeKey || position == kRelativeKeyQuery ||
-                    position == kClippedRelative || position == kThreeWay;
+                    position == kClippedRelative || position == kThreeWay ||
+                    position == kDisentangled;
   if (keys || position == kT5Bias)
     k->set("max_distance",
            sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));

@@ -22,6 +22,7 @@ enum Role : uint32_t {
   kRoleFfnScale = 0x8A,
   kRoleRelativeKeys = 0x30,
   kRoleRelativeValues = 0x31,
+  kRoleRelativeQueries = 0x32,
   kRoleQNorm = 0x38,
   kRoleKNorm = 0x3A,
   kRoleScore = 0x3C,
@@ -364,8 +365,10 @@ void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
   w->linear(kRoleQkv, {{q, kv, kv}}, width, biases & (kBiasQ | kBiasK | kBiasV));
   if ((k.input_scales & kScaleQkv) != 0) w->scales(kRoleQkvScale, width);
   const uint32_t distances = 2 * reach(k) + 1;
-  if (relative_keys(k)) w->table(kRoleRelativeKeys, k.head_width, distances, 0.5f);
+  const bool by_head = k.position == kDisentangled;
+  if (relative_keys(k)) w->table(kRoleRelativeKeys, by_head ? q : k.head_width, distances, 0.5f);
   if (k.position == kClippedRelative) w->table(kRoleRelativeValues, distances, k.head_width, 0.5f);
+  if (by_head) w->table(kRoleRelativeQueries, q, distances, 0.5f);
   if (k.qk_norm != kNormNone) {
     const bool shared = k.qk_norm_over == kOverHead;
     w->norm(kRoleQNorm, shared ? k.head_width : q, k.qk_norm == kNormLayer);

@@ -32,6 +32,7 @@ READERS = {
         "families/hf_decoders.py",
         "families/hf_decoders_more.py",
         "families/hf_encoders.py",
+        "families/hf_deberta.py",
         "families/hf_encoder_decoders.py",
         "families/hf_t5_encoders.py",
         "families/rotary_scaling.py",

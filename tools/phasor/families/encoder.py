@@ -45,7 +45,7 @@ class Head(NamedTuple):
     dense_width: int = 0  # 0: the embedding's for words, otherwise the stack's
     norm: str = ""
     norm_eps: float | None = None  # None: the stack's
-    last: str = ""  # the matrix: of the vocabulary, or the classifier
+    last: str = ""  # the matrix: of the vocabulary (none: always the embedding), or the classifier
     # Names of the vocabulary's bias; more than one are one tensor twice.
     biases: tuple[str, ...] = ()
     fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
@@ -262,7 +262,7 @@ class Encoder:
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
-        tied = self.config.flag("tie_word_embeddings", default=True)
+        tied = self.config.flag("tie_word_embeddings", default=True) or not self.head.last
         biases = [name for name in self.head.biases if name in self.checkpoint]
         self.output.update(
             tied=D.TIED_SOURCE if tied else D.TIED_OWN, bias=int(bool(self.head.biases))
@@ -272,7 +272,7 @@ class Encoder:
             self.used.update(dict.fromkeys(biases[:-1], f"its library adds {biases[-1]}"))
             self.head, biases = self.head._replace(biases=(biases[-1],)), biases[-1:]
         self.doubles += [(name, biases[0]) for name in biases[1:]]
-        if tied:
+        if tied and self.head.last:
             self.doubles.append((self.head.last + ".weight", self.name("embedding")))
 
     def _add_classes(self) -> None:
@@ -305,12 +305,11 @@ class Encoder:
         """transformers' tables, by i − j, a distance a row: here by j − i, the distances side by
         side."""
         for kind, weights in dict((w, (k, w)) for k, w in self.layers).values():
-            if d["kinds"][kind]["position"] in D.BOUNDED:
+            key = R.key_of(R.ENCODER, weights, R.RELATIVE_KEYS)
+            if d["kinds"][kind]["position"] in D.BOUNDED and key not in self.values:
                 shape = (2 * d["kinds"][kind]["max_distance"] - 1, d["kinds"][kind]["head_width"])
                 table = self.load(self.name("relative_keys", weights), "relative keys", shape)
-                self.values[R.key_of(R.ENCODER, weights, R.RELATIVE_KEYS)] = np.ascontiguousarray(
-                    table[::-1].T * self.relative_factor
-                )
+                self.values[key] = np.ascontiguousarray(table[::-1].T * self.relative_factor)
 
     def parts(self, slot: R.Slot, d: dict) -> list[Part]:
         """Where the values of a slot come from."""

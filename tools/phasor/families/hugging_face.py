@@ -23,6 +23,7 @@ from phasor.families.hf_config import Config, refuse
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
 from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
+from phasor.families.hf_deberta import FAMILIES as DEBERTA
 from phasor.families.hf_encoders import FAMILIES as ENCODERS
 from phasor.families.hf_t5_encoders import FAMILIES as T5_ENCODERS
 from phasor.families.model import Model
@@ -32,7 +33,7 @@ from phasor.format.layout import PhasorError
 from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS
-FAMILIES = ENCODERS + T5_ENCODERS
+FAMILIES = ENCODERS + DEBERTA + T5_ENCODERS
 _LONGEST_TYPE = 100  # a model type that others are compared with
 
 
@@ -46,6 +47,7 @@ def is_source(path: Path) -> bool:
 # tokenizer.json.
 _TOKENIZER_FILES = words("""
     tokenizer.json vocab.txt vocab.json spiece.model sentencepiece.bpe.model tokenizer.model
+    spm.model
 """)
 
 

@@ -29,7 +29,7 @@ SERIAL, SHARED_INPUT, TWO_NORMS = 0, 1, 2
 HEAD, OWN_HEAD, ALL_HEADS = 0, 1, 2
 LEARNED, INTERLEAVED, HALVES = 1, 2, 3
 RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES = 1, 2, 3, 4, 5
-T5_BIAS, ALIBI, THREE_WAY = 6, 7, 8
+T5_BIAS, ALIBI, THREE_WAY, DISENTANGLED = 6, 7, 8, 9
 DOT, ADDITIVE = 0, 1
 LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
 MEAN, FIRST, LAST = 1, 2, 3
@@ -38,7 +38,8 @@ RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
 TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
 STEEPEST = 4  # length penalty of beams, either way
 
-BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY)  # a sequence has at most max_distance
+# a sequence has at most max_distance
+BOUNDED = (RELATIVE_KEY, RELATIVE_KEY_QUERY, THREE_WAY, DISENTANGLED)
 RELATIVE_KEYS = (*BOUNDED, CLIPPED)  # positions with a table of keys
 
 
@@ -158,7 +159,7 @@ _KIND = (
     _whole(11, "qk_norm", 0, 2),
     _whole(12, "window", 0, 1 << 24),
     _real(13, "cap"),
-    _whole(14, "position", 0, 8),
+    _whole(14, "position", 0, 9),
     _whole(15, "rotary_width", 0, 4096),
     _whole(16, "max_distance", 0, 1 << 24),
     _whole(17, "hidden", 1, 1 << 20, NEEDED),

@@ -93,9 +93,10 @@ ATTENTION_BEFORE = _norm(_BLOCK, 0x10, "norm before attention,", "width",
     "norms_before and attention_norm", "norm_biases")
 QKV = _linear(_BLOCK, 0x20, "q,k,v", "q, kv, kv", "width", "", "attention_biases & 7")
 QKV_SCALE = _vector(_BLOCK, 0x22, "scale of the input of q,k,v", "width", "input_scales & 1")
-RELATIVE_KEYS = _table(_BLOCK, 0x30, "relative keys", "head_width", "entries",
-    "position in (1, 2, 3, 8)")
+RELATIVE_KEYS = _table(_BLOCK, 0x30, "relative keys", "q if position == 9 else head_width",
+    "entries", "position in (1, 2, 3, 8, 9)")
 RELATIVE_VALUES = _table(_BLOCK, 0x31, "relative values", "entries", "head_width", "position == 3")
+RELATIVE_QUERIES = _table(_BLOCK, 0x32, "relative queries", "q", "entries", "position == 9")
 Q_NORM = _norm(_BLOCK, 0x38, "q norm", "q if qk_norm_over else head_width", "qk_norm",
     "qk_norm == 1")
 K_NORM = _norm(_BLOCK, 0x3A, "k norm", "kv if qk_norm_over else head_width", "qk_norm",

@@ -196,6 +196,8 @@ class Terms(NamedTuple):
     additive: Array | None = None  # (H, w)
     key_query: bool = False  # k·a too
     three_way: bool = False  # (q ∘ k)·a in place of q·k
+    # Tables a and b of each head, (H, w, E), and the entry of each pair, (T, S).
+    disentangled: tuple[Array, Array, Array] | None = None
 
 
 NO_TERMS = Terms()
@@ -291,6 +293,11 @@ class Reference:
                 scores = scores + np.einsum("thw,tsw->hts", q, terms.keys)
             if terms.key_query:  # Huang et al. 2020, method 4
                 scores = scores + np.einsum("shw,tsw->hts", k, terms.keys)
+            if terms.disentangled is not None:  # He et al. 2021, equation 2
+                a, b, entry = terms.disentangled
+                rows, columns = np.indices(entry.shape)
+                scores = scores + np.einsum("thw,hwe->hte", q, a)[:, rows, entry]
+                scores = scores + np.einsum("shw,hwe->hse", k, b)[:, columns, entry]
         scores = scores * self.dtype.type(scale)
         if terms.bias is not None:
             scores = scores + terms.bias
@@ -328,6 +335,12 @@ class Reference:
         if position == D.T5_BIAS:
             return Terms(additive=additive, bias=self.tensor(R.KINDS, index, R.T5_BIAS)[:, entry])
         values = self.tensor(stack, weights, R.RELATIVE_VALUES)
+        if position == D.DISENTANGLED:
+            a, b = (
+                self.tensor(stack, weights, role).reshape(kind["heads"], kind["head_width"], -1)
+                for role in (R.RELATIVE_KEYS, R.RELATIVE_QUERIES)
+            )
+            return Terms(disentangled=(a, b, entry))
         return Terms(
             keys=self.tensor(stack, weights, R.RELATIVE_KEYS).T[entry],
             values=None if values is None else values[entry],
