@@ -36,6 +36,13 @@ _OWN: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "albert": {"embedding_size": 8},
     "codegen": {"n_head": 4},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": "p2c|c2p",
+        "position_buckets": 6,
+        "norm_rel_ebd": "layer_norm",
+    },
     "nomic_bert": {
         "vocab_size": ROWS,
         "n_embd": WIDTH,
@@ -47,7 +54,43 @@ _OWN: dict[str, dict[str, Any]] = {
         "activation_function": "swiglu",
     },
 }
-_FIRST = {"mpnet": ("encoder.relative_attention_bias.weight", (32, HEADS))}
+_SQUARE = (WIDTH, WIDTH)
+
+
+def _of_each_layer(**shapes: Shape) -> dict[str, Shape]:
+    return {
+        f"encoder.layer.{i}.attention.self.{name.replace('__', '.')}": shape
+        for i in range(LAYERS)
+        for name, shape in shapes.items()
+    }
+
+
+# The tensors that are read before any is asked for.
+_FIRST: dict[str, dict[str, Shape]] = {
+    "mpnet": {"encoder.relative_attention_bias.weight": (32, HEADS)},
+    "deberta": {
+        "encoder.rel_embeddings.weight": (2 * POSITIONS, WIDTH),
+        **_of_each_layer(
+            in_proj__weight=(3 * WIDTH, WIDTH),
+            q_bias=(WIDTH,),
+            v_bias=(WIDTH,),
+            pos_proj__weight=_SQUARE,
+            pos_q_proj__weight=_SQUARE,
+            pos_q_proj__bias=(WIDTH,),
+        ),
+    },
+    "deberta-v2": {
+        "encoder.rel_embeddings.weight": (12, WIDTH),
+        "encoder.LayerNorm.weight": (WIDTH,),
+        "encoder.LayerNorm.bias": (WIDTH,),
+        **_of_each_layer(
+            pos_key_proj__weight=_SQUARE,
+            pos_key_proj__bias=(WIDTH,),
+            pos_query_proj__weight=_SQUARE,
+            pos_query_proj__bias=(WIDTH,),
+        ),
+    },
+}
 
 
 class Directory(NamedTuple):
@@ -113,10 +156,8 @@ def directory(kind: str, class_name: str, **more: Any) -> Directory:
         pass
     elif class_name not in [f"{start}Model" for start in family.classes]:
         shapes = {family.trunk + "x": (1,)}  # a model with a head has its trunk's names
-    if kind in _FIRST:
-        name, shape = _FIRST[kind]
-        trunk = family.trunk if shapes else ""
-        shapes[trunk + name] = shape
+    trunk = family.trunk if shapes else ""
+    shapes |= {trunk + name: shape for name, shape in _FIRST.get(kind, {}).items()}
     config = Config(
         Path("config.json"), json.loads(json.dumps(values)), family.defaults, family.newer
     )
