@@ -55,6 +55,7 @@ CONVERTER = {
     "llama2c": ("tests/python/test_llama2c.py", "convert llama2c"),
     "moments": ("tests/python/test_moments.py", "convert llama2c"),
     "expect": ("tests/python/test_expect.py", "convert expect"),
+    "npz-weights": ("tests/python/test_wrapped.py", "convert expect"),
     "config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "generation": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "sentence": ("tests/python/test_convert_hf.py", "convert directory"),

@@ -33,7 +33,10 @@ from phasor.families import llama2c
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
 
-DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "F8_E4M3", "f4", "")
+DTYPES = (
+    *("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "f4", ""),
+    *("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E8M0", "U64", "U32", "U16", "C64"),
+)
 KINDS = (("llama", "LlamaForCausalLM"), ("bert", "BertModel"), ("gpt2", "GPT2LMHeadModel"))
 
 
@@ -168,6 +171,8 @@ _OPCODES = [op.code.encode("latin-1") for op in pickletools.opcodes]
 _GLOBALS = (
     *(b"ctorch\nFloatStorage\n", b"ctorch\nSize\n", b"ctorch._utils\n_rebuild_tensor_v2\n"),
     *(b"ctorch._utils\n_rebuild_parameter\n", b"ccollections\nOrderedDict\n", b"cos\nsystem\n"),
+    *(b"ctorch._utils\n_rebuild_tensor_v3\n", b"ctorch.storage\nUntypedStorage\n"),
+    *(b"ctorch\nfloat8_e4m3fn\n", b"ctorch\nuint16\n"),
     *(
         b"cbuiltins\neval\n",
         b"ctorch\nload\n",
@@ -812,12 +817,12 @@ def _outputs() -> dict[str, np.ndarray]:
     }
 
 
-def _npy(rng: random.Random, array: np.ndarray) -> bytes:
-    """An array's file; one in eight with another word in its head."""
+def npy(rng: random.Random, array: np.ndarray, share: float = 0.12) -> bytes:
+    """An array's file; this share of them with another word in its head."""
     file = io.BytesIO()
     np.save(file, array)
     data = file.getvalue()
-    if rng.random() < 0.12:
+    if rng.random() < share:
         old = rng.choice((b"(", b"'<f4'", b"'<i8'", b"False", b", ", b"'shape'", b"\x76\x00"))
         new = rng.choice((b"[", b"'|O' ", b"True ", b"9" * 40, b"-", b"\xff\xff"))
         data = data.replace(old, new, 1)
@@ -851,7 +856,7 @@ def make_npz(rng: random.Random) -> Source:
     packed = zipfile.ZIP_DEFLATED if rng.random() < 0.05 else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", packed) as zipped:
         for name, array in arrays.items():
-            zipped.writestr(f"{name}.npy", _npy(rng, array))
+            zipped.writestr(f"{name}.npy", npy(rng, array))
     data = file.getvalue()
     if rng.random() < 0.2:
         data = raw.changed(rng, data)

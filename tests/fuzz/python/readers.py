@@ -22,6 +22,7 @@ READERS = {
     "llama2c": ("families/llama2c.py",),
     "moments": ("moments.py",),
     "expect": ("checkpoints/npz.py", "expect.py"),
+    "npz-weights": ("checkpoints/npz.py", "checkpoints/wrappers.py"),
     "config": (
         "families/hugging_face.py",
         "families/hf_config.py",
@@ -113,6 +114,7 @@ _MAKERS = {
     "llama2c": checkpoints.make_llama2c,
     "moments": lambda rng, _: checkpoints.make_npy(rng),
     "expect": lambda rng, _: checkpoints.make_npz(rng),
+    "npz-weights": lambda rng, _: texts.make_npz_weights(rng),
     "config": directories.make_config,
     "generation": directories.make_generation,
     "sentence": directories.make_sentence,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import io
 import random
 import re
+import zipfile
 
 import checkpoints
 import directories
+import numpy as np
 import raw
 import values
 from source import GOLDEN, Source
 
 from chat_bombs import BOMBS
+from phasor.checkpoints.checkpoint import open_checkpoint
 
 Words = tuple[str, ...]
 
@@ -102,6 +106,12 @@ def _golden(preset: str) -> tuple[bytes, str]:
     return (folder / f"{preset}.pt").read_bytes(), toml
 
 
+@functools.cache
+def _arrays(preset: str) -> dict[str, np.ndarray]:
+    checkpoint = open_checkpoint(GOLDEN / "pytorch" / f"{preset}.pt")
+    return {name: checkpoint.load(name) for name in checkpoint}
+
+
 def _hostile_toml(rng: random.Random, toml: str, words: Words) -> bytes:
     lines = toml.strip().split("\n")
     for _ in range(1 + int(rng.expovariate(0.8))):
@@ -141,6 +151,31 @@ def make_description(rng: random.Random, words: Words) -> Source:
     if how > 0.9:
         return Source({**files, "d.toml": data}, ("@m.pt", "--describe", "@d.toml"))
     return Source(files, ("@m.pt",))
+
+
+def make_npz_weights(rng: random.Random) -> Source:
+    """Weights as a .npz with a sound description: arrays, heads and zips that are not sound, and
+    what trainers put around names."""
+    preset = rng.choice(_PRESETS)
+    toml, given = _golden(preset)[1], dict(_arrays(preset))
+    if rng.random() < 0.3:
+        checkpoints.change_arrays(rng, given)
+    start = rng.choice(("", "", "module.", "_orig_mod.module.", "model_ema.", "module.module."))
+    arrays = {f"{start}{name}": array for name, array in given.items()}
+    if rng.random() < 0.2:
+        arrays["n_averaged"] = np.array(3)
+    if rng.random() < 0.1:
+        arrays |= {f"model_ema.{name}": array for name, array in given.items()}
+    file = io.BytesIO()
+    packed = zipfile.ZIP_DEFLATED if rng.random() < 0.05 else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", packed) as zipped:
+        for name, array in arrays.items():
+            end = ".npy" if rng.random() > 0.005 else rng.choice(("", ".pkl", "/data.pkl"))
+            zipped.writestr(f"{name}{end}", checkpoints.npy(rng, array, 0.005))
+    data = file.getvalue()
+    if rng.random() < 0.4:
+        data = raw.changed(rng, data)
+    return Source({"m.npz": data, "m.toml": toml.encode()}, ("@m.npz",))
 
 
 # ---- Chat templates

@@ -1,5 +1,5 @@
 """Named tensors of a checkpoint: a file of torch.save (.pt, .pth, .bin), safetensors, or a
-directory with either, in one piece or in shards.
+directory with either, in one piece or in shards; or the .npz of NumPy.
 
 numpy only, and no code of a file ever runs. What a file says is checked before it is used, and
 bounded by the file's size: docs/convert.md has the limits.
@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from phasor import mistaken
-from phasor.checkpoints import safetensors, torch_file
+from phasor.checkpoints import npz, safetensors, torch_file, wrappers
 from phasor.checkpoints.tensors import Checkpoint, Stored
 from phasor.errors import PhasorError, named, printable, shown
 from phasor.files import cannot_read, open_regular, read_json
 
-_WRAPPERS = ("state_dict", "model_state_dict", "model")
 # All tensors together by the size of the file: what is tied is there several times.
 _MAX_REPEATS = 8
 # Of a directory, the first that is there.
@@ -42,8 +41,12 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
         start = _start(path)
         if not start:
             raise PhasorError("the file is empty: download it again")
+        notes: list[str] = []
+        if npz.is_npz(path, start):
+            return npz.read(path)
         if torch_file.is_torch_file(start):
-            tensors = _bounded(_state_dict(torch_file.content(path, start), key), path)
+            state, notes = _state_dict(torch_file.content(path, start), key)
+            tensors = _bounded(state, path)
         elif index and path.name.endswith(_INDEX_FILES):
             tensors = _read_shards(path)
         elif len(start) > 9 and start[8:9] == b"{":
@@ -52,7 +55,7 @@ def _open_file(path: Path, key: str | None = None, index: bool = True) -> Checkp
             raise PhasorError(
                 mistaken.of_file(start, path.name) or "neither a file of torch.save nor safetensors"
             )
-        return Checkpoint(path, tensors)
+        return Checkpoint(path, tensors, notes)
 
 
 @contextlib.contextmanager
@@ -149,17 +152,16 @@ def _read_shards(index: Path) -> dict[str, Stored]:
 # ---- The content of a file of torch.save
 
 
-def _state_dict(content: Any, key: str | None) -> dict[str, Stored]:
+def _state_dict(content: Any, key: str | None) -> tuple[dict[str, Stored], list[str]]:
     """The tensors of the state_dict: `content` itself, its entry `key`, or the usual entry when it
-    is nested in one."""
+    is nested in one; and what was passed over."""
+    notes: list[str] = []
     if key is not None:
         if not isinstance(content, dict) or key not in content:
             raise PhasorError(f"there is no entry {key!r} in the file")
         content = content[key]
-    elif isinstance(content, dict) and not any(isinstance(v, Stored) for v in content.values()):
-        content = next(
-            (content[name] for name in _WRAPPERS if isinstance(content.get(name), dict)), content
-        )
+    elif isinstance(content, dict):
+        content, notes = wrappers.weights_of(content)
     if not isinstance(content, dict):
         raise PhasorError("the file does not hold a state_dict")
     out = {
@@ -169,4 +171,4 @@ def _state_dict(content: Any, key: str | None) -> dict[str, Stored]:
     }
     if not out:
         raise PhasorError("the state_dict has no tensors (is it nested? then say [checkpoint] key)")
-    return out
+    return out, notes

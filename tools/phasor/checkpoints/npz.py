@@ -48,6 +48,14 @@ def array(data: np.ndarray) -> Stored:
     return Stored(data[begin:], kind, shape, strides, 0)
 
 
+def is_npz(path: Path, start: bytes) -> bool:
+    """Whether a file that begins so is a zip of .npy files, and none of torch.save."""
+    if not start.startswith(b"PK\x03\x04"):
+        return False
+    names = [info.filename for info in zip_records(path)]
+    return bool(names) and all(name.endswith(".npy") for name in names)
+
+
 def read(path: Path) -> Checkpoint:
     """The arrays of a .npz by name. PhasorError names the file and the array."""
     try:

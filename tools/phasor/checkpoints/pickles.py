@@ -17,6 +17,8 @@ from phasor.checkpoints.tensors import (
     MAX_DIMENSIONS,
     MAX_NUMBER,
     STORAGES,
+    TORCH,
+    UNTYPED,
     Stored,
     check_view,
     contiguous,
@@ -44,6 +46,12 @@ class Storage(NamedTuple):
     """Raw bytes and the type of their elements."""
 
     data: np.ndarray  # u8
+    dtype: str
+
+
+class _Type(NamedTuple):
+    """A type of PyTorch (torch.float8_e4m3fn) where a tensor names it."""
+
     dtype: str
 
 
@@ -110,6 +118,16 @@ def _rebuild_tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any
     return tensor
 
 
+def _rebuild_typed(
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, kind: Any, *_: Any
+) -> Stored:
+    """torch._utils._rebuild_tensor_v3: a view of a storage of bytes, with the type of its
+    elements."""
+    if not isinstance(kind, _Type) or not isinstance(storage, Storage):
+        raise PhasorError("the pickle describes a tensor that cannot be")
+    return _rebuild_tensor(Storage(storage.data, kind.dtype), offset, shape, strides)
+
+
 def _size(shape: Any) -> tuple:
     """torch.Size."""
     if type(shape) not in (list, tuple) or len(shape) > MAX_DIMENSIONS:
@@ -128,6 +146,7 @@ _GLOBALS = {
     "collections.OrderedDict": _ordered,
     "torch._utils._rebuild_tensor": _rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils._rebuild_tensor_v3": _rebuild_typed,
     "torch._utils._rebuild_parameter": _parameter,
     "torch.Size": _size,
 }
@@ -144,8 +163,12 @@ class _Unpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if f"{module}.{name}" in _GLOBALS:
             return _Callable(_GLOBALS[f"{module}.{name}"])
-        if module == "torch" and name in STORAGES:
+        if (module, name) == ("torch.storage", UNTYPED):
             return name
+        if module == "torch" and name in STORAGES and name != UNTYPED:
+            return name
+        if module == "torch" and name in TORCH:
+            return _Type(TORCH[name])
         raise PhasorError(
             f"the pickle asks for {printable(f'{module}.{name}')}, which is not a tensor: refused, "
             "nothing was run"

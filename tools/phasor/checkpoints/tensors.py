@@ -12,30 +12,75 @@ import numpy as np
 from phasor.errors import PhasorError, printable
 from phasor.values import words
 
-# Types of elements: numpy's name, PyTorch's storage, safetensors' name. numpy has no bf16.
+# Types of elements: numpy's name, PyTorch's storage and type, safetensors' name. numpy has no bf16
+# and no float of 8 bits; PyTorch keeps its newer types in storages of bytes.
 _TYPES = [
     line.split()
     for line in """
-        <f8   DoubleStorage     F64
-        <f4   FloatStorage      F32
-        <f2   HalfStorage       F16
-        bf16  BFloat16Storage   BF16
-        <i8   LongStorage       I64
-        <i4   IntStorage        I32
-        <i2   ShortStorage      I16
-        i1    CharStorage       I8
-        u1    ByteStorage       U8
-        ?     BoolStorage       BOOL
+        <f8    DoubleStorage     float64          F64
+        <f4    FloatStorage      float32          F32
+        <f2    HalfStorage       float16          F16
+        bf16   BFloat16Storage   bfloat16         BF16
+        <i8    LongStorage       int64            I64
+        <i4    IntStorage        int32            I32
+        <i2    ShortStorage      int16            I16
+        i1     CharStorage       int8             I8
+        u1     ByteStorage       uint8            U8
+        ?      BoolStorage       bool             BOOL
+        <u8    -                 uint64           U64
+        <u4    -                 uint32           U32
+        <u2    -                 uint16           U16
+        e4m3   -                 float8_e4m3fn    F8_E4M3
+        e5m2   -                 float8_e5m2      F8_E5M2
+        e4m3z  -                 float8_e4m3fnuz  F8_E4M3FNUZ
+        e5m2z  -                 float8_e5m2fnuz  F8_E5M2FNUZ
     """.strip().split("\n")
 ]
-STORAGES = {storage: dtype for dtype, storage, _ in _TYPES}
-SAFETENSORS = {name: dtype for dtype, _, name in _TYPES}
-_FLOATS = words("<f4 <f8 <f2 bf16")
+UNTYPED = "UntypedStorage"  # PyTorch's storage of bytes
+STORAGES = {storage: dtype for dtype, storage, _, _ in _TYPES if storage != "-"} | {UNTYPED: "u1"}
+TORCH = {name: dtype for dtype, _, name, _ in _TYPES}
+SAFETENSORS = {name: dtype for dtype, _, _, name in _TYPES}
+_FLOATS = words("<f4 <f8 <f2 bf16 e4m3 e5m2 e4m3z e5m2z")
 # Limits of what a file may say, far above what any model of this size does.
 MAX_DIMENSIONS, MAX_NUMBER = 8, 1 << 48
 
 
 Shape = tuple[int, ...]
+
+
+def _of_bytes(fraction: int, bias: int, last: str) -> np.ndarray:
+    """The 256 values of a float of 8 bits: sign, exponent with its bias, `fraction` bits. last:
+    what the largest exponent is, "values" but for all ones, "infinite", or values with the negative
+    zero for NaN ("FNUZ"). Micikevicius et al. 2022, FP8 formats for deep learning, table 1."""
+    codes = np.arange(256)
+    exponent, part = codes >> fraction & (127 >> fraction), codes & ((1 << fraction) - 1)
+    out = np.where(
+        exponent == 0,
+        np.ldexp(part.astype(np.float64), 1 - bias - fraction),
+        np.ldexp((part + (1 << fraction)).astype(np.float64), exponent - bias - fraction),
+    )
+    if last == "infinite":
+        highest = exponent == 127 >> fraction
+        out[highest] = np.where(part[highest] == 0, np.inf, np.nan)
+    elif last == "values":
+        out[codes & 127 == 127] = np.nan
+    out[codes > 127] *= -1
+    if last == "FNUZ":
+        out[128] = np.nan
+    return out.astype(np.float32)
+
+
+_BYTES = {
+    "e4m3": _of_bytes(3, 7, "values"),
+    "e5m2": _of_bytes(2, 15, "infinite"),
+    "e4m3z": _of_bytes(3, 8, "FNUZ"),
+    "e5m2z": _of_bytes(2, 16, "FNUZ"),
+}
+
+
+def _raw(dtype: str) -> np.dtype:
+    """What holds an element: numpy's own type, or a number of its size."""
+    return np.dtype("<u2" if dtype == "bf16" else "u1" if dtype in _BYTES else dtype)
 
 
 class Stored(NamedTuple):
@@ -63,22 +108,25 @@ class Stored(NamedTuple):
 
     def load(self) -> np.ndarray:
         """The values: f32, or f64 where the file has f64; integers as they are."""
-        raw = "<u2" if self.dtype == "bf16" else self.dtype
-        item = np.dtype(raw).itemsize
+        raw = _raw(self.dtype)
+        item = raw.itemsize
         flat = np.frombuffer(self.data, dtype=raw, count=self.data.size // item)[self.offset :]
         view = np.lib.stride_tricks.as_strided(
             flat, self.shape, tuple(s * item for s in self.strides), writeable=False
         )
         if self.dtype == "bf16":
             return (view.astype("<u4") << 16).view("<f4")
+        if self.dtype in _BYTES:
+            return _BYTES[self.dtype][view]
         return view.astype("<f4") if self.dtype == "<f2" else np.asarray(view, order="C")
 
 
 class Checkpoint:
-    """The tensors of one file by name, in the file's order."""
+    """The tensors of one file by name, in the file's order. notes: what of the file was passed
+    over."""
 
-    def __init__(self, path: Path, tensors: dict[str, Stored]) -> None:
-        self.path, self.tensors = path, tensors
+    def __init__(self, path: Path, tensors: dict[str, Stored], notes: Iterable[str] = ()) -> None:
+        self.path, self.tensors, self.notes = path, tensors, list(notes)
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors
@@ -118,12 +166,12 @@ class Checkpoint:
             if new in out:
                 raise PhasorError(f"{self.path}: two tensors are called {new} after renaming")
             out[new] = stored
-        return Checkpoint(self.path, out)
+        return Checkpoint(self.path, out, self.notes)
 
 
 def item_bytes(dtype: str) -> int:
     """Of one element."""
-    return 2 if dtype == "bf16" else np.dtype(dtype).itemsize
+    return _raw(dtype).itemsize
 
 
 def check_view(dtype: str, shape: Shape, numbers: Iterable[Any] = ()) -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Sequence
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
+from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
 from phasor.families import decoder, embedder, encoder_decoder, generation, lora, sentence
 from phasor.families.decoder import Decoder
@@ -195,7 +196,7 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     if isinstance(family, encoder_decoder.Family):
         return _read_encoder_decoder(path, config, family, lora_folder)
-    checkpoint = _modern(open_checkpoint(folder))
+    checkpoint = _modern(unwrapped(open_checkpoint(folder)))
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
     if not modules:
@@ -226,7 +227,7 @@ def _read_encoder_decoder(
     path: Path, config: Config, family: encoder_decoder.Family, lora_folder: Path | None
 ) -> Source:
     _check_class(config, family)
-    checkpoint = open_checkpoint(path)
+    checkpoint = unwrapped(open_checkpoint(path))
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, "")
     return Source(encoder_decoder.read(path, config, family, checkpoint), path, family)
@@ -246,7 +247,7 @@ def _read_decoder(
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
-    checkpoint = open_checkpoint(folder)
+    checkpoint = unwrapped(open_checkpoint(folder))
     if lora_folder is not None:
         checkpoint = lora.merged(
             checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied

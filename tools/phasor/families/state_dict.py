@@ -9,6 +9,7 @@ from typing import Iterator, Mapping
 import numpy as np
 
 from phasor import positions
+from phasor.checkpoints import wrappers
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import Problems, printable
 from phasor.families import names as N
@@ -53,11 +54,13 @@ class _Reader:
         names: Mapping[str, str] | None = None,
     ) -> None:
         self.description, self.preset = description, names is None
-        self.checkpoint = (
-            checkpoint.renamed(description.rename) if description.rename else checkpoint
-        )
         self.names = dict(
             N.PRESETS[description.preset](description.stack) if names is None else names
+        )
+        asked = (*self.names.values(), *description.names.values(), *description.rename)
+        checkpoint = wrappers.unwrapped(checkpoint, wrappers.LIGHTNING, asked)
+        self.checkpoint = (
+            checkpoint.renamed(description.rename) if description.rename else checkpoint
         )
         for part, name in description.names.items():
             if part not in N.ALL:
@@ -72,7 +75,7 @@ class _Reader:
         ):
             self.names["target.embedding"] = self.names.get("source.embedding", "")
         self.rotary: dict[str, Rotary] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = self.checkpoint.notes
         self.used: dict[str, str] = {}
         self.values: dict[int, np.ndarray] = {}
         # (part, tensor, whose double it is said to be)
@@ -723,7 +726,11 @@ class _Reader:
             self.checkpoint,
             values=self.values,
             used=self.used,
-            ignore=dict.fromkeys(self.description.ignore, "the description ignores it"),
+            ignore={
+                **dict.fromkeys(self.description.ignore, "the description ignores it"),
+                **{f"{start}*": wrappers.AVERAGE for start in wrappers.AVERAGED},
+                **dict.fromkeys(wrappers.COUNTERS, wrappers.AVERAGE),
+            },
             notes=self.notes,
         )
         for part, name, original in self.doubles:

@@ -1,0 +1,241 @@
+"""What trainers put around the weights, and the .npz of NumPy: the same model gives the same file,
+and what is not known is an error."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import torch_zip
+from phasor import convert
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.errors import PhasorError
+from phasor.format import tensors as R
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "pytorch"
+
+
+@pytest.fixture(autouse=True)
+def no_program(monkeypatch, tmp_path):
+    monkeypatch.setattr("phasor.program.ROOT", tmp_path / "elsewhere")
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, np.ndarray]:
+    checkpoint = open_checkpoint(GOLDEN / "torch-transformer.pt")
+    return {name: checkpoint.load(name) for name in checkpoint}
+
+
+@pytest.fixture(scope="module")
+def plain(arrays, tmp_path_factory) -> list[bytes]:
+    folder = tmp_path_factory.mktemp("plain")
+    return made(torch_zip.save(folder / "m.pt", arrays))[0]
+
+
+def made(path: Path, more: str = "") -> tuple[list[bytes], list[str]]:
+    """What a checkpoint with the golden's description becomes: the bytes of each tensor, notes."""
+    described = path.with_name("d.toml")
+    described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
+    model, _ = convert.read_source(path, described, ())
+    assert model.problems() == []
+    return [model.weights(slot).tobytes() for slot in R.slots(model.descriptor)], model.notes
+
+
+def said(path: Path, capsys, more: str = "") -> str:
+    described = path.with_name("d.toml")
+    described.write_text((GOLDEN / "torch-transformer.toml").read_text() + more)
+    out = path.with_name("out.phasor")
+    assert convert.main([str(w) for w in (path, "--describe", described, "-o", out)]) == 1
+    assert not out.exists()
+    return capsys.readouterr().err
+
+
+def nested(path: Path, entries: dict[str, bytes], arrays: dict[str, np.ndarray]) -> Path:
+    """A table of entries, whose tensors are those of `arrays` by their places."""
+    body = b"".join(torch_zip.text(name) + value for name, value in entries.items())
+    storages = {str(i): array.tobytes() for i, array in enumerate(arrays.values())}
+    return torch_zip.write_zip(path, b"\x80\x02}(" + body + b"u.", storages)
+
+
+def state(arrays: dict[str, np.ndarray], start: str = "") -> bytes:
+    return torch_zip.state_dict(
+        {
+            f"{start}{name}": torch_zip.tensor(a, str(i))
+            for i, (name, a) in enumerate(arrays.items())
+        }
+    )[2:-1]
+
+
+# ---- Prefixes
+
+
+@pytest.mark.parametrize("start", ["module.", "_orig_mod.", "module._orig_mod.", "model.module."])
+def test_what_holds_the_model_is_no_part_of_its_names(start, arrays, plain, tmp_path):
+    wrapped = {start + name: array for name, array in arrays.items()}
+    assert made(torch_zip.save(tmp_path / "m.pt", wrapped))[0] == plain
+
+
+def test_a_moving_average_is_passed_over(arrays, plain, tmp_path):
+    beside = {f"model_ema.{name.replace('.', '')}": array + 1 for name, array in arrays.items()}
+    wrapped = {"model." + name: array for name, array in arrays.items()}
+    both = {**wrapped, **beside, "num_updates": np.array(3)}
+    assert made(torch_zip.save(tmp_path / "m.pt", both))[0] == plain
+    averaged = {"n_averaged": np.array(3), **{f"module.{n}": a for n, a in arrays.items()}}
+    assert made(torch_zip.save(tmp_path / "n.pt", averaged))[0] == plain
+
+
+def test_an_unknown_prefix_is_named(arrays, tmp_path, capsys):
+    wrapped = {"teacher." + name: array for name, array in arrays.items()}
+    assert "teacher." in said(torch_zip.save(tmp_path / "m.pt", wrapped), capsys)
+    mixed = {"module." * (i % 2) + name: a for i, (name, a) in enumerate(arrays.items())}
+    assert "missing" in said(torch_zip.save(tmp_path / "n.pt", mixed), capsys)
+
+
+def test_a_prefix_that_the_description_asks_for_stays(arrays, plain, tmp_path):
+    wrapped = {"module." + name: array for name, array in arrays.items()}
+    path = torch_zip.save(tmp_path / "m.pt", wrapped)
+    assert made(path, '\n[rename]\n"module." = ""\n')[0] == plain
+
+
+def test_no_more_prefixes_than_a_name_has_in_reason(arrays, tmp_path, capsys):
+    wrapped = {"module." * 5 + name: array for name, array in arrays.items()}
+    assert "missing" in said(torch_zip.save(tmp_path / "m.pt", wrapped), capsys)
+
+
+# ---- Entries
+
+
+def test_a_trainers_file(arrays, plain, tmp_path):
+    """As Lightning writes it: the weights under "model.", optimizer states with tensors beside."""
+    tensor = torch_zip.tensor(next(iter(arrays.values())), "0")
+    entries = {
+        "epoch": b"K\x03",
+        "pytorch-lightning_version": torch_zip.text("2.5.0"),
+        "state_dict": state(arrays, "model."),
+        "loops": b"}",
+        "callbacks": b"}(" + torch_zip.text("best") + tensor + b"u",
+        "optimizer_states": b"](}" + b"(K\x00" + tensor + b"ue",
+        "ema_state_dict": state(arrays),
+        "cuda_rng_state": tensor,
+    }
+    assert made(nested(tmp_path / "m.ckpt", entries, arrays))[0] == plain
+
+
+def test_entries_that_are_not_known_are_named(arrays, plain, tmp_path, capsys):
+    entries = {"model": state(arrays), "teacher": state(arrays)}
+    path = nested(tmp_path / "m.pt", entries, arrays)
+    assert "has tensors in 'model' and in 'teacher'" in said(path, capsys)
+    assert made(path, '\n[checkpoint]\nkey = "model"\n')[0] == plain
+    entries = {"state_dict": state(arrays), "model": state(arrays)}
+    said_of_both = said(nested(tmp_path / "n.pt", entries, arrays), capsys)
+    assert "has tensors in 'state_dict' and in 'model'" in said_of_both
+    entries = {"model": state(arrays), "K\n\x1b[1m": state(arrays)}
+    said_of_odd = said(nested(tmp_path / "o.pt", entries, arrays), capsys)
+    assert said_of_odd.count("\n") == 1 and "\x1b" not in said_of_odd
+
+
+def test_the_note_of_a_moving_average(arrays, tmp_path):
+    entries = {"model": state(arrays), "ema": state(arrays)}
+    notes = made(nested(tmp_path / "m.pt", entries, arrays))[1]
+    assert any("passed over: 'ema', a moving average" in note for note in notes)
+
+
+# ---- .npz
+
+
+def test_npz(arrays, plain, tmp_path):
+    np.savez(tmp_path / "m.npz", **arrays)
+    assert made(tmp_path / "m.npz")[0] == plain
+    turned = {f"module.{name}": np.asfortranarray(array) for name, array in arrays.items()}
+    np.savez(tmp_path / "n.npz", **turned)
+    assert made(tmp_path / "n.npz")[0] == plain
+
+
+def test_an_npz_that_is_none(arrays, tmp_path, capsys):
+    np.savez_compressed(tmp_path / "m.npz", **arrays)
+    assert "compressed" in said(tmp_path / "m.npz", capsys)
+    np.savez(tmp_path / "o.npz", **{**arrays, "o": np.array([object()], dtype=object)})
+    assert "o: cannot be read as a NumPy array" in said(tmp_path / "o.npz", capsys)
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as file:
+        file.writestr("a.npy", b"")
+        file.writestr("a.py", b"")
+    assert "without one data.pkl" in said(tmp_path / "p.npz", capsys)
+
+
+# ---- Floats of 8 bits
+
+
+def e4m3(code: int) -> float:
+    sign, exponent, part = code >> 7, code >> 3 & 15, code & 7
+    if code & 127 == 127:
+        return float("nan")
+    value = part / 8 * 2**-6 if exponent == 0 else (1 + part / 8) * 2.0 ** (exponent - 7)
+    return -value if sign else value
+
+
+def file_of(dtype: str, data: bytes, shape: list[int]) -> bytes:
+    header = json.dumps({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}})
+    return struct.pack("<Q", len(header)) + header.encode() + data
+
+
+def test_every_float_of_8_bits(tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(file_of("F8_E4M3", bytes(range(256)), [256]))
+    wanted = np.array([e4m3(code) for code in range(256)], np.float32)
+    np.testing.assert_array_equal(open_checkpoint(path).load("w"), wanted)
+    path.write_bytes(file_of("F8_E5M2", bytes(range(256)), [16, 16]))
+    wanted = (np.arange(256, dtype="<u2") << 8).view("<f2").astype(np.float32)
+    np.testing.assert_array_equal(open_checkpoint(path).load("w"), wanted.reshape(16, 16))
+
+
+@pytest.mark.parametrize(
+    "dtype,data,shape,says",
+    [
+        ("F8_E4M3", bytes(4), [8], "do not fit its shape"),
+        ("F8_E8M0", bytes(4), [4], "are not built"),
+        ("C64", bytes(8), [1], "are not built"),
+        ("U16", bytes(4), [4], "do not fit its shape"),
+    ],
+)
+def test_floats_of_8_bits_that_do_not_fit(dtype, data, shape, says, tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(file_of(dtype, data, shape))
+    with pytest.raises(PhasorError, match=says):
+        open_checkpoint(path)
+
+
+def typed(kind: bytes, storage: bytes = b"ctorch.storage\nUntypedStorage\n") -> bytes:
+    """torch._utils._rebuild_tensor_v3 of 4 bytes."""
+    reference = b"(" + torch_zip.text("storage") + storage + torch_zip.text("0")
+    reference += torch_zip.text("cpu") + b"K\x04tQ"
+    view = b"K\x00(K\x04t(K\x01t\x89ccollections\nOrderedDict\n)R"
+    return b"ctorch._utils\n_rebuild_tensor_v3\n(" + reference + view + kind + b"tR"
+
+
+@pytest.mark.parametrize(
+    "value,says",
+    [
+        (typed(b"ctorch\nfloat8_e4m3fn\n"), ""),
+        (typed(b"ctorch\nfloat4_e2m1fn_x2\n"), "asks for torch.float4_e2m1fn_x2"),
+        (typed(b"N"), "cannot be"),
+        (typed(b"ctorch\nfloat32\n"), "beyond its storage"),
+        (typed(b"cos\nsystem\n"), "asks for os.system"),
+        (typed(b"ctorch\nuint16\n"), "beyond its storage"),
+        (typed(b"ctorch\nuint8\n", b"ctorch.storage\nTypedStorage\n"), "asks for torch.storage"),
+    ],
+)
+def test_a_pickle_that_names_the_type(value, says, tmp_path):
+    path = tmp_path / "m.pt"
+    program = torch_zip.state_dict({"w": value})
+    torch_zip.write_zip(path, program, {"0": bytes((0x38, 0x40, 0xB8, 0x01))})
+    if not says:
+        assert open_checkpoint(path).load("w").tolist() == [1.0, 2.0, -1.0, 2.0**-9]
+        return
+    with pytest.raises(PhasorError, match=says):
+        open_checkpoint(path)

@@ -1,0 +1,143 @@
+"""What PyTorch itself puts around a state_dict, and its floats of 8 bits: DistributedDataParallel,
+torch.compile, an averaged model, a trainer's file with an optimizer's state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from phasor import convert
+from phasor.checkpoints.checkpoint import open_checkpoint
+from phasor.format import tensors as R
+
+TOML = 'preset = "torch-transformer"\nstack = "encoder"\nheads = 2\nposition = "none"\n'
+TOML += 'embedding_scale = "one"\n'
+
+
+class Net(torch.nn.Module):
+    """An embedding and torch.nn.TransformerEncoder, with the names of the preset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.src_embedding = torch.nn.Embedding(20, 16)
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 24, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(16), False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.encoder(self.src_embedding(ids))
+
+
+@pytest.fixture
+def net() -> Net:
+    torch.manual_seed(3)
+    return Net()
+
+
+def weights(path, content=None) -> list[bytes]:
+    if content is not None:
+        torch.save(content, path)
+    described = path.with_name("d.toml")
+    described.write_text(TOML)
+    model, _ = convert.read_source(path, described, ())
+    assert model.problems() == []
+    return [model.weights(slot).tobytes() for slot in R.slots(model.descriptor)]
+
+
+def distributed(net: Net, tmp_path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        return torch.nn.parallel.DistributedDataParallel(net).state_dict()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def trained(net: Net, tmp_path):
+    """As Lightning's ModelCheckpoint writes it, with the state of an optimizer that has stepped."""
+    optimizer = torch.optim.AdamW(net.parameters())
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    net(torch.arange(5)[None]).sum().backward()
+    optimizer.step()
+    schedule.step()
+    return {
+        "epoch": 1,
+        "global_step": 1,
+        "pytorch-lightning_version": "2.5.0",
+        "state_dict": {f"model.{name}": value for name, value in net.state_dict().items()},
+        "loops": {"fit_loop": {"state_dict": {}, "epoch_progress": {"total": {"ready": 1}}}},
+        "callbacks": {"ModelCheckpoint{'monitor': None}": {"best_model_score": torch.ones(())}},
+        "optimizer_states": [optimizer.state_dict()],
+        "lr_schedulers": [schedule.state_dict()],
+        "hparams_name": "kwargs",
+        "hyper_parameters": {"lr": 0.1},
+    }
+
+
+WRAPPED = {
+    "DistributedDataParallel": distributed,
+    "torch.compile": lambda net, _: torch.compile(net).state_dict(),
+    "AveragedModel": lambda net, _: torch.optim.swa_utils.AveragedModel(net).state_dict(),
+    "Lightning's file": trained,
+    "own trainer": lambda net, _: {
+        "model": net.state_dict(),
+        "optimizer": torch.optim.AdamW(net.parameters()).state_dict(),
+        "ema": {name: value + 1 for name, value in net.state_dict().items()},
+        "rng_state": torch.get_rng_state(),
+        "step": 5,
+    },
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_the_same_model(name, net, tmp_path):
+    content = WRAPPED[name](net, tmp_path)
+    assert weights(tmp_path / "m.ckpt", content) == weights(tmp_path / "p.pt", net.state_dict())
+
+
+def test_npz(net, tmp_path):
+    np.savez(tmp_path / "m.npz", **{name: t.numpy() for name, t in net.state_dict().items()})
+    assert weights(tmp_path / "m.npz") == weights(tmp_path / "p.pt", net.state_dict())
+
+
+TYPES = [
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_floats_of_every_width(kind, tmp_path):
+    """Every code of 8 bits; of wider types, normal, subnormal and large values. Turned over too:
+    torch.save keeps the strides."""
+    if kind.itemsize == 1:
+        tensor = torch.arange(256, dtype=torch.uint8).view(kind).reshape(32, 8)
+    else:
+        generator = torch.Generator().manual_seed(1)
+        tensor = torch.randn(32, 8, generator=generator, dtype=torch.float64)
+        tensor = (tensor * torch.logspace(-8, 4, 8, dtype=torch.float64)).to(kind)
+    wanted = tensor.to(torch.float64 if kind == torch.float64 else torch.float32).numpy()
+    save_file({"w": tensor}, tmp_path / "m.safetensors")
+    torch.save({"w": tensor, "t": tensor.t()}, tmp_path / "m.pt")
+    given, saved = open_checkpoint(tmp_path / "m.safetensors"), open_checkpoint(tmp_path / "m.pt")
+    for value in (given.load("w"), saved.load("w"), saved.load("t").T):
+        assert value.dtype == wanted.dtype and np.array_equal(value, wanted, equal_nan=True)
+        sign = np.signbit(np.where(np.isnan(value), 1, value))
+        np.testing.assert_array_equal(sign, np.signbit(np.where(np.isnan(wanted), 1, wanted)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.int64, torch.int8, torch.bool],
+    ids=str,
+)
+def test_integers(kind, tmp_path):
+    tensor = torch.tensor([0, 1, 1, 0, 1], dtype=torch.int64).to(kind)
+    save_file({"w": tensor}, tmp_path / "m.safetensors")
+    torch.save({"w": tensor}, tmp_path / "m.pt")
+    for name in ("m.safetensors", "m.pt"):
+        np.testing.assert_array_equal(
+            open_checkpoint(tmp_path / name).tensors["w"].load(), tensor.numpy()
+        )
