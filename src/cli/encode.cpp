@@ -168,6 +168,7 @@ class Encoder {
     text->given = input.text;
     if (!input.is_ids && !read_text(prompt_ + input.text, text)) return false;
     if (input.is_ids) text->segments = o_.segments.values;
+    drop_padding(text);
     const size_t count = text->ids.size();
     if (count == 0) return *why = "no tokens, expected at least one", false;
     if (o_.segments.given && text->segments.size() != count)
@@ -176,6 +177,15 @@ class Encoder {
       *why =
           no_room(count, e_.limits.source, input.is_ids ? "--source" : "--source; --truncate cuts");
     return why->empty();
+  }
+
+  // A class of the last position is of the last one that is no padding (of the first, where all
+  // are), as transformers has it for decoders; what is behind it counts for nothing.
+  void drop_padding(Text* text) const {
+    if (output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != PHASOR_POOL_LAST) return;
+    const bool both = text->segments.size() == text->ids.size();
+    while (text->ids.size() > 1 && text->ids.back() == e_.source.pad) text->ids.pop_back();
+    if (both) text->segments.resize(text->ids.size());
   }
 
   // A text, or with --pair two with a tab between them.

@@ -372,7 +372,7 @@ def test_every_tensor_that_is_wrong_is_named(llama, capsys):
         ("layer_types", ["full_attention"] * LAYERS),
         ("vocab_size", 1 << 30),
         ("num_hidden_layers", 100000),
-        ("architectures", ["LlamaForSequenceClassification"]),
+        ("architectures", ["LlamaForQuestionAnswering"]),
         ("architectures", []),
         ("bos_token_id", "one"),
         ("rope_parameters", {"rope_theta": "x"}),

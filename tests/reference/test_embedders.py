@@ -21,6 +21,7 @@ from phasor.reference.forward import Reference
 
 TOLERANCE = 1e-5
 VOCABULARY, WIDTH, LONGEST = 71, 24, 40
+CUT = 30  # max_seq_length: ids that a text is cut to
 _SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": WIDTH,
@@ -113,6 +114,8 @@ class Embedder:
             {"prompts": {"query": "find c: ", "document": ""}, "default_prompt_name": None},
         )
 
+        self._put("sentence_bert_config.json", {"max_seq_length": CUT, "do_lower_case": False})
+
     def _write_tokenizer(self) -> None:
         """Bytes, and an end token that the post-processor appends."""
         letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())[: VOCABULARY - 4]
@@ -175,6 +178,7 @@ def test_the_file_says_what_it_is(embedder):
     d = file.descriptor
     assert d["model"]["stack"] == D.ENCODER and d["source"]["suffix"] == [EOS]
     assert all(kind["causal"] for kind in d["kinds"]) and d["output"]["output"] == D.POOLED
+    assert d["source"]["longest_text"] == CUT
     assert d["output"]["prompts"].startswith("\x1f\x1e") and "find c: " in d["output"]["prompts"]
 
 
@@ -193,9 +197,11 @@ def test_the_vectors(embedder, phasor, tmp_path):
 LINES = ["c", "cab de", "a longer bit 12", "c"]
 
 
-def by_program(phasor: Path, embedder: Embedder, folder: Path, *more: str) -> np.ndarray:
+def by_program(
+    phasor: Path, embedder: Embedder, folder: Path, *more: str, lines: list[str] = LINES
+) -> np.ndarray:
     words = ["embed", embedder.path, "--npy", folder / "l.npy", "--quiet", *more]
-    text = "".join(f"{line}\n" for line in LINES)
+    text = "".join(f"{line}\n" for line in lines)
     subprocess.run([phasor, *words], check=True, input=text, text=True, stdout=subprocess.DEVNULL)
     return np.load(folder / "l.npy")
 
@@ -214,6 +220,10 @@ def test_lines_get_the_prompt_and_the_end_token(embedder, phasor, tmp_path):
 def test_beside_sentence_transformers(embedder, phasor, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     model = library.SentenceTransformer(str(embedder.folder), device="cpu")
+    long = ["abc " * 20, "c", "a bcd efg " * 9]
+    theirs = model.encode(long, batch_size=1)
+    for a, b in zip(by_program(phasor, embedder, tmp_path, "--truncate", lines=long), theirs):
+        assert relative(a, b) < TOLERANCE
     for name in (None, "query"):
         # One line at a time: what is padded on the left has other learned positions (GPT-2).
         theirs = model.encode(LINES, prompt_name=name, batch_size=1)

@@ -15,13 +15,14 @@ Parts of a model, as a table names their tensors (the weight; its bias is called
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
 from phasor.checkpoints.tensors import Checkpoint, Shape
+from phasor.families import heads
+from phasor.families.heads import Head
 from phasor.families.hf_config import ACTIVATIONS, NEWER, Config
 from phasor.families.model import BUFFER, INPUTS, ROLES, Model, Part, described, shape_of, single
 from phasor.families.names import bias_name
@@ -30,30 +31,7 @@ from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 from phasor.positions import float32_powers
 
-_MOST_LABELS = 1 << 16
 _BUFFERS = ["*position_ids", "*token_type_ids"]  # that PyTorch's older versions saved
-
-
-class Head(NamedTuple):
-    """What follows the stack in one class of a family. Names without `.weight`."""
-
-    output: int = D.HIDDEN
-    pooling: int = 0
-    dense: str = ""
-    activation: int | str = 0  # a head_activation, or the field of config.json that names it
-    dense_bias: bool = True
-    dense_width: int = 0  # 0: the embedding's for words, otherwise the stack's
-    norm: str = ""
-    norm_eps: float | None = None  # None: the stack's
-    last: str = ""  # the matrix: of the vocabulary (none: always the embedding), or the classifier
-    # Names of the vocabulary's bias; more than one are one tensor twice.
-    biases: tuple[str, ...] = ()
-    fixed_classes: tuple[str, ...] = ()  # labels that are not in config.json
-    scores: int | None = None  # None: from config.json
-    normalise: bool = False
-    prompts: str = ""
-    longest_text: int = 0  # ids that a text is cut to
-    unused: tuple[str, ...] = ()  # patterns of tensors that this output has no use for: noted
 
 
 @dataclass(frozen=True)
@@ -139,7 +117,7 @@ class Encoder:
         self.layers = [(0, i) for i in range(self.count)]  # (kind, set)
         # Of each set, what stands in its names.
         self.places = [{"layer": i} for i in range(self.count)]
-        self.output = {"output": head.output}
+        self.output: dict[str, Any] = {}
 
     def _check_positions(self) -> None:
         """A table of positions as long as the vocabulary, and no max_position_embeddings: a table
@@ -225,40 +203,22 @@ class Encoder:
 
     def add_head(self) -> None:
         """The descriptor of the head's class."""
-        head, out = self.head, self.output
-        if head.pooling:
-            out["pooling"] = head.pooling
-        if head.normalise:
-            out["normalise"] = 1
-        if head.prompts:
-            out["prompts"] = head.prompts
-        if head.dense:
-            # An ELECTRA's words come back to its embedding.
-            width = self.stack.get("embedding_width") if head.output == D.LOGITS else None
-            out["head_width"] = head.dense_width or width or self.stack["width"]
-            out["head_bias"] = int(head.dense_bias)
-            out["head_activation"] = (
-                self.config.activation(head.activation)
-                if isinstance(head.activation, str)
-                else head.activation
+        # An ELECTRA's words come back to its embedding.
+        words = self.head.output == D.LOGITS
+        width = self.stack.get("embedding_width") if words else None
+        self.output.update(
+            heads.fields(
+                self.head,
+                self.config,
+                width or self.stack["width"],
+                self.stack.get("embedding_norm_eps", self.kind["norm_eps"]),
             )
-        if head.norm:
-            eps = self.stack["embedding_norm_eps"] if head.norm_eps is None else head.norm_eps
-            out.update(head_norm=D.LAYER_NORM, head_norm_eps=eps)
-        if head.output == D.LOGITS:
+        )
+        if words:
             self._add_vocabulary()
-        elif head.output == D.CLASSES:
-            self._add_classes()
-        unused = [
-            name
-            for name in self.checkpoint
-            if any(
-                fnmatch.fnmatchcase(name, self.trunk + p) or fnmatch.fnmatchcase(name, p)
-                for p in head.unused
-            )
-        ]
+        unused = heads.unused(self.head, self.checkpoint, self.trunk)
+        self.used.update(unused)
         if unused:
-            self.used.update(dict.fromkeys(unused, "this output has no use for it"))
             self.notes.append(f"{', '.join(unused)}: no use in this output")
 
     def _add_vocabulary(self) -> None:
@@ -274,17 +234,6 @@ class Encoder:
         self.doubles += [(name, biases[0]) for name in biases[1:]]
         if tied and self.head.last:
             self.doubles.append((self.head.last + ".weight", self.name("embedding")))
-
-    def _add_classes(self) -> None:
-        labels = list(self.head.fixed_classes) or labels_of(self.config)
-        self.output.update(
-            classes=len(labels),
-            labels="".join(label + D.RECORD_END for label in labels),
-            bias=1,
-            scores=scores_of(self.config, len(labels))
-            if self.head.scores is None
-            else self.head.scores,
-        )
 
     # ---- the model
 
@@ -352,20 +301,9 @@ class Encoder:
         return [self.part(part, 0, bias, shape_of(slot))]
 
     def output_parts(self, slot: R.Slot) -> list[Part]:
-        head, role, shape = self.head, slot.role, shape_of(slot)
-        if role == R.OUTPUT_WEIGHT + 1:
-            name = next((n for n in head.biases if n in self.checkpoint), head.biases[0])
-            return [Part(name, shape)]
-        weight = role - 1 if role in _OUTPUT_BIASES else role
-        base = {
-            R.OUTPUT_WEIGHT: head.last,
-            R.HEAD: head.dense,
-            R.HEAD_NORM: head.norm,
-            R.CLASSIFIER: head.last,
-        }[weight]
-        if self.lacks_bias(role == R.HEAD_NORM + 1):
-            return [Part(None, shape)]
-        return [Part(base + (".weight" if role == weight else ".bias"), shape)]
+        if self.lacks_bias(slot.role == R.HEAD_NORM + 1):
+            return [Part(None, shape_of(slot))]
+        return heads.parts(self.head, slot, self.checkpoint)
 
     def build(self, name: str) -> Model:
         if self.family.adapt is not None:
@@ -386,57 +324,6 @@ class Encoder:
         for double in self.doubles:
             model.must_be_same(*double, "with which it is tied")
         return model.fill(lambda slot: self.parts(slot, d))
-
-
-_OUTPUT_BIASES = (R.HEAD + 1, R.HEAD_NORM + 1, R.CLASSIFIER + 1)
-
-
-def labels_of(config: Config) -> list[str]:
-    """id2label in the order of its ids; LABEL_0, … where the configuration has none."""
-    table = config.get("id2label")
-    config.get("num_labels")
-    if table is None:
-        count = config.whole("num_labels", 1, _MOST_LABELS, default=2)
-        return [f"LABEL_{i}" for i in range(count)]
-    if (
-        not isinstance(table, dict)
-        or not 1 <= len(table) <= _MOST_LABELS
-        or sorted(table, key=str) != sorted(map(str, range(len(table))))
-    ):
-        raise config.error("id2label", "its keys are not 0, 1, 2, …")
-    labels = [table[str(i)] for i in range(len(table))]
-    if not all(isinstance(label, str) for label in labels):
-        raise config.error("id2label", "a label that is not a text")
-    if not all(label.isprintable() for label in labels):
-        raise config.error("id2label", "a label with a character that cannot be printed")
-    return labels
-
-
-def scores_of(config: Config, classes: int) -> int:
-    """What transformers' pipeline and sentence-transformers' CrossEncoder do with the classes:
-    softmax, a sigmoid each, or nothing."""
-    functions = {"Identity": D.PLAIN, "Sigmoid": D.SIGMOID}
-    newer, older = config.table("sentence_transformers"), "sbert_ce_default_activation_function"
-    given = [] if config.get(older) is None else [config.class_name(older, functions)]
-    if newer is not None:
-        newer.get("version")
-        if newer.get("activation_fn") is not None:
-            given.append(newer.class_name("activation_fn", functions))
-    if len(set(given)) > 1:
-        raise config.error(older, "is not what sentence_transformers.activation_fn says")
-    if given:
-        return given[0]
-    problem = config.get("problem_type")
-    if problem is None:
-        return D.SIGMOID if classes == 1 else D.SOFTMAX
-    return config.choice(
-        "problem_type",
-        {
-            "regression": D.PLAIN,
-            "single_label_classification": D.SOFTMAX,
-            "multi_label_classification": D.SIGMOID,
-        },
-    )
 
 
 def float32_frequencies(width: int, base: float) -> np.ndarray:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasor.families.encoder import Encoder, Family, Head, float32_frequencies
+from phasor.families.encoder import Encoder, Family, float32_frequencies
+from phasor.families.heads import Head
 from phasor.families.hf_config import (
     FULL,
     NEWER,

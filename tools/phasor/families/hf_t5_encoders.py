@@ -4,7 +4,8 @@ have them (Ni et al. 2021)."""
 from __future__ import annotations
 
 from phasor.errors import PhasorError
-from phasor.families.encoder import Encoder, Family, Head
+from phasor.families.encoder import Encoder, Family
+from phasor.families.heads import Head
 from phasor.families.hf_config import ACTIVATIONS
 from phasor.families.hf_encoder_decoders import MT5_SIZES, T5_HARMLESS, T5_SIZES
 from phasor.families.names import tensor_names

@@ -19,7 +19,8 @@ from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
 from phasor.families import decoder, embedder, encoder_decoder, generation, lora, sentence
 from phasor.families.decoder import Decoder
-from phasor.families.encoder import Encoder, Family, Head
+from phasor.families.encoder import Encoder, Family
+from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
@@ -67,6 +68,13 @@ _TEXT_CLASSES = {
 _OWN_CLASSES = {
     "vocab.json": {"gpt2", "gpt_bigcode", "gpt_neo", "gptj", "codegen"},
     "tokenizer.model": {"llama", "mistral", "gemma", "gemma2", "gemma3_text", "phi3"},
+}
+
+
+# What those classes of a decoder do with its hidden states that give no logits of a vocabulary.
+_DECODER_HEADS = {
+    "ForSequenceClassification": Head(D.CLASSES, D.LAST, last="score", last_bias=False),
+    "ForTokenClassification": Head(D.CLASSES, last="score", scores=D.SOFTMAX),
 }
 
 
@@ -168,11 +176,19 @@ class Source(NamedTuple):
 
     def _describe_text(self, side: dict[str, Any], info: dict[str, Any], section: int) -> None:
         """Of a decoder: the configurations' ids count more than the tokenizer's."""
+        classes = self.model.descriptor["output"]["output"] == D.CLASSES
         for name, own in (("pad", "pad"), ("unknown", "unknown"), ("start", "bos")):
-            side[name] = info[own] if side[name] is None else side[name]
+            if not (classes and name == "pad"):  # of a classifier it has another meaning
+                side[name] = info[own] if side[name] is None else side[name]
         if not side["end"] and info["eos"] is not None:
             side["end"] = [info["eos"]]
         side.update(tokenizer=section, prefix=info["prefix"], suffix=info["suffix"])
+        if not classes:
+            return
+        side["pair"] = info["pair"]
+        # What is behind the last token that is no padding changes no class.
+        while side["suffix"] and side["suffix"][-1] == side["pad"]:
+            side["suffix"] = side["suffix"][:-1]
 
 
 def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Source:
@@ -210,13 +226,12 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
 
 
 def _check_class(
-    config: Config, family: decoder.Family | encoder_decoder.Family, bare: bool = False
+    config: Config, family: decoder.Family | encoder_decoder.Family, more: Sequence[str] = ()
 ) -> None:
-    """bare: the class without an output is one too, as sentence-transformers saves it."""
+    """more: ends of names that are classes too."""
     names = config.get("architectures")
     classes = [*family.classes]
-    if bare:
-        classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + "Model" for c in classes]
+    classes += [re.sub("For[A-Z].*|LMHeadModel", "", c) + end for c in classes for end in more]
     if not isinstance(names, list) or len(names) != 1 or names[0] not in classes:
         raise config.error(
             "architectures", f"{shown(names)} is not built; there is {', '.join(classes)}"
@@ -243,7 +258,9 @@ def _read_decoder(
 ) -> Source:
     """modules: of sentence-transformers; then the stack gives a vector, and no logits."""
     folder = modules.folder if modules else path
-    _check_class(config, family, modules is not None)
+    # sentence-transformers saves the class without an output too
+    _check_class(config, family, ("Model",) if modules else tuple(_DECODER_HEADS))
+    head = Head(D.POOLED)._replace(**modules.head) if modules else _decoder_head(config)
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
@@ -254,13 +271,30 @@ def _read_decoder(
         )
         made.notes.append(f"the adapter {lora_folder} is added to the weights")
     name = path.resolve().name
-    if modules is None:
+    if head is None:
         return Source(made.build(name, checkpoint), path, family)
     if made.generation:
         made.notes.append("generation_config.json: no use in this output")
         made.generation = {}
-    checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
-    return Source(embedder.build(made, name, checkpoint, modules.head), folder, family)
+    if modules:
+        checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
+    else:
+        if "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens
+            head = head._replace(last="classifier")
+        made.side["pad"] = _padding(config, made.side["vocabulary"])
+    return Source(embedder.build(made, name, checkpoint, head), folder, family)
+
+
+def _decoder_head(config: Config) -> Head | None:
+    """What a decoder's class has behind the stack in place of logits."""
+    name = config.get("architectures")[0]
+    return next((head for end, head in _DECODER_HEADS.items() if name.endswith(end)), None)
+
+
+def _padding(config: Config, vocabulary: int) -> int | None:
+    """The id behind which a sequence's class does not look: of config.json alone."""
+    pad = config.whole("pad_token_id", -1, default=-1)
+    return pad if 0 <= pad < vocabulary else None
 
 
 def _family(
