@@ -37,8 +37,8 @@ constexpr double kMost = 1 << 24, kMostBytes = 0x1p40;
 // One flag.
 struct Flag {
   const char* name;
-  // How the help calls its value. NULL: it has none; "a|b|c": one of these; "[=N]": may be left
-  // out.
+  // How the help calls its value. NULL: it has none; "a|b|c": one of these; "[=N]", "[=a|b]": may
+  // be left out.
   const char* value;
   uint32_t commands;
   std::variant<bool Options::*, Number Options::*, Real Options::*, const char * Options::*,
@@ -155,6 +155,11 @@ constexpr Flag kFlags[] = {
      "with --beam: the N best outputs, a line each: score, a tab, text", from(1, 256)},
     {"--split", "no|sentences", kRun, &Options::split,
      "encoder-decoder: a text that is too long goes in sentence by sentence (no: is an error)"},
+    {"--align", "[=words|pieces]", kRun, &Options::align,
+     "encoder-decoder: behind each output a tab and which words of the source and of it belong "
+     "together, as 0-0 1-2; pieces: their tokens"},
+    {"--align-heads", "L:H,…", kRun, &Options::align_heads,
+     "with --align: by these heads of cross-attention, layer:head from 0 (the mean of all)"},
     {"--save-state", "FILE", kRun, &Options::save_state,
      "decoder: the prompt and the output as they lie in the cache, to go on from"},
     {"--load-state", "FILE", kRun, &Options::load_state,
@@ -294,15 +299,17 @@ int check_isa(const char* name) {
   return usage_error("--isa %s: expected one that runs here: %s", name, known.c_str());
 }
 
-// The place of `value` among a flag's choices.
+// The place of `value` among a flag's choices; the first where it was left out.
 int set_choice(const Flag& f, const char* value, uint64_t* out) {
   *out = 0;
-  for (const char* at = f.value; *at != 0; ++*out) {
+  if (value == nullptr) return 0;
+  string choices = f.value;
+  if (choices[0] == '[') choices = choices.substr(2, choices.size() - 3);  // "[=a|b]"
+  for (const char* at = choices.c_str(); *at != 0; ++*out) {
     const size_t length = strcspn(at, "|");
     if (strlen(value) == length && strncmp(at, value, length) == 0) return 0;
     at += length + (at[length] != 0 ? 1 : 0);
   }
-  string choices = f.value;
   std::replace(choices.begin(), choices.end(), '|', ' ');
   return usage_error("%s %s: expected one of: %s", f.name, value, choices.c_str());
 }

@@ -52,6 +52,7 @@ struct Options {
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
       *load_state;
+  const char* align_heads;
   vector<const char*> stop;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
       length_penalty;
@@ -60,8 +61,9 @@ struct Options {
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
-  // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split 0 or 1
-  Number cache, early_stopping, length_norm, tables, load, pooling, emit, split;
+  // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split and
+  // align 0 or 1
+  Number cache, early_stopping, length_norm, tables, load, pooling, emit, split, align;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
       sample, greedy, print_prompt, help;
   vector<const char*> given;  // the flags, by name

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "align.h"
 #include "sampling.h"
 
 namespace cli {
@@ -115,6 +116,7 @@ string Beams::lines() const {
     if (&one != &outputs_[0]) out += '\n';
     if (o_.n_best != 0) out += format("%.6f\t", one.score);
     out += e_.target.has_tokenizer != 0 && !o_.print_ids ? one.text : join(one.ids);
+    if (o_.align.given) out += '\t' + pairs_text(one.alignment);
   }
   return out;
 }
@@ -124,7 +126,9 @@ void Beams::add_outputs(Json* json) const {
   for (const Output& one : outputs_) {
     json->open('{').add("score", one.score).add("log_probability", one.log_probability);
     if (e_.target.has_tokenizer != 0) json->add("text", one.text);
-    json->add("ids", one.ids).add("finish", finish_name(one.finish)).close('}');
+    json->add("ids", one.ids).add("finish", finish_name(one.finish));
+    if (o_.align.given) add_alignment(json, one.alignment);
+    json->close('}');
   }
   json->close(']');
 }

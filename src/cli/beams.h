@@ -1,5 +1,7 @@
 // cli: `phasor run --beam`: a search with the flags' options, and its outputs as lines.
 #pragma once
+#include <utility>
+
 #include "engine.h"
 #include "json.h"
 
@@ -8,11 +10,18 @@ namespace cli {
 // 0, or 2 when a line on standard error says which flags do not go with --beam, or need it.
 int check_beams(const Options& options);
 
+// Which words (or pieces) of a source and of an output belong together.
+struct Alignment {
+  vector<string> source, target;
+  vector<std::pair<uint32_t, uint32_t>> pairs;  // (source, target), in order
+};
+
 struct Output {
   TokenIds ids;
   string text;
   uint32_t finish = 0;
   float score = 0, log_probability = 0;
+  Alignment alignment;  // --align
 };
 
 class Beams {
@@ -27,10 +36,10 @@ class Beams {
   // Outputs that were found, best first; `forced` tokens begin each of them.
   void take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt, uint32_t forced);
   // The best outputs, as many as --n-best.
-  const vector<Output>& outputs() const { return outputs_; }
+  vector<Output>& outputs() { return outputs_; }
   uint32_t steps() const { return result_.steps; }
   // What goes to standard output, without the last line's end: a line for each output, with its
-  // score in front where --n-best is given.
+  // score in front where --n-best is given, and its pairs behind it with --align.
   string lines() const;
   void add_outputs(Json* json) const;  // as the member "outputs"
   // The text of one, as it goes on in the prompt's, without the stop string that ended it.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "align.h"
 #include "beams.h"
 #include "capture.h"
 #include "commands.h"
@@ -19,15 +20,18 @@ namespace {
 
 class Runner {
  public:
-  explicit Runner(const Options& options) : o_(options), beams_(e_, options) {}
+  explicit Runner(const Options& options)
+      : o_(options), beams_(e_, options), aligner_(e_, options) {}
   int run() {
     if (const int status = check_generation(o_)) return status;
     if (const int status = check_beams(o_)) return status;
+    if (const int status = check_alignment(o_)) return status;
     if (const int status = check_batch()) return status;
     if (!e_.open(o_)) return 1;
     if (e_.stack == PHASOR_ENCODER)
       return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
     if (const int status = check_options()) return status;
+    if (const int status = aligner_.check()) return status;
     if (!capture_.open(o_) || !start() || !make_prefix() || !generate_options(o_, e_, &options_))
       return 1;
     if (o_.save_state != nullptr && !state_.open(o_.save_state)) return 1;
@@ -101,13 +105,13 @@ class Runner {
     make_text_room(&limits, longest_argument(o_));
     make_text_room(&limits, o_.prefix != nullptr ? strlen(o_.prefix) : 0);
     for (const char* stop : o_.stop) make_text_room(&limits, strlen(stop));
-    if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
+    if (capture_.wants_attention() || aligner_.wanted()) limits.outputs |= PHASOR_WANT_ATTENTION;
     room_for_generation(o_, e_, &limits);
     if (o_.batch > 1) {
-      limits.sequences = o_.batch;
-      limits.searches = beams_.wanted() ? limits.sequences : 0;
+      limits.sequences = o_.batch + (aligner_.wanted() ? 1 : 0);  // the last one to look again
+      limits.searches = beams_.wanted() ? uint32_t{o_.batch} : 0;
       (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = o_.batch;
-      const uint32_t rows = limits.sequences * std::max(limits.beams, 1u);
+      const uint32_t rows = o_.batch * std::max(limits.beams, 1u);
       limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
     }
     return e_.start(limits);
@@ -130,6 +134,7 @@ class Runner {
     shown_ = 0;
     result_ = PHASOR_GENERATION_INIT;
     beams_.take(nullptr, 0, {}, 0);  // none of the line before
+    alignment_ = Alignment();
     out_.resize(capacity_);
     seconds_ = 0;
     bool ok = why.empty() && prepare(input, &ids, &why);
@@ -141,7 +146,10 @@ class Runner {
                                          : input.text.find_first_not_of(" \t") == string::npos);
     ok = ok && (nothing || (parts.empty() ? generate(ids, &why) : generate_parts(parts, &why)));
     if (!ok) return bad_line(e_, o_, input.where, number_, why), false;
-    if (o_.json) print_json(ids.size());
+    if (o_.json)
+      print_json(ids.size());
+    else if (aligner_.wanted() && !beams_.wanted() && !nothing)
+      output("\t" + pairs_text(alignment_));
     output("\n");
     output_flush();
     tokens_ += result_.count;
@@ -237,14 +245,34 @@ class Runner {
     const TokenIds prompt = e_.has_source() ? TokenIds() : ids;
     bool ok = false;
     if (beams_.wanted()) {
-      ok = beams_.search(prompt, options_, why);
+      ok = beams_.search(prompt, options_, why) && align_outputs(0, ids, why);
       if (ok) take_outputs();
     } else {
       ok = e_.done(phasor_generate(e_.session, 0, prompt.data(), count_of(prompt), out_.data(),
                                    count_of(out_), &options_, &result_, &e_.error),
-                   why);
+                   why) &&
+           align_tokens(0, ids, prompt, why);
     }
     seconds_ = now() - start;
+    return ok;
+  }
+
+  // --align, of what a search has found.
+  bool align_outputs(uint32_t sequence, const TokenIds& source, string* why) {
+    for (Output& one : beams_.outputs())
+      if (aligner_.wanted() && !aligner_.align(sequence, source, one.text, &one, why)) return false;
+    return true;
+  }
+  // The same of the tokens in out_.
+  bool align_tokens(uint32_t sequence, const TokenIds& source, const TokenIds& prompt,
+                    string* why) {
+    if (!aligner_.wanted()) return true;
+    Output one;
+    one.ids.assign(out_.data(), out_.data() + result_.count);
+    one.finish = result_.finish;
+    one.text = beams_.text_of(prompt, one, options_.forced_count);
+    const bool ok = aligner_.align(sequence, source, one.text, &one, why);
+    alignment_ = one.alignment;
     return ok;
   }
 
@@ -366,6 +394,14 @@ class Runner {
       if (beams_.wanted()) {
         line_.clear();
         beams_.take(line.outputs.data(), line.job.found, prompt, options_.forced_count);
+      }
+      alignment_ = Alignment();
+      if (!(beams_.wanted() ? align_outputs(o_.batch, line.ids, &line.why)
+                            : align_tokens(o_.batch, line.ids, prompt, &line.why))) {
+        status_ = bad_line(e_, o_, line.where, line.number, line.why);
+        continue;
+      }
+      if (beams_.wanted()) {
         take_outputs();
       } else {
         Output one;
@@ -376,7 +412,8 @@ class Runner {
       if (o_.json)
         print_json(line.ids.size());
       else if (!beams_.wanted())
-        output(e_.target.has_tokenizer != 0 && !o_.print_ids ? line_ : join(out_));
+        output((e_.target.has_tokenizer != 0 && !o_.print_ids ? line_ : join(out_)) +
+               (aligner_.wanted() && line.job.finish != 0 ? '\t' + pairs_text(alignment_) : ""));
       output("\n");
       tokens_ += line.job.made;
     }
@@ -464,6 +501,7 @@ class Runner {
           .add("proposed", result_.proposed)
           .add("accepted", result_.accepted);
     if (o_.keep.given) json.add("slides", result_.slides);
+    if (aligner_.wanted() && !beams_.wanted()) add_alignment(&json, alignment_);
     if (beams_.wanted()) {
       json.add("beams", o_.beam.value);
       if (o_.batch < 2) json.add("steps", result_.steps);
@@ -488,6 +526,8 @@ class Runner {
   Engine e_;
   Beams beams_;
   Capture capture_;
+  Aligner aligner_;
+  Alignment alignment_;  // of this line
   TokenIds prefix_, out_;
   phasor_generate_options options_ = PHASOR_GENERATE_OPTIONS_INIT;
   NewFile state_;

@@ -6,7 +6,9 @@ it writes. Needs matplotlib.
     plot.py table MODEL -o OUT.png            all of it, as a map
     plot.py distance MODEL -o OUT.png         the scores of the first layer against the distance, a
                                               line a head
-    plot.py attention MODEL TEXT -o OUT.png   the weights of each layer and head for a sentence
+    plot.py attention MODEL TEXT -o OUT.png   the weights of each layer and head for a sentence;
+                                              --mean: of an encoder-decoder, source × output, the
+                                              mean of all heads
 
 `columns` and `table` run one token at every position: what `phasor run --hidden` then has before
 the first block, less the token's own embedding, is the encoding. `distance` also runs one token at
@@ -18,6 +20,7 @@ distance 0.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -123,6 +126,21 @@ def sentence(
     return weights, ["start", *made][: weights.shape[2]], read[: weights.shape[3]]
 
 
+def mean_sentence(
+    program: Path, model: Path, text: str, most: int
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """(output, source): the mean of all heads of cross-attention where each token was chosen; the
+    pieces of the output, those of the source."""
+    if PhasorFile(model).descriptor["model"]["stack"] != D.ENCODER_DECODER:
+        raise PhasorError(f"{model}: --mean: expected an encoder-decoder")
+    weights, _ = array(program, model, "--attention", [text], most)
+    said = run(
+        program, "run", model, text, "-n", most, "--align=pieces", "--json", "--quiet"
+    ).splitlines()
+    names = json.loads(said[0])["alignment"]
+    return weights.mean(axis=(0, 1)), names["target"], names["source"]
+
+
 # ---- Pictures
 
 
@@ -224,6 +242,16 @@ def draw_attention(weights: np.ndarray, rows: list[str], columns: list[str]) -> 
     return figure
 
 
+def draw_mean(weights: np.ndarray, rows: list[str], columns: list[str]) -> plt.Figure:
+    """(output, source) as one map, the source below."""
+    size = (0.7 * len(columns) + 1.1, 0.3 * len(rows) + 0.8)
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    axes.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    return figure
+
+
 # ---- Command line
 
 
@@ -249,6 +277,9 @@ def build_parser() -> argparse.ArgumentParser:
         if name == "attention":
             command.add_argument("text")
             command.add_argument("-n", type=int, default=1, metavar="N", help="new tokens (1)")
+            command.add_argument(
+                "--mean", action="store_true", help="one map: the mean of all heads"
+            )
         else:
             command.add_argument(
                 "--token", type=int, default=5, help="the id at every position (5)"
@@ -269,6 +300,8 @@ def draw(options: argparse.Namespace) -> plt.Figure:
     title = (
         options.title or PhasorFile(options.model).descriptor["model"]["name"] or options.model.name
     )
+    if options.command == "attention" and options.mean:
+        return draw_mean(*mean_sentence(program, options.model, options.text, options.n))
     if options.command == "attention":
         return draw_attention(*sentence(program, options.model, options.text, options.n))
     if options.command == "distance":
