@@ -1,7 +1,7 @@
 """What trainers put around a state_dict: the entry of a file that holds it (Lightning, DeepSpeed,
 one's own torch.save), optimizers and moving averages beside it, and the prefixes of modules that
-hold the model (DistributedDataParallel, torch.compile, Lightning). All of it by known names; tensors
-under another name are an error and not left out in silence."""
+hold the model (DistributedDataParallel, torch.compile, Lightning). All of it by known names;
+tensors under another name are an error and not left out in silence."""
 
 from __future__ import annotations
 

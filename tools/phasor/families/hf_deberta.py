@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasor.families.encoder import Encoder, Family, Head
+from phasor.families.encoder import Encoder, Family
+from phasor.families.heads import Head
 from phasor.families.hf_config import Config
 from phasor.families.model import BUFFER, single
 from phasor.families.names import bias_name, tensor_names
