@@ -60,6 +60,7 @@ CONVERTER = {
     "generation": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "sentence": ("tests/python/test_convert_hf.py", "convert directory"),
     "adapter": ("tests/python/test_hostile_checkpoints.py", "convert directory"),
+    "packed": ("tests/python/test_packed.py", "convert directory"),
     "tokenizer-json": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "tokenizer-config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),

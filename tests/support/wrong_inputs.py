@@ -122,10 +122,12 @@ def _row(what: str, words: str, make: Callable[[Path], None]) -> Wrong:
 
 _INDEX = {"weight_map": {"lm_head.weight": "model-00001-of-00002.safetensors"}}
 _NOTHING = {"num_hidden_layers": 2}
-_Q = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
-_AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
-_BNB = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
-_CT = {"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized"}}
+_Q = {"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 128}}
+_AWQ = {
+    "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemv"}
+}
+_HQQ = {"quantization_config": {"quant_method": "hqq"}}
+_MX = {"quantization_config": {"quant_method": "mxfp4"}}
 
 WRONG = [
     _row("a name that is not there", "modle", lambda folder: None),
@@ -243,10 +245,10 @@ WRONG = [
     _row("config.json without a model_type", "model", _directory({"model_type": None})),
     _row("an architecture of its own", "model", _directory({"model_type": "my-llm"})),
     _row("another class", "model", _directory({"architectures": ["LlamaForTokenClassification"]})),
-    _row("weights packed by GPTQ", "model", _directory(_Q)),
-    _row("weights packed by AWQ", "model", _directory(_AWQ)),
-    _row("weights packed by bitsandbytes", "model", _directory(_BNB)),
-    _row("weights packed by compressed-tensors", "model", _directory(_CT)),
+    _row("weights packed by GPTQ in 3 bits", "model", _directory(_Q)),
+    _row("weights packed by AWQ for gemv", "model", _directory(_AWQ)),
+    _row("weights packed by HQQ", "model", _directory(_HQQ)),
+    _row("weights packed as MXFP4", "model", _directory(_MX)),
     _row("a field that is not known", "model", _directory({"attention_sinks": 4})),
     _row("a wrong type of a field", "model", _directory({"hidden_size": "8"})),
     _row("a tokenizer that is not there", "model --tokenizer t.json", _directory()),

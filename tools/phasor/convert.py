@@ -317,8 +317,7 @@ def convert(
         smooth is None and kind in L.QUANTISED and descriptor["model"]["stack"] == D.ENCODER
     ):
         smoothed = Smoothed(descriptor, lambda slot: V.as_array(slot, model.weights(slot)))
-    if isinstance(model, gguf.GGUFModel):
-        model.note_types()
+    model.note_types()
     if smoothed is not None:
         descriptor, weights = smoothed.descriptor, smoothed.weights
         model.notes.append(

@@ -86,7 +86,8 @@ def change_arrays(rng: random.Random, arrays: dict[str, np.ndarray]) -> None:
 def safetensors_parts(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], bytes]:
     """The header and the bytes behind it."""
     header, body = {}, b""
-    names = {"<f4": "F32", "<f8": "F64", "<f2": "F16", "<i8": "I64"}
+    names = {"<f4": "F32", "<f8": "F64", "<f2": "F16", "<i8": "I64", "<i4": "I32"}
+    names |= {"|u1": "U8", "|i1": "I8"}
     for name, array in arrays.items():
         data = array.tobytes()
         header[name] = {

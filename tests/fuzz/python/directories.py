@@ -12,6 +12,7 @@ from typing import Any
 import checkpoints
 import models
 import numpy as np
+import quantisers
 import raw
 import translators
 import values
@@ -258,6 +259,56 @@ def make_adapter(rng: random.Random, words: Words) -> Source:
         "a/adapter_model.safetensors": weights,
     }
     return Source(files, ("@m", "--lora", "@a"))
+
+
+# ---- packed matrices
+
+
+_WIDER = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 16}
+_LLAMA = ("llama", "LlamaForCausalLM")
+
+
+@functools.cache
+def _packed(form: str) -> dict[str, np.ndarray]:
+    """A Llama of _WIDER, its first layer packed in this form."""
+    some, pack, arrays = np.random.default_rng(8), quantisers.FORMS[form][1], {}
+    for name, shape in models.directory(*_LLAMA).shapes.items():
+        size = {models.WIDTH: 32, models.HEADS * 4: 16, models.HIDDEN: 32 if "mlp" in name else 24}
+        wider = tuple(size.get(n, n) for n in shape)
+        if "_proj" in name and ".0." in name:
+            start = name.removesuffix("weight")
+            module = pack(some, *wider)
+            arrays |= {start + part: value for part, value in module.tensors.items()}
+        else:
+            arrays[name] = some.normal(0, 0.3, wider).astype("<f4")
+    return arrays
+
+
+def make_packed(rng: random.Random, words: Words) -> Source:
+    form = rng.choice(list(quantisers.FORMS))
+    quantization = quantisers.FORMS[form][0]
+    arrays = dict(_packed(form))
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        name = rng.choice([n for n in arrays if "_proj" in n])
+        array = arrays[name]
+        arrays[name] = rng.choice(
+            (
+                array[: len(array) // 2] if array.ndim else array,
+                array.astype(rng.choice(("<i4", "<i8", "<f4", "<f2", "u1", "i1"))),
+                np.zeros_like(array),
+                array.ravel()[::-1].reshape(array.shape),
+                array[..., None],
+            )
+        )
+        if rng.random() < 0.2:
+            arrays[name + rng.choice((".x", "s"))] = arrays.pop(name)
+    how = rng.random()
+    if how < 0.5:
+        quantization = values.changed(rng, quantization, words)
+    config = {**json.loads(checkpoints.config_of(*_LLAMA)), **_WIDER}
+    config["quantization_config"] = quantization
+    files = {"m/config.json": _json(config), "m/model.safetensors": checkpoints.plain(arrays)}
+    return Source(files, ("@m",))
 
 
 # ---- tokenizers

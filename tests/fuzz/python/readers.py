@@ -42,6 +42,7 @@ READERS = {
     "generation": ("families/generation.py",),
     "sentence": ("families/sentence.py",),
     "adapter": ("families/lora.py",),
+    "packed": ("checkpoints/packed.py", "families/packed.py"),
     "tokenizer-json": (
         "tokenizers/tokenizer_json.py",
         "tokenizers/json_parts.py",
@@ -119,6 +120,7 @@ _MAKERS = {
     "generation": directories.make_generation,
     "sentence": directories.make_sentence,
     "adapter": directories.make_adapter,
+    "packed": directories.make_packed,
     "tokenizer-json": directories.make_tokenizer_json,
     "tokenizer-config": directories.make_tokenizer_config,
     "vocabulary": directories.make_vocabulary,

@@ -145,6 +145,12 @@ class Checkpoint:
             )
         return stored.load()
 
+    def kept(self, name: str) -> Any:
+        """What says which type has this tensor's own grid, and gives it so; None of other
+        tensors."""
+        stored = self.tensors.get(name)
+        return stored if hasattr(stored, "keeps") else None
+
     def same(self, a: str | None, b: str | None) -> bool:
         """Whether both are there and have the same values."""
         return (

@@ -94,13 +94,6 @@ NEWER = 5  # the version of transformers that changed the names and some default
 
 def refuse(where: Path, values: Mapping[str, Any]) -> None:
     """PhasorError for an architecture that is not built, in one line."""
-    packed = values.get("quantization_config")
-    if packed is not None:
-        kind = packed.get("quant_method") if isinstance(packed, dict) else packed
-        raise PhasorError(
-            f"{where}: quantization_config: the weights are packed ({shown(kind)}), which is not"
-            " built: give the model that they were made from, and say --type q4 or q8"
-        )
     for what, fields, absent in _REFUSED:
         for name in fields:
             if not any(same(values.get(name), value) for value in absent):

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
-from phasor.families import decoder, embedder, encoder_decoder, generation, lora, sentence
+from phasor.families import decoder, embedder, encoder_decoder, generation, lora, packed, sentence
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
@@ -199,6 +199,31 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
     folder = modules.folder if modules else path
     where = folder / "config.json"
     values = read_json(where)
+    unpack = packed.unpacking(where, values)
+    source = _read(path, where, values, modules, lambda f: unpack(_opened(f)), context, lora_folder)
+    source.model.notes += unpack.notes
+    source.model.ignore |= unpack.spare
+    return source
+
+
+# Opens a directory's weights, unpacked.
+Opener = Callable[[Path], Checkpoint]
+
+
+def _opened(folder: Path) -> Checkpoint:
+    return unwrapped(open_checkpoint(folder))
+
+
+def _read(
+    path: Path,
+    where: Path,
+    values: dict[str, Any],
+    modules: sentence.Modules | None,
+    opened: Opener,
+    context: int,
+    lora_folder: Path | None,
+) -> Source:
+    folder = where.parent
     family = _family(where, values, modules is not None)
     config = Config(where, values, family.defaults, family.newer)
     if modules and isinstance(family, encoder_decoder.Family):
@@ -207,12 +232,12 @@ def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Sourc
             " without this file the directory is an encoder-decoder"
         )
     if isinstance(family, decoder.Family):
-        return _read_decoder(path, config, family, context, lora_folder, modules)
+        return _read_decoder(path, config, family, opened, context, lora_folder, modules)
     if context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     if isinstance(family, encoder_decoder.Family):
-        return _read_encoder_decoder(path, config, family, lora_folder)
-    checkpoint = _modern(unwrapped(open_checkpoint(folder)))
+        return _read_encoder_decoder(path, config, family, opened, lora_folder)
+    checkpoint = _modern(opened(folder))
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
     if not modules:
@@ -239,10 +264,14 @@ def _check_class(
 
 
 def _read_encoder_decoder(
-    path: Path, config: Config, family: encoder_decoder.Family, lora_folder: Path | None
+    path: Path,
+    config: Config,
+    family: encoder_decoder.Family,
+    opened: Opener,
+    lora_folder: Path | None,
 ) -> Source:
     _check_class(config, family)
-    checkpoint = unwrapped(open_checkpoint(path))
+    checkpoint = opened(path)
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, "")
     return Source(encoder_decoder.read(path, config, family, checkpoint), path, family)
@@ -252,6 +281,7 @@ def _read_decoder(
     path: Path,
     config: Config,
     family: decoder.Family,
+    opened: Opener,
     context: int,
     lora_folder: Path | None,
     modules: sentence.Modules | None = None,
@@ -264,7 +294,7 @@ def _read_decoder(
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
-    checkpoint = unwrapped(open_checkpoint(folder))
+    checkpoint = opened(folder)
     if lora_folder is not None:
         checkpoint = lora.merged(
             checkpoint, lora_folder, family.trunk, made.is_transposed, made.tied

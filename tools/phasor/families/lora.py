@@ -89,6 +89,9 @@ class Merged(Checkpoint):
         value = super().load(name)
         return self.changes[name].added(value) if name in self.changes else value
 
+    def kept(self, name: str) -> Any:
+        return None if name in self.changes else super().kept(name)
+
 
 def merged(
     base: Checkpoint,

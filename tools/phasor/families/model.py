@@ -3,6 +3,7 @@ parts of each tensor."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, NamedTuple
 
@@ -16,6 +17,7 @@ from phasor.files import fits
 from phasor.format import descriptor as D
 from phasor.format import layout as L
 from phasor.format import tensors as R
+from phasor.format.file import Quantised, Weights
 from phasor.format.layout import VECTOR, PhasorError
 
 # Stacks in which role 1 is an embedding or the output's matrix.
@@ -119,9 +121,52 @@ class Model:
         return self.asked_output if self.asked_output is not None and is_end(slot) else self.asked
 
     def type_of(self, slot: R.Slot) -> int:
-        """The type of a matrix: the one asked for, else f32."""
+        """The type of a matrix: the one asked for; else the one that has the grid of all its parts,
+        where these are packed (packed.py); else f32."""
         asked = self.asked_for(slot)
-        return L.F32 if asked is None else asked
+        if asked is not None:
+            return asked
+        kept = {tensor.keeps if tensor else L.F32 for tensor in self._kept(slot)}
+        return kept.pop() if len(kept) == 1 else L.Q8 if kept == {L.Q4, L.Q8} else L.F32
+
+    def _kept(self, slot: R.Slot) -> list[Any]:
+        """For each part the tensor that has a grid of its own, or None where it has none, or where
+        the part is not its rows."""
+        return [
+            self.checkpoint.kept(part.name)
+            if part.name is not None
+            and not (part.transposed or part.reversed or part.offset or part.flat)
+            else None
+            for part in self.parts.get(slot.key, ())
+        ]
+
+    def _as_kept(self, slot: R.Slot) -> Quantised | None:
+        """The slot as its parts have it, where its type holds their values."""
+        to, tensors = self.type_of(slot) if slot.matrix else L.F32, self._kept(slot)
+        if to not in L.QUANTISED or not tensors or None in tensors:
+            return None
+        pieces = []
+        for part, tensor in zip(self.parts[slot.key], tensors):
+            piece = tensor.quantised(to)
+            if piece is None:
+                return None
+            pieces.append([array[part.rows] for array in piece])
+        return Quantised(*(np.concatenate(arrays) for arrays in zip(*pieces)), to)
+
+    def note_types(self) -> None:
+        """Notes what becomes of matrices that are packed in the source."""
+        count: Counter[tuple[str, str]] = Counter()
+        for slot in R.slots(self.descriptor):
+            if slot.matrix and any(self._kept(slot)):
+                tensors, to = [tensor for tensor in self._kept(slot) if tensor], self.type_of(slot)
+                kinds = ", ".join(sorted({tensor.type.name for tensor in tensors}))
+                grids = {(tensor.keeps, to) for tensor in tensors}
+                exactly = all(to in (L.F32, g) or (g, to) == (L.Q4, L.Q8) for g, to in grids)
+                how = f"{L.TYPES[to]} ({'exactly' if exactly else 'rounded'})"
+                count[kinds, how] += 1
+        if count:
+            said = (f"{n} of {kind} to {how}" for (kind, how), n in count.items())
+            self.notes.append(f"matrices: {', '.join(said)}")
 
     def problems(self) -> list[str]:
         """One line for each tensor that is missing, misshapen or left over."""
@@ -147,10 +192,12 @@ class Model:
         absent, unused = nearest.lines(self.checkpoint, missing, left)
         return [*absent, *dict.fromkeys(misshapen), *unused]
 
-    def weights(self, slot: R.Slot) -> np.ndarray:
+    def weights(self, slot: R.Slot) -> Weights:
         """The values of a slot: (N, K), or (N,) of a vector; only this tensor is in memory."""
         if slot.key in self.values:
             return self.values[slot.key]
+        if (kept := self._as_kept(slot)) is not None:
+            return kept
         pieces = []
         for part in self.parts[slot.key]:
             if part.name is None:
