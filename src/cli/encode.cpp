@@ -51,6 +51,9 @@ class Encoder {
       return usage_error("--segments: goes with one list of --ids");
     if (o_.prompt != nullptr && o_.prompt_text != nullptr)
       return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
+    if (o_.pair) find_template();
+    if (joined_ && o_.truncate)
+      return usage_error("--truncate: the model reads two texts in a template, which is not cut");
     if (!find_prompt() || !capture_.open(o_) || !start() || !prepare()) return 1;
     Inputs inputs(o_, false, LineReader::kLongest - std::min(prompt_.size(), LineReader::kLongest));
     for (Input input; e_.going_on() && inputs.next(&input);) {
@@ -131,6 +134,32 @@ class Encoder {
     return false;
   }
 
+  // The file's prompt "pair", where it has a place for each of two texts that are read in it.
+  void find_template() {
+    for (uint32_t i = 0; i < output_.prompts && !joined_; ++i) {
+      const char *name = nullptr, *text = nullptr;
+      size_t name_bytes = 0, text_bytes = 0;
+      if (phasor_prompt(e_.model, i, &name, &name_bytes, &text, &text_bytes) != PHASOR_OK) break;
+      if (string(name, name_bytes) != "pair") continue;
+      const string whole(text, text_bytes), places[] = {"{query}", "{document}"};
+      const size_t first = whole.find(places[0]), after = first + places[0].size();
+      const size_t second = first == string::npos ? first : whole.find(places[1], after);
+      if (second == string::npos) continue;
+      around_[0] = whole.substr(0, first);
+      around_[1] = whole.substr(after, second - after);
+      around_[2] = whole.substr(second + places[1].size());
+      joined_ = true;
+    }
+  }
+
+  // The two texts in the template, as one.
+  bool join(const string& texts, string* out, string* why) const {
+    size_t tab = 0;
+    if (!split_pair(texts, tab_, &tab, why)) return false;
+    *out = around_[0] + texts.substr(0, tab) + around_[1] + texts.substr(tab + 1) + around_[2];
+    return true;
+  }
+
   // Ids that the model's makers cut a text to; 0: they say nothing.
   uint32_t longest_text() const {
     auto field = sized<phasor_field>();
@@ -153,7 +182,9 @@ class Encoder {
     limits.chunk = static_cast<uint32_t>(
         std::min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));
     limits.logit_rows = logit_rows();
-    make_text_room(&limits, longest_argument(o_) + prompt_.size());
+    size_t more = prompt_.size();
+    for (const string& part : around_) more += part.size();
+    make_text_room(&limits, longest_argument(o_) + more);
     if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
     return e_.start(limits);
   }
@@ -191,6 +222,10 @@ class Encoder {
   // A text, or with --pair two with a tab between them.
   bool read_text(const string& input, Text* text) {
     size_t first = 0;
+    string whole;
+    if (joined_)
+      return join(input, &whole, &text->error) && e_.hold_text(whole.size(), &text->error) &&
+             text_ids(e_, PHASOR_SOURCE, true, whole, &text->ids, &text->error);
     if (!e_.hold_text(input.size(), &text->error)) return false;
     if (!(o_.pair ? pair_ids(e_, PHASOR_SOURCE, input, tab_, &text->ids, &text->segments, &first,
                              &text->error)
@@ -272,6 +307,8 @@ class Encoder {
     return captured_;
   }
 
+  string around_[3];  // of a template for two texts: before, between and behind them
+  bool joined_ = false;
   Capture capture_;
   bool captured_ = false;  // of the one text
   vector<Text> batch_;

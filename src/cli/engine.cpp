@@ -229,13 +229,18 @@ string piece_text(const Engine& e, uint32_t side, uint32_t id) {
   return text != nullptr ? string(text, bytes) : string();
 }
 
+bool split_pair(const string& texts, size_t known, size_t* tab, string* why) {
+  const bool given = known != string::npos;
+  *tab = given ? known : texts.find('\t');
+  if (*tab == string::npos || (!given && texts.find('\t', *tab + 1) != string::npos))
+    return *why = "expected two texts with one tab between them", false;
+  return true;
+}
+
 bool pair_ids(const Engine& e, uint32_t side, const string& texts, size_t tab, TokenIds* ids,
               TokenIds* segments, size_t* first, string* why) {
-  const bool given = tab != string::npos;
-  if (!given) tab = texts.find('\t');
+  if (!split_pair(texts, tab, &tab, why)) return false;
   const size_t after = tab + 1;
-  if (tab == string::npos || (!given && texts.find('\t', after) != string::npos))
-    return *why = "expected two texts with one tab between them", false;
   if (!is_utf8(texts, why) || !text_ids(e, side, false, texts.substr(0, tab), ids, why))
     return false;
   *first = ids->size();

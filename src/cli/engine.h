@@ -124,6 +124,10 @@ bool all_finite(const float* values, size_t count);
 bool text_ids(const Engine& engine, uint32_t side, bool template_ids, const string& text,
               TokenIds* ids, string* why);
 
+// Where the tab between two texts is: at `known`, or where that is string::npos the only one there
+// is. False: *why.
+bool split_pair(const string& texts, size_t known, size_t* tab, string* why);
+
 // The ids and segments of two texts with a tab between them, at `tab` (string::npos: there is one
 // tab); *first gets how many ids the first text has.
 bool pair_ids(const Engine& engine, uint32_t side, const string& texts, size_t tab, TokenIds* ids,

@@ -224,3 +224,88 @@ def test_rank(reranker, phasor):
     theirs = {line: score(reranker, query, line) for line in LINES}
     assert [row["text"] for row in rows] == sorted(LINES, key=lambda line: -theirs[line])
     assert all(abs(row["score"] - theirs[row["text"]]) < TOLERANCE for row in rows)
+
+
+# ---- a language model that judges pairs
+
+TEMPLATE = "<|a|>judge<|b|>\n<Query>: {query}\n<Document>: {document}<|b|>\n<|a|>"
+_PAIRS = ["a town", "people live", "Bread is made\tof flour", "x<|b|>y", "", "  z"]
+
+
+def _judge(folder, kind, config, tied: bool):
+    torch.manual_seed(4)
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    words = {letter: i + 2 for i, letter in enumerate(letters)}
+    words |= {"<|a|>": 0, "<|b|>": 1}
+    for i, piece in enumerate(("ye", "yes", "no")):
+        words[piece] = 258 + i
+    merges = [("y", "e"), ("ye", "s"), ("n", "o")]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(words, merges))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    made.add_special_tokens(["<|a|>", "<|b|>"])
+    own = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|b|>")
+    config = {**config, "vocab_size": 264, "max_position_embeddings": 200}
+    net = kind(kind.config_class(**config, tie_word_embeddings=tied, attn_implementation="eager"))
+    with torch.no_grad():
+        for p in net.parameters():
+            p.copy_(torch.randn_like(p) * 0.2 + (p.dim() == 1))
+    net.eval().save_pretrained(folder)
+    own.save_pretrained(folder)
+    return net, own
+
+
+@pytest.mark.parametrize(
+    "name, config, tied, tokens",
+    [
+        ("Qwen3ForCausalLM", {**_SIZES, "head_dim": 10}, True, "yes,no"),
+        ("Qwen3ForCausalLM", {**_SIZES, "head_dim": 10}, False, "#259,no"),
+        ("Gemma2ForCausalLM", {**_SIZES, "head_dim": 8, "query_pre_attn_scalar": 8}, True, "yes"),
+        ("PhiForCausalLM", {**_NO_GROUPS, "partial_rotary_factor": 0.7}, False, "yes,no"),
+    ],
+)
+def test_a_language_model_that_judges(tmp_path, phasor, name, config, tied, tokens):
+    """As Qwen3-Reranker's card: the probability of yes beside no behind the last token; and the
+    plain logit of yes, as the rerankers of Gemma have it."""
+    net, own = _judge(tmp_path / "m", getattr(transformers, name), config, tied)
+    out = tmp_path / "m.phasor"
+    flags = ["--rank-template", TEMPLATE, "--rank-tokens", tokens, "--quiet"]
+    assert convert.main([str(tmp_path / "m"), "-o", str(out), *flags]) == 0
+    ranked = ["rank", out, "how \tmany", *_PAIRS, "--json", "--quiet"]
+    done = subprocess.run([phasor, *ranked], check=True, capture_output=True, text=True)
+    found = {one["text"]: one["score"] for one in map(json.loads, done.stdout.splitlines())}
+    ids = [own.convert_tokens_to_ids(piece) for piece in ("yes", "no")]
+    assert ids == [259, 260] and set(found) == set(_PAIRS)
+    for text in _PAIRS:
+        whole = TEMPLATE.replace("{query}", "how \tmany").replace("{document}", text)
+        with torch.no_grad():
+            logits = net(**own(whole, return_tensors="pt")).logits[0, -1, ids]
+        theirs = logits.softmax(0)[0].item() if "," in tokens else logits[0].item()
+        assert abs(found[text] - theirs) < TOLERANCE
+    assert np.ptp(list(found.values())) > 1e-3
+    cut = [phasor, "rank", out, "a", "b", "--truncate"]
+    refused = subprocess.run(cut, capture_output=True, text=True)
+    assert refused.returncode == 2 and "--truncate: the model reads two texts" in refused.stderr
+
+
+def test_what_cannot_judge(tmp_path, capsys):
+    sizes = {**_SIZES, "head_dim": 8, "query_pre_attn_scalar": 8}
+    _judge(tmp_path / "m", transformers.Gemma2ForCausalLM, sizes, True)
+    for template, tokens, line in (
+        ("{query}", "yes", "expected {document} once"),
+        ("{document}{query}", "yes", "expected {query} before {document}"),
+        ("{query}{document}\x1f", "yes", "a separator of the format"),
+        ("{query}{document}", "maybe", "'maybe' is no piece of"),
+        ("{query}{document}\udcff", "yes", "--rank-template: is not UTF-8"),
+        ("{query}{document}" + "x" * 300000, "yes", "output.prompts: expected at most"),
+        ("{query}{document}", "#264", "'#264' is no piece of"),
+        ("{query}{document}", "#" + "9" * 5000, "is no piece of"),
+        ("{query}{document}", "yes,yes", "expected YES or YES,NO"),
+        ("{query}{document}", "yes,no", "the logits are capped"),
+    ):
+        flags = ["--rank-template", template, "--rank-tokens", tokens]
+        said = convert.main([str(tmp_path / "m"), "-o", str(tmp_path / "o.phasor"), *flags])
+        assert said == 1 and line in capsys.readouterr().err
+    for flags in (["--rank-template", "{query}{document}"], ["--rank-tokens", "yes"]):
+        with pytest.raises(SystemExit):
+            convert.main([str(tmp_path / "m"), "-o", str(tmp_path / "o.phasor"), *flags])

@@ -42,6 +42,7 @@ from phasor.errors import Problems, named
 from phasor.families import encoder_decoder, gguf, hugging_face, llama2c, side_tokenizers
 from phasor.families import state_dict
 from phasor.families.description import Description, read_description
+from phasor.families.embedder import Judge
 from phasor.families.model import Model
 from phasor.families.side_tokenizers import Languages
 from phasor.files import check_output, open_regular, parse_json, read_bytes, replacing
@@ -384,19 +385,20 @@ def read_source(
     lora: Path | None = None,
     output: Path | None = None,
     languages: Languages = Languages(),
+    rank: Judge | None = None,
 ) -> tuple[Model, dict[int, bytes]]:
     """The family's model and its tokenizer sections. context: of --rope-context; lora: an adapter's
-    directory; output: which must be none of the files."""
+    directory; output: which must be none of the files; rank: of --rank-template."""
     if not source.exists():
         raise PhasorError(f"{source}: there is no such file")
     if not source.is_dir():
         with open_regular(source):
             pass
     if describe is None and hugging_face.is_source(source):
-        read = hugging_face.read(source, context, lora)
+        read = hugging_face.read(source, context, lora, rank)
         return read.model, hugging_face_tokenizer(read, tokenizers, languages)
-    flags = ("--rope-context", "--lora", "--source-lang", "--target-lang")
-    for flag, given in zip(flags, (context, lora, *languages)):
+    flags = ("--rope-context", "--lora", "--source-lang", "--target-lang", "--rank-template")
+    for flag, given in zip(flags, (context, lora, *languages, rank)):
         if given:
             raise PhasorError(f"{flag}: goes with a Hugging Face directory")
     if describe is None and source.is_file() and is_gguf(source):
@@ -543,6 +545,19 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help=f"a translator's {side} language, by the name that its tokenizer has for it",
         )
     parser.add_argument(
+        "--rank-template",
+        metavar="TEXT",
+        help=(
+            "a language model that judges pairs (phasor rank): what it reads, with {query} and "
+            "{document}"
+        ),
+    )
+    parser.add_argument(
+        "--rank-tokens",
+        metavar="YES[,NO]",
+        help="the pieces, or #ID, whose logits are the score behind that text",
+    )
+    parser.add_argument(
         "--chat",
         type=Path,
         metavar="FILE",
@@ -596,6 +611,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if not 0 <= args.rope_context <= 1 << 24:
         parser.error("--rope-context: expected a number of positions")
+    if (args.rank_template is None) != (args.rank_tokens is None):
+        parser.error("--rank-template, --rank-tokens: expected both or neither")
     if args.type == AUTO and args.smooth is not None:
         parser.error(f"--smooth, --no-smooth: {AUTO} chooses")
     if args.type == AUTO and args.moments is not None:
@@ -644,6 +661,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.lora,
             args.output,
             Languages(args.source_lang, args.target_lang),
+            None if args.rank_template is None else Judge(args.rank_template, args.rank_tokens),
         )
         sections.update(chat_sections(model, args.source, args.chat, args.chat_date))
         write_report(model, args.report)

@@ -448,7 +448,11 @@ def make_tokenizer_json(rng: random.Random, words: Words) -> Source:
         files["m/tokenizer.json"] = _hostile_json(rng, tree, words)
     if rng.random() < 0.3:
         files["m/tokenizer_config.json"] = _json(_TOKENIZER_CONFIG)
-    return Source(files, ("@m",))
+    rank: tuple[str, ...] = ()
+    if rng.random() < 0.2:  # pieces by their names
+        pieces = rng.sample([w for w in words if w and "\0" not in w], 2)
+        rank = ("--rank-template", "a {query} b {document}", "--rank-tokens", ",".join(pieces))
+    return Source(files, ("@m", *rank))
 
 
 def make_tokenizer_config(rng: random.Random, words: Words) -> Source:

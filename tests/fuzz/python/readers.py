@@ -56,6 +56,7 @@ READERS = {
         "tokenizers/models/metaspace.py",
         "tokenizers/models/unigram.py",
         "tokenizers/models/wordpiece.py",
+        "families/embedder.py",
     ),
     "tokenizer-config": ("tokenizers/tokenizer_json.py", "chat/template.py"),
     "vocabulary": (

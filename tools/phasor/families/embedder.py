@@ -3,24 +3,141 @@ an encoder's whose queries see what is before them, and a head behind it."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from phasor.errors import Problems, shown
 from phasor.families import heads
 from phasor.families.decoder import Decoder
 from phasor.families.heads import Head
 from phasor.families.model import Model
 from phasor.families.names import bias_name
+from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format import tensors as R
 from phasor.format.layout import PhasorError
 
 _STACKS = {R.TARGET: R.SOURCE, R.DECODER: R.ENCODER}
+_MOST_DIGITS = 9  # of an id
 # Of the decoder's own head, which comes before what follows it (OPT's project_out).
 _DENSE = ("head_width", "head_bias", "head_activation")
 
 
-def build(made: Decoder, name: str, checkpoint: Any, head: Head) -> Model:
-    """The model of a decoder's stack, and this head."""
+class Judge(NamedTuple):
+    """Of a language model that judges pairs of texts (Qwen3-Reranker)."""
+
+    template: str  # the text that it reads, with {query} and {document}
+    tokens: str  # YES or YES,NO: pieces, or #ID
+
+    def prompts(self) -> str:
+        """The template as the format has it, behind an empty default."""
+        for name in D.PAIR_PLACES:
+            if self.template.count(name) != 1:
+                raise PhasorError(f"--rank-template: expected {name} once")
+        first, second = (self.template.index(name) for name in D.PAIR_PLACES)
+        if first > second:
+            raise PhasorError(f"--rank-template: expected {' before '.join(D.PAIR_PLACES)}")
+        if any(c in self.template for c in (D.UNIT_END, D.RECORD_END)):
+            raise PhasorError("--rank-template: a separator of the format")
+        if any("\ud800" <= c <= "\udfff" for c in self.template):
+            raise PhasorError("--rank-template: is not UTF-8")
+        return f"{D.UNIT_END}{D.RECORD_END}{D.PAIR}{D.UNIT_END}{self.template}{D.RECORD_END}"
+
+    def ids(self, folder: Path, vocabulary: int) -> list[int]:
+        """Of YES and NO, of which there may be YES alone."""
+        names = self.tokens.split(",")
+        if not 1 <= len(names) <= 2 or not all(names) or len(set(names)) < len(names):
+            raise PhasorError(f"--rank-tokens: {shown(self.tokens)}, expected YES or YES,NO")
+        where = folder / "tokenizer.json"
+        known = _pieces(where) if not all(n.startswith("#") for n in names) else {}
+        out = []
+        for name in names:
+            digits = name[1:] if name.startswith("#") else ""
+            number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+            own = int(digits) if number else known.get(name)
+            if own is None or not 0 <= own < vocabulary:
+                raise PhasorError(
+                    f"--rank-tokens: {shown(name)} is no piece of {where};"
+                    " expected pieces or #ID of the vocabulary"
+                )
+            out.append(own)
+        return out
+
+
+def _pieces(where: Path) -> dict[str, int]:
+    """The ids of a tokenizer.json's pieces."""
+    values = read_json(where)
+    model = values.get("model")
+    table = model.get("vocab") if isinstance(model, dict) else None
+    rows: list[tuple[Any, Any]] = []
+    if isinstance(table, dict):
+        rows += table.items()
+    elif isinstance(table, list):  # unigram's: a piece and its score
+        rows += ((row[0], i) for i, row in enumerate(table) if isinstance(row, list) and row)
+    added = values.get("added_tokens")
+    for row in added if isinstance(added, list) else ():
+        if isinstance(row, dict):
+            rows.append((row.get("content"), row.get("id")))
+    return {n: i for n, i in rows if isinstance(n, str) and type(i) is int}
+
+
+def judge(made: Decoder, name: str, checkpoint: Any, folder: Path, rank: Judge) -> Model:
+    """A language model's logit of YES behind a pair, or that less the logit of NO, as the one
+    class of an encoder's file."""
+    yes, *no = rank.ids(folder, made.side["vocabulary"])
+    head = Head(
+        D.CLASSES,
+        D.LAST,
+        prompts=rank.prompts(),
+        fixed_classes=(rank.tokens.split(",")[0].replace(D.RECORD_END, ""),),
+        scores=D.SIGMOID if no else D.PLAIN,
+        last_bias=bool(made.output.get("bias")),
+    )
+    decoder = made.descriptor(name)["output"]
+    if no and decoder["cap"]:
+        raise PhasorError(
+            f"{made.config.path}: the logits are capped, and their difference is not built;"
+            " expected one of --rank-tokens"
+        )
+    rows = [yes, *no]
+    values = {}
+    for role, part in ((R.CLASSIFIER, R.OUTPUT_WEIGHT), (R.CLASSIFIER + 1, R.OUTPUT_WEIGHT + 1)):
+        if part == R.OUTPUT_WEIGHT or head.last_bias:
+            whole = _vocabulary(made, name, checkpoint, part)[rows]
+            values[R.key_of(R.OUTPUT, 0, role)] = np.ascontiguousarray(
+                whole[:1] - whole[1:] if no else whole
+            )
+    more = {key: decoder[key] for key in ("scale", "cap")}
+    model = build(made, name, checkpoint, head, values, more)
+    for output in (made.names["output"], bias_name(made.names["output"])):
+        if output in model.used:
+            model.used[output] = "the rows of --rank-tokens are the class"
+    return model
+
+
+def _vocabulary(made: Decoder, name: str, checkpoint: Any, role: int) -> np.ndarray:
+    """The matrix of the logits, or its bias."""
+    decoder = made.build(name, checkpoint)
+    tied = role == R.OUTPUT_WEIGHT and made.tied
+    key = R.key_of(R.TARGET, 0, R.EMBEDDING) if tied else R.key_of(R.OUTPUT, 0, role)
+    (slot,) = (slot for slot in R.slots(decoder.descriptor) if slot.key == key)
+    if problems := decoder.problems():
+        raise Problems(problems)
+    return decoder.weights(slot)
+
+
+def build(
+    made: Decoder,
+    name: str,
+    checkpoint: Any,
+    head: Head,
+    values: dict[int, np.ndarray] = {},
+    more: dict[str, Any] = {},
+) -> Model:
+    """The model of a decoder's stack, and this head; values of its tensors and fields of the output
+    that it does not say."""
     decoder = made.build(name, checkpoint)
     d = decoder.descriptor
     output = heads.fields(head, made.config, made.stack["width"], made.kind["norm_eps"])
@@ -28,6 +145,7 @@ def build(made: Decoder, name: str, checkpoint: Any, head: Head) -> Model:
         if head.dense:
             raise PhasorError(f"{checkpoint.path}: two dense layers, {head.dense} is the second")
         output.update((key, d["output"][key]) for key in _DENSE)
+    output.update(more)
     source = dict(d["target"])
     if head.longest_text:
         source["longest_text"] = head.longest_text
@@ -43,7 +161,7 @@ def build(made: Decoder, name: str, checkpoint: Any, head: Head) -> Model:
             }
         ),
         checkpoint,
-        values={_key(key): value for key, value in decoder.values.items()},
+        values={**{_key(key): value for key, value in decoder.values.items()}, **values},
         used=decoder.used,
         ignore=decoder.ignore,
         notes=decoder.notes,

@@ -191,16 +191,25 @@ class Source(NamedTuple):
             side["suffix"] = side["suffix"][:-1]
 
 
-def read(path: Path, context: int = 0, lora_folder: Path | None = None) -> Source:
+def read(
+    path: Path,
+    context: int = 0,
+    lora_folder: Path | None = None,
+    rank: embedder.Judge | None = None,
+) -> Source:
     """The model of a directory. context: the longest sequence of a decoder's file, 0 = what the
-    directory says; lora_folder: an adapter that is added. PhasorError names the file and the field,
-    or the architecture, that is not built."""
+    directory says; lora_folder: an adapter that is added; rank: a language model becomes one that
+    ranks. PhasorError names the file and the field, or the architecture, that is not built."""
     modules = sentence.read(path) if (path / "modules.json").is_file() else None
     folder = modules.folder if modules else path
     where = folder / "config.json"
     values = read_json(where)
     unpack = packed.unpacking(where, values)
-    source = _read(path, where, values, modules, lambda f: unpack(_opened(f)), context, lora_folder)
+
+    def opened(folder: Path) -> Checkpoint:
+        return unpack(_opened(folder))
+
+    source = _read(path, where, values, modules, opened, context, lora_folder, rank)
     source.model.notes += unpack.notes
     source.model.ignore |= unpack.spare
     return source
@@ -222,6 +231,7 @@ def _read(
     opened: Opener,
     context: int,
     lora_folder: Path | None,
+    rank: embedder.Judge | None,
 ) -> Source:
     folder = where.parent
     family = _family(where, values, modules is not None)
@@ -232,7 +242,9 @@ def _read(
             " without this file the directory is an encoder-decoder"
         )
     if isinstance(family, decoder.Family):
-        return _read_decoder(path, config, family, opened, context, lora_folder, modules)
+        return _read_decoder(path, config, family, opened, context, lora_folder, modules, rank)
+    if rank is not None:
+        raise PhasorError("--rank-template: goes with a decoder, whose logits it looks at")
     if context:
         raise PhasorError("--rope-context: an encoder's positions are not changed")
     if isinstance(family, encoder_decoder.Family):
@@ -285,6 +297,7 @@ def _read_decoder(
     context: int,
     lora_folder: Path | None,
     modules: sentence.Modules | None = None,
+    rank: embedder.Judge | None = None,
 ) -> Source:
     """modules: of sentence-transformers; then the stack gives a vector, and no logits."""
     folder = modules.folder if modules else path
@@ -301,11 +314,16 @@ def _read_decoder(
         )
         made.notes.append(f"the adapter {lora_folder} is added to the weights")
     name = path.resolve().name
-    if head is None:
+    if rank is not None and head is not None:
+        raise PhasorError("--rank-template: goes with a decoder that gives logits")
+    if head is None and rank is None:
         return Source(made.build(name, checkpoint), path, family)
     if made.generation:
         made.notes.append("generation_config.json: no use in this output")
         made.generation = {}
+    if rank is not None:
+        made.side["pad"] = None  # the last position counts, whatever it is
+        return Source(embedder.judge(made, name, checkpoint, folder, rank), folder, family)
     if modules:
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     else:

@@ -35,6 +35,8 @@ LOGITS, HIDDEN, POOLED, CLASSES = 1, 2, 3, 4
 MEAN, FIRST, LAST = 1, 2, 3
 SOFTMAX, SIGMOID, PLAIN = 0, 1, 2
 RECORD_END, UNIT_END = "\x1e", "\x1f"  # of labels and prompts
+# The prompt that is no prefix: of two texts that are read together, with their places.
+PAIR, PAIR_PLACES = "pair", ("{query}", "{document}")
 TIED_OWN, TIED_TARGET, TIED_SOURCE = 0, 1, 2
 STEEPEST = 4  # length penalty of beams, either way
 
