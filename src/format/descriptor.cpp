@@ -461,8 +461,6 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   if (decoder && !logits) return bad(".output: a decoder gives logits");
   if (decoder && (o.pooling != 0 || o.normalise != 0 || o.classes != 0))
     return bad(": pooling and classes are an encoder's");
-  if (decoder && o.head_norm != 0)
-    return bad(".head_norm: an encoder's; a decoder's head is a dense layer with an activation");
   if (pooled ? o.pooling == 0 : o.pooling != 0 && !classes)
     return bad(".pooling: a pooled vector needs one; logits and hidden states have none");
   if (classes != (o.classes != 0))

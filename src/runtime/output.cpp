@@ -84,8 +84,7 @@ void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
   }
 }
 
-// What the output matrix reads: norm(activation(dense(x))), each step where the head has it (a
-// decoder's has no norm).
+// What the output matrix reads: norm(activation(dense(x))), each step where the head has it.
 Rows<float> head_rows(const Chunk& c) {
   const Model& m = c.model;
   const OutputDescriptor& o = m.descriptor.output;

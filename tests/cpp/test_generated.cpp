@@ -362,6 +362,11 @@ const Shape kShapes[] = {
      [](const Model& m) {
        return m.descriptor.has(kDecoder) && m.descriptor.output.head_width != 0;
      }},
+    {"a head with a norm behind a decoder",
+     [](const Model& m) {
+       return m.descriptor.has(kDecoder) && m.descriptor.output.head_width != 0 &&
+              m.descriptor.output.head_norm != 0;
+     }},
     {"a section that nobody knows",
      [](const Model& m) {
        const uint32_t last = load_u32(m.data.pointer + 20) - 2;  // before DATA

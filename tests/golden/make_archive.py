@@ -153,6 +153,29 @@ TRANSLATORS = (
     *("marian", "bart", "mbart", "pegasus", "blenderbot", "blenderbot-small"),
     *("m2m", "mt5", "umt5"),
 )
+
+
+def joined() -> dict:
+    """A BERT with a decoder like it, as EncoderDecoderModel has them: the logits behind a dense
+    layer with a norm."""
+    block = {**M.kind(2, 6, 18, D.AFTER, True), "activation": D.GELU_ERF}
+    about = {"max_positions": 24, "embedding_scale": 1.0, "segments": 2}
+    about.update(embedding_norm=D.LAYER_NORM, embedding_norm_eps=1e-12)
+    head = {"head_width": 12, "head_bias": 1, "head_activation": D.GELU_ERF}
+    return {
+        "model": {"stack": D.ENCODER_DECODER},
+        "source": M.side(24, suffix=[M.END]),
+        "target": M.side(21, decoder_start=M.PAD),
+        "encoder": M.stack(12, [0, 0, 0, 1], D.LEARNED, **about),
+        "decoder": M.stack(12, [1, 0, 1, 1], D.LEARNED, **about),
+        "kinds": [block, {**block, "cross": 1, "cross_biases": 15}],
+        "output": {
+            **{"output": D.LOGITS, "tied": D.TIED_TARGET, "bias": 1},
+            **{**head, "head_norm": D.LAYER_NORM, "head_norm_eps": 1e-12},
+        },
+    }
+
+
 BEAMS = {
     "marian": {"beams": 6, "length_penalty": 0.5, "early_stopping": 1, "suppressed": [2]},
     "bart": {"beams": 4, "early_stopping": 2, "no_repeat_ngram": 3},
@@ -267,6 +290,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
         for kind in set(L.TYPES) - {L.F64} if name == "marian" else (L.F16,):
             make = lambda name=name: translator(name)  # noqa: E731
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
+    for kind in (L.F16, L.Q8):
+        out[f"v{VERSION}-joined-{L.TYPES[kind]}"] = joined, kind, {}
     for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
     for name in TOKENIZERS:

@@ -122,7 +122,6 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
             (lm(output={name: 1}), f"output.{name}: a decoder gives logits")
             for name in ("pooling", "normalise", "classes", "scores")
         ),
-        (lm(output={"head_norm": D.LAYER_NORM}), "output.head_norm: an encoder's"),
         (lm(output={"head_bias": 1}), "output.head_bias: the head has no dense layer"),
         (lm(qkv_clip=-1.0), "kind0.qkv_clip: is negative"),
         (lm(causal=1), "kind0.causal: a decoder's layers are so by themselves"),

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from phasor.families import hf_encoder_decoders as H
+from phasor.families.hf_encoders import BERT
+from phasor.families.joined import BERT_CROSSING
 from phasor.families.names import bias_name
 
 ROWS, WIDTH, HEADS, HIDDEN, LAYERS, POSITIONS, BUCKETS = 24, 16, 2, 24, 2, 16, 8
@@ -94,6 +96,74 @@ def tensors(kind: str, seed: int = 3, rows: int = ROWS) -> dict[str, np.ndarray]
         )
         for name, shape in out.items()
     }
+
+
+# ---- An encoder and a decoder of BERT
+
+
+def joined_configuration(**more: Any) -> dict[str, Any]:
+    """config.json of an EncoderDecoderModel."""
+    bert = {
+        "model_type": "bert",
+        "vocab_size": ROWS,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": HIDDEN,
+        "max_position_embeddings": POSITIONS,
+    }
+    return {
+        "model_type": "encoder-decoder",
+        "architectures": ["EncoderDecoderModel"],
+        "is_encoder_decoder": True,
+        "transformers_version": "4.57.6",
+        "encoder": dict(bert),
+        "decoder": {**bert, "is_decoder": True, "add_cross_attention": True},
+        "pad_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 3,
+        **more,
+    }
+
+
+def joined_tensors(seed: int = 3) -> dict[str, np.ndarray]:
+    """The tensors of such a model, float32."""
+    shapes: dict[str, tuple[int, ...]] = {"decoder.cls.predictions.bias": (ROWS,)}
+    tables = {"embedding": (ROWS, WIDTH), "positions": (POSITIONS, WIDTH), "segments": (2, WIDTH)}
+    head = "decoder.cls.predictions.transform."
+    named = [(f"{head}dense.weight", (WIDTH, WIDTH)), (f"{head}LayerNorm.weight", (WIDTH,))]
+    for start, names in (
+        ("encoder.", BERT.names),
+        (
+            "decoder.bert.",
+            {**BERT.names, **BERT_CROSSING.names},
+        ),
+    ):
+        for part, name in names.items():
+            for layer in range(LAYERS if "{layer}" in name else 1):
+                if part in tables:
+                    shapes[start + name] = tables[part]
+                elif part != "relative_keys":
+                    named.append((start + name.format(layer=layer), _shape(part)))
+    for name, shape in named:
+        shapes |= {name: shape, bias_name(name): shape[:1]}
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.normal(float("Norm.w" in name), 0.3, shape).astype("<f4")
+        for name, shape in shapes.items()
+    }
+
+
+def write_joined(folder: Path, files: dict[str, bytes] | None = None, **more: Any) -> Path:
+    """Writes such a directory; `more` goes into its config.json."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(joined_configuration(**more)))
+    save_file(joined_tensors(), folder / "model.safetensors")
+    for name, data in (files or {}).items():
+        (folder / name).write_bytes(data)
+    return folder
 
 
 # ---- Tokenizers

@@ -214,7 +214,7 @@ Group choose_output(Choices* c, const Sizes& sizes, bool encoder) {
   if (c->chance(30)) o.set_text("prompts", choose_records(c, c->below(4), true));
   if (!encoder) {
     o.set("output", kOutputLogits);
-    o.leave_out({"pooling", "normalise", "head_norm"});
+    o.leave_out({"pooling", "normalise"});
   }
   if (c->chance(80)) o.choose(c, {"head_norm_eps"});
   o.fill(c);

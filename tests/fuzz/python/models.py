@@ -12,7 +12,7 @@ import numpy as np
 
 import translators
 from phasor.checkpoints.tensors import Checkpoint, Shape, Stored, contiguous
-from phasor.families import decoder, encoder_decoder, hugging_face
+from phasor.families import decoder, encoder_decoder, hugging_face, joined
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder
 from phasor.families.hf_config import Config
@@ -140,9 +140,19 @@ def _translator(kind: str, class_name: str, **more: Any) -> Directory:
     return Directory(values, shapes, frozenset(config.asked))
 
 
+def _joined(**more: Any) -> Directory:
+    values = translators.joined_configuration(**more)
+    shapes = {name: value.shape for name, value in translators.joined_tensors().items()}
+    config = Config(Path("config.json"), json.loads(json.dumps(values)))
+    joined.read(Path("m"), config, _zeros(shapes))
+    return Directory(values, shapes, frozenset(config.asked))
+
+
 @functools.cache
 def directory(kind: str, class_name: str, **more: Any) -> Directory:
     """Of a model type and a class of transformers; `more` goes into config.json."""
+    if kind in joined.FAMILY.types:
+        return _joined(**more)
     if any(kind in f.types for f in hugging_face.TRANSLATORS):
         return _translator(kind, class_name, **more)
     family = next(f for f in hugging_face.FAMILIES + hugging_face.DECODERS if kind in f.types)
@@ -175,5 +185,5 @@ def classes() -> list[tuple[str, str]]:
         names = family.classes if own else [family.classes[0] + head for head in family.heads]
         out += [(family.types[0], name) for name in names]
         out += [(kind, names[0]) for kind in family.types[1:] if own or len(family.classes) == 1]
-    out += [(kind, f.classes[0]) for f in hugging_face.TRANSLATORS for kind in f.types]
-    return out
+    every = (*hugging_face.TRANSLATORS, joined.FAMILY)
+    return out + [(kind, f.classes[0]) for f in every for kind in f.types]

@@ -36,6 +36,7 @@ READERS = {
         "families/hf_deberta.py",
         "families/hf_encoder_decoders.py",
         "families/hf_t5_encoders.py",
+        "families/joined.py",
         "families/rotary_scaling.py",
         "families/model.py",
     ),

@@ -17,7 +17,16 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Checkpoint
 from phasor.checkpoints.wrappers import unwrapped
 from phasor.errors import printable, shown
-from phasor.families import decoder, embedder, encoder_decoder, generation, lora, packed, sentence
+from phasor.families import (
+    decoder,
+    embedder,
+    encoder_decoder,
+    generation,
+    joined,
+    lora,
+    packed,
+    sentence,
+)
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
@@ -284,6 +293,11 @@ def _read_encoder_decoder(
 ) -> Source:
     _check_class(config, family)
     checkpoint = opened(path)
+    if family is joined.FAMILY:
+        if lora_folder is not None:
+            raise PhasorError(f"--lora: {family.classes[0]} with an adapter is not built")
+        model, whose = joined.read(path, config, checkpoint)
+        return Source(model, path, whose)
     if lora_folder is not None:
         checkpoint = lora.merged(checkpoint, lora_folder, "")
     return Source(encoder_decoder.read(path, config, family, checkpoint), path, family)
@@ -352,7 +366,7 @@ def _family(
     where the model gives a vector."""
     kind, names = values.get("model_type"), values.get("architectures")
     refuse(where, values)
-    every = FAMILIES + DECODERS + TRANSLATORS
+    every = FAMILIES + DECODERS + TRANSLATORS + (joined.FAMILY,)
     found = [family for family in every if kind in family.types]
     if not found:
         raise PhasorError(f"{where}: model_type: {_not_built(kind, every)}")

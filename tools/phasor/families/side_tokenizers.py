@@ -226,6 +226,8 @@ def _reader(kind: str, folder: Path) -> Reader | None:
         return partial(fairseq, name or "MBart")
     if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
         return package
+    if kind.endswith("package") and "vocab.txt" in there and name == "Bert":
+        return package
     raise PhasorError(
         f"{', '.join(sorted(there))}: not a tokenizer that is built"
         + (f" for {printable(name)}Tokenizer" if name else "")
@@ -247,7 +249,11 @@ def sections(
         if read is None:
             return {}
         made = read(folder, descriptor, languages)
+        if kind == "source-package":  # the decoder has another
+            descriptor["target"]["tokenizer"] = 0
     for side in ("source", "target"):
+        if not descriptor[side]["tokenizer"]:
+            continue
         count, rows = id_count(made[descriptor[side]["tokenizer"]]), descriptor[side]["vocabulary"]
         if count > rows:
             raise PhasorError(f"has {count} pieces, the {side} embedding has {rows} rows")

@@ -581,10 +581,6 @@ def _check_output(descriptor: dict) -> None:
             f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "
             "classes",
         ),
-        (
-            not encoder and o["head_norm"],
-            "head_norm: an encoder's; a decoder's head is a dense layer with an activation",
-        ),
         (what == POOLED and not o["pooling"], "pooling: missing, a pooled vector needs one"),
         (what == CLASSES and not o["classes"], "classes: missing, classes need their number"),
         (

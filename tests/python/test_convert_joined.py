@@ -1,0 +1,168 @@
+"""Directories of an EncoderDecoderModel: what the converter takes from them and what it refuses,
+without the library that saves them (tests/reference/test_families_translators.py compares with
+it)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import translators as T
+from phasor import convert
+from phasor.format.file import PhasorFile
+from phasor.format.layout import PhasorError
+from phasor.reference.forward import Reference
+
+BERT = T.joined_configuration()["encoder"]
+DECODER = T.joined_configuration()["decoder"]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "ab", "##a", "##b"]
+FILES = {
+    "vocab.txt": "\n".join(WORDS).encode(),
+    "tokenizer_config.json": json.dumps({"tokenizer_class": "BertTokenizer"}).encode(),
+}
+
+
+def converted(folder: Path, *flags: str) -> Path:
+    out = folder.with_suffix(".phasor")
+    assert convert.main([str(folder), "-o", str(out), "--quiet", *flags]) == 0
+    return out
+
+
+def test_it_converts_and_replays_its_vectors(tmp_path, phasor):
+    path = converted(T.write_joined(tmp_path / "m"), "--phasor", str(phasor))
+    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    d = PhasorFile(path).descriptor
+    assert d["target"]["decoder_start"] == 3 and d["output"]["head_norm"]
+    assert [kind["cross"] for kind in d["kinds"]] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["q8", "q4"])
+def test_a_type_of_weights_replays_its_vectors(kind, tmp_path, phasor):
+    folder = T.write_joined(tmp_path / "m")
+    path = converted(folder, "--type", kind, "--phasor", str(phasor))
+    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_tensor_too_few_or_too_many_is_refused(tmp_path):
+    folder, whole = T.write_joined(tmp_path / "m"), T.joined_tensors()
+    for name in whole:
+        save_file({k: v for k, v in whole.items() if k != name}, folder / "model.safetensors")
+        with pytest.raises(PhasorError, match="missing"):
+            model, _ = convert.read_source(folder, None, [])
+            raise convert.Problems(model.problems())
+    save_file({**whole, "more": np.zeros(3, "<f4")}, folder / "model.safetensors")
+    model, _ = convert.read_source(folder, None, [])
+    assert model.problems() == ["left over: more (3) has no use in this model"]
+
+
+def test_a_projection_between_widths_is_in_the_keys_and_values(tmp_path):
+    folder, wide, whole = T.write_joined(tmp_path / "m"), 2 * T.WIDTH, T.joined_tensors()
+    plain = Reference(PhasorFile(converted(folder)))
+    rng = np.random.default_rng(7)
+    bridge = rng.normal(0, 0.3, (T.WIDTH, wide)).astype("<f4")
+    offset = rng.normal(0, 0.3, T.WIDTH).astype("<f4")
+    shapes = {
+        name: tuple(wide if n == T.WIDTH else n for n in value.shape)
+        for name, value in whole.items()
+        if name.startswith("encoder.")
+    }
+    shapes["encoder.embeddings.position_embeddings.weight"] = (T.POSITIONS, wide)
+    more = {n: rng.normal("Norm.w" in n, 0.3, s).astype("<f4") for n, s in shapes.items()}
+    names = {"enc_to_dec_proj.weight": bridge, "enc_to_dec_proj.bias": offset}
+    T.write_joined(folder, encoder={**BERT, "hidden_size": wide})
+    save_file({**whole, **more, **names}, folder / "model.safetensors")
+    bridged = Reference(PhasorFile(converted(folder)))
+    ids, target = [5, 9, 4], [3, 7, 8]
+    memory = bridged.encode(ids).output
+    ours = bridged.decode(target, memory).logits
+    theirs = plain.decode(target, memory @ bridge.T + offset).logits
+    assert np.abs(ours - theirs).max() < 1e-5 * np.ptp(theirs)
+    for name, line in ("weight", "missing"), ("bias", "missing"):
+        left = {
+            k: v for k, v in {**whole, **more, **names}.items() if not k.endswith("proj." + name)
+        }
+        save_file(left, folder / "model.safetensors")
+        with pytest.raises(PhasorError, match=f"{line}: enc_to_dec_proj.{name}"):
+            convert.read_source(folder, None, [])
+    save_file(
+        {**whole, **more, **names, "enc_to_dec_proj.bias": bridge}, folder / "model.safetensors"
+    )
+    with pytest.raises(PhasorError, match="misshapen: enc_to_dec_proj.bias"):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize(
+    "more, line",
+    [
+        ({"encoder": None}, "encoder: missing, the configuration of the encoder"),
+        ({"decoder": [1]}, "decoder: [1], expected a table"),
+        ({"encoder": {}}, "encoder.model_type: None, expected the name of a family"),
+        ({"encoder": {**BERT, "model_type": "vit"}}, "encoder.model_type: 'vit' is not built here"),
+        ({"decoder": {**DECODER, "model_type": "llama"}}, "is not built with cross-attention"),
+        ({"decoder": {**DECODER, "is_decoder": False}}, "decoder.is_decoder: False is not built"),
+        (
+            {"decoder": {**DECODER, "add_cross_attention": False}},
+            "decoder.add_cross_attention: False is not built",
+        ),
+        ({"encoder": {**BERT, "is_decoder": True}}, "encoder.is_decoder: True is not built"),
+        ({"tie_encoder_decoder": True}, "tie_encoder_decoder: True is not built"),
+        (
+            {"decoder": {**DECODER, "position_embedding_type": "relative_key"}},
+            "decoder.position_embedding_type: 'relative_key' is not built",
+        ),
+        ({"decoder": {**DECODER, "something_new": 3}}, "decoder.something_new: not known"),
+        ({"something_new": 3}, "something_new: not known for EncoderDecoderModel"),
+        ({"decoder_start_token_id": None}, "decoder_start_token_id: is missing"),
+        ({"decoder": {**DECODER, "num_attention_heads": 3}}, "decoder.num_attention_heads: 3 does"),
+        ({"architectures": ["EncoderDecoder"]}, "there is EncoderDecoderModel"),
+        (
+            {"decoder": {**DECODER, "model_type": "roberta"}, "decoder_start_token_id": 1},
+            "1 is the pad too, which roberta gives no position",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_another_configuration_is_refused(more, line, tmp_path, capsys):
+    folder = T.write_joined(tmp_path / "m", **more)
+    if more.get("decoder_start_token_id") == 1:  # its names begin with roberta
+        held = load_file(folder / "model.safetensors")
+        new = {name.replace("r.bert.", "r.roberta."): t for name, t in held.items()}
+        save_file(new, folder / "model.safetensors")
+    assert convert.main([str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1, said
+    assert not (tmp_path / "m.phasor").exists()
+
+
+def test_an_adapter_is_refused(tmp_path, capsys):
+    folder = T.write_joined(tmp_path / "m")
+    argv = [str(folder), "-o", str(tmp_path / "m.phasor"), "--quiet", "--lora", str(folder)]
+    assert convert.main(argv) == 1
+    assert "--lora: EncoderDecoderModel with an adapter" in capsys.readouterr().err
+
+
+def test_one_tokenizer_is_that_of_both_sides(tmp_path, phasor):
+    path = converted(T.write_joined(tmp_path / "m", FILES), "--phasor", str(phasor))
+    d = PhasorFile(path).descriptor
+    assert d["source"]["tokenizer"] == d["target"]["tokenizer"] == 3
+    argv = [phasor, "tokenize", path, "--print-ids"]
+    done = subprocess.run(argv, input="ab a\n", capture_output=True, text=True, check=True)
+    assert done.stdout == "2,7,5,3\n"
+
+
+def test_a_decoder_of_another_vocabulary_gives_ids(tmp_path):
+    folder = T.write_joined(tmp_path / "m", FILES, decoder={**DECODER, "vocab_size": 23})
+    held = load_file(folder / "model.safetensors")
+    for name in ("embeddings.word_embeddings.weight",):
+        held[f"decoder.bert.{name}"] = held[f"decoder.bert.{name}"][:23].copy()
+    held["decoder.cls.predictions.bias"] = held["decoder.cls.predictions.bias"][:23].copy()
+    save_file(held, folder / "model.safetensors")
+    d = PhasorFile(converted(folder)).descriptor
+    assert (d["source"]["tokenizer"], d["target"]["tokenizer"]) == (3, 0)
