@@ -244,7 +244,7 @@ WRONG = [
     ),
     _row("config.json without a model_type", "model", _directory({"model_type": None})),
     _row("an architecture of its own", "model", _directory({"model_type": "my-llm"})),
-    _row("another class", "model", _directory({"architectures": ["LlamaForTokenClassification"]})),
+    _row("another class", "model", _directory({"architectures": ["LlamaForImageClassification"]})),
     _row("weights packed by GPTQ in 3 bits", "model", _directory(_Q)),
     _row("weights packed by AWQ for gemv", "model", _directory(_AWQ)),
     _row("weights packed by HQQ", "model", _directory(_HQQ)),

@@ -130,7 +130,7 @@ class Integers(Packed):
 
 
 class Module:
-    """The tensors of one matrix: those that begin with its name. `taken` are those it is made of."""
+    """The tensors of one matrix: those that begin with its name. `taken`: what it is made of."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
         self.checkpoint, self.name, self.taken = checkpoint, name, []
@@ -183,8 +183,8 @@ def unpack(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _group_of(module: Module, part: str, cols: int, groups: int, size: int) -> np.ndarray:
-    """The group of each column: of g_idx where it is there and says something, else columns in their
-    order."""
+    """The group of each column: of g_idx where it is there and says something, else columns in
+    their order."""
     if not module.has(part):
         return np.arange(cols) // size
     index = module.take(part, ("<i4", "<i8"), (cols,)).load().astype(np.int64)
@@ -233,8 +233,8 @@ def gptq(module: Module, bits: int, size: int, plus: int) -> Integers:
 
 
 def awq(module: Module, bits: int, size: int) -> Integers:
-    """Lin et al. 2023, AutoAWQ's version gemm: qweight (K, N / 8) and qzeros (G, N / 8) packed along
-    N in the order of _AWQ_ORDER; scales (G, N)."""
+    """Lin et al. 2023, AutoAWQ's version gemm: qweight (K, N / 8) and qzeros (G, N / 8) packed
+    along N in the order of _AWQ_ORDER; scales (G, N)."""
     weight = module.take("qweight", _WORDS, (None, None))
     cols, rows = weight.shape[0], weight.shape[1] * 32 // bits
     groups = _groups(module, cols, size)
@@ -366,8 +366,8 @@ def bitsandbytes_8(module: Module) -> Integers:
 
 
 def bitsandbytes_4(module: Module, kind: str) -> Packed:
-    """Dettmers et al. 2023 (QLoRA): weight, two values a byte, the first in the high bits, of a table
-    of 16 (quant_map), times absmax of a block; absmax itself in 8 bits of a table of 256 with a
+    """Dettmers et al. 2023 (QLoRA): weight, two values a byte, the first in the high bits, of a
+    table of 16 (quant_map), times absmax of a block; absmax itself in 8 bits of a table of 256 with a
     nested absmax and an offset where it is quantised too."""
     state_tensor = module.take(f"weight.quant_state.bitsandbytes__{kind}", ("u1",), (None,))
     if state_tensor.bytes > _MOST_STATE:

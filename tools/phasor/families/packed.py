@@ -1,5 +1,6 @@
 """quantization_config of a Hugging Face directory: which form its packed matrices have, and the
-checkpoint with those matrices in place of their pieces. What is not built is refused by its name."""
+checkpoint with those matrices in place of their pieces. What is not built is refused by its
+name."""
 
 from __future__ import annotations
 
@@ -19,12 +20,13 @@ _MOST_GROUPS = 64  # of compressed-tensors' config_groups
 _HARMLESS = frozenset(
     words("""
     quant_method damp_percent damp_auto_increment true_sequential static_groups model_seqlen
-    block_name_to_quantize module_name_preceding_first_block batch_size dataset tokenizer max_input_length
-    use_cuda_fp16 use_exllama exllama_config disable_exllama cache_block_outputs modules_in_block_to_quantize
-    model_name_or_path model_file_base_name meta backend pack_dtype lm_head hyb_act offload_to_disk
-    sym desc_act modules_to_not_convert do_fuse fuse_max_seq_len modules_to_fuse w_bit zero_point
-    activation_scheme ignored_layers quantization_status global_compression_ratio ignore version
-    load_in_8bit load_in_4bit _load_in_8bit _load_in_4bit llm_int8_threshold llm_int8_skip_modules
+    block_name_to_quantize module_name_preceding_first_block batch_size dataset tokenizer
+    max_input_length use_cuda_fp16 use_exllama exllama_config disable_exllama
+    cache_block_outputs modules_in_block_to_quantize model_name_or_path model_file_base_name
+    meta backend pack_dtype lm_head hyb_act offload_to_disk sym desc_act modules_to_not_convert
+    do_fuse fuse_max_seq_len modules_to_fuse w_bit zero_point activation_scheme ignored_layers
+    quantization_status global_compression_ratio ignore version load_in_8bit load_in_4bit
+    _load_in_8bit _load_in_4bit llm_int8_threshold llm_int8_skip_modules
     llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight bnb_4bit_compute_dtype
     bnb_4bit_quant_type bnb_4bit_use_double_quant run_compressed
 """)
