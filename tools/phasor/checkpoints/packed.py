@@ -367,8 +367,8 @@ def bitsandbytes_8(module: Module) -> Integers:
 
 def bitsandbytes_4(module: Module, kind: str) -> Packed:
     """Dettmers et al. 2023 (QLoRA): weight, two values a byte, the first in the high bits, of a
-    table of 16 (quant_map), times absmax of a block; absmax itself in 8 bits of a table of 256 with a
-    nested absmax and an offset where it is quantised too."""
+    table of 16 (quant_map), times absmax of a block; absmax itself in 8 bits of a table of 256
+    with a nested absmax and an offset where it is quantised too."""
     state_tensor = module.take(f"weight.quant_state.bitsandbytes__{kind}", ("u1",), (None,))
     if state_tensor.bytes > _MOST_STATE:
         raise module.error(f"quant_state has {state_tensor.bytes} bytes, at most {_MOST_STATE}")
