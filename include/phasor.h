@@ -241,8 +241,9 @@ phasor_status phasor_field_get(const phasor_model* model, uint32_t index, phasor
 /* ------------------------------------------------------------------ limits and the arena */
 
 /* What needs memory of its own: attention weights to look at; sampling and penalties (12 bytes for
- * each token of the vocabulary). */
-enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2 };
+ * each token of the vocabulary); an encoder-decoder's vocabulary shortlists (a bit for each token
+ * of the target's vocabulary, for each sequence and once more; see phasor_callbacks). */
+enum { PHASOR_WANT_ATTENTION = 1, PHASOR_WANT_SAMPLING = 2, PHASOR_WANT_SHORTLIST = 4 };
 /* The type of the decoder's keys and values, cross-attention's too. They are rounded to it before
  * their first use: the logits are a function of the file, the tokens and this type, in any
  * chunking. F16 halves the cache. Q8 (int8 in groups of 32 along the head, with an f32 scale) takes
@@ -461,9 +462,19 @@ typedef struct phasor_callbacks {
   /* Between layers; not 0 aborts with PHASOR_STOPPED. */
   int (*progress)(void* user, uint32_t stack, uint32_t layer, uint32_t layers);
   void* user;
+  /* A vocabulary shortlist (Jean et al. 2015, section 3.3; Senellart et al. 2018), needs
+   * PHASOR_WANT_SHORTLIST. Called once for each source that phasor_encode or a job has encoded, an
+   * encoder-decoder's, with its ids (count): sets the bits of the target tokens that its outputs
+   * may have, bit i % 32 of allowed[i / 32] (words), which are 0. The logits of the others are
+   * −infinity, in every sequence with this source until it is encoded anew; those of the set have
+   * the same bits as without, and only the panels of the output's matrix that hold one of them are
+   * computed. Softmax, sampling and beam search are then over the set. Forced tokens need not be in
+   * it. The rows that share a step share the panels. */
+  void (*shortlist)(void* user, const uint32_t* ids, uint32_t count, uint32_t* allowed,
+                    uint32_t words);
 } phasor_callbacks;
 /* callbacks NULL: none. PHASOR_UNSUPPORTED, and nothing is changed, where `see` is given and the
- * build has no views (PHASOR_ONLY). */
+ * build has no views (PHASOR_ONLY). A new shortlist is that of sources that are encoded later. */
 phasor_status phasor_session_callbacks(phasor_session* session,
                                        const phasor_callbacks* callbacks) PHASOR_NONBLOCKING;
 

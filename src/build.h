@@ -46,6 +46,7 @@
   /* draws and penalties */                       \
   X("sampling", kHasSampling)                     \
   X("beam", kHasBeam)                             \
+  X("shortlist", kHasShortlist)                   \
   X("chat", kHasChat)                             \
   /* test vectors */                              \
   X("vectors", kHasVectors)                       \

@@ -40,6 +40,7 @@ PROGRAM = {
     "file": ("file", "tests/python/test_outside.py"),
     "mapping": ("file", "tests/cpp/test_mapping.cpp"),
     "npy": ("npy", "tests/python/test_outside.py"),
+    "shortlist": ("shortlist", "tests/python/test_shortlist.py"),
     "json": ("json", "tests/python/test_cli.py"),
 }
 

@@ -235,6 +235,7 @@ phasor_status phasor_session_callbacks(phasor_session* session, const phasor_cal
   if (!kHasViews && all.see != nullptr) return PHASOR_UNSUPPORTED;
   session->see.set(all.see);
   session->progress.set(all.progress);
+  session->shortlist.set(all.shortlist);
   session->user.set(all.user);
   return PHASOR_OK;
 }

@@ -173,16 +173,13 @@ bool Aligner::align(uint32_t sequence, const TokenIds& source, const string& tex
   read.insert(read.end(), out->ids.begin(), out->ids.end() - 1);
   phasor_item item = item_of(source.data(), source.size(), PHASOR_LOGITS_NONE);
   item.sequence = sequence;
-  phasor_callbacks callbacks = sized<phasor_callbacks>();
-  callbacks.see = &see;
-  callbacks.user = this;
   phasor_status status = phasor_encode(e_.session, &item, 1, &e_.error);
   if (status == PHASOR_OK) {
     item = item_of(read.data(), read.size(), PHASOR_LOGITS_NONE);
     item.sequence = sequence;
-    (void)phasor_session_callbacks(e_.session, &callbacks);
+    e_.observe(&see, this);
     status = phasor_step(e_.session, &item, 1, &e_.error);
-    (void)phasor_session_callbacks(e_.session, nullptr);
+    e_.observe(nullptr, nullptr);
   }
   if (!e_.done(status, why)) return false;
   if (found_ < heads_.size()) return *why = "--align-heads: no such head", false;

@@ -160,6 +160,16 @@ constexpr Flag kFlags[] = {
      "together, as 0-0 1-2; pieces: their tokens"},
     {"--align-heads", "L:H,…", kRun, &Options::align_heads,
      "with --align: by these heads of cross-attention, layer:head from 0 (the mean of all)"},
+    {"--shortlist", "FILE", kRun, &Options::shortlist,
+     "encoder-decoder: the tokens that an output may have, source by source: CTranslate2's vmap, "
+     "or "
+     "Marian's lexical shortlist as text"},
+    {"--shortlist-first", "N", kRun, &Options::shortlist_first,
+     "with a lexical --shortlist: the first N tokens of the vocabulary are of every source (100)",
+     from(0, kMost)},
+    {"--shortlist-best", "N", kRun, &Options::shortlist_best,
+     "with a lexical --shortlist: the N best translations of each source token (100)",
+     from(1, kMost)},
     {"--save-state", "FILE", kRun, &Options::save_state,
      "decoder: the prompt and the output as they lie in the cache, to go on from"},
     {"--load-state", "FILE", kRun, &Options::load_state,

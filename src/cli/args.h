@@ -52,7 +52,7 @@ struct Options {
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
       *load_state;
-  const char* align_heads;
+  const char *align_heads, *shortlist;
   vector<const char*> stop;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
       length_penalty;
@@ -60,6 +60,7 @@ struct Options {
       n_best;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5};
+  Number shortlist_first{false, 100}, shortlist_best{false, 100};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
   // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split and
   // align 0 or 1

@@ -20,15 +20,12 @@ bool make_room(vector<float>* values, uint64_t planes, uint64_t rows, uint64_t w
 class Observed {
  public:
   Observed(const Engine& e, void (*see)(void*, const phasor_view*), void* self) : e_(e) {
-    callbacks_.see = see;
-    callbacks_.user = self;
-    phasor_session_callbacks(e_.session, &callbacks_);
+    e_.observe(see, self);
   }
-  ~Observed() { phasor_session_callbacks(e_.session, nullptr); }
+  ~Observed() { e_.observe(nullptr, nullptr); }
 
  private:
   const Engine& e_;
-  phasor_callbacks callbacks_ = sized<phasor_callbacks>();
 };
 
 }  // namespace

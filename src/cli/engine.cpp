@@ -80,7 +80,33 @@ bool Engine::open_session(const Block& arena, size_t bytes) {
                           limits.threads > 1 ? &parallel : nullptr, &error) != PHASOR_OK)
     return false;
   session = opened;
+  observe(hooks_.see, hooks_.self);
   return true;
+}
+
+void Engine::see(void* hooks, const phasor_view* view) {
+  const Hooks* h = static_cast<const Hooks*>(hooks);
+  h->see(h->self, view);
+}
+
+void Engine::mark(void* hooks, const uint32_t* ids, uint32_t count, uint32_t* allowed,
+                  uint32_t words) {
+  static_cast<const Hooks*>(hooks)->shortlist->mark(ids, count, allowed, words);
+}
+
+void Engine::use(const Shortlist* shortlist) {
+  hooks_.shortlist = shortlist;
+  observe(hooks_.see, hooks_.self);
+}
+
+void Engine::observe(void (*see_all)(void*, const phasor_view*), void* self) const {
+  hooks_.see = see_all;
+  hooks_.self = self;
+  auto callbacks = sized<phasor_callbacks>();
+  if (see_all != nullptr) callbacks.see = &see;
+  if (hooks_.shortlist != nullptr) callbacks.shortlist = &mark;
+  callbacks.user = &hooks_;
+  (void)phasor_session_callbacks(session, &callbacks);
 }
 
 bool Engine::hold_text(size_t bytes, string* why) {

@@ -8,6 +8,7 @@
 #include "file.h"
 #include "memory.h"
 #include "pool.h"
+#include "shortlist.h"
 #include "text.h"
 
 namespace cli {
@@ -51,6 +52,11 @@ class Engine {
   uint32_t start_id() const;
   const void* arena() const { return arena_.data(); }
 
+  // From now on sources have this shortlist, also in a larger arena (hold_text).
+  void use(const Shortlist* shortlist);
+  // The session has an observer (NULL: none), beside the shortlist.
+  void observe(void (*see)(void*, const phasor_view*), void* self) const;
+
   // sequence 0
   phasor_status encode(const TokenIds& ids) const;
   phasor_status step(const uint32_t* ids, size_t count, uint32_t logits) const;
@@ -66,7 +72,17 @@ class Engine {
   ReadFile file;
 
  private:
+  // What the session's callbacks are given.
+  struct Hooks {
+    void (*see)(void*, const phasor_view*) = nullptr;
+    void* self = nullptr;
+    const Shortlist* shortlist = nullptr;
+  };
   bool open_session(const Block& arena, size_t bytes);
+  static void see(void* hooks, const phasor_view* view);
+  static void mark(void* hooks, const uint32_t* ids, uint32_t count, uint32_t* allowed,
+                   uint32_t words);
+  mutable Hooks hooks_;
   Block model_block_, arena_;
   Pool pool_;
 };

@@ -106,6 +106,7 @@ bool check_places(const Options& o, Command command) {
   };
   add("the model", o.model, false);
   add("--moments", o.moments, false);
+  add("--shortlist", o.shortlist, false);
   add("--load-state", o.load_state, false);
   add("OUT", command == kQuantize && !o.texts.empty() ? o.texts[0] : nullptr, true);
   add("--logits", o.logits, true);

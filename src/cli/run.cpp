@@ -27,12 +27,16 @@ class Runner {
     if (const int status = check_beams(o_)) return status;
     if (const int status = check_alignment(o_)) return status;
     if (const int status = check_batch()) return status;
+    if (const char* needs = o_.first_given({"--shortlist-first", "--shortlist-best"});
+        needs != nullptr && o_.shortlist == nullptr)
+      return usage_error("%s: needs --shortlist", needs);
     if (!e_.open(o_)) return 1;
     if (e_.stack == PHASOR_ENCODER)
       return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
     if (const int status = check_options()) return status;
     if (const int status = aligner_.check()) return status;
-    if (!capture_.open(o_) || !start() || !make_prefix() || !generate_options(o_, e_, &options_))
+    if (!load_shortlist() || !capture_.open(o_) || !start() || !make_prefix() ||
+        !generate_options(o_, e_, &options_))
       return 1;
     if (o_.save_state != nullptr && !state_.open(o_.save_state)) return 1;
     out_.resize(options_.max_new != 0 && (options_.max_new < e_.limits.target || o_.keep.given)
@@ -80,6 +84,10 @@ class Runner {
           "context");
     if (o_.split != 0 && !e_.has_source())
       return usage_error("--split: for an encoder-decoder; this model is a decoder");
+    if (o_.shortlist != nullptr && !e_.has_source())
+      return usage_error("--shortlist: for an encoder-decoder; this model is a decoder");
+    if (o_.shortlist != nullptr && (e_.source.has_tokenizer == 0 || e_.target.has_tokenizer == 0))
+      return usage_error("--shortlist: its tokens are pieces of tokenizers, the model has none");
     if (o_.source != 0 && !e_.has_source())
       return usage_error("--source: this model is a decoder and has no source");
     return 0;
@@ -99,6 +107,38 @@ class Runner {
     return flag != nullptr ? usage_error("%s: does not go with --batch", flag) : 0;
   }
 
+  Pieces pieces_of(uint32_t side, uint32_t vocabulary) const {
+    Pieces out;
+    for (uint32_t id = 0; id < vocabulary; ++id) out.emplace(piece_text(e_, side, id), id);
+    return out;
+  }
+
+  // False after an error, which has been printed.
+  bool load_shortlist() {
+    if (o_.shortlist == nullptr) return true;
+    ReadFile file;
+    if (!file.open(o_.shortlist, Load::copy, "a shortlist")) return false;
+    const Pieces source = pieces_of(PHASOR_SOURCE, e_.source.vocabulary),
+                 target = pieces_of(PHASOR_TARGET, e_.target.vocabulary);
+    ShortlistShape shape;
+    shape.first = o_.shortlist_first;
+    shape.best = o_.shortlist_best;
+    shape.shared = source == target;
+    string why;
+    if (!shortlist_.parse(static_cast<const char*>(file.data()), file.bytes(), source, target,
+                          shape, &why))
+      return data_error("%s: %s", o_.shortlist, why.c_str()), false;
+    if (shortlist_.unknown() != 0 && !o_.quiet)
+      note("%s: %s of %s tokens are not the model's", o_.shortlist,
+           grouped(shortlist_.unknown()).c_str(), grouped(shortlist_.pieces()).c_str());
+    shortlist_.always(e_.target.end, e_.target.end_count);
+    shortlist_.always(o_.end.values.data(), o_.end.values.size());
+    const uint32_t more[] = {e_.target.unknown, e_.target.start};
+    for (const uint32_t id : more)
+      if (id != PHASOR_NONE) shortlist_.always(&id, 1);
+    return true;
+  }
+
   bool start() {
     phasor_limits limits = default_limits(e_, o_);
     make_room_for_ids(&limits, e_, o_);
@@ -114,7 +154,10 @@ class Runner {
       const uint32_t rows = o_.batch * std::max(limits.beams, 1u);
       limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
     }
-    return e_.start(limits);
+    if (o_.shortlist != nullptr) limits.outputs |= PHASOR_WANT_SHORTLIST;
+    if (!e_.start(limits)) return false;
+    if (o_.shortlist != nullptr) e_.use(&shortlist_);
+    return true;
   }
 
   bool make_prefix() {
@@ -527,6 +570,7 @@ class Runner {
   Beams beams_;
   Capture capture_;
   Aligner aligner_;
+  Shortlist shortlist_;
   Alignment alignment_;  // of this line
   TokenIds prefix_, out_;
   phasor_generate_options options_ = PHASOR_GENERATE_OPTIONS_INIT;

@@ -238,6 +238,9 @@ struct Search {
     const uint32_t n = width();
     for (uint32_t first = 0, count; first < n; first += count) {
       count = smaller(n - first, kBlock);
+      bool any = false;  // what may never come adds nothing
+      for (uint32_t i = 0; i < count; ++i) any = any | (x[first + i] != kNever);
+      if (!any) continue;
       for (uint32_t i = 0; i < count; ++i) e[i] = x[first + i] - largest;
       k_.exp(e, count);
       for (uint32_t i = count; i < lanes(count); ++i) e[i] = 0;

@@ -120,6 +120,19 @@ void cross_keys_values(const Chunk& c) {
   }
 }
 
+// Its keys and values come next.
+void new_source(const Pass& pass, const phasor_item& item) {
+  Session& s = pass.session;
+  const uint32_t source = sequence_new_source(&s, item.sequence, item.count);
+  if (!s.has_shortlists() || s.shortlist.pointer == nullptr) return;
+  const Span<uint32_t> list = s.shortlist_of(source);
+  const uint32_t words = shortlist_words(output_width(pass.model.descriptor));
+  uint32_t* bits = list.at(1, words);
+  memset(bits, 0, words * sizeof(uint32_t));
+  s.shortlist.pointer(s.user.pointer, item.ids, item.count, bits, words);
+  list[0] = 1;
+}
+
 // ---- stacks
 
 // The first thing that went wrong.
@@ -193,16 +206,14 @@ phasor_status encode_sources(Session* s, Items items, uint32_t count,
     first += g.count;
     hidden += g.tokens;
     if (!crossing) continue;
-    for (uint32_t i = 0; i < g.count; ++i)
-      sequence_new_source(s, g.items[i].sequence, g.items[i].count);
+    for (uint32_t i = 0; i < g.count; ++i) new_source(pass, g.items[i]);
     for (uint32_t row = 0; row < g.tokens; row += pass.plan.chunk)
       cross_keys_values(source_chunk(pass, g, row));
   }
   return outcome.status;
 }
 
-phasor_status decode_step(Session* s, Items items, uint32_t count,
-                          phasor_error* error) noexcept {
+phasor_status decode_step(Session* s, Items items, uint32_t count, phasor_error* error) noexcept {
   const Pass pass(s);
   const uint32_t layers = pass.model.layer_count[1];
   Outcome outcome;

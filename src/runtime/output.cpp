@@ -21,6 +21,56 @@ void scale_logits(const Pass& pass, float* row, uint32_t n) {
   if (o.cap != 0) pass.kernels.soft_cap(row, n, o.cap);
 }
 
+// The shortlists of a chunk's rows: which panels of the output's matrix they leave. What any of
+// them has is kept behind the sources' own.
+class Listed {
+ public:
+  explicit Listed(const Chunk& chunk) : c(chunk), all(!c.session.has_shortlists()) {
+    if (all) return;
+    any = c.session.shortlist_of(c.plan.sequences).at(1, words);
+    memset(any, 0, words * sizeof(uint32_t));
+    for (uint32_t r = 0; r < c.count && !all; ++r) {
+      const uint32_t* list = list_of(r);
+      all = list == nullptr;
+      if (all || (r != 0 && list == list_of(r - 1))) continue;
+      for (uint32_t i = 0; i < words; ++i) any[i] |= list[i];
+    }
+  }
+
+  // run(first, end) for each run of panels that a row has a token in.
+  template <class F>
+  void each_run(uint32_t begin, uint32_t end, F run) const {
+    static_assert(kSlots == 16, "two panels have a word");
+    if (all) return run(begin, end);
+    const auto wanted = [this](uint32_t panel) {
+      return (any[panel / 2] >> panel % 2 * 16 & 0xFFFF) != 0;
+    };
+    for (uint32_t stop; begin < end; begin = stop + 1) {
+      for (stop = begin; stop < end && wanted(stop);) ++stop;
+      if (stop != begin) run(begin, stop);
+    }
+  }
+  // Forbids what row r's list has not, of n logits from token `id` on, the first of a panel.
+  void forbid(uint32_t r, float* logits, uint32_t id, uint32_t n) const {
+    const uint32_t* list = c.session.has_shortlists() ? list_of(r) : nullptr;
+    for (uint32_t i = 0; i < n && list != nullptr; ++i)
+      if ((list[(id + i) / 32] >> (id + i) % 32 & 1) == 0) logits[i] = -__builtin_inff();
+  }
+
+ private:
+  // NULL where its source has none.
+  const uint32_t* list_of(uint32_t r) const {
+    const uint32_t source = c.session.sequences()[c.rows[r].sequence].source;
+    if (source == PHASOR_NONE) return nullptr;
+    const Span<uint32_t> list = c.session.shortlist_of(source);
+    return list[0] != 0 ? list.at(1, words) : nullptr;
+  }
+  const Chunk& c;
+  bool all;  // some row has none
+  const uint32_t words = shortlist_words(output_width(c.model.descriptor));
+  uint32_t* any = nullptr;
+};
+
 // kPartBest: the rows' best tokens, then each worker's, then each worker's logits at hand.
 struct BestRows {
   explicit BestRows(const Pass& p)
@@ -54,26 +104,29 @@ void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
   const uint32_t width = output.weight.rows, panels = output.weight.panels;
   const uint32_t workers = c.plan.threads;
   const BestRows best(c);
+  const Listed listed(c);
   for (uint32_t worker = 0; worker < workers; ++worker)
     for (uint32_t r = 0; r < c.count; ++r) best.found_by(worker)[r] = kNoBest;
   quantise(c, &in, output.weight.type);
   const auto search = [&](uint32_t begin, uint32_t end, uint32_t worker) {
     const Rows<float> logits = best.logits_of(worker);
     const Span<Best> found = best.found_by(worker);
-    for (uint32_t at = begin; at < end; at += kPanels) {
-      const uint32_t stop = end - at < kPanels ? end : at + kPanels;
+    const auto run = [&](uint32_t at, uint32_t stop) {
       const uint32_t id = at * kSlots, after = stop * kSlots < width ? stop * kSlots : width;
       const uint32_t n = after - id;
       linear_part(c, logits, in, output, at, stop);
       for (uint32_t r = 0; r < c.count; ++r) {
         float* row = logits.row(r, n);
         scale_logits(c, row, n);
+        listed.forbid(r, row, id, n);
         Best one{0, 0};
         const size_t where = c.kernels.argmax(row, n, &one.logit);
         one.id = where < n ? id + static_cast<uint32_t>(where) : PHASOR_NONE;
         keep_best(&found[r], one);
       }
-    }
+    };
+    for (uint32_t at = begin; at < end; at += kPanels)
+      listed.each_run(at, end - at < kPanels ? end : at + kPanels, run);
   };
   spread(c.session, panels, linear_cost(c, in, panels), search);
   const Span<Best> all = best.all();
@@ -81,6 +134,7 @@ void best_tokens(const Chunk& c, LinearInput in, uint32_t first) {
     all[first + r] = kNoBest;
     for (uint32_t worker = 0; worker < workers; ++worker)
       keep_best(&all[first + r], best.found_by(worker)[r]);
+    if (all[first + r].id == kNothing) all[first + r] = {0, -__builtin_inff()};  // an empty list
   }
 }
 
@@ -102,12 +156,39 @@ Rows<float> head_rows(const Chunk& c) {
 }
 
 // Rows of logits or classes from row `first` on: output matrix, scale and cap.
-void logits(const Chunk& c, const LinearInput& in, uint32_t first) {
+void logits(const Chunk& c, LinearInput in, uint32_t first) {
   const Linear& output = c.model.output;
   const Rows<float> rows = c.session.logit_rows().below(first);
   const uint32_t width = output.weight.rows;
   linear(c, rows, in, output);
   for (uint32_t r = 0; r < c.count; ++r) scale_logits(c, rows.row(r, width), width);
+}
+
+// The same of a decoder, whose rows may have shortlists: the panels that they leave.
+void listed_logits(const Chunk& c, LinearInput in, uint32_t first) {
+  if (!c.session.has_shortlists()) return logits(c, in, first);
+  const Linear& output = c.model.output;
+  const Rows<float> rows = c.session.logit_rows().below(first);
+  const uint32_t width = output.weight.rows, panels = output.weight.panels;
+  const Listed listed(c);
+  quantise(c, &in, output.weight.type);
+  for (uint32_t r = 0; r < c.count; ++r) {
+    float* row = rows.row(r, width);
+    for (uint32_t i = 0; i < width; ++i) row[i] = -__builtin_inff();
+  }
+  spread(c.session, panels, linear_cost(c, in, panels),
+         [&](uint32_t begin, uint32_t end, uint32_t) {
+           listed.each_run(begin, end, [&](uint32_t at, uint32_t stop) {
+             linear_part(c, rows.right(uint64_t(at) * kLanes), in, output, at, stop);
+           });
+         });
+  for (uint32_t r = 0; r < c.count; ++r)
+    listed.each_run(0, panels, [&](uint32_t at, uint32_t stop) {
+      const uint32_t id = at * kSlots, after = stop * kSlots < width ? stop * kSlots : width;
+      float* row = rows.right(id).row(r, after - id);
+      scale_logits(c, row, after - id);
+      listed.forbid(r, row, id, after - id);
+    });
 }
 
 // y (D): the pooled vector of `rows` hidden states.
@@ -164,7 +245,7 @@ void decoder_output(const Chunk& c) noexcept {
   if (c.session.best != 0)
     best_tokens(wanted, in, first);
   else
-    logits(wanted, in, first);
+    listed_logits(wanted, in, first);
 }
 
 phasor_status encoder_output(Session* s, uint32_t sequence, uint32_t first, uint32_t count,

@@ -57,7 +57,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
       {"best_rows", limits.best_rows, 0, decoder ? kMaxLength : 0},
       {"text_bytes", limits.text_bytes, 0, kMaxText},
       {"cache_type", limits.cache_type, 0, kCacheTypes - 1},
-      {"outputs", limits.outputs, 0, PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING},
+      {"outputs", limits.outputs, 0,
+       PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING |
+           (m.descriptor.has_both() && m.output.weight ? uint32_t{PHASOR_WANT_SHORTLIST} : 0)},
       {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
       {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
       {"searches", limits.searches, 0, limits.beams != 0 ? limits.sequences : 0},
@@ -80,7 +82,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
   if ((limits.outputs & PHASOR_WANT_ATTENTION) != 0 && !kHasViews)
     missing = "outputs: attention weights are";
   if (limits.beams != 0 && !kHasBeam) missing = "beams: beam search is";
-  // never: the build that is tested has views and beams
+  if ((limits.outputs & PHASOR_WANT_SHORTLIST) != 0 && !kHasShortlist)
+    missing = "outputs: shortlists are";
+  // never: the build that is tested has views, beams and shortlists
   if (missing == nullptr) return PHASOR_OK;
   return fail(error, PHASOR_UNSUPPORTED, {}, "limits.", missing,
               " not in this build (PHASOR_ONLY)");
@@ -196,7 +200,8 @@ const char* part_name(uint32_t part) noexcept {
                                                 "text scratch",
                                                 "sampling",
                                                 "beams",
-                                                "jobs"};
+                                                "jobs",
+                                                "shortlists"};
   return part < kPartCount ? names[part] : "?";
 }
 
@@ -311,6 +316,9 @@ void measure_parts(Plan* plan, const Model& m) {
   if ((p.outputs & PHASOR_WANT_SAMPLING) != 0 && d.has(kDecoder))
     bytes[kPartSampling] = times(3, lanes(output_width(d)), kFloat);
   if (p.sequences > 1 && d.has(kDecoder)) bytes[kPartJobs] = times(p.sequences, kJobBytes);
+  if (kHasShortlist && (p.outputs & PHASOR_WANT_SHORTLIST) != 0)
+    bytes[kPartShortlists] =
+        times(uint64_t{p.sequences} + 1, 1 + shortlist_words(output_width(d)), kWord);
   bytes[kPartBeams] = times(
       p.searches, plus(kSearchBytes, times(p.beams, plus(kBeamBytes, times(p.target, kWord)))));
 }

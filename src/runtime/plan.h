@@ -53,6 +53,9 @@ enum Part : uint32_t {
   kPartSampling,  // (3, V) scores, weights, and an order or counts, when they are wanted
   kPartBeams,     // what beam searches keep beside their sequences (decode/beam.cpp)
   kPartJobs,      // (sequences) items of a step, (sequences) states of texts (decode/jobs.h)
+  // (sequences + 1) of each source, and of all rows of a chunk: u32, 1 when there is a shortlist,
+  // then a bit for each token; when they are wanted
+  kPartShortlists,
   kPartCount
 };
 
@@ -99,6 +102,9 @@ inline Rounding rounding_of(const Plan& p, Type type) {
 }
 
 inline const CacheFormat& cache_of(const Plan& p) { return *cache_format(p.cache_type); }
+
+// Words of 32 tokens, of a shortlist.
+inline uint32_t shortlist_words(uint32_t vocabulary) { return vocabulary / 32 + 1; }
 
 // Whether the ring lets go of positions before the limits end.
 inline bool lets_go(const Plan& p) {

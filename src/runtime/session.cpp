@@ -146,6 +146,7 @@ uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noe
   for (uint32_t i = 0; i < blocks_of(length); ++i)
     memset(s->source_page(source, i).at(0, bytes), 0, bytes);
   s->sources()[source] = {1, length};
+  if (s->has_shortlists()) s->shortlist_of(source)[0] = 0;
   s->sequences()[sequence].source = source;
   return source;
 }

@@ -86,6 +86,7 @@ struct alignas(64) Session {
   Ref<void(void*, const phasor_view*)> see;
   Ref<int(void*, uint32_t, uint32_t, uint32_t)> progress;
   Ref<void> user;
+  Ref<void(void*, const uint32_t*, uint32_t, uint32_t*, uint32_t)> shortlist;
   Plan plan;
   uint32_t logits;      // rows of the last step
   uint32_t best;        // 1: they are best tokens, in kPartBest
@@ -133,6 +134,15 @@ struct alignas(64) Session {
     return rows<float>(kPartLogits, plan.logit_rows, plan.logit_ld);
   }
   Rows<float> hidden_rows() const { return rows<float>(kPartEncoder, plan.encoder_rows, plan.ld); }
+  bool has_shortlists() const {
+    return kHasShortlist && (plan.outputs & PHASOR_WANT_SHORTLIST) != 0;
+  }
+  // Of a source, where has_shortlists: whether it has one, then its bits. Behind the last: of all
+  // rows of a chunk (output.cpp).
+  Span<uint32_t> shortlist_of(uint32_t source) const {
+    const uint64_t words = 1 + shortlist_words(output_width(model->descriptor));
+    return span<uint32_t>(kPartShortlists, source * words * sizeof(uint32_t), words);
+  }
   // What the tokenizers and the chat program work in.
   Span<unsigned char> text() const { return whole<unsigned char>(kPartText); }
 };
@@ -165,7 +175,7 @@ void sequence_fork(Session* s, uint32_t to, uint32_t from) noexcept;
 // Gives the sequence pages of its own for positions length … length + count − 1, which the limits
 // hold. Never fails: there are as many pages as all sequences can need.
 void sequence_reserve(Session* s, uint32_t sequence, uint32_t count) noexcept;
-// A free Source for the sequence, in place of the one it has.
+// A free Source for the sequence, in place of the one it has; without a shortlist.
 uint32_t sequence_new_source(Session* s, uint32_t sequence, uint32_t length) noexcept;
 
 // Rule 3.8: a sequence as one movable block.

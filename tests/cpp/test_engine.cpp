@@ -741,7 +741,7 @@ TEST_CASE(
     limits.outputs = PHASOR_WANT_ATTENTION;
     const Engine e(file, nullptr, &limits);
     Seen seen;
-    phasor_callbacks callbacks{sizeof(phasor_callbacks), on_view, nullptr, &seen};
+    phasor_callbacks callbacks{sizeof(phasor_callbacks), on_view, nullptr, &seen, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     give_source(e, 0, 13);
     step_hash(e, 0, {1, 2, 3, 4, 5, 6, 7});
@@ -758,7 +758,7 @@ TEST_CASE(
     CHECK(seen.finals == (encoder ? 13u : 0u) + 1u);
     CHECK(seen.worst_sum < 1e-5f);
     if (target.layers < 2) continue;
-    callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr};
+    callbacks = {sizeof(phasor_callbacks), nullptr, stop_at_layer_one, nullptr, nullptr};
     phasor_session_callbacks(e.session, &callbacks);
     const uint32_t more[20] = {1};
     phasor_item item{

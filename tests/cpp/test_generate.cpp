@@ -666,7 +666,7 @@ TEST_CASE("rule 3.7: progress aborts a long prompt between layers, and the seque
                                    [](void* user, uint32_t, uint32_t, uint32_t) {
                                      return ++*static_cast<uint32_t*>(user) == 5 ? 1 : 0;
                                    },
-                                   &layers};
+                                   &layers, nullptr};
   phasor_session_callbacks(e.session, &callbacks);
   const Made made = generate(e, random_ids(1, 30, 40));  // six chunks
   CHECK(made.status == PHASOR_STOPPED);

@@ -217,6 +217,8 @@ std::vector<uint64_t> expected_of(const Model& m, const phasor_limits& l) {
   if ((l.outputs & PHASOR_WANT_SAMPLING) != 0 && decoder)
     bytes[kPartSampling] = 3 * lane(output_of(d)) * 4;
   if (decoder && n > 1) bytes[kPartJobs] = 128 * n;
+  if ((l.outputs & PHASOR_WANT_SHORTLIST) != 0)
+    bytes[kPartShortlists] = (n + 1) * 4 * (1 + output_of(d) / 32 + 1);
   bytes[kPartBeams] = searches * (64 + l.beams * (256 + 4 * uint64_t{l.target}));
   return bytes;
 }
@@ -255,6 +257,7 @@ const Edit kEdits[] = {
     [](phasor_limits* l) { l->best_rows = 40, l->chunk = 7; },
     [](phasor_limits* l) { l->outputs = PHASOR_WANT_ATTENTION; },
     [](phasor_limits* l) { l->outputs = PHASOR_WANT_SAMPLING; },
+    [](phasor_limits* l) { l->outputs = PHASOR_WANT_SHORTLIST, l->sequences = 3; },
     [](phasor_limits* l) { l->tables = PHASOR_TABLES_ROWS, l->chunk = 3; },
     [](phasor_limits* l) { l->cache_type = PHASOR_CACHE_F16; },
     [](phasor_limits* l) { l->cache_type = PHASOR_CACHE_Q8; },
@@ -273,6 +276,7 @@ bool allowed(const Model& m, const phasor_limits& l) {
       continue;
     if (l.cache_type != PHASOR_CACHE_F32) return false;
   }
+  if ((l.outputs & PHASOR_WANT_SHORTLIST) != 0 && !m.descriptor.has_both()) return false;
   return m.descriptor.has(kDecoder) || (l.beams == 0 && l.best_rows == 0);
 }
 

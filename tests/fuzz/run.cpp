@@ -236,7 +236,8 @@ void talk(const Run& r) {
 }
 
 void watch(const Run& r) {
-  static const phasor_callbacks all = {sizeof(phasor_callbacks), look_at_view, nullptr, nullptr};
+  static const phasor_callbacks all = {sizeof(phasor_callbacks), look_at_view, nullptr, nullptr,
+                                       nullptr};
   (void)ok(phasor_session_callbacks(r.s(), r.c->chance(80) ? &all : nullptr));
 }
 

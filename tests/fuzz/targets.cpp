@@ -19,6 +19,7 @@ void run_arguments(const uint8_t*, size_t);
 void run_input(const uint8_t*, size_t);
 void run_json(const uint8_t*, size_t);
 void run_npy(const uint8_t*, size_t);
+void run_shortlist(const uint8_t*, size_t);
 void run_file(const uint8_t*, size_t);
 
 namespace {
@@ -38,6 +39,7 @@ constexpr Target kTargets[] = {
     {"input", Shape::bytes, run_input},
     {"json", Shape::bytes, run_json},
     {"npy", Shape::bytes, run_npy},
+    {"shortlist", Shape::bytes, run_shortlist},
     {"file", Shape::weight_file, run_file},
 };
 

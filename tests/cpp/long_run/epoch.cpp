@@ -263,7 +263,7 @@ void Epoch::step(Player* p, bool stopping) {
   const uint32_t layers = o_.inside().layer_count[1];
   const uint32_t chunks = (total + p->running.limits.chunk - 1) / p->running.limits.chunk;
   Stop stop = {c_->below(layers * chunks), 0};
-  const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop};
+  const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop, nullptr};
   if (stopping) hold(phasor_session_callbacks(p->running.session(), &callbacks), PHASOR_OK);
   const phasor_status status = phasor_step(p->running.session(), items, count, &error_);
   if (stopping) hold(phasor_session_callbacks(p->running.session(), nullptr), PHASOR_OK);
@@ -425,7 +425,7 @@ void Epoch::encode(Player* p, bool stopping) {
   }
   const uint32_t layers = o_.inside().layer_count[0];
   Stop stop = {c_->below(layers * (groups[count - 1] + 1)), 0};
-  const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop};
+  const phasor_callbacks callbacks = {sizeof callbacks, nullptr, stop_after, &stop, nullptr};
   if (stopping) hold(phasor_session_callbacks(p->running.session(), &callbacks), PHASOR_OK);
   const phasor_status status = phasor_encode(p->running.session(), items, count, &error_);
   if (stopping) hold(phasor_session_callbacks(p->running.session(), nullptr), PHASOR_OK);

@@ -283,7 +283,7 @@ void check_stop(Choices* c, const Trial& t, const Running& r, const Sequences::T
   const uint32_t whole = phasor_sequence_length(r.session(), 1);
   if (phasor_sequence_truncate(r.session(), 1, half) != PHASOR_OK) return;
   Stop stop = {c->below(t.opened.inside().layer_count[1]), 0};
-  phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &stop};
+  phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &stop, nullptr};
   callbacks.progress = [](void* user, uint32_t, uint32_t layer, uint32_t) {
     Stop* const s = static_cast<Stop*>(user);
     return layer == s->layer ? static_cast<int>(++s->stopped) : 0;

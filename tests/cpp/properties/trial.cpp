@@ -228,7 +228,7 @@ Bits run(const Opened& o, const phasor_limits& all, const Sequences& in, const W
   std::vector<Bits> bits(count);
   phasor_error error = PHASOR_ERROR_INIT;
   bool odd = false;
-  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), look, nullptr, &odd};
+  const phasor_callbacks callbacks = {sizeof(phasor_callbacks), look, nullptr, &odd, nullptr};
   if (phasor::kHasViews && way.watched)
     need(phasor_session_callbacks(r.session(), &callbacks) == PHASOR_OK, "callbacks");
   if (o.encoder() && way.together) {

@@ -213,7 +213,7 @@ uint64_t stopped(const Shared& s) {
   for (uint32_t after = 0; after < 4; ++after) {
     if (!begun(r, s)) return 1;
     uint32_t left = after;
-    phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &left};
+    phasor_callbacks callbacks = {sizeof(phasor_callbacks), nullptr, nullptr, &left, nullptr};
     callbacks.progress = [](void* user, uint32_t, uint32_t, uint32_t) {
       return (*static_cast<uint32_t*>(user))-- == 0 ? 1 : 0;
     };

@@ -96,6 +96,7 @@ def write_all(to: Path, program: Path) -> None:
     random_models.write_ranker(to / "ranker.phasor")
     shutil.copy(ROOT / "tests" / "golden" / "tokenizers" / "bpe.model", to / "bpe.model")
     (to / "text.txt").write_text("hello there\nhello\n")
+    (to / "vmap").write_text("\ttarget5 target6\nsource5\ttarget7 target9\n")
     write_checkpoints(to)
     write_directories(to)
     run = [program, "run", to / "lm.phasor", "--ids", "5,6", "-n", "3", "--quiet"]

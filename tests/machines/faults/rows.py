@@ -23,6 +23,9 @@ COMMANDS = {
     },
     "run load": {"words": "phasor run {in}/lm.phasor --ids 9 -n 5 --load-state {in}/state --json"},
     "run beams": {"words": "phasor run {in}/translator.phasor source5 --beam 3 --json -n 5"},
+    "run shortlist": {
+        "words": "phasor run {in}/translator.phasor source5 --quiet -n 5 --shortlist {in}/vmap",
+    },
     "run threads": {
         "words": "phasor run {in}/translator.phasor source5 --threads 2 --quiet -n 5",
     },

@@ -107,7 +107,7 @@ int forbidden(const std::string& what, const char* path) {
   null_device = ::open("/dev/null", O_RDWR);
   const Opened s(path, nullptr, 2, PHASOR_CACHE_F32, what == "lock" ? run_locked : run_pieces);
   const phasor_callbacks callbacks = {sizeof callbacks, what == "read" ? read_in : see,
-                                      what == "malloc" ? allocate : progress, nullptr};
+                                      what == "malloc" ? allocate : progress, nullptr, nullptr};
   phasor_session_callbacks(s.session, &callbacks);
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
   options.token = what == "write" ? write_out : token;

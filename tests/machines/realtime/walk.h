@@ -256,7 +256,7 @@ void walk_decoder(const Session& s, phasor_random* random) {
 }
 
 void walk(const Session& s) {
-  const phasor_callbacks callbacks = {sizeof callbacks, see, progress, nullptr};
+  const phasor_callbacks callbacks = {sizeof callbacks, see, progress, nullptr, nullptr};
   phasor_session_callbacks(s.session, &callbacks);
   ++calls["phasor_session_callbacks"];
   phasor_random random;
