@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kGenerate = kRun | kChat;
 constexpr uint32_t kEncoders = kEmbed | kFill | kClassify;
-constexpr uint32_t kTexts = kEncoders | kRank;
+constexpr uint32_t kTexts = kEncoders | kTag | kAnswer | kRank;
 constexpr uint32_t kSteps = kGenerate | kScore | kBench | kTexts;
 constexpr uint32_t kForward = kSteps | kVerify;
 constexpr uint32_t kAll = kForward | kTokenize | kInspect | kQuantize;
@@ -79,8 +79,11 @@ constexpr Flag kFlags[] = {
      "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
      "side by side, the same output, printed whole and in their order (1)",
      from(1, 4096)},
-    {"--top", "N", kFill | kClassify | kRank, &Options::top,
-     "only the N best (fill: 5; classify, rank: all)", from(1, 1 << 20)},
+    {"--top", "N", kFill | kClassify | kAnswer | kRank, &Options::top,
+     "only the N best (fill: 5; answer: 1; classify, rank: all)", from(1, 1 << 20)},
+    {"--max-answer", "N", kAnswer, &Options::max_answer, "an answer has at most N tokens (15)"},
+    {"--null", nullptr, kAnswer, &Options::null_answer,
+     "\"no answer\" is one too (SQuAD 2.0): an empty text"},
     {"--mask", "ID", kFill, &Options::mask, "the mask's id (as the file says)", from(0, kMost)},
     {"-n", "N", kRun | kChat | kBench, &Options::n,
      "at most N new tokens (run, chat: as many as the context holds; bench: 32)"},

@@ -21,7 +21,9 @@ enum Command : uint32_t {
   kClassify = 256,
   kChat = 512,
   kQuantize = 1024,
-  kRank = 2048
+  kRank = 2048,
+  kTag = 4096,
+  kAnswer = 8192
 };
 
 // Values of flags, with whether they were given.
@@ -59,14 +61,14 @@ struct Options {
   Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
       n_best;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
-  Number threads{false, 1}, reps{false, 5};
+  Number threads{false, 1}, reps{false, 5}, max_answer{false, 15};
   Number shortlist_first{false, 100}, shortlist_best{false, 100};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
   // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split and
   // align 0 or 1
   Number cache, early_stopping, length_norm, tables, load, pooling, emit, split, align;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
-      sample, greedy, print_prompt, help;
+      sample, greedy, print_prompt, null_answer, help;
   vector<const char*> given;  // the flags, by name
 
   // The first of these flags that was given, or NULL.

@@ -9,6 +9,8 @@ int run(const Options& options);
 int embed(const Options& options);
 int fill(const Options& options);
 int classify(const Options& options);
+int tag(const Options& options);
+int answer(const Options& options);
 int rank(const Options& options);
 int chat(const Options& options);
 int tokenize(const Options& options);

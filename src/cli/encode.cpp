@@ -1,11 +1,12 @@
-// cli: `phasor embed`, `phasor fill`, `phasor classify` and `phasor rank`. Texts are read in
-// batches, encoded together, and answered in their order.
+// cli: `phasor embed`, `phasor fill`, `phasor classify`, `phasor tag`, `phasor answer` and
+// `phasor rank`. Texts are read in batches, encoded together, and answered in their order.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "capture.h"
 #include "commands.h"
@@ -13,6 +14,7 @@
 #include "exponential.h"
 #include "input.h"
 #include "json.h"
+#include "spans.h"
 
 namespace cli {
 namespace {
@@ -24,6 +26,7 @@ constexpr uint32_t kBatch = 32, kBatchTokens = 256, kRows = 16;
 struct Text {
   string where, error, given;
   TokenIds ids, segments;
+  size_t last = 0;  // ids of the text, or of the second of two, without those around it
 };
 
 // One class or token with its score.
@@ -36,7 +39,7 @@ int not_one_line() {
   return data_error("--logits, --hidden and --attention: expected exactly one line of input");
 }
 
-// What the four commands share; each answers for one encoded sequence.
+// What the commands share; each answers for one encoded sequence.
 class Encoder {
  public:
   explicit Encoder(const Options& options) : o_(options) {}
@@ -81,6 +84,27 @@ class Encoder {
   virtual uint32_t logit_rows() const { return 0; }
 
   string piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
+  string label(uint32_t index) const {
+    size_t bytes = 0;
+    const char* text = phasor_label(e_.model, index, &bytes);
+    return text != nullptr ? string(text, bytes) : format("class %u", index);
+  }
+  // Of a text's own tokens, or the second's of two: the place of the first, and where all lie.
+  bool places(const Text& text, size_t* first, vector<Span>* spans, string* why) const {
+    *first = text.ids.size() - e_.source.suffix_count - text.last;
+    return token_spans(e_, PHASOR_SOURCE, text.given, text.ids.data() + *first, text.last, spans,
+                       why);
+  }
+  // Calls `take` with each position and its row of logits.
+  template <class Take>
+  bool each_row(uint32_t sequence, uint32_t count, string* why, Take take) {
+    for (uint32_t place = 0; place < count; ++place) {
+      const uint32_t row = place % kRows;
+      if (row == 0 && !rows(sequence, place, std::min(count - place, kRows), why)) return false;
+      take(place, phasor_logits(e_.session, row));
+    }
+    return true;
+  }
   // Rows of logits from `first` on, for phasor_logits.
   bool rows(uint32_t sequence, uint32_t first, uint32_t count, string* why) {
     if (!e_.done(phasor_encoder_output(e_.session, sequence, first, count, &e_.error), why))
@@ -231,25 +255,31 @@ class Encoder {
                              &text->error)
                   : text_ids(e_, PHASOR_SOURCE, true, input, &text->ids, &text->error)))
       return false;
-    if (o_.truncate && text->ids.size() > e_.limits.source) shorten(text, first);
+    const size_t count = text->ids.size(), of_texts = count - std::min(count, around());
+    if (!o_.pair) first = of_texts;
+    text->last = o_.pair ? of_texts - first : first;
+    if (o_.truncate && count > e_.limits.source) shorten(text, first, of_texts - first);
     return true;
+  }
+
+  // Ids around and between the texts.
+  size_t around() const {
+    size_t count = e_.source.prefix_count + e_.source.suffix_count;
+    if (o_.pair)
+      (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &count, "", 0, "", 0,
+                               nullptr);
+    return count;
   }
 
   // Drops ids from the end of the longer text until all fit (of the second, where both are as
   // long). The ids around and between the texts stay.
-  void shorten(Text* text, size_t first_count) const {
+  void shorten(Text* text, size_t first_count, size_t second_count) const {
     const size_t count = text->ids.size(), begin = e_.source.prefix_count,
                  end = count - std::min<size_t>(count, e_.source.suffix_count);
-    size_t around = begin + e_.source.suffix_count;
-    if (o_.pair)
-      (void)phasor_pair_to_ids(e_.session, PHASOR_SOURCE, nullptr, nullptr, 0, &around, "", 0, "",
-                               0, nullptr);
-    const size_t of_texts = count - std::min(count, around);
-    if (!o_.pair) first_count = of_texts;
-    size_t first = first_count, second = of_texts - first_count;
+    size_t first = first_count, second = second_count;
     for (size_t left = count - e_.limits.source; left != 0 && first + second != 0; --left)
       --(first > second ? first : second);
-    const size_t second_begin = end - (of_texts - first_count);
+    const size_t second_begin = end - second_count;
     for (TokenIds* list : {&text->ids, &text->segments}) {
       if (list->empty()) continue;
       uint32_t* at = list->data();
@@ -258,6 +288,7 @@ class Encoder {
       kept.insert(kept.end(), at + end, at + count);
       *list = kept;
     }
+    text->last = o_.pair ? second : first;
   }
 
   void encode() {
@@ -440,11 +471,6 @@ class Classify final : public Encoder {
   }
   uint32_t logit_rows() const override { return output_.pooling != 0 ? 1 : kRows; }
 
-  string label(uint32_t index) const {
-    size_t bytes = 0;
-    const char* text = phasor_label(e_.model, index, &bytes);
-    return text != nullptr ? string(text, bytes) : format("class %u", index);
-  }
   // "label<TAB>score" for each class that is shown.
   string show(const float* row, Json* json) const {
     string line;
@@ -467,17 +493,165 @@ class Classify final : public Encoder {
       return print(lines, json.close('}'));
     }
     json.open("tokens", '[');
-    for (uint32_t place = 0; place < text.ids.size(); ++place) {
-      const uint32_t id = text.ids[place], row = place % kRows;
-      if (row == 0 && !rows(sequence, place, std::min(count_of(text.ids) - place, kRows), why))
-        return false;
+    const auto take = [&](uint32_t place, const float* row) {
+      const uint32_t id = text.ids[place];
       json.open('{').add("place", place).add("id", id).add("piece", piece(id));
-      lines += format("%u\t%u\t", place, id) + piece(id) + "\t" +
-               show(phasor_logits(e_.session, row), &json) + "\n";
+      lines += format("%u\t%u\t", place, id) + piece(id) + "\t" + show(row, &json) + "\n";
       json.close('}');
+    };
+    return each_row(sequence, count_of(text.ids), why, take) &&
+           print(lines, json.close(']').close('}'));
+  }
+};
+
+// A stretch of a text, as a line and as an object that is open still.
+string stretch(const string& text, const Span& s, Json* json) {
+  const size_t begin = characters(text, s.begin), end = characters(text, s.end);
+  const string part = text.substr(s.begin, s.end - s.begin);
+  json->open('{').add("start", begin).add("end", end).add("text", part);
+  return format("%zu\t%zu\t", begin, end) + part;
+}
+
+// ---- tag
+
+// Tokens of one label that follow each other are one entity (aggregation "simple" of transformers'
+// pipeline): B- begins a new one, O is none.
+class Tag final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0
+               ? "labels no tokens: it is no classifier of them"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return kRows; }
+
+  struct Entity {
+    string label;  // without B- or I-
+    Span span;
+    double score;  // of all tokens
+    uint32_t tokens;
+  };
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    size_t first = 0;
+    vector<Span> spans;
+    vector<Entity> found;
+    if (!places(text, &first, &spans, why)) return false;
+    const auto take = [&](uint32_t place, const float* row) {
+      if (place < first || place >= first + spans.size()) return;
+      const Scored top = best(class_scores(output_, row), 1)[0];
+      const string name = label(top.index), mark = name.substr(0, 2);
+      const bool marked = mark == "B-" || mark == "I-";
+      const string plain = marked ? name.substr(2) : name;
+      const Span& span = spans[place - first];
+      if (found.empty() || found.back().label != plain || mark == "B-")
+        found.push_back({plain, span, 0, 0});
+      found.back().span.end = span.end;
+      found.back().score += top.score;
+      ++found.back().tokens;
+    };
+    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
+    string lines;
+    Json json;
+    json.open('{').add("line", number_).open("entities", '[');
+    for (const Entity& one : found) {
+      if (one.label == "O") continue;
+      const double score = one.score / one.tokens;
+      const string place = stretch(text.given, one.span, &json);
+      json.add("label", one.label).add("score", score).close('}');
+      lines += one.label + format("\t%.6f\t", score) + place + "\n";
     }
     return print(lines, json.close(']').close('}'));
   }
+};
+
+// ---- answer
+
+// The question, which is --prompt-text with a tab behind it, and each text.
+class Answer final : public Encoder {
+ public:
+  explicit Answer(const Options& options) : Encoder(options) {
+    tab_ = strlen(options.prompt_text) - 1;
+  }
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling != 0 || output_.width != 2 ||
+                   label(0) != "start" || label(1) != "end"
+               ? "answers no questions: it has no classes start and end"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return kRows; }
+
+  // Softmax over the text's tokens and the first one of all, which stands for "no answer".
+  vector<double> chances(const vector<float>& logits, size_t first, size_t count) const {
+    vector<float> some{e_.source.prefix_count != 0 ? logits[0]
+                                                   : -std::numeric_limits<float>::infinity()};
+    some.insert(some.end(), logits.data() + first, logits.data() + first + count);
+    return softmax(some.data(), count_of(some));
+  }
+
+  struct Found {
+    size_t first, last;  // tokens of the text
+    double score;
+  };
+  // Best first, ties to the first; no more than `most`.
+  vector<Found> spans_of(const vector<double>& start, const vector<double>& end,
+                         size_t most) const {
+    vector<Found> all;
+    const auto better = [](const Found& a, const Found& b) { return a.score > b.score; };
+    const auto keep = [&] {
+      std::stable_sort(all.begin(), all.end(), better);
+      if (all.size() > most) all.resize(most);
+    };
+    for (size_t s = 1; s < start.size(); ++s) {
+      for (size_t e = s; e < end.size() && e - s < o_.max_answer; ++e)
+        all.push_back({s - 1, e - 1, start[s] * end[e]});
+      if (all.size() > most + kMostSpans) keep();
+    }
+    keep();
+    return all;
+  }
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    size_t first = 0;
+    vector<Span> spans;
+    vector<float> starts, ends;
+    if (text.last == 0) return *why = "no tokens in the text, expected at least one", false;
+    if (!places(text, &first, &spans, why)) return false;
+    const auto take = [&](uint32_t, const float* row) {
+      starts.push_back(row[0]);
+      ends.push_back(row[1]);
+    };
+    if (!each_row(sequence, count_of(text.ids), why, take)) return false;
+    const vector<double> start = chances(starts, first, spans.size());
+    const vector<double> end = chances(ends, first, spans.size());
+    const size_t most = o_.top != 0 ? size_t{o_.top} : 1;
+    vector<Found> found = spans_of(start, end, most);
+    if (o_.null_answer) {
+      const double none = start[0] * end[0];
+      const auto at = std::find_if(found.begin(), found.end(),
+                                   [none](const Found& one) { return one.score < none; });
+      found.insert(at, {spans.size(), spans.size(), none});
+      if (found.size() > most) found.resize(most);
+    }
+    string lines;
+    Json json;
+    json.open('{').add("line", number_).open("answers", '[');
+    for (const Found& one : found) {
+      const bool none = one.first == spans.size();
+      const Span span = none ? Span{0, 0} : Span{spans[one.first].begin, spans[one.last].end};
+      const string place = stretch(text.given, span, &json);
+      json.add("score", one.score).close('}');
+      lines += format("%.6f\t", one.score) + place + "\n";
+    }
+    return print(lines, json.close(']').close('}'));
+  }
+
+  static constexpr size_t kMostSpans = 1 << 12;  // between two sorts
 };
 
 // ---- rank
@@ -538,14 +712,29 @@ class Rank final : public Encoder {
 int embed(const Options& options) { return Embed(options).run(); }
 int fill(const Options& options) { return Fill(options).run(); }
 int classify(const Options& options) { return Classify(options).run(); }
-int rank(const Options& options) {
-  if (options.texts.empty()) return usage_error("rank: expected a query (phasor rank --help)");
+int tag(const Options& options) { return Tag(options).run(); }
+
+namespace {
+
+// A command whose first text is put before each of the others, with a tab between them.
+template <class Pairs>
+int run_pairs(const Options& options, const char* what) {
+  if (options.texts.empty()) return usage_error("%s", what);
   Options pairs = options;
   const string query = string(options.texts[0]) + "\t";
   pairs.texts.erase(pairs.texts.begin());
   pairs.prompt_text = query.c_str();
   pairs.pair = true;
-  return Rank(pairs).run();
+  return Pairs(pairs).run();
+}
+
+}  // namespace
+
+int rank(const Options& options) {
+  return run_pairs<Rank>(options, "rank: expected a query (phasor rank --help)");
+}
+int answer(const Options& options) {
+  return run_pairs<Answer>(options, "answer: expected a question (phasor answer --help)");
 }
 
 }  // namespace cli

@@ -46,6 +46,15 @@ constexpr Entry kCommands[] = {
      "A line for each text: label and score, best first. A model that labels tokens gives a line "
      "for each token, and an empty one after each text.",
      kClassify, kHasOutputs ? classify : nullptr},
+    {"tag", "MODEL [TEXT...]", "what the labels of tokens name: label, score, place and text",
+     "A line for each stretch of tokens of one label: label, score, first character, the one "
+     "behind "
+     "the last, text; an empty line after each text.",
+     kTag, kHasOutputs ? tag : nullptr},
+    {"answer", "MODEL QUESTION [TEXT...]", "the stretch of a text that answers a question",
+     "In each TEXT, or each line of standard input, the model marks where the answer begins and "
+     "ends: score, first character, the one behind the\nlast, text; an empty line after each text.",
+     kAnswer, kHasOutputs ? answer : nullptr},
     {"rank", "MODEL QUERY [TEXT...]", "texts by how well they answer a query, best first",
      "The model scores the query with each TEXT, or each line of standard input (a cross-encoder): "
      "score, line and text, best first.",

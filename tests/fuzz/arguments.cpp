@@ -17,7 +17,8 @@ constexpr Named kCommands[] = {
     {cli::kRun, "run"},       {cli::kTokenize, "tokenize"}, {cli::kInspect, "inspect"},
     {cli::kVerify, "verify"}, {cli::kScore, "score"},       {cli::kBench, "bench"},
     {cli::kEmbed, "embed"},   {cli::kFill, "fill"},         {cli::kClassify, "classify"},
-    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}, {cli::kRank, "rank"}};
+    {cli::kChat, "chat"},     {cli::kQuantize, "quantize"}, {cli::kRank, "rank"},
+    {cli::kTag, "tag"},       {cli::kAnswer, "answer"}};
 
 void demand_ids(const cli::TokenIds& ids) {
   for (const uint32_t id : ids) demand(id != PHASOR_NONE, "a token id that stands for none");
@@ -48,6 +49,7 @@ void demand_ranges(const cli::Options& o) {
                                                              {&o.source, 1 << 24},
                                                              {&o.dim, 1 << 16},
                                                              {&o.top, 1 << 20},
+                                                             {&o.max_answer, 1 << 24},
                                                              {&o.cache, 2},
                                                              {&o.pooling, 2},
                                                              {&o.early_stopping, 2},

@@ -188,9 +188,8 @@ def test_contradictions():
 
 def test_help_and_version():
     text = good("--help")
-    for (
-        command
-    ) in "run embed fill classify rank chat tokenize inspect verify score bench quantize".split():
+    commands = "run embed fill classify tag answer rank chat tokenize inspect verify score bench"
+    for command in [*commands.split(), "quantize"]:
         assert f"\n  {command} " in text
     for command in "run tokenize inspect verify score bench quantize".split():
         assert "--" in good(command, "--help")

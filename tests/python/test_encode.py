@@ -1,5 +1,5 @@
-"""`phasor embed`, `fill` and `classify` from outside: results beside the float64 reference,
-batches, arrays, and what is refused."""
+"""`phasor embed`, `fill`, `classify`, `tag`, `answer` and `rank` from outside: results beside the
+float64 reference, batches, arrays, and what is refused."""
 
 from __future__ import annotations
 
@@ -166,6 +166,53 @@ def test_classify_a_text_and_its_tokens():
         ]
         assert np.allclose([l["score"] for l in token["labels"]], np.sort(scores)[::-1], atol=1e-6)
     assert [t["id"] for t in record["tokens"]] == IDS
+
+
+def test_tag_and_answer(tmp_path):
+    path = tmp_path / "m.phasor"
+    model = Reference(M.write_spans(path))
+    text = "  word4 word5  word9"
+    places = [(2, 7), (8, 13), (15, 20)]
+    logits = model.output(model.encode([1, 7, 8, 12, 2]))
+    record = json.loads(good("tag", path, text, "--json"))
+    labels = ["start" if row[0] >= row[1] else "end" for row in logits[1:4]]
+    want = []
+    for label, place in zip(labels, places):
+        if want and want[-1][0] == label:
+            want[-1][1][1] = place[1]
+        else:
+            want.append((label, list(place)))
+    assert [(e["label"], [e["start"], e["end"]]) for e in record["entities"]] == want
+    assert all(e["text"] == text[e["start"] : e["end"]] for e in record["entities"])
+    lines = good("tag", path, text, "word7").split("\n")
+    assert len(lines) == len(want) + 4 and lines[len(want)] == lines[-2] == lines[-1] == ""
+    assert lines[0].split("\t")[2:4] == [str(want[0][1][0]), str(want[0][1][1])]
+
+    logits = model.output(model.encode([1, 4, 2, 7, 8, 12, 2]))
+    begin, end = softmax(logits[[0, 3, 4, 5], 0]), softmax(logits[[0, 3, 4, 5], 1])
+    spans = [(begin[i] * end[j], i, j) for i in (1, 2, 3) for j in (1, 2, 3) if i <= j]
+    spans.sort(reverse=True)
+    record = json.loads(good("answer", path, "word1", text, "--json", "--top", "9"))
+    for found, (score, i, j) in zip(record["answers"], spans, strict=True):
+        assert abs(found["score"] - score) < 1e-6
+        assert (found["start"], found["end"]) == (places[i - 1][0], places[j - 1][1])
+    one = json.loads(good("answer", path, "word1", text, "--json", "--max-answer", "1"))
+    assert one["answers"][0]["score"] == pytest.approx(max(begin[1:] * end[1:]), abs=1e-6)
+    with_null = json.loads(good("answer", path, "word1", text, "--json", "--top", "9", "--null"))
+    null = [a for a in with_null["answers"] if a["end"] == 0]
+    assert len(with_null["answers"]) == 7 and null[0]["score"] == pytest.approx(
+        begin[0] * end[0], abs=1e-6
+    )
+    # A text that is cut has the places of what is left.
+    cut = json.loads(good("answer", path, "word1", text, "--json", "--source", "5", "--truncate"))
+    assert cut["answers"][0]["text"] == "word4"
+    bad(1, "answer", path, "word1", "", says=["no tokens in the text"])
+    bad(2, "answer", path, says=["answer: expected a question"])
+    bad(1, "answer", LABELLER, "a", "b", says=["answers no questions"])
+    bad(1, "tag", CLASSIFIER, "a", says=["labels no tokens"])
+    bad(2, "tag", path, "a", "--pair", says=["--pair"])
+    # Texts without white space are looked through as far as a bound.
+    bad(1, "tag", path, "x" * 9000, says=["a stretch of more than 8192 bytes"])
 
 
 def test_rank(tmp_path):

@@ -99,6 +99,12 @@ def write_ranker(path: Path, **output) -> F.PhasorFile:
     return write_random(path, encoder(side=side, output=given), extra=tokenizer)
 
 
+def write_spans(path: Path) -> F.PhasorFile:
+    """The same with classes of each token: where an answer begins and ends."""
+    labels = f"start{D.RECORD_END}end{D.RECORD_END}"
+    return write_ranker(path, classes=2, pooling=0, scores=D.PLAIN, labels=labels)
+
+
 def translator(
     stack: dict | None = None, output: dict | None = None, cross: dict | None = None, **kind
 ) -> dict:

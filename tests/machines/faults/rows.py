@@ -54,6 +54,11 @@ COMMANDS = {
         "words": "phasor rank {in}/ranker.phasor 'word1 word2' --quiet",
         "stdin": "word3\nword4 word5\n",
     },
+    "tag": {"words": "phasor tag {in}/spans.phasor --quiet", "stdin": "word3\nword4 word5\n"},
+    "answer": {
+        "words": "phasor answer {in}/spans.phasor 'word1 word2' --quiet --json",
+        "stdin": "word3\nword4 word5\n",
+    },
     "score": {"words": "phasor score {in}/lm.phasor --ids 4,5,6 --quiet"},
     "chat": {
         "words": "phasor chat {in}/chat.phasor --greedy -n 4",

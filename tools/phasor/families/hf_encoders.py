@@ -70,6 +70,27 @@ _BERT_WORDS = Head(
 )
 _BARE = Head(unused=("pooler.*", "cls.*", "lm_head.*"))
 _TOKENS = Head(D.CLASSES, last="classifier", unused=_POOLER, scores=D.SOFTMAX)
+# Of each token, how well an answer begins and how well it ends there (phasor answer).
+_SPANS = Head(
+    D.CLASSES,
+    last="qa_outputs",
+    unused=_POOLER,
+    fixed_classes=("start", "end"),
+    scores=D.PLAIN,
+)
+
+
+def _choice(pooler: str, activation: int = TANH) -> Head:
+    """Of a text and one of several choices, how well they go together (phasor rank)."""
+    return Head(
+        D.CLASSES,
+        FIRST,
+        pooler,
+        activation,
+        last="classifier",
+        fixed_classes=("choice",),
+        scores=D.PLAIN,
+    )
 
 
 def _bert(e: Encoder) -> None:
@@ -90,6 +111,8 @@ BERT = Family(
             D.CLASSES, FIRST, "bert.pooler.dense", TANH, last="classifier"
         ),
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
+        "ForMultipleChoice": _choice("bert.pooler.dense"),
     },
     _SIZES,
     harmless=words("""
@@ -133,6 +156,8 @@ ROBERTA = Family(
         "ForMaskedLM": _ROBERTA_WORDS,
         "ForSequenceClassification": _ROBERTA_CLASSES,
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
+        "ForMultipleChoice": _choice("roberta.pooler.dense"),
     },
     {**_SIZES, "pad_token_id": 1},
     adapt=_roberta,
@@ -180,6 +205,8 @@ DISTILBERT = Family(
             D.CLASSES, FIRST, "pre_classifier", D.RELU, last="classifier"
         ),
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
+        "ForMultipleChoice": _choice("pre_classifier", D.RELU),
     },
     settings(
         """
@@ -255,6 +282,8 @@ MPNET = Family(
         "ForMaskedLM": _ROBERTA_WORDS,
         "ForSequenceClassification": _ROBERTA_CLASSES,
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
+        "ForMultipleChoice": _choice("mpnet.pooler.dense"),
     },
     {**_SIZES, "vocab_size": 30527},
     adapt=_mpnet,
@@ -326,6 +355,8 @@ ALBERT = Family(
             D.CLASSES, FIRST, "albert.pooler", TANH, last="classifier"
         ),
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
+        "ForMultipleChoice": _choice("albert.pooler"),
     },
     settings(
         """
@@ -382,6 +413,7 @@ ELECTRA = Family(
             D.CLASSES, FIRST, "classifier.dense", D.GELU_ERF, last="classifier.out_proj"
         ),
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
     },
     settings(
         """
@@ -441,6 +473,7 @@ ROFORMER = Family(
             D.CLASSES, FIRST, "classifier.dense", "hidden_act", last="classifier.out_proj"
         ),
         "ForTokenClassification": _TOKENS,
+        "ForQuestionAnswering": _SPANS,
     },
     {**_SIZES, "vocab_size": 50000, "max_position_embeddings": 1536, "rotary_value": False},
     harmless=("embedding_size",),
@@ -547,6 +580,7 @@ MODERNBERT = Family(
         "ForTokenClassification": Head(
             D.CLASSES, last="classifier", scores=D.SOFTMAX, **_MODERNBERT_HEAD
         ),
+        "ForQuestionAnswering": _SPANS._replace(last="classifier", **_MODERNBERT_HEAD),
     },
     settings("""
         vocab_size                  50368
