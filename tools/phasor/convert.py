@@ -39,8 +39,8 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
 from phasor.errors import Problems, named
-from phasor.families import encoder_decoder, gguf, hugging_face, llama2c, side_tokenizers
-from phasor.families import state_dict
+from phasor.families import ctranslate2, encoder_decoder, gguf, hugging_face, llama2c
+from phasor.families import side_tokenizers, state_dict
 from phasor.families.description import Description, read_description
 from phasor.families.embedder import Judge
 from phasor.families.model import Model
@@ -67,6 +67,13 @@ from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import id_count
 
 _NONE, _PRINTED = Path("none"), Path("-")
+_DIRECTORY_FLAGS = (
+    "--rope-context",
+    "--lora",
+    "--source-lang",
+    "--target-lang",
+    "--rank-template",
+)
 _TYPES = tuple(L.TYPES[kind] for kind in L.MATRICES)
 
 
@@ -223,6 +230,22 @@ def _translator_tokenizers(
         known = str(error).startswith(str(source.folder))
         message = f"{error}" if known else f"{source.folder}: {error}"
         raise PhasorError(f"{message} (--tokenizer none converts without)") from error
+
+
+def ctranslate2_tokenizers(source: ctranslate2.Source, given: Sequence[Path]) -> dict[int, bytes]:
+    """The words of CTranslate2's vocabularies, or with them SentencePiece models, one or two."""
+    _at_most(2, given)
+    if given == [_NONE]:
+        return {}
+    paths = [*given, *given[:1]][:2] if given else [None, None]
+    own = {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}
+    out: dict[int, bytes] = {}
+    for (side, kind), path in zip(own.items(), paths):
+        section = source.section(side, path)
+        kind = SOURCE_TOKENIZER if section == out.get(SOURCE_TOKENIZER) else kind
+        out[kind] = section
+        source.model.descriptor[side]["tokenizer"] = kind
+    return out
 
 
 def gguf_tokenizer(model: gguf.GGUFModel, given: Sequence[Path]) -> dict[int, bytes]:
@@ -394,11 +417,16 @@ def read_source(
     if not source.is_dir():
         with open_regular(source):
             pass
+    if describe is None and ctranslate2.is_source(source):
+        for flag, given in zip(_DIRECTORY_FLAGS, (context, lora, *languages, rank)):
+            if given:
+                raise PhasorError(f"{flag}: does not go with a directory of CTranslate2")
+        translator = ctranslate2.read(source)
+        return translator.model, ctranslate2_tokenizers(translator, tokenizers)
     if describe is None and hugging_face.is_source(source):
         read = hugging_face.read(source, context, lora, rank)
         return read.model, hugging_face_tokenizer(read, tokenizers, languages)
-    flags = ("--rope-context", "--lora", "--source-lang", "--target-lang", "--rank-template")
-    for flag, given in zip(flags, (context, lora, *languages, rank)):
+    for flag, given in zip(_DIRECTORY_FLAGS, (context, lora, *languages, rank)):
         if given:
             raise PhasorError(f"{flag}: goes with a Hugging Face directory")
     if describe is None and source.is_file() and is_gguf(source):

@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 import checkpoints
+import ctranslate2_model
 import models
 import numpy as np
 import quantisers
@@ -309,6 +310,41 @@ def make_packed(rng: random.Random, words: Words) -> Source:
     config["quantization_config"] = quantization
     files = {"m/config.json": _json(config), "m/model.safetensors": checkpoints.plain(arrays)}
     return Source(files, ("@m",))
+
+
+# ---- CTranslate2
+
+
+def make_ctranslate2(rng: random.Random, words: Words) -> Source:
+    """A small model of any version, variables and words changed, and its bytes."""
+    model = ctranslate2_model.Model()
+    if rng.random() < 0.4:
+        model.quantise(rng.choice(("i1", "<i2")))
+    names = list(model.values)
+    for _ in range(rng.choice((0, 0, 1, 1, 3))):
+        name, how = rng.choice(names), rng.random()
+        value = model.values.get(name, np.ones(3))
+        if how < 0.25:
+            model.values.pop(name, None)
+        elif how < 0.5:
+            model.values[name] = value.ravel()[: rng.randrange(value.size + 1)]
+        elif how < 0.7:
+            model.values[name] = np.full_like(value, rng.choice((0, -1, 1, 2, 7, 1e6, 3e4)))
+        elif how < 0.85:
+            model.number(rng.choice(words), rng.choice((0, 1, 7)), rng.choice(("<f4", "i1")))
+        else:
+            model.aliases[rng.choice((name + "x", "a", rng.choice(names)))] = rng.choice(names)
+    if rng.random() < 0.2:
+        model.number("decoder/start_from_zero_embedding", 1, "i1")
+    config: Any = {"eos_token": "</s>", "add_source_bos": True, "layer_norm_epsilon": None}
+    if rng.random() < 0.3:
+        config = values.changed(rng, config, words)
+    files = model.files(rng.choice(range(2, 7)))
+    for name in list(files):
+        if rng.random() < (0.3 if name == "model.bin" else 0.1):
+            files[name] = raw.changed(rng, files[name])
+    files["config.json"] = values.encoded(config)
+    return Source({f"m/{name}": data for name, data in files.items()}, ("@m",))
 
 
 # ---- tokenizers

@@ -44,6 +44,7 @@ READERS = {
     "sentence": ("families/sentence.py",),
     "adapter": ("families/lora.py",),
     "packed": ("checkpoints/packed.py", "families/packed.py"),
+    "ctranslate2": ("checkpoints/ctranslate2.py", "families/ctranslate2.py"),
     "tokenizer-json": (
         "tokenizers/tokenizer_json.py",
         "tokenizers/json_parts.py",
@@ -123,6 +124,7 @@ _MAKERS = {
     "sentence": directories.make_sentence,
     "adapter": directories.make_adapter,
     "packed": directories.make_packed,
+    "ctranslate2": directories.make_ctranslate2,
     "tokenizer-json": directories.make_tokenizer_json,
     "tokenizer-config": directories.make_tokenizer_config,
     "vocabulary": directories.make_vocabulary,

@@ -16,6 +16,7 @@ for folder in ("tools", "tests", "tests/support", "tests/python"):
     sys.path.insert(0, str(ROOT / folder))
 
 import chat_model  # noqa: E402
+import ctranslate2_model  # noqa: E402
 import random_models  # noqa: E402
 import test_gguf  # noqa: E402
 import test_llama2c  # noqa: E402
@@ -77,6 +78,7 @@ def write_directories(to: Path) -> None:
     adapter, rng = to / "adapter", np.random.default_rng(9)
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps(ADAPTER))
+    ctranslate2_model.Model().write(to / "ct2", 6, {"eos_token": "</s>"})
     (to / "link").hardlink_to(to / "llama" / "config.json")
     at = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
     shapes = {"A": (2, chat_model.WIDTH), "B": (chat_model.WIDTH, 2)}

@@ -140,6 +140,11 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("llama2c", "expect"),
     },
+    "convert ctranslate2": {
+        "words": "python phasor.convert {in}/ct2 -o {out}/m --quiet --phasor {bin}/phasor",
+        "outputs": ("m",),
+        "reads": ("ctranslate2", "word list", "config.json"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",

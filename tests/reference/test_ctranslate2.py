@@ -1,0 +1,116 @@
+"""Models that CTranslate2's own converter makes, in every type that it has, against the package's
+decoding with four beams, where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from phasor import convert
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("PHASOR", ROOT / "build" / "phasor")).absolute()
+SIZES = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 64,
+}
+# After each, what CTranslate2's converter is told of words: the list has as many as the embedding.
+FAMILIES = {
+    "marian": (
+        transformers.MarianMTModel,
+        transformers.MarianConfig,
+        {"vocab_size": 41, "pad_token_id": 40, "eos_token_id": 0, "decoder_start_token_id": 40},
+    ),
+    "bart": (
+        transformers.BartForConditionalGeneration,
+        transformers.BartConfig,
+        {"vocab_size": 40, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2},
+    ),
+    "m2m100": (
+        transformers.M2M100ForConditionalGeneration,
+        transformers.M2M100Config,
+        {"vocab_size": 40, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2},
+    ),
+}
+
+
+def saved(family: str, kind: str, folder: Path) -> tuple[Path, list[str]]:
+    """A random model of the family in a type of CTranslate2."""
+    from ctranslate2.converters import transformers as converters
+
+    kind_of, config_of, more = FAMILIES[family]
+    torch.manual_seed(4)
+    config = config_of(**SIZES, **more, scale_embedding=True, forced_eos_token_id=None)
+    model = kind_of(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8 if parameter.ndim > 1 else 1)  # outputs that are sure
+    loader = {
+        "marian": converters.MarianMTLoader,
+        "bart": converters.BartLoader,
+        "m2m100": converters.M2M100Loader,
+    }[family]()
+    if family == "bart":
+        model.config.normalize_before, model.config.normalize_embedding = False, True
+    spec = loader.get_model_spec(model)
+    count = spec.decoder.embeddings.weight.shape[0]
+    end = 0 if family == "marian" else 2
+    words = [f"w{i}" for i in range(count)]
+    words[end], words[3], words[4] = "</s>", "<unk>", "<s>"
+    spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(words)
+    spec.config.decoder_start_token = "</s>"
+    spec.config.add_source_eos = family == "marian"
+    spec.validate()
+    spec.optimize(quantization=kind)
+    spec.save(str(folder))
+    return folder, words
+
+
+@pytest.mark.skipif(not PROGRAM.is_file(), reason="build/phasor is not built")
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "int16", "int8"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_packages_own_decoding(family, kind, tmp_path, capsys):
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    (tmp_path / "m").mkdir()
+    folder, words = saved(family, kind, tmp_path / "m")
+    out = tmp_path / "m.phasor"
+    assert convert.main([str(folder), "-o", str(out), "--quiet", "--type", "f32"]) == 0
+    rng = np.random.default_rng(2)
+    rows = [[words[i] for i in rng.integers(5, len(words), n)] for n in (1, 3, 8, 12, 20)]
+    translator = ctranslate2.Translator(str(folder), compute_type="float32")
+    wanted = translator.translate_batch(
+        rows,
+        beam_size=4,
+        num_hypotheses=4,
+        return_scores=True,
+        max_decoding_length=24,
+        min_decoding_length=0,  # which takes the end token out of a softmax
+    )
+    command = [PROGRAM, "run", out, "--beam", "4", "--n-best", "4", "--json", "-n", "24"]
+    command += ["--min-new", "0"]
+    text = "".join(" ".join(row) + "\n" for row in rows)
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    worst = 0.0
+    for line, result in zip(done.stdout.splitlines(), wanted, strict=True):
+        found = {one["text"]: one["score"] for one in json.loads(line)["outputs"]}
+        best = " ".join(result.hypotheses[0])
+        assert next(iter(found)) == best
+        worst = max(worst, abs(found[best] - result.scores[0]))
+    with capsys.disabled():
+        print(f"{family} {kind}: largest difference of a score {worst:.2g}")
+    assert worst < 1e-4
