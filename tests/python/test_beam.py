@@ -245,7 +245,7 @@ def test_the_memory_is_that_of_inspect():
     assert json.loads(good("inspect", TRANSLATOR, "--json"))["arena_bytes"] < plan["arena_bytes"]
 
 
-def outputs(path, *flags) -> list[dict]:
+def three_best(path, *flags) -> list[dict]:
     return json.loads(good("run", path, "--json", "--quiet", "--beam", 3, "--n-best", 3, *flags))[
         "outputs"
     ]
@@ -254,9 +254,9 @@ def outputs(path, *flags) -> list[dict]:
 def test_a_stop_string_is_cut_from_the_text():
     chat = MODELS / "tiny-chat-f32.phasor"
     flags = ["--ids", "5,6,7", "-n", "12"]
-    text = outputs(chat, *flags)[0]["text"]
+    text = three_best(chat, *flags)[0]["text"]
     stop = text[len(text) // 2 : len(text) // 2 + 2]
-    found = outputs(chat, *flags, "--stop", stop)
+    found = three_best(chat, *flags, "--stop", stop)
     assert "stop string" in [o["finish"] for o in found]
     for one in found:
         assert stop not in one["text"]
@@ -289,12 +289,12 @@ def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
     assert all(f"generation.{name} = " in shown for name in advice)
     flags = ["--ids", "5,8,9,7,11,4", "-n", "9"]
     every = [x for flag in asked.items() for x in flag]
-    want = outputs(plain, *flags, *every)
-    assert outputs(advised, *flags) == want != outputs(plain, *flags)
+    want = three_best(plain, *flags, *every)
+    assert three_best(advised, *flags) == want != three_best(plain, *flags)
     assert any(o["ids"][-1] == 6 and len(o["ids"]) == 9 for o in want)
     nothing = ["--repeat-penalty", 1, "--source-no-repeat-ngram", 0, "--bad-words", ""]
     nothing += ["--forced-last", "", "--min-new", 0]
-    assert outputs(advised, *flags, *nothing) == outputs(plain, *flags)
+    assert three_best(advised, *flags, *nothing) == three_best(plain, *flags)
     greedy = ["--print-ids", "--quiet", *flags]
     assert good("run", advised, *greedy) == good("run", plain, *greedy, *every)
     assert good("run", advised, *greedy) != good("run", plain, *greedy)
@@ -302,8 +302,8 @@ def test_what_a_file_recommends_and_flags_that_override_it(tmp_path):
 
 def test_the_norm_of_a_score():
     for one, gnmt in zip(
-        outputs(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6"),
-        outputs(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6",
+        three_best(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6"),
+        three_best(TRANSLATOR, "--ids", "5,6,7", "--length-penalty", "0.6", "-n", "6",
                 "--length-norm", "gnmt"),
     ):  # fmt: skip
         n = len(one["ids"])
