@@ -1104,7 +1104,7 @@ def test_an_adapter_in_pytorchs_format(llama, adapter):
     [
         ("peft_type", "ADALORA"),
         ("peft_type", None),
-        ("use_dora", True),
+        ("use_dora", "yes"),
         ("lora_bias", True),
         ("init_lora_weights", "pissa"),
         ("r", 3),
@@ -1142,7 +1142,7 @@ def test_an_adapter_that_is_not_understood(llama, adapter, capsys, name, value):
         (
             f"base_model.model.{QUERY}.lora_magnitude_vector.weight",
             (WIDTH,),
-            "of a kind that is not built",
+            "expected lora_A and lora_B, found lora_A, lora_B, lora_magnitude_vector",
         ),
         (
             "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight",
@@ -1156,6 +1156,45 @@ def test_an_adapter_that_is_not_understood(llama, adapter, capsys, name, value):
 def test_a_tensor_of_an_adapter_that_has_no_place(llama, adapter, capsys, name, shape, what):
     adapter.arrays[name] = np.ones(shape, np.float32)
     assert what in llama.refused(capsys, "--lora", adapter.write())
+
+
+def test_dora(llama, adapter, capsys):
+    """Rows of W + s·B·A of length 1, times the magnitude; and what cannot be."""
+    magnitude = np.linspace(0.5, 2, WIDTH).astype(np.float32)
+    place = f"base_model.model.{QUERY}.lora_magnitude_vector"
+    adapter.config["use_dora"] = True
+    assert "expected lora_A and lora_B and lora_magnitude_vector" in llama.refused(
+        capsys, "--lora", adapter.write()
+    )
+    adapter.arrays[place] = magnitude
+    assert llama.run("--lora", adapter.write()) == 0
+    first = llama.output.read_bytes()
+    base = llama.arrays[f"{QUERY}.weight"].astype(np.float64)
+    scale = adapter.config["lora_alpha"] / RANK
+    wanted = base + scale * (adapter.b.astype(np.float64) @ adapter.a.astype(np.float64))
+    for row, length in zip(wanted, magnitude):
+        row *= np.float64(length) / np.sqrt((row * row).sum())
+    llama.arrays[f"{QUERY}.weight"] = wanted.astype(np.float32)
+    assert llama.run() == 0
+    one, other = (weights_of_q(data, llama) for data in (first, llama.output.read_bytes()))
+    np.testing.assert_allclose(one, other, rtol=3e-7)
+    llama.arrays[f"{QUERY}.weight"] = base.astype(np.float32)
+    llama.output.unlink()
+    adapter.arrays[place] = magnitude[1:]
+    assert "has 11 values, expected 12" in llama.refused(capsys, "--lora", adapter.write())
+    adapter.arrays[place] = magnitude
+    adapter.arrays[f"base_model.model.{QUERY}.lora_A.weight"] = np.zeros_like(adapter.a)
+    llama.arrays[f"{QUERY}.weight"][3] = 0
+    assert "all zeros" in llama.refused(capsys, "--lora", adapter.write())
+
+
+def weights_of_q(data, llama):
+    """q, k and v of the layer that the adapter changes."""
+    path = llama.output.with_name("read.phasor")
+    path.write_bytes(data)
+    file = PhasorFile(path)
+    slots = {slot.name: slot.key for slot in R.slots(file.descriptor)}
+    return file.weights(slots["decoder 0 q,k,v weight"])
 
 
 def test_an_adapter_that_is_not_there(llama, tmp_path, adapter, capsys):

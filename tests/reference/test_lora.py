@@ -76,6 +76,9 @@ class Adapter:
                 alpha / (rank**0.5 if config.get("use_rslora") else rank),
                 embedding,
             )
+            if self.config["use_dora"]:
+                place = f"base_model.model.{name}.lora_magnitude_vector"
+                self.tensors[place] = torch.rand(outputs) + 0.5
         assert self.factors
 
     def write(self, folder) -> None:
@@ -94,9 +97,16 @@ class Adapter:
         for name, (a, b, factor, embedding) in self.factors.items():
             a, b = a.double(), b.double()
 
-            def more(_, inputs, output, a=a, b=b, factor=factor, embedding=embedding):
+            m = self.tensors.get(f"base_model.model.{name}.lora_magnitude_vector")
+
+            def more(own, inputs, output, a=a, b=b, factor=factor, embedding=embedding, m=m):
                 low = a.T[inputs[0]] if embedding else inputs[0] @ a.T
-                return output + factor * (low @ b.T)
+                if m is None:
+                    return output + factor * (low @ b.T)
+                weight = own.weight.T if type(own).__name__ == "Conv1D" else own.weight
+                share = m.double() / torch.linalg.norm(weight + factor * (b @ a), dim=1)
+                plain = inputs[0] @ weight.T
+                return output + (share - 1) * plain + share * factor * (low @ b.T)
 
             model.get_submodule(name).register_forward_hook(more)
 
@@ -126,6 +136,21 @@ CASES = {
         None,
     ),
     "gpt2, without the flag": ("GPT2LMHeadModel", GPT, r".*attn.c_proj", {}, None),
+    "llama, DoRA": ("LlamaForCausalLM", SIZES, r".*_proj", {"use_dora": True}, None),
+    "llama, DoRA and rsLoRA": (
+        "LlamaForCausalLM",
+        {**SIZES, "mlp_bias": True},
+        r".*(up_proj|down_proj)",
+        {"use_dora": True, "use_rslora": True},
+        None,
+    ),
+    "gpt2, DoRA": (
+        "GPT2LMHeadModel",
+        GPT,
+        r".*(c_attn|c_proj|c_fc)",
+        {"fan_in_fan_out": True, "use_dora": True},
+        None,
+    ),
     "phi3, fused matrices": (
         "Phi3ForCausalLM",
         {**SIZES, "bos_token_id": 1, "eos_token_id": 2},
@@ -178,3 +203,26 @@ def test_an_adapter_of_an_encoder(tmp_path):
         want = plain(torch.from_numpy(ids)[None]).logits[0].numpy()
     reference = Reference(PhasorFile(tmp_path / "m.phasor"))
     assert share(reference.output(reference.encode(ids)), want) < 1e-6
+
+
+def test_what_peft_merges(tmp_path):
+    """DoRA by the package itself, where it is installed."""
+    peft = pytest.importorskip("peft")
+    model = randomised(transformers.LlamaForCausalLM, SIZES, 3)
+    model.save_pretrained(tmp_path / "source")
+    config = peft.LoraConfig(
+        r=4, lora_alpha=9, use_dora=True, target_modules=["q_proj", "down_proj"]
+    )
+    adapted = peft.get_peft_model(model, config)
+    torch.manual_seed(6)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_" in name:
+                parameter.add_(torch.rand_like(parameter) * 0.3)
+    adapted.save_pretrained(tmp_path / "adapter")
+    read, _ = convert.read_source(tmp_path / "source", None, [], 0, tmp_path / "adapter")
+    merged = adapted.merge_and_unload().state_dict()
+    for name, wanted in merged.items():
+        if name.endswith(("q_proj.weight", "down_proj.weight")):
+            found = read.checkpoint.load(name)
+            assert np.abs(found - wanted.numpy()).max() < 1e-5 * np.abs(found).max()

@@ -246,6 +246,11 @@ def make_adapter(rng: random.Random, words: Words) -> Source:
     if how < 0.15:
         arrays["base_model.model.model.norm.weight"] = some.normal(size=models.WIDTH).astype("<f4")
     config: Any = dict(_ADAPTER)
+    if rng.random() < 0.3:
+        config["use_dora"] = True
+        for name in [n for n in arrays if ".lora_B" in n]:
+            place = name.replace("lora_B.weight", "lora_magnitude_vector")
+            arrays[place] = np.ones(len(arrays[name]), "<f4")
     if how < 0.3:
         checkpoints.change_arrays(rng, arrays)
     patterns = ("q_proj", "^model.layers.1.*", ".*", "layers\\.1\\.", "(a+)+$", "^", "." * 300)

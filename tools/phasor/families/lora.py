@@ -1,5 +1,6 @@
 """An adapter of PEFT, added to the weights: W + (alpha / r) · B · A (Hu et al. 2021, section 4.1),
-or alpha / √r (rsLoRA, Kalajdzievski 2023).
+or alpha / √r (rsLoRA, Kalajdzievski 2023); of DoRA (Liu et al. 2024, equation 5) each row of that
+sum divided by its length, times the row's magnitude.
 
 The directory has adapter_config.json and adapter_model.safetensors or .bin. Sums are computed in
 float64 and rounded once. Every tensor of the adapter has its place in the checkpoint, or the
@@ -23,20 +24,20 @@ from phasor.format.layout import PhasorError
 from phasor.values import is_number, settings, words
 
 _FILES = ("adapter_model.safetensors", "adapter_model.bin")
-_PREFIX = "base_model.model."
+_PREFIX, _MAGNITUDE = "base_model.model.", "lora_magnitude_vector"
 _MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
 _DEFAULTS = settings("""
     r               8
     lora_alpha      8
     bias            "none"
     use_rslora      false
+    use_dora        false
     fan_in_fan_out  false
     rank_pattern    {}
     alpha_pattern   {}
 """)
 _ONE_VALUE: dict[str, list] = settings("""
     peft_type                ["LORA"]
-    use_dora                 [false]
     lora_bias                [false]
     layer_replication        [null]
     use_qalora               [false]
@@ -59,12 +60,13 @@ _HARMLESS = words("""
 
 class Change(NamedTuple):
     """What is added to one tensor: factor · B · A, turned over where the tensor is stored as
-    (inputs, outputs)."""
+    (inputs, outputs); and of DoRA the magnitude of each output (outputs)."""
 
     a: np.ndarray  # (r, inputs)
     b: np.ndarray  # (outputs, r)
     factor: float
     turned: bool
+    magnitude: np.ndarray | None = None
 
     def added(self, base: np.ndarray) -> np.ndarray:
         delta = np.zeros((len(self.b), self.a.shape[1]))
@@ -72,7 +74,14 @@ class Change(NamedTuple):
         for column, row in zip(self.b.T.astype(np.float64), self.a.astype(np.float64)):
             delta += np.multiply.outer(column, row)
         delta *= self.factor
-        return (base.astype(np.float64) + (delta.T if self.turned else delta)).astype(np.float32)
+        out = base.astype(np.float64) + (delta.T if self.turned else delta)
+        if self.magnitude is not None:
+            inputs = 0 if self.turned else 1
+            lengths = np.sqrt((out * out).sum(axis=inputs, keepdims=True))
+            if not lengths.all():
+                raise PhasorError("DoRA: the weights of an output are all zeros")
+            out *= np.expand_dims(self.magnitude.astype(np.float64), inputs) / lengths
+        return out.astype(np.float32)
 
 
 class Merged(Checkpoint):
@@ -151,7 +160,7 @@ def _config(folder: Path) -> Config:
             raise config.error(name, f"expected a table of at most {_MOST_PATTERNS} patterns")
         for pattern in table:
             _tokens(config, name, pattern)
-    for name in ("r", "lora_alpha", "use_rslora", "fan_in_fan_out"):
+    for name in ("r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out"):
         config.get(name)
     config.finish(_HARMLESS)
     return config
@@ -161,7 +170,7 @@ def _place(name: str) -> tuple[str, str | None]:
     """(module, A or B or their forms for an embedding), or (tensor, None) of a tensor that replaces
     the base's."""
     short = name.removeprefix(_PREFIX).replace(".base_layer.", ".")
-    for part in ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B"):
+    for part in ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", _MAGNITUDE):
         module, found, rest = short.partition(f".{part}")
         if found and rest in ("", ".weight", ".default", ".default.weight"):
             return module, part
@@ -189,6 +198,10 @@ def _change(
 ) -> Change:
     embedding = "lora_embedding_A" in parts
     wanted = ("lora_embedding_A", "lora_embedding_B") if embedding else ("lora_A", "lora_B")
+    if config.flag("use_dora"):
+        if embedding:
+            raise config.error("use_dora", "of an embedding is not built")
+        wanted = (*wanted, _MAGNITUDE)
     if sorted(parts) != sorted(wanted):
         raise PhasorError(
             f"{adapter.path}: {module}: expected {' and '.join(wanted)}, found "
@@ -199,7 +212,7 @@ def _change(
             f"{adapter.path}: {module}: the embedding is the output matrix too, and the adapter "
             "changes only one of them"
         )
-    a, b = (adapter.load(parts[name]) for name in wanted)
+    a, b = (adapter.load(parts[name]) for name in wanted[:2])
     turned = embedding or transposed or config.flag("fan_in_fan_out")
     delta = (b.shape[0], a.shape[1]) if a.ndim == b.ndim == 2 and a.shape[0] == b.shape[1] else ()
     if (delta[::-1] if turned else delta) != shape:
@@ -211,9 +224,14 @@ def _change(
     if rank != a.shape[0]:
         raise PhasorError(f"{adapter.path}: {module}: A has {a.shape[0]} rows, r is {rank:g}")
     alpha = _by_pattern(config, "alpha_pattern", module, "lora_alpha")
-    return Change(
-        a, b, alpha / math.sqrt(rank) if config.flag("use_rslora") else alpha / rank, turned
-    )
+    factor = alpha / math.sqrt(rank) if config.flag("use_rslora") else alpha / rank
+    magnitude = adapter.load(parts[_MAGNITUDE]) if _MAGNITUDE in parts else None
+    if magnitude is not None and magnitude.size != b.shape[0]:
+        raise PhasorError(
+            f"{adapter.path}: {module}: {_MAGNITUDE} has {magnitude.size} values, expected "
+            f"{b.shape[0]}"
+        )
+    return Change(a, b, factor, turned, None if magnitude is None else magnitude.ravel())
 
 
 def _by_pattern(config: Config, name: str, module: str, default: str) -> float:
