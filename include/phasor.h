@@ -662,12 +662,20 @@ typedef struct phasor_beam_options {
    * tokens have whole does not count. Needs limits.text_bytes. */
   const char* const* stop;
   uint32_t bad_words_count, source_count, source_no_repeat_ngram, stop_count;
+  /* Diverse beam search (Vijayakumar et al. 2018): `beams` in so many groups, 0 or 1: one. Each
+   * group is a search of its own of beams / groups beams; at each step they choose one after the
+   * other, and diversity_penalty (not negative) times the number of beams of earlier groups that
+   * have just chosen a token is taken from its log-probability, and stays in the scores. Outputs
+   * are those of all groups, best first. With several groups a search is over, and outputs end,
+   * by the rules of transformers' BeamSearchScorer. */
+  uint32_t groups;
+  float diversity_penalty;
 } phasor_beam_options;
 /* All is 0 but the length penalty. */
 #define PHASOR_BEAM_OPTIONS_INIT                                \
   { sizeof(phasor_beam_options), 0, 0, PHASOR_EARLY_NO, 1.0f, 0, NULL, \
     0, 0, NULL, NULL, 0, 0, NULL, NULL,                         \
-    0, PHASOR_LENGTH_POWER, NULL, NULL, NULL, NULL, 0, 0, 0, 0 }
+    0, PHASOR_LENGTH_POWER, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 typedef struct phasor_beam_result {
   uint32_t struct_size;

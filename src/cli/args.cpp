@@ -154,6 +154,13 @@ constexpr Flag kFlags[] = {
     {"--early-stopping", "no|yes|never", kRun, &Options::early_stopping,
      "with --beam: yes: ends with N outputs; never: goes on while a longer one may be better "
      "(no: while one as long may)"},
+    {"--groups", "N", kRun, &Options::groups,
+     "with --beam: N groups of beams, which choose one after the other; needs --diversity",
+     from(2, 256)},
+    {"--diversity", "X", kRun, &Options::diversity,
+     "with --groups: taken from the log-probability of a token for each beam of an earlier group "
+     "that has just chosen it",
+     above(0, 1000)},
     {"--n-best", "N", kRun, &Options::n_best,
      "with --beam: the N best outputs, a line each: score, a tab, text", from(1, 256)},
     {"--split", "no|sentences", kRun, &Options::split,

@@ -61,7 +61,8 @@ struct Options {
   Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
       n_best;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
-  Number threads{false, 1}, reps{false, 5}, max_answer{false, 15};
+  Number threads{false, 1}, reps{false, 5}, max_answer{false, 15}, groups;
+  Real diversity;
   Number shortlist_first{false, 100}, shortlist_best{false, 100};
   // places among choices: cache is PHASOR_CACHE_…, early_stopping PHASOR_EARLY_…, length_norm
   // PHASOR_LENGTH_…, tables PHASOR_TABLES_…, load Load, split and

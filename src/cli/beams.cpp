@@ -8,10 +8,16 @@
 namespace cli {
 int check_beams(const Options& o) {
   if (o.beam == 0) {
-    const char* needs =
-        o.first_given({"--length-penalty", "--length-norm", "--n-best", "--early-stopping"});
+    const char* needs = o.first_given({"--length-penalty", "--length-norm", "--n-best",
+                                       "--early-stopping", "--groups", "--diversity"});
     return needs != nullptr ? usage_error("%s: needs --beam", needs) : 0;
   }
+  if (o.groups.given != o.diversity.given)
+    return o.groups.given ? usage_error("--groups: needs --diversity")
+                          : usage_error("--diversity: needs --groups");
+  if (o.groups.given && o.beam % o.groups != 0)
+    return usage_error("--groups %u: expected a divisor of --beam, %u", uint32_t{o.groups},
+                       uint32_t{o.beam});
   // what belongs to decoding token by token
   const char* flag =
       o.first_given({"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--seed",
@@ -30,6 +36,8 @@ phasor_beam_options Beams::options(const phasor_generate_options& shared) const 
   if (o_.length_penalty.given) options.length_penalty = o_.length_penalty.value;
   if (o_.early_stopping.given) options.early_stopping = o_.early_stopping;
   options.length_norm = o_.length_norm;
+  options.groups = o_.groups;
+  if (o_.diversity.given) options.diversity_penalty = o_.diversity.value;
   options.max_new = shared.max_new;
   options.forced = shared.forced;
   options.forced_count = shared.forced_count;

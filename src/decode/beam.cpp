@@ -44,7 +44,13 @@ struct State {
   uint32_t start;          // positions before the tokens that are searched for
   uint32_t most;           // of these tokens
   uint32_t made;           // so far
-  uint32_t live;           // beams
+  uint32_t groups;
+};
+
+// A group of the beams.
+struct GroupState {
+  uint32_t live;  // beams; 0 when its search is over
+  uint32_t next;  // candidates of the step at hand
   uint32_t outputs;
 };
 
@@ -65,6 +71,7 @@ struct Room {
   Span<Beam> beams = take<Beam>(kTextBytes);
   Span<Candidate> next = take<Candidate>(kTextBytes), ended = take<Candidate>(kTextBytes);
   Span<Finished> finished = take<Finished>();
+  Span<GroupState> groups = take<GroupState>();
   Rows<uint32_t> ids =
       session
           ->span<uint32_t>(kPartBeams,
@@ -82,7 +89,7 @@ struct Room {
 };
 static_assert(sizeof(Beam) <= kTextBytes && sizeof(Candidate) <= kTextBytes,
               "the plan is the same on every machine");
-static_assert(kItemBytes + 3 * kTextBytes + sizeof(Finished) <= kBeamBytes &&
+static_assert(kItemBytes + 3 * kTextBytes + sizeof(Finished) + sizeof(GroupState) <= kBeamBytes &&
                   sizeof(State) <= kSearchBytes,
               "the plan counts what a search needs");
 
@@ -105,6 +112,8 @@ uint32_t beams_of(const Session& s, const phasor_beam_options& o) {
   return o.beams != 0 ? o.beams : s.plan.beams;
 }
 
+uint32_t groups_of(const phasor_beam_options& o) { return o.groups != 0 ? o.groups : 1; }
+
 // A search; its first four members make it.
 struct Search {
   Session* const s_;
@@ -113,18 +122,43 @@ struct Search {
   phasor_error* const error_;
 
   const Kernels& k_ = *s_->model->kernels.pointer;
-  const uint32_t n_ = beams_of(*s_, o_);
+  const uint32_t n_ = beams_of(*s_, o_), groups_ = groups_of(o_);
+  const uint32_t m_ = n_ / groups_;  // beams of a group
   const Room r_{s_, search_};
   State& t_ = r_.state;
   const phasor_generate_options bans_ = bans_of(o_);
   TextStream text_{*s_, bans_};  // of the prompt, then of the candidate at hand
   uint32_t row_ = 0;             // of the first beam's logits
-  uint32_t next_ = 0, ended_ = 0;
+  uint32_t ended_ = 0;
+  // The group at hand: its number, what is known of it, its part of the lists.
+  uint32_t g_ = 0;
+  GroupState& group(uint32_t g) const { return r_.groups[g]; }
+  GroupState& group() const { return group(g_); }
+  Span<Candidate> next() const { return r_.next.part(uint64_t{g_} * m_, m_); }
+  Span<Finished> done() const { return r_.finished.part(uint64_t{g_} * m_, m_); }
+  uint32_t live() const {
+    uint32_t all = 0;
+    for (uint32_t g = 0; g < groups_; ++g) all += group(g).live;
+    return all;
+  }
+  uint32_t outputs() const {
+    uint32_t all = 0;
+    for (uint32_t g = 0; g < groups_; ++g) all += group(g).outputs;
+    return all;
+  }
+  // work(beam, row) for each beam that lives, with its row of logits: before the first token all
+  // groups have one.
+  template <class F>
+  void each_live(F work) const {
+    for (uint32_t g = 0, row = 0; g < groups_; ++g)
+      for (uint32_t i = 0; i < group(g).live; ++i) work(g * m_ + i, t_.made == 0 ? 0 : row++);
+  }
 
   // Begins in a sequence.
   phasor_status enter(uint32_t sequence, const uint32_t* ids, uint32_t count) {
     const Sequence& q = s_->sequences()[sequence];
-    t_ = {kIdle, sequence, n_, o_.forced_count, count == 0 ? 1u : 0u, q.length, 0, 0, 1, 0};
+    t_ = {kIdle, sequence, n_, o_.forced_count, count == 0 ? 1u : 0u, q.length, 0, 0, groups_};
+    for (uint32_t g = 0; g < groups_; ++g) group(g) = {g == 0 ? 1u : 0u, 0, 0};
     const phasor_status status = begin(*s_, &ids, &count, error_);
     if (status != PHASOR_OK) return status;
     if (!s_->model->descriptor.has(kEncoder)) text_.goes_on(ids, count);
@@ -137,9 +171,10 @@ struct Search {
   uint32_t items(const Span<phasor_item>& out, uint32_t at, const uint32_t* ids,
                  uint32_t count) const {
     if (t_.phase == kBeams) {
-      for (uint32_t i = 0; i < t_.live; ++i)
-        out[at + i] = item_of(r_.beams[i].slot, &r_.next[i].id, 1, PHASOR_LOGITS_LAST);
-      return t_.live;
+      each_live([&](uint32_t i, uint32_t) {
+        out[at++] = item_of(r_.beams[i].slot, &r_.next[i].id, 1, PHASOR_LOGITS_LAST);
+      });
+      return live();
     }
     (void)begin(*s_, &ids, &count, nullptr);  // checked where it entered
     out[at] = t_.phase == kForced
@@ -153,9 +188,12 @@ struct Search {
   phasor_status advance(uint32_t row, bool* over) {
     const bool starts = t_.phase == kForced || t_.forced == 0;
     row_ = row;
-    for (uint32_t i = 0; i < t_.live; ++i)
-      if (const uint32_t status = s_->sequences()[r_.beams[i].slot].status; status != PHASOR_OK)
-        return static_cast<phasor_status>(status);
+    uint32_t failed = PHASOR_OK;
+    each_live([&](uint32_t i, uint32_t) {
+      const uint32_t status = s_->sequences()[r_.beams[i].slot].status;
+      if (failed == PHASOR_OK) failed = status;
+    });
+    if (failed != PHASOR_OK) return static_cast<phasor_status>(failed);
     if (t_.phase == kBeams)
       ++t_.made;
     else
@@ -169,7 +207,7 @@ struct Search {
     phasor_status status = PHASOR_OK;
     *over = finished(stopped, &status);
     if (!*over) move_beams();
-    return *over && status == PHASOR_OK && t_.outputs == 0 && !stopped ? none_left(error_) : status;
+    return *over && status == PHASOR_OK && outputs() == 0 && !stopped ? none_left(error_) : status;
   }
 
   // One beam, behind the prompt and the forced tokens.
@@ -180,22 +218,27 @@ struct Search {
     if (o_.max_new != 0) t_.most = smaller(t_.most, o_.max_new - o_.forced_count);
     for (uint32_t i = 0; i < n_; ++i)
       r_.beams[i] = {0, i == 0 ? t_.sequence : first_slot() + (i - 1), 0, text_.state_};
+    for (uint32_t g = 1; g < groups_; ++g) {
+      sequence_fork(s_, r_.beams[g * m_].slot, t_.sequence);
+      group(g).live = 1;
+    }
     t_.phase = kBeams;
   }
 
   // Whether everything is as the last step left it.
   bool sound(uint32_t sequence) const {
-    if (t_.phase == kIdle || t_.sequence != sequence || t_.beams != n_ ||
+    if (t_.phase == kIdle || t_.sequence != sequence || t_.beams != n_ || t_.groups != groups_ ||
         t_.forced != o_.forced_count ||
         (t_.phase == kBeams && o_.max_new != 0 && t_.forced + t_.most > o_.max_new))
       return false;
-    for (uint32_t i = 0; i < t_.live; ++i) {
+    bool all = true;
+    each_live([&](uint32_t i, uint32_t) {
       const Sequence& q = s_->sequences()[r_.beams[i].slot];
       if (q.length != length() || q.status != PHASOR_OK ||
           (s_->model->cross.values != 0 && q.source == PHASOR_NONE))
-        return false;
-    }
-    return true;
+        all = false;
+    });
+    return all;
   }
 
   // The sequences of all beams but the first are free.
@@ -208,7 +251,7 @@ struct Search {
   uint32_t first_slot() const { return s_->plan.sequences + search_ * (s_->plan.beams - 1); }
   uint32_t output() const { return t_.forced + t_.made; }  // tokens of the output so far
   uint32_t width() const { return output_width(s_->model->descriptor); }
-  float* logits(uint32_t beam) const { return s_->logit_rows().row(row_ + beam, width()); }
+  float* logits(uint32_t row) const { return s_->logit_rows().row(row_ + row, width()); }
   const uint32_t* ids_of(uint32_t beam) const { return s_->ids(r_.beams[beam].slot).data(); }
   uint32_t length() const { return t_.start + t_.made; }  // of every beam, in its cache
 
@@ -254,9 +297,12 @@ struct Search {
 
   // The callback sees the logits of every beam; true when it stops the search.
   bool asked_to_stop() {
-    for (uint32_t i = 0; i < t_.live && o_.logits != nullptr; ++i)
-      if (o_.logits(o_.user, logits(i), width(), ids_of(i), length()) != 0) return true;
-    return false;
+    bool stop = false;
+    each_live([&](uint32_t i, uint32_t row) {
+      const bool seen = o_.logits == nullptr || stop || (t_.made == 0 && i != 0);
+      stop = stop || (!seen && o_.logits(o_.user, logits(row), width(), ids_of(i), length()) != 0);
+    });
+    return stop;
   }
 
   // Ends are kept apart: only those among the n best of all are outputs, and the n best others go
@@ -264,9 +310,21 @@ struct Search {
   void offer(uint32_t beam, uint32_t id, float score) {
     const bool over = ends(*s_, bans_, id) || stops(beam, id);
     if (over)
-      (void)insert(r_.ended, &ended_, n_, {score, beam, id, PHASOR_NONE, {}}, before);
+      (void)insert(r_.ended, &ended_, m_, {score, beam, id, PHASOR_NONE, {}}, before);
     else
-      (void)insert(r_.next, &next_, n_, {score, beam, id, PHASOR_NONE, text_.state_}, before);
+      (void)insert(next(), &group().next, m_, {score, beam, id, PHASOR_NONE, text_.state_}, before);
+  }
+
+  // What is taken from the log-probability of a token that beams of earlier groups have chosen.
+  float diversity(uint32_t id, const uint32_t* ids) const {
+    uint32_t count = 0;
+    for (uint32_t g = 0; g < g_; ++g)
+      for (uint32_t i = 0; i < group(g).next; ++i) count += r_.next[g * m_ + i].id == id ? 1u : 0u;
+    if (count == 0) return 0;
+    float each = o_.diversity_penalty;
+    for (uint32_t i = 0; o_.repetition_penalty != 0 && i < length(); ++i)
+      if (ids[i] == id) return static_cast<float>(count) * each * o_.repetition_penalty;
+    return static_cast<float>(count) * each;
   }
 
   // Whether a stop string ends with the token behind the beam; text_ has its text then.
@@ -281,15 +339,16 @@ struct Search {
     const uint32_t n = width(), count = length();
     for (uint32_t i = 0; i < n; ++i) x[i] = (x[i] - largest) - sum;
     for (uint32_t i = 0; i < count; ++i)
-      if (ids[i] < n && x[ids[i]] < 0) x[ids[i]] *= -o_.repetition_penalty;
+      if (ids[i] < n && x[ids[i]] < 0 && o_.repetition_penalty != 0)
+        x[ids[i]] *= -o_.repetition_penalty;
     for (uint32_t i = 0; i < count; ++i)
       if (ids[i] < n && x[ids[i]] > 0) x[ids[i]] = -x[ids[i]];
   }
 
   // Offers what may follow a beam. Bans change no other token's probability. A candidate's score
   // never falls as its logit rises, so logits below one that was refused are passed over.
-  phasor_status extend(uint32_t beam) {
-    float* x = logits(beam);
+  phasor_status extend(uint32_t beam, uint32_t row) {
+    float* x = logits(row);
     const uint32_t n = width(), slot = r_.beams[beam].slot;
     const uint32_t forced_first = s_->model->descriptor.sides[1].forced_first;
     const float score = r_.beams[beam].score;
@@ -300,21 +359,22 @@ struct Search {
       return not_finite(s_, slot, "a beam of ", t_.sequence, length(), error_);
     if (t_.begins != 0 && output() == 0 && forced_first != PHASOR_NONE) {
       (void)stops(beam, forced_first);
-      (void)insert(r_.next, &next_, n_, {score, beam, forced_first, PHASOR_NONE, text_.state_},
-                   before);
+      (void)insert(next(), &group().next, m_,
+                   {score, beam, forced_first, PHASOR_NONE, text_.state_}, before);
       return PHASOR_OK;
     }
     if (o_.forced_last != nullptr && t_.made + 1 == t_.most) {
       offer(beam, *o_.forced_last, score);
       return PHASOR_OK;
     }
-    float sum = log_sum(x, largest);
     const uint32_t* ids = ids_of(beam);
-    if (o_.repetition_penalty != 0) {
-      penalise(x, largest, sum, ids);
-      largest = sum = 0;
-    }
-    forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
+    const bool again = t_.made == 0 && g_ != 0;  // the row that the first group has had
+    const bool penalised = groups_ > 1 || o_.repetition_penalty != 0;
+    float sum = 0;
+    if (!again) sum = log_sum(x, largest);
+    if (penalised && !again) penalise(x, largest, sum, ids);
+    if (penalised) largest = sum = 0;
+    if (!again) forbid(x, *s_, bans_, {ids, length(), ids + (length() - output()), output()});
     float refused = kNever;
     for (uint32_t first = 0; first < n; first += kLanes) {
       const uint32_t end = first + smaller(n - first, kLanes);
@@ -322,11 +382,13 @@ struct Search {
       for (uint32_t i = first; i < end; ++i) better += x[i] > refused ? 1u : 0u;
       for (uint32_t i = first; better != 0 && i < end; ++i) {
         if (!(x[i] > refused)) continue;
-        const float sums = score + ((x[i] - largest) - sum);
-        if (next_ == n_ && !(sums > r_.next[n_ - 1].score))
+        float sums = score + ((x[i] - largest) - sum);
+        if (group().next == m_ && !(sums > next()[m_ - 1].score)) {
           refused = x[i];
-        else
-          offer(beam, i, sums);
+          continue;
+        }
+        if (g_ != 0) sums = score + (x[i] - diversity(i, ids));
+        if (group().next < m_ || sums > next()[m_ - 1].score) offer(beam, i, sums);
       }
     }
     return PHASOR_OK;
@@ -336,10 +398,11 @@ struct Search {
   void finish(const Candidate& c, bool with_id, uint32_t how) {
     if (how == PHASOR_FINISH_END && !ends(*s_, bans_, c.id)) how = PHASOR_FINISH_STRING;
     const uint32_t more = with_id ? 1 : 0, tokens = output();
-    const bool full = t_.outputs == n_;
+    uint32_t& outputs = group().outputs;
+    const bool full = outputs == m_;
     const Finished one{c.score / power(t_.made + more), c.score, tokens + more, how,
-                       full ? r_.finished[n_ - 1].row : t_.outputs};
-    if (!insert(r_.finished, &t_.outputs, n_, one,
+                       full ? done()[m_ - 1].row : g_ * m_ + outputs};
+    if (!insert(done(), &outputs, m_, one,
                 [](const Finished& a, const Finished& b) { return a.score > b.score; }))
       return;
     uint32_t* ids = r_.ids.row(one.row, one.count);
@@ -349,12 +412,13 @@ struct Search {
 
   // Of the n best candidates those that end, and all of them when no more tokens may come.
   void finish_some() {
-    const bool last = t_.made + 1 == t_.most;
-    for (uint32_t i = 0, n = 0, e = 0; i < n_ && (n < next_ || e < ended_); ++i) {
-      if (e < ended_ && (n == next_ || before(r_.ended[e], r_.next[n])))
+    const bool last = t_.made + 1 == t_.most && groups_ == 1;
+    const uint32_t count = group().next;
+    for (uint32_t i = 0, n = 0, e = 0; i < m_ && (n < count || e < ended_); ++i) {
+      if (e < ended_ && (n == count || before(r_.ended[e], next()[n])))
         finish(r_.ended[e++], true, PHASOR_FINISH_END);
       else if (last)
-        finish(r_.next[n++], true, PHASOR_FINISH_LENGTH);
+        finish(next()[n++], true, PHASOR_FINISH_LENGTH);
       else
         ++n;
     }
@@ -363,56 +427,110 @@ struct Search {
   // Whether the search is over with the tokens that were chosen last: also when the best beam, at
   // the length that suits it, is no better than the worst output.
   bool over() const {
-    if (t_.made + 1 == t_.most || next_ == 0) return true;
-    if (t_.outputs < n_) return false;
+    if ((t_.made + 1 == t_.most && groups_ == 1) || group().next == 0) return true;
+    if (group().outputs < m_) return false;
     if (o_.early_stopping == PHASOR_EARLY_YES) return true;
     const uint32_t count =
         o_.early_stopping == PHASOR_EARLY_NEVER && o_.length_penalty > 0 ? t_.most : t_.made + 1;
-    return !(r_.next[0].score / power(count) > r_.finished[n_ - 1].score);
+    float best = next()[0].score;
+    if (groups_ > 1 && ended_ != 0 && r_.ended[0].score > best) best = r_.ended[0].score;
+    return !(best / power(count) > done()[m_ - 1].score);
   }
 
   // Chooses what follows the beams; true when there is nothing left to search for.
   bool finished(bool stopped, phasor_status* status) {
     const FpMode mode;
-    next_ = ended_ = 0;
     if (stopped) {
-      for (uint32_t i = 0; i < t_.live && t_.made != 0; ++i)
-        finish({r_.beams[i].score, i, 0, PHASOR_NONE, {}}, false, PHASOR_FINISH_STOPPED);
+      each_live([&](uint32_t i, uint32_t) {
+        g_ = i / m_;
+        if (t_.made != 0)
+          finish({r_.beams[i].score, i, 0, PHASOR_NONE, {}}, false, PHASOR_FINISH_STOPPED);
+      });
       return true;
     }
-    for (uint32_t i = 0; i < t_.live && *status == PHASOR_OK; ++i) *status = extend(i);
-    if (*status != PHASOR_OK) return true;
-    finish_some();
-    return over();
+    bool all = true;
+    uint32_t row = 0;
+    for (g_ = 0; g_ < groups_; ++g_) {
+      GroupState& now = group();
+      now.next = ended_ = 0;
+      for (uint32_t i = 0; i < now.live && *status == PHASOR_OK; ++i, ++row)
+        *status = extend(g_ * m_ + i, t_.made == 0 ? 0 : row);
+      if (*status != PHASOR_OK) return true;
+      if (now.live == 0) continue;
+      finish_some();
+      if (over()) {
+        now.live = 0;
+      } else if (t_.made + 1 == t_.most) {  // of several groups
+        for (uint32_t i = 0; i < now.next; ++i) finish(next()[i], true, PHASOR_FINISH_LENGTH);
+        now.live = 0;
+      }
+      all = all && now.live == 0;
+    }
+    return all;
   }
 
   // The first child of a beam goes on in its sequence, the others in forks of it, in sequences of
   // beams that have no child or are no beams yet.
   void move_beams() {
-    for (uint32_t i = 0; i < n_; ++i) {
-      r_.next[i].slot = PHASOR_NONE;
-      if (i >= next_) continue;
-      Beam& parent = r_.beams[r_.next[i].beam];
-      if (parent.taken == 0) r_.next[i].slot = parent.slot;
+    for (g_ = 0; g_ < groups_; ++g_)
+      if (group().live != 0) move_group();
+  }
+  void move_group() {
+    const Span<Beam> beams = r_.beams.part(uint64_t{g_} * m_, m_);
+    const uint32_t count = group().next;
+    for (uint32_t i = 0; i < m_; ++i) {
+      Candidate& c = next()[i];
+      c.slot = PHASOR_NONE;
+      if (i >= count) continue;
+      Beam& parent = r_.beams[c.beam];
+      if (parent.taken == 0) c.slot = parent.slot;
       parent.taken = 1;
     }
-    for (uint32_t i = 0, free = 0; i < n_; ++i) {
-      Candidate& c = r_.next[i];
+    for (uint32_t i = 0, free = 0; i < m_; ++i) {
+      Candidate& c = next()[i];
       if (c.slot != PHASOR_NONE) continue;
-      while (r_.beams[free].taken != 0) ++free;
-      c.slot = r_.beams[free++].slot;
-      if (i < next_) sequence_fork(s_, c.slot, r_.beams[c.beam].slot);
+      while (beams[free].taken != 0) ++free;
+      c.slot = beams[free++].slot;
+      if (i < count) sequence_fork(s_, c.slot, r_.beams[c.beam].slot);
     }
-    for (uint32_t i = 0; i < n_; ++i) {
-      const Candidate& c = r_.next[i];
-      r_.beams[i] = {i < next_ ? c.score : 0, c.slot, 0, i < next_ ? c.text : TextStream::State{}};
+    for (uint32_t i = 0; i < m_; ++i) {
+      const Candidate& c = next()[i];
+      beams[i] = {i < count ? c.score : 0, c.slot, 0, i < count ? c.text : TextStream::State{}};
     }
-    t_.live = next_;
+    group().live = count;
   }
 };
 
+uint32_t outputs_of(const Room& r) {
+  uint32_t all = 0;
+  for (uint32_t g = 0; g < r.state.groups; ++g) all += r.groups[g].outputs;
+  return all;
+}
+
+// Output `index` of all groups, by score, then group, then its place in it.
+const Finished& finished_at(const Room& r, uint32_t index) {
+  const uint32_t groups = r.state.groups, m = r.state.beams / groups;
+  const Finished* last = nullptr;
+  uint32_t last_at = 0;
+  for (uint32_t rank = 0; groups > 1 && rank <= index; ++rank) {
+    const Finished* best = nullptr;
+    uint32_t best_at = 0;
+    for (uint32_t g = 0; g < groups; ++g)
+      for (uint32_t i = 0; i < r.groups[g].outputs; ++i) {
+        const uint32_t at = g * m + i;
+        const Finished& f = r.finished[at];
+        const bool later =
+            last == nullptr || f.score < last->score || (f.score == last->score && at > last_at);
+        if (later && (best == nullptr || f.score > best->score)) best = &f, best_at = at;
+      }
+    last = best;
+    last_at = best_at;
+  }
+  return last != nullptr ? *last : r.finished[index];
+}
+
 void fill(phasor_hypothesis* out, const Room& r, uint32_t index) {
-  const Finished& f = r.finished[index];
+  const Finished& f = finished_at(r, index);
   out->count = f.count;
   out->finish = f.finish;
   out->score = f.score;
@@ -438,7 +556,7 @@ struct OneSearch {
     }
     if (t_.phase == kBeams) {
       leave(status);
-      result->count = s_->hypotheses = t_.outputs;
+      result->count = s_->hypotheses = search_.outputs();
     }
     t_.phase = kIdle;
     return status;
@@ -520,6 +638,14 @@ phasor_status search_check(Session* s, const phasor_beam_options& o, phasor_erro
     return bad_input(error, {PHASOR_LENGTH_GNMT, o.length_norm},
                      "options.length_norm: ", o.length_norm, ", expected 0 to ",
                      uint32_t{PHASOR_LENGTH_GNMT});
+  if (groups_of(o) > n || n % groups_of(o) != 0)
+    return bad_input(error, {n, o.groups}, "options.groups: ", o.groups,
+                     ", expected a divisor of the beams, ", n);
+  status = check_range("diversity_penalty", o.diversity_penalty, 0, kLargest,
+                       "a number that is not negative", error);
+  if (status != PHASOR_OK) return status;
+  if (o.diversity_penalty > 0 && groups_of(o) == 1)
+    return bad_input(error, "options.diversity_penalty: needs options.groups of 2 or more");
   if (o.max_new != 0 && o.forced_count >= o.max_new)
     return bad_input(error, {o.max_new, o.forced_count}, "options.forced: ", o.forced_count,
                      " tokens, options.max_new leaves nothing to search for: ", o.max_new);
@@ -546,8 +672,9 @@ uint32_t search_make_items(const SearchCall& c, uint32_t at, const uint32_t* ids
 }
 
 uint32_t search_rows(const SearchCall& c) noexcept {
-  const State& t = Room{c.s, c.search}.state;
-  return t.phase == kPrompt && t.forced != 0 ? 0 : t.live;
+  const Search search{c.s, c.search, c.options, c.error};
+  const State& t = search.t_;
+  return t.phase == kPrompt && t.forced != 0 ? 0 : search.live();
 }
 
 phasor_status search_advance(const SearchCall& c, uint32_t row, bool* over) noexcept {
@@ -560,8 +687,9 @@ void search_leave(const SearchCall& c) noexcept {
 
 bool search_output(const SearchCall& c, uint32_t index, phasor_hypothesis* out) noexcept {
   const Room r{c.s, c.search};
-  if (index < r.state.outputs) fill(out, r, index);
-  return index < r.state.outputs;
+  const bool found = index < outputs_of(r);
+  if (found) fill(out, r, index);
+  return found;
 }
 
 phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,

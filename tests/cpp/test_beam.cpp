@@ -671,3 +671,77 @@ TEST_CASE("limits of a caller that is older have no beams; a search asks for the
   limits.struct_size = 0;
   CHECK(phasor_session_size(&old, probe.model, &limits, nullptr) == PHASOR_BAD_INPUT);
 }
+
+TEST_CASE(
+    "diverse groups: without a penalty all are the same, with one they part; nothing else moves") {
+  uint32_t parted = 0;
+  for (const std::string& name : decoders()) {
+    CAPTURE(name);
+    const Block file = golden_file(name);
+    const Engine probe(file, nullptr);
+    phasor_limits limits = limits_of(probe.model, 6);
+    const Engine e(file, nullptr, &limits);
+    const Ids prompt = prompt_of(e.model, 3, 4);
+    Options o = PHASOR_BEAM_OPTIONS_INIT;
+    o.max_new = 8;
+    o.groups = 3;
+    begin(e);
+    const Found same = search(e, prompt, o);
+    REQUIRE(same.status == PHASOR_OK);
+    REQUIRE(same.outputs.size() % 3 == 0);
+    for (std::size_t i = 0; i < same.outputs.size(); i += 3) {
+      CHECK(same.outputs[i] == same.outputs[i + 1]);
+      CHECK(same.outputs[i] == same.outputs[i + 2]);
+    }
+    o.diversity_penalty = 100;  // no token that an earlier group has just chosen
+    begin(e);
+    phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
+    HeapCounter heap;
+    const phasor_status again = phasor_beam_search(
+        e.session, 0, prompt.data(), static_cast<uint32_t>(prompt.size()), &o, &result, nullptr);
+    const uint64_t allocations = heap.allocations();
+    CHECK(again == PHASOR_OK);
+    CHECK(allocations == 0);
+    begin(e);
+    const Found parts = search(e, prompt, o);
+    REQUIRE(parts.status == PHASOR_OK);
+    std::vector<uint32_t> first;
+    for (const Output& one : parts.outputs)
+      if (!has(first.data(), static_cast<uint32_t>(first.size()), one.ids[0]))
+        first.push_back(one.ids[0]);
+    parted += first.size() >= 3 ? 1 : 0;
+    // and another session, with threads and another chunk, says the same to the bit
+    limits.chunk = 64;
+    const Engine other(file, nullptr, &limits, 3);
+    begin(other);
+    CHECK(search(other, prompt, o).outputs == parts.outputs);
+    // one group is what no group is
+    o.diversity_penalty = 0;
+    o.groups = 1;
+    begin(e);
+    const Found one = search(e, prompt, o);
+    o.groups = 0;
+    begin(e);
+    CHECK(search(e, prompt, o).outputs == one.outputs);
+  }
+  CHECK(parted > 20);
+}
+
+TEST_CASE("diverse groups: options that contradict each other") {
+  const Block file = golden_file("tiny-lm-f32");
+  const Engine probe(file, nullptr);
+  const phasor_limits limits = limits_of(probe.model, 6);
+  const Engine e(file, nullptr, &limits);
+  const auto line = [&](uint32_t groups, float penalty) {
+    Options o = PHASOR_BEAM_OPTIONS_INIT;
+    o.groups = groups;
+    o.diversity_penalty = penalty;
+    const Found f = search(e, {5, 6}, o);
+    CHECK(f.status == PHASOR_BAD_INPUT);
+    return f.error;
+  };
+  CHECK(line(4, 1) == "options.groups: 4, expected a divisor of the beams, 6");
+  CHECK(line(7, 1) == "options.groups: 7, expected a divisor of the beams, 6");
+  CHECK(line(1, 1) == "options.diversity_penalty: needs options.groups of 2 or more");
+  CHECK(line(2, -1).find("options.diversity_penalty: -1") == 0);
+}

@@ -403,7 +403,7 @@ int scramble(void*, float* logits, uint32_t vocabulary, const uint32_t* ids, uin
 
 std::vector<BeamOptions> kinds_of_searches(const Ids& more, const Ids& words,
                                            const char* const* stop) {
-  std::vector<BeamOptions> all(4, PHASOR_BEAM_OPTIONS_INIT);
+  std::vector<BeamOptions> all(5, PHASOR_BEAM_OPTIONS_INIT);
   all[0].end = more.data();
   all[0].end_count = 6;
   all[0].length_penalty = 0.7f;
@@ -428,6 +428,9 @@ std::vector<BeamOptions> kinds_of_searches(const Ids& more, const Ids& words,
   all[3].end_count = 4;
   all[3].stop = stop;
   all[3].stop_count = stop != nullptr ? 1 : 0;
+  all[4] = all[3];
+  all[4].groups = 2;
+  all[4].diversity_penalty = 0.3f;
   return all;
 }
 
@@ -450,7 +453,7 @@ TEST_CASE("beam jobs: the outputs and scores of each alone, among 31 neighbours,
     for (Case& c : cases) c.capacity %= 14;
     // another kind of options for each model, in turn, at another number of searches
     const BeamOptions o =
-        kinds_of_searches(more, words, side.has_tokenizer ? kStop : nullptr)[models % 4];
+        kinds_of_searches(more, words, side.has_tokenizer ? kStop : nullptr)[models % 5];
     std::vector<Found> want;
     for (const Case& c : cases) want.push_back(search_alone(single, c, o));
     for (const Found& found : want) {

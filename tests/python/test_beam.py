@@ -310,3 +310,17 @@ def test_the_norm_of_a_score():
         assert one["score"] == pytest.approx(one["log_probability"] / n**0.6, rel=1e-5)
         n = (5 + len(gnmt["ids"])) / 6
         assert gnmt["score"] == pytest.approx(gnmt["log_probability"] / n**0.6, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "flags, says",
+    [
+        (["--beam", "4", "--groups", "2"], ["--groups", "needs --diversity"]),
+        (["--beam", "4", "--diversity", "1"], ["--diversity", "needs --groups"]),
+        (["--beam", "4", "--groups", "3", "--diversity", "1"], ["--groups 3", "divisor", "4"]),
+        (["--groups", "2", "--diversity", "1"], ["--groups", "needs --beam"]),
+        (["--beam", "4", "--groups", "2", "--diversity", "0"], ["--diversity 0", "above 0"]),
+    ],
+)
+def test_groups_that_cannot_be(flags, says):
+    bad(2, "run", TRANSLATOR, "source5", *flags, says=says)
