@@ -195,6 +195,24 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
             "__version__": {"sentence_transformers": "5.1.0"},
         },
     }
+    if rng.random() < 0.4:  # the names of its version 5.7
+        parts["1_Pooling/config.json"] = {
+            "embedding_dimension": models.WIDTH,
+            "pooling_mode": rng.choice(("mean", ["cls"])),
+            "include_prompt": True,
+        }
+        parts["sentence_bert_config.json"] = {
+            "transformer_task": "feature-extraction",
+            "modality_config": {
+                "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+            },
+            "module_output_name": "token_embeddings",
+        }
+        parts["2_Dense/config.json"]["module_input_name"] = "sentence_embedding"
+    if rng.random() < 0.1:
+        parts["modules.json"] = parts["modules.json"][:1]
+        parts["config_sentence_transformers.json"]["model_type"] = "CrossEncoder"
+        parts["config_sentence_transformers.json"]["prompts"] = {}
     changed = rng.choice(list(parts)[:4] + ["modules.json", "config_sentence_transformers.json"])
     changed = changed if rng.random() < 0.85 else rng.choice(list(parts))
     words = (

@@ -243,7 +243,7 @@ def _read(
     rank: embedder.Judge | None,
 ) -> Source:
     folder = where.parent
-    family = _family(where, values, modules is not None)
+    family = _family(where, values, modules is not None and not modules.own_class)
     config = Config(where, values, family.defaults, family.newer)
     if modules and isinstance(family, encoder_decoder.Family):
         raise PhasorError(
@@ -263,6 +263,8 @@ def _read(
         checkpoint = lora.merged(checkpoint, lora_folder, family.trunk)
     if not modules:
         head = _head(config, family)
+    elif modules.own_class:
+        head = _head(config, family)._replace(**modules.head)
     else:  # whatever class the weights were saved from
         head = family.heads["Model"]._replace(output=D.POOLED, **modules.head)
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
@@ -316,8 +318,15 @@ def _read_decoder(
     """modules: of sentence-transformers; then the stack gives a vector, and no logits."""
     folder = modules.folder if modules else path
     # sentence-transformers saves the class without an output too
-    _check_class(config, family, ("Model",) if modules else tuple(_DECODER_HEADS))
-    head = Head(D.POOLED)._replace(**modules.head) if modules else _decoder_head(config)
+    vector = modules is not None and not modules.own_class
+    _check_class(config, family, ("Model",) if vector else tuple(_DECODER_HEADS))
+    head = Head(D.POOLED) if vector else _decoder_head(config)
+    if modules and head is None:
+        raise PhasorError(
+            f"{path / 'modules.json'}: a language model with these modules is not built"
+        )
+    if modules:
+        head = head._replace(**modules.head)
     made = Decoder(family, config, context)
     ids, made.generation = generation.read(config, made.side["vocabulary"], made.notes)
     made.side.update(ids)
@@ -338,7 +347,7 @@ def _read_decoder(
     if rank is not None:
         made.side["pad"] = None  # the last position counts, whatever it is
         return Source(embedder.judge(made, name, checkpoint, folder, rank), folder, family)
-    if modules:
+    if vector:
         checkpoint = Checkpoint(checkpoint.path, {**checkpoint.tensors, **modules.tensors})
     else:
         if "classifier.weight" in checkpoint:  # GPT-2's, Falcon's and BLOOM's of tokens

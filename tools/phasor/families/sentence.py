@@ -1,5 +1,6 @@
 """The modules of a sentence-transformers directory that follow the encoder: a pooling, a dense
-layer or none, a norm or none, division by the length or none."""
+layer or none, a norm or none, division by the length or none; or what makes a cross-encoder or a
+sparse vector (SPLADE) of the class's own output. Files of its versions up to 5.7."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.tensors import Stored
-from phasor.errors import printable
+from phasor.errors import printable, shown
 from phasor.families.hf_config import Config
 from phasor.files import is_below, read_json, read_value
 from phasor.format import descriptor as D
@@ -20,26 +21,36 @@ _POOLINGS = {
     "pooling_mode_mean_tokens": D.MEAN,
     "pooling_mode_lasttoken": D.LAST,
 }
+_NEWER_POOLINGS = {"cls": D.FIRST, "mean": D.MEAN, "lasttoken": D.LAST}
 _ACTIVATIONS = {"Identity": 0, **{row.module: row.number for row in D.ACTIVATIONS if row.module}}
 # Book-keeping; what is done with two vectors.
 _PROMPTS_HARMLESS = ("__version__", "similarity_fn_name")
 _MOST_IDS = 1 << 24  # of a text
 _ORDER = words("Transformer Pooling Dense LayerNorm Normalize")
+# What the encoder gives, by transformer_task; a directory without it has vectors.
+_VECTORS, _CLASSES, _WORDS = words("feature-extraction sequence-classification fill-mask")
+_TASKS = {_VECTORS: "last_hidden_state", _CLASSES: "logits", _WORDS: "logits"}
+_SCORES = {"Sigmoid": D.SIGMOID, "Identity": D.PLAIN}
+_SPARSE = ("MLMTransformer", "SpladePooling")
 
 
 class Modules(NamedTuple):
     """What modules.json says."""
 
     folder: Path  # of the encoder
-    head: dict[str, Any]  # fields of an encoder.Head
+    head: dict[str, Any]  # fields of a heads.Head
     tensors: dict[str, Stored]
+    own_class: bool = False  # the output is that of the class in config.json
 
 
 def read(path: Path) -> Modules:
     """The modules of a directory; PhasorError for one that is not built, by its name."""
     where = path / "modules.json"
     found = {}
-    for kind, folder in _modules(where):
+    modules = _modules(where)
+    if special := _own_class(path, modules):
+        return special
+    for kind, folder in modules:
         if kind not in _ORDER:
             raise PhasorError(
                 f"{where}: the module {printable(kind)} is not built; there are {', '.join(_ORDER)}"
@@ -56,7 +67,7 @@ def read(path: Path) -> Modules:
         "pooling": _pooling(found["Pooling"]),
         "normalise": "Normalize" in found,
         "prompts": _prompts(path),
-        "longest_text": _longest_text(found["Transformer"]),
+        "longest_text": _longest_text(found["Transformer"], _VECTORS),
     }
     tensors = {}
     if "Dense" in found:
@@ -68,6 +79,38 @@ def read(path: Path) -> Modules:
         )  # torch.nn.LayerNorm's, which the module does not change
         tensors.update(_weights(found["LayerNorm"]))
     return Modules(found["Transformer"], head, tensors)
+
+
+def _own_class(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
+    """A cross-encoder, which is a Transformer alone, or a masked language model with
+    SpladePooling; None for others."""
+    kinds = tuple(kind for kind, _ in modules)
+    if kinds not in (("Transformer",), _SPARSE, ("Transformer", _SPARSE[1])):
+        return None
+    folder = path / modules[0][1]
+    if len(kinds) == 1:
+        where = path / "config_sentence_transformers.json"
+        config = Config(where, read_json(where) if where.is_file() else {})
+        if config.get("model_type") != "CrossEncoder":
+            return None
+        head: dict[str, Any] = {"longest_text": _longest_text(folder, _CLASSES)}
+        if config.get("activation_fn") is not None:
+            head["scores"] = config.class_name("activation_fn", _SCORES)
+        if config.get("prompts"):
+            raise config.error("prompts", "of a cross-encoder, are not built")
+        config.must("default_prompt_name")
+        config.finish(_PROMPTS_HARMLESS)
+        return Modules(folder, head, {}, True)
+    where = path / modules[1][1] / "config.json"
+    config = Config(where, read_json(where))
+    config.must("pooling_strategy", "max")
+    config.must("activation_function", "relu")
+    config.finish(("embedding_dimension", "word_embedding_dimension", "chunk_size"))
+    head = {
+        "prompts": _prompts(path, "SparseEncoder"),
+        "longest_text": _longest_text(folder, _WORDS),
+    }
+    return Modules(folder, head, {}, True)
 
 
 def _modules(where: Path) -> list[tuple[str, str]]:
@@ -96,6 +139,17 @@ def _pooling(folder: Path) -> int:
     modes = [
         name for name, value in config.values.items() if name.startswith("pooling_mode_") and value
     ]
+    newer = config.get("pooling_mode")
+    if newer is not None and not modes:
+        given = newer if isinstance(newer, list) else [newer]
+        if len(given) != 1 or not isinstance(given[0], str) or given[0] not in _NEWER_POOLINGS:
+            raise config.error(
+                "pooling_mode",
+                f"{shown(newer)} is not built; there are {', '.join(_NEWER_POOLINGS)}",
+            )
+        config.must("include_prompt", True)
+        config.finish(("embedding_dimension",))
+        return _NEWER_POOLINGS[given[0]]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
         given = " and ".join(map(printable, modes[:4])) or "no pooling_mode"
         raise PhasorError(f"{config.path}: {given} is not built; there are {', '.join(_POOLINGS)}")
@@ -122,6 +176,8 @@ def _dense(folder: Path) -> dict[str, Any]:
         "dense_bias": config.flag("bias"),
         "activation": config.class_name("activation_function", _ACTIVATIONS),
     }
+    for name in ("module_input_name", "module_output_name"):
+        config.must(name, "sentence_embedding")
     config.finish(("in_features",))
     return out
 
@@ -133,7 +189,7 @@ def _weights(folder: Path) -> dict[str, Stored]:
     }
 
 
-def _longest_text(folder: Path) -> int:
+def _longest_text(folder: Path, task: str) -> int:
     """max_seq_length of sentence_bert_config.json, to which its texts are cut; without it, what the
     tokenizer says and the positions allow; 0 where nothing says it. Lower case would be another
     tokenizer."""
@@ -141,7 +197,9 @@ def _longest_text(folder: Path) -> int:
     if path.is_file():
         config = Config(path, read_json(path))
         config.must("do_lower_case", False)
-        config.finish(("max_seq_length",))
+        config.must("transformer_task", task)
+        _check_modality(config, task)
+        config.finish(("max_seq_length", "module_output_name"))
         if config.get("max_seq_length") is not None:
             return config.whole("max_seq_length", high=_MOST_IDS)
     said = []
@@ -156,14 +214,25 @@ def _longest_text(folder: Path) -> int:
     return int(min(said)) if min(said) <= _MOST_IDS else 0
 
 
-def _prompts(path: Path) -> str:
+def _check_modality(config: Config, task: str) -> None:
+    """modality_config: a text goes through `forward`, which gives what the task says."""
+    table = config.table("modality_config")
+    if table is None:
+        return
+    text = table.table("text")
+    if text is not None:
+        text.must("method", "forward")
+        text.must("method_output_name", _TASKS[task])
+
+
+def _prompts(path: Path, kind: str = "SentenceTransformer") -> str:
     """The prompts of config_sentence_transformers.json, the default one first; without a default,
     an empty one is."""
     where = path / "config_sentence_transformers.json"
     if not where.is_file():
         return ""
     config = Config(where, read_json(where))
-    config.must("model_type", "SentenceTransformer")  # and not a sparse one
+    config.must("model_type", kind)  # and not a sparse one
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
     config.finish(_PROMPTS_HARMLESS)
     if (

@@ -1,0 +1,111 @@
+"""Directories as sentence-transformers itself saves them, and what it makes of their texts: vectors
+with every module, cross-encoders, sparse vectors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import sentence_transformers as library
+import torch
+import transformers
+from sentence_transformers.sentence_transformer import modules as M
+from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
+from test_spans import WORDS, _wordpiece
+
+from phasor import convert
+
+TOLERANCE = 1e-5
+LINES = ["people live in a town", "Bread is made of FLOUR.", "how many " * 12, "猫"]
+
+
+def base(kind, folder, **more) -> str:
+    torch.manual_seed(3)
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=40,
+        max_position_embeddings=40,
+        **more,
+    )
+    net = kind(config).eval()
+    with torch.no_grad():
+        for p in net.parameters():
+            p.copy_(torch.randn_like(p) * 0.4 + (p.dim() == 1))
+    net.save_pretrained(folder)
+    _wordpiece(folder)
+    return str(folder)
+
+
+def converted(model, folder):
+    model.save_pretrained(str(folder / "saved"))
+    path = folder / "m.phasor"
+    assert convert.main([str(folder / "saved"), "-o", str(path), "--quiet"]) == 0
+    return path
+
+
+def by_program(phasor, folder, path, lines, *flags) -> np.ndarray:
+    words = [phasor, "embed", path, "--npy", folder / "v.npy", "--quiet", "--truncate", *flags]
+    text = "".join(f"{line}\n" for line in lines)
+    subprocess.run(words, check=True, input=text, text=True, stdout=subprocess.DEVNULL)
+    return np.load(folder / "v.npy")
+
+
+def near(a: np.ndarray, b: np.ndarray) -> bool:
+    assert a.shape == b.shape
+    return float(np.abs(a - b).max()) < TOLERANCE * max(1.0, float(np.abs(b).max()))
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("more", [False, True])
+def test_vectors(tmp_path, phasor, mode, more):
+    first = M.Transformer(base(transformers.BertModel, tmp_path / "b"), max_seq_length=17)
+    torch.manual_seed(1)
+    behind = [M.Dense(24, 11), M.LayerNorm(11), M.Normalize()] if more else []
+    modules = [first, M.Pooling(24, mode), *behind]
+    model = library.SentenceTransformer(modules=modules, prompts={"query": "how "}, device="cpu")
+    path = converted(model, tmp_path)
+    for name in (None, "query"):
+        flags = ("--prompt", name) if name else ()
+        theirs = model.encode(LINES, prompt_name=name, batch_size=2)
+        assert near(by_program(phasor, tmp_path, path, LINES, *flags), theirs)
+
+
+@pytest.mark.parametrize("activation", ["Sigmoid", "Identity"])
+def test_cross_encoders(tmp_path, phasor, activation):
+    kind = transformers.BertForSequenceClassification
+    folder = base(kind, tmp_path / "b", num_labels=1)
+    function = getattr(torch.nn, activation)()
+    model = library.CrossEncoder(folder, activation_fn=function, device="cpu")
+    path = converted(model, tmp_path)
+    theirs = model.predict([("how many", line) for line in LINES])
+    words = [phasor, "rank", path, "how many", *LINES, "--json", "--quiet"]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    found = {row["text"]: row["score"] for row in map(json.loads, done.stdout.splitlines())}
+    assert near(np.array([found[line] for line in LINES]), theirs)
+
+
+def test_what_is_not_built(tmp_path, capsys):
+    first = M.Transformer(base(transformers.BertModel, tmp_path / "b"))
+    pooling = tmp_path / "saved" / "1_Pooling" / "config.json"
+    model = library.SentenceTransformer(modules=[first, M.Pooling(24, "mean")], device="cpu")
+    model.save_pretrained(str(tmp_path / "saved"))
+    transformer = tmp_path / "saved" / "sentence_bert_config.json"
+    for where, name, value, line in (
+        (pooling, "pooling_mode", ["mean", "cls"], "pooling_mode: ['mean', 'cls'] is not built"),
+        (pooling, "pooling_mode", "max", "pooling_mode: 'max' is not built"),
+        (pooling, "pooling_mode", [[]], "pooling_mode: "),
+        (pooling, "include_prompt", False, "include_prompt: "),
+        (transformer, "transformer_task", "fill-mask", "transformer_task: 'fill-mask'"),
+        (transformer, "modality_config", {"image": {}}, "modality_config.image"),
+        (transformer, "modality_config", {"text": {"method": "x"}}, "modality_config.text.method"),
+    ):
+        before = where.read_text()
+        where.write_text(json.dumps({**json.loads(before), name: value}))
+        said = convert.main([str(tmp_path / "saved"), "-o", str(tmp_path / "o.phasor")])
+        assert said == 1 and line in capsys.readouterr().err
+        where.write_text(before)
