@@ -79,8 +79,10 @@ constexpr Flag kFlags[] = {
      "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
      "side by side, the same output, printed whole and in their order (1)",
      from(1, 4096)},
-    {"--top", "N", kFill | kClassify | kAnswer | kRank, &Options::top,
-     "only the N best (fill: 5; answer: 1; classify, rank: all)", from(1, 1 << 20)},
+    {"--sparse", nullptr, kEmbed, &Options::sparse,
+     "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"},
+    {"--top", "N", kEmbed | kFill | kClassify | kAnswer | kRank, &Options::top,
+     "only the N best (fill: 5; answer: 1; embed --sparse, classify, rank: all)", from(1, 1 << 20)},
     {"--max-answer", "N", kAnswer, &Options::max_answer, "an answer has at most N tokens (15)"},
     {"--null", nullptr, kAnswer, &Options::null_answer,
      "\"no answer\" is one too (SQuAD 2.0): an empty text"},

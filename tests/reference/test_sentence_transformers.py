@@ -89,6 +89,40 @@ def test_cross_encoders(tmp_path, phasor, activation):
     assert near(np.array([found[line] for line in LINES]), theirs)
 
 
+def test_sparse_vectors(tmp_path, phasor):
+    first = MLMTransformer(base(transformers.BertForMaskedLM, tmp_path / "b"), max_seq_length=18)
+    model = library.SparseEncoder(modules=[first, SpladePooling("max")], device="cpu")
+    path = converted(model, tmp_path)
+    theirs = model.encode(LINES, batch_size=2, convert_to_sparse_tensor=False).numpy()
+    ours = by_program(phasor, tmp_path, path, LINES, "--sparse")
+    assert near(ours, theirs) and 0 < (theirs == 0).mean() < 1
+    words = [phasor, "embed", path, "--sparse", "--truncate", "--quiet", *LINES]
+    done = subprocess.run([*words, "--json"], check=True, capture_output=True, text=True)
+    for line, row in zip(map(json.loads, done.stdout.splitlines()), ours, strict=True):
+        order = [i for i in np.argsort(-row, kind="stable") if row[i] > 0]
+        assert [w["id"] for w in line["weights"]] == order
+        assert [w["piece"] for w in line["weights"]] == [WORDS[i] for i in order]
+        assert np.array_equal(np.float32([w["weight"] for w in line["weights"]]), row[order])
+    done = subprocess.run([*words, "--top", "2"], check=True, capture_output=True, text=True)
+    lines = done.stdout.split("\n")
+    best = int(np.argmax(ours[0]))
+    assert lines[0].split("\t")[:2] == [str(best), WORDS[best]] and lines[2] == ""
+    for flags, line in (
+        (["--sparse", "--dim", "3"], "--sparse: goes without"),
+        (["--top", "3"], "--top: goes with --sparse"),
+        ([], "or --sparse"),
+    ):
+        done = subprocess.run([phasor, "embed", path, "a", *flags], capture_output=True, text=True)
+        assert done.returncode == 1 and line in done.stderr
+    pooling = tmp_path / "saved" / "1_SpladePooling" / "config.json"
+    for name, value in (("pooling_strategy", "sum"), ("activation_function", "log1p_relu")):
+        before = json.loads(pooling.read_text())
+        pooling.write_text(json.dumps({**before, name: value}))
+        with pytest.raises(convert.PhasorError, match=name):
+            convert.read_source(tmp_path / "saved", None, [])
+        pooling.write_text(json.dumps(before))
+
+
 def test_what_is_not_built(tmp_path, capsys):
     first = M.Transformer(base(transformers.BertModel, tmp_path / "b"))
     pooling = tmp_path / "saved" / "1_Pooling" / "config.json"
