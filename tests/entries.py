@@ -63,6 +63,7 @@ CONVERTER = {
     "adapter": ("tests/python/test_hostile_checkpoints.py", "convert directory"),
     "packed": ("tests/python/test_packed.py", "convert directory"),
     "ctranslate2": ("tests/python/test_ctranslate2.py", "convert ctranslate2"),
+    "marian": ("tests/python/test_marian.py", "convert marian"),
     "tokenizer-json": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "tokenizer-config": ("tests/python/test_hostile_tokenizers.py", "convert directory"),
     "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),

@@ -39,7 +39,7 @@ from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.checkpoints.gguf import is_gguf
 from phasor.entry import front_door, say
 from phasor.errors import Problems, named
-from phasor.families import ctranslate2, encoder_decoder, gguf, hugging_face, llama2c
+from phasor.families import ctranslate2, encoder_decoder, gguf, hugging_face, llama2c, marian
 from phasor.families import side_tokenizers, state_dict
 from phasor.families.description import Description, read_description
 from phasor.families.embedder import Judge
@@ -89,11 +89,11 @@ def note(text: str) -> None:
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
-    """The section of a SentencePiece .model, of llama2.c's .bin, or of a word list: .txt (a word a
-    line) or .json (a list, or word -> id)."""
+    """The section of a SentencePiece .model or .spm, of llama2.c's .bin, or of a word list: .txt
+    (a word a line) or .json (a list, or word -> id)."""
     data = read_bytes(path)
     try:
-        if path.suffix == ".model":
+        if path.suffix in (".model", ".spm"):
             return tokenizer.build_sentencepiece_section(data)
         if path.suffix == ".bin":
             return tokenizer.build_llama2c_section(data)
@@ -432,6 +432,11 @@ def read_source(
     if describe is None and source.is_file() and is_gguf(source):
         model = gguf.read(source)
         return model, gguf_tokenizer(model, tokenizers)
+    if describe is None and source.is_file() and marian.is_source(source):
+        model = marian.read(source)
+        _at_most(2, tokenizers)
+        paths = [*tokenizers, *tokenizers[:1]][:2]
+        return model, tokenizer_sections(model, dict(zip(("source", "target"), paths)))
     described = describe or source.with_suffix(".toml")
     if describe is None and source.is_file() and (model := _llama2c(source, described)) is not None:
         _at_most(1, tokenizers)
@@ -521,7 +526,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "source",
         type=Path,
         metavar="SOURCE",
-        help="Hugging Face directory, PyTorch file or safetensors, llama2.c file, GGUF file",
+        help="Hugging Face directory, PyTorch file or safetensors, llama2.c file, GGUF file, "
+        "directory of CTranslate2, .npz of Marian",
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument(

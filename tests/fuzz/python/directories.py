@@ -11,6 +11,7 @@ from typing import Any
 
 import checkpoints
 import ctranslate2_model
+import marian_model
 import models
 import numpy as np
 import quantisers
@@ -368,6 +369,28 @@ def make_ctranslate2(rng: random.Random, words: Words) -> Source:
             files[name] = raw.changed(rng, files[name])
     files["config.json"] = values.encoded(config)
     return Source({f"m/{name}": data for name, data in files.items()}, ("@m",))
+
+
+# ---- Marian
+
+
+def make_marian(rng: random.Random, words: Words) -> Source:
+    """A small transformer's .npz, its options and arrays changed, and its bytes."""
+    model = marian_model.Model(rng.random() < 0.5, rng.random() < 0.5)
+    for _ in range(rng.choice((0, 0, 1, 1, 3))):
+        how, name = rng.random(), rng.choice(list(model.options))
+        if how < 0.3:
+            model.options[name] = rng.choice((0, 1, 7, 10**9, "n", "dan", '""', [], [1, 2], "x: y"))
+        elif how < 0.4:
+            model.options[rng.choice((*words, "", "- a", "a: b", "\t"))] = rng.choice(("1", "[]"))
+        elif how < 0.5:
+            del model.options[name]
+        else:
+            checkpoints.change_arrays(rng, model.arrays)
+    data = model.bytes()
+    if rng.random() < 0.3:
+        data = raw.changed(rng, data)
+    return Source({"m.npz": data}, ("@m.npz",))
 
 
 # ---- tokenizers

@@ -45,6 +45,7 @@ READERS = {
     "adapter": ("families/lora.py",),
     "packed": ("checkpoints/packed.py", "families/packed.py"),
     "ctranslate2": ("checkpoints/ctranslate2.py", "families/ctranslate2.py"),
+    "marian": ("families/marian.py", "checkpoints/npz.py"),
     "tokenizer-json": (
         "tokenizers/tokenizer_json.py",
         "tokenizers/json_parts.py",
@@ -125,6 +126,7 @@ _MAKERS = {
     "adapter": directories.make_adapter,
     "packed": directories.make_packed,
     "ctranslate2": directories.make_ctranslate2,
+    "marian": directories.make_marian,
     "tokenizer-json": directories.make_tokenizer_json,
     "tokenizer-config": directories.make_tokenizer_config,
     "vocabulary": directories.make_vocabulary,

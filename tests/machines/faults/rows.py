@@ -145,6 +145,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("ctranslate2", "word list", "config.json"),
     },
+    "convert marian": {
+        "words": "python phasor.convert {in}/marian.npz -o {out}/m --quiet --phasor {bin}/phasor "
+        "--tokenizer {in}/words.txt",
+        "outputs": ("m",),
+        "reads": ("marian", "word list"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",

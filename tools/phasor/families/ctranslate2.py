@@ -298,17 +298,9 @@ class _Reader:
         """Where the first input of the decoder is zeros: a row for it behind the target's."""
         if self.number("decoder/start_from_zero_embedding", 0) == 0:
             return None
-        id_, width = len(lists["target"]), 0
-        for name in ("encoder.embeddings", "decoder.embeddings", "decoder.projection"):
-            own = name.startswith("decoder") or shared
-            if own and f"{name}.weight" in self.tensors:
-                tensor = self.tensors[f"{name}.weight"]
-                width = tensor.shape[-1]
-                self.tensors[f"{name}.weight"] = _Longer(tensor, np.zeros((1, width), np.float32))
-        bias = self.tensors.get("decoder.projection.bias")
-        values = np.zeros(id_, np.float32) if bias is None else bias.load()
-        made = np.append(values.astype("<f4"), _NEVER)
-        self.tensors["decoder.projection.bias"] = _stored(made)
+        id_ = len(lists["target"])
+        places = ("encoder.embeddings",) * shared + ("decoder.embeddings", "decoder.projection")
+        lengthen(self.tensors, [f"{p}.weight" for p in places], "decoder.projection.bias", id_)
         for side in lists if shared else ("target",):
             lists[side] = [*lists[side], ZERO_START]
         return id_
@@ -367,6 +359,17 @@ class _Reader:
         for name in list(self.scalars):
             if self.number(name, 0) != 0 or not name.endswith("multi_query_attention"):
                 raise PhasorError(f"{printable(name)}: is not built")
+
+
+def lengthen(tensors: dict[str, Any], matrices: list[str], bias: str, count: int) -> None:
+    """Puts a row of zeros behind matrices of so many rows, and its logit behind the output's
+    bias."""
+    for name in matrices:
+        if name in tensors:
+            more = np.zeros((1, tensors[name].shape[-1]), np.float32)
+            tensors[name] = _Longer(tensors[name], more)
+    values = tensors[bias].load() if bias in tensors else np.zeros(count)
+    tensors[bias] = _stored(np.append(values.astype("<f4"), _NEVER))
 
 
 def _built() -> set[str]:
