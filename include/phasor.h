@@ -359,10 +359,11 @@ typedef struct phasor_item {
 phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count,
                             phasor_error* error) PHASOR_NONBLOCKING;
 
-/* Appends each item's tokens to its sequence and runs the decoder. Logits of the wanted rows are in
- * phasor_logits, items in order, until the next call. PHASOR_NOT_FINITE fails the sequences
- * concerned only: see phasor_sequence_status. After PHASOR_STOPPED each sequence is as it was, or
- * empty where layers with a window have let go of what it had. */
+/* Appends each item's tokens to its sequence and runs the decoder. Logits of the wanted rows, or
+ * the classes of a decoder that gives them, are in phasor_logits, items in order, until the next
+ * call. PHASOR_NOT_FINITE fails the sequences concerned only: see phasor_sequence_status. After
+ * PHASOR_STOPPED each sequence is as it was, or empty where layers with a window have let go of
+ * what it had. */
 phasor_status phasor_step(phasor_session* session, const phasor_item* items, uint32_t count,
                           phasor_error* error) PHASOR_NONBLOCKING;
 

@@ -82,7 +82,7 @@ phasor_status phasor_choose(phasor_session* session, uint32_t* id, float* probab
   const Call call(session, id);
   phasor_generate_options all = PHASOR_GENERATE_OPTIONS_INIT;
   phasor_status status = read_options(&all, options, "phasor_generate_options", error);
-  if (status == PHASOR_OK) status = check_decoder(*session->model.pointer, error);
+  if (status == PHASOR_OK) status = check_generator(*session->model.pointer, error);
   if (status == PHASOR_OK) status = check_choice(*session, all, error);
   if (status != PHASOR_OK) return status;
   if (session->best != 0)

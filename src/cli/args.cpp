@@ -73,6 +73,13 @@ constexpr Flag kFlags[] = {
     {"--prompt", "NAME", kEmbed, &Options::prompt,
      "the file's prefix of that name before each text (its first one)"},
     {"--prompt-text", "TEXT", kEmbed, &Options::prompt_text, "this prefix before each text"},
+    {"--labels", "TEXTS", kClassify, &Options::labels,
+     "classes of your own, a,b,c: does the text entail a sentence with each (for a model of "
+     "inference)"},
+    {"--template", "TEXT", kClassify, &Options::hypothesis,
+     "with --labels: that sentence, {} for the label (\"This example is {}.\")"},
+    {"--multi-label", nullptr, kClassify, &Options::multi_label,
+     "with --labels: a score for each label by itself"},
     {"--npy", "FILE.npy", kEmbed, &Options::npy,
      "the vectors as one array, (texts, values), in place of text"},
     {"--batch", "N", kRun | kTexts, &Options::batch,

@@ -50,7 +50,8 @@ struct Options {
   vector<const char*> texts;
   Ids ids, prefix_ids, target_ids, segments, suppress, end, forced_last;
   Ids bad_words;  // of each list its length, then its ids
-  const char *prefix, *target, *system, *prompt, *prompt_text, *isa, *type, *output_type;
+  const char *prefix, *target, *system, *prompt, *prompt_text, *isa, *type, *output_type, *labels,
+      *hypothesis;
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
       *load_state;
@@ -69,7 +70,7 @@ struct Options {
   // align 0 or 1
   Number cache, early_stopping, length_norm, tables, load, pooling, emit, split, align;
   bool print_ids, decode, check, json, quiet, blocks, pair, truncate, normalise, no_normalise,
-      sample, greedy, print_prompt, null_answer, sparse, help;
+      sample, greedy, print_prompt, null_answer, sparse, multi_label, help;
   vector<const char*> given;  // the flags, by name
 
   // The first of these flags that was given, or NULL.

@@ -46,9 +46,12 @@ class Encoder {
   int run() {
     if (!e_.open(o_)) return 1;
     (void)phasor_model_output(e_.model, &output_);
-    if (e_.stack != PHASOR_ENCODER)
+    const bool both = e_.stack == PHASOR_ENCODER_DECODER;
+    if (e_.stack != PHASOR_ENCODER && !(classifies() && decodes()))
       return data_error("%s: is %s, expected an encoder", e_.path,
-                        e_.stack == PHASOR_DECODER ? "a decoder" : "an encoder-decoder");
+                        both ? "an encoder-decoder" : "a decoder");
+    if (both && o_.arrays())
+      return usage_error("--logits, --hidden, --attention: this model is an encoder-decoder");
     if (const char* why = refusal()) return data_error("%s: %s", e_.path, why);
     if (o_.segments.given && (!o_.ids.given || o_.ids.from_input))
       return usage_error("--segments: goes with one list of --ids");
@@ -79,10 +82,36 @@ class Encoder {
   virtual bool answer(uint32_t sequence, const Text& text, string* error) = 0;
   // A text without an answer; the exit status.
   virtual int bad(const Text& text) { return bad_line(e_, o_, text.where, number_, text.error); }
-  virtual bool finish() { return true; }  // outputs of its own
+  virtual bool finish() { return true; }                 // outputs of its own
+  virtual size_t longest_question() const { return 0; }  // bytes that asks() adds
   virtual bool commit() { return true; }
   virtual uint32_t logit_rows() const { return 0; }
+  virtual bool classifies() const { return false; }  // one row of classes for a text
+  // answer encodes what it asks, and not the text alone
+  virtual bool asks() const { return false; }
 
+  // whether classes come from a decoder that reads the text once more
+  bool decodes() const {
+    return e_.stack == PHASOR_ENCODER_DECODER && output_.output == PHASOR_OUTPUT_CLASSES;
+  }
+  // The classes of an encoded text, for phasor_logits: of what is pooled; behind a decoder, which
+  // reads the text behind its start token, those at the text's last end token.
+  bool classes(uint32_t sequence, const TokenIds& ids, string* why) {
+    if (!decodes()) return rows(sequence, 0, 1, why);
+    const uint32_t* const ends = e_.source.end;
+    size_t last = ids.size();
+    while (last != 0 &&
+           std::find(ends, ends + e_.source.end_count, ids[last - 1]) == ends + e_.source.end_count)
+      --last;
+    if (last == 0) return *why = "no end token, at which the classes are read", false;
+    TokenIds read{e_.start_id()};
+    read.insert(read.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(last - 1));
+    phasor_item item = item_of(read.data(), read.size(), PHASOR_LOGITS_LAST);
+    item.sequence = sequence;
+    if (!e_.done(phasor_step(e_.session, &item, 1, &e_.error), why)) return false;
+    if (all_finite(phasor_logits(e_.session, 0), output_.width)) return true;
+    return *why = "a class is not a number", false;
+  }
   string piece(uint32_t id) const { return piece_text(e_, PHASOR_SOURCE, id); }
   string label(uint32_t index) const {
     size_t bytes = 0;
@@ -201,14 +230,15 @@ class Encoder {
     make_room_for_ids(&limits, e_, o_);
     const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
     limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
-    if (capture_.wanted()) limits.sequences = 1;
+    if (capture_.wanted() || decodes() || asks()) limits.sequences = 1;
+    if (decodes()) limits.target = limits.source;
     if (!o_.texts.empty()) limits.sequences = std::min(limits.sequences, count_of(o_.texts));
     limits.chunk = static_cast<uint32_t>(
         std::min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));
     limits.logit_rows = logit_rows();
     size_t more = prompt_.size();
     for (const string& part : around_) more += part.size();
-    make_text_room(&limits, longest_argument(o_) + more);
+    make_text_room(&limits, longest_argument(o_) + more + longest_question());
     if (capture_.wants_attention()) limits.outputs |= PHASOR_WANT_ATTENTION;
     return e_.start(limits);
   }
@@ -229,8 +259,8 @@ class Encoder {
     if (o_.segments.given && text->segments.size() != count)
       *why = format("%zu segments for %zu ids", text->segments.size(), count);
     if (count > e_.limits.source)
-      *why =
-          no_room(count, e_.limits.source, input.is_ids ? "--source" : "--source; --truncate cuts");
+      *why = no_room(count, e_.limits.source,
+                     input.is_ids || asks() ? "--source" : "--source; --truncate cuts");
     return why->empty();
   }
 
@@ -299,7 +329,7 @@ class Encoder {
       phasor_item item = item_of(text.ids.data(), text.ids.size(), PHASOR_LOGITS_NONE);
       item.sequence = i;
       if (!text.segments.empty()) item.segments = text.segments.data();
-      items.push_back(item);
+      if (!asks()) items.push_back(item);
     }
     const double begin = now();
     if (phasor_encode(e_.session, items.data(), count_of(items), &e_.error) ==
@@ -317,7 +347,8 @@ class Encoder {
     for (uint32_t i = 0; i < batch_.size() && !output_failed(); ++i) {
       Text& text = batch_[i];
       ++number_;
-      if (text.error.empty()) (void)e_.done(phasor_sequence_status(e_.session, i), &text.error);
+      if (text.error.empty() && !asks())
+        (void)e_.done(phasor_sequence_status(e_.session, i), &text.error);
       if (!text.error.empty() || !answer(i, text, &text.error) || !capture(text)) {
         status_ = text.error.empty() ? 1 : bad(text);
       }
@@ -502,7 +533,8 @@ class Classify final : public Encoder {
     return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes"
                                                    : nullptr;
   }
-  uint32_t logit_rows() const override { return output_.pooling != 0 ? 1 : kRows; }
+  uint32_t logit_rows() const override { return output_.pooling != 0 || decodes() ? 1 : kRows; }
+  bool classifies() const override { return true; }
 
   // "label<TAB>score" for each class that is shown.
   string show(const float* row, Json* json) const {
@@ -520,8 +552,8 @@ class Classify final : public Encoder {
     Json json;
     string lines;
     json.open('{').add("line", number_);
-    if (output_.pooling != 0) {
-      if (!rows(sequence, 0, 1, why)) return false;
+    if (output_.pooling != 0 || decodes()) {
+      if (!classes(sequence, text.ids, why)) return false;
       lines = show(phasor_logits(e_.session, 0), &json);
       return print(lines, json.close('}'));
     }
@@ -687,6 +719,118 @@ class Answer final : public Encoder {
   static constexpr size_t kMostSpans = 1 << 12;  // between two sorts
 };
 
+// ---- classify --labels
+
+// Classes that a model of inference was not trained on (Yin et al. 2019): it says whether a text
+// entails a sentence with each label.
+class ZeroShot final : public Encoder {
+ public:
+  using Encoder::Encoder;
+  // The labels, between commas; 0, or the exit status.
+  int read_flags() {
+    const string all = o_.labels, form = form_of(o_);
+    for (size_t from = 0, end = 0; end != string::npos; from = end + 1) {
+      end = all.find(',', from);
+      const string one = all.substr(from, end == string::npos ? end : end - from);
+      const size_t first = one.find_first_not_of(' '), last = one.find_last_not_of(' ');
+      if (first != string::npos) labels_.push_back(one.substr(first, last - first + 1));
+    }
+    if (labels_.empty())
+      return usage_error("--labels: expected some, separated by commas, such as \"sport,art\"");
+    if (labels_.size() > kMostLabels)
+      return usage_error("--labels: %zu of them, expected at most %zu", labels_.size(),
+                         kMostLabels);
+    const size_t at = form.find("{}");
+    if (at == string::npos || form.find_first_of("{}") != at ||
+        form.find_first_of("{}", at + 2) != string::npos)
+      return usage_error("--template %s: expected one {}, where a label is put", form.c_str());
+    const char* flag = o_.arrays() ? "--logits, --hidden, --attention"
+                                   : o_.first_given({"--ids", "--pair", "--truncate"});
+    return flag != nullptr ? usage_error("%s: does not go with --labels", flag) : 0;
+  }
+
+ private:
+  static constexpr size_t kMostLabels = 1024;
+
+  static string form_of(const Options& o) {
+    return o.hypothesis != nullptr ? o.hypothesis : "This example is {}.";
+  }
+  string sentence(const string& label) const {
+    string out = form_of(o_);
+    return out.replace(out.find("{}"), 2, label);
+  }
+
+  const char* refusal() const override {
+    if (output_.output != PHASOR_OUTPUT_CLASSES || (output_.pooling == 0 && !decodes()))
+      return "is no classifier of texts";
+    return entails() == output_.width || output_.width < 2
+               ? "has no class that begins with entail, which --labels asks for"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return 1; }
+  bool classifies() const override { return true; }
+  bool asks() const override { return true; }
+  size_t longest_question() const override {
+    size_t longest = 0;
+    for (const string& one : labels_) longest = std::max(longest, sentence(one).size() + 1);
+    return longest;
+  }
+
+  // The class of entailment; their number, where there is none.
+  uint32_t entails() const {
+    for (uint32_t i = 0; i < output_.width; ++i) {
+      string name = label(i).substr(0, 6);
+      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+      if (name == "entail") return i;
+    }
+    return output_.width;
+  }
+
+  // The classes of a text and a sentence.
+  bool ask(const string& text, const string& label, string* why) {
+    const string both = text + "\t" + sentence(label);
+    TokenIds ids, segments;
+    size_t first = 0;
+    if (!e_.hold_text(both.size(), why) ||
+        !pair_ids(e_, PHASOR_SOURCE, both, text.size(), &ids, &segments, &first, why))
+      return false;
+    if (ids.size() > e_.limits.source)
+      return *why = no_room(ids.size(), e_.limits.source, "--source"), false;
+    phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
+    if (e_.stack == PHASOR_ENCODER) item.segments = segments.data();
+    return e_.done(phasor_encode(e_.session, &item, 1, &e_.error), why) &&
+           e_.done(phasor_sequence_status(e_.session, 0), why) && classes(0, ids, why);
+  }
+
+  // A softmax of entailment over the labels; of a label alone, or with --multi-label, against
+  // contradiction.
+  bool answer(uint32_t, const Text& text, string* why) override {
+    const uint32_t yes = entails(), no = yes == 0 ? output_.width - 1 : 0;
+    const bool each = o_.multi_label || labels_.size() == 1;
+    vector<float> found;
+    vector<double> scores;
+    for (const string& one : labels_) {
+      if (!ask(prompt_ + text.given, one, why)) return false;
+      const float* row = phasor_logits(e_.session, 0);
+      const float pair[] = {row[no], row[yes]};
+      if (each) scores.push_back(softmax(pair, 2)[1]);
+      found.push_back(row[yes]);
+    }
+    if (!each) scores = softmax(found.data(), count_of(found));
+    string line;
+    Json json;
+    json.open('{').add("line", number_).open("labels", '[');
+    for (const Scored& one : best(scores, scores.size())) {
+      const string& name = labels_[one.index];
+      line += (line.empty() ? "" : "\t") + name + format("\t%.6f", one.score);
+      json.open('{').add("label", name).add("score", one.score).close('}');
+    }
+    return print(line, json.close(']').close('}'));
+  }
+
+  vector<string> labels_;
+};
+
 // ---- rank
 
 // Pairs of the query, which is --prompt-text with a tab behind it, and each text.
@@ -744,7 +888,15 @@ class Rank final : public Encoder {
 
 int embed(const Options& options) { return Embed(options).run(); }
 int fill(const Options& options) { return Fill(options).run(); }
-int classify(const Options& options) { return Classify(options).run(); }
+int classify(const Options& options) {
+  if (options.labels == nullptr) {
+    const char* flag = options.first_given({"--template", "--multi-label"});
+    return flag != nullptr ? usage_error("%s: goes with --labels", flag) : Classify(options).run();
+  }
+  ZeroShot asked(options);
+  const int status = asked.read_flags();
+  return status != 0 ? status : asked.run();
+}
 int tag(const Options& options) { return Tag(options).run(); }
 
 namespace {

@@ -161,6 +161,9 @@ int score(const Options& o) {
   if (!e.open(o)) return 1;
   if (!e.has_target())
     return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e.path);
+  auto gives = sized<phasor_output>();
+  if (phasor_model_output(e.model, &gives) == PHASOR_OK && gives.output != PHASOR_OUTPUT_LOGITS)
+    return data_error("%s: gives classes, expected a model that gives logits", e.path);
   if (const int status = check_options(e, o)) return status;
   phasor_limits limits = default_limits(e, o);
   if (o.stride > limits.target)

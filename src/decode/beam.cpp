@@ -695,7 +695,7 @@ bool search_output(const SearchCall& c, uint32_t index, phasor_hypothesis* out) 
 phasor_status beam_search(Session* s, uint32_t sequence, const uint32_t* ids, uint32_t count,
                           const phasor_beam_options& options, phasor_beam_result* result,
                           phasor_error* error) noexcept {
-  phasor_status status = check_decoder(*s->model.pointer, error);
+  phasor_status status = check_generator(*s->model.pointer, error);
   if (status == PHASOR_OK) status = check_sequence(*s, sequence, error);
   if (status == PHASOR_OK) status = search_check(s, options, error);
   if (status != PHASOR_OK) return status;

@@ -90,6 +90,12 @@ phasor_status check_decoder(const Model& m, phasor_error* error) noexcept {
   return bad_input(error, "this model is an encoder: it has no decoder to step");
 }
 
+phasor_status check_generator(const Model& m, phasor_error* error) noexcept {
+  const phasor_status status = check_decoder(m, error);
+  if (status != PHASOR_OK || m.descriptor.output.output == kOutputLogits) return status;
+  return bad_input(error, "this model gives classes: it has no tokens to choose from");
+}
+
 phasor_status check_sequence(const Session& s, uint32_t sequence, phasor_error* error) noexcept {
   if (sequence < s.plan.sequences) return PHASOR_OK;
   return bad_input(error, {s.plan.sequences, sequence}, "sequence ", sequence,

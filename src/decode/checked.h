@@ -34,6 +34,8 @@ phasor_item item_of(uint32_t sequence, const uint32_t* ids, uint32_t count,
 
 // The model has a decoder.
 [[nodiscard]] phasor_status check_decoder(const Model& m, phasor_error* error) noexcept;
+// And it gives logits of a vocabulary.
+[[nodiscard]] phasor_status check_generator(const Model& m, phasor_error* error) noexcept;
 // The limits hold the sequence.
 [[nodiscard]] phasor_status check_sequence(const Session& s, uint32_t sequence,
                                            phasor_error* error) noexcept;

@@ -35,7 +35,7 @@ struct Generator {
 
   phasor_status check() const {
     const uint32_t target = s_->plan.target, rows = rows_held();
-    phasor_status status = check_decoder(*s_->model.pointer, error_);
+    phasor_status status = check_generator(*s_->model.pointer, error_);
     if (status == PHASOR_OK) status = check_sequence(*s_, sequence_, error_);
     if (status != PHASOR_OK) return status;
     if (o_.slide != 0 && (target < 2 || o_.keep > target - 2))

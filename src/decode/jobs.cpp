@@ -342,7 +342,7 @@ phasor_status jobs_step(Session* s, phasor_job* jobs, uint32_t count,
                         phasor_error* error) noexcept {
   *left = count;
   // Without these the arena has no room for jobs.
-  phasor_status status = check_decoder(*s->model.pointer, error);
+  phasor_status status = check_generator(*s->model.pointer, error);
   if (status != PHASOR_OK) return status;
   if (s->plan.sequences < 2)
     return bad_input(error, {2, s->plan.sequences},
@@ -354,7 +354,7 @@ phasor_status beam_jobs_step(Session* s, phasor_job* jobs, uint32_t count,
                              const phasor_beam_options& options, uint32_t* left,
                              phasor_error* error) noexcept {
   *left = count;
-  phasor_status status = check_decoder(*s->model.pointer, error);
+  phasor_status status = check_generator(*s->model.pointer, error);
   if (status == PHASOR_OK) status = search_check(s, options, error);
   if (status != PHASOR_OK) return status;
   s->hypotheses = 0;  // of phasor_beam_search

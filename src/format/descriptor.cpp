@@ -458,9 +458,9 @@ phasor_status check_output(const Descriptor& d, phasor_error* error) {
   const auto bad = [&](const char* text) { return refuse(error, "output", text); };
   if (o.cap < 0) return bad(".cap: is negative");
   if (o.head_norm_eps < 0) return bad(".head_norm_eps: is negative");
-  if (decoder && !logits) return bad(".output: a decoder gives logits");
-  if (decoder && (o.pooling != 0 || o.normalise != 0 || o.classes != 0))
-    return bad(": pooling and classes are an encoder's");
+  if (decoder && !logits && !(classes && d.has_both()))
+    return bad(".output: a decoder gives logits, behind an encoder classes too");
+  if (decoder && (o.pooling != 0 || o.normalise != 0)) return bad(": pooling is an encoder's");
   if (pooled ? o.pooling == 0 : o.pooling != 0 && !classes)
     return bad(".pooling: a pooled vector needs one; logits and hidden states have none");
   if (classes != (o.classes != 0))

@@ -272,7 +272,9 @@ TEST_CASE("refusals: an encoder's and a decoder's halves, and what they share") 
 
 TEST_CASE("refusals: an output") {
   const char* const head = "output: hidden states have no head";
-  const char* const encoders = "output: pooling and classes are an encoder's";
+  const char* const encoders = "output: pooling is an encoder's";
+  const char* const decoders =
+      "output.output: a decoder gives logits, behind an encoder classes too";
   const char* const pooling =
       "output.pooling: a pooled vector needs one; logits and hidden states have none";
   const char* const classes =
@@ -284,10 +286,16 @@ TEST_CASE("refusals: an output") {
                        {"output.head_norm", kGone},
                        {"output.head_bias", kGone}};
   try_all({
-      {kLm, {{"output.output", 2}}, "output.output: a decoder gives logits"},
+      {kLm, {{"output.output", 2}}, decoders},
+      {kLm, {{"output.output", 4}, {"output.classes", 3}}, decoders},
+      {kT5, {{"output.output", 2}}, decoders},
+      {kT5, {{"output.output", 3}, {"output.pooling", 1}}, decoders},
+      {kT5, {{"output.output", 4}, {"output.classes", 3}}, ""},
+      {kT5, {{"output.output", 4}, {"output.classes", 3}, {"output.pooling", 1}}, encoders},
+      {kT5, {{"output.output", 4}}, classes},
       {kLm, {{"output.pooling", 1}}, encoders},
       {kLm, {{"output.normalise", 1}}, encoders},
-      {kLm, {{"output.classes", 1}}, encoders},
+      {kLm, {{"output.classes", 1}}, classes},
       {kLm, {{"output.head_norm", 1}}, ""},
       {kBert, {{"output.pooling", 1}}, pooling},
       {kBert, {{"output.output", 2}, {"output.pooling", 1}}, pooling},

@@ -176,6 +176,18 @@ def joined() -> dict:
     }
 
 
+def entailment() -> dict:
+    """A BART that gives classes, at each position of its decoder."""
+    d = translator("bart")
+    labels = "".join(f"{name}{D.RECORD_END}" for name in ("contradiction", "entailment"))
+    d["output"] = {
+        **{"output": D.CLASSES, "classes": 2, "labels": labels, "bias": 1},
+        **{"head_width": 12, "head_bias": 1, "head_activation": D.TANH},
+    }
+    del d["generation"]
+    return d
+
+
 BEAMS = {
     "marian": {"beams": 6, "length_penalty": 0.5, "early_stopping": 1, "suppressed": [2]},
     "bart": {"beams": 4, "early_stopping": 2, "no_repeat_ngram": 3},
@@ -292,6 +304,7 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, sections
     for kind in (L.F16, L.Q8):
         out[f"v{VERSION}-joined-{L.TYPES[kind]}"] = joined, kind, {}
+        out[f"v{VERSION}-entailment-{L.TYPES[kind]}"] = entailment, kind, {}
     for name, make in {"beams": beams(1), "beams-never": beams(2)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, M.sections_of("tiny-d2l")
     for name in TOKENIZERS:

@@ -108,6 +108,11 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
             (lm(output={"output": what}), "output.output: a decoder gives logits")
             for what in (D.HIDDEN, D.POOLED, D.CLASSES)
         ),
+        (translator(output={"output": D.CLASSES}), "output.classes: missing"),
+        (
+            translator(output={**CLASSES, "pooling": D.LAST}),
+            "output.pooling: a decoder gives logits",
+        ),
         (lm() | {"generation": {"top_p": 1.5}}, "generation.top_p: 1.5, expected 0 to 1"),
         (lm() | {"generation": {"temperature": -1.0}}, "generation.temperature: -1.0 is negative"),
         (lm() | {"generation": {"suppressed": [1000]}}, "generation.suppressed: id 1000"),

@@ -260,7 +260,7 @@ CASES = [
     Case("EncoderDecoderModel", "RoBERTa and RoBERTa", joined(_ROBERTA, _ROBERTA), 2),
     Case(
         "EncoderDecoderModel",
-        "RoBERTa and GPT-2",
+        "RoBERTa and GPT-2 with two heads",
         joined(_ROBERTA, {**_GPT2, "pad_token_id": 0}),
         2,
     ),

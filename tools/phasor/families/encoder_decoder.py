@@ -13,9 +13,11 @@ from phasor.checkpoints.tensors import Checkpoint
 from phasor.errors import PhasorError
 from phasor.families import generation, state_dict
 from phasor.families.description import parse_description
+from phasor.families.heads import labels_of, scores_of
 from phasor.families.hf_config import ACTIVATIONS, Config
-from phasor.families.model import BUFFER, Model
+from phasor.families.model import BUFFER, Model, Part, shape_of
 from phasor.format import descriptor as D
+from phasor.format import tensors as R
 from phasor.values import words
 
 STACKS = ("encoder", "decoder")
@@ -50,6 +52,7 @@ class Family:
     # Whether the logits are scaled where nothing says it, before transformers 5 and from then on.
     scaled: tuple[bool, bool] = (False, False)
     tokenizer: str = ""  # the kind of its files (side_tokenizers.py)
+    classifier: str = ""  # modules of a head with classes, in place of the output: their beginning
 
 
 class EncoderDecoder:
@@ -80,6 +83,10 @@ class EncoderDecoder:
         self.sides["source"].update(
             (name, ids[name]) for name in ("pad", "start", "end") if name in ids
         )
+        if family.classifier:  # read as if it had the logits of its embedding
+            self.tied = True
+            self.labels = labels_of(config)
+            self.scores = scores_of(config, len(self.labels))
         config.finish((*family.harmless, *_HARMLESS), family.neutral)
 
     # ---- for adapt
@@ -153,12 +160,37 @@ class EncoderDecoder:
         self._check_positions(model)
         for double, original in doubles:
             model.must_be_same(double, original, "and the configuration says that they are one")
-        if self.generation:
+        if self.family.classifier:
+            self._classify(model)
+        elif self.generation:
             model.descriptor["generation"] = self.generation
             model.descriptor = D.with_defaults(model.descriptor)
             D.check(model.descriptor)
         model.notes += self.notes
         return model
+
+    def _classify(self, model: Model) -> None:
+        """Puts classes in place of the vocabulary's logits: out(tanh(dense(x))) of each position of
+        the decoder."""
+        d, start = model.descriptor, self.family.classifier
+        model.parts = {key: part for key, part in model.parts.items() if key >> 24 != R.OUTPUT}
+        d["output"] = {
+            "output": D.CLASSES,
+            "classes": len(self.labels),
+            "labels": "".join(label + D.RECORD_END for label in self.labels),
+            "scores": self.scores,
+            "head_width": d["decoder"]["width"],
+            "head_bias": 1,
+            "head_activation": D.TANH,
+            "bias": 1,
+        }
+        model.descriptor = D.with_defaults(d)
+        D.check(model.descriptor)
+        for slot in R.slots(model.descriptor):
+            if slot.stack == R.OUTPUT:
+                module = "dense" if slot.role in (R.HEAD, R.HEAD + 1) else "out_proj"
+                kind = "weight" if slot.role in (R.HEAD, R.CLASSIFIER) else "bias"
+                model.parts[slot.key] = [Part(f"{start}.{module}.{kind}", shape_of(slot))]
 
     def _check_biases(self, model: Model) -> None:
         """PhasorError for a checkpoint without biases that its class has."""

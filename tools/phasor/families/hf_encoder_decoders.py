@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phasor.families.encoder_decoder import STACKS, EncoderDecoder, Family
 from phasor.families.hf_config import NEWER
 from phasor.format import descriptor as D
@@ -136,6 +138,17 @@ BART = Family(
     _BART_KEYS,
     harmless=_HARMLESS,
     tokenizer="package",
+)
+
+# Its classes are those of the text's last end token, behind the decoder (Yin et al. 2019 ask them
+# whether a text entails a sentence with a label).
+BART_CLASSES = replace(
+    BART,
+    classes=("BartForSequenceClassification",),
+    defaults={**_SIZES, "num_labels": 3},
+    without=("output_bias",),
+    unused=("final_logits_bias",),
+    classifier="classification_head",
 )
 
 # PLBART (Ahmad et al. 2021)
@@ -444,6 +457,6 @@ MT5 = _t5_family("mt5", "0", {**MT5_SIZES, "tie_word_embeddings": False}, (False
 UMT5 = _t5_family("umt5", "{layer}", MT5_SIZES, (True, True))
 
 FAMILIES = (
-    *(MARIAN, BART, PLBART, MBART, PEGASUS, BLENDERBOT, BLENDERBOT_SMALL, M2M100),
+    *(MARIAN, BART, BART_CLASSES, PLBART, MBART, PEGASUS, BLENDERBOT, BLENDERBOT_SMALL, M2M100),
     *(T5, MT5, UMT5),
 )

@@ -10,6 +10,7 @@ from typing import Any, Callable, NamedTuple
 
 from phasor.errors import PhasorError, printable, shown
 from phasor.files import read_json
+from phasor.format.descriptor import CLASSES
 from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from phasor.tokenizers import listed, numbered, tokenizer_json
 from phasor.tokenizers.section import id_count
@@ -90,6 +91,8 @@ def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> d
                 side[name] = info[own]
         side["tokenizer"] = SOURCE_TOKENIZER
     source.update((name, info[name]) for name in ("prefix", "suffix"))
+    if descriptor["output"]["output"] == CLASSES:  # of one text or of two
+        source["pair"] = info["pair"]
     codes = {}
     for text, id_ in info["special"].items():
         spelled = _SPELLED.fullmatch(text)

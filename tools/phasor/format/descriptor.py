@@ -571,15 +571,20 @@ def _check_output(descriptor: dict) -> None:
     o = descriptor["output"]
     what, encoder = o["output"], descriptor["model"]["stack"] == ENCODER
     head = [name for name in ("head_width", "head_activation", "head_norm", "head_bias") if o[name]]
-    alone = [name for name in ("pooling", "normalise", "classes", "scores") if o[name]]
+    both = descriptor["model"]["stack"] == ENCODER_DECODER and what == CLASSES
+    alone = [
+        name
+        for name in ("pooling", "normalise", "classes", "scores")
+        if o[name] and not (both and name in ("classes", "scores"))
+    ]
     labels = labels_of(o)
     _refuse(
         "output.",
         *((o[name] < 0, f"{name}: is negative") for name in ("cap", "head_norm_eps")),
         (
-            not encoder and (what != LOGITS or alone),
-            f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling or "
-            "classes",
+            not encoder and (not (what == LOGITS or both) or alone),
+            f"{alone[0] if alone else 'output'}: a decoder gives logits, without pooling, or"
+            " classes behind an encoder",
         ),
         (what == POOLED and not o["pooling"], "pooling: missing, a pooled vector needs one"),
         (what == CLASSES and not o["classes"], "classes: missing, classes need their number"),

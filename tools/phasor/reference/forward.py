@@ -524,10 +524,8 @@ class Reference:
         if "decoder" in self.d:
             return trace.logits
         y = self.head(self.pool(trace.output, o["pooling"]))
-        if o["output"] == D.LOGITS:
-            return self.logits(y)
-        if o["output"] == D.CLASSES:
-            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
+        if o["output"] in (D.LOGITS, D.CLASSES):
+            return self.scores(y)
         return (
             y / np.maximum(np.sqrt((y * y).sum(axis=1, keepdims=True)), 1e-12)
             if o["normalise"]
@@ -558,9 +556,16 @@ class Reference:
         if (memory is None) != (self.d["model"]["stack"] == D.DECODER):
             raise PhasorError("an encoder-decoder needs a source, a decoder has none")
         trace = self._run(ids, memory, "decoder", R.TARGET, R.DECODER, segments)
-        if self.d["output"]["output"] == D.LOGITS:
-            trace.logits = self.logits(self.head(trace.output))
+        if self.d["output"]["output"] in (D.LOGITS, D.CLASSES):
+            trace.logits = self.scores(self.head(trace.output))
         return trace
+
+    def scores(self, y: Array) -> Array:
+        """Rows behind the head (T, D) -> logits (T, V), or classes (T, C) before they are
+        scores."""
+        if self.d["output"]["output"] == D.CLASSES:
+            return self._capped(self.linear(y, R.OUTPUT, 0, R.CLASSIFIER))
+        return self.logits(y)
 
     def logits(self, y: Array) -> Array:
         """y (T, D) -> (T, V)."""

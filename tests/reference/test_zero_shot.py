@@ -1,0 +1,193 @@
+"""`phasor classify --labels` against the zero-shot pipeline of transformers, for a small random
+BART with classes and a RoBERTa; and the classes of that BART without labels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import ByteLevelBPETokenizer
+
+from phasor import convert
+from phasor.format.layout import F32
+
+TOLERANCE = 1e-5
+TEXTS = [
+    "one day I will see the world",
+    "The new phone has a very bright screen, and costs less.",
+    "Naïve café, 42 times!",
+    "a",
+]
+LABELS = "travel,  cooking ,very new phones,x"
+SIZES = {"vocab_size": 290, "max_position_embeddings": 66, "pad_token_id": 1}
+NAMES = ["contradiction", "neutral", "ENTAILMENT"]
+
+transformers.logging.set_verbosity_error()
+torch.set_num_threads(1)
+
+
+def tokenizer(folder: Path, kind: type) -> None:
+    trained = ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trained.train_from_iterator([*TEXTS, LABELS] * 3, 290, 2, False, special)
+    trained.save_model(str(folder))
+    kind(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
+
+
+def bart(names: list[str]) -> torch.nn.Module:
+    sizes = {f"{stack}_{what}": n for stack in ("encoder", "decoder") for what, n in WIDTHS.items()}
+    config = transformers.BartConfig(**SIZES, **sizes, d_model=32, activation_function="gelu")
+    config.id2label = dict(enumerate(names))
+    return transformers.BartForSequenceClassification(config)
+
+
+WIDTHS = {"layers": 2, "attention_heads": 4, "ffn_dim": 37}
+
+
+def roberta(names: list[str]) -> torch.nn.Module:
+    config = transformers.RobertaConfig(
+        **SIZES,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=37,
+        type_vocab_size=1,
+    )
+    config.id2label = dict(enumerate(names))
+    return transformers.RobertaForSequenceClassification(config)
+
+
+def made(folder: Path, kind: str, names: list[str]) -> Path:
+    """A model of a kind, saved with its tokenizer, and converted."""
+    torch.manual_seed(len(names) + len(kind))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = {"Bart": bart, "Roberta": roberta}[kind](names)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * 0.3 + float("norm" in name and name.endswith("weight")))
+    model.config.label2id = {name: i for i, name in enumerate(names)}
+    model.save_pretrained(folder)
+    tokenizer(folder, getattr(transformers, f"{kind}TokenizerFast"))
+    read, sections = convert.read_source(folder, None, [])
+    convert.convert(read, folder.with_suffix(".phasor"), F32, sections, None, quiet=True)
+    return folder.with_suffix(".phasor")
+
+
+def asked(phasor: Path, path: Path, *flags: str, lines: list[str] = TEXTS) -> list[dict]:
+    done = subprocess.run(
+        [phasor, "classify", path, "--json", "--quiet", *flags],
+        input="".join(f"{line}\n" for line in lines),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def pipeline(folder: Path) -> transformers.Pipeline:
+    return transformers.pipeline("zero-shot-classification", model=str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module", params=["Bart", "Roberta"])
+def model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zero") / request.param
+    return folder, made(folder, request.param, NAMES)
+
+
+@pytest.mark.parametrize("labels", [LABELS, "only one"])
+@pytest.mark.parametrize("template", ["This example is {}.", "Das handelt von {}!"])
+@pytest.mark.parametrize("each", [False, True], ids=["single", "multi"])
+def test_the_scores_are_the_pipelines(model, labels, template, each, phasor):
+    folder, path = model
+    ask = pipeline(folder)
+    flags = ["--labels", labels, *(["--multi-label"] if each else [])]
+    if template != "This example is {}.":  # which nobody has to say
+        flags += ["--template", template]
+    for text, line in zip(TEXTS, asked(phasor, path, *flags)):
+        want = ask(text, labels, hypothesis_template=template, multi_label=each)
+        ours = {one["label"]: one["score"] for one in line["labels"]}
+        theirs = dict(zip(want["labels"], want["scores"]))
+        assert ours.keys() == theirs.keys()
+        assert all(abs(ours[name] - theirs[name]) < TOLERANCE for name in theirs), (ours, theirs)
+        assert list(ours.values()) == sorted(ours.values(), reverse=True)
+
+
+def test_entailment_may_be_the_first_class(tmp_path, phasor):
+    path = made(tmp_path / "m", "Bart", ["entailment", "not_entailment"])
+    ask = pipeline(tmp_path / "m")
+    for text, line in zip(TEXTS, asked(phasor, path, "--labels", LABELS, "--multi-label")):
+        want = ask(text, LABELS, multi_label=True)
+        theirs = dict(zip(want["labels"], want["scores"]))
+        ours = {one["label"]: one["score"] for one in line["labels"]}
+        assert all(abs(ours[name] - theirs[name]) < TOLERANCE for name in theirs)
+
+
+@pytest.mark.parametrize("ids", [[0, 9, 40, 2, 2, 77, 2], [0, 5, 2], [0, 5, 2, 60, 61]])
+def test_the_classes_of_a_text(ids, tmp_path, phasor):
+    """Those of its last end token, though tokens follow."""
+    path = made(tmp_path / "m", "Bart", NAMES)
+    model = transformers.BartForSequenceClassification.from_pretrained(tmp_path / "m").eval()
+    with torch.no_grad():
+        want = model(torch.tensor([ids])).logits.softmax(-1)[0].numpy()
+    given = ",".join(map(str, ids))
+    line = asked(phasor, path, "--ids", given, lines=[])[0]
+    ours = {one["label"]: one["score"] for one in line["labels"]}
+    assert np.abs([ours[name] - want[i] for i, name in enumerate(NAMES)]).max() < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "argv, line",
+    [
+        (["classify", "--labels", " , "], "--labels: expected some, separated by commas"),
+        (["classify", "--labels", ",".join("a" * 1025)], "--labels: 1025 of them, expected at"),
+        (["classify", "--labels", "a", "--template", "about it"], "about it: expected one {}"),
+        (["classify", "--labels", "a", "--template", "{} {}"], "{} {}: expected one {}"),
+        (["classify", "--labels", "a", "--template", "{0}"], "{0}: expected one {}"),
+        (["classify", "--template", "{}"], "--template: goes with --labels"),
+        (["classify", "--multi-label"], "--multi-label: goes with --labels"),
+        (["classify", "--labels", "a", "--pair"], "--pair: does not go with --labels"),
+        (["classify", "--labels", "a", "--hidden", "h.npy"], "--hidden, --attention: does not go"),
+        (["classify", "--hidden", "h.npy"], "--attention: this model is an encoder-decoder"),
+        (["classify", "--labels", "a", "--source", "5"], "tokens, there is room for 5 (--source)"),
+        (["classify", "--labels", "a", "--source", "12"], "there is room for 12 (--source)"),
+        (["classify", "--ids", "0,7,9"], "no end token, at which the classes are read"),
+        (["embed", "--pooling", "mean"], "is an encoder-decoder, expected an encoder"),
+        (["run"], "this model gives classes: it has no tokens to choose from"),
+        (["run", "--beam", "2"], "this model gives classes: it has no tokens to choose from"),
+        (["run", "--batch", "2"], "this model gives classes: it has no tokens to choose from"),
+        (["score", "--target", "x"], "gives classes, expected a model that gives logits"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_what_cannot_be(argv, line, tmp_path_factory, phasor):
+    folder = tmp_path_factory.getbasetemp() / "refused"
+    path = folder.with_suffix(".phasor")
+    if not path.exists():
+        made(folder, "Bart", NAMES)
+    text = [] if "--ids" in argv else ["the new world"]
+    done = subprocess.run(
+        [phasor, argv[0], path, *text, *argv[1:]], capture_output=True, text=True, cwd=folder
+    )
+    assert done.returncode in (1, 2) and line in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_model_without_entailment(tmp_path, phasor):
+    path = made(tmp_path / "m", "Bart", ["good", "bad"])
+    done = subprocess.run(
+        [phasor, "classify", path, "--labels", "a", "text"], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "has no class that begins with entail" in done.stderr
+
+
+def test_verify_replays_its_vectors(tmp_path, phasor):
+    path = made(tmp_path / "m", "Bart", NAMES)
+    done = subprocess.run([phasor, "verify", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
