@@ -125,8 +125,12 @@ typedef struct phasor_session phasor_session; /* lives at the start of the arena
 typedef struct phasor_open_options {
   uint32_t struct_size;
   const char* isa; /* NULL or "auto": the best level here; else a level's name, as for --isa */
+  /* Of an encoder-decoder of several languages, in place of what the file says (NULL): (1) what an
+   * output begins from, and (1) the first token that it is made to have. Read by open only. */
+  const uint32_t* decoder_start;
+  const uint32_t* forced_first;
 } phasor_open_options;
-#define PHASOR_OPEN_OPTIONS_INIT { sizeof(phasor_open_options), NULL }
+#define PHASOR_OPEN_OPTIONS_INIT { sizeof(phasor_open_options), NULL, NULL, NULL }
 
 /* Bytes of the model's block for this file. Reads the head of the file and checks it as open
  * does. */

@@ -67,6 +67,22 @@ phasor_status measure(File* out, uint64_t* need, const void* file, size_t file_b
   return status != PHASOR_OK ? status : model_bytes(need, *out, error);
 }
 
+// What an output begins with, in place of what the file says.
+phasor_status set_first(Model* m, const phasor_open_options& all, phasor_error* error) {
+  if (all.decoder_start == nullptr && all.forced_first == nullptr) return PHASOR_OK;
+  if (!m->descriptor.has_both())
+    return bad_input(error, "decoder_start, forced_first: the model is no encoder-decoder");
+  SideDescriptor& side = m->descriptor.sides[1];
+  const uint32_t* const given[] = {all.decoder_start, all.forced_first};
+  for (const uint32_t* id : given)
+    if (id != nullptr && *id >= side.vocabulary)
+      return bad_input(error, {side.vocabulary, *id}, "decoder_start, forced_first: token id ", *id,
+                       ", the vocabulary has ", side.vocabulary);
+  if (all.decoder_start != nullptr) side.decoder_start = *all.decoder_start;
+  if (all.forced_first != nullptr) side.forced_first = *all.forced_first;
+  return PHASOR_OK;
+}
+
 // A file to convert, and what it is to become.
 phasor_status open_conversion(Conversion* c, const void* file, size_t file_bytes,
                               const phasor_quantize_options* options, phasor_error* error) {
@@ -135,6 +151,7 @@ phasor_status phasor_model_open(phasor_model** model, void* memory, size_t memor
     return fail(error, PHASOR_BAD_FILE, {kSectionVectors, PHASOR_NONE, 0, 0},
                 "test vectors: the section is not sound");
   status = check_chat(*m, error);
+  if (status == PHASOR_OK) status = set_first(m, all, error);
   if (status == PHASOR_OK) *model = static_cast<phasor_model*>(m);
   return status;
 }

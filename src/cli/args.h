@@ -51,7 +51,7 @@ struct Options {
   Ids ids, prefix_ids, target_ids, segments, suppress, end, forced_last;
   Ids bad_words;  // of each list its length, then its ids
   const char *prefix, *target, *system, *prompt, *prompt_text, *isa, *type, *output_type, *labels,
-      *hypothesis;
+      *hypothesis, *source_lang, *target_lang;
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
       *load_state;

@@ -48,6 +48,35 @@ bool Engine::open(const Options& options) {
   return !options.check || phasor_model_check(model, &error) == PHASOR_OK || fail();
 }
 
+int Engine::choose(const Options& o) {
+  const char* flag = o.first_given({"--source-lang", "--target-lang", "--prompt", "--prompt-text"});
+  if (flag == nullptr) return 0;
+  if (stack != PHASOR_ENCODER_DECODER)
+    return usage_error("%s: for an encoder-decoder; this model is a decoder", flag);
+  if (o.pair || o.decode || o.ids.given)
+    return usage_error("%s: does not go with %s", flag,
+                       o.first_given({"--pair", "--decode", "--ids"}));
+  if (o.prompt != nullptr && o.prompt_text != nullptr)
+    return usage_error("--prompt: expected either --prompt or --prompt-text, not both");
+  string why;
+  if (o.prompt_text != nullptr) prompt = o.prompt_text;
+  if (o.prompt != nullptr && !find_prompt(model, o.prompt, &prompt, &why))
+    return data_error("%s: %s", path, why.c_str());
+  if (o.source_lang == nullptr && o.target_lang == nullptr) return 0;
+  if (!find_languages(model, source, target, o.source_lang, o.target_lang, &languages, &why))
+    return data_error("%s: %s", path, why.c_str());
+  phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
+  open.isa = o.isa;
+  if (languages.decoder_start != PHASOR_NONE) open.decoder_start = &languages.decoder_start;
+  if (languages.forced_first != PHASOR_NONE) open.forced_first = &languages.forced_first;
+  if (phasor_model_open(&model, model_block_.data(), model_bytes, file.data(), file.bytes(), &open,
+                        &error) != PHASOR_OK)
+    return fail(), 1;
+  target = sized<phasor_side>();
+  (void)phasor_model_side(model, PHASOR_TARGET, &target);
+  return 0;
+}
+
 bool Engine::open_bytes(const char* name, const void* data, size_t bytes, const char* isa) {
   path = name;
   if (phasor_model_size(&model_bytes, data, bytes, &error) != PHASOR_OK) return fail();
@@ -111,6 +140,7 @@ void Engine::observe(void (*see_all)(void*, const phasor_view*), void* self) con
 
 bool Engine::hold_text(size_t bytes, string* why) {
   const phasor_limits before = limits;
+  bytes += prompt.size();
   if (bytes > limits.text_bytes)
     make_text_room(&limits, std::max(bytes, 2 * size_t{limits.text_bytes}));
   if (limits.text_bytes == before.text_bytes) return true;
@@ -279,15 +309,28 @@ bool pair_ids(const Engine& e, uint32_t side, const string& texts, size_t tab, T
   return e.done(status, why);
 }
 
-bool text_ids(const Engine& e, uint32_t side, bool template_ids, const string& text, TokenIds* ids,
-              string* why) {
-  if (!is_utf8(text, why)) return false;
+static bool plain_ids(const Engine& e, uint32_t side, bool template_ids, const string& text,
+                      TokenIds* ids, string* why) {
   ids->resize(e.limits.source + e.limits.target + 16);
   const phasor_status status = with_room(ids, [&](uint32_t* out, size_t capacity, size_t* count) {
     return phasor_text_to_ids(e.session, side, template_ids, out, capacity, count, text.data(),
                               text.size(), &e.error);
   });
   return e.done(status, why);
+}
+
+bool text_ids(const Engine& e, uint32_t side, bool template_ids, const string& text, TokenIds* ids,
+              string* why) {
+  if (!is_utf8(text, why)) return false;
+  if (side == PHASOR_SOURCE && template_ids && (e.languages.given || !e.prompt.empty())) {
+    const bool own = e.languages.given;
+    if (!plain_ids(e, side, !own, e.prompt + text, ids, why)) return false;
+    if (!own) return true;
+    ids->insert(ids->begin(), e.languages.before.begin(), e.languages.before.end());
+    ids->insert(ids->end(), e.languages.behind.begin(), e.languages.behind.end());
+    return true;
+  }
+  return plain_ids(e, side, template_ids, text, ids, why);
 }
 
 const string& Detokenizer::add(uint32_t id) {

@@ -6,6 +6,7 @@
 #include "args.h"
 #include "clock.h"
 #include "file.h"
+#include "languages.h"
 #include "memory.h"
 #include "pool.h"
 #include "shortlist.h"
@@ -28,6 +29,9 @@ class Engine {
  public:
   // file and model; --check where it is asked for
   bool open(const Options& options);
+  // --source-lang, --target-lang, --prompt and --prompt-text of an encoder-decoder, before `start`;
+  // 0, or the exit status
+  int choose(const Options& options);
   // a model that is in memory already
   bool open_bytes(const char* name, const void* data, size_t bytes, const char* isa);
   // the arena, exactly as large as the library says, and the pool
@@ -70,6 +74,8 @@ class Engine {
   phasor_limits limits{};
   size_t model_bytes = 0, arena_bytes = 0;
   ReadFile file;
+  Languages languages;
+  string prompt;  // before each source text
 
  private:
   // What the session's callbacks are given.

@@ -35,6 +35,7 @@ class Runner {
       return data_error("%s: is an encoder, expected a decoder or an encoder-decoder", e_.path);
     if (const int status = check_options()) return status;
     if (const int status = aligner_.check()) return status;
+    if (const int status = e_.choose(o_)) return status;
     if (!load_shortlist() || !capture_.open(o_) || !start() || !make_prefix() ||
         !generate_options(o_, e_, &options_))
       return 1;
@@ -346,7 +347,8 @@ class Runner {
       for (const Line& line : lines) running += line.done ? 0 : 1;
       while (more && running < o_.batch && lines.size() < kWaiting * o_.batch) {
         if (!held) more = inputs->next(&input);
-        held = more && running != 0 && input.text.size() > e_.limits.text_bytes && !input.is_ids;
+        held = more && running != 0 && !input.is_ids &&
+               input.text.size() + e_.prompt.size() > e_.limits.text_bytes;
         if (!more || held) break;  // a larger arena has nothing of what runs
         lines.emplace_back();
         enter(input, &lines.back());

@@ -165,6 +165,7 @@ int score(const Options& o) {
   if (phasor_model_output(e.model, &gives) == PHASOR_OK && gives.output != PHASOR_OUTPUT_LOGITS)
     return data_error("%s: gives classes, expected a model that gives logits", e.path);
   if (const int status = check_options(e, o)) return status;
+  if (const int status = e.choose(o)) return status;
   phasor_limits limits = default_limits(e, o);
   if (o.stride > limits.target)
     return usage_error("--stride %" PRIu64 ": expected at most the window, %u (--context)",

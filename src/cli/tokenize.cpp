@@ -44,6 +44,7 @@ int tokenize(const Options& o) {
   Engine e;
   if (!e.open(o)) return 1;
   if (o.ids.given && !o.decode) return usage_error("--ids: expected --decode with it");
+  if (const int status = e.choose(o)) return status;
   // Text is read as the model reads it; ids are decoded as the model's output is.
   uint32_t side = e.input_side();
   if (o.decode) side = e.has_target() ? PHASOR_TARGET : PHASOR_SOURCE;

@@ -218,3 +218,36 @@ TEST_CASE("limits of a model: an embedding that is wider or narrower than the mo
   expect(opened(file.set("decoder.projection_bias", 1).write()), PHASOR_BAD_FILE,
          "decoder.projection_bias: the embedding is not projected");
 }
+
+TEST_CASE("limits of a model: what an output begins with, said at open") {
+  const auto begun = [](const char* name, const uint32_t* start, const uint32_t* forced,
+                        phasor_side* side) {
+    const Block file = WeightFile(name).write(), memory(OpenModel::size_of(file));
+    phasor_open_options options = PHASOR_OPEN_OPTIONS_INIT;
+    options.decoder_start = start;
+    options.forced_first = forced;
+    phasor_model* model = nullptr;
+    phasor_error error = PHASOR_ERROR_INIT;
+    const phasor_status status = phasor_model_open(&model, memory.data(), memory.size(),
+                                                   file.data(), file.size(), &options, &error);
+    CHECK((model != nullptr) == (status == PHASOR_OK));
+    if (status == PHASOR_OK) *side = target_of(model);
+    return std::string(error.text);
+  };
+  phasor_side was{}, side{};
+  CHECK(begun("tiny-d2l-f32", nullptr, nullptr, &was) == "");
+  const uint32_t five = 5, last = was.vocabulary - 1, past = was.vocabulary;
+  CHECK(begun("tiny-d2l-f32", &five, nullptr, &side) == "");
+  CHECK(side.decoder_start == 5);
+  CHECK(side.forced_first == was.forced_first);
+  CHECK(begun("tiny-d2l-f32", nullptr, &last, &side) == "");
+  CHECK(side.decoder_start == was.decoder_start);
+  CHECK(side.forced_first == last);
+  const std::string large = "decoder_start, forced_first: token id " + std::to_string(past) +
+                            ", the vocabulary has " + std::to_string(past);
+  CHECK(begun("tiny-d2l-f32", &past, nullptr, &side) == large);
+  CHECK(begun("tiny-d2l-f32", &five, &past, &side) == large);
+  for (const char* name : {"tiny-lm-f32", "tiny-bert-f32"})
+    CHECK(begun(name, nullptr, &five, &side) ==
+          "decoder_start, forced_first: the model is no encoder-decoder");
+}

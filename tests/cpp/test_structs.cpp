@@ -230,7 +230,7 @@ std::vector<Case> options_cases(Fixture* f) {
   over.finish = PHASOR_FINISH_END;
   return {
       options_case<phasor_open_options>(
-          "phasor_open_options", {{0, "scalar"}}, kSizeField,
+          "phasor_open_options", {{0, "scalar", nullptr, nullptr}}, kSizeField,
           [f](void* p, phasor_error* error) {
             phasor_model* model;
             return phasor_model_open(&model, f->block.data(), f->block.size(), f->file.data(),

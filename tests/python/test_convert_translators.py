@@ -206,6 +206,64 @@ def test_languages_that_are_not_there(languages, line, tmp_path):
         convert.read_source(marian(tmp_path), None, [], languages=Languages(*languages))
 
 
+def test_languages_of_the_program(tmp_path, phasor):
+    """Of a file without one, and of one with another."""
+    for folder, flags in (("plain", []), ("other", ["--target-lang", "eng"])):
+        path = converted(marian(tmp_path / folder), *flags)
+        for name, id_ in (("cmn_Hans", 4), ("eng", 3)):
+            argv = [phasor, "tokenize", path, "--print-ids", "--target-lang", name]
+            done = subprocess.run(argv, input="ab\n", capture_output=True, text=True, check=True)
+            assert done.stdout.split(",")[0] == str(id_)
+            assert done.stdout.count(",") == len(tokens(phasor, path, "ab")) - bool(flags)
+        for how, line in (
+            (["--target-lang", "fra"], "--target-lang fra: is none of the model's languages: cmn"),
+            (["--source-lang", "eng"], "knows its source's language by itself"),
+            (["--target-lang", "eng", "--ids", "1"], "--target-lang: does not go with --ids"),
+            (["--prompt", "a"], "--prompt a: the file has no prompts"),
+        ):
+            done = subprocess.run([phasor, "run", path, *how], capture_output=True, text=True)
+            assert done.returncode in (1, 2) and line in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "names, around", [(("ro_RO", "en_XX"), [2, 8]), (("", "ro_RO"), [2, 7])], ids=["both", "target"]
+)
+def test_mbarts_languages_of_the_program(names, around, tmp_path, phasor):
+    """They give what the converter's give, greedily and side by side."""
+    files = package_files("MBartTokenizer")
+    flags = [f"--{side}-lang={n}" for side, n in zip(("source", "target"), names) if n]
+    plain = converted(T.write(tmp_path / "plain", "mbart", files))
+    fixed = converted(T.write(tmp_path / "fixed", "mbart", files), *flags)
+    argv = ["--print-ids", "--quiet", "-n", "6"]
+    for more in [], ["--batch", "2"], ["--beam", "2"]:
+        ours, theirs = (
+            subprocess.run(
+                [phasor, "run", path, *argv, *more, *own],
+                input="ab a\nab\n",
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for path, own in ((plain, flags), (fixed, []))
+        )
+        assert ours == theirs
+    assert tokens(phasor, fixed, "ab a")[-2:] == around
+
+
+def test_prefixes_of_tasks_are_prompts(tmp_path, phasor):
+    tasks = {"sum": {"prefix": "a: ", "num_beams": 3}, "other": {"max_length": 3}, "none": 4}
+    more = {**T.T5_IDS, "task_specific_params": tasks}
+    path = converted(T.write(tmp_path / "m", "t5", T.t5_files(), **more))
+    assert PhasorFile(path).descriptor["output"]["prompts"] == "sum\x1fa: \x1e"
+    argv = [phasor, "tokenize", path, "--print-ids", "--prompt", "sum"]
+    done = subprocess.run(argv, input="ab\n", capture_output=True, text=True, check=True)
+    assert [int(i) for i in done.stdout.split(",")] == tokens(phasor, path, "a: ab")
+    for wrong in {"a": {"prefix": "x\n"}}, {"a\x1f": {"prefix": "x"}}, {"a": {"prefix": 3}}, [1]:
+        folder = T.write(tmp_path / "m", "t5", **{**more, "task_specific_params": wrong})
+        with pytest.raises(PhasorError, match="task_specific_params"):
+            convert.read_source(folder, None, [])
+
+
 def test_a_flag_of_languages_goes_with_a_translator(tmp_path, capsys):
     folder = T.write(tmp_path / "m", "marian", **T.MARIAN_IDS)
     (folder / "x.pt").write_bytes(b"")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from phasor.checkpoints.tensors import Checkpoint
-from phasor.errors import PhasorError
+from phasor.errors import PhasorError, printable, shown
 from phasor.families import generation, state_dict
 from phasor.families.description import parse_description
 from phasor.families.heads import labels_of, scores_of
@@ -26,6 +26,7 @@ _HARMLESS = words("""
     tokenizer_name model_max_length
 """)
 _WORDS = {row.number: row.word for row in D.ACTIVATIONS}
+_LONGEST_PROMPT, _MOST_PROMPTS = 200, 64  # characters; tasks of a configuration
 # Biases of every layer, as a descriptor has them, of families whose blocks have all of them.
 _ALL_BIASES = {"attention_biases": 15, "ffn_biases": 3, "norm_biases": 1, "cross_biases": 15}
 
@@ -83,6 +84,7 @@ class EncoderDecoder:
         self.sides["source"].update(
             (name, ids[name]) for name in ("pad", "start", "end") if name in ids
         )
+        self.prompts = _prompts(config)
         if family.classifier:  # read as if it had the logits of its embedding
             self.tied = True
             self.labels = labels_of(config)
@@ -160,6 +162,8 @@ class EncoderDecoder:
         self._check_positions(model)
         for double, original in doubles:
             model.must_be_same(double, original, "and the configuration says that they are one")
+        if self.prompts:
+            model.descriptor["output"]["prompts"] = self.prompts
         if self.family.classifier:
             self._classify(model)
         elif self.generation:
@@ -178,6 +182,7 @@ class EncoderDecoder:
             "output": D.CLASSES,
             "classes": len(self.labels),
             "labels": "".join(label + D.RECORD_END for label in self.labels),
+            "prompts": self.prompts,
             "scores": self.scores,
             "head_width": d["decoder"]["width"],
             "head_bias": 1,
@@ -214,6 +219,25 @@ class EncoderDecoder:
                         f"{model.checkpoint.path}: missing: {name.format(layer=layer)} "
                         f"({stack} {layer} position bias)"
                     )
+
+
+def _prompts(config: Config) -> str:
+    """The prefixes of tasks that config.json has, as T5's do, in the form of the file."""
+    tasks, out = config.table("task_specific_params", {}), []
+    tasks.finished = True  # what else a task says is a choice of whoever generates
+    for name, task in tasks.values.items():
+        prefix = task.get("prefix") if isinstance(task, dict) else None
+        if not prefix:
+            continue
+        for text in (name, prefix):
+            if not isinstance(text, str) or not text.isprintable() or len(text) > _LONGEST_PROMPT:
+                raise tasks.error(
+                    printable(name), f"{shown(text)}, expected a text of at most {_LONGEST_PROMPT}"
+                )
+        out.append(f"{name}{D.UNIT_END}{prefix}{D.RECORD_END}")
+    if len(out) > _MOST_PROMPTS:
+        raise config.error("task_specific_params", f"{len(out)} tasks, at most {_MOST_PROMPTS}")
+    return "".join(out)
 
 
 def read(path: Path, config: Config, family: Family, checkpoint: Checkpoint) -> Model:

@@ -71,7 +71,8 @@ _PLACES = {
     "Nllb": ("prefix", "forced_first"),
     "M2M100": ("prefix", "forced_first"),
 }
-_SPELLED = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+|__([a-z_]+)__")  # en_XX, eng_Latn, __en__
+# en_XX, eng_Latn, __en__, __en_XX__
+_SPELLED = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]+|__([a-z_]+(?:_XX)?)__")
 # Files that a tokenizer is in; and what reads those that are not tokenizer.json, by the class.
 _FILES = words("""
     tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
