@@ -20,7 +20,6 @@ distance 0.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -35,7 +34,7 @@ from matplotlib import pyplot as plt
 
 from phasor import scratch  # noqa: E402
 from phasor.entry import front_door, say  # noqa: E402
-from phasor.files import check_output, open_regular, replacing  # noqa: E402
+from phasor.files import check_output, open_regular, parse_json, replacing  # noqa: E402
 from phasor.format import descriptor as D  # noqa: E402
 from phasor.format import tensors as R  # noqa: E402
 from phasor.format.file import PhasorFile  # noqa: E402
@@ -137,7 +136,7 @@ def mean_sentence(
     said = run(
         program, "run", model, text, "-n", most, "--align=pieces", "--json", "--quiet"
     ).splitlines()
-    names = json.loads(said[0])["alignment"]
+    names = parse_json(said[0].encode())["alignment"]
     return weights.mean(axis=(0, 1)), names["target"], names["source"]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 
 from phasor.checkpoints import npz
 from phasor.checkpoints.tensors import Checkpoint, Stored
