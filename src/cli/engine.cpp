@@ -65,6 +65,10 @@ int Engine::choose(const Options& o) {
   if (o.source_lang == nullptr && o.target_lang == nullptr) return 0;
   if (!find_languages(model, source, target, o.source_lang, o.target_lang, &languages, &why))
     return data_error("%s: %s", path, why.c_str());
+  source.prefix = languages.before.data();
+  source.prefix_count = count_of(languages.before);
+  source.suffix = languages.behind.data();
+  source.suffix_count = count_of(languages.behind);
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
   open.isa = o.isa;
   if (languages.decoder_start != PHASOR_NONE) open.decoder_start = &languages.decoder_start;

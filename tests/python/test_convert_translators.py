@@ -235,7 +235,7 @@ def test_mbarts_languages_of_the_program(names, around, tmp_path, phasor):
     plain = converted(T.write(tmp_path / "plain", "mbart", files))
     fixed = converted(T.write(tmp_path / "fixed", "mbart", files), *flags)
     argv = ["--print-ids", "--quiet", "-n", "6"]
-    for more in [], ["--batch", "2"], ["--beam", "2"]:
+    for more in [], ["--batch", "2"], ["--beam", "2"], ["--align"]:
         ours, theirs = (
             subprocess.run(
                 [phasor, "run", path, *argv, *more, *own],
