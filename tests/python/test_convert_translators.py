@@ -225,6 +225,24 @@ def test_languages_of_the_program(tmp_path, phasor):
             assert done.returncode in (1, 2) and line in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--beam", "2"], ["--batch", "3"]], ids=["", "beam", "batch"])
+def test_bad_lines_and_those_around_them(more, tmp_path, phasor):
+    """An empty line, bytes that are no UTF-8, a text that is too long: a line each, and the others
+    are translated as alone."""
+    path = converted(marian(tmp_path))
+    argv = [phasor, "run", path, "--print-ids", "--quiet", "-n", "5", "--source", "6", *more]
+    argv += ["--target-lang", "eng"]
+    alone = subprocess.run(argv, input=b"ab\n", capture_output=True, check=True).stdout
+    lines = [b"ab", b"", b"a\xffb", b"  ", b"c" * 40, b"ab"]
+    done = subprocess.run(argv, input=b"\n".join(lines) + b"\n", capture_output=True)
+    assert done.returncode == 1 and alone != b"\n"
+    assert done.stdout == alone + 4 * b"\n" + alone
+    said = done.stderr.decode().splitlines()
+    assert len(said) == 2
+    assert "line 3: invalid UTF-8 at byte 1" in said[0]
+    assert "line 5: " in said[1] and "there is room for 6 (--source)" in said[1]
+
+
 @pytest.mark.parametrize(
     "names, around", [(("ro_RO", "en_XX"), [2, 8]), (("", "ro_RO"), [2, 7])], ids=["both", "target"]
 )
