@@ -11,6 +11,7 @@ import pytest
 import sentence_transformers as library
 import torch
 import transformers
+from safetensors.numpy import save_file
 from sentence_transformers.sentence_transformer import modules as M
 from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
 from test_spans import WORDS, _wordpiece
@@ -121,6 +122,48 @@ def test_sparse_vectors(tmp_path, phasor):
         with pytest.raises(convert.PhasorError, match=name):
             convert.read_source(tmp_path / "saved", None, [])
         pooling.write_text(json.dumps(before))
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_static_embeddings(tmp_path, phasor, normalise):
+    """sentence-transformers' own, and model2vec's formula with its mapping and weights."""
+    words = tmp_path / "t"
+    words.mkdir()
+    _wordpiece(words)
+    own = transformers.AutoTokenizer.from_pretrained(words)
+    table = np.random.default_rng(2).normal(size=(len(WORDS), 12)).astype(np.float32)
+    first = M.StaticEmbedding(own, embedding_weights=table)
+    behind = [M.Normalize()] if normalise else []
+    model = library.SentenceTransformer(modules=[first, *behind], device="cpu")
+    path = converted(model, tmp_path)
+    lines = [*LINES, "people"]
+    assert near(by_program(phasor, tmp_path, path, lines), model.encode(lines))
+
+    rng = np.random.default_rng(3)
+    mapping, weights = rng.integers(0, 20, len(WORDS)), rng.random(len(WORDS))
+    weights = weights.astype(np.float32)
+    tensors = {"embeddings": table[:20], "mapping": mapping, "weights": weights}
+    (tmp_path / "m2v").mkdir()
+    for file in ("modules.json", "tokenizer.json", "config_sentence_transformers.json"):
+        (tmp_path / "m2v" / file).write_bytes((tmp_path / "saved" / file).read_bytes())
+    save_file(tensors, tmp_path / "m2v" / "model.safetensors")
+    path = tmp_path / "m2v.phasor"
+    assert convert.main([str(tmp_path / "m2v"), "-o", str(path), "--quiet"]) == 0
+    for line, ours in zip(lines, by_program(phasor, tmp_path, path, lines)):
+        ids = own(line, add_special_tokens=False)["input_ids"]
+        theirs = (table[mapping[ids]] * weights[ids][:, None]).mean(0)
+        theirs = theirs / np.linalg.norm(theirs) if normalise else theirs
+        assert near(ours, theirs)
+    for tensor in (
+        {"mapping": np.full(len(WORDS), 20)},
+        {"mapping": mapping - 1},
+        {"weights": weights[1:]},
+        {"embedding.weight": table},
+        {"embeddings": table[0]},
+        {"other": table},
+    ):
+        save_file({**tensors, **tensor}, tmp_path / "m2v" / "model.safetensors")
+        assert convert.main([str(tmp_path / "m2v"), "-o", str(tmp_path / "o.phasor")]) == 1
 
 
 def test_what_is_not_built(tmp_path, capsys):

@@ -171,6 +171,24 @@ def _sentence_weights() -> dict[str, bytes]:
     }
 
 
+def _make_static(rng: random.Random) -> Source:
+    """Static embeddings, of whose tensors one is another."""
+    tensors = {
+        "embeddings": np.ones((5, 4), "<f4"),
+        "mapping": np.array([0, 4, 2], "<i8"),
+        "weights": np.ones(3, "<f4"),
+    }
+    name = rng.choice(list(tensors))
+    odd = rng.choice((-1, 5, 1 << 40, 3, 1.5, float("nan")))
+    shape = rng.choice(((), (0,), (3,), (1, 3), (5, 4)))
+    tensors[name] = np.full(shape, odd, "<i8" if isinstance(odd, int) else "<f4")
+    if rng.random() < 0.3:
+        del tensors[rng.choice(list(tensors))]
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "x.StaticEmbedding"}]
+    files = {"m/modules.json": _json(modules), "m/model.safetensors": checkpoints.plain(tensors)}
+    return Source(files, ("@m",))
+
+
 def make_sentence(rng: random.Random, words: Words) -> Source:
     kind = ("bert", "BertModel")
     parts: dict[str, Any] = {
@@ -210,6 +228,8 @@ def make_sentence(rng: random.Random, words: Words) -> Source:
             "module_output_name": "token_embeddings",
         }
         parts["2_Dense/config.json"]["module_input_name"] = "sentence_embedding"
+    if rng.random() < 0.1:
+        return _make_static(rng)
     if rng.random() < 0.1:
         parts["modules.json"] = parts["modules.json"][:1]
         parts["config_sentence_transformers.json"]["model_type"] = "CrossEncoder"

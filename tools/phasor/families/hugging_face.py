@@ -26,6 +26,7 @@ from phasor.families import (
     lora,
     packed,
     sentence,
+    static,
 )
 from phasor.families.decoder import Decoder
 from phasor.families.encoder import Encoder, Family
@@ -180,6 +181,8 @@ class Source(NamedTuple):
             end=[] if last is None else [last],
             **{name: info[name] for name in ("prefix", "suffix", "pair", "pair_segment")},
         )
+        if self.family is static.FAMILY:  # a text's own tokens alone
+            side.update(prefix=[], suffix=[], pair=[], pair_segment=0)
         if side["pair_segment"] >= self.model.descriptor["encoder"]["segments"]:
             side["pair_segment"] = 0  # the model has no token types to tell two texts apart
 
@@ -211,6 +214,11 @@ def read(
     ranks. PhasorError names the file and the field, or the architecture, that is not built."""
     modules = sentence.read(path) if (path / "modules.json").is_file() else None
     folder = modules.folder if modules else path
+    if modules and modules.static:
+        if context or lora_folder is not None or rank is not None:
+            flags = "--rope-context, --lora, --rank-template"
+            raise PhasorError(f"{flags}: not of static embeddings")
+        return Source(static.read(path, folder, modules.head), folder, static.FAMILY)
     where = folder / "config.json"
     values = read_json(where)
     unpack = packed.unpacking(where, values)

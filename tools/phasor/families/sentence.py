@@ -41,6 +41,7 @@ class Modules(NamedTuple):
     head: dict[str, Any]  # fields of a heads.Head
     tensors: dict[str, Stored]
     own_class: bool = False  # the output is that of the class in config.json
+    static: bool = False  # no encoder, but a table
 
 
 def read(path: Path) -> Modules:
@@ -48,7 +49,7 @@ def read(path: Path) -> Modules:
     where = path / "modules.json"
     found = {}
     modules = _modules(where)
-    if special := _own_class(path, modules):
+    if special := _static(path, modules) or _own_class(path, modules):
         return special
     for kind, folder in modules:
         if kind not in _ORDER:
@@ -79,6 +80,15 @@ def read(path: Path) -> Modules:
         )  # torch.nn.LayerNorm's, which the module does not change
         tensors.update(_weights(found["LayerNorm"]))
     return Modules(found["Transformer"], head, tensors)
+
+
+def _static(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
+    """A StaticEmbedding, and division by the length or not."""
+    kinds = tuple(kind for kind, _ in modules)
+    if kinds not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
+        return None
+    head = {"normalise": len(kinds) == 2, "prompts": _prompts(path)}
+    return Modules(path / modules[0][1], head, {}, static=True)
 
 
 def _own_class(path: Path, modules: list[tuple[str, str]]) -> Modules | None:
