@@ -1,5 +1,5 @@
-"""`phasor run --shortlist`: what a file allows is what comes out, its probabilities are those of
-the subset, and a file that is none is refused with its line."""
+"""`phasor run --shortlist`: what a file allows is what comes out, with the probabilities of the
+subset, and a file that is none is refused with its line."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 # (tests/machines/baremetal/memory.c has the four functions a compiler may call; libgcc has the arithmetic the processor lacks).
 #   vectors    the golden models' test vectors and their hashes      story      a decoder goes on with a text
 #   translate  models/zh-en-small.phasor translates (where it fits)
+#   marian     a MarianMT with random weights (make_marian.py) and two beams, on the Cortex-M7
 .PHONY: baremetal test-baremetal test-board test-only test-board-level bench-board bench-board-write
 
 BM_BOARDS := mps2-an385 mps2-an386 mps2-an500 mps3-an547 netduinoplus2
@@ -65,7 +66,8 @@ BM_LEVEL_FLAGS = $(if $(filter level_$(BM_LEVEL).o,$(@F)),$(LEVEL_FLAGS_$(BM_LEV
 BM_SRC    := $(PLAIN_SRC) $(call level_sources,scalar $(BM_LEVEL))
 BM_OBJ    := $(BM_SRC:%.cpp=$(BM_OUT)/obj/%.o) $(BM_OUT)/obj/$(BM_DIR)/startup.o $(BM_OUT)/obj/$(BM_DIR)/memory.o
 BM_VECTORS = $(BM_PARTS:%=vectors-%)
-BM_IMAGES  = $(BM_VECTORS) story $(if $(wildcard $(BM_TRANSLATOR)),translate)
+BM_IMAGES  = $(BM_VECTORS) story $(if $(wildcard $(BM_TRANSLATOR)),translate) $(if $(PHASOR_ONLY),,$(BM_BEAMS_$(BOARD)))
+BM_BEAMS_mps2-an500 := marian
 
 # ---------------------------------------------------------------- what the images say
 # stories260K where its files lie beside the project, else the project's own language model.
@@ -88,6 +90,10 @@ BM_FILE_translate = $(BM_TRANSLATOR)
 BM_LIMITS_translate = --source 32 --context 48 --chunk 4 --text-bytes 128 --tables rows --cache f16
 BM_NEW_translate  = 47
 BM_INPUT_translate = $(BM_DIR)/translate.txt
+BM_FILE_marian = $(BM_DIR)/marian.phasor
+BM_LIMITS_marian = --source 14 --context 14 --chunk 4 --text-bytes 64 --tables rows --beam 2
+BM_NEW_marian  = 14
+BM_INPUT_marian = $(BM_DIR)/marian.txt
 BM_RAM_netduinoplus2 := 120K
 BM_FLASH_netduinoplus2 := 1M
 BM_BOARD_FITS      = $(if $(BM_RAM_$(BOARD)),--ram $(BM_RAM_$(BOARD)) --flash $(BM_FLASH_$(BOARD)))
@@ -120,7 +126,7 @@ $(BM_OUT)/$1/inputs.h: $$(BM_INPUT_$1) $(BM_OUT)/flags
 $(BM_OUT)/$1/speak.o: $(BM_DIR)/speak.c $(BM_OUT)/$1/model.h $(BM_OUT)/$1/inputs.h
 	$$(call short,CC)$(BM_PREFIX)gcc $$(BM_C) -I$(BM_OUT)/$1 -c $$< -o $$@
 endef
-$(foreach i,story translate,$(eval $(call BM_SPEAK,$i)))
+$(foreach i,story translate marian,$(eval $(call BM_SPEAK,$i)))
 
 # A user's own project, as its page says, with the board's semihosting for the serial port.
 $(BM_OUT)/example/zh_en.phasor: $(BM_TRANSLATOR)

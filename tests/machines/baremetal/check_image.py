@@ -99,6 +99,7 @@ def on_the_host(args, texts):
     ]
     command += ["--source", str(numbers["SOURCE"])] if numbers["SOURCE"] else []
     command += ["--cache", "f16"] if limits[7] else []
+    command += ["--beam", str(limits[11])] if limits[11] else []
     lines = []
     for text in texts:
         rc, out = run([*command, text])

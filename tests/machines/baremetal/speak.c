@@ -49,6 +49,32 @@ static int put_text(void* user, const char* text, size_t bytes) {
   return 0;
 }
 
+/* The best output of a search with limits.beams, as the model's file recommends it. */
+static phasor_status search(phasor_session* session, const phasor_model* model,
+                            const uint32_t* source, uint32_t count, phasor_error* error) {
+  phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  phasor_hypothesis best = {sizeof best, 0, 0, 0, 0, NULL};
+  phasor_text text = PHASOR_TEXT_INIT;
+  char piece[64];
+  size_t bytes = 0;
+  phasor_beam_defaults(model, &options);
+  options.beams = 0;
+  options.max_new = SPEAK_NEW;
+  options.source = source;
+  options.source_count = count;
+  phasor_status status = phasor_beam_search(session, 0, NULL, 0, &options, &found, error);
+  if (status == PHASOR_OK) status = phasor_hypothesis_get(session, 0, &best);
+  for (uint32_t i = 0; i <= best.count && status == PHASOR_OK; ++i) {
+    status = i == best.count
+                 ? phasor_text_flush(model, PHASOR_TARGET, &text, piece, sizeof piece, &bytes)
+                 : phasor_id_to_text(model, PHASOR_TARGET, &text, best.ids[i], piece, sizeof piece,
+                                     &bytes);
+    if (status == PHASOR_OK) put_text(NULL, piece, bytes);
+  }
+  return status;
+}
+
 static phasor_status answer(phasor_session* session, const phasor_model* model, const char* input,
                             phasor_error* error) {
   uint32_t ids[SPEAK_IDS], out[SPEAK_NEW];
@@ -70,7 +96,9 @@ static phasor_status answer(phasor_session* session, const phasor_model* model, 
     source.count = (uint32_t)count;
     source.ids = ids;
     status = phasor_encode(session, &source, 1, error);
-    if (status == PHASOR_OK)
+    if (status == PHASOR_OK && limits.beams != 0)
+      status = search(session, model, ids, source.count, error);
+    else if (status == PHASOR_OK)
       status = phasor_generate(session, 0, NULL, 0, out, SPEAK_NEW, &options, &made, error);
   } else {
     status =
