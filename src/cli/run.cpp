@@ -96,9 +96,8 @@ class Runner {
 
   int check_batch() const {
     if (o_.split != 0) {
-      const char* flag = o_.arrays()    ? "--logits, --hidden, --attention"
-                         : o_.batch > 1 ? "--batch"
-                                        : o_.first_given({"--ids", "--n-best"});
+      const char* flag =
+          o_.arrays() ? "--logits, --hidden, --attention" : o_.first_given({"--ids", "--n-best"});
       if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
     }
     if (o_.batch < 2) return 0;
@@ -330,6 +329,8 @@ class Runner {
     phasor_job job = PHASOR_JOB_INIT;
     double entered = 0, seconds = 0;
     bool done = false;
+    bool goes_on = false;     // --split: the next one is of the same line
+    size_t input_tokens = 0;  // of the whole line
   };
   using Lines = std::deque<Line>;
 
@@ -350,9 +351,7 @@ class Runner {
         held = more && running != 0 && !input.is_ids &&
                input.text.size() + e_.prompt.size() > e_.limits.text_bytes;
         if (!more || held) break;  // a larger arena has nothing of what runs
-        lines.emplace_back();
-        enter(input, &lines.back());
-        running += lines.back().done ? 0 : 1;
+        running += enter(input, &lines);
       }
       print_done(&lines);
       if (running == 0 && !more) return;
@@ -360,18 +359,42 @@ class Runner {
     }
   }
 
-  void enter(const Input& input, Line* line) {
+  // The line, or its sentences; how many run.
+  size_t enter(const Input& input, Lines* lines) {
+    lines->emplace_back();
+    Line* line = &lines->back();
     line->number = ++lines_;
     line->where = input.where;
     line->why = input.error;
     line->entered = now();
     const phasor_side& side = e_.has_source() ? e_.source : e_.target;
-    const bool ok = line->why.empty() && prepare(input, &line->ids, &line->why) &&
-                    known_ids(line->ids, side, &line->why);
+    vector<TokenIds> parts;
+    bool ok = line->why.empty() && prepare(input, &line->ids, &line->why);
+    line->input_tokens = line->ids.size();
+    if (!ok && o_.split != 0 && line->ids.size() > e_.limits.source)
+      ok = split(input.text, &parts, &line->why);
+    if (!parts.empty()) line->ids = parts[0];
+    ok = ok && known_ids(line->ids, side, &line->why);
     const bool nothing =
         e_.has_source() && (input.is_ids ? line->ids.empty() && o_.ids.from_input
                                          : input.text.find_first_not_of(" \t") == string::npos);
     line->done = !ok || nothing;
+    make_job(line);
+    if (line->done) return 0;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      Line next;
+      next.number = line->number;
+      next.where = line->where;
+      next.entered = line->entered;
+      next.ids = parts[i];
+      make_job(&next);
+      lines->back().goes_on = true;
+      lines->push_back(next);
+    }
+    return std::max(parts.size(), size_t{1});
+  }
+
+  void make_job(Line* line) const {
     const size_t outputs = beams_.wanted() ? beams_.n_best() : 1;
     line->out.resize(line->done ? 0 : outputs * capacity_);
     if (beams_.wanted()) line->outputs.resize(outputs, sized<phasor_hypothesis>());
@@ -421,9 +444,14 @@ class Runner {
   }
 
   void print_done(Lines* lines) {
-    for (; !lines->empty() && lines->front().done && !output_failed(); lines->pop_front()) {
+    for (size_t parts = 0; !output_failed() && (parts = done_parts(*lines)) != 0;
+         lines->erase(lines->begin(), lines->begin() + static_cast<std::ptrdiff_t>(parts))) {
       Line& line = lines->front();
       number_ = line.number;
+      if (parts > 1) {
+        print_parts(*lines, parts);
+        continue;
+      }
       if (!line.why.empty()) {
         status_ = bad_line(e_, o_, line.where, line.number, line.why);
         continue;
@@ -464,6 +492,51 @@ class Runner {
     }
     output_flush();
     tell();
+  }
+
+  // Of the first line: 1, or how many sentences it has; 0 where something of it still runs.
+  static size_t done_parts(const Lines& lines) {
+    size_t parts = 0;
+    bool more = !lines.empty();
+    while (more && lines[parts].done) more = lines[parts++].goes_on;
+    return more ? 0 : parts;
+  }
+
+  // A line of several sentences: as generate_parts joins them.
+  void print_parts(const Lines& lines, size_t parts) {
+    const bool by_id = e_.target.has_tokenizer == 0 || o_.print_ids;
+    line_.clear();
+    out_.clear();
+    result_ = PHASOR_GENERATION_INIT;
+    seconds_ = 0;
+    options_.seed = seed_ + (number_ - 1);
+    for (size_t i = 0; i < parts; ++i) {
+      const Line& line = lines[i];
+      if (!line.why.empty()) {
+        status_ = bad_line(e_, o_, line.where, line.number, line.why);
+        return;
+      }
+      Output one;
+      if (beams_.wanted()) {
+        beams_.take(line.outputs.data(), line.job.found, {}, options_.forced_count);
+        if (!beams_.outputs().empty()) one = beams_.outputs()[0];
+      } else {
+        one.ids.assign(line.out.data(), line.out.data() + line.job.made);
+        one.finish = line.job.finish;
+        one.text = beams_.text_of({}, one, options_.forced_count);
+      }
+      line_ += (i != 0 ? " " : "") + one.text;
+      out_.insert(out_.end(), one.ids.begin(), one.ids.end());
+      result_.finish = one.finish;
+      seconds_ = std::max(seconds_, line.seconds);
+    }
+    result_.count = count_of(out_);
+    if (o_.json)
+      print_json(lines.front().input_tokens);
+    else
+      output(by_id ? join(out_) : line_);
+    output("\n");
+    tokens_ += result_.count;
   }
 
   // The best output is the line's; all that were asked for are printed.

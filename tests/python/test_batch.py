@@ -163,6 +163,34 @@ def test_a_text_that_is_too_long_goes_in_sentence_by_sentence(flags):
         assert next_ == alone[0]
 
 
+@pytest.mark.parametrize(
+    "flags", [[], ["--beam", "2"], ["--print-ids"], ["--temperature", "1.1", "--seed", "4"]]
+)
+def test_sentences_side_by_side(flags):
+    rng = random.Random(7)
+    text = ""
+    for _ in range(40):
+        some = rng.choices([*SENTENCES, "source5 " * 7 + "!", ""], [9, 9, 9, 9, 5, 3], k=3)
+        text += " ".join(some[: rng.randint(0, 3)]) + "\n"
+    given = ["run", TRANSLATOR, "--quiet", "-n", "4", "--source", "6", "--split", "sentences"]
+    one = phasor(*given, *flags, stdin=text)
+    assert one.returncode == 1 and one.stderr.count(b"sentence ") > 2
+    for batch in ("3", "8"):
+        many = phasor(*given, *flags, "--batch", batch, stdin=text)
+        assert (many.stdout, many.returncode) == (one.stdout, 1)
+        assert sorted(many.stderr.split(b"\n")) == sorted(one.stderr.split(b"\n"))
+    lines_ = [
+        [
+            json.loads(line)
+            for line in phasor(*given, *flags, "--json", *more, stdin=text).stdout.splitlines()
+        ]
+        for more in ([], ["--batch", "5"])
+    ]
+    for a, b in zip(*lines_, strict=True):
+        for name in ("line", "text", "ids", "finish", "input_tokens", "tokens", "error"):
+            assert a.get(name) == b.get(name), name
+
+
 def test_what_is_too_long_is_said_with_both_numbers():
     long = "source5 " * 7 + "! source6 ."
     text = f"source5\n{LONG}\n{long}\nsource6\n"
@@ -186,7 +214,6 @@ def test_what_is_too_long_is_said_with_both_numbers():
 @pytest.mark.parametrize(
     "model, flags, says",
     [
-        (TRANSLATOR, ["--batch", "2"], "--batch"),
         (TRANSLATOR, ["--beam", "2", "--n-best", "2"], "--n-best"),
         (CHAT, [], "this model is a decoder"),
         (TRANSLATOR, ["--logits", "x.npy"], "--logits"),
