@@ -69,6 +69,7 @@ CONVERTER = {
     "vocabulary": ("tests/python/test_hostile_tokenizers.py", "convert gguf"),
     "sentencepiece": ("tests/python/test_hostile_tokenizers.py", "tokenizer"),
     "llama2c-tokenizer": ("tests/python/test_llama2c.py", "convert llama2c"),
+    "tiktoken": ("tests/python/test_tiktoken.py", "convert tekken"),
     "translator-tokenizer": ("tests/python/test_convert_translators.py", "convert directory"),
     "description": ("tests/python/test_hostile_tokenizers.py", "convert"),
     "chat-template": ("tests/python/test_chat_trust.py", "convert directory"),

@@ -62,11 +62,11 @@ from phasor.format.layout import PhasorError
 from phasor.moments import Moments, read_moments
 from phasor.program import find_phasor
 from phasor.smoothing import Smoothed
-from phasor.tokenizers import tokenizer, tokenizer_json
+from phasor.tokenizers import tiktoken, tokenizer, tokenizer_json
 from phasor.tokenizers.models import word_list
 from phasor.tokenizers.section import id_count
 
-_NONE, _PRINTED = Path("none"), Path("-")
+_NONE, _PRINTED, _TEKKEN = Path("none"), Path("-"), "tekken.json"
 _DIRECTORY_FLAGS = (
     "--rope-context",
     "--lora",
@@ -89,21 +89,26 @@ def note(text: str) -> None:
 
 
 def tokenizer_section(path: Path, side: dict) -> bytes:
-    """The section of a SentencePiece .model or .spm, of llama2.c's .bin, or of a word list: .txt
-    (a word a line) or .json (a list, or word -> id)."""
+    """The section of a SentencePiece .model or .spm, of llama2.c's .bin, of a .tiktoken, of a
+    tekken.json, or of a word list: .txt (a word a line) or .json (a list, or word -> id)."""
     data = read_bytes(path)
     try:
         if path.suffix in (".model", ".spm"):
             return tokenizer.build_sentencepiece_section(data)
         if path.suffix == ".bin":
             return tokenizer.build_llama2c_section(data)
+        if path.suffix == ".tiktoken":
+            return tiktoken.from_tiktoken(data, path)
+        if path.name.endswith(_TEKKEN):
+            return tiktoken.from_tekken(data)
         if path.suffix in (".txt", ".json"):
             ids = [side[name] for name in ("pad", "start", "decoder_start", "mask")]
             control = [id_ for id_ in ids if id_ is not None] + side["end"]
             words = _words(data, path.suffix)
             return word_list.build_wordlist_section(words, side["unknown"], control)
         raise PhasorError(
-            "expected a SentencePiece .model, llama2.c's .bin, or a word list in .txt or .json"
+            "expected a SentencePiece .model, llama2.c's .bin, a .tiktoken, a tekken.json, or a"
+            " word list in .txt or .json"
         )
     except PhasorError as error:
         if instead := mistaken.of_bytes(data[: mistaken.START_BYTES]):
@@ -193,6 +198,7 @@ def hugging_face_tokenizer(
     if path is None or given == [_NONE]:
         return {}
     plain = path.is_file() and path.suffix != ".json" and path.name != "tokenizer.model"
+    plain = plain or path.name.endswith(_TEKKEN)
     if given and plain and not source.family.wordpiece:
         return tokenizer_sections(source.model, {source.side: path})
     try:

@@ -3,6 +3,7 @@ adapters."""
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import random
@@ -19,6 +20,8 @@ import raw
 import translators
 import values
 from source import GOLDEN, Source
+
+from phasor.tokenizers.pre_tokenizers import TEKKEN_REGEX
 
 Words = tuple[str, ...]
 
@@ -791,6 +794,31 @@ def make_llama2c_tokenizer(rng: random.Random, words: Words) -> Source:
         raw.changed_parts(rng, parts, (b"<unk>", b"<0x00>", b" a"))
     files = {"m.bin": _llama2c_of(400), "t.bin": raw.joined(parts)}
     return Source(files, ("@m.bin", "--tokenizer", "@t.bin"))
+
+
+def make_tiktoken(rng: random.Random, words: Words) -> Source:
+    """A tekken.json or a file of tiktoken beside a model of 400 rows."""
+    tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" a", b"\xe2\x96", b"\n\n"]
+    rows = [base64.b64encode(token).decode() for token in tokens]
+    if rng.random() < 0.3:
+        lines = [f"{row} {rank}" for rank, row in enumerate(rows)]
+        data = "\n".join(lines).encode() + b"\n"
+        data = raw.changed(rng, data) if rng.random() < 0.8 else data
+        name = rng.choice(("r50k_base.tiktoken", "o200k_base.tiktoken", "x.tiktoken"))
+    else:
+        config = {"pattern": TEKKEN_REGEX, "default_num_special_tokens": 5}
+        config["default_vocab_size"] = 5 + len(tokens)
+        tree: Any = {
+            "config": config,
+            "vocab": [{"rank": i, "token_bytes": row} for i, row in enumerate(rows)],
+        }
+        if rng.random() < 0.5:
+            texts = ("<unk>", "<s>", "</s>", "[INST]")
+            tree["special_tokens"] = [{"rank": i, "token_str": t} for i, t in enumerate(texts)]
+        name = "tekken.json"
+        data = _hostile_json(rng, tree, words) if rng.random() < 0.7 else _json(tree)
+    files = {"m.bin": _llama2c_of(400), name: data}
+    return Source(files, ("@m.bin", "--tokenizer", f"@{name}"))
 
 
 # ---- the tokenizers of translators

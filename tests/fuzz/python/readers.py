@@ -76,6 +76,7 @@ READERS = {
         "tokenizers/models/unigram.py",
     ),
     "llama2c-tokenizer": ("tokenizers/llama2c.py",),
+    "tiktoken": ("tokenizers/tiktoken.py",),
     "translator-tokenizer": (
         "tokenizers/listed.py",
         "tokenizers/numbered.py",
@@ -132,6 +133,7 @@ _MAKERS = {
     "vocabulary": directories.make_vocabulary,
     "sentencepiece": directories.make_sentencepiece,
     "llama2c-tokenizer": directories.make_llama2c_tokenizer,
+    "tiktoken": directories.make_tiktoken,
     "translator-tokenizer": directories.make_translator_tokenizer,
     "description": texts.make_description,
     "chat-template": texts.make_template,

@@ -18,6 +18,7 @@ for folder in ("tools", "tests", "tests/support", "tests/python"):
 import chat_model  # noqa: E402
 import ctranslate2_model  # noqa: E402
 import marian_model  # noqa: E402
+import tekken_model  # noqa: E402
 import random_models  # noqa: E402
 import test_gguf  # noqa: E402
 import test_llama2c  # noqa: E402
@@ -64,6 +65,7 @@ def write_checkpoints(to: Path) -> None:
     save_file(arrays, to / "separate.safetensors")
     (to / "words.txt").write_text("".join(f"word{i}\n" for i in range(20)))
     (to / "marian.npz").write_bytes(marian_model.Model().bytes())
+    (to / "tekken.json").write_text(json.dumps(tekken_model.tree(270)))
     (to / "m.gguf").write_bytes(test_gguf.file_bytes())
     test_llama2c.write_small(to / "llama2c.bin", True, 270)
     (to / "tokenizer.bin").write_bytes(test_llama2c.tokenizer_bin())

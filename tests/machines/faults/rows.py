@@ -151,6 +151,12 @@ COMMANDS = {
         "outputs": ("m",),
         "reads": ("marian", "word list"),
     },
+    "convert tekken": {
+        "words": "python phasor.convert {in}/llama2c.bin -o {out}/m --quiet --phasor {bin}/phasor "
+        "--tokenizer {in}/tekken.json",
+        "outputs": ("m",),
+        "reads": ("llama2c", "tekken"),
+    },
     "convert calibration": {
         "words": "python phasor.convert {in}/llama -o {out}/m --quiet --phasor {bin}/phasor "
         "--type q8r-auto --calibration {in}/text.txt",
