@@ -8,15 +8,16 @@ import subprocess
 
 import numpy as np
 import pytest
-import sentence_transformers as library
 import torch
 import transformers
 from safetensors.numpy import save_file
-from sentence_transformers.sentence_transformer import modules as M
-from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
 from test_spans import WORDS, _wordpiece
 
 from phasor import convert
+
+library = pytest.importorskip("sentence_transformers")
+M = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+SPARSE = pytest.importorskip("sentence_transformers.sparse_encoder.modules")
 
 TOLERANCE = 1e-5
 LINES = ["people live in a town", "Bread is made of FLOUR.", "how many " * 12, "猫"]
@@ -91,8 +92,10 @@ def test_cross_encoders(tmp_path, phasor, activation):
 
 
 def test_sparse_vectors(tmp_path, phasor):
-    first = MLMTransformer(base(transformers.BertForMaskedLM, tmp_path / "b"), max_seq_length=18)
-    model = library.SparseEncoder(modules=[first, SpladePooling("max")], device="cpu")
+    first = SPARSE.MLMTransformer(
+        base(transformers.BertForMaskedLM, tmp_path / "b"), max_seq_length=18
+    )
+    model = library.SparseEncoder(modules=[first, SPARSE.SpladePooling("max")], device="cpu")
     path = converted(model, tmp_path)
     theirs = model.encode(LINES, batch_size=2, convert_to_sparse_tensor=False).numpy()
     ours = by_program(phasor, tmp_path, path, LINES, "--sparse")
