@@ -270,9 +270,8 @@ const Edit kEdits[] = {
 bool allowed(const Model& m, const phasor_limits& l) {
   for (uint32_t i = 0; i < m.layer_count[kDecoder]; ++i) {
     const KindDescriptor& k = m.kind(m.layer(kDecoder, i));
-    if (k.position != kRelativeKeyQuery && k.position != kThreeWay &&
-        k.position != kDisentangled && k.score == kScoreDot &&
-        k.cross_score == kScoreDot)
+    if (k.position != kRelativeKeyQuery && k.position != kThreeWay && k.position != kDisentangled &&
+        k.score == kScoreDot && k.cross_score == kScoreDot)
       continue;
     if (l.cache_type != PHASOR_CACHE_F32) return false;
   }
@@ -455,4 +454,20 @@ TEST_CASE("limits of a plan: scores of the cross-attention that need keys in f32
   CHECK(status(PHASOR_CACHE_F32) == PHASOR_OK);
   limits.beams = 1;
   CHECK(status(PHASOR_CACHE_F32) == PHASOR_BAD_LIMITS);
+}
+
+TEST_CASE("limits: rows that are rounded in groups, whole and rotated lie one after the other") {
+  Plan p{};
+  p.chunk = 5;
+  p.groups = 3;
+  const uint64_t grouped = 5 * 3 * (32 + 8);
+  CHECK(rounding_of(p, Type::q8).at == 0);
+  CHECK(rounding_of(p, Type::q8).values == 5 * 3 * 32);
+  p.rotated = 4;  // no row is rounded as a whole and not rotated
+  CHECK(rounding_of(p, Type::q8rh).at == grouped);
+  CHECK(rounding_of(p, Type::q8rh).values == 5 * 4 * 32);
+  p.whole = 2;
+  CHECK(rounding_of(p, Type::q8r).at == grouped);
+  CHECK(rounding_of(p, Type::q8r).values == 5 * 2 * 32);
+  CHECK(rounding_of(p, Type::q8rh).at == grouped + 5 * 2 * 32 + 5 * 8);
 }

@@ -1,5 +1,6 @@
 // What of a caller's limits and of a saved sequence is refused: sound ones but for one number, and
 // beside it the last number that is accepted.
+#include <algorithm>
 #include <functional>
 
 #include "model/model.h"
@@ -14,7 +15,8 @@ struct Opened {
   Block file;
   Block memory{1 << 16};
   phasor_model* model = nullptr;
-  explicit Opened(const char* name) : file(golden_file(name)) {
+  explicit Opened(const char* name) : Opened(golden_file(name)) {}
+  explicit Opened(Block&& bytes) : file(std::move(bytes)) {
     REQUIRE(phasor_model_open(&model, memory.data(), memory.size(), file.data(), file.size(),
                               nullptr, nullptr) == PHASOR_OK);
   }
@@ -124,6 +126,41 @@ TEST_CASE("refusals: keys that scores need in f32") {
                " has scores that need keys in f32");
   }
   expect(with("tiny-clipped-f32", PHASOR_CACHE_F16), PHASOR_OK, "");
+}
+
+TEST_CASE("refusals: each reason why scores need keys in f32 by itself") {
+  const auto with = [](WeightFile* file, uint32_t cache) {
+    const Opened m(file->write());
+    phasor_limits limits = m.limits(8, 8);
+    limits.cache_type = cache;
+    return m.plan(limits);
+  };
+  const uint32_t layer = block_stack(kDecoder) << 24;
+  WeightFile tables("tiny-relative-lm-f32");  // 4 heads of 9, 89 distances
+  tables.sections.clear();
+  tables.set("kind0.position", 9);
+  for (uint32_t set = 0; set < 2; ++set) {
+    StoredTensor& keys = tables.tensor(layer | set << 8 | 0x30);
+    keys.rows = 36;
+    keys.bytes = std::string(36 * 89 * 4, '\0');
+    StoredTensor queries = keys;
+    queries.key += 2;
+    const auto next = [&](const StoredTensor& t) { return t.key > queries.key; };
+    tables.tensors.insert(std::find_if(tables.tensors.begin(), tables.tensors.end(), next),
+                          queries);
+  }
+  expect(with(&tables, PHASOR_CACHE_F32), PHASOR_OK, "");
+  expect(with(&tables, PHASOR_CACHE_F16), PHASOR_BAD_LIMITS,
+         "limits.cache_type: f16, kind 0 has scores that need keys in f32");
+  WeightFile own("tiny-additive-f32");  // self-attention's score alone is additive
+  own.sections.clear();
+  own.erase("kind1.cross_score");
+  const auto of_cross = [](const StoredTensor& t) { return (t.key & 255) == 0x64; };
+  own.tensors.erase(std::remove_if(own.tensors.begin(), own.tensors.end(), of_cross),
+                    own.tensors.end());
+  expect(with(&own, PHASOR_CACHE_F32), PHASOR_OK, "");
+  expect(with(&own, PHASOR_CACHE_F16), PHASOR_BAD_LIMITS,
+         "limits.cache_type: f16, kind 1 has scores that need keys in f32");
 }
 
 TEST_CASE("refusals: an arena of more rows, pages or bytes than can be counted") {
