@@ -12,6 +12,7 @@ import numpy as np
 from phasor.families.encoder import Encoder, Family
 from phasor.families.heads import Head
 from phasor.families.hf_config import Config
+from phasor.families.hf_encoders import BERT_WORDS
 from phasor.families.model import BUFFER, single
 from phasor.families.names import bias_name, tensor_names
 from phasor.format import descriptor as D
@@ -140,15 +141,7 @@ _COMMON = """
     ffn_norm        .output.LayerNorm
 """
 _WORDS = ("cls.*", "lm_predictions.*", "mask_predictions.*")
-_LEGACY_WORDS = Head(
-    D.LOGITS,
-    dense="cls.predictions.transform.dense",
-    activation="hidden_act",
-    norm="cls.predictions.transform.LayerNorm",
-    last="cls.predictions.decoder",
-    biases=("cls.predictions.bias", "cls.predictions.decoder.bias"),
-    unused=("lm_predictions.*", "mask_predictions.*"),
-)
+_LEGACY_WORDS = BERT_WORDS._replace(unused=("lm_predictions.*", "mask_predictions.*"))
 # Of configurations with legacy false: its logits are always of the embedding.
 _LATER_WORDS = Head(
     D.LOGITS,

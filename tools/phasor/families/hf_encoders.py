@@ -59,7 +59,7 @@ _BERT = tensor_names(
     ffn_norm        .output.LayerNorm
     """,
 )
-_BERT_WORDS = Head(
+BERT_WORDS = Head(
     D.LOGITS,
     dense="cls.predictions.transform.dense",
     activation="hidden_act",
@@ -105,8 +105,8 @@ BERT = Family(
     _BERT,
     {
         "Model": _BARE,
-        "ForMaskedLM": _BERT_WORDS,
-        "ForPreTraining": _BERT_WORDS,
+        "ForMaskedLM": BERT_WORDS,
+        "ForPreTraining": BERT_WORDS,
         "ForSequenceClassification": Head(
             D.CLASSES, FIRST, "bert.pooler.dense", TANH, last="classifier"
         ),
@@ -468,7 +468,7 @@ ROFORMER = Family(
     {**_BERT, "projection": "embeddings_project.weight"},
     {
         "Model": _BARE,
-        "ForMaskedLM": _BERT_WORDS,
+        "ForMaskedLM": BERT_WORDS,
         "ForSequenceClassification": Head(
             D.CLASSES, FIRST, "classifier.dense", "hidden_act", last="classifier.out_proj"
         ),
