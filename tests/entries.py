@@ -78,7 +78,7 @@ CONVERTER = {
 
 # What looks like a reader and is none: source or module, and why.
 NOT_FOREIGN = {
-    "src/cli/encode.cpp": "its read() takes a line apart that text.cpp has read",
+    "src/cli/encoder.cpp": "its read() takes a line apart that text.cpp has read",
     "src/cli/ending.cpp": "takes the places of closed standard streams",
     "src/cli/machine.cpp": "reads what the system says of this process",
     "src/cli/memory.cpp": "maps memory that is no file",

@@ -1,0 +1,232 @@
+// cli: `phasor classify` and `phasor rank`: classes of a text, of its tokens or of a pair.
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands.h"
+#include "encoder.h"
+
+namespace cli {
+namespace {
+
+class Classify final : public Encoder {
+ public:
+  using Encoder::Encoder;
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES ? "is no classifier: it has no classes"
+                                                   : nullptr;
+  }
+  uint32_t logit_rows() const override { return output_.pooling != 0 || decodes() ? 1 : kRows; }
+  bool classifies() const override { return true; }
+
+  // "label<TAB>score" for each class that is shown.
+  string show(const float* row, Json* json) const {
+    string line;
+    json->open("labels", '[');
+    for (const Scored& one : best(class_scores(output_, row), output_.width)) {
+      const string name = label(one.index);
+      line += (line.empty() ? "" : "\t") + name + format("\t%.6f", one.score);
+      json->open('{').add("label", name).add("score", one.score).close('}');
+    }
+    json->close(']');
+    return line;
+  }
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    Json json;
+    string lines;
+    json.open('{').add("line", number_);
+    if (output_.pooling != 0 || decodes()) {
+      if (!classes(sequence, text.ids, why)) return false;
+      lines = show(phasor_logits(e_.session, 0), &json);
+      return print(lines, json.close('}'));
+    }
+    json.open("tokens", '[');
+    const auto take = [&](uint32_t place, const float* row) {
+      const uint32_t id = text.ids[place];
+      json.open('{').add("place", place).add("id", id).add("piece", piece(id));
+      lines += format("%u\t%u\t", place, id) + piece(id) + "\t" + show(row, &json) + "\n";
+      json.close('}');
+    };
+    return each_row(sequence, count_of(text.ids), why, take) &&
+           print(lines, json.close(']').close('}'));
+  }
+};
+
+// Classes that a model of inference was not trained on (Yin et al. 2019): it says whether a text
+// entails a sentence with each label.
+class ZeroShot final : public Encoder {
+ public:
+  using Encoder::Encoder;
+  // The labels, between commas; 0, or the exit status.
+  int read_flags() {
+    const string all = o_.labels, form = form_of(o_);
+    for (size_t from = 0, end = 0; end != string::npos; from = end + 1) {
+      end = all.find(',', from);
+      const string one = all.substr(from, end == string::npos ? end : end - from);
+      const size_t first = one.find_first_not_of(' '), last = one.find_last_not_of(' ');
+      if (first != string::npos) labels_.push_back(one.substr(first, last - first + 1));
+    }
+    if (labels_.empty())
+      return usage_error("--labels: expected some, separated by commas, such as \"sport,art\"");
+    if (labels_.size() > kMostLabels)
+      return usage_error("--labels: %zu of them, expected at most %zu", labels_.size(),
+                         kMostLabels);
+    const size_t at = form.find("{}");
+    if (at == string::npos || form.find_first_of("{}") != at ||
+        form.find_first_of("{}", at + 2) != string::npos)
+      return usage_error("--template %s: expected one {}, where a label is put", form.c_str());
+    const char* flag = o_.arrays() ? "--logits, --hidden, --attention"
+                                   : o_.first_given({"--ids", "--pair", "--truncate"});
+    return flag != nullptr ? usage_error("%s: does not go with --labels", flag) : 0;
+  }
+
+ private:
+  static constexpr size_t kMostLabels = 1024;
+
+  static string form_of(const Options& o) {
+    return o.hypothesis != nullptr ? o.hypothesis : "This example is {}.";
+  }
+  string sentence(const string& label) const {
+    string out = form_of(o_);
+    return out.replace(out.find("{}"), 2, label);
+  }
+
+  const char* refusal() const override {
+    if (output_.output != PHASOR_OUTPUT_CLASSES || (output_.pooling == 0 && !decodes()))
+      return "is no classifier of texts";
+    return entails() == output_.width || output_.width < 2
+               ? "has no class that begins with entail, which --labels asks for"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return 1; }
+  bool classifies() const override { return true; }
+  bool asks() const override { return true; }
+  size_t longest_question() const override {
+    size_t longest = 0;
+    for (const string& one : labels_) longest = std::max(longest, sentence(one).size() + 1);
+    return longest;
+  }
+
+  // The class of entailment; their number, where there is none.
+  uint32_t entails() const {
+    for (uint32_t i = 0; i < output_.width; ++i) {
+      string name = label(i).substr(0, 6);
+      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+      if (name == "entail") return i;
+    }
+    return output_.width;
+  }
+
+  // The classes of a text and a sentence.
+  bool ask(const string& text, const string& label, string* why) {
+    const string both = text + "\t" + sentence(label);
+    TokenIds ids, segments;
+    size_t first = 0;
+    if (!e_.hold_text(both.size(), why) ||
+        !pair_ids(e_, PHASOR_SOURCE, both, text.size(), &ids, &segments, &first, why))
+      return false;
+    if (ids.size() > e_.limits.source)
+      return *why = no_room(ids.size(), e_.limits.source, "--source"), false;
+    phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
+    if (e_.stack == PHASOR_ENCODER) item.segments = segments.data();
+    return e_.done(phasor_encode(e_.session, &item, 1, &e_.error), why) &&
+           e_.done(phasor_sequence_status(e_.session, 0), why) && classes(0, ids, why);
+  }
+
+  // A softmax of entailment over the labels; of a label alone, or with --multi-label, against
+  // contradiction.
+  bool answer(uint32_t, const Text& text, string* why) override {
+    const uint32_t yes = entails(), no = yes == 0 ? output_.width - 1 : 0;
+    const bool each = o_.multi_label || labels_.size() == 1;
+    vector<float> found;
+    vector<double> scores;
+    for (const string& one : labels_) {
+      if (!ask(prompt_ + text.given, one, why)) return false;
+      const float* row = phasor_logits(e_.session, 0);
+      const float pair[] = {row[no], row[yes]};
+      if (each) scores.push_back(softmax(pair, 2)[1]);
+      found.push_back(row[yes]);
+    }
+    if (!each) scores = softmax(found.data(), count_of(found));
+    string line;
+    Json json;
+    json.open('{').add("line", number_).open("labels", '[');
+    for (const Scored& one : best(scores, scores.size())) {
+      const string& name = labels_[one.index];
+      line += (line.empty() ? "" : "\t") + name + format("\t%.6f", one.score);
+      json.open('{').add("label", name).add("score", one.score).close('}');
+    }
+    return print(line, json.close(']').close('}'));
+  }
+
+  vector<string> labels_;
+};
+
+// Pairs of the query, which is --prompt-text with a tab behind it, and each text.
+class Rank final : public Encoder {
+ public:
+  explicit Rank(const Options& options) : Encoder(options) {
+    tab_ = strlen(options.prompt_text) - 1;
+  }
+
+ private:
+  const char* refusal() const override {
+    return output_.output != PHASOR_OUTPUT_CLASSES || output_.pooling == 0 || output_.width != 1
+               ? "does not rank: it is no classifier with one class"
+               : nullptr;
+  }
+  uint32_t logit_rows() const override { return 1; }
+
+  bool answer(uint32_t sequence, const Text& text, string* why) override {
+    if (!rows(sequence, 0, 1, why)) return false;
+    const float* row = phasor_logits(e_.session, 0);
+    all_.push_back({*row, class_scores(output_, row)[0], number_, text.given});
+    if (o_.top != 0 && all_.size() >= 2 * size_t{o_.top}) sort();
+    return true;
+  }
+  // There is no line of output whose place it would take.
+  int bad(const Text& text) override { return bad_input(e_, text.where, text.error); }
+  // Best first, ties in the order of the input; no more than --top.
+  void sort() {
+    std::sort(all_.begin(), all_.end(), [](const Ranked& a, const Ranked& b) {
+      return a.logit != b.logit ? a.logit > b.logit : a.line < b.line;
+    });
+    if (o_.top != 0 && all_.size() > o_.top) all_.resize(o_.top);
+  }
+  bool finish() override {
+    sort();
+    for (const Ranked& one : all_) {
+      Json json;
+      json.open('{').add("line", one.line).add("score", one.score).add("text", one.text);
+      if (!print(format("%.6f\t%" PRIu64 "\t", one.score, one.line) + one.text, json.close('}')))
+        return false;
+    }
+    return output_flush();
+  }
+
+  struct Ranked {
+    float logit;  // which a score of 1 has lost
+    double score;
+    uint64_t line;
+    string text;
+  };
+  vector<Ranked> all_;
+};
+
+}  // namespace
+
+int classify(const Options& options) {
+  if (options.labels == nullptr) {
+    const char* flag = options.first_given({"--template", "--multi-label"});
+    return flag != nullptr ? usage_error("%s: goes with --labels", flag) : Classify(options).run();
+  }
+  ZeroShot asked(options);
+  const int status = asked.read_flags();
+  return status != 0 ? status : asked.run();
+}
+int rank(const Options& options) {
+  return run_pairs<Rank>(options, "rank: expected a query (phasor rank --help)");
+}
+
+}  // namespace cli
