@@ -479,7 +479,8 @@ typedef struct phasor_callbacks {
                     uint32_t words);
 } phasor_callbacks;
 /* callbacks NULL: none. PHASOR_UNSUPPORTED, and nothing is changed, where `see` is given and the
- * build has no views (PHASOR_ONLY). A new shortlist is that of sources that are encoded later. */
+ * build has no views (PHASOR_ONLY); PHASOR_BAD_LIMITS where `shortlist` is and the limits have no
+ * PHASOR_WANT_SHORTLIST. A new shortlist is that of sources that are encoded later. */
 phasor_status phasor_session_callbacks(phasor_session* session,
                                        const phasor_callbacks* callbacks) PHASOR_NONBLOCKING;
 

@@ -233,6 +233,7 @@ phasor_status phasor_session_callbacks(phasor_session* session, const phasor_cal
   const phasor_status status = read_options(&all, callbacks, "phasor_callbacks", nullptr);
   if (status != PHASOR_OK) return status;
   if (!kHasViews && all.see != nullptr) return PHASOR_UNSUPPORTED;
+  if (all.shortlist != nullptr && !session->has_shortlists()) return PHASOR_BAD_LIMITS;
   session->see.set(all.see);
   session->progress.set(all.progress);
   session->shortlist.set(all.shortlist);

@@ -123,8 +123,7 @@ phasor_status checked_encode(Session* s, Items items, uint32_t count,
     if (status == PHASOR_OK && tokens > most)
       status = bad_input(error, {most, tokens}, "a source of ", tokens, " tokens, the limits hold ",
                          most);
-    if (status == PHASOR_OK && items[i].ids == nullptr && s->has_shortlists() &&
-        s->shortlist.pointer != nullptr)
+    if (status == PHASOR_OK && items[i].ids == nullptr && s->shortlist.pointer != nullptr)
       status = bad_input(error, "a source of embeddings: a shortlist needs its ids");
   }
   if (status != PHASOR_OK) return status;

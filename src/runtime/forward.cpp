@@ -124,7 +124,7 @@ void cross_keys_values(const Chunk& c) {
 void new_source(const Pass& pass, const phasor_item& item) {
   Session& s = pass.session;
   const uint32_t source = sequence_new_source(&s, item.sequence, item.count);
-  if (!s.has_shortlists() || s.shortlist.pointer == nullptr) return;
+  if (s.shortlist.pointer == nullptr) return;
   const Span<uint32_t> list = s.shortlist_of(source);
   const uint32_t words = shortlist_words(output_width(pass.model.descriptor));
   uint32_t* bits = list.at(1, words);

@@ -59,7 +59,9 @@ phasor_status check_limits(const Model& m, const phasor_limits& limits, phasor_e
       {"cache_type", limits.cache_type, 0, kCacheTypes - 1},
       {"outputs", limits.outputs, 0,
        PHASOR_WANT_ATTENTION | PHASOR_WANT_SAMPLING |
-           (m.descriptor.has_both() && m.output.weight ? uint32_t{PHASOR_WANT_SHORTLIST} : 0)},
+           (m.descriptor.has_both() && m.descriptor.output.output == kOutputLogits
+                ? uint32_t{PHASOR_WANT_SHORTLIST}
+                : 0)},
       {"tables", limits.tables, 0, PHASOR_TABLES_ROWS},
       {"beams", limits.beams, 0, m.output.weight && decoder ? kMaxBeams : 0},
       {"searches", limits.searches, 0, limits.beams != 0 ? limits.sequences : 0},

@@ -136,7 +136,7 @@ phasor_status state_restore(Session* s, uint32_t sequence, const unsigned char* 
       (h.has_source != 0 && (h.source == 0 || m.cross.values == 0)) || h.status > PHASOR_MISMATCH)
     return bad(s->plan.target, h.length, h.length, " positions and a source of ", h.source,
                " do not fit the limits");
-  if (h.has_source != 0 && s->has_shortlists() && s->shortlist.pointer != nullptr)
+  if (h.has_source != 0 && s->shortlist.pointer != nullptr)
     return bad(0, 0, "it has no shortlist, and the session's callbacks have one");
   const uint64_t expected = bytes_for(*s, h.length, h.source);
   if (h.bytes != bytes || bytes != expected)

@@ -87,6 +87,10 @@ TEST_CASE("refusals: limits, each outside its range and at its ends") {
   try_all(lm, lm.limits(0, 8), std::begin(decoder), std::end(decoder));
   try_all(bert, bert.limits(8, 0), std::begin(all), std::end(all));
   try_all(bert, bert.limits(8, 0), std::begin(encoder), std::end(encoder));
+  const Row outputs[] = {{"outputs", &L::outputs, 0, 7}, {"outputs", &L::outputs, 0, 3}};
+  const Opened translator("tiny-d2l-f32"), judge("../archive/v1-entailment-f16");
+  try_all(translator, translator.limits(8, 8), outputs, outputs + 1);
+  try_all(judge, judge.limits(8, 8), outputs + 1, outputs + 2);
   const Row searches[] = {{"searches", &L::searches, 0, 3}};  // as many as sequences
   phasor_limits beams = lm.limits(0, 8);
   beams.beams = 2;

@@ -272,8 +272,9 @@ TEST_CASE("refusals: a row's scale that is out of range, in panels and in rows")
 TEST_CASE("refusals: more inputs than a row of q8r may have") {
   // The first layer's hidden width; the second layer's is another, which is said where this fits.
   const uint32_t layer = block_stack(kDecoder) << 24;
-  for (const uint32_t type : {uint32_t{kF32}, 7u, 8u})
+  for (const uint32_t type : {5u, 7u, 8u})  // q4 has sums of groups: any number
     for (const uint32_t hidden : {132104u, 132105u}) {
+      if (type == 5 && hidden == 132104) continue;
       WeightFile file("tiny-lm-f32");
       file.sections.clear();
       file.set("kind0.hidden", hidden);
@@ -290,7 +291,7 @@ TEST_CASE("refusals: more inputs than a row of q8r may have") {
       shape(0x89, kF32 | kVector, hidden, 1);
       shape(0x90, type | kPanel16, 32, hidden);
       const Said said = opened(file.write());
-      if (hidden == 132104 || type == kF32)
+      if (hidden == 132104 || type == 5)
         expect(said, PHASOR_BAD_FILE,
                "decoder set 1, feed-forward in weight: panel16 44x32/3, expected " +
                    std::to_string(hidden) + "x32/8257");

@@ -213,6 +213,20 @@ TEST_CASE("shortlist: greedy, best tokens, beams and jobs are those of a callbac
   CHECK(seen.size() > 20);
 }
 
+TEST_CASE("shortlist: a callback for which the limits have no room is refused") {
+  const Block file = golden_file("tiny-d2l-f32");
+  const Engine probe(file, nullptr);
+  for (const bool room : {false, true}) {
+    const phasor_limits limits = limits_of(probe.model, 2, room);
+    const Engine e(file, nullptr, &limits);
+    phasor_callbacks callbacks{};
+    callbacks.struct_size = sizeof callbacks;
+    callbacks.shortlist = mark;
+    CHECK(phasor_session_callbacks(e.session, &callbacks) ==
+          (room ? PHASOR_OK : PHASOR_BAD_LIMITS));
+  }
+}
+
 TEST_CASE("shortlist: the arena is exact, and what a list does not go with is said") {
   const Block file = golden_file("tiny-d2l-f32");
   const Engine probe(file, nullptr);
@@ -239,6 +253,10 @@ TEST_CASE("shortlist: the arena is exact, and what a list does not go with is sa
   CHECK(phasor_state_restore(e.session, 1, state.data(), state.size(), &error) == PHASOR_BAD_STATE);
   CHECK(std::string(error.text) ==
         "state: it has no shortlist, and the session's callbacks have one");
+  const Engine none(file, nullptr, &limits);  // a sequence without a source has no list to lose
+  const std::vector<unsigned char> sourceless = state_of(none);
+  CHECK(phasor_state_restore(e.session, 1, sourceless.data(), sourceless.size(), &error) ==
+        PHASOR_OK);
   const std::vector<float> embeddings(source.size() * 64);
   item.ids = nullptr;
   item.embeddings = embeddings.data();
