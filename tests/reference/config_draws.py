@@ -25,6 +25,7 @@ from save_newer import draw as draw_weights
 from transformers.activations import ACT2FN
 
 LENGTHS = (20, 6)
+_MOST_WEIGHTS = 20_000_000
 # Not drawn: what the saved files are called and stored as, and the sizes, which are drawn together.
 _NOT_DRAWN = set(
     """
@@ -188,10 +189,20 @@ def run(model: torch.nn.Module, ids: list[int]) -> np.ndarray:
     return next(iter(given.values()))[0].double().numpy()
 
 
+def refuse_giants(kind: type, built: Any) -> None:
+    """ValueError for a model of more weights than are drawn here: several sizes near their defaults
+    at once make billions. Counted on a device without memory."""
+    with torch.device("meta"):
+        count = sum(p.numel() for p in kind(copy.deepcopy(built)).parameters())
+    if count > _MOST_WEIGHTS:
+        raise ValueError(f"{count} weights, at most {_MOST_WEIGHTS} are made here")
+
+
 def make(model: str, config: dict[str, Any], folder: Path, seed: int) -> list[int]:
     kind = getattr(transformers, model)
     how = "sdpa" if "Falcon" in model else "eager"
     built = kind.config_class(**copy.deepcopy(config), attn_implementation=how)
+    refuse_giants(kind, built)
     made = kind(built).float().eval()
     tables = {n: p.detach().clone() for n, p in made.named_parameters() if not p.requires_grad}
     draw_weights(made)
