@@ -127,6 +127,8 @@ constexpr Flag kFlags[] = {
      from(0, 0)},
     {"--sample", nullptr, kRun, &Options::sample,
      "draw as the file recommends; other flags change that"},
+    {"--samples", "N", kRun, &Options::samples,
+     "N outputs are drawn for each input, a line each, with seeds 2^32 apart", from(1, 256)},
     {"--repeat-penalty", "X", kGenerate, &Options::repeat_penalty,
      "divides the logits of tokens that are there already (1)", above(0, 100)},
     {"--presence-penalty", "X", kGenerate, &Options::presence_penalty,

@@ -60,7 +60,7 @@ struct Options {
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   Number seed, top_k, no_repeat_ngram, source_no_repeat_ngram, min_new, keep, lookahead, beam,
-      n_best;
+      n_best, samples;
   Number n, context, source, length, chunk, text_bytes, dim, batch, top, mask, stride, ram, flash;
   Number threads{false, 1}, reps{false, 5}, max_answer{false, 15}, groups;
   Real diversity;

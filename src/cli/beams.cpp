@@ -21,7 +21,7 @@ int check_beams(const Options& o) {
   // what belongs to decoding token by token
   const char* flag =
       o.first_given({"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--seed",
-                     "--sample", "--presence-penalty", "--frequency-penalty", "--keep",
+                     "--sample", "--samples", "--presence-penalty", "--frequency-penalty", "--keep",
                      "--lookahead", "--save-state", "--load-state"});
   if (flag != nullptr) return usage_error("%s: does not go with --beam", flag);
   return o.n_best > o.beam ? usage_error("--n-best %u: expected at most --beam, %u",
@@ -132,7 +132,11 @@ string Beams::lines() const {
 void Beams::add_outputs(Json* json) const {
   json->open("outputs", '[');
   for (const Output& one : outputs_) {
-    json->open('{').add("score", one.score).add("log_probability", one.log_probability);
+    json->open('{');
+    if (wanted())
+      json->add("score", one.score).add("log_probability", one.log_probability);
+    else
+      json->add("seed", one.seed);
     if (e_.target.has_tokenizer != 0) json->add("text", one.text);
     json->add("ids", one.ids).add("finish", finish_name(one.finish));
     if (o_.align.given) add_alignment(json, one.alignment);

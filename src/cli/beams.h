@@ -1,4 +1,5 @@
-// cli: `phasor run --beam`: a search with the flags' options, and its outputs as lines.
+// cli: `phasor run --beam`: a search with the flags' options, and its outputs as lines; so are
+// those of `--samples`.
 #pragma once
 #include <utility>
 
@@ -21,6 +22,7 @@ struct Output {
   string text;
   uint32_t finish = 0;
   float score = 0, log_probability = 0;
+  uint64_t seed = 0;    // --samples, which has no scores
   Alignment alignment;  // --align
 };
 
@@ -35,7 +37,7 @@ class Beams {
   uint32_t n_best() const { return o_.n_best != 0 ? uint32_t{o_.n_best} : 1; }
   // Outputs that were found, best first; `forced` tokens begin each of them.
   void take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt, uint32_t forced);
-  // The best outputs, as many as --n-best.
+  // The best outputs, as many as --n-best; or those of --samples, in their order.
   vector<Output>& outputs() { return outputs_; }
   uint32_t steps() const { return result_.steps; }
   // What goes to standard output, without the last line's end: a line for each output, with its

@@ -95,9 +95,12 @@ class Runner {
   }
 
   int check_batch() const {
+    if (o_.samples != 0 && (o_.arrays() || o_.save_state != nullptr))
+      return usage_error("%s: does not go with --samples",
+                         o_.arrays() ? "--logits, --hidden, --attention" : "--save-state");
     if (o_.split != 0) {
-      const char* flag =
-          o_.arrays() ? "--logits, --hidden, --attention" : o_.first_given({"--ids", "--n-best"});
+      const char* flag = o_.arrays() ? "--logits, --hidden, --attention"
+                                     : o_.first_given({"--ids", "--n-best", "--samples"});
       if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
     }
     if (o_.batch < 2) return 0;
@@ -188,14 +191,15 @@ class Runner {
         e_.has_source() && (input.is_ids ? ids.empty() && o_.ids.from_input
                                          : input.text.find_first_not_of(" \t") == string::npos);
     ok = ok && (nothing || (parts.empty() ? generate(ids, &why) : generate_parts(parts, &why)));
-    if (!ok) return bad_line(e_, o_, input.where, number_, why), false;
+    if (!ok) return bad(input.where, why), false;
     if (o_.json)
       print_json(ids.size());
-    else if (aligner_.wanted() && !beams_.wanted() && !nothing)
+    else if (aligner_.wanted() && !beams_.wanted() && o_.samples == 0 && !nothing)
       output("\t" + pairs_text(alignment_));
     output("\n");
+    if (nothing) empty_samples();
     output_flush();
-    tokens_ += result_.count;
+    tokens_ += made();
     total_seconds_ += seconds_;
     all_.steps += result_.steps;
     all_.proposed += result_.proposed;
@@ -207,6 +211,25 @@ class Runner {
       data_error("%s: no text, expected some for --logits, --hidden and --attention",
                  input.where.c_str());
     return !nothing && replay(ids);
+  }
+
+  // Line number_ is bad: its error, and its place in the output.
+  void bad(const string& where, const string& why) {
+    status_ = bad_line(e_, o_, where, number_, why);
+    empty_samples();
+  }
+
+  // Each line of input has the same number of lines, also where nothing is drawn.
+  void empty_samples() const {
+    for (uint32_t i = 1; i < o_.samples && !o_.json; ++i) output("\n");
+  }
+
+  // Tokens of this line's output, or of all of --samples.
+  size_t made() {
+    if (o_.samples == 0) return result_.count;
+    size_t all = 0;
+    for (const Output& one : beams_.outputs()) all += one.ids.size();
+    return all;
   }
 
   bool prepare(const Input& input, TokenIds* ids, string* why) {
@@ -276,7 +299,7 @@ class Runner {
     options_.token = &on_token;
     options_.text = e_.target.has_tokenizer && (o_.json || !o_.print_ids) ? &on_text : nullptr;
     options_.user = this;
-    options_.seed = seed_ + (number_ - 1);
+    options_.seed = seed_of(seed_, number_, 0);
     options_.reuse = o_.load_state != nullptr ? 1 : 0;
     const double start = now();
     phasor_status status = PHASOR_OK;
@@ -290,6 +313,8 @@ class Runner {
     if (beams_.wanted()) {
       ok = beams_.search(prompt, options_, why) && align_outputs(0, ids, why);
       if (ok) take_outputs();
+    } else if (o_.samples != 0) {
+      ok = draw_samples(ids, prompt, why);
     } else {
       ok = e_.done(phasor_generate(e_.session, 0, prompt.data(), count_of(prompt), out_.data(),
                                    count_of(out_), &options_, &result_, &e_.error),
@@ -300,7 +325,46 @@ class Runner {
     return ok;
   }
 
-  // --align, of what a search has found.
+  // --samples, one after the other: the source and the prompt stay in the cache.
+  bool draw_samples(const TokenIds& source, const TokenIds& prompt, string* why) {
+    options_.token = nullptr;
+    options_.text = nullptr;
+    phasor_generation sum = PHASOR_GENERATION_INIT;
+    for (uint32_t i = 0; i < o_.samples && e_.going_on(); ++i) {
+      options_.seed = seed_of(seed_, number_, i);
+      if (i != 0) options_.reuse = 1;
+      if (!e_.done(phasor_generate(e_.session, 0, prompt.data(), count_of(prompt), out_.data(),
+                                   count_of(out_), &options_, &result_, &e_.error),
+                   why))
+        return false;
+      add_sample({out_.data(), out_.data() + result_.count}, result_.finish, prompt, i);
+      sum.steps += result_.steps;
+      sum.proposed += result_.proposed;
+      sum.accepted += result_.accepted;
+      sum.slides += result_.slides;
+    }
+    result_ = sum;
+    return take_samples(0, source, why);
+  }
+
+  void add_sample(const TokenIds& ids, uint32_t finish, const TokenIds& prompt, uint32_t sample) {
+    Output one;
+    one.ids = ids;
+    one.finish = finish;
+    one.text = beams_.text_of(prompt, one, options_.forced_count);
+    one.seed = seed_of(seed_, number_, sample);
+    beams_.outputs().push_back(one);
+  }
+
+  // The first sample is the line's; all are printed.
+  bool take_samples(uint32_t sequence, const TokenIds& source, string* why) {
+    if (!align_outputs(sequence, source, why)) return false;
+    options_.seed = seed_of(seed_, number_, 0);
+    take_first();
+    return true;
+  }
+
+  // --align, of what a search has found, or of --samples.
   bool align_outputs(uint32_t sequence, const TokenIds& source, string* why) {
     for (Output& one : beams_.outputs())
       if (aligner_.wanted() && !aligner_.align(sequence, source, one.text, &one, why)) return false;
@@ -329,7 +393,8 @@ class Runner {
     phasor_job job = PHASOR_JOB_INIT;
     double entered = 0, seconds = 0;
     bool done = false;
-    bool goes_on = false;     // --split: the next one is of the same line
+    bool goes_on = false;     // --split, --samples: the next one is of the same line
+    uint32_t sample = 0;      // --samples: which
     size_t input_tokens = 0;  // of the whole line
   };
   using Lines = std::deque<Line>;
@@ -346,7 +411,7 @@ class Runner {
     while (e_.going_on()) {
       size_t running = 0;
       for (const Line& line : lines) running += line.done ? 0 : 1;
-      while (more && running < o_.batch && lines.size() < kWaiting * o_.batch) {
+      while (more && running < o_.batch && lines.size() < kWaiting * o_.batch + o_.samples) {
         if (!held) more = inputs->next(&input);
         held = more && running != 0 && !input.is_ids &&
                input.text.size() + e_.prompt.size() > e_.limits.text_bytes;
@@ -359,7 +424,7 @@ class Runner {
     }
   }
 
-  // The line, or its sentences; how many run.
+  // The line, or its sentences or samples; how many run.
   size_t enter(const Input& input, Lines* lines) {
     lines->emplace_back();
     Line* line = &lines->back();
@@ -381,17 +446,19 @@ class Runner {
     line->done = !ok || nothing;
     make_job(line);
     if (line->done) return 0;
-    for (size_t i = 1; i < parts.size(); ++i) {
+    const size_t all = std::max({parts.size(), static_cast<size_t>(o_.samples), size_t{1}});
+    for (size_t i = 1; i < all; ++i) {
       Line next;
       next.number = line->number;
       next.where = line->where;
       next.entered = line->entered;
-      next.ids = parts[i];
+      next.ids = parts.empty() ? lines->back().ids : parts[i];
+      next.sample = parts.empty() ? static_cast<uint32_t>(i) : 0;
       make_job(&next);
       lines->back().goes_on = true;
       lines->push_back(next);
     }
-    return std::max(parts.size(), size_t{1});
+    return all;
   }
 
   void make_job(Line* line) const {
@@ -401,7 +468,7 @@ class Runner {
     line->job.count = count_of(line->ids);
     line->job.capacity = line->done ? 0 : static_cast<uint32_t>(capacity_);
     line->job.n_best = count_of(line->outputs);
-    phasor_random_seed(&line->job.random, seed_ + (line->number - 1));
+    phasor_random_seed(&line->job.random, seed_of(seed_, line->number, line->sample));
   }
 
   phasor_status step(uint32_t* left) {
@@ -448,6 +515,10 @@ class Runner {
          lines->erase(lines->begin(), lines->begin() + static_cast<std::ptrdiff_t>(parts))) {
       Line& line = lines->front();
       number_ = line.number;
+      if (o_.samples != 0) {
+        print_samples(*lines, parts);
+        continue;
+      }
       if (parts > 1) {
         print_parts(*lines, parts);
         continue;
@@ -462,7 +533,7 @@ class Runner {
       result_.count = line.job.made;
       result_.finish = line.job.finish;
       seconds_ = line.seconds;
-      options_.seed = seed_ + (number_ - 1);
+      options_.seed = seed_of(seed_, number_, 0);
       const TokenIds prompt = e_.has_source() ? TokenIds() : line.ids;
       if (beams_.wanted()) {
         line_.clear();
@@ -502,6 +573,35 @@ class Runner {
     return more ? 0 : parts;
   }
 
+  // A line's samples, or none where it is empty or bad: as draw_samples has them.
+  void print_samples(const Lines& lines, size_t parts) {
+    const Line& first = lines.front();
+    const TokenIds prompt = e_.has_source() ? TokenIds() : first.ids;
+    beams_.take(nullptr, 0, {}, 0);
+    line_.clear();
+    result_ = PHASOR_GENERATION_INIT;
+    options_.seed = seed_of(seed_, number_, 0);
+    seconds_ = 0;
+    string why;
+    for (size_t i = 0; i < parts && why.empty(); ++i) {
+      const Line& line = lines[i];
+      why = line.why;
+      if (line.job.finish != 0)
+        add_sample({line.out.data(), line.out.data() + line.job.made}, line.job.finish, prompt,
+                   line.sample);
+      seconds_ = std::max(seconds_, line.seconds);
+    }
+    const bool nothing = beams_.outputs().empty();
+    if (!why.empty() || (!nothing && !take_samples(o_.batch, first.ids, &why))) {
+      bad(first.where, why);
+      return;
+    }
+    if (o_.json) print_json(first.input_tokens);
+    output("\n");
+    if (nothing) empty_samples();
+    tokens_ += made();
+  }
+
   // A line of several sentences: as generate_parts joins them.
   void print_parts(const Lines& lines, size_t parts) {
     const bool by_id = e_.target.has_tokenizer == 0 || o_.print_ids;
@@ -509,7 +609,7 @@ class Runner {
     out_.clear();
     result_ = PHASOR_GENERATION_INIT;
     seconds_ = 0;
-    options_.seed = seed_ + (number_ - 1);
+    options_.seed = seed_of(seed_, number_, 0);
     for (size_t i = 0; i < parts; ++i) {
       const Line& line = lines[i];
       if (!line.why.empty()) {
@@ -542,12 +642,16 @@ class Runner {
   // The best output is the line's; all that were asked for are printed.
   void take_outputs() {
     result_.steps = beams_.steps();
+    take_first();
+  }
+
+  void take_first() {
     if (!beams_.outputs().empty()) {
-      const Output& best = beams_.outputs()[0];
-      out_ = best.ids;
-      line_ = best.text;
-      result_.count = count_of(best.ids);
-      result_.finish = best.finish;
+      const Output& first = beams_.outputs()[0];
+      out_ = first.ids;
+      line_ = first.text;
+      result_.count = count_of(first.ids);
+      result_.finish = first.finish;
     }
     if (!o_.json) output(beams_.lines());
   }
@@ -603,23 +707,24 @@ class Runner {
            all_.steps != 0 ? static_cast<double>(tokens_) / all_.steps : 0.0);
   }
 
-  void print_json(size_t source_tokens) const {
+  void print_json(size_t source_tokens) {
     Json json;
     json.open('{').add("line", number_);
     if (e_.target.has_tokenizer) json.add("text", line_);
     json.add("ids", TokenIds(out_.data(), out_.data() + result_.count))
         .add("finish", finish_name(result_.finish))
         .add("input_tokens", source_tokens)
-        .add("tokens", result_.count)
+        .add("tokens", made())
         .add("seconds", seconds_)
-        .add("tokens_per_second", seconds_ > 0 ? result_.count / seconds_ : 0);
+        .add("tokens_per_second", seconds_ > 0 ? static_cast<double>(made()) / seconds_ : 0);
     if (options_.temperature > 0) json.add("seed", options_.seed);
     if (o_.lookahead.given)
       json.add("steps", result_.steps)
           .add("proposed", result_.proposed)
           .add("accepted", result_.accepted);
     if (o_.keep.given) json.add("slides", result_.slides);
-    if (aligner_.wanted() && !beams_.wanted()) add_alignment(&json, alignment_);
+    if (aligner_.wanted() && !beams_.wanted() && o_.samples == 0) add_alignment(&json, alignment_);
+    if (o_.samples != 0) beams_.add_outputs(&json);
     if (beams_.wanted()) {
       json.add("beams", o_.beam.value);
       if (o_.batch < 2) json.add("steps", result_.steps);

@@ -12,7 +12,8 @@ constexpr uint32_t kMostStops = 64, kMostStopBytes = 256;  // as phasor.h says
 
 // The flag that asks for draws, or NULL.
 const char* asks_for_draws(const Options& o) {
-  return o.first_given({"--top-k", "--top-p", "--min-p", "--typical", "--seed", "--sample"});
+  return o.first_given(
+      {"--top-k", "--top-p", "--min-p", "--typical", "--seed", "--sample", "--samples"});
 }
 
 template <class To, class Flag>

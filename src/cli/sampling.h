@@ -21,6 +21,12 @@ bool generate_options(const Options& options, const Engine& engine, phasor_gener
 // --seed, or one that is new each time. Not --quiet: it is printed on standard error.
 uint64_t first_seed(const Options& options);
 
+// Of draw `sample` (from 0) for a line: it depends on nothing else, so any number of draws and of
+// lines side by side gives the same.
+constexpr uint64_t seed_of(uint64_t first, uint64_t line, uint32_t sample) {
+  return first + (line - 1) + (uint64_t{sample} << 32);
+}
+
 const char* finish_name(uint32_t finish);  // of PHASOR_FINISH_…
 
 }  // namespace cli

@@ -41,6 +41,7 @@ void demand_ranges(const cli::Options& o) {
   const std::pair<const cli::Number*, uint64_t> numbers[] = {{&o.threads, 64},
                                                              {&o.beam, 256},
                                                              {&o.n_best, 256},
+                                                             {&o.samples, 256},
                                                              {&o.batch, 4096},
                                                              {&o.lookahead, 64},
                                                              {&o.chunk, 1 << 16},
