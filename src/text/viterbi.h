@@ -24,6 +24,8 @@ inline void lengths_by_beginning(uint16_t* length, uint32_t n) {
   }
 }
 
+constexpr float kNewTotals = -65536.0f;
+
 // Writes to length (n + 1) the bytes of each piece of the best segmentation of text (n), where the
 // piece begins. best (ring_slots) is scratch. char_bytes(at): of the character at `at`, within the
 // text. score(walk, bytes, &s): whether the walk stands on a piece, and its score. A character that
@@ -34,9 +36,17 @@ void best_segmentation(const Tokenizer& t, Score* best, uint16_t* length, const 
                        uint32_t n, Score unknown, CharBytes char_bytes, ScoreOf score) {
   const size_t slots = static_cast<size_t>(ring_slots(t));
   std::memset(length, 0, 2 * (size_t{n} + 1));  // 0: not reached
+  if (sizeof(Score) == 4)                       // what is never reached is moved too
+    for (size_t at = 0; at < slots; ++at) best[at] = 0;
   best[0] = 0;
   size_t slot = 0;  // of `start` in the ring
   for (uint32_t start = 0; start < n;) {
+    // Totals of a long text are rounded to more than scores differ by: they begin anew at this one.
+    // Those of f32 that are there lie near it, so that their differences are exact.
+    if (sizeof(Score) == 4 && best[slot] < kNewTotals) {
+      const Score base = best[slot];
+      for (size_t at = 0; at < slots; ++at) best[at] -= base;
+    }
     const Score so_far = best[slot];
     const uint32_t rest = n - start, one = char_bytes(start);
     work();

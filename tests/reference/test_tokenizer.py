@@ -94,7 +94,10 @@ class Driver:
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory) -> Driver:
-    folder = tmp_path_factory.mktemp("tokenizer")
+    return build_driver(tmp_path_factory.mktemp("tokenizer"))
+
+
+def build_driver(folder: Path) -> Driver:
     program = folder / "tokenizer_driver"
     flags = os.environ.get("CXXFLAGS", "-O2").split()
     sources = [
