@@ -197,7 +197,8 @@ def _sentencepiece(name: str, folder: Path) -> Case:
     processor = pieces.sentencepiece.SentencePieceProcessor(model_proto=model)
     options = pieces.KINDS[name]
     parts = [
-        f"{options.get('normalization_rule_name', 'nmt_nfkc')}; SentencePiece {options['model_type']}",
+        f"{options.get('normalization_rule_name', 'nmt_nfkc')}; "
+        f"SentencePiece {options['model_type']}",
         *(key for key in ("byte_fallback", "treat_whitespace_as_suffix") if options.get(key)),
     ]
     return Case(
@@ -314,8 +315,8 @@ _FAST = {
     "merges": "GPT2 Roberta Bart Longformer LED Deberta Mvp CodeGen Whisper Blenderbot Qwen2 "
     "LayoutLMv3",
     "words": "CLIP OpenAIGPT",
-    "unigram": "Albert BigBird Camembert DebertaV2 XLMRoberta XLNet RemBert Pegasus MBart MBart50 T5 "
-    "XGLM Barthez FNet",
+    "unigram": "Albert BigBird Camembert DebertaV2 XLMRoberta XLNet RemBert Pegasus MBart "
+    "MBart50 T5 XGLM Barthez FNet",
     "bpe": "Llama CodeLlama Gemma Nllb Reformer SeamlessM4T",
 }
 _IDS = dict.fromkeys(("T5", "Pegasus"), {"ids": _T5_IDS})
