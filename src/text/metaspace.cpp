@@ -42,9 +42,26 @@ void put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, siz
   }
 }
 
+// The bytes of text before `bytes` that are not white space at its end.
+size_t stripped(const Tokenizer& t, const unsigned char* text, size_t bytes) {
+  while (bytes > 0) {
+    const Char c = char_before(text, bytes);
+    if (c.code == kNoChar || (classes(t, c.code) & kSpace) == 0) break;
+    bytes -= c.bytes;
+  }
+  return bytes;
+}
+
 uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                    const unsigned char* text, size_t bytes) {
   Output output{out, capacity, 0, false};
+  if ((t.flags & kStripFirst) != 0) {
+    bytes = stripped(t, text, bytes);
+    for (Char c; bytes > 0; text += c.bytes, bytes -= c.bytes) {
+      c = char_at(text, bytes);
+      if (c.code == kNoChar || (classes(t, c.code) & kSpace) == 0) break;
+    }
+  }
   Clusters clusters;
   size_t begin = 0;
   for (size_t at = 0; at < bytes;) {
@@ -60,13 +77,8 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
   put_cluster(t, &output, text + begin, bytes - begin);
   // never: a rule gives no more than the header's expansion says, for which there is room
   if (output.full) return kNormalizedTooLong;
-  size_t n = static_cast<size_t>(output.size);
-  while ((t.flags & kStripRight) != 0 && n > 0) {
-    const Char c = char_before(out, n);
-    if ((classes(t, c.code) & kSpace) == 0) break;
-    n -= c.bytes;
-  }
-  return n;
+  const size_t n = static_cast<size_t>(output.size);
+  return (t.flags & kStripRight) != 0 ? stripped(t, out, n) : n;
 }
 
 // The score of a piece; the last one is the unknown's.
@@ -188,7 +200,7 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
 extern constexpr TokenizerModel kMetaspace = [] {
   TokenizerModel m{};
   m.flags = kAddDummyPrefix | kPrefixFirst | kSplitAtSpace | kStripRight | kMergeSpaces |
-            kMergeToSpace | kDropFirstPrefix;
+            kMergeToSpace | kDropFirstPrefix | kStripFirst;
   m.marks = kAnyMarks;
   m.check = check;
   m.scratch = scratch;

@@ -205,7 +205,8 @@ const TokenizerAxis kTokenizers[] = {
      pieces::kAddDummyPrefix | pieces::kWholeWords | pieces::kCompose | pieces::kMergeIndex, true},
     {ModelNumber::metaspace, "Metaspace",
      pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
-         pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix,
+         pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix |
+         pieces::kStripFirst,
      true},
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |

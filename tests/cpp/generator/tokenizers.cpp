@@ -441,7 +441,7 @@ Section metaspace(Choices* c, ModelNumber model) {
   s.steps = {1};
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace |
                              pieces::kStripRight | pieces::kMergeSpaces | pieces::kMergeToSpace |
-                             pieces::kDropFirstPrefix);
+                             pieces::kDropFirstPrefix | pieces::kStripFirst);
   s.unknown = 0;
   texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   special_pieces(c, &texts);

@@ -22,7 +22,8 @@ from phasor.tokenizers.vocabulary import PackageSection, Text, Vocabulary
     MERGE_SPACES,
     MERGE_TO_SPACE,
     DROP_FIRST_PREFIX,
-) = 1, 32, 64, 128, 256, 512, 1024  # flags
+    STRIP_FIRST,
+) = 1, 32, 64, 128, 256, 512, 1024, 4096  # flags
 BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
 BREAKS = {
     "control": 3,
@@ -65,8 +66,8 @@ def _decoder(spec: dict) -> int:
 
 
 def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
-    """(trie, strings, flags) of Precompiled, a strip on the right, runs of spaces that become one ▁
-    or space: in this order."""
+    """(trie, strings, flags) of a strip on both sides, Precompiled, a strip on the right, runs of
+    spaces that become one ▁ or space: in this order."""
     trie = strings = b""
     flags, place = 0, 0
     for step in steps(spec.get("normalizer"), "normalizer", "normalizers"):
@@ -85,9 +86,11 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
                 ) from error
             place = 1
         elif kind == "Strip" and place < 2:
-            if member(step, "strip_left", "normalizer") or not member(
-                step, "strip_right", "normalizer"
-            ):
+            left, right = (member(step, f"strip_{at}", "normalizer") for at in ("left", "right"))
+            if left and right and place == 0:
+                flags |= STRIP_FIRST
+                continue
+            if left or not right:
                 refuse("normalizer Strip on the left")
             flags |= STRIP_END
             place = 2
