@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-ctranslate2 = pytest.importorskip("ctranslate2", reason="tools/requirements-bench.txt has it")
+ctranslate2 = pytest.importorskip("ctranslate2", reason="tools/requirements-reference.txt has it")
 
 from bench.peers import token  # noqa: E402
 from bench.translator import export_peer  # noqa: E402
