@@ -276,6 +276,29 @@ TEST_CASE("refusals: a replay in limits that do not hold the vector's source") {
   CHECK(refused != 0);
 }
 
+TEST_CASE("refusals: a replay in limits that do not hold the vector's target") {
+  const Block file = golden_file("tiny-lm-f32");
+  phasor_limits limits{};
+  phasor_vector v{};
+  v.struct_size = sizeof v;
+  uint32_t last = 0;
+  {
+    const Engine e(file, nullptr);
+    limits = limits_for_vectors(e.model);
+    last = phasor_vector_count(e.model) - 1;
+    REQUIRE(phasor_vector_get(e.model, last, &v) == PHASOR_OK);
+  }
+  REQUIRE(v.target_count > 1);
+  for (const uint32_t target : {v.target_count, v.target_count - 1}) {
+    limits.target = target;
+    const Engine e(file, nullptr, &limits);
+    phasor_vector_result result{};
+    result.struct_size = sizeof result;
+    CHECK(phasor_vector_run(e.session, last, &result, nullptr) ==
+          (target == v.target_count ? PHASOR_OK : PHASOR_FULL));
+  }
+}
+
 TEST_CASE("refusals: a replay's logits and best tokens are within the tolerance, or named") {
   // The file's own vectors, with one number that is not the engine's.
   const WeightFile golden("tiny-lm-f32");
