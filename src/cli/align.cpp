@@ -30,21 +30,6 @@ bool parse_heads(const char* text, vector<std::pair<uint32_t, uint32_t>>* heads)
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// A field of the file as a list of numbers; empty when the file has none of that name.
-vector<uint32_t> numbers_of(const Engine& e, const string& name) {
-  vector<uint32_t> out;
-  auto field = sized<phasor_field>();
-  for (uint32_t i = 0; phasor_field_get(e.model, i, &field) == PHASOR_OK; ++i) {
-    if (name != field.name) continue;
-    for (const char* at = field.value; *at >= '0' && *at <= '9';) {
-      char* end = nullptr;
-      out.push_back(static_cast<uint32_t>(strtoul(at, &end, 10)));
-      at = *end == ' ' ? end + 1 : end;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 int check_alignment(const Options& o) {

@@ -1,7 +1,5 @@
 #include "encoder.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -111,19 +109,9 @@ bool Encoder::print(const string& text, const Json& json) const {
 
 bool Encoder::find_prompt() {
   if (o_.prompt_text != nullptr) return prompt_ = o_.prompt_text, true;
-  string known;
-  for (uint32_t i = 0; i < output_.prompts; ++i) {
-    const char *name = nullptr, *text = nullptr;
-    size_t name_bytes = 0, text_bytes = 0;
-    if (phasor_prompt(e_.model, i, &name, &name_bytes, &text, &text_bytes) != PHASOR_OK) break;
-    const string found(name, name_bytes);
-    if (o_.prompt == nullptr ? i == 0 : found == o_.prompt)
-      return prompt_.assign(text, text_bytes), true;
-    known += (i == 0 ? "" : ", ") + found;
-  }
-  if (o_.prompt == nullptr) return true;
-  data_error("%s: --prompt %s: %s%s", e_.path, o_.prompt,
-             known.empty() ? "the file has no prompts" : "expected one of ", known.c_str());
+  string why;
+  if (cli::find_prompt(e_.model, o_.prompt, &prompt_, &why)) return true;
+  data_error("%s: %s", e_.path, why.c_str());
   return false;
 }
 
@@ -152,11 +140,8 @@ bool Encoder::join(const string& texts, string* out, string* why) const {
 }
 
 uint32_t Encoder::longest_text() const {
-  auto field = sized<phasor_field>();
-  for (uint32_t i = 0; phasor_field_get(e_.model, i, &field) == PHASOR_OK; ++i)
-    if (strcmp(field.name, "source.longest_text") == 0)
-      return static_cast<uint32_t>(strtoul(field.value, nullptr, 10));
-  return 0;
+  const vector<uint32_t> said = numbers_of(e_, "source.longest_text");
+  return said.empty() ? 0 : said[0];
 }
 
 bool Encoder::start() {

@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -335,6 +336,20 @@ bool text_ids(const Engine& e, uint32_t side, bool template_ids, const string& t
     return true;
   }
   return plain_ids(e, side, template_ids, text, ids, why);
+}
+
+vector<uint32_t> numbers_of(const Engine& e, const string& name) {
+  vector<uint32_t> out;
+  auto field = sized<phasor_field>();
+  for (uint32_t i = 0; phasor_field_get(e.model, i, &field) == PHASOR_OK; ++i) {
+    if (name != field.name) continue;
+    for (const char* at = field.value; *at >= '0' && *at <= '9';) {
+      char* end = nullptr;
+      out.push_back(static_cast<uint32_t>(strtoul(at, &end, 10)));
+      at = *end == ' ' ? end + 1 : end;
+    }
+  }
+  return out;
 }
 
 const string& Detokenizer::add(uint32_t id) {

@@ -138,6 +138,8 @@ bool known_ids(const char* flag, const TokenIds& ids, const phasor_side& side);
 
 // The piece behind an id, or nothing.
 string piece_text(const Engine& engine, uint32_t side, uint32_t id);
+// A field of the file as a list of numbers; empty when the file has none of that name.
+vector<uint32_t> numbers_of(const Engine& engine, const string& name);
 
 // No infinity and nothing that is not a number: what the file's weights make may be either.
 bool all_finite(const float* values, size_t count);

@@ -144,9 +144,11 @@ bool find_prompt(const phasor_model* model, const char* name, string* text, stri
     const char *found = nullptr, *said = nullptr;
     size_t name_bytes = 0, text_bytes = 0;
     if (phasor_prompt(model, i, &found, &name_bytes, &said, &text_bytes) != PHASOR_OK) break;
-    if (string(found, name_bytes) == name) return text->assign(said, text_bytes), true;
+    if (name == nullptr || string(found, name_bytes) == name)
+      return text->assign(said, text_bytes), true;
     known += (i == 0 ? "" : ", ") + string(found, name_bytes);
   }
+  if (name == nullptr) return true;
   *why = string("--prompt ") + name;
   *why += known.empty() ? ": the file has no prompts" : ": expected one of " + known;
   return false;

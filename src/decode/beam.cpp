@@ -112,6 +112,12 @@ uint32_t beams_of(const Session& s, const phasor_beam_options& o) {
   return o.beams != 0 ? o.beams : s.plan.beams;
 }
 
+uint32_t outputs_of(const Room& r) {
+  uint32_t all = 0;
+  for (uint32_t g = 0; g < r.state.groups; ++g) all += r.groups[g].outputs;
+  return all;
+}
+
 uint32_t groups_of(const phasor_beam_options& o) { return o.groups != 0 ? o.groups : 1; }
 
 // A search; its first four members make it.
@@ -139,11 +145,6 @@ struct Search {
   uint32_t live() const {
     uint32_t all = 0;
     for (uint32_t g = 0; g < groups_; ++g) all += group(g).live;
-    return all;
-  }
-  uint32_t outputs() const {
-    uint32_t all = 0;
-    for (uint32_t g = 0; g < groups_; ++g) all += group(g).outputs;
     return all;
   }
   // work(beam, row) for each beam that lives, with its row of logits: before the first token all
@@ -207,7 +208,8 @@ struct Search {
     phasor_status status = PHASOR_OK;
     *over = finished(stopped, &status);
     if (!*over) move_beams();
-    return *over && status == PHASOR_OK && outputs() == 0 && !stopped ? none_left(error_) : status;
+    return *over && status == PHASOR_OK && outputs_of(r_) == 0 && !stopped ? none_left(error_)
+                                                                           : status;
   }
 
   // One beam, behind the prompt and the forced tokens.
@@ -501,12 +503,6 @@ struct Search {
   }
 };
 
-uint32_t outputs_of(const Room& r) {
-  uint32_t all = 0;
-  for (uint32_t g = 0; g < r.state.groups; ++g) all += r.groups[g].outputs;
-  return all;
-}
-
 // Output `index` of all groups, by score, then group, then its place in it.
 const Finished& finished_at(const Room& r, uint32_t index) {
   const uint32_t groups = r.state.groups, m = r.state.beams / groups;
@@ -556,7 +552,7 @@ struct OneSearch {
     }
     if (t_.phase == kBeams) {
       leave(status);
-      result->count = s_->hypotheses = search_.outputs();
+      result->count = s_->hypotheses = outputs_of(search_.r_);
     }
     t_.phase = kIdle;
     return status;
