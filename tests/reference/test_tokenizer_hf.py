@@ -881,7 +881,7 @@ def test_what_is_not_understood_of_wordpiece_is_refused_by_name(tmp_path, change
         (dict(normalizer=dict(type="NFKC")), "normalizer NFKC with Unigram"),
         (dict(model=dict(byte_fallback=True)), "model.byte_fallback"),
         (
-            dict(normalizer=dict(type="Strip", strip_left=True, strip_right=True)),
+            dict(normalizer=dict(type="Strip", strip_left=True, strip_right=False)),
             "Strip on the left",
         ),
         (
