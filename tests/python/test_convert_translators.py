@@ -135,6 +135,22 @@ def test_an_encoder_alone_that_cannot_be(more, line, tmp_path, capsys):
     assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
 
 
+@pytest.mark.parametrize("kind", ["t5", "umt5", "bart", "marian"])
+def test_weights_that_both_stacks_would_share_are_refused_by_their_key(kind, tmp_path, capsys):
+    """tie_encoder_decoder has the library take one stack's weights for both, whatever the file
+    has."""
+    folder = T.write(tmp_path / "m", kind, tie_encoder_decoder=True)
+    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
+    line = "tie_encoder_decoder: True is not built, expected False"
+    assert line in capsys.readouterr().err and not (tmp_path / "o.phasor").exists()
+
+
+def test_sinusoids_of_an_odd_width_are_refused_by_its_key(tmp_path, capsys):
+    folder = T.write(tmp_path / "m", "marian", d_model=15)
+    assert convert.main([str(folder), "-o", str(tmp_path / "o.phasor"), "--quiet"]) == 1
+    assert "d_model: 15, expected an even number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("pad", [0, 1, 5])
 def test_positions_of_m2m100_begin_behind_the_padding(pad, tmp_path):
     """Position i is row pad + 1 + i of fairseq's sinusoids: sines, then cosines."""

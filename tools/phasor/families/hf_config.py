@@ -39,7 +39,7 @@ _HARMLESS_BECAUSE: dict[str, str] = {
     "names of classes: the outputs that have classes ask for them": """
         id2label label2id num_labels _num_labels""",
     "whether two matrices are one: the outputs that have a vocabulary ask for it": """
-        tie_word_embeddings tie_encoder_decoder""",
+        tie_word_embeddings""",
     "generation: read by generation.py, or a choice of whoever generates": """
         bos_token_id eos_token_id eos_token_ids pad_token_id bad_words_ids begin_suppress_tokens
         decoder_start_token_id diversity_penalty do_sample early_stopping
@@ -57,6 +57,7 @@ NEUTRAL: dict[str, list] = settings("""
     is_decoder                   [false]
     is_encoder_decoder           [false]
     add_cross_attention          [false]
+    tie_encoder_decoder          [false]
     pruned_heads                 [{}]
     cross_attention_hidden_size  [null]
     quantization_config          [null]

@@ -72,6 +72,8 @@ _HARMLESS = words("""
 def _bart(m: EncoderDecoder) -> None:
     c = m.config
     width = c.whole("d_model", high=D.MAX_WIDTH)
+    if m.model.get("position") == "sinusoidal-halves" and width % 2:
+        raise c.expected("d_model", width, "an even number, for sine and cosine")
     m.model.update(
         width=width,
         activation=m.activation("activation_function"),

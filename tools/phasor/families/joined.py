@@ -277,7 +277,6 @@ def read(
     """The model of a directory, and how its tokenizer is found. PhasorError names the file and the
     field, or what is not built."""
     config.must("is_encoder_decoder", True)
-    config.must("tie_encoder_decoder", False)
     name = path.resolve().name
     halves = [_half(config, checkpoint, stack) for stack in encoder_decoder.STACKS]
     source = _encoder(halves[0], name)
