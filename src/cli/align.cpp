@@ -144,21 +144,31 @@ vector<Aligner::Unit> Aligner::units_of(uint32_t side, const TokenIds& ids,
   return out;
 }
 
-bool Aligner::align(uint32_t sequence, const TokenIds& source, const string& text, Output* out,
-                    string* why) {
-  Alignment& made = out->alignment;
-  made = Alignment();
-  const vector<Unit> from = units_of(PHASOR_SOURCE, source, &made.source),
-                     to = units_of(PHASOR_TARGET, out->ids, &made.target);
-  if (out->ids.empty()) return true;
+bool Aligner::align(uint32_t sequence, bool encoded, const TokenIds& source,
+                    vector<Output>* outputs, string* why) {
+  for (Output& one : *outputs) {
+    if (!look(sequence, encoded, source, one.ids, why)) return false;
+    encoded = encoded || !one.ids.empty();
+    add_pairs(source, &one);
+  }
+  (void)phasor_sequence_clear(e_.session, sequence);
+  return true;
+}
+
+bool Aligner::look(uint32_t sequence, bool encoded, const TokenIds& source, const TokenIds& ids,
+                   string* why) {
   keys_ = source.size();
   found_ = 0;
-  weights_.assign(out->ids.size() * keys_, 0);
+  weights_.assign(ids.size() * keys_, 0);
+  if (ids.empty()) return true;
   TokenIds read{e_.start_id()};
-  read.insert(read.end(), out->ids.begin(), out->ids.end() - 1);
+  read.insert(read.end(), ids.begin(), ids.end() - 1);
   phasor_item item = item_of(source.data(), source.size(), PHASOR_LOGITS_NONE);
   item.sequence = sequence;
-  phasor_status status = phasor_encode(e_.session, &item, 1, &e_.error);
+  phasor_status status = PHASOR_OK;
+  // a source stays where the output is forgotten, but for layers that have let go of its beginning
+  if (!encoded || phasor_sequence_truncate(e_.session, sequence, 0) != PHASOR_OK)
+    status = phasor_encode(e_.session, &item, 1, &e_.error);
   if (status == PHASOR_OK) {
     item = item_of(read.data(), read.size(), PHASOR_LOGITS_NONE);
     item.sequence = sequence;
@@ -168,8 +178,16 @@ bool Aligner::align(uint32_t sequence, const TokenIds& source, const string& tex
   }
   if (!e_.done(status, why)) return false;
   if (found_ < heads_.size()) return *why = "--align-heads: no such head", false;
-  (void)phasor_sequence_clear(e_.session, sequence);
+  return true;
+}
+
+void Aligner::add_pairs(const TokenIds& source, Output* out) const {
+  Alignment& made = out->alignment;
+  made = Alignment();
+  const vector<Unit> from = units_of(PHASOR_SOURCE, source, &made.source),
+                     to = units_of(PHASOR_TARGET, out->ids, &made.target);
   if (o_.align == 0 && out->finish == PHASOR_FINISH_STRING) {  // what a stop string cut off
+    const string& text = out->text;
     size_t words = 0;
     for (size_t i = 0; i < text.size(); ++i)
       words += !is_space(text[i]) && (i == 0 || is_space(text[i - 1])) ? 1 : 0;
@@ -188,7 +206,6 @@ bool Aligner::align(uint32_t sequence, const TokenIds& source, const string& tex
   }
   std::sort(made.pairs.begin(), made.pairs.end());
   made.pairs.erase(std::unique(made.pairs.begin(), made.pairs.end()), made.pairs.end());
-  return true;
 }
 
 string pairs_text(const Alignment& a) {

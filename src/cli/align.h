@@ -19,9 +19,10 @@ class Aligner {
   bool wanted() const { return o_.align.given; }
   // 0 where the model has what is asked for; else the exit status, after a line.
   int check();
-  // Of an output of `source`: its pairs, and the words or pieces that they count. Uses `sequence`,
-  // and leaves it empty. False when *why says what is wrong.
-  bool align(uint32_t sequence, const TokenIds& source, const string& text, Output* out,
+  // Of all outputs of `source`: their pairs, and the words or pieces that they count. Uses
+  // `sequence`, which has the source already where it is `encoded`, and leaves it empty. False when
+  // *why says what is wrong.
+  bool align(uint32_t sequence, bool encoded, const TokenIds& source, vector<Output>* outputs,
              string* why);
 
  private:
@@ -29,6 +30,10 @@ class Aligner {
     bool part = false;             // a token that belongs to words, or is a piece of its own
     uint32_t first = 0, last = 0;  // from 0
   };
+  // The weights of the output's tokens.
+  bool look(uint32_t sequence, bool encoded, const TokenIds& source, const TokenIds& ids,
+            string* why);
+  void add_pairs(const TokenIds& source, Output* out) const;
   static void see(void* self, const phasor_view* view);
   void add(const phasor_view& view);
   bool is_special(uint32_t side, uint32_t id) const;

@@ -59,11 +59,11 @@ phasor_beam_options Beams::options(const phasor_generate_options& shared) const 
   return options;
 }
 
-bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared, string* why) {
+bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared,
+                   vector<Output>* made, uint32_t* steps, string* why) const {
   const phasor_beam_options all = options(shared);
-  result_ = PHASOR_BEAM_RESULT_INIT;
-  outputs_.clear();
-  if (!e_.done(phasor_beam_search(e_.session, 0, prompt.data(), count_of(prompt), &all, &result_,
+  phasor_beam_result result = PHASOR_BEAM_RESULT_INIT;
+  if (!e_.done(phasor_beam_search(e_.session, 0, prompt.data(), count_of(prompt), &all, &result,
                                   &e_.error),
                why))
     return false;
@@ -72,13 +72,14 @@ bool Beams::search(const TokenIds& prompt, const phasor_generate_options& shared
   while (count < found.size() && phasor_hypothesis_get(e_.session, static_cast<uint32_t>(count),
                                                        &found[count]) == PHASOR_OK)
     ++count;
-  take(found.data(), count, prompt, shared.forced_count);
+  *made = outputs(found.data(), count, prompt, shared.forced_count);
+  *steps = result.steps;
   return true;
 }
 
-void Beams::take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt,
-                 uint32_t forced) {
-  outputs_.clear();
+vector<Output> Beams::outputs(const phasor_hypothesis* found, size_t count, const TokenIds& prompt,
+                              uint32_t forced) const {
+  vector<Output> all;
   for (size_t i = 0; i < count; ++i) {
     Output one;
     one.ids.assign(found[i].ids, found[i].ids + found[i].count);
@@ -86,11 +87,12 @@ void Beams::take(const phasor_hypothesis* found, size_t count, const TokenIds& p
     one.text = text_of(prompt, one, forced);
     one.score = found[i].score;
     one.log_probability = found[i].log_probability;
-    outputs_.push_back(one);
+    all.push_back(one);
   }
+  return all;
 }
 
-// A stop string ends behind the text of the first `forced` tokens.
+// In a search a stop string ends behind the text of the first `forced` tokens.
 string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const {
   if (e_.target.has_tokenizer == 0) return string();
   Detokenizer text(e_, PHASOR_TARGET);
@@ -102,7 +104,8 @@ string Beams::text_of(const TokenIds& prompt, const Output& one, uint32_t forced
     if (i < forced) before = out.size();
   }
   out += text.end();
-  return one.finish == PHASOR_FINISH_STRING ? out.substr(0, stop_at(out, before)) : out;
+  const bool cut = one.finish == PHASOR_FINISH_STRING || !wanted();
+  return cut ? out.substr(0, stop_at(out, before)) : out;
 }
 
 // Where the stop string begins that is the first to end after `before`; of several the longest.
@@ -118,10 +121,10 @@ size_t Beams::stop_at(const string& text, size_t before) const {
   return first;
 }
 
-string Beams::lines() const {
+string Beams::lines(const vector<Output>& all) const {
   string out;
-  for (const Output& one : outputs_) {
-    if (&one != &outputs_[0]) out += '\n';
+  for (const Output& one : all) {
+    if (&one != &all[0]) out += '\n';
     if (o_.n_best != 0) out += format("%.6f\t", one.score);
     out += e_.target.has_tokenizer != 0 && !o_.print_ids ? one.text : join(one.ids);
     if (o_.align.given) out += '\t' + pairs_text(one.alignment);
@@ -129,9 +132,9 @@ string Beams::lines() const {
   return out;
 }
 
-void Beams::add_outputs(Json* json) const {
+void Beams::add_outputs(Json* json, const vector<Output>& all) const {
   json->open("outputs", '[');
-  for (const Output& one : outputs_) {
+  for (const Output& one : all) {
     json->open('{');
     if (wanted())
       json->add("score", one.score).add("log_probability", one.log_probability);

@@ -30,20 +30,20 @@ class Beams {
  public:
   Beams(const Engine& engine, const Options& options) : e_(engine), o_(options) {}
   bool wanted() const { return o_.beam != 0; }
-  // Searches from a sequence that is empty but for its source. False when *why says what is wrong.
-  bool search(const TokenIds& prompt, const phasor_generate_options& shared, string* why);
+  // Searches from a sequence that is empty but for its source, in *steps steps: the best outputs,
+  // as many as --n-best. False when *why says what is wrong.
+  bool search(const TokenIds& prompt, const phasor_generate_options& shared,
+              vector<Output>* outputs, uint32_t* steps, string* why) const;
   // What the flags ask for.
   phasor_beam_options options(const phasor_generate_options& shared) const;
   uint32_t n_best() const { return o_.n_best != 0 ? uint32_t{o_.n_best} : 1; }
-  // Outputs that were found, best first; `forced` tokens begin each of them.
-  void take(const phasor_hypothesis* found, size_t count, const TokenIds& prompt, uint32_t forced);
-  // The best outputs, as many as --n-best; or those of --samples, in their order.
-  vector<Output>& outputs() { return outputs_; }
-  uint32_t steps() const { return result_.steps; }
+  // What was found, best first; `forced` tokens begin each of them.
+  vector<Output> outputs(const phasor_hypothesis* found, size_t count, const TokenIds& prompt,
+                         uint32_t forced) const;
   // What goes to standard output, without the last line's end: a line for each output, with its
   // score in front where --n-best is given, and its pairs behind it with --align.
-  string lines() const;
-  void add_outputs(Json* json) const;  // as the member "outputs"
+  string lines(const vector<Output>& outputs) const;
+  void add_outputs(Json* json, const vector<Output>& outputs) const;  // as the member "outputs"
   // The text of one, as it goes on in the prompt's, without the stop string that ended it.
   string text_of(const TokenIds& prompt, const Output& one, uint32_t forced) const;
 
@@ -52,8 +52,6 @@ class Beams {
 
   const Engine& e_;
   const Options& o_;
-  phasor_beam_result result_ = PHASOR_BEAM_RESULT_INIT;
-  vector<Output> outputs_;
 };
 
 }  // namespace cli

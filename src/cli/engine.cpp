@@ -70,6 +70,8 @@ int Engine::choose(const Options& o) {
   source.prefix_count = count_of(languages.before);
   source.suffix = languages.behind.data();
   source.suffix_count = count_of(languages.behind);
+  // what an output begins with is said where the model is opened
+  if (languages.decoder_start == PHASOR_NONE && languages.forced_first == PHASOR_NONE) return 0;
   phasor_open_options open = PHASOR_OPEN_OPTIONS_INIT;
   open.isa = o.isa;
   if (languages.decoder_start != PHASOR_NONE) open.decoder_start = &languages.decoder_start;

@@ -55,6 +55,13 @@ def test_the_same_lines_in_their_order(path, given, text, flags):
     check_batches([path, *given, *flags], text, (2, 5, 32))
 
 
+def test_a_stop_string_in_the_prefix():
+    given = [TRANSLATOR, "--quiet", "--prefix", "target5 target6 target17", "--stop", "6 t"]
+    for batch in ("1", "2"):
+        done = phasor("run", *given, "--batch", batch, stdin="source5\nsource6 source7\nsource8\n")
+        assert done.stdout == b"target5 target\n" * 3
+
+
 def test_a_bad_line_fails_alone():
     long, bytes_ = "source5 " * 300, "source4 " * 3000
     text = f"source5\n\n{long}\nsource6\n\udcff\n{bytes_}\nsource7 source8\n"
@@ -161,6 +168,16 @@ def test_a_text_that_is_too_long_goes_in_sentence_by_sentence(flags):
     else:
         assert whole == ("," if flags == ["--print-ids"] else " ").join(alone)
         assert next_ == alone[0]
+
+
+@pytest.mark.parametrize("batch", ["1", "3"])
+def test_the_outputs_of_a_line_of_sentences_are_those_of_its_sentences(batch):
+    given = ["run", TRANSLATOR, "--quiet", "-n", "4", "--source", "6", "--beam", "2", "--json"]
+    alone = [json.loads(x)["outputs"][0] for x in phasor(*given, *SENTENCES).stdout.splitlines()]
+    done = phasor(*given, "--batch", batch, "--split", "sentences", LONG)
+    whole = json.loads(done.stdout)
+    assert whole["outputs"] == alone and whole["finish"] == alone[-1]["finish"]
+    assert whole["text"] == " ".join(one["text"] for one in alone)
 
 
 @pytest.mark.parametrize(
