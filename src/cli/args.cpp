@@ -89,7 +89,8 @@ constexpr Flag kFlags[] = {
      "the vectors as one array, (texts, values), in place of text"},
     {"--batch", "N", kRun | kTexts, &Options::batch,
      "texts that are encoded together (32; 1 from a terminal); run: lines that are generated from "
-     "side by side, the same output, printed whole and in their order (1)",
+     "side by side, the same output, printed whole and in their order (of standard input up to 16, "
+     "in 256 MiB; else 1)",
      from(1, 4096)},
     {"--sparse", nullptr, kEmbed, &Options::sparse,
      "a masked language model's weights of the vocabulary (SPLADE) in place of a vector"},

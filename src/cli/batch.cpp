@@ -14,16 +14,21 @@ class SideBySide {
  public:
   explicit SideBySide(Runner* runner) : r_(*runner) {}
 
+  // Reads no line that has yet to be written while others run, and prints what is over before it
+  // waits: who waits for an answer before the next line gets it.
   void run(Inputs* inputs) {
     Input input;
     bool held = false, more = true;
     while (r_.e.going_on()) {
+      print_done();
       size_t running = 0, here = 0;
       for (const Batched& one : lines_) {
         here += one.parts.size();
         for (const Part& part : one.parts) running += part.done ? 0 : 1;
       }
-      while (more && running < r_.o.batch && here < kWaiting * r_.o.batch + r_.o.samples) {
+      while (more && running < r_.batch && here < kWaiting * r_.batch + r_.o.samples) {
+        if (running == 0) print_done();
+        if (running != 0 && !held && !inputs->ready()) break;
         if (!held) more = inputs->next(&input);
         held = more && running != 0 && !input.is_ids &&
                input.text.size() + r_.e.prompt.size() > r_.e.limits.text_bytes;
@@ -31,8 +36,7 @@ class SideBySide {
         running += enter(input);
         here += lines_.back().parts.size();
       }
-      print_done();
-      if (running == 0 && !more) return;
+      if (running == 0 && !more) return print_done();
       if (running != 0 && !advance()) return;
     }
   }
@@ -128,7 +132,7 @@ class SideBySide {
            std::all_of(lines_.front().parts.begin(), lines_.front().parts.end(), over)) {
       Batched& one = lines_.front();
       if (one.line.why.empty() && !one.line.nothing && collect(&one))
-        (void)r_.complete(&one.line, r_.o.batch, false);
+        (void)r_.complete(&one.line, r_.batch, false);
       r_.print(one.line, false);
       lines_.pop_front();
     }

@@ -14,8 +14,7 @@ size_t longest_argument(const Options& options) {
 bool Inputs::next(Input* input) {
   *input = Input();
   input->is_ids = options_.ids.given;
-  if (options_.ids.from_input || (options_.texts.empty() && !options_.ids.given))
-    return from_input(input);
+  if (from_input()) return read(input);
   const size_t i = given_++;
   if (i >= (input->is_ids ? 1 : options_.texts.size())) return false;
   input->where = input->is_ids ? "--ids" : format("argument %zu", i + 1);
@@ -26,7 +25,7 @@ bool Inputs::next(Input* input) {
   return true;
 }
 
-bool Inputs::from_input(Input* input) {
+bool Inputs::read(Input* input) {
   const bool whole = whole_ && !input->is_ids;
   if (!(whole ? reader_.whole() : reader_.next())) return false;
   input->where = "standard input";

@@ -21,10 +21,15 @@ class Inputs {
   Inputs(const Options& options, bool whole, size_t most_bytes)
       : options_(options), whole_(whole), most_bytes_(most_bytes) {}
   bool next(Input* input);  // false: no more, or standard input failed
+  // Whether next() would not wait for standard input.
+  bool ready() { return !from_input() || reader_.ready(); }
+  bool from_input() const {  // lines of standard input, or all of it as one text
+    return options_.ids.from_input || (options_.texts.empty() && !options_.ids.given);
+  }
   bool failed() const { return reader_.failed(); }
 
  private:
-  bool from_input(Input* input);
+  bool read(Input* input);
   const Options& options_;
   bool whole_;
   size_t most_bytes_, given_ = 0;

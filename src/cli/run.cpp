@@ -1,11 +1,19 @@
 // cli: `phasor run`. Generation for each input, greedy unless told otherwise.
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "runner.h"
 #include "sampling.h"
 
 namespace cli {
+namespace {
+
+// Without --batch: lines side by side, and bytes of the arena that has room for them.
+constexpr uint32_t kMostLines = 16;
+constexpr size_t kMostBytes = size_t{256} << 20;
+
+}  // namespace
 
 int Runner::run() {
   if (const int wrong = check_generation(o)) return wrong;
@@ -32,7 +40,7 @@ int Runner::run() {
                  : e.limits.target;
   if (options.temperature > 0) seed = first_seed(o);
   Inputs inputs(o, e.stack == PHASOR_DECODER, LineReader::kLongest);
-  if (o.batch > 1)
+  if (batch > 1)
     side_by_side(this, &inputs);
   else if (const int wrong = in_turn(this, &inputs))
     return wrong;
@@ -67,6 +75,12 @@ int Runner::check_options() const {
   return 0;
 }
 
+// What does not go with lines side by side, or nullptr.
+const char* Runner::alone() const {
+  return o.arrays() ? "--logits, --hidden, --attention"
+                    : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state"});
+}
+
 int Runner::check_batch() const {
   if (o.samples != 0 && (o.arrays() || o.save_state != nullptr))
     return usage_error("%s: does not go with --samples",
@@ -77,9 +91,7 @@ int Runner::check_batch() const {
     if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
   }
   if (o.batch < 2) return 0;
-  const char* flag = o.arrays()
-                         ? "--logits, --hidden, --attention"
-                         : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state"});
+  const char* flag = alone();
   return flag != nullptr ? usage_error("%s: does not go with --batch", flag) : 0;
 }
 
@@ -115,7 +127,7 @@ bool Runner::load_shortlist() {
   return true;
 }
 
-bool Runner::start() {
+phasor_limits Runner::limits_for(uint32_t lines) const {
   phasor_limits limits = default_limits(e, o);
   make_room_for_ids(&limits, e, o);
   make_text_room(&limits, longest_argument(o));
@@ -123,15 +135,40 @@ bool Runner::start() {
   for (const char* stop : o.stop) make_text_room(&limits, strlen(stop));
   if (capture.wants_attention() || aligner.wanted()) limits.outputs |= PHASOR_WANT_ATTENTION;
   room_for_generation(o, e, &limits);
-  if (o.batch > 1) {
-    limits.sequences = o.batch + (aligner.wanted() ? 1 : 0);  // the last one to look again
-    limits.searches = beams.wanted() ? uint32_t{o.batch} : 0;
-    (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = o.batch;
-    const uint32_t rows = o.batch * std::max(limits.beams, 1u);
+  if (lines > 1) {
+    limits.sequences = lines + (aligner.wanted() ? 1 : 0);  // the last one to look again
+    limits.searches = beams.wanted() ? lines : 0;
+    (limits.best_rows != 0 ? limits.best_rows : limits.logit_rows) = lines;
+    const uint32_t rows = lines * std::max(limits.beams, 1u);
     limits.chunk = std::max(limits.chunk, std::min(rows, 64u));
   }
   if (o.shortlist != nullptr) limits.outputs |= PHASOR_WANT_SHORTLIST;
-  if (!e.start(limits)) return false;
+  return limits;
+}
+
+// Lines of standard input, where nobody sits who waits for the next word: as many as kMostLines
+// whose arena has at most kMostBytes, and for which there is memory.
+uint32_t Runner::choose_batch() const {
+  if (o.batch != 0) return o.batch;
+  const bool lines = o.ids.from_input || (o.texts.empty() && !o.ids.given && e.has_source());
+  if (!lines || alone() != nullptr || isatty(STDIN_FILENO) == 1 || isatty(STDOUT_FILENO) == 1)
+    return 1;
+  uint32_t most = 1, too_many = kMostLines + 1;
+  while (too_many - most > 1) {
+    const uint32_t tried = most + (too_many - most) / 2;
+    const phasor_limits limits = limits_for(tried);
+    size_t need = 0;
+    Block arena;
+    const bool fits = phasor_session_size(&need, e.model, &limits, &e.error) == PHASOR_OK &&
+                      need <= kMostBytes && arena.allocate(need);
+    (fits ? most : too_many) = tried;
+  }
+  return most;
+}
+
+bool Runner::start() {
+  batch = choose_batch();
+  if (!e.start(limits_for(batch))) return false;
   if (o.shortlist != nullptr) e.use(&shortlist_);
   return true;
 }

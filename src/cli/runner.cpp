@@ -122,7 +122,7 @@ void Runner::print_json(const Line& line) const {
   if (o.samples != 0) beams.add_outputs(&json, line.outputs);
   if (beams.wanted()) {
     json.add("beams", o.beam.value);
-    if (o.batch < 2) json.add("steps", line.sum.steps);
+    if (batch < 2) json.add("steps", line.sum.steps);
     beams.add_outputs(&json, line.outputs);
   }
   json.add("arena_bytes", e.arena_bytes)

@@ -59,6 +59,7 @@ class Runner {
   Capture capture;
   NewFile state;  // --save-state
   phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
+  uint32_t batch = 1;                              // lines side by side
   uint64_t seed = 0;                               // of the first line
   size_t capacity = 0;                             // new tokens of a line
   phasor_generation all = PHASOR_GENERATION_INIT;  // of all lines, but its count
@@ -66,11 +67,14 @@ class Runner {
   int status = 0;
 
  private:
+  const char* alone() const;
   int check_batch() const;
   int check_options() const;
   bool load_shortlist();
   Pieces pieces_of(uint32_t side, uint32_t vocabulary) const;
   bool start();
+  phasor_limits limits_for(uint32_t lines) const;
+  uint32_t choose_batch() const;
   bool make_prefix();
   bool read_ids(const Input& input, TokenIds* ids, string* why);
   bool split(const string& text, vector<TokenIds>* sentences, string* why);

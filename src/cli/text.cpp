@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,18 +65,33 @@ bool write_all(int fd, const void* data, size_t bytes) {
 }
 
 // As a terminal's, the end of standard input is one for ever.
+void LineReader::fill() {
+  held_.erase(0, at_);
+  at_ = 0;
+  const size_t had = held_.size();
+  held_.resize(had + kHeld);
+  ssize_t n;
+  do n = ::read(STDIN_FILENO, &held_[had], kHeld);
+  while (n < 0 && errno == EINTR);
+  ended_ = n <= 0;
+  failed_ = n < 0;
+  held_.resize(had + (n > 0 ? static_cast<size_t>(n) : 0));
+}
+
 int LineReader::next_byte() {
-  if (at_ == held_.size() && !ended_) {
-    held_.resize(kHeld);
-    ssize_t n;
-    do n = ::read(STDIN_FILENO, &held_[0], kHeld);
-    while (n < 0 && errno == EINTR);
-    ended_ = n <= 0;
-    failed_ = n < 0;
-    held_.resize(n > 0 ? static_cast<size_t>(n) : 0);
-    at_ = 0;
-  }
+  if (at_ == held_.size() && !ended_) fill();
   return at_ < held_.size() ? static_cast<unsigned char>(held_[at_++]) : -1;
+}
+
+bool LineReader::ready() {
+  for (size_t seen = at_; !ended_;) {
+    if (held_.find('\n', seen) != string::npos || held_.size() - at_ > kLongest) return true;
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    if (poll(&input, 1, 0) == 0) return false;
+    seen = held_.size() - at_;
+    fill();
+  }
+  return true;
 }
 
 // "\r\n" is "\n" wherever it stands.

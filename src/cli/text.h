@@ -39,6 +39,7 @@ class LineReader {
   static constexpr size_t kLongest = 1u << 26;
   bool next();   // false: the end, or an error (then failed() and a line on standard error)
   bool whole();  // all of standard input as one text
+  bool ready();  // whether next() would not wait for whoever writes; takes in what is there
   bool failed() const { return failed_; }
   const string& line() const { return line_; }
   uint64_t number() const { return number_; }  // from 1
@@ -47,6 +48,7 @@ class LineReader {
  private:
   bool read(bool to_the_end);
   int next_byte();  // -1: the end, or an error (then failed_)
+  void fill();      // reads once, behind what is held
   string line_, held_;
   size_t at_ = 0;  // in held_: what was read and is no line yet
   uint64_t number_ = 0, bytes_ = 0;

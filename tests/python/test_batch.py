@@ -33,7 +33,7 @@ def lists(seed: int, count: int) -> str:
 
 def check_batches(given, text, batches):
     """Any number of lines side by side gives what one line after the other gives."""
-    one = phasor("run", "--quiet", *given, stdin=text)
+    one = phasor("run", "--quiet", *given, "--batch", "1", stdin=text)
     assert len(set(one.stdout.split(b"\n"))) > 10
     for batch in batches:
         many = phasor("run", "--quiet", *given, "--batch", batch, stdin=text)
@@ -112,6 +112,65 @@ def test_beams_as_json_and_the_arena_that_is_planned():
         for name in ("line", "text", "ids", "finish", "input_tokens", "tokens", "outputs"):
             assert one[name] == many[name], name
         assert many["arena_bytes"] > one["arena_bytes"]
+
+
+def arena(*given, stdin="source5\nsource6\n") -> int:
+    done = phasor("run", "--quiet", "--json", *given, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[0])["arena_bytes"]
+
+
+def test_how_many_lines_without_the_flag():
+    """As many as 16 in 256 MiB, of lines of standard input that nobody types."""
+    one, most = (arena(TRANSLATOR, "--batch", n) for n in ("1", "16"))
+    assert arena(TRANSLATOR) == most > arena(TRANSLATOR, "--batch", "15") > one
+    assert arena(TRANSLATOR, "source5", "source6") == one
+    assert arena(TRANSLATOR, "--lookahead", "2") < most
+    beams = ["--beam", "4", "--source", "500", "--context", "500"]
+    larger = ["--beam", "32", "--source", "1000", "--context", "1000"]
+    for flags in (beams, larger):
+        assert arena(TRANSLATOR, *flags) <= 256 << 20
+    assert arena(TRANSLATOR, *beams) == arena(TRANSLATOR, *beams, "--batch", "16")
+    some = [arena(TRANSLATOR, *larger, "--batch", n) for n in map(str, range(1, 17))]
+    assert some[0] < 256 << 20 < some[-1]
+    assert arena(TRANSLATOR, *larger) == max(x for x in some if x <= 256 << 20)
+    whole = arena(CHAT, "--context", "40", "-n", "2", stdin="a\nb\n")
+    assert whole == arena(CHAT, "--context", "40", "-n", "2", "--batch", "1", stdin="a\nb\n")
+
+
+@pytest.mark.parametrize("flags", [[], ["--beam", "2"], ["--samples", "2", "--seed", "1"]])
+def test_who_waits_for_an_answer_gets_it(flags):
+    command = [PHASOR, "run", TRANSLATOR, "--quiet", "-n", "3", *flags]
+    pipe = subprocess.PIPE
+    asked = ["source5\n", "\n", "source6 source7\n", "\xff\n", "source8\n"]
+    answers = []
+    with subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        for line in asked:
+            text = line.encode("latin-1")
+            process.stdin.write(text[:-1])
+            process.stdin.write(text[-1:])
+            for _ in range(2 if "--samples" in flags else 1):
+                assert select.select([process.stdout], [], [], 20)[0], "no answer"
+                answers.append(process.stdout.readline())
+        process.stdin.close()
+        assert process.wait() == 1 and process.stdout.read() == b""
+        assert process.stderr.read().count(b"\n") == 1
+    given = "".join(asked).encode("latin-1")
+    alone = phasor("run", TRANSLATOR, "--quiet", "-n", "3", *flags, "--batch", "1", stdin=given)
+    assert b"".join(answers) == alone.stdout
+
+
+def test_lines_that_are_typed_come_one_after_the_other():
+    own, theirs = pty.openpty()
+    command = [PHASOR, "run", TRANSLATOR, "--quiet", "--json", "-n", "3"]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
+        for _ in range(2):
+            os.write(own, b"source5\n")
+            answer = json.loads(process.stdout.readline())
+            assert answer["arena_bytes"] == arena(TRANSLATOR, "-n", "3", "--batch", "1")
+        os.write(own, b"\x04")
+        assert process.wait() == 0
+    os.close(own), os.close(theirs)
 
 
 @pytest.mark.parametrize("batch", ["1", "4"])
