@@ -11,7 +11,8 @@
   FFN("gelu", kHasGelu, kGeluErf, 2, "GELU (erf)")            \
   FFN("gelu-tanh", kHasGeluTanh, kGeluTanh, 3, "GELU (tanh)") \
   FFN("silu", kHasSilu, kSilu, 4, "SiLU")                     \
-  HEAD(kHeadTanh, 5, "tanh")
+  HEAD(kHeadTanh, 5, "tanh")                                  \
+  FFN("relu2", kHasRelu2, kRelu2, 6, "squared ReLU")
 
 namespace phasor {
 

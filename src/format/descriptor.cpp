@@ -148,6 +148,7 @@ constexpr Field kFields[] = {
     choice(34, KIND(qk_norm_over), 0, 2, kAll, "head|head, own weights|all heads"),
     real(35, KIND(qkv_clip)),
     whole(36, KIND(causal), 0, 1),
+    choice(37, KIND(qk_norm_place), 0, 1, kAll, "before positions|after positions"),
 
     needed(choice(1, OUTPUT(output), 1, 4, kOutputs, "logits|hidden states|pooled|classes")),
     choice(2, OUTPUT(tied), 0, 2, kAll, "own|target embedding|source embedding"),
@@ -158,7 +159,8 @@ constexpr Field kFields[] = {
     whole(7, OUTPUT(normalise), 0, 1),
     whole(8, OUTPUT(classes), 0, 1u << 24),
     whole(9, OUTPUT(head_width), 0, kMaxWidth),
-    choice(10, OUTPUT(head_activation), 0, 5, kHeadActivations, "none" PHASOR_ACTIVATION_NAMES),
+    choice(10, OUTPUT(head_activation), 0, kActivationCodes - 1, kHeadActivations,
+           "none" PHASOR_ACTIVATION_NAMES),
     choice(11, OUTPUT(head_norm), 0, 2, 1 | kNorms, kNoneOrNorm),
     real(12, OUTPUT(head_norm_eps)),
     whole(13, OUTPUT(head_bias), 0, 1),
@@ -342,6 +344,8 @@ phasor_status check_kind(const KindDescriptor& k, uint32_t index, phasor_error* 
   if (!(k.qkv_clip >= 0)) return bad(".qkv_clip: is negative");
   if (k.qk_norm_over != kOverHead && k.qk_norm == kNormNone)
     return bad(".qk_norm_over: there is no norm of q and k");
+  if (k.qk_norm_place != kNormFirst && (k.qk_norm == kNormNone || !rotary))
+    return bad(".qk_norm_place: 1 goes with a norm of q and k, and rotary positions");
   if (k.parallel != kSerial && (!before || k.cross != 0 || k.attention_norm == 0))
     return bad(".parallel: goes with norm_place before, without cross-attention");
   if (k.parallel == kSharedInput && k.input_scales != 0)

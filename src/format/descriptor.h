@@ -31,6 +31,7 @@ enum Norm : uint32_t { kNormNone = 0, kNormLayer = 1, kNormRms = 2 };
 enum NormPlace : uint32_t { kNormBefore = 1, kNormAfter = 2, kNormBoth = 3, kNormSublayer = 4 };
 enum Parallel : uint32_t { kSerial = 0, kSharedInput = 1, kTwoNorms = 2 };
 enum NormOver : uint32_t { kOverHead = 0, kOverOwnHead = 1, kOverAllHeads = 2 };
+enum NormOrder : uint32_t { kNormFirst = 0, kNormLast = 1 };  // of q and k, and their rotation
 enum KindPosition : uint32_t {
   kRotaryNone = 0,
   kRelativeKey = 1,
@@ -86,7 +87,7 @@ struct KindDescriptor {
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
   uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases,
       score_order;
-  uint32_t cross_score, attention_norm, input_scales, qk_norm_over, causal;
+  uint32_t cross_score, attention_norm, input_scales, qk_norm_over, qk_norm_place, causal;
   float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor, qkv_clip;
 };
 

@@ -159,6 +159,16 @@ struct Formula<kRelu> {
   }
 };
 
+// ReLU squared (So et al. 2021), correctly rounded: NaN stays, +inf from 2^64 on.
+template <>
+struct Formula<kRelu2> {
+  template <class V>
+  static PHASOR_INLINE V of(V x) {
+    const V y = Formula<kRelu>::of(x);
+    return y * y;
+  }
+};
+
 // x·½(1 + erf(x/√2)), within 2 ulp for x > 0 and 2^-20 in absolute terms down to −8; 0 below −12
 // (1.12), where the exact value is under 2^-100.
 template <>

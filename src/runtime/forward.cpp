@@ -68,8 +68,9 @@ void cross_attention(const Chunk& c, const Layer& l, const KindDescriptor& k, co
 // Queries and keys before they meet: their norms, and the rotation by their positions.
 void place_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const NormTensors& n,
                  const Layer& l, const KindDescriptor& k) {
-  norm_heads(c, x, heads, n, k);
+  if (k.qk_norm_place == kNormFirst) norm_heads(c, x, heads, n, k);
   rotate(c, x, heads, l.kind);
+  if (k.qk_norm_place != kNormFirst) norm_heads(c, x, heads, n, k);
 }
 
 // Keys and values of a chunk of the source.

@@ -133,6 +133,13 @@ TEST_CASE("rule 1.12: GELU, absolute error below 2^-20 within ±8, 2 ulp for x >
                       tanh_form, positive) < 2.0);
 }
 
+TEST_CASE("squared ReLU is correctly rounded") {
+  const auto exact = [](float x) { return x > 0 ? static_cast<double>(x) * x : 0.0; };
+  const auto normal = [](float x) { return !(x > 0) || (x > 0x1p-63f && x < 0x1p63f); };
+  CHECK(largest_error([](const Kernels& k, float* y, size_t n) { k.activation[kRelu2](y, n); },
+                      exact, normal) <= 0.5);
+}
+
 TEST_CASE("NaN goes through every function of every level") {
   for (const Kernels* k : levels()) {
     const auto stays = [&](auto f) {

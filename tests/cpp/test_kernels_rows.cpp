@@ -149,6 +149,16 @@ TEST_CASE("add, mul, scale and relu do what they say; relu keeps NaN and clears 
     CHECK(bits(y[18]) == 0);
     CHECK(y[19] == HUGE_VALF);
     for (size_t i = 1; i < 17; ++i) CHECK(y[i] == (x[i] * -3.0f > 0 ? x[i] * -3.0f : 0.0f));
+    y[0] = -0.0f;
+    y[1] = -2.5f;
+    y[18] = -HUGE_VALF;
+    k->activation[kRelu2](y, 20);
+    CHECK(bits(y[0]) == 0);
+    CHECK(bits(y[1]) == 0);
+    for (size_t i = 2; i < 17; ++i) CHECK(y[i] == (x[i] < 0 ? 9.0f * x[i] * x[i] : 0.0f));
+    CHECK(y[17] != y[17]);
+    CHECK(bits(y[18]) == 0);
+    CHECK(y[19] == HUGE_VALF);
   }
 }
 

@@ -81,6 +81,8 @@ TEST_CASE("refusals: a value outside its range, and the last one inside") {
 TEST_CASE("refusals: values of a kind that do not go together") {
   const char* const rotary = "tiny-rotary-f32";
   const char* const relative = "tiny-relative-key-f32";
+  const char* const place =
+      "kind0.qk_norm_place: 1 goes with a norm of q and k, and rotary positions";
   try_all({
       {kLm, {{"kind0.kv_heads", 2}}, ""},
       {kLm, {{"kind0.kv_heads", 3}}, "kind0.kv_heads: does not divide the heads"},
@@ -127,6 +129,10 @@ TEST_CASE("refusals: values of a kind that do not go together") {
       {kT5, {{"kind0.score", 1}}, ""},
       {kLm, {{"kind0.qk_norm_over", 1}}, "kind0.qk_norm_over: there is no norm of q and k"},
       {kLm, {{"kind0.qk_norm_over", 1}, {"kind0.qk_norm", 1}}, ""},
+      {rotary, {{"kind0.qk_norm_place", 1}}, place},
+      {rotary, {{"kind0.qk_norm_place", 1}, {"kind0.qk_norm", 1}}, ""},
+      {kLm, {{"kind0.qk_norm_place", 1}, {"kind0.qk_norm", 1}}, place},
+      {kLm, {{"kind0.activation", 6}}, ""},
       {kLm, {{"kind0.attention_norm", 0}}, ""},
       {kLm,
        {{"kind0.attention_norm", 0}, {"kind0.norm_place", 2}},
@@ -369,6 +375,11 @@ TEST_CASE("refusals: what is recommended for generation") {
        {{"generation.bad_words", Ids{1, 58, 0}}},
        "generation.bad_words: a sequence of 0 ids, expected 1 to 0"},
   });
+}
+
+TEST_CASE("refusals: tanh is an activation of a head only") {
+  try_all({{kLm, {{"kind0.activation", 5}}, "kind0.activation: tanh is not built yet"}},
+          PHASOR_UNSUPPORTED);
 }
 
 TEST_CASE("refusals: scopes and their order") {

@@ -117,6 +117,25 @@ def embedder() -> dict:
     )
 
 
+def hunyuan() -> dict:
+    """A decoder whose norms of q and k come after their rotation, and one block with squared
+    ReLU."""
+    d = small(M.lm())
+    block = {
+        **M.kind(4, 6, 18, D.BEFORE, False, kv_heads=2, norm_biases=0),
+        "norm": D.RMS_NORM,
+        "activation": D.SILU,
+        "gated": 1,
+        "qk_norm": D.RMS_NORM,
+        "qk_norm_place": D.NORM_LAST,
+        "position": D.ROTARY_HALVES,
+        "rotary_width": 6,
+    }
+    d["kinds"] = [block, {**block, "activation": D.RELU2, "gated": 0}]
+    d["decoder"]["layers"] = [0, 0, 1, 1]
+    return d
+
+
 def plain_scores() -> dict:
     """A classifier that gives its scores as they are; a dense layer with SiLU and a norm."""
     output = {
@@ -295,6 +314,8 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
     for kind in (L.F32, L.Q8):
         out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
+    for kind in (L.F32, L.Q8):
+        out[f"v{VERSION}-hunyuan-{L.TYPES[kind]}"] = hunyuan, kind, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:

@@ -357,7 +357,7 @@ def test_every_tensor_that_is_wrong_is_named(llama, capsys):
     "name, value",
     [
         ("a_new_field", 1),
-        ("hidden_act", "relu2"),
+        ("hidden_act", "relu6"),
         ("head_dim", 0),
         ("num_attention_heads", 5),
         ("num_key_value_heads", 3),

@@ -131,6 +131,8 @@ CLASSES = {"output": D.CLASSES, "classes": 3}
         (lm(qkv_clip=-1.0), "kind0.qkv_clip: is negative"),
         (lm(causal=1), "kind0.causal: a decoder's layers are so by themselves"),
         (lm(qk_norm_over=D.ALL_HEADS), "kind0.qk_norm_over: there is no norm of q and k"),
+        (lm(qk_norm_place=D.NORM_LAST), "kind0.qk_norm_place: 1 goes with a norm of q and k"),
+        (lm(activation=D.TANH), "kind0.activation: tanh is of a head only"),
         (lm(norm_place=5), "kind0.norm_place: 5, expected a whole number from 1 to 4"),
         (
             lm(parallel=D.TWO_NORMS, norm_place=D.AFTER),

@@ -30,6 +30,7 @@ if __name__ == "__main__":
 import test_families_decoders as decoders
 import test_families_encoders as encoders
 import test_families_translators as translators
+import test_families_versions as versions
 import transformers  # the pinned one
 from config_draws import LENGTHS
 from family_table import ROOT, Table
@@ -38,6 +39,7 @@ from phasor import convert
 from phasor import vectors as V
 from phasor.checkpoints.checkpoint import open_checkpoint
 from phasor.errors import PhasorError
+from phasor.families.hugging_face import DECODERS
 from phasor.format import descriptor as D
 from phasor.reference.forward import Reference
 
@@ -47,12 +49,17 @@ VERSIONS = ("4.57", "5.x")
 _AT_ONCE = 20  # models of a family that lie in a folder
 
 
-def bases() -> dict[str, list]:
-    """The classes and configurations of the families' tests, by model_type."""
+def bases(version: str = VERSIONS[0]) -> dict[str, list]:
+    """The classes and configurations of the families' tests, by model_type; with the newer version
+    also those that it alone has."""
     out: dict[str, list] = {}
     for case in (*decoders.CASES, *encoders.CASES, *translators.CASES):
         if not case.model.startswith("Nomic") and getattr(case, "modules", None) is None:
             family = getattr(transformers, case.model).config_class.model_type
+            out.setdefault(family, []).append([case.model, case.config])
+    for case in versions.OF_NEWER if version != VERSIONS[0] else ():
+        if not hasattr(transformers, case.model):
+            family = next(f.types[0] for f in DECODERS if case.model in f.classes)
             out.setdefault(family, []).append([case.model, case.config])
     return out
 
@@ -150,6 +157,8 @@ def draw(version: str, of: dict[str, list], out: Path, first: int, count: int) -
 
 def results(version: str, of: dict[str, list], first: int, count: int) -> Iterable[Result]:
     """Of all families, one after the other."""
+    if not of:
+        return
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "models"
         draw(version, of, out, first, count)
@@ -195,13 +204,13 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="the table of docs/families.md")
     parser.add_argument("--show", default="wrong,unnamed", help="results that are printed")
     args = parser.parse_args()
-    found = bases()
-    chosen = args.families.split(",") if args.families else list(found)
+    chosen = args.families.split(",") if args.families else list(bases(VERSIONS[-1]))
     counts: Counter = Counter()
     for first in range(args.first, args.first + args.count, _AT_ONCE):
         count = min(_AT_ONCE, args.first + args.count - first)
         for version in args.versions.split(","):
-            for result in results(version, {f: found[f] for f in chosen}, first, count):
+            found = {f: of for f, of in bases(version).items() if f in chosen}
+            for result in results(version, found, first, count):
                 counts[result.draw["family"], version, result.what] += 1
                 if result.what in args.show.split(","):
                     print(f"{version} {result}", flush=True)

@@ -46,6 +46,10 @@ transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)  # models of this size only wait for a second one
 
 
+# Of these transformers gives the last layer before the final norm, of others behind it.
+NOT_NORMED = {"BioGptForCausalLM"}
+
+
 @dataclass(frozen=True)
 class Case:
     """One row of the table: a class of transformers with a configuration."""
@@ -127,6 +131,7 @@ _NEOX = {
     "rotary_pct": 0.5,
     "rotary_emb_base": 5000,
 }
+_ALONE = {key: value for key, value in _PLAIN.items() if key != "num_key_value_heads"}
 _LINEAR = {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}
 _LLAMA3 = {
     "rope_scaling": {
@@ -404,6 +409,64 @@ CASES = [
     ),
     Case("Starcoder2ForCausalLM", "", {**_PLAIN, "sliding_window": 9}),
     Case("Starcoder2ForCausalLM", "no biases, no window", {**_PLAIN, "use_bias": False}),
+    Case("NemotronForCausalLM", "", {**_LLAMA, "head_dim": 12}),
+    Case(
+        "NemotronForCausalLM",
+        "biases, a share of each head, tied",
+        {
+            **_PLAIN,
+            "head_dim": 16,
+            "partial_rotary_factor": 0.25,
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+        },
+    ),
+    Case("ArceeForCausalLM", "", _PLAIN),
+    Case(
+        "ArceeForCausalLM",
+        "biases, YaRN",
+        {**_PLAIN, **_YARN, "attention_bias": True, "mlp_bias": True},
+    ),
+    Case("PersimmonForCausalLM", "", _ALONE),
+    Case(
+        "PersimmonForCausalLM",
+        "no norms of q and k, whole heads rotated, GELU",
+        {
+            **_ALONE,
+            "qk_layernorm": False,
+            "partial_rotary_factor": 1.0,
+            "hidden_act": "gelu",
+        },
+    ),
+    Case("HunYuanDenseV1ForCausalLM", "", _LLAMA),
+    Case(
+        "HunYuanDenseV1ForCausalLM",
+        "a stretched base, biases, tied",
+        {
+            **_LLAMA,
+            "head_dim": 12,
+            "attention_bias": True,
+            "tie_word_embeddings": True,
+            "rope_scaling": {
+                **{"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32},
+                **{"beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0},
+            },
+        },
+    ),
+    Case("BioGptForCausalLM", "", _ALONE),
+    Case(
+        "BioGptForCausalLM",
+        "embeddings as they are, ReLU, own output matrix",
+        {
+            **_ALONE,
+            "scale_embedding": False,
+            "hidden_act": "relu",
+            "tie_word_embeddings": False,
+        },
+    ),
+    Case("OpenAIGPTLMHeadModel", "", _GPT),
+    Case("OpenAIGPTLMHeadModel", "SiLU", {**_GPT, "afn": "swish", "n_layer": 2}),
 ]
 
 
@@ -482,10 +545,9 @@ class Pair:
             result = model(torch.from_numpy(self.ids)[None], output_hidden_states=True)
         trace = self.reference.decode(self.ids)
         layers = [h[0].numpy() for h in result.hidden_states[1:]]
-        ours = [
-            *trace.residuals[:-1],
-            self.reference.head(trace.output),
-        ]  # transformers gives the last one after the final norm
+        ours = [*trace.residuals]
+        if self.case.model not in NOT_NORMED:
+            ours[-1] = self.reference.head(trace.output)
         assert len(ours) == len(layers)
         layer = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(ours, layers))
         return float(layer), share(trace.logits, result.logits[0].numpy())

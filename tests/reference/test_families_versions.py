@@ -93,6 +93,14 @@ _YARN = {
 }
 _PLAIN, _WINDOW = {"rope_type": "default", "rope_theta": 700.0}, {"sliding_window": 5}
 _NEOX = {name: value for name, value in decoders._NEOX.items() if not name.startswith("rotary")}
+_MINISTRAL3 = {
+    **decoders._LLAMA,
+    "rope_parameters": {
+        **{"type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "mscale": 1.0},
+        **{"original_max_position_embeddings": 48, "beta_fast": 32.0, "beta_slow": 1.0},
+        **{"mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1, "max_position_embeddings": 96},
+    },
+}
 # Configurations that only the newer version writes.
 OF_NEWER = [
     Case(
@@ -175,6 +183,80 @@ OF_NEWER = [
                 "full_attention": _YARN,
                 "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 90.0},
             },
+        },
+    ),
+    Case(
+        "Jais2ForCausalLM",
+        "Jais2ForCausalLM",
+        {**decoders._PLAIN, "rope_parameters": _PLAIN},
+    ),
+    Case(
+        "Jais2ForCausalLM, no biases, YaRN",
+        "Jais2ForCausalLM",
+        {
+            **decoders._PLAIN,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "rope_parameters": _YARN,
+        },
+    ),
+    Case("Ministral3ForCausalLM", "Ministral3ForCausalLM", _MINISTRAL3),
+    Case(
+        "Ministral3ForCausalLM, a window, no scaled queries",
+        "Ministral3ForCausalLM",
+        {
+            **_MINISTRAL3,
+            "sliding_window": 7,
+            "head_dim": 12,
+            "rope_parameters": {**_YARN, "llama_4_scaling_beta": 0.0},
+        },
+    ),
+    Case(
+        "CwmForCausalLM",
+        "CwmForCausalLM",
+        {**decoders._LLAMA, "num_hidden_layers": 5, "sliding_window": 7},
+    ),
+    Case(
+        "CwmForCausalLM, biases, windows by layer_types",
+        "CwmForCausalLM",
+        {
+            **decoders._LLAMA,
+            **_WINDOW,
+            "mlp_bias": True,
+            "rope_parameters": _PLAIN,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+    Case(
+        "HyperCLOVAXForCausalLM",
+        "HyperCLOVAXForCausalLM",
+        {
+            **decoders._PLAIN,
+            "embedding_multiplier": 3.0,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 0.3,
+        },
+    ),
+    Case(
+        "HyperCLOVAXForCausalLM, norms before alone, biases",
+        "HyperCLOVAXForCausalLM",
+        {
+            **decoders._PLAIN,
+            "use_post_norm": False,
+            "residual_multiplier": 0.4,
+            "attention_bias": True,
+            "mlp_bias": True,
+        },
+    ),
+    Case("NanoChatForCausalLM", "NanoChatForCausalLM", decoders._PLAIN),
+    Case(
+        "NanoChatForCausalLM, biases, no cap",
+        "NanoChatForCausalLM",
+        {
+            **decoders._PLAIN,
+            "attention_bias": True,
+            "final_logit_softcapping": None,
+            "rope_parameters": _PLAIN,
         },
     ),
     Case(

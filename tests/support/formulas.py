@@ -28,6 +28,7 @@ ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
     D.GELU_TANH: lambda x: F.gelu(x, approximate="tanh"),
     D.SILU: F.silu,
     D.TANH: torch.tanh,
+    D.RELU2: lambda x: F.relu(x).square(),
 }
 
 
@@ -167,11 +168,16 @@ class Formulas:
             x.view(count, -1, w)
             for x in self.linear(h, stack, weights, R.QKV).split([heads * w, kv * w, kv * w], 1)
         )
-        if kind["qk_norm"]:
-            q, k = (
+
+        def normed(first: int) -> tuple[Tensor, ...]:
+            if not kind["qk_norm"] or kind["qk_norm_place"] != first:
+                return q, k
+            return tuple(
                 self.norm(x, kind["qk_norm"], kind["norm_eps"], stack, weights, role)
                 for x, role in ((q, R.Q_NORM), (k, R.K_NORM))
             )
+
+        q, k = normed(0)
         if kind["position"] in (D.ROTARY_INTERLEAVED, D.ROTARY_HALVES):
             inv_freq, halves = (
                 self.weight(R.KINDS, index, R.ROTARY),
@@ -179,6 +185,7 @@ class Formulas:
             )
             turn = [rotation(inv_freq, m, w, halves, kind["rotary_factor"]) for m in range(count)]
             q, k = (torch.einsum("tvw,thw->thv", torch.stack(turn), x) for x in (q, k))
+        q, k = normed(1)
         k, v = (x.repeat_interleave(heads // kv, 1) for x in (k, v))
         away = torch.arange(count)[None, :] - torch.arange(count)[:, None]
         seen = away <= 0 if stack == R.DECODER else torch.ones_like(away, dtype=torch.bool)

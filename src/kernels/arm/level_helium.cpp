@@ -560,8 +560,8 @@ struct Helium {
     const auto one = [=](size_t i, auto p) PHASOR_LAMBDA {
       store(y + i, F::of(load(y + i, p)), p);
     };
-    if constexpr (std::is_same<F, Formula<kRelu>>::value)  // short
-      each_vector(n, one);
+    if constexpr (std::is_same<F, Formula<kRelu>>::value || std::is_same<F, Formula<kRelu2>>::value)
+      each_vector(n, one);  // short
     else
       each_part(n, one);
   }

@@ -50,6 +50,8 @@ const Preset kPresets[] = {
     {"Gemma", {{"norm", 2}, {"norm_place", 3}, {"position", 5}, {"qk_norm", 2}, {"gated", 1}}},
     {"OLMo 2",
      {{"norm", 2}, {"norm_place", 4}, {"position", 5}, {"qk_norm", 2}, {"qk_norm_over", 2}}},
+    {"HunYuan",
+     {{"norm", 2}, {"norm_place", 1}, {"position", 5}, {"qk_norm", 2}, {"qk_norm_place", 1}}},
     {"GPT-J", {{"norm", 1}, {"norm_place", 1}, {"parallel", 1}, {"position", 4}}},
     {"GPT-NeoX", {{"norm", 1}, {"norm_place", 1}, {"parallel", 2}, {"position", 5}}},
     {"T5", {{"norm", 2}, {"norm_place", 1}, {"position", 6}, {"activation", 3}, {"gated", 1}}},
@@ -91,6 +93,7 @@ void agree(Choices* c, const Sizes& sizes, Group* k, bool encoder) {
            sizes.is_large("max_distance") ? 300 : c->of({1u, 2u, 3u, 5u, 16u, 17u, 40u}));
   if (keys) k->leave_out({"score"});
   if (k->number("qk_norm") == kNormNone) k->leave_out({"qk_norm_over"});
+  if (k->number("qk_norm") == kNormNone || !rotary(position)) k->leave_out({"qk_norm_place"});
   if (!encoder) k->leave_out({"causal"});
   if (encoder && k->number("window") % 2 == 0 && k->number("causal") == 0) k->leave_out({"window"});
   const bool parallel = k->number("parallel") != kSerial;

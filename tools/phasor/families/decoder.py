@@ -151,6 +151,8 @@ class Decoder:
         self.output = {"output": D.LOGITS}
         self.generation: dict[str, Any] = {}
         self.tied = config.flag("tie_word_embeddings", default=True)
+        # Keys of a table of rotary positions that are not its scaling's.
+        self.beside_scaling: frozenset[str] = frozenset()
         # Parts whose matrices are stored as (inputs, outputs).
         self.transposed: frozenset[str] = frozenset()
         self.norm_offset = 0.0  # added to the weights of all norms
@@ -284,6 +286,7 @@ class Decoder:
         c = self.config
         newer = table.prefix.startswith("rope_parameters")
         own = {"rope_theta", "partial_rotary_factor"} if newer else set()
+        own |= self.beside_scaling
         scaling = {name: value for name, value in table.values.items() if name not in own}
         table.asked.update(scaling)
         try:
@@ -463,6 +466,8 @@ class Decoder:
             before = self.position_rows
             shape = (before + slot.rows, slot.cols)
             return [self._part("positions", False, shape, rows=slice(before, None))]
+        if slot.role == R.EMBEDDING_NORM and "embedding_norm" in self.bare_norms:
+            return [Part(None, shape_of(slot), offset=1.0)]
         return [self._part(*INPUTS[slot.role], shape_of(slot))]
 
     def _norm(self, part: str, layer: int, bias: bool, slot: R.Slot) -> list[Part]:

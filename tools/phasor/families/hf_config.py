@@ -75,6 +75,8 @@ _REFUSED: tuple[tuple[str, tuple[str, ...], tuple], ...] = (
         (None, 0, 1),
     ),
     ("latent attention", ("kv_lora_rank",), (None, 0)),
+    ("a model with streams of residuals side by side", ("altup_num_inputs",), (None, 0, 1)),
+    ("a model with an embedding for each layer", ("hidden_size_per_layer_input",), (None, 0)),
     (
         "a state-space layer",
         words("state_size ssm_cfg mamba_d_state mamba_d_ssm ssm_state_size"),

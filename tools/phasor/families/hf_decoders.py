@@ -71,7 +71,7 @@ def biases(d: Decoder, attention: int = 15) -> None:
     )
 
 
-def _llama(d: Decoder) -> None:
+def llama(d: Decoder) -> None:
     biases(d)
     d.rotate()
 
@@ -92,7 +92,7 @@ def llama_like(
     )
 
 
-LLAMA = llama_like("llama", "LlamaForCausalLM", _llama)
+LLAMA = llama_like("llama", "LlamaForCausalLM", llama)
 
 
 # ---- SmolLM3 (Bakouch et al. 2025): layers without positions

@@ -20,7 +20,7 @@ from phasor.values import is_whole, settings, table, words
 _TRUNK = "transformer."
 
 
-def _gpt_like(
+def gpt_like(
     kind: str, name: str, names: dict, defaults: dict, adapt: Callable[[Decoder], None], **more: Any
 ) -> Family:
     """A family with layer norms; as GPT-2's are, but for its own, its trunk, its heads (each with
@@ -38,12 +38,12 @@ def _gpt_like(
     )
 
 
-_SUMMARY = words("""
+SUMMARY = words("""
     summary_type summary_use_proj summary_activation summary_first_dropout
     summary_proj_to_labels summary_hidden_size resid_dropout embed_dropout classifier_dropout
     scale_attn_by_inverse_layer_idx n_ctx
 """)
-_GPT_FIELDS = table("""
+GPT2_FIELDS = table("""
     hidden_size              n_embd
     num_hidden_layers        n_layer
     num_attention_heads      n_head
@@ -52,7 +52,7 @@ _GPT_FIELDS = table("""
     rms_norm_eps             layer_norm_epsilon
     hidden_act               activation_function
 """)
-_GPT = settings("""
+GPT2_SIZES = settings("""
     vocab_size                       50257
     n_positions                      1024
     n_embd                           768
@@ -64,7 +64,7 @@ _GPT = settings("""
     scale_attn_by_inverse_layer_idx  false
     tie_word_embeddings              true
 """)
-_MASKS = words("""
+MASKS = words("""
     h.*.attn.bias h.*.attn.masked_bias h.*.attn.attention.bias h.*.attn.attention.masked_bias
     h.*.attn.causal_mask h.*.attn.embed_positions
 """)
@@ -98,15 +98,15 @@ def _gpt2(d: Decoder) -> None:
         own["scale"] = single(scale / (i + 1 if by_layer else 1))
 
 
-GPT2 = _gpt_like(
+GPT2 = gpt_like(
     "gpt2",
     "GPT2LMHeadModel",
     _GPT_NAMES,
-    _GPT,
+    GPT2_SIZES,
     _gpt2,
-    fields=_GPT_FIELDS,
-    harmless=_SUMMARY + ("reorder_and_upcast_attn",),
-    unused=_MASKS,
+    fields=GPT2_FIELDS,
+    harmless=SUMMARY + ("reorder_and_upcast_attn",),
+    unused=MASKS,
 )
 
 
@@ -124,20 +124,20 @@ def _gpt_bigcode(d: Decoder) -> None:
         d.kind["scale"] = 1.0
 
 
-GPT_BIGCODE = _gpt_like(
+GPT_BIGCODE = gpt_like(
     "gpt_bigcode",
     "GPTBigCodeForCausalLM",
     _GPT_NAMES,
-    {**_GPT, "activation_function": "gelu_pytorch_tanh", "multi_query": True},
+    {**GPT2_SIZES, "activation_function": "gelu_pytorch_tanh", "multi_query": True},
     _gpt_bigcode,
-    fields=_GPT_FIELDS,
-    harmless=_SUMMARY
+    fields=GPT2_FIELDS,
+    harmless=SUMMARY
     + words("""
         attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner
         max_batch_size max_sequence_length pad_key_length pre_allocate_kv_cache
         validate_runner_input
     """),
-    unused=_MASKS,
+    unused=MASKS,
 )
 
 
@@ -176,7 +176,7 @@ def _attention_layers(d: Decoder) -> list[str]:
     return kinds
 
 
-GPT_NEO = _gpt_like(
+GPT_NEO = gpt_like(
     "gpt_neo",
     "GPTNeoForCausalLM",
     tensor_names(
@@ -215,8 +215,8 @@ GPT_NEO = _gpt_like(
         rms_norm_eps         layer_norm_epsilon
         hidden_act           activation_function
     """),
-    harmless=_SUMMARY,
-    unused=_MASKS,
+    harmless=SUMMARY,
+    unused=MASKS,
 )
 
 
@@ -252,10 +252,10 @@ _GPTJ = settings(
     rotary_dim           64
     tie_word_embeddings  false
     """,
-    _GPT,
+    GPT2_SIZES,
 )
-_GPTJ_HARMLESS = _SUMMARY + ("rotary", "scale_attn_weights")
-GPTJ = _gpt_like(
+_GPTJ_HARMLESS = SUMMARY + ("rotary", "scale_attn_weights")
+GPTJ = gpt_like(
     "gptj",
     "GPTJForCausalLM",
     tensor_names(
@@ -275,11 +275,11 @@ GPTJ = _gpt_like(
     ),
     _GPTJ,
     _gptj,
-    fields=_GPT_FIELDS,
+    fields=GPT2_FIELDS,
     harmless=_GPTJ_HARMLESS,
-    unused=_MASKS,
+    unused=MASKS,
 )
-CODEGEN = _gpt_like(
+CODEGEN = gpt_like(
     "codegen",
     "CodeGenForCausalLM",
     tensor_names(
@@ -297,9 +297,9 @@ CODEGEN = _gpt_like(
     ),
     _GPTJ,
     _codegen,
-    fields=_GPT_FIELDS,
+    fields=GPT2_FIELDS,
     harmless=_GPTJ_HARMLESS,
-    unused=_MASKS,
+    unused=MASKS,
 )
 
 
@@ -320,7 +320,7 @@ def _gpt_neox(d: Decoder) -> None:
         c.must(name, rope_value(c, table, name, older))
 
 
-GPT_NEOX = _gpt_like(
+GPT_NEOX = gpt_like(
     "gpt_neox",
     "GPTNeoXForCausalLM",
     tensor_names(
@@ -385,7 +385,7 @@ def _opt(d: Decoder) -> None:
         d.output["head_width"] = inner
 
 
-OPT = _gpt_like(
+OPT = gpt_like(
     "opt",
     "OPTForCausalLM",
     tensor_names(
@@ -449,7 +449,7 @@ def _bloom(d: Decoder) -> None:
     d.fused()
 
 
-BLOOM = _gpt_like(
+BLOOM = gpt_like(
     "bloom",
     "BloomForCausalLM",
     tensor_names(
@@ -547,7 +547,7 @@ def _mpt_slopes(heads: int) -> np.ndarray:
     return slopes if above == heads else np.concatenate([slopes[1::2], slopes[::2]])[:heads]
 
 
-MPT = _gpt_like(
+MPT = gpt_like(
     "mpt",
     "MptForCausalLM",
     tensor_names(
@@ -638,7 +638,7 @@ def _falcon_slopes(d: Decoder) -> np.ndarray:
     return rounded * np.float32(d.kind["head_width"] ** -0.5)
 
 
-FALCON = _gpt_like(
+FALCON = gpt_like(
     "falcon",
     "FalconForCausalLM",
     tensor_names(

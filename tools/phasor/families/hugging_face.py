@@ -34,6 +34,7 @@ from phasor.families.heads import Head
 from phasor.families.hf_config import Config, refuse
 from phasor.families.hf_decoders import LLAMAS
 from phasor.families.hf_decoders_more import OTHERS
+from phasor.families.hf_decoders_newer import NEWER_ONES
 from phasor.families.hf_encoder_decoders import FAMILIES as TRANSLATORS
 from phasor.families.hf_deberta import FAMILIES as DEBERTA
 from phasor.families.hf_encoders import FAMILIES as ENCODERS
@@ -44,7 +45,7 @@ from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
 from phasor.values import words
 
-DECODERS = LLAMAS + OTHERS
+DECODERS = LLAMAS + OTHERS + NEWER_ONES
 FAMILIES = ENCODERS + DEBERTA + T5_ENCODERS
 _LONGEST_TYPE = 100  # a model type that others are compared with
 

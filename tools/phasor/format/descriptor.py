@@ -27,6 +27,8 @@ BEFORE, AFTER, BOTH, SUBLAYER = 1, 2, 3, 4  # where norms stand; SUBLAYER: x + n
 SERIAL, SHARED_INPUT, TWO_NORMS = 0, 1, 2
 # what a norm of q and k goes over: a head, with weights of its own or not, or all heads at once
 HEAD, OWN_HEAD, ALL_HEADS = 0, 1, 2
+# whether it comes before their rotation or after it
+NORM_FIRST, NORM_LAST = 0, 1
 LEARNED, INTERLEAVED, HALVES = 1, 2, 3
 RELATIVE_KEY, RELATIVE_KEY_QUERY, CLIPPED, ROTARY_INTERLEAVED, ROTARY_HALVES = 1, 2, 3, 4, 5
 T5_BIAS, ALIBI, THREE_WAY, DISENTANGLED = 6, 7, 8, 9
@@ -69,6 +71,7 @@ GELU_ERF = _activation(2, "GELU (erf)", "gelu", "gelu gelu_python", "GELU")
 GELU_TANH = _activation(3, "GELU (tanh)", "gelu-tanh", _TANH_NAMES, "")
 SILU = _activation(4, "SiLU", "silu", "silu swish", "SiLU")
 TANH = _activation(5, "tanh", "", "", "Tanh")
+RELU2 = _activation(6, "squared ReLU", "relu2", "relu2", "")
 LAST_ACTIVATION = max(row.number for row in ACTIVATIONS if row.word)  # of a feed-forward
 
 
@@ -184,6 +187,7 @@ _KIND = (
     _whole(34, "qk_norm_over", 0, 2),
     _real(35, "qkv_clip"),
     _whole(36, "causal", 0, 1),
+    _whole(37, "qk_norm_place", 0, 1),
 )
 _OUTPUT = (
     _whole(1, "output", 1, 4, NEEDED),
@@ -545,12 +549,17 @@ def _check_kind(i: int, kind: dict) -> None:
             position in RELATIVE_KEYS and kind["score"] == ADDITIVE,
             "score: an additive score has no relative keys",
         ),
+        (kind["activation"] == TANH, "activation: tanh is of a head only"),
         (kind["norm_eps"] < 0, "norm_eps: is negative"),
         (kind["cap"] < 0, "cap: is negative"),
         (kind["qkv_clip"] < 0, "qkv_clip: is negative"),
         (
             kind["qk_norm_over"] and not kind["qk_norm"],
             "qk_norm_over: there is no norm of q and k",
+        ),
+        (
+            kind["qk_norm_place"] and not (kind["qk_norm"] and rotary),
+            "qk_norm_place: 1 goes with a norm of q and k, and rotary positions",
         ),
         (
             kind["parallel"] and (not before or kind["cross"] or not kind["attention_norm"]),

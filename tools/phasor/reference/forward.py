@@ -126,6 +126,7 @@ ACTIVATIONS: dict[int, Callable[[Array], Array]] = {
     D.GELU_TANH: _gelu_tanh,
     D.SILU: _silu,
     D.TANH: np.tanh,
+    D.RELU2: lambda x: np.maximum(x, 0) ** 2,
 }
 
 
@@ -355,7 +356,8 @@ class Reference:
             most = self.dtype.type(kind["qkv_clip"])
             fused = np.clip(fused, -most, most)
         q, k, v = np.split(fused, [heads * w, (heads + kv) * w], axis=1)
-        if kind["qk_norm"]:
+        first = kind["qk_norm_place"] == D.NORM_FIRST
+        if kind["qk_norm"] and first:
             q = self.qk_norm(q, kind, stack, weights, R.Q_NORM)
             k = self.qk_norm(k, kind, stack, weights, R.K_NORM)
         q, k, v = q.reshape(count, heads, w), k.reshape(count, kv, w), v.reshape(count, kv, w)
@@ -365,6 +367,11 @@ class Reference:
             q, k = (
                 rotate(x, inv_freq, at, kind["position"] == D.ROTARY_HALVES, kind["rotary_factor"])
                 for x in (q, k)
+            )
+        if kind["qk_norm"] and not first:
+            q, k = (
+                self.qk_norm(x.reshape(count, -1), kind, stack, weights, role).reshape(x.shape)
+                for x, role in ((q, R.Q_NORM), (k, R.K_NORM))
             )
         distance, seen = at[None, :] - at[:, None], None  # key − query
         if stack == R.DECODER:

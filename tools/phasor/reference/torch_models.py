@@ -25,6 +25,7 @@ _ACTIVATIONS = {
     D.GELU_ERF: F.gelu,
     D.GELU_TANH: lambda x: F.gelu(x, approximate="tanh"),
     D.SILU: F.silu,
+    D.RELU2: lambda x: F.relu(x).square(),
 }
 
 
