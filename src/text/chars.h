@@ -72,4 +72,13 @@ inline size_t write_char(unsigned char* to, uint32_t code) {
   return size;
 }
 
+// The canonical decomposition of a Hangul syllable (Unicode, 3.12), each part 3 bytes (9 of room).
+inline size_t decompose_hangul(unsigned char* to, uint32_t code) {
+  const uint32_t index = code - 0xAC00;
+  size_t size = write_char(to, 0x1100 + index / 588);
+  size += write_char(to + size, 0x1161 + index % 588 / 28);
+  if (index % 28 != 0) size += write_char(to + size, 0x11A7 + index % 28);
+  return size;
+}
+
 }  // namespace phasor::pieces

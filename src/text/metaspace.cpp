@@ -11,10 +11,17 @@
 namespace phasor::pieces {
 namespace {
 
-constexpr uint32_t kBreakBit = 4;  // of the classes: five bits, a number of enum Break
+constexpr uint32_t kBreakBit = 4;        // of the classes: five bits, a number of enum Break
+constexpr uint32_t kSyllable = 1u << 9;  // a class: the first map makes jamo of it
+
+// The unit of the trie where the walks of the map that goes first begin; 0: there is none.
+uint32_t first_map(const Tokenizer& t) { return t.word_chars; }
 
 const char* check(Tokenizer* t, SectionReader* s) {
   if (const char* const wrong = check_package(t, s, 8 * (uint64_t{t->pieces} + 1))) return wrong;
+  const uint32_t root = first_map(*t);
+  if (root != 0 && (root >= s->u32(24) / 4 || is_value(u32_at(t->trie, root))))
+    return "the normaliser's first map begins outside its trie";
   // A score is finite, and not so large that the sum of a text is not.
   for (uint32_t id = 0; id <= t->pieces; ++id) {
     const uint32_t high = u32_at(t->model_data, 2 * size_t{id} + 1);
@@ -23,23 +30,87 @@ const char* check(Tokenizer* t, SectionReader* s) {
   return nullptr;
 }
 
-// A cluster of less than 6 bytes becomes what the shortest rule for its beginning says, as a whole;
-// where there is none, and in a longer one, each character becomes what the rule for it says. So
-// the package does it.
-void put_cluster(const Tokenizer& t, Output* out, const unsigned char* text, size_t bytes) {
+// Precompiled, given a text's characters one by one. A cluster of less than 6 bytes becomes what
+// the shortest rule for its beginning says, as a whole; where there is none, and in a longer one,
+// each character becomes what the rule for it says. So the package does it.
+class ClusterMap {
+ public:
+  ClusterMap(const Tokenizer& t, Output* out) : t_(t), out_(out) {}
+
+  // Takes the next character, c, which is `text`; a byte that is not UTF-8 is U+FFFD.
+  void next(const unsigned char* text, Char c) {
+    const Span here = c.code == kNoChar ? Span{kReplacement, sizeof kReplacement}
+                                        : Span{text, static_cast<size_t>(c.bytes)};
+    const Break of = c.code == kNoChar ? Break::control
+                                       : static_cast<Break>(classes(t_, c.code) >> kBreakBit & 31);
+    if (!clusters_.next(c.code, of)) end();
+    if (!longer_ && kept_ + here.bytes < kTaken) {
+      std::memcpy(cluster_ + kept_, here.text, here.bytes);
+      kept_ += here.bytes;
+      return;
+    }
+    put_kept();
+    longer_ = true;
+    put(here);
+  }
+
+  // The text, or the cluster, ends here.
+  void end() {
+    Rule rule;
+    if (kept_ > 0 && match_rule(t_, &rule, cluster_, kept_, true))
+      out_->put(rule.text, rule.bytes);
+    else
+      put_kept();
+    kept_ = 0;
+    longer_ = false;
+  }
+
+ private:
+  void put(Span c) {
+    Rule rule;
+    const bool found = match_rule(t_, &rule, c.text, c.bytes, true);
+    out_->put(found ? Span{rule.text, rule.bytes} : c);
+  }
+  void put_kept() {
+    for (size_t at = 0; at < kept_;) {
+      const size_t bytes = char_bytes(cluster_[at]);
+      put({cluster_ + at, bytes});
+      at += bytes;
+    }
+    kept_ = 0;
+  }
+
+  static constexpr size_t kTaken = 6;
+  const Tokenizer& t_;
+  Output* out_;
+  Clusters clusters_;
+  unsigned char cluster_[kTaken];  // (kept_) what is open, while it is short: whole characters
+  size_t kept_ = 0;
+  bool longer_ = false;
+};
+
+// Gives `map` what the first map makes of the character c at `at`, or of the text that begins with
+// it; returns the bytes that are taken.
+size_t put_mapped(const Tokenizer& t, ClusterMap* map, const unsigned char* text, size_t bytes,
+                  Char c) {
+  const auto put_all = [map](Span s) {
+    for (size_t at = 0; at < s.bytes;) {
+      const Char part = char_at(s.text + at, s.bytes - at);
+      map->next(s.text + at, part);
+      at += part.bytes;
+    }
+  };
   Rule rule;
-  if (bytes < 6 && match_rule(t, &rule, text, bytes, true)) {
-    out->put(rule.text, rule.bytes);
-    return;
+  if (match_rule(t, &rule, text, bytes, false, first_map(t))) {
+    put_all({rule.text, rule.bytes});
+    return rule.consumed;
   }
-  for (size_t at = 0; at < bytes;) {
-    const Char c = char_at(text + at, bytes - at);
-    const Span here =
-        c.code == kNoChar ? Span{kReplacement, sizeof kReplacement} : Span{text + at, c.bytes};
-    const bool found = match_rule(t, &rule, here.text, here.bytes, true);
-    out->put(found ? Span{rule.text, rule.bytes} : here);
-    at += c.bytes;
-  }
+  unsigned char parts[9];
+  if (c.code >= 0xAC00 && c.code <= 0xD7A3 && (classes(t, c.code) & kSyllable) != 0)
+    put_all({parts, decompose_hangul(parts, c.code)});
+  else
+    map->next(text, c);
+  return c.bytes;
 }
 
 // The bytes of text before `bytes` that are not white space at its end.
@@ -62,20 +133,22 @@ uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
       if (c.code == kNoChar || (classes(t, c.code) & kSpace) == 0) break;
     }
   }
-  Clusters clusters;
-  size_t begin = 0;
-  for (size_t at = 0; at < bytes;) {
+  ClusterMap map(t, &output);
+  for (size_t at = 0; at < bytes && !output.full;) {
+    work();
     const Char c = char_at(text + at, bytes - at);
-    const Break of = c.code == kNoChar ? Break::control
-                                       : static_cast<Break>(classes(t, c.code) >> kBreakBit & 31);
-    if (!clusters.next(c.code, of)) {
-      put_cluster(t, &output, text + begin, at - begin);
-      begin = at;
+    if ((t.flags & kMergeFirst) != 0 && at > 0 && c.code == ' ' && text[at - 1] == ' ')
+      ++at;
+    else if (first_map(t) != 0)
+      at += put_mapped(t, &map, text + at, bytes - at, c);
+    else {
+      map.next(text + at, c);
+      at += c.bytes;
     }
-    at += c.bytes;
   }
-  put_cluster(t, &output, text + begin, bytes - begin);
-  // never: a rule gives no more than the header's expansion says, for which there is room
+  map.end();
+  // only where what the two maps make together is more than the header's expansion says: there is
+  // room for that
   if (output.full) return kNormalizedTooLong;
   const size_t n = static_cast<size_t>(output.size);
   return (t.flags & kStripRight) != 0 ? stripped(t, out, n) : n;
@@ -200,7 +273,8 @@ void decode(const Tokenizer& t, TextSink* sink, Row r) {
 extern constexpr TokenizerModel kMetaspace = [] {
   TokenizerModel m{};
   m.flags = kAddDummyPrefix | kPrefixFirst | kSplitAtSpace | kStripRight | kMergeSpaces |
-            kMergeToSpace | kDropFirstPrefix | kStripFirst;
+            kMergeToSpace | kDropFirstPrefix | kStripFirst | kMergeFirst;
+  m.first_map = true;
   m.marks = kAnyMarks;
   m.check = check;
   m.scratch = scratch;

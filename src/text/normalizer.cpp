@@ -4,10 +4,10 @@
 
 namespace phasor::pieces {
 bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, size_t bytes,
-                bool shortest) {
+                bool shortest, uint32_t root) {
   if (t.trie == nullptr) return false;
   out->text = nullptr;
-  MapWalk walk(t);
+  MapWalk walk(t, root);
   for (size_t i = 0; i < bytes && i < t.longest_rule && walk.step(text[i]); ++i) {
     if (const unsigned char* const found = walk.value()) {
       out->text = found;

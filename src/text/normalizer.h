@@ -41,7 +41,8 @@ struct MapWalk {
   const Tokenizer& t;
   uint32_t node, unit;
 
-  explicit MapWalk(const Tokenizer& tokenizer) : t(tokenizer), node(0), unit(u32_at(t.trie, 0)) {}
+  explicit MapWalk(const Tokenizer& tokenizer, uint32_t root = 0)
+      : t(tokenizer), node(root), unit(u32_at(t.trie, root)) {}
   // False when no key goes on with this byte; no key has a zero byte.
   bool step(unsigned char byte) {
     work();
@@ -64,9 +65,9 @@ struct Rule {
 };
 
 // Finds the longest key of the map that a text begins with, or the shortest; false when there is
-// none.
+// none. root: the unit where the map's walks begin.
 bool match_rule(const Tokenizer& t, Rule* out, const unsigned char* text, size_t bytes,
-                bool shortest);
+                bool shortest, uint32_t root = 0);
 
 // Checks that no walk through the double array leaves it and that every value is inside the
 // strings.

@@ -17,7 +17,8 @@ constexpr uint32_t kListed = 32, kLanguageCodes = 64;
 constexpr uint32_t kHasList = 1u << 31;  // of no section: set where kListed is of such a model
 // of the tokenizers package's models
 constexpr uint32_t kPrefixFirst = 32, kSplitAtSpace = 64, kStripRight = 128, kMergeSpaces = 256,
-                   kMergeToSpace = 512, kDropFirstPrefix = 1024, kStripFirst = 4096;
+                   kMergeToSpace = 512, kDropFirstPrefix = 1024, kStripFirst = 4096,
+                   kMergeFirst = 8192;
 constexpr uint32_t kWholeWords = 2, kCompose = 4;  // of byte-level BPE
 // of BPE of characters
 constexpr uint32_t kFuseUnknown = 16, kEscapeFirst = 64, kCutAtSpaces = 128, kDropFirstSpace = 256,

@@ -71,7 +71,9 @@ struct Tokenizer {
   uint32_t rule;
   // byte-level BPE: the pre-tokenizer's further steps, 0 behind the last
   unsigned char more_steps[8];
-  uint32_t word_chars;    // WordPiece: a word of more characters is unknown
+  // WordPiece: a word of more characters is unknown; Metaspace: the unit of the trie where the
+  // walks of the first map begin, or 0
+  uint32_t word_chars;
   uint32_t prefix_bytes;  // WordPiece: of the prefix of a continuation
 };
 

@@ -16,15 +16,6 @@ uint64_t scratch(const Tokenizer& t, uint64_t limit) {
   return 4 * (t.word_chars < limit ? t.word_chars : limit);
 }
 
-// The canonical decomposition of a Hangul syllable (Unicode, 3.12), each part 3 bytes.
-size_t decompose_hangul(unsigned char* to, uint32_t code) {
-  const uint32_t index = code - 0xAC00;
-  size_t size = write_char(to, 0x1100 + index / 588);
-  size += write_char(to + size, 0x1161 + index % 588 / 28);
-  if (index % 28 != 0) size += write_char(to + size, 0x11A7 + index % 28);
-  return size;
-}
-
 // BERT's: what is removed, padded or decomposed is in the section's classes.
 uint64_t normalize(const Tokenizer& t, unsigned char* out, uint64_t capacity,
                    const unsigned char* text, size_t bytes) {

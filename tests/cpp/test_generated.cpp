@@ -206,7 +206,7 @@ const TokenizerAxis kTokenizers[] = {
     {ModelNumber::metaspace, "Metaspace",
      pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace | pieces::kStripRight |
          pieces::kMergeSpaces | pieces::kMergeToSpace | pieces::kDropFirstPrefix |
-         pieces::kStripFirst,
+         pieces::kStripFirst | pieces::kMergeFirst,
      true},
     {ModelNumber::char_bpe, "BPE of characters",
      pieces::kAddDummyPrefix | pieces::kByteFallback | pieces::kFuseUnknown | pieces::kPrefixFirst |
@@ -222,6 +222,7 @@ void see_tokenizer(Coverage* c, const Tokenizer& t) {
     c->see("tokenizer", name);
     see_flags(c, name, t.flags, axis.flags);
     if (axis.map) c->see(name + " with a map", t.trie != nullptr);
+    if (axis.model == ModelNumber::metaspace) c->see(name + " with a first map", t.word_chars != 0);
     c->see(name + " without an unknown", t.unknown == kNoToken);
     for (uint32_t id = 0; id < t.pieces; ++id)
       c->see(name + " pieces of type",
@@ -240,6 +241,8 @@ void expect_tokenizers(Coverage* c) {
     if (!is_built(axis.model)) continue;
     c->expect("tokenizer", axis.name);
     if (axis.map) c->expect_both(std::string(axis.name) + " with a map");
+    if (axis.model == ModelNumber::metaspace)
+      c->expect_both(std::string(axis.name) + " with a first map");
   }
   for (uint32_t step = 0; is_built(ModelNumber::byte_bpe) && step < pieces::kStepsEnd; ++step)
     if (pieces::known_step(step)) c->expect("pre-tokenizer's step", std::to_string(step));

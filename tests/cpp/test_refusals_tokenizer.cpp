@@ -496,6 +496,58 @@ TEST_CASE("refusals: the parts of a tokenizer's section, and the order of its pi
   }
 }
 
+TEST_CASE("refusals: a map that goes before the other begins inside the trie") {
+  Parts p{};
+  p.model = ModelNumber::metaspace;
+  p.expansion = 3;
+  p.unknown = 0;
+  p.flags = kMergeFirst;
+  p.pieces = {{"<u>", PieceType::unknown, 1},   {"x", PieceType::normal, 1},
+              {"y", PieceType::normal, 1},      {"\u2581", PieceType::normal, 1},
+              {"\u1112", PieceType::normal, 1}, {"\u1175", PieceType::normal, 1},
+              {"\u11C2", PieceType::normal, 1}, {"\uFFFD", PieceType::normal, 1}};
+  for (int i = 0; i < 8; ++i) append_f64(&p.model_data, -1.0);
+  append_f64(&p.model_data, -9.0);
+  p.runs = {run(0, 0), run(0xAC00, 1u << 9 | 13u << 4), run(0xD7A4, 0)};
+  generator::Trie trie = generator::build_trie({{"a", "x"}, {"b", ""}});
+  // what it makes goes through the other map; the longest key counts, and a key may go over
+  // characters
+  p.word_chars =
+      generator::append_trie(&trie, {{"A", "a"}, {"AA", "yb"}, {"c", " "}, {"d", "\xFF"}});
+  p.trie = trie.units;
+  p.strings = trie.strings;
+  p.longest_rule = trie.longest;
+  const Bytes section = build(p);
+  const Tokenizer t = open(section);
+  CHECK(encode(t, "Aa") == Ids{1, 1});
+  CHECK(encode(t, "AAA") == Ids{2, 1});
+  CHECK(encode(t, "x  cx") == Ids{1, 3, 3, 1});  // two spaces are one before that
+  CHECK(encode(t, "\uD7A3x") == Ids{4, 5, 6, 1});
+  CHECK(encode(t, "d\xFF") == Ids{7, 7});
+  refuses(section, 112, static_cast<std::uint32_t>(p.trie.size() / 4),
+          "the normaliser's first map begins outside its trie");
+  refuses(section, 112, 0xFFFFFFFF, "the normaliser's first map begins outside its trie");
+  std::uint32_t value = 0;  // a unit that has a string and no children
+  while ((p.trie[4 * value + 3] & 0x80) == 0) ++value;
+  refuses(section, 112, value, "the normaliser's first map begins outside its trie");
+  refuses(section, 116, 1, "only WordPiece has a longest word and a prefix");
+  p.trie = {};
+  p.strings = {};
+  p.longest_rule = 0;
+  CHECK(why_not(build(p)) == "the normaliser's first map begins outside its trie");
+  // what both maps make of a character is longer than the header's expansion says
+  generator::Trie long_one = generator::build_trie({{"a", "xxx"}});
+  p.word_chars = generator::append_trie(&long_one, {{"A", "aaa"}});
+  p.trie = long_one.units;
+  p.strings = long_one.strings;
+  p.longest_rule = long_one.longest;
+  const Bytes longer = build(p);
+  const Tokenizer l = open(longer);
+  CHECK(encode(l, "a") == Ids{1, 1, 1});
+  Ids ids;
+  CHECK(encode(l, &ids, "AAAA").status == EncodeStatus::text_too_long);
+}
+
 TEST_CASE("refusals: a piece that is not of the model is no way to spell a text") {
   Parts p{};
   p.model = ModelNumber::metaspace;

@@ -206,6 +206,32 @@ def bombs(good: dict) -> dict[str, tuple[object, str]]:
             ),
             "precompiled_charsmap",
         ),
+        "replaced_half": (
+            with_(
+                model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0]]},
+                normalizer={"type": "Replace", "pattern": {"String": "\ud800"}, "content": "a"},
+                added_tokens=[],
+                pre_tokenizer={"type": "Metaspace", "replacement": "\u2581"},
+                decoder={"type": "Metaspace", "replacement": "\u2581"},
+            ),
+            "",
+        ),
+        "replaced_long": (
+            with_(
+                model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0]]},
+                normalizer={
+                    "type": "Sequence",
+                    "normalizers": [
+                        {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 65},
+                        {"type": "NFKD"},
+                    ],
+                },
+                added_tokens=[],
+                pre_tokenizer={"type": "Metaspace", "replacement": "\u2581"},
+                decoder={"type": "Metaspace", "replacement": "\u2581"},
+            ),
+            "normalizer Replace with",
+        ),
     }
 
 

@@ -361,6 +361,7 @@ def test_a_published_bert(driver):
         "suffix": [102],
         "pair": [102],
         "pair_segment": 1,
+        "other_segments": False,
         "pad": 0,
         "unknown": 100,
         "mask": 103,
@@ -753,6 +754,51 @@ def test_the_normaliser_of_unigram_on_clusters(driver, tmp_path):
     compare(driver, tokenizer, build(tokenizer, tmp_path, driver), texts, decode=False)
 
 
+QUOTES = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+DECOMPOSED = [normalizers.NFKD(), normalizers.StripAccents()]
+BLANKS = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
+FIRST_MAPS = {
+    "albert": [*QUOTES, *DECOMPOSED, normalizers.Lowercase(), None, BLANKS],
+    "albert, accents": [*QUOTES, normalizers.Lowercase(), None, BLANKS],
+    "xlnet": [*QUOTES, *DECOMPOSED, None, BLANKS],
+    "rembert": [*QUOTES, BLANKS, *DECOMPOSED, normalizers.Lowercase(), None],
+    "fnet": [*QUOTES, None, BLANKS],
+    "nfd, no map": [normalizers.NFD(), normalizers.StripAccents()],
+    "small letters": [normalizers.Strip(), normalizers.Lowercase(), STRIP, MERGE],
+    "texts": [normalizers.Replace("aab", "\u2122\u0301"), normalizers.Replace("e", ""), None],
+}
+
+
+@pytest.mark.parametrize("name", FIRST_MAPS)
+def test_what_goes_before_precompiled(driver, tmp_path, name):
+    """Every code point by itself and beside what clusters with it, and texts of what becomes
+    something else: the ids show the whole normalised text."""
+    map_ = normalizers.Precompiled(nmt_nfkc(tmp_path))
+    normalizer = normalizers.Sequence([map_ if s is None else s for s in FIRST_MAPS[name]])
+    wanted = (range(0x3400), range(0xA000, 0xAC80), range(0xD700, 0x1F800), range(0x2F800, 0x2FA20))
+    most = [c for c in UNICODE if any(ord(c) in part for part in wanted)]
+    rng = random.Random(16)
+    pool = [
+        *("`", "``", "'", "''", "aab", "aa", "b", "e", " ", "  ", "\xa0", "\r", "\n", "\r\n"),
+        *("\u2581", "\u07fd", "\u0301", "\u0344", "\u2122", "\ufdfa", "\u0130", "\u1e9e"),
+        *("가", "각", "\u1100", "\u1161", "\u200d", "\u2764", "\u0600", "\x01", "\ufffd", "\u200c"),
+        *("\uff21", "\u1fef", "\u2036", "\u0345", "\U0001d15e", "\u0958", "\u094d"),
+    ]
+    texts = [
+        "".join(
+            rng.choice(pool) if rng.random() < 0.8 else rng.choice(most)
+            for _ in range(rng.randrange(1, 9))
+        )
+        for _ in range(10000)
+    ]
+    tokenizer = letters_of(normalizer, [*most, *texts])
+    section = build(tokenizer, tmp_path, driver)
+    compare(driver, tokenizer, section, [*most, *texts], decode=False)
+    some = most if "PHASOR_TOKENIZER_FULL" in os.environ else most[::7]
+    for pattern in ("a{}b", "\u2581{}\u07fd", "{}\u200d\u0301"):
+        compare(driver, tokenizer, section, [pattern.format(c) for c in some], decode=False)
+
+
 def test_unigram_on_wikitext(driver, tmp_path):
     lines = wikitext()
     tokenizer = unigram(
@@ -875,6 +921,18 @@ def test_what_is_not_understood_of_wordpiece_is_refused_by_name(tmp_path, change
     refuses(tmp_path, "wordpiece", change, message)
 
 
+def one(pattern: str, content: str) -> dict:
+    return dict(type="Replace", pattern=dict(String=pattern), content=content)
+
+
+def sequence(*parts: dict) -> dict:
+    return dict(type="Sequence", normalizers=[*parts])
+
+
+def replaced(*pairs: list[str]) -> dict:
+    return dict(normalizer=sequence(*(one(*pair) for pair in pairs)))
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -885,9 +943,26 @@ def test_what_is_not_understood_of_wordpiece_is_refused_by_name(tmp_path, change
             "Strip on the left",
         ),
         (
-            dict(normalizer=dict(type="Replace", pattern=dict(String="a"), content="b")),
+            dict(normalizer=dict(type="Replace", pattern=dict(Regex="a+"), content="b")),
             "normalizer Replace",
         ),
+        (replaced(["ab", "c"], ["ba", "d"]), "Replace of 'ba', of which another is a part"),
+        (replaced(["ab", "c"], ["d", "a"]), "Replace by 'a', which is replaced again"),
+        (replaced(["", "c"]), "Replace of {'String': ''} by 'c'"),
+        (replaced(["\0", "c"]), "Replace with"),
+        (replaced(["x" * 65, "c"]), "Replace with"),
+        (replaced(["x", "c"], ["x", "d"]), "which is replaced before"),
+        (replaced(["x", "a b"], [" ", "c"]), "Replace by 'a b', which is replaced again"),
+        (
+            dict(normalizer=sequence(dict(type="Lowercase"), one("x", "c"))),
+            "Replace of {'String': 'x'} by 'c' behind Lowercase",
+        ),
+        (dict(normalizer=dict(type="NFKD")), "normalizer NFKD without StripAccents"),
+        (
+            dict(normalizer=sequence(dict(type="StripAccents"), dict(type="NFD"))),
+            "normalizer NFD without StripAccents",
+        ),
+        (dict(normalizer=dict(type="Lowercase", more=1)), "normalizer.more"),
         (dict(pre_tokenizer=dict(type="Metaspace", replacement="_")), "replacement '_'"),
         (dict(model=dict(unk_id=None)), "unk_id null"),
         (

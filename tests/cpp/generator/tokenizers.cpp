@@ -441,7 +441,7 @@ Section metaspace(Choices* c, ModelNumber model) {
   s.steps = {1};
   s.flags = any_flags(c, pieces::kAddDummyPrefix | pieces::kPrefixFirst | pieces::kSplitAtSpace |
                              pieces::kStripRight | pieces::kMergeSpaces | pieces::kMergeToSpace |
-                             pieces::kDropFirstPrefix | pieces::kStripFirst);
+                             pieces::kDropFirstPrefix | pieces::kStripFirst | pieces::kMergeFirst);
   s.unknown = 0;
   texts.add("<unk>", PieceType::unknown, pieces::kOfModel);
   special_pieces(c, &texts);
@@ -453,6 +453,12 @@ Section metaspace(Choices* c, ModelNumber model) {
   s.runs = any_runs(c);
   any_added(c, &s);
   set_rules(c, &s, 3);
+  if (c->chance(40)) {
+    std::map<std::string, std::string> first = any_rules(c, false);
+    first.insert({"``", "\""});
+    s.word_chars = append_trie(&s.trie, first);
+    s.expansion = std::min(255u, s.expansion * expansion_of(first, 1));
+  }
   return s;
 }
 

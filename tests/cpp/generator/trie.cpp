@@ -73,4 +73,24 @@ Trie build_trie(const std::map<std::string, std::string>& rules) {
   return trie;
 }
 
+uint32_t append_trie(Trie* trie, const std::map<std::string, std::string>& rules) {
+  const Trie second = build_trie(rules);
+  // Behind the first at a multiple of a power of two that is no smaller than it: then distances,
+  // which are xor, are what they were.
+  std::size_t step = 1;
+  while (step < second.units.size() / 4) step *= 2;
+  const std::size_t root =
+      std::max((trie->units.size() / 4 + step - 1) / step, std::size_t{1}) * step;
+  trie->units.resize(4 * root);
+  const uint32_t strings = static_cast<uint32_t>(trie->strings.size());
+  for (std::size_t i = 0; i < second.units.size(); i += 4) {
+    uint32_t unit = 0;
+    for (std::size_t byte = 4; byte-- > 0;) unit = unit << 8 | second.units[i + byte];
+    put_u32(&trie->units, (unit & kIsValue) != 0 ? unit + strings : unit);
+  }
+  trie->strings.insert(trie->strings.end(), second.strings.begin(), second.strings.end());
+  trie->longest = std::max(trie->longest, second.longest);
+  return static_cast<uint32_t>(root);
+}
+
 }  // namespace generator

@@ -15,4 +15,8 @@ struct Trie {
 // Keys are not empty and have no zero byte.
 Trie build_trie(const std::map<std::string, std::string>& rules);
 
+// Puts a second map into the trie, or into one without rules: the unit where its walks begin, not
+// 0. There is a rule.
+uint32_t append_trie(Trie* trie, const std::map<std::string, std::string>& rules);
+
 }  // namespace generator

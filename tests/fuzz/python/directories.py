@@ -462,6 +462,15 @@ _NORMALIZERS: tuple[Any, ...] = (
     {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "Lowercase"}]},
     {"type": "BertNormalizer", "clean_text": True, "lowercase": True, "strip_accents": None},
     {"type": "Precompiled", "precompiled_charsmap": ""},
+    {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
+    {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+            {"type": "NFKD"},
+            {"type": "StripAccents"},
+        ],
+    },
 )
 _PRE_TOKENIZERS: tuple[Any, ...] = (
     {"type": "BertPreTokenizer"},
@@ -804,7 +813,9 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
         lines = [f"{row} {rank}" for rank, row in enumerate(rows)]
         data = "\n".join(lines).encode() + b"\n"
         data = raw.changed(rng, data) if rng.random() < 0.8 else data
-        name = rng.choice(("r50k_base.tiktoken", "o200k_base.tiktoken", "x.tiktoken"))
+        name = rng.choice(
+            ("r50k_base.tiktoken", "o200k_base.tiktoken", "x.tiktoken")
+        )
     else:
         config = {"pattern": TEKKEN_REGEX, "default_num_special_tokens": 5}
         config["default_vocab_size"] = 5 + len(tokens)

@@ -96,12 +96,32 @@ def probe() -> tuple[dict[str, set[int]], dict[str, dict[int, str]]]:
     sets["word"].add(ord("q"))
     sets.update(clusters())
     sets.update(categories(sets))
+    accents = normalizers.StripAccents().normalize_str
+    sets["accent"] = {c for c in CODE_POINTS if accents(chr(c)) != chr(c)}
+    assert all(accents(chr(c)) == "" for c in sets["accent"])
+    small = normalizers.Lowercase().normalize_str
+    assert lowered == {c: text for c in CODE_POINTS if (text := small(chr(c))) != chr(c)}
     maps = {
         "stripped": {c: text for c, text in stripped.items() if text},
         "lower": lowered,
         **canonical(normalizers),
     }
+    maps["compatible"] = compatible(normalizers, maps)
     return sets, maps
+
+
+def compatible(normalizers, maps: dict[str, dict[int, str]]) -> dict[int, str]:
+    """NFKD, where it makes of a character something else than NFD; NFKD of a text orders the marks
+    as NFD does."""
+    decompose = normalizers.NFKD().normalize_str
+    assert all(decompose(chr(c)) == hangul(c) for c in HANGUL)
+    assert reordered(decompose) == reordered(normalizers.NFD().normalize_str)
+    assert reordered(decompose) >= {*maps["order"]}
+    return {
+        c: text
+        for c in CODE_POINTS
+        if c not in HANGUL and (text := decompose(chr(c))) != maps["decomposed"].get(c, chr(c))
+    }
 
 
 def categories(sets: dict[str, set[int]]) -> dict[str, set[int]]:

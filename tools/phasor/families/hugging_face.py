@@ -43,6 +43,7 @@ from phasor.families.model import Model
 from phasor.files import read_json
 from phasor.format import descriptor as D
 from phasor.format.layout import PhasorError
+from phasor.tokenizers import tokenizer_json
 from phasor.values import words
 
 DECODERS = LLAMAS + OTHERS + NEWER_ONES
@@ -175,6 +176,7 @@ class Source(NamedTuple):
         if isinstance(self.family, decoder.Family):
             self._describe_text(side, info, section)
             return
+        tokenizer_json.check_segments(info, self.model.descriptor["encoder"]["segments"])
         ids = {**{name: info[name] for name in ("pad", "unknown", "mask")}, "start": first}
         side.update((name, value) for name, value in ids.items() if value is not None)
         side.update(

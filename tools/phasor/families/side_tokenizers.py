@@ -85,6 +85,7 @@ _MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.p
 def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
     """The section of a tokenizer.json or of what it was made from, which is that of both sides."""
     section, info = tokenizer_json.build_hf_section(folder)
+    tokenizer_json.check_segments(info, descriptor["encoder"]["segments"])
     source, target = descriptor["source"], descriptor["target"]
     for side in (source, target):
         for name, own in (("pad", "pad"), ("unknown", "unknown"), ("mask", "mask")):

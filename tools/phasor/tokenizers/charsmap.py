@@ -103,9 +103,10 @@ def put_map(section: Section, trie: bytes, strings: bytes, escape: bool = False)
 # ---- Making one
 
 
-def build_trie(keys: dict[bytes, int]) -> bytes:
+def build_trie(keys: dict[bytes, int], before: bytes = b"") -> bytes:
     """The double array that finds the keys (without zero bytes) and gives their values (< 2³¹), in
-    whole blocks of 256 units.
+    whole blocks of 256 units. before: another one, of such blocks, which stays as it is; the root
+    is then the first unit behind it.
 
     The children of a node lie at base ^ byte, its value at base; no two nodes have the same base,
     and a free unit has a label by which only an unused base could reach it, so no walk goes astray.
@@ -117,10 +118,12 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
         for byte in key:
             node = node.setdefault(byte, {})
         node[-1] = value
-    units: list[int] = [0] * 256
-    used = bytearray(b"\1" + bytes(255))  # 1 for a unit that a node or a value has
-    bases = {0}  # or the root would be its own child of byte 0
-    taken = Counter({0: 1})  # bases by block: one stays free
+    start = len(before) // 4
+    units: list[int] = [*np.frombuffer(before, dtype="<u4").tolist(), *([0] * 256)]
+    # 1 for a unit that a node or a value has
+    used = bytearray(b"\1" * (start + 1) + bytes(255))
+    bases = {start}  # or the root would be its own child of byte 0
+    taken = Counter({start >> 8: 1})  # bases by block: one stays free
 
     def free(at: int) -> int:
         """The first free unit from `at` on."""
@@ -132,7 +135,7 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
 
     def place(labels: list[int]) -> int:
         # The older blocks have few places left, and looking takes time.
-        at = free(max(0, len(units) - 16 * 256))
+        at = free(max(start, len(units) - 16 * 256))
         while True:
             base = at ^ labels[0]
             if (
@@ -145,7 +148,7 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
                 return base
             at = free(at + 1)
 
-    waiting = [(0, root)]  # (unit, node): the unit gets its base
+    waiting = [(start, root)]  # (unit, node): the unit gets its base
     for at, node in waiting:
         base = place([max(label, 0) for label in node])
         distance = at ^ base
@@ -157,7 +160,7 @@ def build_trie(keys: dict[bytes, int]) -> bytes:
             units[place_of] = child | 0x80000000 if label < 0 else label
             if label >= 0:
                 waiting.append((place_of, child))
-    for block in range(0, len(units), 256):
+    for block in range(start, len(units), 256):
         nobody = next(base for base in range(block, block + 256) if base not in bases)
         for at in range(block, block + 256):
             if not used[at]:
@@ -172,14 +175,20 @@ def build_map(replacements: dict[int, str]) -> tuple[bytes, bytes]:
     return _from_texts({chr(c).encode(): text.encode() for c, text in replacements.items()})
 
 
-def _from_texts(texts: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+def texts_and_places(texts: dict[bytes, bytes], start: int = 0) -> tuple[dict[bytes, int], bytes]:
+    """The places of the keys' texts in the strings, which begin at `start`; the strings."""
     strings = bytearray()
     places: dict[bytes, int] = {}
     for text in texts.values():
         if text not in places:
-            places[text] = len(strings)
+            places[text] = start + len(strings)
             strings += text + b"\0"
-    return build_trie({key: places[text] for key, text in texts.items()}), bytes(strings)
+    return {key: places[text] for key, text in texts.items()}, bytes(strings)
+
+
+def _from_texts(texts: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    places, strings = texts_and_places(texts)
+    return build_trie(places), strings
 
 
 def canonical_map() -> tuple[bytes, bytes]:

@@ -56,7 +56,7 @@ def _template(spec: dict, vocabulary: Vocabulary) -> dict:
     for id_ in [*found["prefix"], *found["suffix"], *found["pair"]]:
         if id_ not in vocabulary.texts:
             raise TokenizerError(f"post_processor: the id {id_} is not in the vocabulary")
-    return found
+    return {"other_segments": False, **found}
 
 
 _MOST_AROUND = 64  # ids around a text
@@ -109,31 +109,43 @@ def _read_template(step: dict, language_model: bool) -> dict:
             _template_item(item, member(step, "special_tokens", "post_processor")) for item in given
         ]
 
-    def parts(name: str, sequences: str) -> list[tuple[list[int], set[int]]]:
+    def parts(name: str, sequences: str) -> tuple[list[tuple[list[int], set[int]]], list[int]]:
         """The ids before, between and behind the sequences, each with the segments that occur in it
-        and in the text before it."""
+        and in the text before it; the sequences' own segments."""
         out: list[tuple[list[int], set[int]]] = [([], set())]
-        met = ""
+        met, own = "", []
         for sequence, ids, segment in items(name):
             if sequence is not None:
                 met += sequence
+                own.append(segment)
                 out.append(([], {segment}))
             else:
                 out[-1][0].extend(ids)
                 out[-1][1].add(segment)
         if met != sequences:
             refuse(f"post_processor.{name} with the texts {met or 'none'}")
-        return out
+        return out, own
 
-    (prefix, _), (suffix, _) = single = parts("single", "A")
-    (before, first), (between, middle), (behind, second) = parts("pair", "AB")
-    if any(segments - {0} for _, segments in single) or (
-        (first - {0} or middle - {0} or len(second) != 1) and not language_model
-    ):
+    single, alone = parts("single", "A")
+    pair, both = parts("pair", "AB")
+    (prefix, _), (suffix, _) = single
+    (before, first), (between, middle), (behind, second) = pair
+    if alone != [0] or (both[0] != 0 and not language_model):
         refuse("post_processor with such type ids")
+    others = any(segments - {0} for _, segments in single) or (
+        bool(first - {0} or middle - {0} or len(second) != 1) and not language_model
+    )
     if before != prefix or behind != suffix:
         refuse("post_processor with other ids around a pair than around a text")
-    return {"prefix": prefix, "suffix": suffix, "pair": between, "pair_segment": max(second)}
+    found = {"prefix": prefix, "suffix": suffix, "pair": between}
+    return {**found, "pair_segment": both[1] if others else max(second), "other_segments": others}
+
+
+def check_segments(info: dict, segments: int) -> None:
+    """Refuses a template whose special tokens have segments of their own, for a model that has
+    such: the engine gives a special token the segment of the text that it is at."""
+    if info["other_segments"] and segments > 0:
+        refuse("post_processor with such type ids")
 
 
 def _token(config: dict, name: str) -> str | None:
@@ -427,7 +439,8 @@ def build_hf_section(path: Path, options: dict | None = None) -> tuple[bytes, di
     say: `model` (wordpiece, bpe, unigram), `pieces` (how many ids there are), `special` (the
     special tokens' ids by their texts), `pad`, `unknown`,
     `mask`, `cls`, `sep`, `bos`, `eos` (an id or None), the template's ids `prefix`, `suffix`,
-    `pair` (lists) and `pair_segment` (the segment of a second text and of what follows it),
+    `pair` (lists), `pair_segment` (the segment of a second text and of what follows it) and
+    `other_segments` (whether special tokens have other segments: check_segments),
     `max_length` (tokenizer_config.json's model_max_length, or None) and `truncation`
     (tokenizer.json's, or None; the engine's limits are the user's). Raises TokenizerError, naming
     the thing, for what would change the ids and is not understood.

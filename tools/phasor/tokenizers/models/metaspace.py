@@ -9,6 +9,7 @@ import numpy as np
 from phasor.errors import shown
 from phasor.tokenizers.charsmap import put_map, split_charsmap
 from phasor.tokenizers.classes import SPACE, class_runs, of_ranges
+from phasor.tokenizers.first_map import FORMS, SPACES, FirstMap, put_first_map
 from phasor.tokenizers.json_parts import META, fields, member, metaspace, refuse, steps
 from phasor.tokenizers.model import Model
 from phasor.tokenizers.section import Section, TokenizerError
@@ -23,7 +24,8 @@ from phasor.tokenizers.vocabulary import PackageSection, Text, Vocabulary
     MERGE_TO_SPACE,
     DROP_FIRST_PREFIX,
     STRIP_FIRST,
-) = 1, 32, 64, 128, 256, 512, 1024, 4096  # flags
+    MERGE_FIRST,
+) = 1, 32, 64, 128, 256, 512, 1024, 4096, 8192  # flags
 BREAK_BIT = 4  # of Metaspace's classes: above it the number of what the character is in a cluster
 BREAKS = {
     "control": 3,
@@ -38,7 +40,9 @@ BREAKS = {
     "pictographic": 14,
     "consonant": 15,
 }
-OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (0xAC00, 0xD7A3, 13))
+SYLLABLE = 1 << 9  # the class of what the first map makes jamo of
+HANGUL = (0xAC00, 0xD7A3)
+OTHER_BREAKS = ((0x0D, 0x0D, 1), (0x0A, 0x0A, 2), (0x200D, 0x200D, 7), (*HANGUL, 13))
 
 
 def _words(spec: dict) -> int:
@@ -65,12 +69,38 @@ def _decoder(spec: dict) -> int:
     return 0 if metaspace(decoder, "decoder")[0] == "never" else DROP_FIRST_PREFIX
 
 
-def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
-    """(trie, strings, flags) of a strip on both sides, Precompiled, a strip on the right, runs of
-    spaces that become one ▁ or space: in this order."""
+def _first_map(found: list[dict]) -> tuple[FirstMap, list[dict]]:
+    """What comes before Precompiled, and the steps behind it. Runs of spaces that become one are
+    of it where such a step follows."""
+    first = FirstMap()
+    kinds = [step["type"] for step in found]
+    last = max((i for i, kind in enumerate(kinds) if kind in (*FORMS, "Precompiled")), default=-1)
+    at = 0
+    while at < len(found) and (
+        kinds[at] in FORMS
+        or (kinds[at] == "Replace" and (at < last or found[at].get("pattern") != SPACES))
+    ):
+        first.add(found[at])
+        at += 1
+    first.check()
+    return first, found[at:]
+
+
+def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int, FirstMap]:
+    """(trie, strings, flags, first map) of a strip on both sides, the first map, Precompiled, a
+    strip on the right, runs of spaces that become one ▁ or space: in this order."""
     trie = strings = b""
     flags, place = 0, 0
-    for step in steps(spec.get("normalizer"), "normalizer", "normalizers"):
+    found = steps(spec.get("normalizer"), "normalizer", "normalizers")
+    while found and found[0]["type"] == "Strip":
+        sides = [member(found[0], f"strip_{at}", "normalizer") for at in ("left", "right")]
+        if sides != [True, True]:
+            break
+        flags |= STRIP_FIRST
+        found = found[1:]
+    first, found = _first_map(found)
+    flags |= MERGE_FIRST * first.merges_spaces
+    for step in found:
         kind = step.get("type")
         if kind == "Precompiled" and place < 1:
             charsmap = member(
@@ -87,9 +117,6 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
             place = 1
         elif kind == "Strip" and place < 2:
             left, right = (member(step, f"strip_{at}", "normalizer") for at in ("left", "right"))
-            if left and right and place == 0:
-                flags |= STRIP_FIRST
-                continue
             if left or not right:
                 refuse("normalizer Strip on the left")
             flags |= STRIP_END
@@ -99,7 +126,7 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
                 member(fields(step, "normalizer", ("pattern", "content")), field, "normalizer")
                 for field in ("pattern", "content")
             )
-            if pattern != {"Regex": " {2,}"} or content not in (META, " "):
+            if pattern != SPACES or content not in (META, " "):
                 refuse(f"normalizer Replace of {shown(pattern)} by {shown(content)}")
             # A single space would end a word at WhitespaceSplit, as many do; else it begins one, as
             # ▁ does.
@@ -110,7 +137,7 @@ def _normalizer(spec: dict, split_at_space: bool) -> tuple[bytes, bytes, int]:
             place = 3
         else:
             refuse(f"normalizer {kind} with Unigram in this place")
-    return trie, strings, flags
+    return trie, strings, flags, first
 
 
 def _vocabulary(model: dict) -> tuple[dict[str, int], np.ndarray]:
@@ -150,9 +177,12 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
         refuse(f"model.unk_id of a piece {unknown!r} that is there twice")
     section.put_unknown(model["unk_id"], unknown, str.encode)
     section.flags = _words(spec) | _decoder(spec)
-    trie, strings, more = _normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
+    trie, strings, more, first = _normalizer(spec, bool(section.flags & SPLIT_AT_SPACE))
     section.flags |= more
     put_map(section, trie, strings)
+    put_first_map(section, first)
+    if section.expansion > 255:
+        raise TokenizerError("the normaliser's map: a rule expands too much")
     rest = np.zeros(vocabulary.count() - len(scores))
     section.model_data = (
         np.concatenate([scores, rest, [scores.min() - 10.0]]).astype("<f8").tobytes()
@@ -164,12 +194,14 @@ def from_json(spec: dict) -> tuple[bytes, Vocabulary, int]:
             (number << BREAK_BIT, of_ranges([(first, last)]))
             for first, last, number in OTHER_BREAKS
         ]
+    if first.decomposes:
+        clusters.append((SYLLABLE, of_ranges([HANGUL])))
     section.runs = class_runs(bits, clusters)
-    section.added = vocabulary.rows(_precompiled_of(section))
+    section.added = vocabulary.rows(_normalized(section, first))
     return section.bytes(section.pieces(str.encode, lambda piece: 0)), vocabulary, section.unknown
 
 
-def _precompiled_of(section: Section) -> Text:
+def _normalized(section: Section, first: FirstMap) -> Text:
     """What the normaliser makes of an added token's text: only of plain ASCII, where each character
     is a cluster of its own."""
     units = np.frombuffer(section.trie, dtype="<u4").astype(np.int64).tolist()
@@ -183,13 +215,14 @@ def _precompiled_of(section: Section) -> Text:
         return section.strings[at : section.strings.index(0, at)].decode()
 
     def normalize(text: str) -> str:
-        changes = section.trie or section.flags & (STRIP_END | MERGE_SPACES)
-        if changes and not all("!" <= c <= "~" for c in text):
+        changes = section.trie or section.flags & (STRIP_FIRST | STRIP_END | MERGE_SPACES)
+        mapped = first.ascii(text)
+        if (changes or first) and not all("!" <= c <= "~" for c in text + mapped):
             refuse(
                 f"the added token {text!r}, which is looked for in the normalised text, with such "
                 "a normaliser,"
             )
-        return "".join(map(char, text))
+        return "".join(map(char, mapped))
 
     return normalize
 
