@@ -109,18 +109,20 @@ struct Form {
   bool cased;                   // a word is upper case, then lower case
   bool breaks;                  // signs take the line breaks behind them,
   bool slashes;                 // and slashes
+  bool whole_end;               // white space up to the stretch's end is one word, lines or not
 };
 constexpr Contractions kNone = Contractions::none, kPlain = Contractions::plain,
                        kFolded = Contractions::folded;
 constexpr Form kForms[] = {
-    {kLlama3, kLetter, 3, kFolded, kNone, false, true, false},
-    {kQwen2, kLetter, 1, kFolded, kNone, false, true, false},
-    {kO200k, kLetter, 3, kNone, kFolded, true, true, true},
-    {kTekken, kLetter, 1, kNone, kNone, true, true, true},
-    {kQwen35, kLetter | kMark, 1, kFolded, kNone, false, true, false},
-    {kLlama3Plain, kLetter, 3, kPlain, kNone, false, true, false},
-    {kQwen2Plain, kLetter, 1, kPlain, kNone, false, true, false},
-    {kSeed, kLetter, 1, kFolded, kNone, false, false, false},
+    {kLlama3, kLetter, 3, kFolded, kNone, false, true, false, false},
+    {kQwen2, kLetter, 1, kFolded, kNone, false, true, false, false},
+    {kO200k, kLetter, 3, kNone, kFolded, true, true, true, false},
+    {kTekken, kLetter, 1, kNone, kNone, true, true, true, false},
+    {kQwen35, kLetter | kMark, 1, kFolded, kNone, false, true, false, false},
+    {kLlama3Plain, kLetter, 3, kPlain, kNone, false, true, false, false},
+    {kQwen2Plain, kLetter, 1, kPlain, kNone, false, true, false, false},
+    {kSeed, kLetter, 1, kFolded, kNone, false, false, false, false},
+    {kCl100k, kLetter, 3, kFolded, kNone, false, true, false, true},
 };
 
 // U*L+ where U is kUpper and L kLower, which share characters: the end of the match that a search
@@ -173,7 +175,10 @@ size_t llama(const Reader& r, size_t at, const Form& form) {
   if ((of & kNumber) != 0) return r.run_of(at, kNumber, form.digits);
   const size_t begin = r.text[at] == ' ' ? at + 1 : at;
   size_t end = r.run(begin, kAll | form.letters, 0);
-  if (end == begin) return lines_or_white_space(r, at);
+  if (end == begin) {
+    const size_t spaces = form.whole_end ? r.run_of(at, kSpace) : 0;
+    return spaces == r.n ? r.n : lines_or_white_space(r, at);
+  }
   while (form.breaks && (r.line_break(end) || (form.slashes && end < r.n && r.text[end] == '/')))
     ++end;
   return end;

@@ -24,6 +24,7 @@ enum Step : unsigned char {
   kLlama3Plain,
   kQwen2Plain,
   kSeed,
+  kCl100k,
   kStepsEnd,
   kRunStep = 0x80
 };

@@ -550,9 +550,9 @@ TEST_CASE("tokenizer: damaged merges are refused by name") {
   refuses(good, 4, 8, "unknown tokenizer flags");
   refuses(good, 4, 4, "composition without its map");
   refuses(good, 88, 0, "the normaliser's expansion is out of range");
-  for (const std::uint32_t step : {0u, 15u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u})
+  for (const std::uint32_t step : {0u, 16u, 0x7Fu, 0x8Bu, 0xE0u, 0x100u})
     refuses(good, 96, step, "unknown rule of the pre-tokenizer");
-  refuses(good, 120, 15, "unknown rule of the pre-tokenizer");
+  refuses(good, 120, 16, "unknown rule of the pre-tokenizer");
   refuses(good, 120, 1 << 8, "unknown rule of the pre-tokenizer");  // behind the last one
   refuses(good, 128 + 8, 2, "a piece has unknown marks");
   refuses(good, 104, 7, "the added tokens are outside the section");

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import struct
 import subprocess
 from pathlib import Path
 
@@ -118,6 +119,23 @@ def test_a_file_of_tiktoken(tmp_path):
     ):
         with pytest.raises(PhasorError, match=says):
             tiktoken.from_tiktoken(data, where)
+
+
+def test_a_special_token_between_the_tokens():
+    """p50k_base has one: its rank is no token's."""
+    tokens = [bytes([a]) for a in range(256)]
+    tokens += [bytes([a, b]) for a in range(256) for b in range(256)][:50000]
+    rows = lines(tokens).splitlines(keepends=True)
+    behind = base64.b64encode(b"abc") + b" 50257\n"
+    section = tiktoken.from_tiktoken(b"".join(rows) + behind, Path("p50k_base.tiktoken"))
+    count, table, text = (struct.unpack_from("<I", section, at)[0] for at in (8, 32, 48))
+    assert count == 50258
+    for id_, piece in ((50256, b"<|endoftext|>"), (50257, b"abc")):
+        offset, size = struct.unpack_from("<II", section, table + 16 * id_)
+        assert section[text + offset : text + offset + size] == piece
+    with pytest.raises(PhasorError, match="line 50257: expected a token and the rank 50257"):
+        wrong = behind.replace(b"50257", b"50258")
+        tiktoken.from_tiktoken(b"".join(rows) + wrong, Path("p50k_base.tiktoken"))
 
 
 def test_more_ids_than_rows(tmp_path, capsys):

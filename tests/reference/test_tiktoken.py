@@ -3,11 +3,12 @@ the package's own trainer made, texts of every kind."""
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
 from test_tokenizer import Driver, driver  # noqa: F401
-from test_tokenizer_hf import golden, random_texts
+from test_tokenizer_hf import UNICODE, golden, random_texts
 
 from phasor.tokenizers import tiktoken as ours
 from phasor.tokenizers.pre_tokenizers import (
@@ -19,7 +20,18 @@ from phasor.tokenizers.pre_tokenizers import (
 
 # The package's own spelling of r50k_base.
 R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-RULES = {"gpt-2": R50K, "gpt-4o": O200K_REGEX, "tekken": TEKKEN_REGEX, "llama-bpe": LLAMA3_REGEX}
+# And of cl100k_base.
+CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
+RULES = {
+    "gpt-2": R50K,
+    "gpt-4o": O200K_REGEX,
+    "tekken": TEKKEN_REGEX,
+    "llama-bpe": LLAMA3_REGEX,
+    "cl100k_base": CL100K,
+}
 
 
 def sentences() -> list[str]:
@@ -34,22 +46,56 @@ def sentences() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_package(driver, rule):  # noqa: F811
-    tiktoken = pytest.importorskip("tiktoken")
+def trained(tiktoken, rule: str, texts: list[str]):
+    """The package's encoding of a vocabulary trained here, and its tokens by rank."""
     from tiktoken._educational import bpe_train
 
-    texts = sentences()
     corpus = " ".join(texts[:400]) + "aaaaaaaabaaab " * 100
     ranks = bpe_train(corpus, 500, GPT2_REGEX, visualise=None)
     tokens = sorted(ranks, key=ranks.__getitem__)
-    end = len(tokens)
+    end = {"<|endoftext|>": len(tokens)}
     encoding = tiktoken.Encoding(
-        "x", pat_str=RULES[rule], mergeable_ranks=ranks, special_tokens={"<|endoftext|>": end}
+        "x", pat_str=RULES[rule], mergeable_ranks=ranks, special_tokens=end
     )
-    section = ours._section(tokens, {"<|endoftext|>": end}, 0, rule)
-    path = driver.section(section)
+    return encoding, tokens, end
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_package(driver, rule):  # noqa: F811
+    tiktoken = pytest.importorskip("tiktoken")
+    texts = sentences()
+    encoding, tokens, end = trained(tiktoken, rule, texts)
+    path = driver.section(ours._section(tokens, end, 0, rule))
     found = driver.encode(path, [text.encode() for text in texts])
     for text, ids in zip(texts, found, strict=True):
         assert ids == encoding.encode(text, disallowed_special=()), text
     assert len(texts) > 2000
+
+
+def pairs_of_bytes() -> dict[bytes, int]:
+    """A vocabulary in which every two bytes of one word would merge, so that each boundary
+    shows."""
+    every = [bytes([byte]) for byte in range(256)]
+    return {token: i for i, token in enumerate([*every, *(a + b for a in every for b in every)])}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_code_point(driver, rule):  # noqa: F811
+    """Beside letters, digits, signs, white space and line ends, also at a text's end."""
+    tiktoken = pytest.importorskip("tiktoken")
+    ranks = pairs_of_bytes()
+    encoding = tiktoken.Encoding("x", pat_str=RULES[rule], mergeable_ranks=ranks, special_tokens={})
+    path = driver.section(ours._section(list(ranks), {}, 0, rule))
+    rng = random.Random(8)
+    some = UNICODE if "PHASOR_TOKENIZER_FULL" in os.environ else UNICODE[::11]
+    forms = ("a{0}A1 {0}\n{0}", " {0}{0}.{0}'S{0}  ")
+    texts = [form.format(c) for form in forms for c in dict.fromkeys([*UNICODE[:0x3000], *some])]
+    ends = [*" \t\n\r\u2003\x85", "  ", "\n\n", "\r\n", "a", "1", ".", "'LL", "'\u017f"]
+    texts += ["".join(rng.choices(ends, k=rng.randrange(1, 9))) for _ in range(20000)]
+    found = driver.encode(path, [text.encode() for text in texts])
+    wrong = [
+        text
+        for text, ids in zip(texts, found, strict=True)
+        if ids != encoding.encode(text, disallowed_special=())
+    ]
+    assert not wrong, (len(wrong), [text.encode("unicode_escape") for text in wrong[:40]])

@@ -398,7 +398,7 @@ void write_merges(Section* s, const std::vector<uint32_t>& bytes,
 }
 
 uint32_t any_step(Choices* c) {
-  if (c->chance(70)) return c->between(1, 14);
+  if (c->chance(70)) return c->between(1, 15);
   return 128 + 16 * c->below(6) + c->below(11);
 }
 

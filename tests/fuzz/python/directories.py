@@ -814,7 +814,7 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
         data = "\n".join(lines).encode() + b"\n"
         data = raw.changed(rng, data) if rng.random() < 0.8 else data
         name = rng.choice(
-            ("r50k_base.tiktoken", "o200k_base.tiktoken", "x.tiktoken")
+            ("r50k_base.tiktoken", "p50k_base.tiktoken", "cl100k_base.tiktoken", "x.tiktoken")
         )
     else:
         config = {"pattern": TEKKEN_REGEX, "default_num_special_tokens": 5}

@@ -13,6 +13,7 @@ from phasor.tokenizers.json_parts import refuse
 from phasor.tokenizers.models import byte_bpe, char_bpe
 from phasor.tokenizers.pre_tokenizers import (
     BLOOM_REGEX,
+    CL100K_REGEX,
     DEEPSEEK3_REGEX,
     GPT2_REGEX,
     LLAMA3_REGEX,
@@ -146,6 +147,7 @@ _NAMED = {
     "bloom poro-chat gpt3-finnish": Pre([split(BLOOM_REGEX), _LEVEL]),
     "viking": Pre([split(BLOOM_REGEX), DIGITS, _LEVEL]),
     "seed-coder": Pre([split(SEED_REGEX), _LEVEL]),
+    "cl100k_base": Pre([split(CL100K_REGEX), _LEVEL]),  # of no GGUF: tiktoken.py
     # What llama.cpp does where a file names none.
     "default": Pre(
         [

@@ -29,7 +29,8 @@ LONGEST_REGEX = 4096  # characters; the longest that are known have a fifth of t
     LLAMA3_PLAIN,
     QWEN2_PLAIN,
     SEED,
-) = range(1, 15)
+    CL100K,
+) = range(1, 16)
 MOST_STEPS = 9
 UPPER_BIT, LOWER_BIT, MARK_BIT, SIGN_BIT = (
     4,
@@ -67,6 +68,11 @@ DEEPSEEK3_REGEX = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 SEED_REGEX = _FOLDED + _WORDS + r"\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+# cl100k_base, in the spelling of tokenizer.json (\s++$ there is tiktoken's, whose $ is the end).
+CL100K_REGEX = (
+    r"'(?i:[sdmt]|ll|ve|re)" + _WORDS + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s+\z|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 # tiktoken's spellings: a possessive quantifier changes nothing where what follows can match none of
 # what it took.
 _TIKTOKEN = (
@@ -85,6 +91,7 @@ NAMED = {
     DEEPSEEK3_REGEX: DEEPSEEK3,
     r"\s+$": LINE_END,
     SEED_REGEX: SEED,
+    CL100K_REGEX: CL100K,
     _PLAIN + _WORDS + r"\p{N}{1,3}" + _REST: LLAMA3_PLAIN,
     _PLAIN + _WORDS + r"\p{N}" + _REST: QWEN2_PLAIN,
     _TIKTOKEN % r"\p{N}{1,3}": LLAMA3,

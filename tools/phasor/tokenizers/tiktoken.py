@@ -37,10 +37,19 @@ def _end(id_: int, *more: tuple[str, int]) -> dict[str, int]:
     return {"<|endoftext|>": id_, **dict(more)}
 
 
-# Not cl100k_base: it takes the white space at a text's end as one word, which Llama 3's rule, else
-# the same, does not where a line ends in it.
+_FIM = ("prefix", "middle", "suffix")
+# As the package's tiktoken_ext/openai_public.py has them (0.14.0).
 ENCODINGS = {
     "r50k_base": Encoding("gpt-2", _end(50256)),
+    "p50k_base": Encoding("gpt-2", _end(50256)),
+    "cl100k_base": Encoding(
+        "cl100k_base",
+        _end(
+            100257,
+            *((f"<|fim_{name}|>", 100258 + i) for i, name in enumerate(_FIM)),
+            ("<|endofprompt|>", 100276),
+        ),
+    ),
     "o200k_base": Encoding("gpt-4o", _end(199999, ("<|endofprompt|>", 200018))),
 }
 
@@ -60,10 +69,10 @@ def merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:
     return [(_letters(left), _letters(right)) for *_, left, right in sorted(found)]
 
 
-def _section(tokens: list[bytes], special: dict[str, int], first: int, pre: str) -> bytes:
-    """first: the id of the token of rank 0."""
-    ranks = {token: rank for rank, token in enumerate(tokens)}
-    if len(ranks) != len(tokens):
+def _section(tokens: list[bytes | None], special: dict[str, int], first: int, pre: str) -> bytes:
+    """first: the id of the token of rank 0; None: a rank that no token has."""
+    ranks = {token: rank for rank, token in enumerate(tokens) if token is not None}
+    if len(ranks) + tokens.count(None) != len(tokens):
         raise TokenizerError("a token is there twice")
     if any(bytes([byte]) not in ranks for byte in range(256)):
         raise TokenizerError("a byte is no token")
@@ -73,7 +82,7 @@ def _section(tokens: list[bytes], special: dict[str, int], first: int, pre: str)
     names = {id_: text for text, id_ in special.items()}
     pieces, types = [], []
     for id_ in range(count):
-        own = first <= id_ < first + len(tokens)
+        own = first <= id_ < first + len(tokens) and tokens[id_ - first] is not None
         if own and id_ in names:
             raise TokenizerError(f"{shown(names[id_])} has the id of a token, {id_}")
         pieces.append(_letters(tokens[id_ - first]) if own else names.get(id_, f"<unused {id_}>"))
@@ -106,9 +115,12 @@ def from_tiktoken(data: bytes, path: Path) -> bytes:
             "a file of tiktoken does not say how a text is cut: give it the name of its encoding,"
             f" {' or '.join(f'{name}.tiktoken' for name in ENCODINGS)}"
         )
-    encoding, tokens = ENCODINGS[path.stem], list[bytes]()
+    encoding, tokens = ENCODINGS[path.stem], list[bytes | None]()
+    gaps = set(encoding.special.values())
     for number, line in enumerate(data.rstrip(b"\n").split(b"\n"), 1):
         text, _, rank = line.strip().partition(b" ")
+        if len(tokens) in gaps and rank != b"%d" % len(tokens):
+            tokens.append(None)  # p50k_base has a special token between
         if rank != b"%d" % len(tokens) or len(tokens) >= _MOST:
             raise TokenizerError(f"line {number}: expected a token and the rank {len(tokens)}")
         tokens.append(_decoded(text, f"line {number}"))
