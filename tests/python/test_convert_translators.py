@@ -591,8 +591,55 @@ def test_numbers_of_fairseq_with_languages(kind, languages, around, first, mask,
 
 
 @pytest.mark.parametrize(
+    "config, languages, suffix, start",
+    [
+        ({}, ("", ""), [2], 3),
+        ({"src_lang": "java"}, ("", ""), [2, 12], 3),
+        ({"src_lang": "__python__", "language_codes": "base"}, ("", "java"), [2, 13], 12),
+        ({"language_codes": "multi"}, ("", ""), [2, 14], 3),
+        ({"language_codes": "multi"}, ("go", "en_XX"), [2, 18], 14),
+        ({"tokenizer_class": None}, ("en_XX", ""), [2, 14], 3),
+    ],
+)
+def test_numbers_of_plbart(config, languages, suffix, start, tmp_path, phasor):
+    folder = T.write(tmp_path / "m", "plbart", T.fairseq_files("PLBart", **config), vocab_size=20)
+    flags = [f"--{side}-lang={name}" for side, name in zip(("source", "target"), languages) if name]
+    path = converted(folder, *flags)
+    d = PhasorFile(path).descriptor
+    assert (d["source"]["prefix"], d["source"]["suffix"]) == ([], suffix)
+    assert (d["target"]["decoder_start"], d["target"]["forced_first"]) == (start, None)
+    ids = {text: 4 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    mask = 19 if config.get("language_codes") == "multi" else 15
+    assert tokens(phasor, path, "ab<mask>b") == [ids["▁ab"], mask, ids["▁"], ids["b"], *suffix]
+    argv = [phasor, "tokenize", path, "--print-ids", "ab", "--source-lang", "python"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert [int(i) for i in done.stdout.split(",")] == [ids["▁ab"], 2, 13]
+
+
+@pytest.mark.parametrize("added", [{}, {"19": {"content": "<mask>"}}])
+def test_a_mask_of_plbart_without_a_row(added, tmp_path, phasor):
+    """It is the unknown token, of seven languages; of three the model is refused."""
+    files = T.fairseq_files("PLBart", language_codes="multi", added_tokens_decoder=added)
+    path = converted(T.write(tmp_path / "m", "plbart", files, vocab_size=19))
+    ids = {text: 4 + i for i, text in enumerate(T.SOURCE_PIECES)}
+    assert tokens(phasor, path, "ab<mask>b") == [ids["▁ab"], 3, ids["▁"], ids["b"], 2, 14]
+    folder = T.write(tmp_path / "b", "plbart", T.fairseq_files("PLBart"), vocab_size=15)
+    with pytest.raises(PhasorError, match="has 16 pieces, the source embedding has 15 rows"):
+        convert.read_source(folder, None, [])
+
+
+@pytest.mark.parametrize(
     "kind, config, line",
     [
+        (
+            "PLBart",
+            {"language_codes": "all"},
+            "language_codes: 'all', expected base or multi",
+        ),
+        ("PLBart", {"language_codes": ["base"]}, "language_codes: ['base'], expected base"),
+        ("PLBart", {"src_lang": "go"}, "'go' is none of its languages: en_XX java python"),
+        ("PLBart", {"mask_token": "[M]"}, "the special token '[M]' is not there"),
+        ("PLBart", {"added_tokens_decoder": {"12": {"content": "<mask>"}}}, "has the id 12"),
         ("MBart", {"sp_model_kwargs": {"nbest_size": 3}}, "sp_model_kwargs"),
         ("MBart", {"src_lang": "xx_XX"}, "'xx_XX' is none of its languages"),
         ("MBart", {"src_lang": 5}, "src_lang: 5, expected a text"),
@@ -645,7 +692,7 @@ def test_languages_that_t5_has_not(tmp_path):
         (("spiece.model",), "T5Tokenizer"),
         (("vocab.json", "merges.txt"), "BlenderbotTokenizer"),
         (("source.spm", "target.spm"), "MarianTokenizer"),
-        (("sentencepiece.bpe.model",), "PLBartTokenizer"),
+        (("sentencepiece.bpe.model",), "BartphoTokenizer"),
     ],
 )
 def test_files_that_only_a_class_can_read(files, kind, tmp_path):

@@ -26,6 +26,7 @@ LANGUAGES = {
     "MBart50": ["fr_XX", "en_XX", "xh_ZA"],
     "Nllb": ["fra_Latn", "eng_Latn", "zho_Hant"],
     "M2M100": ["fr", "en", "zh"],
+    "PLBart": ["java", "en_XX", "python"],
     "Marian": ["fra", "cmn_Hans"],
 }
 
@@ -69,6 +70,7 @@ def model(kind: str, words: transformers.PreTrainedTokenizer) -> torch.nn.Module
     name = "MarianMTModel" if kind == "Marian" else f"{own}ForConditionalGeneration"
     made = getattr(transformers, name)
     first = {"Marian": words.pad_token_id, "MBart": words.convert_tokens_to_ids("ro_RO")}
+    first["PLBart"] = words.convert_tokens_to_ids("__java__")
     config = made.config_class(
         vocab_size=max(len(words), 8 + max(words.added_tokens_decoder)),
         d_model=WIDTH,
@@ -114,13 +116,13 @@ class Made:
         return self.words(text).input_ids
 
     def id_of(self, name: str) -> int:
-        token = f"__{name}__" if self.kind == "M2M100" else name
+        token = f"__{name}__" if self.kind in ("M2M100", "PLBart") else name
         return self.words.convert_tokens_to_ids(token)
 
     def outputs(self, ids: list[int], target: str, beams: int) -> tuple[list, list]:
         """(ids, scores) of transformers."""
         batch, how = torch.tensor([ids]), {}
-        if self.kind == "MBart":
+        if self.kind in ("MBart", "PLBart"):
             how["decoder_start_token_id"] = self.id_of(target)
         elif self.kind != "Marian":
             how["forced_bos_token_id"] = self.id_of(target)

@@ -1,6 +1,7 @@
 """Tokenizers of translators against transformers' slow classes, id by id and text by text:
 MarianMT's pair of SentencePiece models with a list of ids, M2M100's with languages behind it,
-T5's with sentinels behind it, Pegasus's, mBART's, mBART-50's and NLLB's numbers, ByT5's bytes."""
+T5's with sentinels behind it, the numbers of Pegasus, mBART, mBART-50, NLLB and PLBart, ByT5's
+bytes."""
 
 from __future__ import annotations
 
@@ -195,6 +196,21 @@ def test_fairseq_numbers(kind, tmp_path, driver):
         (tmp_path / "bare" / name).write_bytes((tmp_path / "spm.model").read_bytes())
         assert numbered.fairseq_section(tmp_path / "bare", {}, kind)[0] == section
     more = ["a <mask> b", "<mask>x", "en_XX hello ro_ROx", "eng_Latn a\tzho_Hans ", "<s>a<pad>"]
+    compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
+
+
+@pytest.mark.parametrize("codes", ["base", "multi"])
+def test_plbart(codes, tmp_path, driver):
+    lines = [text for pair in pairs()[::9] for text in pair]
+    train(tmp_path / "spm.model", lines, 2500, "unigram")
+    tokenizer = transformers.PLBartTokenizer(str(tmp_path / "spm.model"), language_codes=codes)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    config = side_tokenizers.configuration(tmp_path / "saved")
+    section, found = numbered.fairseq_section(tmp_path / "saved", config, "PLBart")
+    own = {text: tokenizer.convert_tokens_to_ids(text) for text in found.special}
+    assert own == found.special and len(own) == {"base": 8, "multi": 12}[codes]
+    more = ["a <mask> b", "<mask>x", "__java__ int a; __python__x", "<s>a<pad>", "__go__ __ruby__"]
+    more += ["public static void main ( String [ ] args ) { NEW_LINE INDENT return 0 ; }"]
     compare(driver, section, tokenizer, texts() + more, keys=["text"], decode=True)
 
 

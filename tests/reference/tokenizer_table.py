@@ -248,7 +248,7 @@ def _slow(name: str, side: str, folder: Path) -> Case:
             return listed.marian_sections(made, config)[0][side]
         if name == "ByT5":
             return build_hf_section(made)[0]
-        if name in ("MBart", "MBart50", "Nllb"):
+        if name in ("MBart", "MBart50", "Nllb", "PLBart"):
             return numbered.fairseq_section(made, config, name)[0]
         read = {
             "M2M100": listed.m2m_section,
@@ -342,7 +342,7 @@ def _table() -> list[Row]:
         for scheme in ("always", "first", "never")
     ]
     rows += [Row(f"SentencePiece, {name}", of(_sentencepiece, name)) for name in pieces.KINDS]
-    slow = ["Marian", "M2M100", "T5", "Pegasus", "MBart", "MBart50", "Nllb", "ByT5"]
+    slow = ["Marian", "M2M100", "T5", "Pegasus", "MBart", "MBart50", "Nllb", "PLBart", "ByT5"]
     rows += [Row(f"files of {name}", of(_slow, name, "source")) for name in slow]
     rows.append(Row("files of Marian, target", of(_slow, "Marian", "target")))
     rows += [

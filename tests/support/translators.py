@@ -240,8 +240,8 @@ def pegasus_files(**config: Any) -> dict[str, bytes]:
 
 
 def fairseq_files(kind: str, **config: Any) -> dict[str, bytes]:
-    """The files of an mBART's tokenizer, or of NLLB's, that only its slow class reads: 12 ids and
-    the languages."""
+    """The files of an mBART's tokenizer, of PLBart's or of NLLB's, that only its slow class reads:
+    12 ids and the languages."""
     pieces = [*CONTROLS, *((t, -5.0 - i / 100, 1) for i, t in enumerate(SOURCE_PIECES))]
     behind = {"12": "eng_Latn", "13": "fra_Latn", "14": "<mask>"} if kind == "Nllb" else {}
     added = {id_: {"content": text} for id_, text in behind.items()}

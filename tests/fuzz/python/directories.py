@@ -836,7 +836,7 @@ def make_tiktoken(rng: random.Random, words: Words) -> Source:
 
 
 def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
-    kind = rng.choice(("marian", "marian", "t5", "pegasus", "mbart"))
+    kind = rng.choice(("marian", "marian", "t5", "pegasus", "mbart", "plbart"))
     if kind == "t5":
         files, ids = dict(translators.t5_files()), translators.T5_IDS
     elif kind == "pegasus":
@@ -844,6 +844,8 @@ def make_translator_tokenizer(rng: random.Random, words: Words) -> Source:
     elif kind == "mbart":
         name = rng.choice(("MBart", "MBart50", "Nllb", "Nllb"))
         files, ids = dict(translators.fairseq_files(name)), {}
+    elif kind == "plbart":
+        files, ids = dict(translators.fairseq_files("PLBart", language_codes="multi")), {}
     else:
         added = {"2": {"content": "<pad>"}}
         files, ids = (

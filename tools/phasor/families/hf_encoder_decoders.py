@@ -176,7 +176,7 @@ PLBART = Family(
     _bart,
     _BART_KEYS,
     harmless=_HARMLESS,
-    tokenizer="package",
+    tokenizer="plbart",
 )
 
 # mBART (Liu et al. 2020), mBART-50 (Tang et al. 2020): norms before, and one after each stack

@@ -78,7 +78,9 @@ _FILES = words("""
     tokenizer.json vocab.json merges.txt sentencepiece.bpe.model spiece.model tokenizer.model
     vocab.txt source.spm target.spm
 """)
-_NUMBERED = ("MBart", "MBart50", "Nllb")  # a sentencepiece.bpe.model without a list
+# Classes of a sentencepiece.bpe.model without a list, and the language of a text without a flag.
+_NUMBERED = {"MBart": "en_XX", "MBart50": "en_XX", "Nllb": "eng_Latn", "PLBart": ""}
+_OWN_CLASS = {"mbart": "MBart", "plbart": "PLBart"}  # of such a file, by the family's tokenizer
 _MERGED = ("Bart", "Roberta")  # vocab.json with merges.txt, as tokenizer_json.py reads them
 
 
@@ -95,14 +97,15 @@ def package(folder: Path, descriptor: dict[str, Any], languages: Languages) -> d
     source.update((name, info[name]) for name in ("prefix", "suffix"))
     if descriptor["output"]["output"] == CLASSES:  # of one text or of two
         source["pair"] = info["pair"]
-    codes = {}
-    for text, id_ in info["special"].items():
-        spelled = _SPELLED.fullmatch(text)
-        if spelled:
-            codes[spelled[1] or text] = id_
     kind = str(configuration(folder).get("tokenizer_class") or "")
-    place(kind, codes, languages, descriptor)
+    place(kind, _codes(info["special"]), languages, descriptor)
     return {SOURCE_TOKENIZER: section}
+
+
+def _codes(special: dict[str, int]) -> dict[str, int]:
+    """The languages among special tokens, by their names."""
+    spelled = ((_SPELLED.fullmatch(text), id_) for text, id_ in special.items())
+    return {one[1] or one[0]: id_ for one, id_ in spelled if one}
 
 
 def m2m(folder: Path, descriptor: dict[str, Any], languages: Languages) -> dict[int, bytes]:
@@ -136,14 +139,18 @@ def spiece(
 def fairseq(
     kind: str, folder: Path, descriptor: dict[str, Any], languages: Languages
 ) -> dict[int, bytes]:
-    """The section of the sentencepiece.bpe.model of a class, MBart, MBart50 or Nllb, which is that
-    of both sides. Without --source-lang a text is English, as transformers takes it."""
+    """The section of the sentencepiece.bpe.model of a class of _NUMBERED, which is that of both
+    sides. Without --source-lang a text is English, as transformers takes it, and PLBart's of three
+    languages none."""
     config = configuration(folder)
-    section, found = numbered.fairseq_section(folder, config, kind)
-    codes = {text: id_ for text, id_ in found.special.items() if _SPELLED.fullmatch(text)}
-    languages = _with_source(languages, config, "eng_Latn" if kind == "Nllb" else "en_XX")
+    rows = descriptor["source"]["vocabulary"]
+    section, found = numbered.fairseq_section(folder, config, kind, rows)
+    usual = _NUMBERED[kind]
+    if kind == "PLBart" and numbered.plbart_codes(config) == "multi":
+        usual = "en_XX"
+    languages = _with_source(languages, config, usual)
     _end_behind(config, found, descriptor)
-    place(f"{kind}Tokenizer", codes, languages, descriptor)
+    place(f"{kind}Tokenizer", _codes(found.special), languages, descriptor)
     return {SOURCE_TOKENIZER: section}
 
 
@@ -152,7 +159,8 @@ def _with_source(languages: Languages, config: dict[str, Any], usual: str) -> La
     own = config.get("src_lang") or usual
     if not isinstance(own, str):
         raise PhasorError(f"src_lang: {shown(own)}, expected a text")
-    return languages._replace(source=languages.source or own)
+    spelled = _SPELLED.fullmatch(own)
+    return languages._replace(source=languages.source or (spelled and spelled[1]) or own)
 
 
 def _end_behind(config: dict[str, Any], found: listed.Listed, descriptor: dict[str, Any]) -> None:
@@ -227,8 +235,9 @@ def _reader(kind: str, folder: Path) -> Reader | None:
         return partial(spiece, "T5", listed.t5_section)
     if kind == "pegasus" and "spiece.model" in there and name in ("Pegasus", ""):
         return partial(spiece, "Pegasus", numbered.pegasus_section)
-    if "sentencepiece.bpe.model" in there and (name in _NUMBERED or (kind, name) == ("mbart", "")):
-        return partial(fairseq, name or "MBart")
+    numbering = name or _OWN_CLASS.get(kind)
+    if "sentencepiece.bpe.model" in there and numbering in _NUMBERED:
+        return partial(fairseq, numbering)
     if {"vocab.json", "merges.txt"} <= there and name in _MERGED:
         return package
     if kind.endswith("package") and "vocab.txt" in there and name == "Bert":

@@ -1,5 +1,6 @@
 """SentencePiece models whose pieces a class of transformers numbers in its own way, without a list
-beside them: Pegasus's spiece.model, and the sentencepiece.bpe.model of mBART, mBART-50 and NLLB.
+beside them: Pegasus's spiece.model, and the sentencepiece.bpe.model of mBART, mBART-50, NLLB and
+PLBart.
 The section is one with a list of ids (listed.py). Needs numpy only.
 """
 
@@ -49,7 +50,8 @@ class _Pieces:
         """pieces: the first that has an id, which is its number and `offset`; own: the ids of what
         the class gives itself, all of them special."""
         texts = {i + offset: self.texts[i] for i in range(pieces, len(self.texts))}
-        texts |= {id_: text for text, id_ in own.items()}
+        for text, id_ in own.items():
+            texts.setdefault(id_, text)
         ids = {text: id_ for id_, text in texts.items()} | own
         for text, id_ in self.special.items():
             if text not in ids or id_ not in (None, ids[text]):
@@ -83,7 +85,7 @@ def pegasus_section(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, Lis
     return made.section(2, _OFFSET, {text: i for i, text in enumerate(first)})
 
 
-# ---- mBART, mBART-50 and NLLB-200, which have fairseq's first ids
+# ---- mBART, mBART-50, NLLB-200 and PLBart, which have fairseq's first ids
 
 _FAIRSEQ = {
     **{"unk": "<unk>", "bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>"},
@@ -99,22 +101,42 @@ _MBART50 = words("""
     af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX
     sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI
 """)
-_BEHIND = {"MBart": (*_MBART, "<mask>"), "MBart50": (*_MBART, *_MBART50, "<mask>")}
+_PLBART = {"base": words("__java__ __python__ __en_XX__")}
+_PLBART["multi"] = (*_PLBART["base"], *words("__javascript__ __php__ __ruby__ __go__"))
+_BEHIND = {"MBart": _MBART, "MBart50": (*_MBART, *_MBART50)}
 _MOST_BEHIND = 4096
 
 
-def fairseq_section(folder: Path, config: Mapping[str, Any], kind: str) -> tuple[bytes, Listed]:
+def plbart_codes(config: Mapping[str, Any]) -> str:
+    """Which of PLBart's lists of languages a directory has."""
+    codes = config.get("language_codes") or "base"
+    if not isinstance(codes, str) or codes not in _PLBART:
+        raise TokenizerError(f"language_codes: {shown(codes)}, expected base or multi")
+    return codes
+
+
+def fairseq_section(
+    folder: Path, config: Mapping[str, Any], kind: str, rows: int | None = None
+) -> tuple[bytes, Listed]:
     """The section of sentencepiece.bpe.model: fairseq's four first ids, the pieces from the model's
     third on, one higher, and behind them the languages and the mask. kind: the class, MBart,
-    MBart50 or Nllb, whose languages have the ids that added_tokens_decoder gives them."""
+    MBart50, PLBart, or Nllb, whose languages have the ids that added_tokens_decoder gives them.
+    rows: of the embedding. That of a PLBart of seven languages may end before the mask, which is
+    then the unknown token, as transformers 5 has it."""
     if config.get("legacy_behaviour"):
         raise TokenizerError("legacy_behaviour: True is not built, expected False")
     made = _Pieces(
         folder / "sentencepiece.bpe.model", config, _FAIRSEQ, [UNKNOWN, CONTROL, CONTROL]
     )
-    own, rows = {text: i for i, text in enumerate(_FIRST)}, len(made.texts) + 1
-    if kind in _BEHIND:
-        own |= {text: rows + i for i, text in enumerate(_BEHIND[kind])}
+    own, behind = {text: i for i, text in enumerate(_FIRST)}, len(made.texts) + 1
+    if kind == "PLBart" or kind in _BEHIND:
+        codes = _BEHIND[kind] if kind in _BEHIND else _PLBART[plbart_codes(config)]
+        own |= {text: behind + i for i, text in enumerate(codes)}
+        own["<mask>"] = last = behind + len(codes)
+        if codes is _PLBART["multi"] and last == rows:
+            own["<mask>"] = own["<unk>"]
+            if made.special.get("<mask>") == last:
+                made.special["<mask>"] = None
     else:
         more = {text: id_ for text, id_ in made.special.items() if text not in own}
         without = next((text for text, id_ in more.items() if id_ is None), None)
@@ -123,10 +145,12 @@ def fairseq_section(folder: Path, config: Mapping[str, Any], kind: str) -> tuple
                 f"added_tokens_decoder: {shown(without)} has no id; save the tokenizer again"
                 " (AutoTokenizer.from_pretrained(…).save_pretrained(…))"
             )
-        if len(more) > _MOST_BEHIND or sorted(more.values()) != [*range(rows, rows + len(more))]:
+        if len(more) > _MOST_BEHIND or sorted(more.values()) != [
+            *range(behind, behind + len(more))
+        ]:
             raise TokenizerError(
                 f"added_tokens_decoder: the ids of {len(more)} special tokens, expected those from"
-                f" {rows} on"
+                f" {behind} on"
             )
         own |= more
     return made.section(3, 1, own)
