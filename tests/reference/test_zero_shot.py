@@ -1,5 +1,5 @@
-"""`phasor classify --labels` against the zero-shot pipeline of transformers, for a small random
-BART with classes and a RoBERTa; and the classes of that BART without labels."""
+"""`phasor classify --labels` against the zero-shot pipeline of transformers 4 and 5, for a small
+random BART with classes and a RoBERTa; and the classes of that BART without labels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from answers import newer_answers, zero_shot
 from tokenizers import ByteLevelBPETokenizer
 
 from phasor import convert
@@ -25,6 +26,7 @@ TEXTS = [
     "a",
 ]
 LABELS = "travel,  cooking ,very new phones,x"
+TEMPLATES = ["This example is {}.", "Das handelt von {}!"]
 SIZES = {"vocab_size": 290, "max_position_embeddings": 66, "pad_token_id": 1}
 NAMES = ["contradiction", "neutral", "ENTAILMENT"]
 
@@ -95,28 +97,74 @@ def pipeline(folder: Path) -> transformers.Pipeline:
     return transformers.pipeline("zero-shot-classification", model=str(folder), device="cpu")
 
 
+@pytest.fixture(scope="module")
+def every(tmp_path_factory) -> dict[str, tuple[Path, Path]]:
+    """Of each kind a directory and its model."""
+    folder = tmp_path_factory.mktemp("zero")
+    return {kind: (folder / kind, made(folder / kind, kind, NAMES)) for kind in ("Bart", "Roberta")}
+
+
 @pytest.fixture(scope="module", params=["Bart", "Roberta"])
-def model(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zero") / request.param
-    return folder, made(folder, request.param, NAMES)
+def model(request, every):
+    return every[request.param]
+
+
+def same_scores(
+    phasor: Path, path: Path, labels: str, template: str, each: bool, wanted: list[dict]
+) -> None:
+    """The program's scores of TEXTS are those wanted."""
+    flags = ["--labels", labels, *(["--multi-label"] if each else [])]
+    if template != TEMPLATES[0]:  # which nobody has to say
+        flags += ["--template", template]
+    for theirs, line in zip(wanted, asked(phasor, path, *flags), strict=True):
+        ours = {one["label"]: one["score"] for one in line["labels"]}
+        assert ours.keys() == theirs.keys()
+        assert all(abs(ours[name] - theirs[name]) < TOLERANCE for name in theirs), (ours, theirs)
+        assert list(ours.values()) == sorted(ours.values(), reverse=True)
 
 
 @pytest.mark.parametrize("labels", [LABELS, "only one"])
-@pytest.mark.parametrize("template", ["This example is {}.", "Das handelt von {}!"])
+@pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("each", [False, True], ids=["single", "multi"])
 def test_the_scores_are_the_pipelines(model, labels, template, each, phasor):
     folder, path = model
     ask = pipeline(folder)
-    flags = ["--labels", labels, *(["--multi-label"] if each else [])]
-    if template != "This example is {}.":  # which nobody has to say
-        flags += ["--template", template]
-    for text, line in zip(TEXTS, asked(phasor, path, *flags)):
-        want = ask(text, labels, hypothesis_template=template, multi_label=each)
-        ours = {one["label"]: one["score"] for one in line["labels"]}
-        theirs = dict(zip(want["labels"], want["scores"]))
-        assert ours.keys() == theirs.keys()
-        assert all(abs(ours[name] - theirs[name]) < TOLERANCE for name in theirs), (ours, theirs)
-        assert list(ours.values()) == sorted(ours.values(), reverse=True)
+    wanted = [zero_shot(ask, text, labels, template, each) for text in TEXTS]
+    same_scores(phasor, path, labels, template, each, wanted)
+
+
+ASKED = [
+    (labels, template, each)
+    for labels in (LABELS, "only one")
+    for template in TEMPLATES
+    for each in (False, True)
+]
+
+
+@pytest.fixture(scope="module")
+def newer(every, tmp_path_factory) -> dict[Path, tuple[Path, list[dict]]]:
+    """Of each directory the one that the newer version saves, and its pipeline's scores."""
+    out = tmp_path_factory.mktemp("newer")
+    asks = [(text, *one) for one in ASKED for text in TEXTS]
+    jobs = [
+        {"kind": "zero-shot", "folder": str(folder), "again": str(out / kind), "asks": asks}
+        for kind, (folder, _) in every.items()
+    ]
+    answers = newer_answers(out, jobs)
+    return {folder: (out / kind, one) for (kind, (folder, _)), one in zip(every.items(), answers)}
+
+
+@pytest.mark.parametrize("of", ["older", "newer"])
+def test_the_scores_are_the_newer_pipelines(of, model, newer, tmp_path, phasor):
+    """Of the older version's directory, and of the same saved again by the newer."""
+    folder, path = model
+    again, answers = newer[folder]
+    if of == "newer":
+        path = tmp_path / "m.phasor"
+        read, sections = convert.read_source(again, None, [])
+        convert.convert(read, path, F32, sections, None, quiet=True)
+    for i, one in enumerate(ASKED):
+        same_scores(phasor, path, *one, answers[i * len(TEXTS) : (i + 1) * len(TEXTS)])
 
 
 def test_entailment_may_be_the_first_class(tmp_path, phasor):

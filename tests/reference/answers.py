@@ -1,0 +1,136 @@
+"""What transformers answers, in either version: a translator between two of its languages, and the
+zero-shot pipeline. test_languages.py and test_zero_shot.py call it, and run this file with the
+newer version first on the path:
+
+    answers.py JOBS.json
+
+A list of {"kind", "folder", "again", "asks"}: the class of tokenizers, or "zero-shot"; a directory
+that the older version saved; where this one saves the same again; and what is asked, the arguments
+of `Translator.answer` or of `zero_shot`. The answers go to JOBS.answers.json, and the version is
+printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+ROOT = Path(__file__).resolve().parents[2]
+NEWER = Path(os.environ.get("TRANSFORMERS5", ROOT / ".venv-reference" / "transformers5")).absolute()
+
+
+class Translator:
+    """A model and its tokenizer. kind: the tokenizer's class, without its ending."""
+
+    def __init__(self, kind: str, words: Any, model: Any) -> None:
+        self.kind, self.words, self.model = kind, words, model
+
+    def ids(self, text: str, source: str | None, target: str | None) -> list[int]:
+        if self.kind == "Marian":
+            return self.words(f">>{target}<< {text}" if target else text).input_ids
+        if source:
+            self.words.src_lang = source
+        return self.words(text).input_ids
+
+    def id_of(self, name: str) -> int:
+        token = f"__{name}__" if self.kind in ("M2M100", "PLBart") else name
+        return self.words.convert_tokens_to_ids(token)
+
+    def outputs(self, ids: list[int], target: str, beams: int, new: int) -> tuple[list, list]:
+        """(ids, scores)."""
+        batch, how = torch.tensor([ids]), {}
+        if self.kind in ("MBart", "PLBart"):
+            how["decoder_start_token_id"] = self.id_of(target)
+        elif self.kind != "Marian":
+            how["forced_bos_token_id"] = self.id_of(target)
+        with torch.no_grad():
+            made = self.model.generate(
+                batch,
+                attention_mask=torch.ones_like(batch),
+                do_sample=False,
+                max_new_tokens=new,
+                num_beams=beams,
+                num_return_sequences=beams,
+                return_dict_in_generate=True,
+                output_scores=True,
+                **how,
+            )
+        end, rows = self.model.config.eos_token_id, []
+        for row in made.sequences.tolist():
+            row = row[1:]
+            rows.append(row[: row.index(end) + 1] if end in row else row)
+        return rows, made.sequences_scores.tolist() if beams > 1 else []
+
+    def answer(self, text: str, source: str | None, target: str, beams: int, new: int) -> dict:
+        """The text's ids; the tokens of greedy decoding, and the hypotheses of beams with their
+        scores."""
+        ids = self.ids(text, source, target)
+        rows, scores = self.outputs(ids, target, beams, new)
+        return {
+            **{"ids": ids, "greedy": self.outputs(ids, target, 1, new)[0][0]},
+            **{"rows": rows, "scores": scores},
+        }
+
+
+def zero_shot(ask: Any, text: str, labels: str, template: str, each: bool) -> dict[str, float]:
+    """The pipeline's scores by label."""
+    made = ask(text, labels, hypothesis_template=template, multi_label=each)
+    return dict(zip(made["labels"], made["scores"]))
+
+
+def newer_answers(out: Path, jobs: list[dict[str, Any]]) -> list[list[dict]]:
+    """The answers of the newer version, which runs in a process of its own."""
+    if not (NEWER / "transformers").is_dir():
+        message = f"no newer transformers at {NEWER}: run make test-reference, or set TRANSFORMERS5"
+        pytest.fail(message) if os.environ.get("PHASOR_REQUIRED") == "1" else pytest.skip(message)
+    path = out / "jobs.json"
+    path.write_text(json.dumps(jobs))
+    done = subprocess.run(
+        [sys.executable, __file__, path],
+        env={**os.environ, "PYTHONPATH": str(NEWER), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip().startswith("5."), done.stdout
+    return json.loads(path.with_suffix(".answers.json").read_text())
+
+
+def _answers(job: dict[str, Any]) -> list[dict]:
+    folder, again = job["folder"], job["again"]
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    if job["kind"] == "zero-shot":
+        kind = transformers.AutoModelForSequenceClassification
+        model = kind.from_pretrained(folder, dtype=torch.float32)
+        ask = transformers.pipeline("zero-shot-classification", model=model, tokenizer=words)
+        answers = [zero_shot(ask, *one) for one in job["asks"]]
+    else:
+        kind = transformers.AutoModelForSeq2SeqLM
+        model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+        translator = Translator(job["kind"], words, model)
+        answers = [translator.answer(*one) for one in job["asks"]]
+        words = transformers.AutoTokenizer.from_pretrained(folder)  # in its first language
+    model.save_pretrained(again)
+    words.save_pretrained(again)
+    return answers
+
+
+def main(path: Path) -> None:
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    answers = [_answers(job) for job in json.loads(path.read_text())]
+    path.with_suffix(".answers.json").write_text(json.dumps(answers))
+    print(transformers.__version__)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
