@@ -153,7 +153,10 @@ bool Encoder::start() {
   const bool terminal = !o_.ids.given && o_.texts.empty() && isatty(0) != 0;
   limits.sequences = o_.batch != 0 ? o_.batch : terminal ? 1 : kBatch;
   if (capture_.wanted() || decodes() || asks()) limits.sequences = 1;
-  if (decodes()) limits.target = limits.source;
+  if (decodes()) {
+    const uint32_t most = e_.target.max_positions;
+    limits.target = most != 0 ? std::min(limits.source, most) : limits.source;
+  }
   if (!o_.texts.empty()) limits.sequences = std::min(limits.sequences, count_of(o_.texts));
   limits.chunk = static_cast<uint32_t>(
       std::min<uint64_t>(uint64_t{limits.sequences} * limits.source, kBatchTokens));

@@ -371,6 +371,10 @@ const Shape kShapes[] = {
        return m.descriptor.has(kDecoder) && m.descriptor.output.head_width != 0 &&
               m.descriptor.output.head_norm != 0;
      }},
+    {"classes behind both stacks",
+     [](const Model& m) {
+       return m.descriptor.has_both() && m.descriptor.output.output == kOutputClasses;
+     }},
     {"a section that nobody knows",
      [](const Model& m) {
        const uint32_t last = load_u32(m.data.pointer + 20) - 2;  // before DATA

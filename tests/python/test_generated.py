@@ -6,6 +6,7 @@ GENERATED=1000 takes so many in place of the quick run's, GENERATED_FIRST says f
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -64,6 +65,14 @@ def text_of(ids: list[int]) -> str:
     return ",".join(map(str, ids))
 
 
+def scores_of(row: np.ndarray, how: int) -> np.ndarray:
+    """The scores of a row of classes: output.scores of docs/format.md."""
+    if how == 0:  # softmax
+        made = np.exp(row - row.max())
+        return made / made.sum()
+    return 1 / (1 + np.exp(-row)) if how == 1 else row
+
+
 def some_ids(rng: random.Random, d: dict, name: str) -> list[int]:
     vocabulary = d["source" if name == "encoder" else "target"]["vocabulary"]
     most = min(D.longest(d, name) or 12, 12)
@@ -85,7 +94,12 @@ class Trial:
 
     def compare(self) -> list[Compared]:
         """Nothing where a value of the reference is not finite."""
-        got = self.decoder() if "decoder" in self.d else self.encoder()
+        if {"encoder", "decoder"} <= self.d.keys() and self.d["output"]["output"] == D.CLASSES:
+            got = self.classes()
+            if not got:
+                return []
+        else:
+            got = self.decoder() if "decoder" in self.d else self.encoder()
         exact = self.reference(Reference(self.file))
         single = self.reference(Reference(self.file, dtype=np.float32))
         if not all(np.isfinite(values).all() for values in exact.values()):
@@ -105,6 +119,22 @@ class Trial:
             run(self.phasor, command, self.path, *ids, "--logits", self.rows)
             made["rows"] = np.load(self.rows)
         return made
+
+    def classes(self) -> Arrays:
+        """scores: of the classes behind both stacks, the highest first, at the source's last end
+        token, where `classify` reads them. Nothing where the target has no such ids."""
+        ends, rows = self.d["source"]["end"], self.d["target"]["vocabulary"]
+        if not ends or max(self.source) >= rows:
+            return {}
+        self.source = [i for i in self.source if i not in ends][: self.room() - 1] + [ends[0]]
+        words = ["--ids", text_of(self.source), "--json", "--quiet"]
+        line = json.loads(run(self.phasor, "classify", self.path, *words))
+        self.target = [self.d["target"]["decoder_start"], *self.source[:-1]]
+        return {"scores": np.array([one["score"] for one in line["labels"]])}
+
+    def room(self) -> int:
+        """The longest text that both stacks take, at most 12."""
+        return min(D.longest(self.d, name) or 12 for name in ("encoder", "decoder"))
 
     def decoder(self) -> Arrays:
         """rows: logits; hidden: planes of the decoder's residuals. `target` becomes what went
@@ -130,6 +160,8 @@ class Trial:
             made["vector"] = (model.output(trace) if output["output"] == D.POOLED else pooled)[0]
         if self.target or output["output"] in (D.LOGITS, D.CLASSES):
             made["rows"] = model.output(trace)
+        if self.source and self.target and output["output"] == D.CLASSES:
+            made["scores"] = np.sort(scores_of(made["rows"][-1], output["scores"]))[::-1]
         return made
 
     def compared(self, got: Arrays, exact: Arrays, single: Arrays) -> list[Compared]:

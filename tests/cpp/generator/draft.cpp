@@ -210,13 +210,14 @@ std::string choose_records(Choices* c, uint32_t count, bool pairs) {
   return all;
 }
 
-Group choose_output(Choices* c, const Sizes& sizes, bool encoder) {
+Group choose_output(Choices* c, const Sizes& sizes, uint32_t stack) {
   Group o(kScopeOutput);
   o.leave_out({"tied", "classes", "head_width", "labels", "prompts"});
   if (c->chance(35)) o.set("head_width", sizes.of("output head_width"));
   if (c->chance(30)) o.set_text("prompts", choose_records(c, c->below(4), true));
-  if (!encoder) {
-    o.set("output", kOutputLogits);
+  if (stack != kEncoderOnly) {
+    const bool classes = stack == kEncoderDecoder && c->chance(20);
+    o.set("output", classes ? kOutputClasses : kOutputLogits);
     o.leave_out({"pooling", "normalise"});
   }
   if (c->chance(80)) o.choose(c, {"head_norm_eps"});
@@ -335,7 +336,7 @@ Draft draft_model(Choices* c) {
         stacks[1].leave_out({"projection_bias", "projection_place"});
     }
   }
-  Group output = choose_output(c, sizes, d.stack == kEncoderOnly);
+  Group output = choose_output(c, sizes, d.stack);
   choose_shared(c, d, sides.data(), stacks.data(), &output);
   output.zero_or_absent(c, {"tied", "classes", "head_width"});
 

@@ -477,7 +477,44 @@ void check_searches(const Running& r, const Trial& t, const phasor_beam_options&
   }
 }
 
+// What gives classes has no tokens to choose from: each way of choosing one says so.
+void check_no_generation(const Trial& t) {
+  phasor_limits limits = limits_for(t.limits, t.in, t.whole());
+  limits.beams = phasor::kHasBeam ? 2 : 0;
+  limits.searches = limits.beams != 0 ? 1 : 0;
+  const Running r(t.opened, limits, t.pool);
+  need(encode_source(r, t.opened, 0, t.in.sources[0]), "encode");
+  const uint32_t* const ids = t.in.targets[0].ids.data();
+  uint32_t out[4];
+  const auto refused = [](phasor_status status, const phasor_error& error) {
+    need(status == PHASOR_BAD_INPUT && std::strstr(error.text, "gives classes") != nullptr,
+         "tokens of a model that gives classes");
+  };
+  phasor_error error = PHASOR_ERROR_INIT;
+  phasor_generate_options options = PHASOR_GENERATE_OPTIONS_INIT;
+  phasor_generation result = PHASOR_GENERATION_INIT;
+  refused(phasor_generate(r.session(), 0, ids, 1, out, 4, &options, &result, &error), error);
+  phasor_job job = PHASOR_JOB_INIT;
+  job.ids = t.in.sources[0].ids.data();
+  job.count = t.in.sources[0].count();
+  job.out = out;
+  job.capacity = 4;
+  refused(phasor_jobs_run(r.session(), &job, 1, &options, &error), error);
+  if (limits.beams == 0) return;
+  phasor_beam_options beams = PHASOR_BEAM_OPTIONS_INIT;
+  phasor_beam_result found = PHASOR_BEAM_RESULT_INIT;
+  beams.max_new = 4;
+  refused(phasor_beam_search(r.session(), 0, ids, 1, &beams, &found, &error), error);
+  phasor_hypothesis best{};
+  best.struct_size = sizeof best;
+  job.outputs = &best;
+  job.n_best = 1;
+  refused(phasor_beam_jobs_run(r.session(), &job, 1, &beams, &error), error);
+}
+
 void check_generation(const Trial& t) {
+  if (t.opened.inside().descriptor.output.output != phasor::kOutputLogits)
+    return check_no_generation(t);
   phasor_limits limits = limits_for(t.limits, t.in, t.whole());
   limits.logit_rows = std::max(limits.logit_rows, 4u);
   if (limits.best_rows != 0) limits.best_rows = std::max(limits.best_rows, 3u);
