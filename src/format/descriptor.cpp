@@ -149,6 +149,7 @@ constexpr Field kFields[] = {
     real(35, KIND(qkv_clip)),
     whole(36, KIND(causal), 0, 1),
     choice(37, KIND(qk_norm_place), 0, 1, kAll, "before positions|after positions"),
+    whole(38, KIND(separate_v), 0, 1),
 
     needed(choice(1, OUTPUT(output), 1, 4, kOutputs, "logits|hidden states|pooled|classes")),
     choice(2, OUTPUT(tied), 0, 2, kAll, "own|target embedding|source embedding"),

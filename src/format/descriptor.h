@@ -87,7 +87,8 @@ struct KindDescriptor {
   uint32_t position, rotary_width, max_distance, hidden, activation, gated, ffn_biases;
   uint32_t cross, cross_heads, cross_kv_heads, cross_head_width, cross_biases, norm_biases,
       score_order;
-  uint32_t cross_score, attention_norm, input_scales, qk_norm_over, qk_norm_place, causal;
+  uint32_t cross_score, attention_norm, input_scales, qk_norm_over, qk_norm_place, causal,
+      separate_v;
   float norm_eps, scale, cap, cross_scale, residual_scale, rotary_factor, qkv_clip;
 };
 

@@ -101,15 +101,17 @@ void layer_roles(const Rows& r, const KindDescriptor& k, const StackDescriptor& 
   const uint32_t gate = k.gated != 0 ? k.hidden : 0;
   const bool before = k.norm_place == kNormBefore || k.norm_place == kNormBoth;
   const bool after = k.norm_place != kNormBefore, bias = k.norm_biases != 0, cross = k.cross != 0;
+  const bool separate = k.separate_v != 0;
   const bool own = k.qk_norm_over != kOverHead, qk_bias = k.qk_norm == kNormLayer;
   const auto has = [](uint32_t flags, uint32_t bits) { return (flags & bits) != 0; };
 
   r.norm(0x10, BOTH("norm before attention,"), AT(attention_before),
          before && k.attention_norm != 0, width, bias);
-  r.linear(0x20, BOTH("q,k,v"), AT(qkv), true, {{q, kv, kv}}, width,
-           has(k.attention_biases, kBiasQ | kBiasK | kBiasV));
+  r.linear(0x20, BOTH("q,k,v"), AT(qkv), true, {{q, kv, separate ? 0 : kv}}, width,
+           has(k.attention_biases, separate ? kBiasQ | kBiasK : kBiasQ | kBiasK | kBiasV));
   r.vector(0x22, "scale of the input of q,k,v", AT(qkv_scale), has(k.input_scales, kScaleQkv),
            {{width}});
+  r.linear(0x24, BOTH("v"), AT(v), separate, {{kv}}, width, has(k.attention_biases, kBiasV));
   const bool by_head = k.position == kDisentangled;
   r.table(0x30, "relative keys", AT(relative_keys), relative_keys(k), by_head ? q : w, entries(k));
   r.table(0x31, "relative values", AT(relative_values), k.position == kClippedRelative, entries(k),

@@ -47,6 +47,7 @@ struct alignas(8) Input {
 struct LayerTensors {
   NormTensors attention_before;
   Linear qkv, attention_out;
+  Linear v;                     // where qkv has no rows of v (separate_v)
   Tensor qkv_scale, ffn_scale;  // (D) of the inputs of qkv and ffn_in
   Tensor relative_keys;         // (w, entries)
   Tensor relative_values;       // (entries, w)

@@ -14,8 +14,8 @@ struct Sum {
     macs += uint64_t(l.weight.rows) * l.weight.cols;
   }
   void add(const Layer& l) {
-    const Linear* all[] = {&l.qkv,       &l.attention_out, &l.cross_q,
-                           &l.cross_out, &l.ffn_in,        &l.ffn_out};
+    const Linear* all[] = {&l.qkv,       &l.v,      &l.attention_out, &l.cross_q,
+                           &l.cross_out, &l.ffn_in, &l.ffn_out};
     for (const Linear* linear : all) add(*linear);
   }
 };

@@ -73,12 +73,21 @@ void place_heads(const Chunk& c, const Rows<float>& x, uint32_t heads, const Nor
   if (k.qk_norm_place != kNormFirst) norm_heads(c, x, heads, n, k);
 }
 
+// What the layer's matrix of q, k and v gives from panel `first` on; the values may have a matrix
+// of their own, which comes next.
+void project(const Chunk& c, const Rows<float>& y, LinearInput* in, const Layer& l,
+             uint32_t first) {
+  const uint32_t panels = l.qkv.weight.panels - first;
+  linear(c, y, in, l.qkv, first, panels);
+  if (l.v.weight) linear(c, y.right(uint64_t(panels) * kLanes), in, l.v, 0, l.v.weight.panels);
+}
+
 // Keys and values of a chunk of the source.
 void encoder_keys_values(const Chunk& c, const Layer& l, const KindDescriptor& k,
                          const Heads& heads, LinearInput* in) {
   const uint32_t q_panels = blocks_of(q_width(k));
   const Rows<float> keys = c.wide();
-  linear(c, keys, in, l.qkv, q_panels, l.qkv.weight.panels - q_panels);
+  project(c, keys, in, l, q_panels);
   clip(c, keys, 2 * lanes(kv_width(k)), k.qkv_clip);
   place_heads(c, keys, k.kv_heads, l.k_norm, l, k);
   store_keys(c, heads, keys);
@@ -101,7 +110,7 @@ void decoder_block(const Chunk& c, uint32_t layer) {
   const Heads heads = self_heads(c.session, 1, layer);
   const Rows<float> q = c.wide(), keys = q.right(lanes(q_width(k)));
   LinearInput in = sublayer_input(c, k, l.attention_before, l.qkv_scale);
-  linear(c, q, &in, l.qkv, 0, l.qkv.weight.panels);
+  project(c, q, &in, l, 0);
   clip(c, q, lanes(q_width(k)) + 2 * lanes(kv_width(k)), k.qkv_clip);
   place_heads(c, q, k.heads, l.q_norm, l, k);
   place_heads(c, keys, k.kv_heads, l.k_norm, l, k);

@@ -130,8 +130,8 @@ void widen_layers(Plan* p, const Model& m, uint32_t stack) {
       widen(&p->attention_ld, lanes(cross_q_width(k)));
       widen(&p->most_heads, k.cross_heads);
     }
-    const Linear* const matrices[] = {&l.qkv,       &l.attention_out, &l.cross_q, &l.cross_kv,
-                                      &l.cross_out, &l.ffn_in,        &l.ffn_out};
+    const Linear* const matrices[] = {&l.qkv,      &l.v,         &l.attention_out, &l.cross_q,
+                                      &l.cross_kv, &l.cross_out, &l.ffn_in,        &l.ffn_out};
     widen_groups(p, matrices);
   }
 }

@@ -104,6 +104,8 @@ TEST_CASE("refusals: values of a kind that do not go together") {
       {kLm, {{"output.cap", -1.0}}, "output.cap: is negative"},
       {kBert, {{"kind0.causal", 1}}, ""},
       {kBert, {{"kind0.causal", 2}}, "kind0.causal: 2, expected 0 to 1"},
+      {kLm, {{"kind0.separate_v", 1}}, ""},
+      {kLm, {{"kind0.separate_v", 2}}, "kind0.separate_v: 2, expected 0 to 1"},
       {kLm, {{"kind0.qkv_clip", 0.0}}, ""},
       {kLm, {{"kind0.qkv_clip", -1.0}}, "kind0.qkv_clip: is negative"},
       {kLm, {{"kind0.rotary_width", 2}}, "kind0.rotary_width: nothing is rotary here"},

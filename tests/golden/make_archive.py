@@ -91,6 +91,12 @@ def last_token() -> dict:
     )
 
 
+def squared_head() -> dict:
+    d = last_token()
+    d["output"]["head_activation"] = D.RELU2
+    return d
+
+
 def embedder() -> dict:
     """A decoder's blocks as an encoder's, as Qwen3-Embedding has them: causal, rotary, grouped
     heads with norms; the second kind sees a window before itself."""
@@ -132,6 +138,16 @@ def hunyuan() -> dict:
         "rotary_width": 6,
     }
     d["kinds"] = [block, {**block, "activation": D.RELU2, "gated": 0}]
+    d["decoder"]["layers"] = [0, 0, 1, 1]
+    return d
+
+
+def separate() -> dict:
+    """A decoder whose values have a matrix of their own in the second block, as K-quants have it,
+    with a bias in both."""
+    own = block(attention_biases=7, kv_heads=1)
+    d = small(M.lm())
+    d["kinds"] = [own, {**own, "separate_v": 1}]
     d["decoder"]["layers"] = [0, 0, 1, 1]
     return d
 
@@ -314,8 +330,9 @@ def planned() -> dict[str, tuple[Callable[[], dict], int, dict[int, bytes]]]:
             out[f"v{VERSION}-{name}-{L.TYPES[kind]}"] = make, kind, {}
     for kind in (L.F32, L.Q8):
         out[f"v{VERSION}-embedder-{L.TYPES[kind]}"] = embedder, kind, {}
-    for kind in (L.F32, L.Q8):
         out[f"v{VERSION}-hunyuan-{L.TYPES[kind]}"] = hunyuan, kind, {}
+        out[f"v{VERSION}-separate-{L.TYPES[kind]}"] = separate, kind, {}
+    out[f"v{VERSION}-squared-head-{L.TYPES[L.F32]}"] = squared_head, L.F32, {}
     for name, make in {"greedy": generation(0), "sampled": generation(1)}.items():
         out[f"v{VERSION}-{name}-{L.TYPES[L.F16]}"] = make, L.F16, {}
     for name in TRANSLATORS:

@@ -21,8 +21,10 @@ from phasor.format.file import SOURCE_TOKENIZER, TARGET_TOKENIZER, VECTORS, VERS
 
 ROWS = A.read_index()
 TYPES = {name for kind, name in L.TYPES.items() if kind != L.F64}
-# Fields whose values are a choice have a small range; a tokenizer is absent, or in section 3 or 4.
+# Fields whose values are a choice have a small range; a tokenizer is absent, or in section 3 or 4,
+# and tanh is of a head only.
 CHOICES, NOT_VALUES = 8, {("target", "tokenizer"): {1, 2}, ("source", "tokenizer"): {1, 2}}
+NOT_VALUES["kinds", "activation"] = {D.TANH}
 SHARED = {"source": "target", "encoder": "decoder"}  # the same fields
 
 
@@ -42,7 +44,7 @@ def test_every_file_has_its_row_and_is_the_file_of_its_row():
 
 def test_the_archive_stays_small():
     sizes = [path.stat().st_size for path in (GOLDEN / "archive").glob("*.phasor")]
-    assert sum(sizes) < 4_000_000 and max(sizes) < 80_000
+    assert sum(sizes) < 4_500_000 and max(sizes) < 80_000
 
 
 def test_every_family_is_there_in_every_type_of_this_version():

@@ -48,12 +48,7 @@ class Observer(Reference):
         self.rows[key] = self.rows.get(key, 0) + len(x)
 
     def linear(self, x: np.ndarray, stack: int, weights: int, role: int) -> np.ndarray:
-        scale = (
-            self.tensor(stack, weights, role + 2)
-            if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER)
-            else None
-        )
-        self.see(x if scale is None else x * scale, stack, weights, role)
+        self.see(self.scaled(x, stack, weights, role), stack, weights, role)
         return super().linear(x, stack, weights, role)
 
     def logits(self, y: np.ndarray) -> np.ndarray:

@@ -110,6 +110,8 @@ class Smoothed:
         if slot.role - 2 in _FLAG and matrix in self._scales:
             return self._scales[matrix]
         value = self.source(slot)
-        if slot.key in self._scales:
-            return value / self._scales[slot.key]
+        # v reads what q and k do
+        matrix = slot.key - (R.V - R.QKV) * (slot.role == R.V)
+        if matrix in self._scales:
+            return value / self._scales[matrix]
         return value * self._folded[slot.key] if slot.key in self._folded else value

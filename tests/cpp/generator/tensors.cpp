@@ -19,6 +19,7 @@ enum Role : uint32_t {
   kRoleAttentionBefore = 0x10,
   kRoleQkv = 0x20,
   kRoleQkvScale = 0x22,
+  kRoleV = 0x24,
   kRoleFfnScale = 0x8A,
   kRoleRelativeKeys = 0x30,
   kRoleRelativeValues = 0x31,
@@ -362,8 +363,11 @@ void write_input(Writer* w, const Descriptor& d, uint32_t which, Layout embeddin
 
 void write_attention(Writer* w, const KindDescriptor& k, uint32_t width) {
   const uint32_t q = q_width(k), kv = kv_width(k), biases = k.attention_biases;
-  w->linear(kRoleQkv, {{q, kv, kv}}, width, biases & (kBiasQ | kBiasK | kBiasV));
+  const bool separate = k.separate_v != 0;
+  const uint32_t fused = kBiasQ | kBiasK | (separate ? 0u : uint32_t{kBiasV});
+  w->linear(kRoleQkv, {{q, kv, separate ? 0 : kv}}, width, biases & fused);
   if ((k.input_scales & kScaleQkv) != 0) w->scales(kRoleQkvScale, width);
+  if (separate) w->linear(kRoleV, {{kv, 0, 0}}, width, (biases & kBiasV) != 0);
   const uint32_t distances = 2 * reach(k) + 1;
   const bool by_head = k.position == kDisentangled;
   if (relative_keys(k)) w->table(kRoleRelativeKeys, by_head ? q : k.head_width, distances, 0.5f);

@@ -135,7 +135,7 @@ class Decoder:
             "final_norm_eps": eps,
         }
         self.kind = self._kind(eps)
-        self.per_layer = [{} for _ in range(self.count)]
+        self.per_layer = [self._separate_v(i) for i in range(self.count)]
         self.output = {
             "output": D.LOGITS,
             "tied": D.TIED_OWN if "output.weight" in file else D.TIED_TARGET,
@@ -182,6 +182,15 @@ class Decoder:
             "gated": int(own.gated),
             "ffn_biases": self.has("ffn_up.bias") | self.has("ffn_down.bias") << 1,
         }
+
+    def _separate_v(self, block: int) -> dict[str, Any]:
+        """Where v has another type than q and k: K-quants give it more bits in some blocks."""
+        names = (f"blk.{block}.attn_{part}.weight" for part in "qkv")
+        tensors = [self.file.tensors.get(name) for name in names]
+        if None in tensors:
+            return {}
+        q, k, v = (kept_as(tensor.type) for tensor in tensors)
+        return {"separate_v": 1} if q == k != v else {}
 
     # ---- positions
 
@@ -338,10 +347,11 @@ class Decoder:
             return [self._part("output_norm", bias, slot.parts, slot)]
         kind = d["kinds"][self.stack["layers"][2 * slot.set]]
         fused = {
-            R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
+            R.QKV: ("attn_qkv", ("attn_q", "attn_k", "attn_v")[: len(slot.parts)]),
             R.FFN_IN: ("ffn_up", ("ffn_gate", "ffn_up") if kind["gated"] else ("ffn_up",)),
         }
         alone = {
+            R.V: "attn_v",
             R.ATTENTION_OUT: "attn_output",
             R.FFN_OUT: "ffn_down",
             R.Q_NORM: "attn_q_norm",
@@ -408,7 +418,7 @@ class GGUFModel(Model):
         if asked is not None:
             return asked
         types = [tensor.type for tensor in self._tensors(slot).values()]
-        kept = {own.nearest or own.keeps for own in types}
+        kept = {kept_as(own) for own in types}
         return kept.pop() if len(kept) == 1 else L.Q8 if kept <= set(L.QUANTISED) else L.F32
 
     def _tensors(self, slot: R.Slot) -> dict[str, Tensor]:
@@ -440,6 +450,11 @@ class GGUFModel(Model):
                 for (own, to), n in count.items()
             )
         )
+
+
+def kept_as(own: Type) -> int:
+    """The type of a .phasor file that has the values of a GGUF type, or the nearest."""
+    return own.nearest or own.keeps
 
 
 def _exact(own: Type, to: int) -> bool:

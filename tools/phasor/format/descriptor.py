@@ -188,6 +188,7 @@ _KIND = (
     _real(35, "qkv_clip"),
     _whole(36, "causal", 0, 1),
     _whole(37, "qk_norm_place", 0, 1),
+    _whole(38, "separate_v", 0, 1),
 )
 _OUTPUT = (
     _whole(1, "output", 1, 4, NEEDED),

