@@ -201,7 +201,7 @@ ifneq ($(and $(TARGET),$(filter arm aarch64,$(ARCH)),$(filter-out 0,$(STATIC))),
 endif
 # The memory sanitizer and a C++ library that is not compiled with it (tests/cpp/memory_sanitizer.cpp).
 ifeq ($(config),memory)
-  CXX_TEST += -include tests/cpp/library_templates.h
+  CXX_TEST += -include tests/cpp/library_templates.h -fsanitize-ignorelist=tests/cpp/memory_sanitizer.txt
   LINK     += $(foreach f,_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_ _ZNSt6localeC1Ev _ZNSt8ios_base7_M_initEv,-Wl,--wrap=$f)
 endif
 DEPEND    = -MMD -MP -MF $(@:.o=.d)

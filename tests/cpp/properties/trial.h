@@ -1,8 +1,10 @@
 // A generated model, open, in exactly the bytes that it asks for; sessions of it; and all that
 // comes out of one forward pass, as bits to compare.
 #pragma once
+#include <exception>
 #include <memory>
-#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "cli/pool.h"
 #include "generator/choices.h"
@@ -12,8 +14,10 @@
 namespace generator {
 
 // A property that does not hold, in one line.
-struct Broken : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct Broken : std::exception {
+  explicit Broken(std::string what) : text(std::move(what)) {}
+  const char* what() const noexcept override { return text.c_str(); }
+  std::string text;
 };
 // Throws unless `status` is PHASOR_OK.
 void need(phasor_status status, const phasor_error& error, const std::string& what);
