@@ -174,6 +174,19 @@ class Checkpoint:
             out[new] = stored
         return Checkpoint(self.path, out, self.notes)
 
+    def as_matrices(self) -> "Checkpoint":
+        """The same tensors; the weight of a convolution over one position, (N, K, 1), is the
+        matrix (N, K) that it is."""
+        out = {
+            name: (
+                stored._replace(shape=stored.shape[:2], strides=stored.strides[:2])
+                if type(stored) is Stored and len(stored.shape) == 3 and stored.shape[2] == 1
+                else stored
+            )
+            for name, stored in self.tensors.items()
+        }
+        return Checkpoint(self.path, out, self.notes)
+
 
 def item_bytes(dtype: str) -> int:
     """Of one element."""

@@ -65,6 +65,7 @@ CHOICES = {
     "relative_order": {"key-query": False, "query-key": True},
     "score": {"dot": 0, "additive": 1},
     "cross_score": {"dot": 0, "additive": 1},
+    "head_activation": {"none": 0} | {row.word or row.name: row.number for row in D.ACTIVATIONS},
     "output": {
         "own": D.TIED_OWN,
         "target-embedding": D.TIED_TARGET,
@@ -134,6 +135,7 @@ _MODEL_KEYS = _keys_of("""
     stack    str         "encoder-decoder"
     output   str         "own"
     output_scale  float|str  "one"
+    head_activation  str  "none"
 """)
 _SIDE_KEYS = _keys_of("""
     vocabulary        int         0

@@ -22,6 +22,8 @@ INPUTS = words("embedding positions sinusoid embedding_norm")
 ALL = {
     "output",
     "output_bias",
+    "head",
+    "head_norm",
     *(f"{s}.{p}" for s in ("encoder", "decoder") for p in PARTS),
     *(f"{s}.{p}" for s in ("source", "target") for p in INPUTS),
 }

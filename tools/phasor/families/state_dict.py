@@ -39,6 +39,7 @@ _WHEN: dict[str, tuple[str, tuple]] = {
     "cross_score": ("cross_score", ("additive",)),
 }
 _SIDES = {"encoder": "source", "decoder": "target"}
+_OUTPUTS = {R.OUTPUT_WEIGHT: "output", R.HEAD: "head", R.HEAD_NORM: "head_norm"}
 _MOST_POSITIONS = 1 << 26  # values of a table of sinusoids
 _SINUSOID_TOLERANCE = 1e-5  # of a value of the table, over the positions that the model may use
 
@@ -61,7 +62,7 @@ class _Reader:
         checkpoint = wrappers.unwrapped(checkpoint, wrappers.LIGHTNING, asked)
         self.checkpoint = (
             checkpoint.renamed(description.rename) if description.rename else checkpoint
-        )
+        ).as_matrices()
         for part, name in description.names.items():
             if part not in N.ALL:
                 raise PhasorError(
@@ -483,17 +484,42 @@ class _Reader:
         return value if value.size == heads * width else np.tile(value, heads)
 
     def output(self) -> dict:
-        if self.description.stack == D.ENCODER:
+        model, encoder = self.description.model, self.description.stack == D.ENCODER
+        if encoder and model["output"] == "own":
+            if {"head", "head_norm", "output_bias"} & self.names.keys():
+                raise PhasorError(
+                    f"{self.description.path}: names: an encoder that gives hidden states has no"
+                    ' head, head_norm and output_bias; say output = "source-embedding" for logits'
+                )
             return {"output": D.HIDDEN}
-        model = self.description.model
-        width = self.stack("decoder")["width"]
+        width = self.stack("encoder" if encoder else "decoder")["width"]
         scales = {"one": 1.0, "inverse_sqrt_width": width**-0.5}
         return {
             "output": D.LOGITS,
             "tied": CHOICES["output"][model["output"]],
             "scale": scale_of("output_scale", model["output_scale"], scales),
             "bias": int(self.output_bias()),
+            **self.head("encoder" if encoder else "decoder"),
         }
+
+    def head(self, stack: str) -> dict:
+        """A dense layer with an activation, and a norm, before the output's matrix; each where
+        [names] has it."""
+        out, s = {}, self.description.stacks[stack]
+        word = self.description.model["head_activation"]
+        if "head" not in self.names and word != "none":
+            raise PhasorError(
+                f"{self.description.path}: head_activation: {word}, and names.head is missing"
+            )
+        if "head" in self.names:
+            out.update(
+                head_width=self.rows("head"),
+                head_bias=int(self.has_bias("head", 1)),
+                head_activation=CHOICES["head_activation"][word],
+            )
+        if "head_norm" in self.names:
+            out.update(head_norm=CHOICES["norm"][s["norm"]], head_norm_eps=s["norm_eps"])
+        return out
 
     def output_bias(self) -> bool:
         """Whether there is one; of zeros, as most of those with a name of their own are, it is
@@ -508,6 +534,9 @@ class _Reader:
         """Stores once what the checkpoint has twice, and checks what the description says is
         shared."""
         if d["model"]["stack"] == D.ENCODER:
+            if d["output"]["output"] == D.LOGITS:
+                names = self.names.get("output"), self.names.get("source.embedding")
+                self.doubles.append(("output", *names))
             return
         source, target, output = (
             self.names.get(p) for p in ("source.embedding", "target.embedding", "output")
@@ -628,7 +657,8 @@ class _Reader:
             stored = (1, slot.rows) if len(shape) == 2 else (slot.rows,)
             return [Part(name, stored, flat=True)]
         if slot.stack == R.OUTPUT:
-            return [self.part("output", 0, slot.role != R.OUTPUT_WEIGHT, shape_of(slot))]
+            first = max(role for role in _OUTPUTS if role <= slot.role)
+            return [self.part(_OUTPUTS[first], 0, slot.role != first, shape_of(slot))]
         stack = "encoder" if slot.stack == R.ENCODER else "decoder"
         bias, role = slot.role & 1, slot.role & ~1
         if slot.role in (R.RELATIVE_KEYS, R.RELATIVE_VALUES):
