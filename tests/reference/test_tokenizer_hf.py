@@ -948,14 +948,14 @@ def replaced(*pairs: list[str]) -> dict:
         ),
         (replaced(["ab", "c"], ["ba", "d"]), "Replace of 'ba', of which another is a part"),
         (replaced(["ab", "c"], ["d", "a"]), "Replace by 'a', which is replaced again"),
-        (replaced(["", "c"]), "Replace of {'String': ''} by 'c'"),
+        (replaced(["", "c"]), "Replace of '' by 'c'"),
         (replaced(["\0", "c"]), "Replace with"),
         (replaced(["x" * 65, "c"]), "Replace with"),
         (replaced(["x", "c"], ["x", "d"]), "which is replaced before"),
         (replaced(["x", "a b"], [" ", "c"]), "Replace by 'a b', which is replaced again"),
         (
             dict(normalizer=sequence(dict(type="Lowercase"), one("x", "c"))),
-            "Replace of {'String': 'x'} by 'c' behind Lowercase",
+            "Replace of 'x' by 'c' behind Lowercase",
         ),
         (dict(normalizer=dict(type="NFKD")), "normalizer NFKD without StripAccents"),
         (

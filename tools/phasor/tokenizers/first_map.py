@@ -42,13 +42,14 @@ class FirstMap:
             member(fields(step, "normalizer", ("pattern", "content")), field, "normalizer")
             for field in ("pattern", "content")
         )
-        what = f"normalizer Replace of {shown(pattern)} by {shown(content)}"
+        text = pattern.get("String") if len(pattern) == 1 else None
+        named = pattern if text is None else text
+        what = f"normalizer Replace of {shown(named)} by {shown(content)}"
         if self.forms:
             refuse(f"{what} behind {self.forms[-1]}")
         if pattern == SPACES and content == " ":
             self.merges_spaces = True
             return
-        text = pattern.get("String") if len(pattern) == 1 else None
         if not isinstance(text, str) or not text:
             refuse(what)
         for part in (text, content):
