@@ -2,8 +2,10 @@
 // tests/golden/sentences.txt, by make_sentences.py.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "cli/sentences.h"
 
@@ -16,6 +18,17 @@ std::string utf8(uint32_t c) {
   if (c < 0x10000) return {byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 63)), byte(0x80 | (c & 63))};
   return {byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 63)), byte(0x80 | (c >> 6 & 63)),
           byte(0x80 | (c & 63))};
+}
+
+// Those of a text of numbers with spaces between them.
+std::vector<std::size_t> numbers(const std::string& text, int base) {
+  std::vector<std::size_t> out;
+  const char* at = text.c_str();
+  for (char* end;; at = end) {
+    const std::size_t number = std::strtoul(at, &end, base);
+    if (end == at) return out;
+    out.push_back(number);
+  }
 }
 
 std::vector<std::string> sentences(const std::string& text) {
@@ -37,14 +50,14 @@ TEST_CASE("sentences: those of Unicode's rules, as Perl finds them") {
   for (std::string line; std::getline(file, line); ++texts) {
     CAPTURE(line);
     const std::size_t colon = line.find(':');
-    std::istringstream codes(line.substr(0, colon)), cuts(line.substr(colon + 1));
     std::string text;
     std::vector<std::size_t> offsets, want;
-    for (uint32_t code; codes >> std::hex >> code;) {
-      text += utf8(code);
+    for (const std::size_t code : numbers(line.substr(0, colon), 16)) {
+      text += utf8(static_cast<uint32_t>(code));
       offsets.push_back(text.size());
     }
-    for (std::size_t at; cuts >> at;) want.push_back(offsets[at - 1]);
+    for (const std::size_t at : numbers(line.substr(colon + 1), 10))
+      want.push_back(offsets.at(at - 1));
     CHECK(cli::sentence_ends(text) == want);
     ends += want.size();
   }
