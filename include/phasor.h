@@ -353,13 +353,18 @@ typedef struct phasor_item {
   const uint32_t* positions; /* (count) or NULL. Positions are counted, not chosen: these must be
                                 the ones that the tokens have. Anything else (token ids, a padded
                                 batch's positions) is an error */
+  const float* states;       /* (count, encoder width) or NULL. phasor_encode of an encoder-decoder:
+                                the encoder's output, after its last norm, in place of ids or
+                                embeddings and without segments. The encoder does not run: a decoder
+                                attends to what another encoder, or another machine, has made */
 } phasor_item;
-#define PHASOR_ITEM_INIT { sizeof(phasor_item), 0, 0, PHASOR_LOGITS_NONE, NULL, NULL, NULL, NULL }
+#define PHASOR_ITEM_INIT \
+  { sizeof(phasor_item), 0, 0, PHASOR_LOGITS_NONE, NULL, NULL, NULL, NULL, NULL }
 
 /* Clears each item's sequence and runs the encoder over its whole source; attention stays within
  * the item. Short sources share the matrix products, as many as limits.chunk tokens hold. No
  * padding is computed, and the bits are those of each source alone. For an encoder-decoder this
- * computes the keys and values of cross-attention, once. */
+ * computes the keys and values of cross-attention, once; of an item's `states` only these. */
 phasor_status phasor_encode(phasor_session* session, const phasor_item* items, uint32_t count,
                             phasor_error* error) PHASOR_NONBLOCKING;
 

@@ -197,6 +197,9 @@ constexpr Flag kFlags[] = {
     {"--shortlist-best", "N", kRun, &Options::shortlist_best,
      "with a lexical --shortlist: the N best translations of each source token (100)",
      from(1, kMost)},
+    {"--embeddings", "FILE.npy", kRun, &Options::embeddings,
+     "encoder-decoder: in place of a text the output of an encoder, (positions, width) in f32; the "
+     "model's own does not run"},
     {"--save-state", "FILE", kRun, &Options::save_state,
      "decoder: the prompt and the output as they lie in the cache, to go on from"},
     {"--load-state", "FILE", kRun, &Options::load_state,

@@ -54,7 +54,7 @@ struct Options {
       *hypothesis, *source_lang, *target_lang;
   // names of files
   const char *logits, *hidden, *hidden_decoder, *attention, *npy, *moments, *save_state,
-      *load_state;
+      *load_state, *embeddings;
   const char *align_heads, *shortlist;
   vector<const char*> stop;
   Real temperature, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty,

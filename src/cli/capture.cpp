@@ -98,8 +98,9 @@ void Capture::keep_attention(const phasor_view& view) {
 }
 
 bool Capture::encode(const Engine& e, const TokenIds& source, const TokenIds& segments) {
+  if (segments.empty()) return e.encode(source) == PHASOR_OK || e.fail();
   phasor_item item = item_of(source.data(), source.size(), PHASOR_LOGITS_NONE);
-  if (!segments.empty()) item.segments = segments.data();
+  item.segments = segments.data();
   return phasor_encode(e.session, &item, 1, &e.error) == PHASOR_OK || e.fail();
 }
 
@@ -110,7 +111,7 @@ bool Capture::append_logits(const Engine& e, uint32_t width) {
 bool Capture::replay(Engine& e, const TokenIds& source, const TokenIds& target) {
   const uint32_t rows = count_of(target), vocabulary = e.target.vocabulary;
   if (e.has_source())
-    begin(e, PHASOR_SEE_CROSS_ATTENTION, rows, count_of(source));
+    begin(e, PHASOR_SEE_CROSS_ATTENTION, rows, e.source_count(source));
   else
     begin(e, PHASOR_SEE_SELF_ATTENTION, rows, rows);
   const Observed observed(e, &see, this);

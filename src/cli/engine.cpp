@@ -167,8 +167,16 @@ bool Engine::hold_text(size_t bytes, string* why) {
   return true;
 }
 
+uint32_t Engine::source_count(const TokenIds& ids) const {
+  return states.empty() ? count_of(ids) : count_of(states) / source.width;
+}
+
 phasor_status Engine::encode(const TokenIds& ids) const {
-  const phasor_item item = item_of(ids.data(), ids.size(), PHASOR_LOGITS_NONE);
+  phasor_item item = item_of(ids.data(), source_count(ids), PHASOR_LOGITS_NONE);
+  if (!states.empty()) {
+    item.ids = nullptr;
+    item.states = states.data();
+  }
   return phasor_encode(session, &item, 1, &error);
 }
 

@@ -61,6 +61,8 @@ class Engine {
   // The session has an observer (NULL: none), beside the shortlist.
   void observe(void (*see)(void*, const phasor_view*), void* self) const;
 
+  // Positions of a source: its ids, or of --embeddings.
+  uint32_t source_count(const TokenIds& ids) const;
   // sequence 0
   phasor_status encode(const TokenIds& ids) const;
   phasor_status step(const uint32_t* ids, size_t count, uint32_t logits) const;
@@ -75,7 +77,8 @@ class Engine {
   size_t model_bytes = 0, arena_bytes = 0;
   ReadFile file;
   Languages languages;
-  string prompt;  // before each source text
+  vector<float> states;  // --embeddings: what encode gives the decoder in place of ids
+  string prompt;         // before each source text
 
  private:
   // What the session's callbacks are given.

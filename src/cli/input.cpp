@@ -13,6 +13,10 @@ size_t longest_argument(const Options& options) {
 
 bool Inputs::next(Input* input) {
   *input = Input();
+  if (options_.embeddings != nullptr) {
+    input->where = "--embeddings";
+    return input->is_ids = given_++ == 0;
+  }
   input->is_ids = options_.ids.given;
   if (from_input()) return read(input);
   const size_t i = given_++;

@@ -1,5 +1,5 @@
-// cli: the inputs of a command, one after the other: --ids, the arguments, or standard input; each
-// with the name that errors use.
+// cli: the inputs of a command, one after the other: --ids, --embeddings (which are an input
+// without ids), the arguments, or standard input; each with the name that errors use.
 #pragma once
 
 #include "args.h"
@@ -24,7 +24,8 @@ class Inputs {
   // Whether next() would not wait for standard input.
   bool ready() { return !from_input() || reader_.ready(); }
   bool from_input() const {  // lines of standard input, or all of it as one text
-    return options_.ids.from_input || (options_.texts.empty() && !options_.ids.given);
+    return options_.ids.from_input ||
+           (options_.texts.empty() && !options_.ids.given && options_.embeddings == nullptr);
   }
   bool failed() const { return reader_.failed(); }
 

@@ -6,11 +6,12 @@
 namespace cli {
 namespace {
 
-constexpr size_t kHeader = 128;  // magic, version, length, dictionary; data is aligned to 64
+constexpr size_t kMostDimensions = 32;  // as NumPy has them
+constexpr size_t kHeader = 128;         // magic, version, length, dictionary; data is aligned to 64
 
 // The product of a header's 'shape': (2, 3), or most + 1 where it is larger; false where there is
 // no such thing.
-bool values_of(const string& header, size_t most, size_t* out) {
+bool values_of(const string& header, size_t most, size_t* out, vector<size_t>* shape) {
   const size_t at = header.find("'shape': (");
   if (at == string::npos) return false;
   *out = 1;
@@ -18,6 +19,8 @@ bool values_of(const string& header, size_t most, size_t* out) {
   while (*p >= '0' && *p <= '9') {
     char* end = nullptr;
     const unsigned long long n = strtoull(p, &end, 10);
+    if (shape != nullptr && shape->size() < kMostDimensions)
+      shape->push_back(n > most ? most + 1 : static_cast<size_t>(n));
     if (n == 0 || *out == 0)
       *out = 0;
     else
@@ -41,7 +44,8 @@ string npy_header(const vector<uint64_t>& shape) {
   return header;
 }
 
-bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why) {
+bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why,
+               vector<size_t>* shape) {
   constexpr size_t start = 10;
   const size_t header = bytes >= start ? static_cast<size_t>(static_cast<unsigned char>(p[8]) |
                                                              static_cast<unsigned char>(p[9]) << 8)
@@ -53,7 +57,7 @@ bool parse_npy(const char* p, size_t bytes, vector<float>* out, const char** why
       text.find("'fortran_order': False") == string::npos)
     return *why = "expected an array of little-endian f32, in C's order", false;
   size_t values = 0;
-  if (!values_of(text, (bytes - start - header) / sizeof(float), &values) ||
+  if (!values_of(text, (bytes - start - header) / sizeof(float), &values, shape) ||
       values * sizeof(float) != bytes - start - header)
     return *why = "the array is cut off, or longer than its shape", false;
   out->resize(values);
@@ -77,11 +81,11 @@ bool NpyWriter::finish(const vector<uint64_t>& shape) {
   return file_.write_first(header.data(), kHeader) && file_.finish();
 }
 
-bool read_npy(const char* path, vector<float>* out) {
+bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape) {
   ReadFile file;
   const char* why = nullptr;
   if (!file.open(path, Load::copy, "a NumPy file")) return false;
-  return parse_npy(static_cast<const char*>(file.data()), file.bytes(), out, &why) ||
+  return parse_npy(static_cast<const char*>(file.data()), file.bytes(), out, &why, shape) ||
          (data_error("%s: %s", path, why), false);
 }
 

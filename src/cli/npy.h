@@ -9,8 +9,10 @@ namespace cli {
 
 // What stands before the values; "" where the shape has too many dimensions.
 string npy_header(const vector<uint64_t>& shape);
-// The values of an array in memory, whatever its shape; false: *why says what it is instead.
-bool parse_npy(const char* data, size_t bytes, vector<float>* out, const char** why);
+// The values of an array in memory, and its shape where it is asked for; false: *why says what it
+// is instead.
+bool parse_npy(const char* data, size_t bytes, vector<float>* out, const char** why,
+               vector<size_t>* shape = nullptr);
 
 class NpyWriter {
  public:
@@ -26,6 +28,6 @@ class NpyWriter {
 };
 
 // The same of a file; false when a line on standard error says what it is instead.
-bool read_npy(const char* path, vector<float>* out);
+bool read_npy(const char* path, vector<float>* out, vector<size_t>* shape = nullptr);
 
 }  // namespace cli

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "npy.h"
 #include "runner.h"
 #include "sampling.h"
 
@@ -29,7 +30,7 @@ int Runner::run() {
   if (const int wrong = check_options()) return wrong;
   if (const int wrong = aligner.check()) return wrong;
   if (const int wrong = e.choose(o)) return wrong;
-  if (!load_shortlist() || !capture.open(o) || !start() || !make_prefix() ||
+  if (!load_shortlist() || !load_states() || !capture.open(o) || !start() || !make_prefix() ||
       !generate_options(o, e, &options))
     return 1;
   if (o.save_state != nullptr && !state.open(o.save_state)) return 1;
@@ -66,6 +67,8 @@ int Runner::check_options() const {
         "context");
   if (o.split != 0 && !e.has_source())
     return usage_error("--split: for an encoder-decoder; this model is a decoder");
+  if (o.embeddings != nullptr && !e.has_source())
+    return usage_error("--embeddings: for an encoder-decoder; this model is a decoder");
   if (o.shortlist != nullptr && !e.has_source())
     return usage_error("--shortlist: for an encoder-decoder; this model is a decoder");
   if (o.shortlist != nullptr && (e.source.has_tokenizer == 0 || e.target.has_tokenizer == 0))
@@ -78,7 +81,8 @@ int Runner::check_options() const {
 // What does not go with lines side by side, or nullptr.
 const char* Runner::alone() const {
   return o.arrays() ? "--logits, --hidden, --attention"
-                    : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state"});
+                    : o.first_given({"--keep", "--lookahead", "--save-state", "--load-state",
+                                     "--embeddings"});
 }
 
 int Runner::check_batch() const {
@@ -89,6 +93,14 @@ int Runner::check_batch() const {
     const char* flag = o.arrays() ? "--logits, --hidden, --attention"
                                   : o.first_given({"--ids", "--n-best", "--samples"});
     if (flag != nullptr) return usage_error("%s: does not go with --split", flag);
+  }
+  if (o.embeddings != nullptr) {
+    const char* flag =
+        !o.texts.empty()
+            ? "a text"
+            : o.first_given({"--ids", "--hidden", "--split", "--align", "--shortlist", "--source",
+                             "--source-lang", "--prompt", "--prompt-text"});
+    if (flag != nullptr) return usage_error("%s: does not go with --embeddings", flag);
   }
   if (o.batch < 2) return 0;
   const char* flag = alone();
@@ -127,8 +139,28 @@ bool Runner::load_shortlist() {
   return true;
 }
 
+// The array of --embeddings. False after an error, which has been printed.
+bool Runner::load_states() {
+  if (o.embeddings == nullptr) return true;
+  vector<size_t> shape;
+  if (!read_npy(o.embeddings, &e.states, &shape)) return false;
+  const size_t width = e.source.width, most = e.source.max_positions;
+  if (shape.size() != 2 || shape[1] != width || shape[0] == 0)
+    return data_error("%s: expected an array of (positions, %zu), an encoder's output",
+                      o.embeddings, width),
+           false;
+  if (most != 0 && shape[0] > most)
+    return data_error("%s: %zu positions, the model has %zu", o.embeddings, shape[0], most), false;
+  for (size_t i = 0; i < e.states.size(); ++i)
+    if (!all_finite(&e.states[i], 1))
+      return data_error("%s: position %zu has a value that is not finite", o.embeddings, i / width),
+             false;
+  return true;
+}
+
 phasor_limits Runner::limits_for(uint32_t lines) const {
   phasor_limits limits = default_limits(e, o);
+  if (o.embeddings != nullptr) limits.source = e.source_count({});
   make_room_for_ids(&limits, e, o);
   make_text_room(&limits, longest_argument(o));
   make_text_room(&limits, o.prefix != nullptr ? strlen(o.prefix) : 0);

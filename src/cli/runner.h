@@ -71,6 +71,7 @@ class Runner {
   int check_batch() const;
   int check_options() const;
   bool load_shortlist();
+  bool load_states();
   Pieces pieces_of(uint32_t side, uint32_t vocabulary) const;
   bool start();
   phasor_limits limits_for(uint32_t lines) const;

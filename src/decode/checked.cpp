@@ -31,8 +31,16 @@ phasor_status check_item(const Session& s, Items items, uint32_t i, uint32_t sta
                        " stands twice in a call, in item ", i);
   if (it.count == 0)
     return bad_input(error, {1, 0}, "sequence ", it.sequence, ": no tokens; expected at least 1");
-  if ((it.ids == nullptr) == (it.embeddings == nullptr))
+  if (it.states != nullptr) {
+    if (stack != 0 || !s.model->descriptor.has_both())
+      return bad_input(error, "sequence ", it.sequence,
+                       ": states are the source of an encoder-decoder");
+    if (it.ids != nullptr || it.embeddings != nullptr || it.segments != nullptr)
+      return bad_input(error, "sequence ", it.sequence,
+                       ": expected states without ids, embeddings and segments");
+  } else if ((it.ids == nullptr) == (it.embeddings == nullptr)) {
     return bad_input(error, "sequence ", it.sequence, ": expected either ids or embeddings");
+  }
   if (it.ids != nullptr) status = check_ids(s, stack, "", it.ids, it.count, error);
   if (status != PHASOR_OK) return status;
   return check_places(it, s.model->descriptor.stacks[stack].segments,
@@ -124,7 +132,7 @@ phasor_status checked_encode(Session* s, Items items, uint32_t count,
       status = bad_input(error, {most, tokens}, "a source of ", tokens, " tokens, the limits hold ",
                          most);
     if (status == PHASOR_OK && items[i].ids == nullptr && s->shortlist.pointer != nullptr)
-      status = bad_input(error, "a source of embeddings: a shortlist needs its ids");
+      status = bad_input(error, "a source without ids: a shortlist needs them");
   }
   if (status != PHASOR_OK) return status;
   for (uint32_t i = 0; i < count; ++i) sequence_clear(s, items[i].sequence);

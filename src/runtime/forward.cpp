@@ -192,6 +192,23 @@ phasor_status run_encoder(const Pass& pass, const Group& g, phasor_error* error)
   return outcome.status;
 }
 
+// The output that run_encoder would give, where the caller has it: of a group of one source.
+phasor_status take_states(const Pass& pass, const Group& g, phasor_error* error) {
+  const Model& m = pass.model;
+  const float* states = g.items[0].states;
+  Outcome outcome;
+  for (uint32_t first = 0; first < g.tokens; first += pass.plan.chunk) {
+    const Chunk c = source_chunk(pass, g, first);
+    const uint32_t width = c.width();
+    for (uint32_t r = 0; r < c.count; ++r, states += width)
+      memcpy(c.x.row(r, width), states, width * sizeof(float));
+    test_finite(c, c.x, width);
+    outcome.note(check_finite(c, m.layer_count[0], error));
+    show(c, PHASOR_SEE_FINAL, m.layer_count[0]);
+  }
+  return outcome.status;
+}
+
 }  // namespace
 
 phasor_status encode_sources(Session* s, Items items, uint32_t count,
@@ -207,7 +224,10 @@ phasor_status encode_sources(Session* s, Items items, uint32_t count,
       hidden = 0;
     }
     const Group g = next_group(pass, items + first, count - first, hidden);
-    const phasor_status now = run_encoder(pass, g, outcome.status == PHASOR_OK ? error : nullptr);
+    phasor_error* const first_error = outcome.status == PHASOR_OK ? error : nullptr;
+    const bool given = g.items[0].states != nullptr;
+    const phasor_status now =
+        given ? take_states(pass, g, first_error) : run_encoder(pass, g, first_error);
     if (now == PHASOR_STOPPED) {
       forget_hidden(pass);
       return now;

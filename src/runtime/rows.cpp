@@ -63,13 +63,16 @@ Group next_group(const Pass& pass, Items items, uint32_t count,
                  uint32_t hidden) noexcept {
   Group g{items, 0, 0, pass.session.hidden_rows().below(hidden)};
   const uint32_t most = pass.plan.chunk;
-  while (g.count < count && (g.count == 0 || items[g.count].count <= most - g.tokens)) {
-    const phasor_item& item = items[g.count++];
+  while (g.count < count) {
+    const phasor_item& item = items[g.count];
+    const bool given = item.states != nullptr;  // these are a group of their own
+    if (g.count != 0 && (given || item.count > most - g.tokens)) break;
+    ++g.count;
     Sequence& q = pass.session.sequences()[item.sequence];
     q.encoded = item.count;
     q.hidden = hidden + g.tokens;
     g.tokens += item.count;
-    if (g.tokens > most) break;
+    if (given || g.tokens > most) break;
   }
   return g;
 }

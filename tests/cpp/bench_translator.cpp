@@ -133,6 +133,7 @@ class Translator {
                               sentence.data(),
                               nullptr,
                               nullptr,
+                              nullptr,
                               nullptr};
     if (phasor_encode(session_, &item, 1, &error_) != PHASOR_OK) die("encode", error_.text);
     phasor_beam_options options = PHASOR_BEAM_OPTIONS_INIT;

@@ -261,7 +261,7 @@ TEST_CASE("shortlist: the arena is exact, and what a list does not go with is sa
   item.ids = nullptr;
   item.embeddings = embeddings.data();
   CHECK(phasor_encode(e.session, &item, 1, &error) == PHASOR_BAD_INPUT);
-  CHECK(std::string(error.text) == "a source of embeddings: a shortlist needs its ids");
+  CHECK(std::string(error.text) == "a source without ids: a shortlist needs them");
 
   // a list without a token leaves nothing to choose
   item = item_of(source, 0, 0);

@@ -40,6 +40,19 @@ void encode(const Run& r) {
   auto side = sized<phasor_side>();
   if (hidden == nullptr || !ok(phasor_model_side(r.model.get(), PHASOR_SOURCE, &side))) return;
   for (uint32_t i = 0; i < rows; ++i) look_at(hidden + size_t{i} * stride, side.width);
+  if (!r.c->chance(30)) return;
+  // the same, or something else, as states: of an encoder-decoder
+  const Block states(size_t{rows} * side.width * sizeof(float));
+  for (uint32_t i = 0; i < rows; ++i)
+    std::memcpy(states.as<float>() + size_t{i} * side.width, hidden + size_t{i} * stride,
+                side.width * sizeof(float));
+  if (r.c->chance(20)) *states.as<float>() = any_float(r.c);
+  phasor_item item = PHASOR_ITEM_INIT;
+  item.sequence = sequence;
+  item.count = rows;
+  item.states = states.as<float>();
+  phasor_error error = PHASOR_ERROR_INIT;
+  (void)phasor_encode(r.s(), &item, 1, &error);
 }
 
 void encoder_outputs(const Run& r) {

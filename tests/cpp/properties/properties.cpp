@@ -1,6 +1,7 @@
 #include "properties.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "generator/tokenizers.h"
 #include "model_numbers.h"
@@ -477,6 +478,60 @@ void check_searches(const Running& r, const Trial& t, const phasor_beam_options&
   }
 }
 
+// A decoder that is given what the encoder gave has the same bits; a value that is not finite is
+// told.
+void check_states(const Trial& t) {
+  const Way way = {t.choices->of({1u, 3u, 7u, t.longest}),
+                   t.choices->of({1u, 3u}),
+                   t.choices->between(1, t.longest),
+                   false,
+                   t.choices->below(2),
+                   false};
+  const Running r(t.opened, limits_for(t.limits, t.in, way), t.pool);
+  const uint32_t width = t.opened.inside().descriptor.stacks[0].width;
+  std::vector<std::vector<float>> states(t.in.sources.size());
+  std::vector<phasor_item> items(t.in.sources.size(), PHASOR_ITEM_INIT);
+  std::vector<Bits> plain(items.size()), given(items.size());
+  for (uint32_t i = 0; i < items.size(); ++i) {
+    need(encode_source(r, t.opened, i, t.in.sources[i]), "encode");
+    uint32_t rows = 0, stride = 0;
+    const float* const hidden = phasor_hidden(r.session(), i, &rows, &stride);
+    need(hidden != nullptr && rows == t.in.sources[i].count(), "hidden states of a source");
+    for (uint32_t row = 0; row < rows; ++row)
+      states[i].insert(states[i].end(), hidden + std::size_t{row} * stride,
+                       hidden + std::size_t{row} * stride + width);
+    step_target(r, i, t.in.targets[i], 0, way.step, &plain[i]);
+    items[i].sequence = i;
+    items[i].count = rows;
+    items[i].states = states[i].data();
+  }
+  // all of them together, and of the last its ids where it has some
+  const Sequences::Tokens& last = t.in.sources.back();
+  if (t.choices->chance(30) && last.embeddings.empty()) {
+    items.back().states = nullptr;
+    items.back().ids = last.ids.data();
+    if (!last.segments.empty()) items.back().segments = last.segments.data();
+  }
+  phasor_error error = PHASOR_ERROR_INIT;
+  const uint32_t count = static_cast<uint32_t>(items.size());
+  need(phasor_encode(r.session(), items.data(), count, &error), error, "encode of states");
+  for (uint32_t i = 0; i < count; ++i) {
+    step_target(r, i, t.in.targets[i], 0, way.step, &given[i]);
+    need(given[i] == plain[i], "other bits of the encoder's own states");
+  }
+  states[0][t.choices->below(static_cast<uint32_t>(states[0].size()))] =
+      t.choices->chance(50) ? INFINITY : NAN;
+  items[0].ids = items[0].segments = nullptr;
+  items[0].states = states[0].data();
+  need(phasor_encode(r.session(), items.data(), 1, &error) == PHASOR_NOT_FINITE,
+       "states that are not finite");
+  items[0].ids = t.in.targets[0].ids.data();
+  need(phasor_encode(r.session(), items.data(), 1, &error) == PHASOR_BAD_INPUT,
+       "states beside ids");
+  items[0].ids = nullptr;
+  need(phasor_step(r.session(), items.data(), 1, &error) == PHASOR_BAD_INPUT, "states in a step");
+}
+
 // What gives classes has no tokens to choose from: each way of choosing one says so.
 void check_no_generation(const Trial& t) {
   phasor_limits limits = limits_for(t.limits, t.in, t.whole());
@@ -687,6 +742,7 @@ Outcome check_properties(Choices* c, const Bytes& bytes, cli::Pool* pool) {
   need(finite || t.plain.told, "an output is not a number, and the call says ok");
   if (finite) check_vectors(t, file);
   if (finite && !opened.encoder()) check_sequences(t);
+  if (finite && opened.inside().descriptor.has_both()) check_states(t);
   if (finite && !opened.encoder() && !has_no_epsilon(opened)) check_generation(t);  // any token
   check_types(t);
   check_texts(t);

@@ -110,3 +110,5 @@ def write_all(to: Path, program: Path) -> None:
     subprocess.run([*run, "--save-state", to / "state"], check=True, stdout=subprocess.DEVNULL)
     count = columns(PhasorFile(to / "lm.phasor").descriptor)
     np.save(to / "moments.npy", np.ones(count, np.float32))
+    width = PhasorFile(to / "translator.phasor").descriptor["encoder"]["width"]
+    np.save(to / "states.npy", np.ones((3, width), np.float32))

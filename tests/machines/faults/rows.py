@@ -29,6 +29,9 @@ COMMANDS = {
     "run threads": {
         "words": "phasor run {in}/translator.phasor source5 --threads 2 --quiet -n 5",
     },
+    "run states": {
+        "words": "phasor run {in}/translator.phasor --embeddings {in}/states.npy --quiet -n 5",
+    },
     "run two lines": {  # an error after the parts of the outputs are made
         "words": "phasor run {in}/translator.phasor --quiet --logits {out}/l.npy",
         "stdin": "source5\nsource6\n",

@@ -118,8 +118,18 @@ void walk_encoder(const Session& s) {
                                item_of(other, 1, PHASOR_LOGITS_NONE)};
   TAKE(phasor_encode(s.session, items, 2, &error));
   uint32_t rows = 0, stride = 0;
-  if (phasor_hidden(s.session, 1, &rows, &stride) != nullptr) ++calls["phasor_hidden"];
-  if (s.stack != PHASOR_ENCODER) return;
+  const float* const hidden = phasor_hidden(s.session, 1, &rows, &stride);
+  if (hidden != nullptr) ++calls["phasor_hidden"];
+  if (s.stack != PHASOR_ENCODER) {  // what an encoder gave, in place of a source
+    if (hidden == nullptr) return;
+    const std::vector<float> states(hidden, hidden + s.side.width);
+    phasor_item given = PHASOR_ITEM_INIT;
+    given.sequence = 1;
+    given.count = 1;
+    given.states = states.data();
+    TAKE(phasor_encode(s.session, &given, 1, &error));
+    return;
+  }
   std::vector<float> vector(s.side.width);
   TAKE(phasor_embedding(s.session, 0, PHASOR_POOL_MEAN, PHASOR_NORMALISE_YES, vector.data(), 8,
                         &error));
